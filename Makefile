@@ -1,0 +1,43 @@
+# The daily commands. `make check` is what CI runs, on one interpreter and without the slow parts.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help install format lint types test slow docs serve build check
+
+help:
+	@echo "make install | format | lint | types | test | slow | docs | serve | build | check"
+
+.venv: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --editable ".[docs,test]" --editable examples/envrax-classic build
+	@touch .venv
+
+install: .venv
+
+format: .venv
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lint: .venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+test: .venv
+	$(BIN)/python -m pytest
+
+slow: .venv
+	$(BIN)/python -m pytest -m slow
+
+docs: .venv
+	$(BIN)/mkdocs build --strict
+
+serve: .venv
+	$(BIN)/mkdocs serve
+
+build: .venv
+	$(BIN)/python -m build
+
+check: lint types test docs

@@ -1,0 +1,87 @@
+"""The environment API standard of JAX reinforcement learning."""
+
+from envrax import spaces, wrappers
+from envrax._compile import DEFAULT_CACHE_DIR
+from envrax.batched_env import BatchedEnv
+from envrax.env import EnvConfig, EnvState, JaxEnv
+from envrax.error import MissingPackageError
+from envrax.make import make, make_vec
+from envrax.registry import (
+    EnvSpec,
+    get_spec,
+    register,
+    register_suite,
+    registered_names,
+    unregister,
+)
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from envrax.suite import EnvSet, EnvSuite
+from envrax.vec_env import VecEnv
+from envrax.wrappers import (
+    ActionWrapper,
+    ClipReward,
+    EpisodeDiscount,
+    EpisodeStatisticsState,
+    ExpandDims,
+    FrameStackObservation,
+    FrameStackState,
+    GrayscaleObservation,
+    JitWrapper,
+    NormalizeObservation,
+    ObservationWrapper,
+    RecordEpisodeStatistics,
+    RecordVideo,
+    ResizeObservation,
+    RewardWrapper,
+    StatefulWrapper,
+    Wrapper,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DEFAULT_CACHE_DIR",
+    "ActionWrapper",
+    "BatchedEnv",
+    "Box",
+    "ClipReward",
+    "Dict",
+    "Discrete",
+    "EnvConfig",
+    "EnvSet",
+    "EnvSpec",
+    "EnvState",
+    "EnvSuite",
+    "EpisodeDiscount",
+    "EpisodeStatisticsState",
+    "ExpandDims",
+    "FrameStackObservation",
+    "FrameStackState",
+    "GrayscaleObservation",
+    "JaxEnv",
+    "JitWrapper",
+    "MissingPackageError",
+    "MultiBinary",
+    "MultiDiscrete",
+    "NormalizeObservation",
+    "ObservationWrapper",
+    "RecordEpisodeStatistics",
+    "RecordVideo",
+    "ResizeObservation",
+    "RewardWrapper",
+    "Space",
+    "StatefulWrapper",
+    "Tuple",
+    "VecEnv",
+    "Wrapper",
+    "__version__",
+    "get_spec",
+    "make",
+    "make_vec",
+    "register",
+    "register_suite",
+    "registered_names",
+    "spaces",
+    "unregister",
+    "wrappers",
+]

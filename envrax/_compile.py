@@ -1,0 +1,158 @@
+"""Compiled functions, the compile cache, and the warm-up that fills both."""
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ParamSpec, TypeVar, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+from envrax._keys import example_keys
+from envrax.spaces import Space
+
+P = ParamSpec("P")
+R = TypeVar("R")
+CacheDir = str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class _DefaultCacheDir(os.PathLike[str]):
+    """`$ENVRAX_CACHE_DIR`, else `.jax_cache` in the working directory, looked up when used."""
+
+    def __fspath__(self) -> str:
+        return os.environ.get("ENVRAX_CACHE_DIR") or os.path.join(os.getcwd(), ".jax_cache")
+
+    def __repr__(self) -> str:
+        return "DEFAULT_CACHE_DIR"
+
+
+DEFAULT_CACHE_DIR: os.PathLike[str] = _DefaultCacheDir()
+
+# JAX has no scoped form of these options: they are set for the process, one scope at a time.
+_SCOPE = threading.RLock()
+
+
+class Compiled:
+    """
+    A function under `jax.jit` whose outputs are strongly typed.
+
+    A weakly typed output, fed back in, would be another signature and so a second program. Pickling
+    and copying keep the function and leave the programs behind.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._jitted = jax.jit(partial(_strong_outputs, function))
+
+    def __call__(self, *args: Any) -> Any:
+        return self._jitted(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Compiled, (self._function,)
+
+
+def strong(tree: R) -> R:
+    """The same pytree with every leaf a strongly typed JAX array."""
+    return jax.tree.map(_strong_leaf, tree)
+
+
+def warm_up(
+    reset: Callable[..., Any], step: Callable[..., Any], action_space: Space, cache_dir: CacheDir
+) -> None:
+    """
+    Run `reset` and `step` once for each kind of PRNG key, so that real calls compile nothing.
+
+    Parameters
+    ----------
+    reset, step : callable
+        The functions as the user will call them.
+    action_space : Space
+        What `step` takes.
+    cache_dir : path-like or None
+        See `compile_cache`.
+    """
+    action = jax.tree.map(
+        lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(action_space.sample, example_keys()[1])
+    )
+    with compile_cache(cache_dir), jax.ensure_compile_time_eval():
+        for rng in example_keys():
+            _, state = reset(rng)
+            jax.block_until_ready(step(state, action))
+
+
+@contextmanager
+def compile_cache(cache_dir: CacheDir) -> Iterator[None]:
+    """
+    Put JAX's persistent compilation cache in force, and restore every setting afterwards.
+
+    Parameters
+    ----------
+    cache_dir : path-like or None
+        Where compiled programs are read and written, a local path or a URL. `DEFAULT_CACHE_DIR`
+        gives way to a cache that the user set up in JAX. None neither reads nor writes any cache.
+    """
+    with _SCOPE:
+        settings = _settings(cache_dir)
+        before = {name: getattr(jax.config, name) for name in settings}
+        try:
+            _apply(settings)
+            yield
+        finally:
+            _apply(before)
+
+
+def _apply(settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    reset_cache()  # else the directory that was used first in the process stays in use
+
+
+def _settings(cache_dir: CacheDir) -> dict[str, Any]:
+    users_own = jax.config.jax_compilation_cache_dir
+    if cache_dir is DEFAULT_CACHE_DIR or isinstance(cache_dir, _DefaultCacheDir):
+        enabled = bool(jax.config.jax_enable_compilation_cache)
+        path = users_own or os.fspath(DEFAULT_CACHE_DIR)
+    else:
+        enabled, path = cache_dir is not None, cache_dir and os.fspath(cache_dir)
+    if not enabled or not path or not _usable(path):
+        return {"jax_enable_compilation_cache": False}
+    return {
+        "jax_enable_compilation_cache": True,
+        "jax_compilation_cache_dir": path,
+        # JAX's own thresholds leave out every program that compiles in under a second.
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+        "jax_raise_persistent_cache_errors": False,
+    }
+
+
+def _usable(path: str) -> bool:
+    if "://" in path:
+        return True
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        warnings.warn(
+            f"compile cache: expected a directory that can be made at {path!r}; got {error}. "
+            "Compiling without a cache: pass another `cache_dir`, or None.",
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+def _strong_outputs(function: Callable[..., Any], *args: Any) -> Any:
+    return strong(function(*args))
+
+
+def _strong_leaf(x: Any) -> jax.Array:
+    x = jnp.asarray(x)
+    weak = cast(bool, getattr(x, "weak_type", False))  # typed keys have no such attribute
+    return jax.lax.convert_element_type(x, x.dtype) if weak else x

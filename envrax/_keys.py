@@ -1,0 +1,58 @@
+"""PRNG keys of both kinds: typed (`jax.random.key`) and legacy (`jax.random.PRNGKey`)."""
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def require_key(rng: Any, who: str, hint: str) -> None:
+    """
+    Refuse anything but one PRNG key.
+
+    Parameters
+    ----------
+    rng : Any
+        What the caller passed.
+    who : str
+        The function that got it, for the message.
+    hint : str
+        What to do with a batch of keys.
+
+    Raises
+    ------
+    TypeError
+        If `rng` is no array of keys at all, a Python int for example.
+    ValueError
+        If `rng` is a batch of keys, or a legacy key of another shape than the configured
+        implementation has.
+    """
+    shape, dtype = getattr(rng, "shape", None), getattr(rng, "dtype", None)
+    typed = dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+    if shape is None or not (typed or dtype == np.uint32):
+        got = f"{shape} {dtype}" if shape is not None else repr(rng)
+        raise TypeError(
+            f"{who}: expected a PRNG key; got {got}. Make one with `jax.random.key(seed)`."
+        )
+    one = () if typed else _legacy_shape(jax.config.jax_default_prng_impl)
+    if shape != one:
+        batch = len(shape) == len(one) + 1 and shape[1:] == one
+        raise ValueError(
+            f"{who}: expected one PRNG key of shape {one}; got shape {shape}. "
+            + (hint if batch else "Make one with `jax.random.key(seed)`.")
+        )
+
+
+def example_keys() -> tuple[jax.Array, jax.Array]:
+    """A typed and a legacy key, made without compiling anything."""
+    shape = _legacy_shape(jax.config.jax_default_prng_impl)
+    legacy = jnp.asarray(np.zeros(shape, np.uint32))
+    return jax.random.wrap_key_data(legacy), legacy
+
+
+@cache
+def _legacy_shape(impl: str) -> tuple[int, ...]:
+    del impl  # the answer follows the configured implementation; the argument keys the cache
+    return jax.eval_shape(jax.random.PRNGKey, 0).shape

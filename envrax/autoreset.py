@@ -1,0 +1,229 @@
+"""Auto-reset as pure functions: step a batch, and begin the next episode where one ended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from envrax._compile import strong
+from envrax.env import EnvState, Info, JaxEnv, episode_ended
+
+# `(constants, rng of one slot) -> (obs, state)` of the slot's next episode.
+Fresh = Callable[[list[Any], jax.Array], Any]
+AnyEnv = JaxEnv[Any, Any, Any, Any]
+
+
+class AutoReset(Protocol):
+    """A way to replace the slots that ended; all ways give the same result."""
+
+    def __call__(
+        self, fresh: Fresh, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
+    ) -> Any:
+        """
+        Replace the slots that ended.
+
+        Parameters
+        ----------
+        fresh : callable
+            `(consts, rng) -> (obs, state)`, the next episode of one slot.
+        consts : list
+            The arrays that `fresh` uses beside its key, traced ones included.
+        rng : jax.Array
+            The slots' PRNG keys after the step, leading axis N.
+        ended : jax.Array
+            bool[N].
+        stepped : pytree
+            What the step gave, leading axis N, of the same structure as `fresh` returns.
+
+        Returns
+        -------
+        pytree
+            `stepped` with the slots that ended replaced.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Select:
+    """Reset every slot on every step, keep those that ended: best where a reset is tiny."""
+
+    def __call__(
+        self, fresh: Fresh, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
+    ) -> Any:
+        new = jax.vmap(fresh, (None, 0))(consts, rng)
+        return jax.tree.map(lambda n, s: jax.vmap(jnp.where)(ended, n, s), new, stepped)
+
+
+@dataclass(frozen=True)
+class Compact:
+    """
+    Reset only the slots that ended: gather their keys, reset them in chunks, scatter back.
+
+    Equal to `Select` bit for bit, except that XLA may round a float reduction or a matrix product
+    inside a reset differently at another batch width.
+
+    Attributes
+    ----------
+    chunk : int, optional
+        How many slots are reset together. By default a sixteenth of the batch.
+    """
+
+    chunk: int | None = None
+
+    def __call__(
+        self, fresh: Fresh, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
+    ) -> Any:
+        size = min(self.chunk or max(1, ended.size // 16), ended.size)
+
+        @jax.custom_jvp  # a loop of unknown length has no reverse mode; a select has
+        def merge(consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any) -> Any:
+            return lax.cond(
+                jnp.any(ended),
+                lambda: _reset_in_chunks(fresh, size, consts, rng, ended, stepped),
+                lambda: stepped,
+            )
+
+        def merge_jvp(primals: Any, tangents: Any) -> Any:
+            def select(*args: Any) -> Any:
+                return Select()(fresh, *args)
+
+            return jax.jvp(select, primals, tangents)
+
+        merge.defjvp(merge_jvp)
+        return merge(consts, rng, ended, stepped)
+
+
+def _reset_in_chunks(
+    fresh: Fresh, size: int, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
+) -> Any:
+    rank = jnp.cumsum(ended, dtype=jnp.int32)
+    turn = jnp.arange(1, size + 1, dtype=jnp.int32)
+
+    def pending(carry: tuple[jax.Array, Any]) -> jax.Array:
+        return carry[0] < rank[-1]
+
+    def reset_chunk(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+        begin, merged = carry
+        slots = jnp.searchsorted(rank, begin + turn)  # past the last one: N, dropped below
+        new = jax.vmap(fresh, (None, 0))(consts, jnp.take(rng, slots, axis=0, mode="clip"))
+        merged = jax.tree.map(lambda m, n: m.at[slots].set(n, mode="drop"), merged, new)
+        return begin + size, merged
+
+    return lax.while_loop(pending, reset_chunk, (jnp.int32(0), stepped))[1]
+
+
+def reset(env: AnyEnv, num_envs: int, rng: jax.Array) -> tuple[Any, EnvState]:
+    """
+    Begin an episode in every slot, one key each.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment, copied `num_envs` times.
+    num_envs : int
+        Number of slots.
+    rng : jax.Array
+        One PRNG key.
+
+    Returns
+    -------
+    obs, state
+        As from `JaxEnv.reset`, with leading axis `num_envs`.
+    """
+    return jax.vmap(lambda rng: strong(env.reset(rng)))(jax.random.split(rng, num_envs))
+
+
+def step(
+    env: AnyEnv, autoreset: AutoReset, state: EnvState, actions: Any
+) -> tuple[Any, EnvState, jax.Array, jax.Array, Info, Any]:
+    """
+    Step every slot, and begin the next episode in those whose episode ended.
+
+    A slot that ended is reset with `jax.random.split(new_state.rng)[0]` of its own state.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment of every slot.
+    autoreset : AutoReset
+        How the slots that ended are replaced: `Compact()` or `Select()`.
+    state : EnvState
+        State of all slots, leading axis N.
+    actions : pytree of jax.Array
+        Actions of all slots, leading axis N.
+
+    Returns
+    -------
+    obs, new_state
+        Those of the step; in a slot that ended, those of its next episode.
+    rewards, dones, infos
+        Those of the step, in every slot.
+    final_obs : pytree of jax.Array
+        The observations of the step, before any reset, in every slot.
+
+    Raises
+    ------
+    TypeError
+        If reset and step give states or observations of different structure, shape or dtype.
+    """
+
+    def transition(state: EnvState, action: Any) -> tuple[Any, ...]:
+        obs, new_state, reward, done, info = strong(env.step(state, action))
+        return obs, new_state, reward, done, info, episode_ended(env, new_state, done)
+
+    final_obs, state, rewards, dones, infos, ended = jax.vmap(transition)(state, actions)
+    stepped = {"obs": final_obs, "state": state}
+    fresh, consts = _hoisted_reset(env, stepped)
+    merged = autoreset(fresh, consts, state.rng, ended, stepped)
+    return merged["obs"], merged["state"], rewards, dones, infos, final_obs
+
+
+def _hoisted_reset(env: AnyEnv, stepped: Any) -> tuple[Fresh, list[Any]]:
+    """
+    The reset of one slot, with all that `env` closes over turned into an argument.
+
+    A traced config value, differentiated from outside, must not reach into `custom_jvp` unseen.
+    """
+
+    def fresh(rng: jax.Array) -> Any:
+        obs, state = env.reset(jax.random.split(rng)[0])
+        return strong({"obs": obs, "state": state})
+
+    slot = jax.eval_shape(lambda tree: jax.tree.map(lambda x: x[0], tree), stepped)
+    closed, out = jax.make_jaxpr(fresh, return_shape=True)(slot["state"].rng)
+    _require_same(env, out, slot)
+    tree = jax.tree.structure(out)
+
+    def call(consts: list[Any], rng: jax.Array) -> Any:
+        return jax.tree.unflatten(tree, jax.core.eval_jaxpr(closed.jaxpr, consts, rng))
+
+    return call, closed.consts
+
+
+def _require_same(env: AnyEnv, reset: Any, step: Any) -> None:
+    """Refuse an environment whose reset and step disagree, naming the first leaf that differs."""
+    at_reset, at_step = _described(reset), _described(step)
+    for leaf in [*at_reset, *at_step]:
+        if at_reset.get(leaf) != at_step.get(leaf):
+            raise TypeError(
+                f"{env.name}: expected reset and step to agree on `{leaf}`; got "
+                f"{at_reset.get(leaf, 'no such leaf')} at reset and "
+                f"{at_step.get(leaf, 'no such leaf')} after a step. Return the same structure, "
+                "shapes and dtypes from both, for example with `jnp.asarray(x, dtype)`."
+            )
+    if jax.tree.structure(reset) != jax.tree.structure(step):
+        raise TypeError(
+            f"{env.name}: expected reset and step to agree on the structure of obs and state; got "
+            f"{jax.tree.structure(reset)} at reset and {jax.tree.structure(step)} after a step. "
+            "Return the same containers from both."
+        )
+
+
+def _described(tree: Any) -> dict[str, str]:
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): f"{leaf.dtype}{list(leaf.shape)}"
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }

@@ -1,0 +1,5 @@
+"""The second name of `envrax.suite`."""
+
+from envrax.suite import EnvSet, EnvSuite
+
+__all__ = ["EnvSet", "EnvSuite"]

@@ -1,0 +1,132 @@
+"""Spaces of arrays between bounds of one's choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike, DTypeLike
+
+from .array import ArraySpace, Bounds, as_dtype, as_numpy, as_shape, brief, compact
+from .base import kind
+
+
+class Box(ArraySpace):
+    """Arrays of `shape` with ``low <= x <= high``, elementwise.
+
+    Two boxes are equal if their bounds are, in `dtype`, whether given as scalars or as arrays.
+
+    Parameters
+    ----------
+    low, high : scalar or array-like
+        Inclusive bounds that broadcast to `shape`. ``-inf`` (`low`) and ``inf`` (`high`) leave
+        that side open; for an integer dtype they are its limits.
+    shape : int or tuple of int
+        An int is one dimension; dimensions of length 0 are legal.
+    dtype : DTypeLike
+        A float or integer dtype, or bool.
+
+    Raises
+    ------
+    ValueError
+        If ``low > high``, a bound is NaN, does not fit `dtype` or `shape`, is fractional for an
+        integer dtype, or is infinite on the wrong side; if `shape` has a negative entry.
+    TypeError
+        If a bound is traced or not numeric, or `dtype` is of another kind.
+    """
+
+    _given: tuple[Any, Any]  # the bounds given as scalars; None for one given as an array
+
+    def __init__(
+        self,
+        low: ArrayLike | Sequence[Any],
+        high: ArrayLike | Sequence[Any],
+        shape: int | Sequence[int],
+        dtype: DTypeLike = jnp.float32,
+    ) -> None:
+        shape = as_shape(shape, "Box")
+        dtype = as_dtype(dtype, "Box", "float", "integer", "bool")
+        bounds = (
+            _bound(low, shape, dtype, "low", -math.inf),
+            _bound(high, shape, dtype, "high", math.inf),
+        )
+        if (bounds[0] > bounds[1]).any():
+            raise ValueError(f"Box: expected low <= high; got low={low} and high={high}.")
+        self._define(*bounds, shape, dtype, _given=(_scalar(low), _scalar(high)))
+
+    @property
+    def low(self) -> Any:
+        """The lower bound as given: a Python scalar, or a read-only array of `shape`."""
+        return self._bound_as_given(0)
+
+    @property
+    def high(self) -> Any:
+        """The upper bound, likewise."""
+        return self._bound_as_given(1)
+
+    def _bound_as_given(self, side: int) -> Any:
+        given = self._given[side]
+        return np.broadcast_to(self._bounds[side], self.shape) if given is None else given
+
+    def _stack(self, n: int) -> Box:
+        shape = (n, *self.shape)
+        low, high = (
+            np.broadcast_to(bound, shape) if given is None else given
+            for bound, given in zip(self._bounds, self._given, strict=True)
+        )
+        return Box(low, high, shape, self.dtype)
+
+    def __repr__(self) -> str:
+        low, high = (
+            brief(bound, self.shape) if given is None else repr(given)
+            for bound, given in zip(self._bounds, self._given, strict=True)
+        )
+        return f"Box({low}, {high}, {self.shape}, {self.dtype})"
+
+
+def _scalar(bound: Any) -> Any:
+    """`bound` as a Python scalar (NumPy's become one), or None if it is an array."""
+    if isinstance(bound, np.generic):
+        return bound.item()
+    return bound if isinstance(bound, bool | int | float) else None
+
+
+def _bound(
+    given: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str, open_end: float
+) -> Bounds:
+    """A bound as a compact array of `dtype`; `open_end` is the one infinity it may have."""
+    values = as_numpy(given, f"Box: {name}")
+    try:
+        values = compact(np.broadcast_to(values, shape))
+    except ValueError as error:
+        raise ValueError(
+            f"Box: expected {name} to broadcast to shape {shape}; got shape {values.shape}."
+        ) from error
+    if kind(values.dtype) == "other" and not all(type(v) is int for v in values.ravel().tolist()):
+        raise TypeError(f"Box: expected {name} to hold numbers; got {given!r}.")
+    with np.errstate(all="ignore"):
+        fitted, legal = _fit(values, dtype, open_end)
+    if not legal.all():
+        raise ValueError(
+            f"Box: expected {name} to be numbers that {dtype} can hold, or {open_end}; "
+            f"got {values[~legal][0]}."
+        )
+    return fitted
+
+
+def _fit(values: Bounds, dtype: np.dtype[Any], open_end: float) -> tuple[Bounds, Bounds]:
+    """`values` in `dtype`, and where that is legal."""
+    if kind(dtype) == "float":
+        wide = values.astype(np.float64)
+        fitted = wide.astype(dtype) + dtype.type(0)  # -0.0 becomes 0.0: equal values, equal bytes
+        legal = np.isfinite(fitted) | (fitted == open_end) & (wide == open_end)
+        return np.asarray(fitted), np.asarray(legal)
+    limits = (0, 1) if kind(dtype) == "bool" else (jnp.iinfo(dtype).min, jnp.iinfo(dtype).max)
+    exact = np.asarray(values if values.dtype.kind == "O" else values.tolist(), object)
+    open_ = np.asarray(exact == open_end)
+    exact[open_] = int(limits[open_end > 0])
+    legal = np.asarray((exact % 1 == 0) & (exact >= int(limits[0])) & (exact <= int(limits[1])))
+    return np.where(legal, exact, 0).astype(dtype), legal

@@ -1,0 +1,118 @@
+"""Bringing actions to the dtype of their space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .base import Space, admits, canonical, is_array, leaves
+
+_HINT = "Pass actions built like action_space.sample(rng)."
+
+
+def conform(space: Space, x: Any, who: str) -> Any:
+    """Bring actions to the dtype of `space`, or say why they cannot be its elements.
+
+    Structure, shape and kind (bool, integer, float) are checked, bounds are not: nothing is read
+    from a device. Only the `shape` and `dtype` of `space` are used.
+
+    Parameters
+    ----------
+    space : Space
+        The space of the actions.
+    x : Any
+        The actions: arrays, Python scalars or nested lists in the containers of `space`.
+    who : str
+        The caller, as in ``"VecEnv.step"``; error messages begin with it.
+
+    Returns
+    -------
+    Any
+        The actions in tuples and dicts. A JAX array that fits is returned as it is, others are
+        converted. What is not on a device becomes a NumPy array, which costs no compilation. No
+        leaf is weakly typed.
+
+    Raises
+    ------
+    ValueError
+        If the structure or a shape is another, or an int is too large for the dtype.
+    TypeError
+        If a leaf is of another kind.
+    """
+    if _fits(x, space.shape, space.dtype):  # the way of every step of a training loop
+        return x
+    return _conform(space.shape, space.dtype, x, who, "actions")
+
+
+def _fits(x: Any, shape: Any, dtype: Any) -> bool:
+    return (
+        isinstance(x, jax.Array) and x.shape == shape and x.dtype == dtype and not x.aval.weak_type
+    )
+
+
+def _conform(shape: Any, dtype: Any, x: Any, who: str, path: str) -> Any:
+    if isinstance(dtype, Mapping):
+        if not isinstance(x, Mapping) or x.keys() != dtype.keys():
+            got = f"keys {sorted(map(str, x))}" if isinstance(x, Mapping) else _describe(x)
+            wanted = f"a dict with keys {sorted(dtype)}"
+            raise ValueError(f"{who}: expected {path} to be {wanted}; got {got}. {_HINT}")
+        return {k: _conform(shape[k], dtype[k], x[k], who, f"{path}[{k!r}]") for k in sorted(dtype)}
+    if isinstance(dtype, tuple | list):
+        if not isinstance(x, tuple | list) or len(x) != len(dtype):
+            wanted = f"a tuple of length {len(dtype)}"
+            raise ValueError(f"{who}: expected {path} to be {wanted}; got {_describe(x)}. {_HINT}")
+        parts = zip(shape, dtype, x, strict=True)
+        return tuple(_conform(*part, who, f"{path}[{i}]") for i, part in enumerate(parts))
+    return _conform_leaf(shape, canonical(dtype), x, who, path)
+
+
+def _conform_leaf(
+    shape: tuple[int, ...], dtype: np.dtype[Any], x: Any, who: str, path: str
+) -> jax.Array | np.ndarray[Any, Any]:
+    if _fits(x, shape, dtype):
+        return x
+    on_device = False
+    for index, leaf in leaves(x, shape):
+        on_device |= isinstance(leaf, jax.Array)
+        here = path + "".join(f"[{i}]" for i in index)
+        _check(shape[len(index) :], dtype, leaf, who, here)
+    if on_device:
+        return _stacked(x, dtype)
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(x, dtype).reshape(shape)
+    except OverflowError as error:
+        raise ValueError(
+            f"{who}: expected {path} of shape {shape}, {dtype}; got an int that {dtype} cannot "
+            f"hold. {_HINT}"
+        ) from error
+
+
+def _check(shape: tuple[int, ...], dtype: np.dtype[Any], x: Any, who: str, path: str) -> None:
+    """Refuse a leaf of another shape or kind."""
+    wrong = f"{who}: expected {path} of shape {shape}, {dtype}; got {_describe(x)}."
+    listed = isinstance(x, list | tuple)
+    numeric = is_array(x) or isinstance(x, bool | int | float)
+    if listed or (numeric and np.shape(x) != shape):
+        raise ValueError(f"{wrong} {_HINT}")
+    if not admits(dtype, x):
+        raise TypeError(f"{wrong} Pass values of that kind, as in actions.astype('{dtype}').")
+
+
+def _stacked(x: Any, dtype: np.dtype[Any]) -> jax.Array:
+    if isinstance(x, list | tuple):
+        return jnp.stack([_stacked(item, dtype) for item in x])
+    return lax.convert_element_type(x, dtype)
+
+
+def _describe(x: Any) -> str:
+    if is_array(x):
+        return f"{x.shape} {x.dtype}"
+    if isinstance(x, list | tuple):
+        return f"a {type(x).__name__} of length {len(x)}"
+    return f"{type(x).__name__} {x!r}" if isinstance(x, bool | int | float) else type(x).__name__

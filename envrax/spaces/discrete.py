@@ -1,0 +1,143 @@
+"""Spaces of integers that count from zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike, DTypeLike
+
+from .array import ArraySpace, Bounds, as_dtype, as_numpy, as_shape, brief, compact
+
+
+class Discrete(ArraySpace):
+    """The integers ``0 .. n - 1``.
+
+    Parameters
+    ----------
+    n : int
+        Number of elements.
+    dtype : DTypeLike
+        An integer dtype that holds ``n - 1``.
+
+    Raises
+    ------
+    ValueError
+        If ``n < 1``, or `dtype` is too narrow.
+    TypeError
+        If `n` is no int, or `dtype` is no integer dtype.
+    """
+
+    n: int
+
+    def __init__(self, n: int, dtype: DTypeLike = jnp.int32) -> None:
+        dtype = as_dtype(dtype, "Discrete", "integer")
+        highest = _highest(as_numpy(n, "Discrete"), dtype, "Discrete: expected n")
+        if highest.ndim:
+            raise TypeError(f"Discrete: expected n to be an int; got {n}. Use MultiDiscrete.")
+        self._define(np.zeros_like(highest), highest, (), dtype, n=highest.item() + 1)
+
+    def _stack(self, n: int) -> MultiDiscrete:
+        return MultiDiscrete(np.broadcast_to(self.n, (n,)), self.dtype)
+
+    def __repr__(self) -> str:
+        return f"Discrete({self.n}{_suffix(self, jnp.int32)})"
+
+
+class MultiDiscrete(ArraySpace):
+    """Integer arrays; each entry counts from 0 to its own ``nvec - 1``.
+
+    Parameters
+    ----------
+    nvec : array-like of int
+        Number of values of each entry, of any rank; its shape is the space's.
+    dtype : DTypeLike
+        An integer dtype that holds ``nvec - 1``.
+
+    Raises
+    ------
+    ValueError
+        If `nvec` is empty, ragged or has an entry < 1, or `dtype` is too narrow.
+    TypeError
+        If `nvec` does not hold ints, or `dtype` is no integer dtype.
+    """
+
+    def __init__(self, nvec: ArrayLike | Sequence[Any], dtype: DTypeLike = jnp.int32) -> None:
+        dtype = as_dtype(dtype, "MultiDiscrete", "integer")
+        counts = as_numpy(nvec, "MultiDiscrete")
+        if not counts.size:
+            raise ValueError(f"MultiDiscrete: expected a non-empty nvec; got shape {counts.shape}.")
+        highest = _highest(compact(counts), dtype, "MultiDiscrete: expected every entry of nvec")
+        self._define(np.zeros_like(highest), highest, counts.shape, dtype)
+
+    @property
+    def nvec(self) -> Any:
+        """Number of values of each entry, as (nested) tuples; one int if the rank is 0."""
+        return _nested(np.broadcast_to(self._counts, self.shape).tolist())
+
+    @property
+    def _counts(self) -> Bounds:
+        return self._bounds[1].astype(object) + np.asarray(1, object)
+
+    def _stack(self, n: int) -> MultiDiscrete:
+        counts = np.asarray(self._counts)
+        return MultiDiscrete(np.broadcast_to(counts, (n, *self.shape)), self.dtype)
+
+    def __repr__(self) -> str:
+        counts = np.asarray(self._counts)
+        text = f"{self.nvec}" if self.size <= 8 else brief(counts, self.shape)
+        return f"MultiDiscrete({text}{_suffix(self, jnp.int32)})"
+
+
+class MultiBinary(ArraySpace):
+    """Arrays of zeros and ones.
+
+    Parameters
+    ----------
+    n : int or tuple of int
+        Number of entries, or the shape.
+    dtype : DTypeLike
+        An integer dtype or bool.
+
+    Raises
+    ------
+    ValueError
+        If `n`, or an entry of it, is < 1.
+    TypeError
+        If `dtype` is neither an integer dtype nor bool.
+    """
+
+    n: int | tuple[int, ...]
+
+    def __init__(self, n: int | Sequence[int], dtype: DTypeLike = jnp.int8) -> None:
+        shape = as_shape(n, "MultiBinary", least=1)
+        dtype = as_dtype(dtype, "MultiBinary", "integer", "bool")
+        low = np.zeros((1,) * len(shape), dtype)
+        self._define(low, low + 1, shape, dtype, n=shape if np.iterable(n) else shape[0])
+
+    def _stack(self, n: int) -> MultiBinary:
+        return MultiBinary((n, *self.shape), self.dtype)
+
+    def __repr__(self) -> str:
+        return f"MultiBinary({self.n}{_suffix(self, jnp.int8)})"
+
+
+def _highest(counts: Bounds, dtype: np.dtype[Any], expected: str) -> Bounds:
+    """``counts - 1``, checked entry by entry to be a count that `dtype` can number."""
+    most = int(jnp.iinfo(dtype).max) + 1
+    for count in counts.ravel().tolist():
+        if type(count) is not int:
+            raise TypeError(f"{expected} to be an int; got {count!r}.")
+        if not 1 <= count <= most:
+            raise ValueError(f"{expected} to be between 1 and {most} for {dtype}; got {count}.")
+    return np.asarray(counts.astype(object) - 1, object).astype(dtype)
+
+
+def _nested(values: Any) -> Any:
+    return tuple(_nested(value) for value in values) if isinstance(values, list) else values
+
+
+def _suffix(space: ArraySpace, default: DTypeLike) -> str:
+    return "" if space.dtype == default else f", {space.dtype}"

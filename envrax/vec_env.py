@@ -1,0 +1,185 @@
+"""`VecEnv`: many copies of one environment, compiled, with auto-reset."""
+
+import operator
+from functools import partial
+from typing import Any, Generic, cast
+
+import jax
+import numpy as np
+
+from envrax import autoreset as _autoreset
+from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compiled, strong, warm_up
+from envrax._keys import require_key
+from envrax.autoreset import AutoReset, Compact
+from envrax.batched_env import BatchedEnv
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.spaces import Space
+from envrax.spaces.conform import conform
+
+__all__ = ["BatchedEnv", "VecEnv"]
+
+
+class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    `num_envs` copies of an environment, stepped together, each with its own episodes.
+
+    `reset` and `step` are compiled on their first call, and compose with the caller's own `jit`,
+    `vmap`, `scan` and `grad`.
+
+    **Auto-reset** happens in the step that ends an episode: that slot returns the reward, done and
+    info of the step, and the first observation and state of its next episode, begun with
+    `jax.random.split(new_state.rng)[0]`. An episode ends when `new_state.done` is set or the
+    returned `done` is a true bool scalar.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to copy; it must be traceable.
+    num_envs : int
+        Number of copies, at least 1.
+    jit_compile : bool, default True
+        False leaves `reset` and `step` uncompiled, for debugging.
+    final_obs : bool, default False
+        Add `infos["final_obs"]`: the observation of the step itself, before any reset, in every
+        slot. Bootstrapping on truncation needs it.
+    autoreset : AutoReset, optional
+        How slots that ended are replaced, `envrax.autoreset.Compact()` or `Select()`; the result is
+        the same. Chosen by `VecEnv` if not given.
+
+    Raises
+    ------
+    ValueError
+        If `num_envs` is below 1.
+    RuntimeError
+        If the stack cannot be traced, as with `RecordVideo`.
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
+        num_envs: int,
+        *,
+        jit_compile: bool = True,
+        final_obs: bool = False,
+        autoreset: AutoReset | None = None,
+    ) -> None:
+        if not isinstance(cast(Any, env), JaxEnv):
+            raise TypeError(f"VecEnv: expected a JaxEnv; got {env!r}. Pass an environment.")
+        if num_envs < 1:
+            raise ValueError(f"VecEnv: expected num_envs of at least 1; got {num_envs}.")
+        if not env.traceable:
+            raise RuntimeError(
+                f"VecEnv: expected a traceable environment; got {env!r}, which is incompatible "
+                "with JAX transforms. Leave that wrapper out and draw single slots with "
+                "`render_slot`."
+            )
+        self.env = env
+        self.num_envs = num_envs
+        self._reset: Any = partial(_autoreset.reset, env, num_envs)
+        self._step: Any = partial(_step, env, autoreset or Compact(), final_obs)
+        if jit_compile:
+            self._reset, self._step = Compiled(self._reset), Compiled(self._step)
+        self._jit_compile = jit_compile
+        self._action_space = env.action_space.batch(num_envs)
+
+    @property
+    def n_slots(self) -> int:
+        return self.num_envs
+
+    @property
+    def name(self) -> str:
+        return self.env.name
+
+    @property
+    def config(self) -> ConfigT:
+        """The configuration of the environment."""
+        return self.env.config
+
+    @property
+    def single_observation_space(self) -> ObsSpaceT:
+        return self.env.observation_space
+
+    @property
+    def single_action_space(self) -> ActSpaceT:
+        return self.env.action_space
+
+    @property
+    def action_space(self) -> Space:
+        return self._action_space
+
+    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        """
+        Begin an episode in every slot.
+
+        Parameters
+        ----------
+        rng : jax.Array
+            One PRNG key, typed or legacy. Slot i gets `jax.random.split(rng, num_envs)[i]`.
+
+        Raises
+        ------
+        TypeError
+            If `rng` is no PRNG key.
+        ValueError
+            If `rng` is a batch of keys, or a key of the wrong shape.
+        """
+        require_key(rng, "VecEnv.reset", "pass one key; VecEnv splits it.")
+        return self._reset(rng)
+
+    def step(
+        self, state: StateT, actions: Any
+    ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        """
+        Take one step in every slot, with auto-reset.
+
+        Actions of the right kind (bool, integer, float) are brought to the space's dtype.
+
+        Raises
+        ------
+        TypeError
+            If actions are of another kind, or reset and step of the environment disagree.
+        ValueError
+            If actions are of another shape or structure.
+        """
+        return self._step(state, conform(self._action_space, actions, "VecEnv.step"))
+
+    def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:
+        if isinstance(slot_idx, jax.core.Tracer):
+            return _take(state, slot_idx)
+        index = operator.index(cast(Any, slot_idx))
+        if not -self.num_envs <= index < self.num_envs:
+            raise IndexError(
+                f"VecEnv.slot_state: expected an index from {-self.num_envs} to "
+                f"{self.num_envs - 1}; got {index}."
+            )
+        return _take(state, np.int32(index % self.num_envs))
+
+    def render_slot(self, state: StateT, slot_idx: int = 0) -> np.ndarray:
+        return self.env.render(self.slot_state(state, slot_idx))
+
+    def render(self, state: StateT, *, index: int = 0) -> np.ndarray:
+        """Draw one slot: `render_slot` under the name that a single environment has."""
+        return self.render_slot(state, index)
+
+    def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
+        if self._jit_compile:
+            warm_up(self.reset, self.step, self._action_space, cache_dir)
+
+    def __repr__(self) -> str:
+        return f"VecEnv({self.env!r}, num_envs={self.num_envs})"
+
+
+def _step(
+    env: JaxEnv[Any, Any, Any, Any],
+    autoreset: AutoReset,
+    final_obs: bool,
+    state: Any,
+    actions: Any,
+) -> Any:
+    *out, infos, last = _autoreset.step(env, autoreset, state, actions)
+    return *out, {**infos, "final_obs": last} if final_obs else infos
+
+
+@jax.jit
+def _take(state: Any, index: jax.Array) -> Any:
+    return jax.tree.map(lambda x: x[index], state)

@@ -1,0 +1,49 @@
+"""Wrappers: environments around environments, and the bases to write more of them."""
+
+from envrax.wrappers.base import (
+    ActionWrapper,
+    ObservationWrapper,
+    RewardWrapper,
+    StatefulWrapper,
+    Wrapper,
+    WrapperFactory,
+    WrapperState,
+)
+from envrax.wrappers.episode import (
+    EpisodeDiscount,
+    EpisodeStatisticsState,
+    ExpandDims,
+    RecordEpisodeStatistics,
+)
+from envrax.wrappers.jit import JitWrapper
+from envrax.wrappers.observation import (
+    FrameStackObservation,
+    FrameStackState,
+    GrayscaleObservation,
+    NormalizeObservation,
+    ResizeObservation,
+)
+from envrax.wrappers.reward import ClipReward
+from envrax.wrappers.video import RecordVideo
+
+__all__ = [
+    "ActionWrapper",
+    "ClipReward",
+    "EpisodeDiscount",
+    "EpisodeStatisticsState",
+    "ExpandDims",
+    "FrameStackObservation",
+    "FrameStackState",
+    "GrayscaleObservation",
+    "JitWrapper",
+    "NormalizeObservation",
+    "ObservationWrapper",
+    "RecordEpisodeStatistics",
+    "RecordVideo",
+    "ResizeObservation",
+    "RewardWrapper",
+    "StatefulWrapper",
+    "Wrapper",
+    "WrapperFactory",
+    "WrapperState",
+]

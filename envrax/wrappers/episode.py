@@ -1,0 +1,103 @@
+"""Wrappers that change how an episode's end is told, or count its steps and rewards."""
+
+from typing import Any, Generic
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.wrappers.base import (
+    InnerStateT,
+    StatefulWrapper,
+    Wrapper,
+    WrapperState,
+    layers,
+    require,
+)
+
+
+class ExpandDims(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """Give the returned reward and done a trailing axis of 1; `state.done` stays a bool scalar."""
+
+    def reward(self, reward: jax.Array) -> jax.Array:
+        return jnp.asarray(reward)[..., None]
+
+    def done(self, done: jax.Array) -> jax.Array:
+        return jnp.asarray(done)[..., None]
+
+
+class EpisodeDiscount(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Return a discount in place of done: float32, 1.0 while the episode runs and 0.0 at its end.
+
+    `state.done` stays a bool scalar.
+
+    Raises
+    ------
+    TypeError
+        If the stack has an `EpisodeDiscount` already.
+    """
+
+    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
+        super().__init__(env)
+        twice = any(isinstance(layer, EpisodeDiscount) for layer in layers(env))
+        require(not twice, type(self), "an environment that returns done as a bool", env)
+
+    def done(self, done: jax.Array) -> jax.Array:
+        return 1.0 - jnp.asarray(done).astype(jnp.float32)
+
+
+@chex.dataclass
+class EpisodeStatisticsState(WrapperState[InnerStateT]):
+    """
+    State of `RecordEpisodeStatistics`.
+
+    Attributes
+    ----------
+    episode_return : jax.Array
+        float32 scalar, sum of the rewards of this episode.
+    episode_length : jax.Array
+        int32 scalar, number of its steps.
+    """
+
+    episode_return: jax.Array
+    episode_length: jax.Array
+
+
+class RecordEpisodeStatistics(
+    StatefulWrapper[
+        ObsSpaceT, ActSpaceT, EpisodeStatisticsState[InnerStateT], ConfigT, InnerStateT
+    ],
+    Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
+):
+    """
+    Add `info["episode"] = {"r": float32 return, "l": int32 length}`.
+
+    Both are non-zero on the step that ends an episode only, and zero on all others: a length above
+    zero tells that an episode has ended.
+    """
+
+    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT]) -> None:
+        super().__init__(env)
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return obs, {"episode_return": jnp.float32(0), "episode_length": jnp.int32(0)}
+
+    def on_step(
+        self,
+        obs: Any,
+        state: EpisodeStatisticsState[InnerStateT],
+        reward: jax.Array,
+        done: jax.Array,
+        info: Info,
+    ) -> tuple[Any, EpisodeStatisticsState[InnerStateT], jax.Array, jax.Array, Info]:
+        # A sum, because a wrapper below may have given the reward an axis of 1.
+        episode_return = state.episode_return + jnp.sum(jnp.asarray(reward), dtype=jnp.float32)
+        episode_length = state.episode_length + 1
+        episode = {
+            "r": jnp.where(state.done, episode_return, jnp.float32(0)),
+            "l": jnp.where(state.done, episode_length, jnp.int32(0)),
+        }
+        state = state.replace(episode_return=episode_return, episode_length=episode_length)
+        return obs, state, reward, done, {**info, "episode": episode}

@@ -1,0 +1,69 @@
+"""`JitWrapper`: compile an environment."""
+
+from typing import Any
+
+import jax
+
+from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compiled, warm_up
+from envrax._keys import require_key
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.spaces.conform import conform
+from envrax.wrappers.base import Wrapper
+
+
+class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Compile `reset` and `step` of the wrapped environment.
+
+    Inside the caller's own `jit`, `vmap` or `scan` it is transparent.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap; it must be traceable.
+    cache_dir : path-like or None
+        Persistent compile cache of the warm-up; see `BatchedEnv.compile`.
+    pre_warm : bool, default True
+        Compile now, and not on the first call or by `compile()`.
+
+    Raises
+    ------
+    RuntimeError
+        If the stack cannot be traced, as with `RecordVideo`.
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
+        cache_dir: CacheDir = DEFAULT_CACHE_DIR,
+        *,
+        pre_warm: bool = True,
+    ) -> None:
+        super().__init__(env)
+        if not env.traceable:
+            raise RuntimeError(
+                f"JitWrapper: expected a traceable environment; got {env!r}, which is incompatible "
+                "with JAX transforms. Put JitWrapper beneath it."
+            )
+        self.cache_dir = cache_dir
+        self._reset, self._step = Compiled(env.reset), Compiled(env.step)
+        if pre_warm:
+            self.compile()
+
+    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        require_key(rng, "JitWrapper.reset", "Pass one key, or use VecEnv for many episodes.")
+        return self.env.reset(rng) if _traced(rng) else self._reset(rng)
+
+    def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        if _traced((state, action)):
+            return self.env.step(state, action)
+        return self._step(state, conform(self.action_space, action, "JitWrapper.step"))
+
+    def compile(self) -> None:
+        """Compile now; afterwards the first real `reset` and `step` compile nothing."""
+        super().compile()
+        warm_up(self.reset, self.step, self.action_space, self.cache_dir)
+
+
+def _traced(tree: Any) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))

@@ -1,0 +1,211 @@
+"""Wrappers that change the observation."""
+
+from typing import Any, Generic
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax.env import ActSpaceT, ConfigT, JaxEnv, StateT
+from envrax.spaces import Box
+from envrax.wrappers.base import (
+    AnyEnv,
+    InnerStateT,
+    ObservationWrapper,
+    StatefulWrapper,
+    WrapperState,
+    require,
+)
+
+
+class GrayscaleObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
+    """
+    RGB to grey: uint8[H, W, 3] -> uint8[H, W], 0.299 R + 0.587 G + 0.114 B to the nearest integer.
+
+    Raises
+    ------
+    TypeError
+        If the observations are no RGB images.
+    """
+
+    def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
+        super().__init__(env)
+        space = _image_space(type(self), env, ranks=(3,))
+        require(space.shape[-1] == 3, type(self), "RGB images, a last axis of 3", space)
+        self._space = Box(0, 255, space.shape[:2], jnp.uint8)
+
+    @property
+    def observation_space(self) -> Box:
+        return self._space
+
+    def observation(self, obs: jax.Array) -> jax.Array:
+        # Integers give the same result eagerly and compiled, at any batch width.
+        red, green, blue = (jnp.asarray(obs)[..., i].astype(jnp.int32) for i in range(3))
+        return ((299 * red + 587 * green + 114 * blue + 500) // 1000).astype(jnp.uint8)
+
+
+class ResizeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
+    """
+    Resize images: uint8[H, W] or [H, W, C] -> uint8[h, w] or [h, w, C], bilinear, rounded.
+
+    Shrinking averages over all the pixels that it covers (antialiasing).
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    h, w : int, default 84
+        New height and width, in pixels.
+
+    Raises
+    ------
+    TypeError
+        If the observations are no uint8 images.
+    ValueError
+        If `h` or `w` is below 1.
+    """
+
+    def __init__(
+        self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT], h: int = 84, w: int = 84
+    ) -> None:
+        super().__init__(env)
+        space = _image_space(type(self), env, ranks=(2, 3))
+        if h < 1 or w < 1:
+            raise ValueError(f"ResizeObservation: expected h and w of at least 1; got {h} and {w}.")
+        self.h, self.w = h, w
+        self._space = Box(0, 255, (h, w, *space.shape[2:]), jnp.uint8)
+
+    @property
+    def observation_space(self) -> Box:
+        return self._space
+
+    def observation(self, obs: jax.Array) -> jax.Array:
+        pixels = jnp.asarray(obs).astype(jnp.float32)
+        resized = jax.image.resize(pixels, self._space.shape, "bilinear")
+        return jnp.round(resized).astype(jnp.uint8)
+
+
+class NormalizeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
+    """
+    Scale to 0..1: uint8[...] -> float32[...] / 255; any other bounded Box from its bounds.
+
+    Where the bounds are equal the result is 0.
+
+    Raises
+    ------
+    TypeError
+        If the observations are in no Box, or in an unbounded one.
+    """
+
+    def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
+        super().__init__(env)
+        space = _box(type(self), env)
+        if space.dtype == jnp.uint8:
+            low, high = np.float32(0), np.float32(255)
+        else:
+            # In float32, as the observations will be, so that the upper bound becomes exactly 1.
+            low, high = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32)
+            bounded = bool(np.isfinite(low).all() and np.isfinite(high).all())
+            require(bounded, type(self), "a bounded Box", space)
+        # Halves, because the distance between two float32 bounds may be no float32.
+        span = high / 2 - low / 2
+        self._half_low, self._scale = low / 2, np.where(span == 0, np.float32(np.inf), span)
+        self._space = Box(0.0, 1.0, space.shape, jnp.float32)
+
+    @property
+    def observation_space(self) -> Box:
+        return self._space
+
+    def observation(self, obs: jax.Array) -> jax.Array:
+        half = jnp.asarray(obs).astype(jnp.float32) / 2
+        return (half - self._half_low) / self._scale
+
+
+@chex.dataclass
+class FrameStackState(WrapperState[InnerStateT]):
+    """
+    State of `FrameStackObservation`.
+
+    Attributes
+    ----------
+    obs_stack : jax.Array
+        The last observations along a new last axis, the oldest at index 0.
+    """
+
+    obs_stack: jax.Array
+
+
+class FrameStackObservation(
+    StatefulWrapper[Box, ActSpaceT, FrameStackState[InnerStateT], ConfigT, InnerStateT],
+    Generic[ActSpaceT, InnerStateT, ConfigT],
+):
+    """
+    Stack the last observations along a new last axis: uint8[H, W] -> uint8[H, W, n_stack].
+
+    The oldest is at index 0; a reset fills the stack with the first observation. Any Box will do.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    n_stack : int, default 4
+        How many observations are stacked.
+
+    Raises
+    ------
+    TypeError
+        If the observations are in no Box.
+    ValueError
+        If `n_stack` is below 1.
+    """
+
+    def __init__(
+        self, env: JaxEnv[Any, ActSpaceT, InnerStateT, ConfigT], n_stack: int = 4
+    ) -> None:
+        super().__init__(env)
+        space = _box(type(self), env)
+        if n_stack < 1:
+            raise ValueError(
+                f"FrameStackObservation: expected n_stack of at least 1; got {n_stack}."
+            )
+        self.n_stack = n_stack
+        shape = (*space.shape, n_stack)
+        low, high = (
+            np.broadcast_to(bound[..., None], shape) if isinstance(bound, np.ndarray) else bound
+            for bound in (space.low, space.high)
+        )
+        self._space = Box(low, high, shape, space.dtype)
+
+    @property
+    def observation_space(self) -> Box:
+        return self._space
+
+    def on_reset(self, obs: jax.Array) -> tuple[jax.Array, dict[str, Any]]:
+        stack = jnp.repeat(jnp.asarray(obs)[..., None], self.n_stack, axis=-1)
+        return stack, {"obs_stack": stack}
+
+    def on_step(
+        self, obs: jax.Array, state: FrameStackState[InnerStateT], *rest: Any
+    ) -> tuple[Any, ...]:
+        newest = jnp.asarray(obs)[..., None]
+        stack = jnp.concatenate([state.obs_stack[..., 1:], newest], axis=-1)
+        return stack, state.replace(obs_stack=stack), *rest
+
+
+def _box(wrapper: type, env: AnyEnv) -> Box:
+    space = env.observation_space
+    require(isinstance(space, Box), wrapper, "observations in a Box", space)
+    return space
+
+
+def _image_space(wrapper: type, env: AnyEnv, ranks: tuple[int, ...]) -> Box:
+    space = _box(wrapper, env)
+    require(space.dtype == jnp.uint8, wrapper, "uint8 images", space)
+    require(
+        len(space.shape) in ranks,
+        wrapper,
+        f"images with {' or '.join(map(str, ranks))} axes, (H, W{', C' if 3 in ranks else ''})",
+        space,
+    )
+    return space

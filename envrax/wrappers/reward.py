@@ -1,0 +1,14 @@
+"""Wrappers that change the reward."""
+
+import jax
+import jax.numpy as jnp
+
+from envrax.env import ActSpaceT, ConfigT, ObsSpaceT, StateT
+from envrax.wrappers.base import RewardWrapper
+
+
+class ClipReward(RewardWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """Keep the sign of the reward: float32 in {-1, 0, +1}."""
+
+    def reward(self, reward: jax.Array) -> jax.Array:
+        return jnp.sign(jnp.asarray(reward)).astype(jnp.float32)

@@ -1,0 +1,225 @@
+"""`RecordVideo`: episodes as MP4 files, written on the host."""
+
+import os
+import re
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import jax
+import numpy as np
+
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, can_render
+from envrax.error import MissingPackageError
+from envrax.wrappers.base import Wrapper, require
+
+
+class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Record episodes, one MP4 file each: `episode_0000.mp4`, `episode_0001.mp4`, ...
+
+    The number is that of the episode; files of an earlier run are kept and the numbers go on after
+    them. A file has its name only once it is complete. An episode that is cut short, by a reset or
+    by `close`, is kept. The triggers are OR-ed; without any, every episode is recorded. A recording
+    that a trigger starts within an episode runs from there to its end.
+
+    It works on the host, step by step, and so not under `jit`, `vmap` or `scan`, nor in a `VecEnv`.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap; it must have a `render`.
+    output_dir : path-like, default "runs/recordings"
+        Where the files go; made when the first one is begun.
+    fps : int, default 30
+        Frames per second.
+    episode_trigger : callable, optional
+        From the number of the episode, 0 first, to whether it is recorded; asked at reset.
+    step_trigger : callable, optional
+        From the number of the step since construction, 0 first, to whether to start; asked at
+        every step.
+    recording_trigger : callable, optional
+        Without argument; asked at reset and at every step.
+
+    Raises
+    ------
+    TypeError
+        If the environment has no `render`.
+    ValueError
+        If `fps` is not above 0.
+    MissingPackageError
+        If the packages of the extra `video` are not installed.
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
+        output_dir: str | os.PathLike[str] = "runs/recordings",
+        fps: int = 30,
+        episode_trigger: Callable[[int], bool] | None = None,
+        step_trigger: Callable[[int], bool] | None = None,
+        recording_trigger: Callable[[], bool] | None = None,
+    ) -> None:
+        super().__init__(env)
+        require(can_render(env), type(self), "an environment with a `render`", env)
+        if fps <= 0:
+            raise ValueError(f"RecordVideo: expected fps above 0; got {fps}.")
+        _imageio()  # a missing encoder is better told now than at the end of the first episode
+        self.output_dir, self.fps = output_dir, fps
+        self.episode_trigger = episode_trigger
+        self.step_trigger = step_trigger
+        self.recording_trigger = recording_trigger
+        self._episode, self._steps = -1, 0
+        self._first: int | None = None  # number of this run's episode 0
+        self._video: _Video | None = None
+
+    @property
+    def traceable(self) -> bool:
+        return False
+
+    @property
+    def recording(self) -> bool:
+        """Whether an episode is being recorded at this moment."""
+        return self._video is not None
+
+    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        _refuse_tracers(rng)
+        self.close()
+        obs, state = super().reset(rng)
+        self._episode += 1
+        if self._due(self.episode_trigger, self._episode):
+            self._start(state)
+        return obs, state
+
+    def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        _refuse_tracers((state, action))
+        before = state
+        obs, state, reward, done, info = super().step(state, action)
+        # Without triggers every episode is recorded from its reset on, and never begun here.
+        due = self._triggers and self._due(self.step_trigger, self._steps)
+        self._steps += 1
+        if due and self._video is None and not bool(before.done):
+            self._start(before)
+        if self._video is not None:
+            self._video.add(self.render(state))
+        if bool(state.done):
+            self.close()
+        return obs, state, reward, done, info
+
+    def close(self) -> None:
+        """Complete the file of the episode that is being recorded, if there is one."""
+        if self._video is not None:
+            video, self._video = self._video, None
+            video.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_video": None}  # a file that is being written has one writer
+
+    @property
+    def _triggers(self) -> bool:
+        given = (self.episode_trigger, self.step_trigger, self.recording_trigger)
+        return any(trigger is not None for trigger in given)
+
+    def _due(self, trigger: Callable[[int], bool] | None, number: int) -> bool:
+        if not self._triggers:
+            return True
+        asked = self.recording_trigger is not None and bool(self.recording_trigger())
+        return (trigger is not None and bool(trigger(number))) or asked
+
+    def _start(self, state: StateT) -> None:
+        frame = self.render(state)
+        folder = Path(self.output_dir)
+        free = _free_number(folder)
+        if self._first is None:
+            self._first = free
+        number = max(free, self._first + self._episode)
+        self._video = _Video(folder / f"episode_{number:04d}.mp4", self.fps)
+        weakref.finalize(self, self._video.close)
+        self._video.add(frame)
+
+
+class _Video:
+    """One MP4 file, streamed to the encoder under a temporary name and renamed when complete."""
+
+    def __init__(self, path: Path, fps: int) -> None:
+        self._path, self._part = path, path.with_name(f"{path.name}.part")
+        self._fps = fps
+        self._shape: tuple[int, ...] | None = None
+        self._writer: Any = None
+
+    def add(self, frame: np.ndarray) -> None:
+        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[-1] != 3:
+            raise ValueError(
+                "RecordVideo: expected `render` to give uint8 frames of shape (H, W, 3); got "
+                f"{frame.shape} {frame.dtype}."
+            )
+        if self._writer is None:
+            self._open(frame.shape)
+        if frame.shape != self._shape:
+            raise ValueError(
+                f"RecordVideo: expected every frame of shape {self._shape}; got {frame.shape}."
+            )
+        self._writer.append_data(np.ascontiguousarray(frame))
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            os.replace(self._part, self._path)
+
+    def _open(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        # 4:2:0 halves the colour planes, for which both sides must be even.
+        even = shape[0] % 2 == 0 and shape[1] % 2 == 0
+        self._writer = _imageio().get_writer(
+            str(self._part),
+            format="FFMPEG",
+            mode="I",
+            fps=self._fps,
+            codec="libx264",
+            pixelformat="yuv420p" if even else "yuv444p",
+            macro_block_size=1,  # any other value rescales the frames
+            output_params=["-f", "mp4"],
+            ffmpeg_log_level="error",
+        )
+
+
+def _free_number(folder: Path) -> int:
+    """The number behind those of all files in the folder."""
+    names = (path.name for path in (folder.iterdir() if folder.is_dir() else ()))
+    matches = (re.fullmatch(r"episode_(\d+)\.mp4(?:\.part)?", name) for name in names)
+    return max((int(match[1]) + 1 for match in matches if match), default=0)
+
+
+def _imageio() -> Any:
+    try:
+        import imageio.v2
+        import imageio_ffmpeg  # noqa: F401
+    except ImportError as error:
+        raise MissingPackageError(
+            f"RecordVideo: expected the packages of the extra `video`; got none of {error.name}. "
+            'Install them with `pip install "envrax[video]"`.'
+        ) from error
+    return imageio.v2
+
+
+def _refuse_tracers(tree: Any) -> None:
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree)):
+        raise RuntimeError(
+            "RecordVideo is incompatible with JAX transforms (jit, vmap, scan): it writes files, "
+            "step by step. Call reset and step from Python, and compile beneath it."
+        )

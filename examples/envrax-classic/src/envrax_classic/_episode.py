@@ -1,0 +1,41 @@
+"""What the environments of the suite share: key handling, the step count, the time limit."""
+
+from abc import abstractmethod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+
+
+class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """A deterministic environment told by three hooks: `begin`, `advance` and `observe`."""
+
+    @abstractmethod
+    def begin(self, key: jax.Array, **episode: jax.Array) -> StateT:
+        """The first state: drawn from `key`, with the fields of `EnvState` given by `episode`."""
+
+    @abstractmethod
+    def advance(self, state: StateT, action: Any) -> tuple[StateT, jax.Array, jax.Array]:
+        """The next state, its float32 reward, and whether it is terminal; no step is counted."""
+
+    @abstractmethod
+    def observe(self, state: StateT) -> jax.Array:
+        """What the agent sees of a state."""
+
+    def reset(self, rng: jax.Array) -> tuple[jax.Array, StateT]:
+        rng, key = jax.random.split(rng)
+        state = self.begin(key, rng=rng, step=jnp.int32(0), done=jnp.bool_(False))
+        return self.observe(state), state
+
+    def step(
+        self, state: StateT, action: Any
+    ) -> tuple[jax.Array, StateT, jax.Array, jax.Array, Info]:
+        state, reward, terminated = self.advance(state, action)
+        step = state.step + 1
+        truncated = step >= self.config.max_steps
+        done = terminated | truncated
+        state = state.replace(step=step, done=done)
+        info = {"terminated": terminated, "truncated": truncated}
+        return self.observe(state), state, reward, done, info

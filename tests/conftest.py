@@ -1,0 +1,110 @@
+"""Strict flags, an isolated compile cache, and fixtures that count what JAX compiles."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import pytest
+
+# Fired for every program handed to the backend, also when the persistent cache then serves it.
+COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
+HIT_EVENT = "/jax/compilation_cache/cache_hits"
+MISS_EVENT = "/jax/compilation_cache/cache_misses"
+
+
+@dataclass
+class Compilations:
+    """Programs compiled inside the `with` block, those loaded from a cache included."""
+
+    count: int = 0
+
+
+@dataclass
+class CacheEvents:
+    """Hits and misses of the persistent compile cache inside the `with` block."""
+
+    hits: int = 0
+    misses: int = 0
+
+
+@contextmanager
+def _count_compilations() -> Iterator[Compilations]:
+    seen = Compilations()
+
+    def listen(event: str, duration: float, **_: str | int) -> None:
+        seen.count += event == COMPILE_EVENT
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield seen
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+@contextmanager
+def _count_cache_events() -> Iterator[CacheEvents]:
+    seen = CacheEvents()
+
+    def listen(event: str, **_: str | int) -> None:
+        seen.hits += event == HIT_EVENT
+        seen.misses += event == MISS_EVENT
+
+    jax.monitoring.register_event_listener(listen)
+    try:
+        yield seen
+    finally:
+        jax.monitoring.unregister_event_listener(listen)
+
+
+@pytest.fixture
+def compile_counter() -> Callable[[], AbstractContextManager[Compilations]]:
+    """`with compile_counter() as compiled: ...`, then `compiled.count`."""
+    return _count_compilations
+
+
+@pytest.fixture
+def cache_events() -> Callable[[], AbstractContextManager[CacheEvents]]:
+    """`with cache_events() as cache: ...`, then `cache.hits` and `cache.misses`."""
+    return _count_cache_events
+
+
+@pytest.fixture
+def run_python(tmp_path: Path) -> Callable[..., str]:
+    """`run_python(code, **environment)`: what a Python process of its own printed."""
+
+    def run(code: str, **environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path)), **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def pytest_configure() -> None:
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+    # A cache of the developer's own would answer for the one under test.
+    jax.config.update("jax_compilation_cache_dir", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def isolated_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the default compile cache, here and in child processes, out of the working tree."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENVRAX_CACHE_DIR", str(tmp_path_factory.mktemp("compile_cache")))
+        patch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+        yield

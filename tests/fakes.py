@@ -1,0 +1,203 @@
+"""The environments that the tests share, each of one kind that users write."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax import Box, Dict, Discrete, EnvConfig, EnvState, JaxEnv, MultiDiscrete, Tuple
+
+F32 = jnp.float32
+
+
+@chex.dataclass
+class VectorState(EnvState):
+    pos: jax.Array
+
+
+@chex.dataclass
+class VectorConfig(EnvConfig):
+    max_steps: int = 5
+    gravity: float = 0.5
+
+
+class VectorEnv(JaxEnv[Box, Discrete, VectorState, VectorConfig]):
+    """A deterministic walk of fixed length; everything is differentiable in gravity."""
+
+    @property
+    def observation_space(self) -> Box:
+        return Box(-jnp.inf, jnp.inf, (3,), F32)
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(3)
+
+    def reset(self, rng: jax.Array) -> tuple[jax.Array, VectorState]:
+        rng, key = jax.random.split(rng)
+        pos = jax.random.normal(key, (3,), F32) * self.config.gravity
+        state = VectorState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), pos=pos)
+        return pos, state
+
+    def step(self, state: VectorState, action: jax.Array) -> tuple[Any, ...]:
+        push = jnp.asarray(action).astype(F32) - 1.0
+        pos = state.pos * 0.9 + push * self.config.gravity
+        step = state.step + 1
+        terminated, truncated = jnp.bool_(False), step >= self.config.max_steps
+        state = state.replace(pos=pos, step=step, done=terminated | truncated)
+        info = {"terminated": terminated, "truncated": truncated}
+        return pos, state, -jnp.sum(pos**2), state.done, info
+
+
+class PixelEnv(JaxEnv[Box, Discrete, VectorState, VectorConfig]):
+    """A bright bar that moves over an image."""
+
+    shape = (12, 10, 3)
+
+    @property
+    def observation_space(self) -> Box:
+        return Box(0, 255, self.shape, jnp.uint8)
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(3)
+
+    def _image(self, pos: jax.Array) -> jax.Array:
+        column = jnp.arange(self.shape[1], dtype=jnp.int32)[None, :, None]
+        tint = jnp.asarray([255, 128, 1], jnp.int32)[None, None, :]
+        lit = (column == pos[None, None]).astype(jnp.int32) * tint
+        return jnp.broadcast_to(lit, self.shape).astype(jnp.uint8)
+
+    def reset(self, rng: jax.Array) -> tuple[jax.Array, VectorState]:
+        rng, key = jax.random.split(rng)
+        pos = jax.random.randint(key, (1,), 0, self.shape[1], jnp.int32)
+        state = VectorState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), pos=pos)
+        return self._image(pos), state
+
+    def step(self, state: VectorState, action: jax.Array) -> tuple[Any, ...]:
+        pos = jnp.clip(state.pos + jnp.asarray(action, jnp.int32) - 1, 0, self.shape[1] - 1)
+        step = state.step + 1
+        done = step >= self.config.max_steps
+        state = state.replace(pos=pos, step=step, done=done)
+        info = {"terminated": jnp.bool_(False), "truncated": done}
+        return self._image(pos), state, pos[0].astype(F32) - 4.0, done, info
+
+    def render(self, state: VectorState) -> np.ndarray:
+        return np.asarray(self._image(state.pos)).repeat(4, 0).repeat(4, 1)
+
+
+@chex.dataclass
+class NestedState(EnvState):
+    small: jax.Array  # int8
+    flag: jax.Array  # bool
+    half: jax.Array  # float16
+    key: jax.Array  # a key of its own
+    nothing: jax.Array  # shape (0,)
+    pair: tuple[jax.Array, dict[str, jax.Array]]
+
+
+class NestedEnv(JaxEnv[Dict, Dict, NestedState, VectorConfig]):
+    """Observations, actions and state as nested pytrees of many dtypes."""
+
+    @property
+    def observation_space(self) -> Dict:
+        return Dict(
+            image=Box(0, 255, (2, 2), jnp.uint8),
+            both=Tuple((Discrete(7), Box(-10.0, 10.0, (2,), F32))),
+        )
+
+    @property
+    def action_space(self) -> Dict:
+        return Dict(move=Discrete(3), turn=MultiDiscrete((2, 3)))
+
+    def _obs(self, state: NestedState) -> dict[str, Any]:
+        image = jnp.full((2, 2), state.small.astype(jnp.uint8), jnp.uint8)
+        return {"image": image, "both": (state.step % 7, state.pair[1]["x"])}
+
+    def reset(self, rng: jax.Array) -> tuple[Any, NestedState]:
+        rng, key = jax.random.split(rng)
+        small = jax.random.randint(key, (), 0, 100, jnp.int32).astype(jnp.int8)
+        state = NestedState(
+            rng=rng,
+            step=jnp.int32(0),
+            done=jnp.bool_(False),
+            small=small,
+            flag=small > 50,
+            half=jax.random.uniform(key, (), F32).astype(jnp.float16),
+            key=jax.random.fold_in(key, 1),
+            nothing=jnp.zeros((0,), F32),
+            pair=(small.astype(jnp.uint8), {"x": jax.random.uniform(key, (2,), F32)}),
+        )
+        return self._obs(state), state
+
+    def step(self, state: NestedState, action: dict[str, jax.Array]) -> tuple[Any, ...]:
+        rng, key = jax.random.split(state.rng)
+        step = state.step + 1
+        turned = jnp.sum(action["turn"], dtype=jnp.int32) + action["move"]
+        state = state.replace(
+            rng=rng,
+            step=step,
+            done=step >= jax.random.randint(key, (), 2, 6, jnp.int32),
+            small=jnp.clip(state.small + turned.astype(jnp.int8), 0, 100),
+            flag=~state.flag,
+            key=jax.random.fold_in(state.key, 2),
+        )
+        return self._obs(state), state, state.half.astype(F32), state.done, {"turned": turned}
+
+
+@chex.dataclass
+class CoinConfig(EnvConfig):
+    end_rate: float = 0.2
+    reset_kind: str = "plain"
+
+
+@chex.dataclass
+class CoinState(EnvState):
+    world: jax.Array
+
+
+class CoinEnv(JaxEnv[Box, Box, CoinState, CoinConfig]):
+    """
+    Episodes of random length, by a coin in every step.
+
+    `reset_kind` chooses what a reset is made of: "plain" draws, an inner "loop", or float
+    reductions ("norm", "softmax", "matmul"), which XLA may round by batch width.
+    """
+
+    @property
+    def observation_space(self) -> Box:
+        return Box(-jnp.inf, jnp.inf, (4,), F32)
+
+    @property
+    def action_space(self) -> Box:
+        return Box(-1.0, 1.0, (2,), F32)
+
+    def reset(self, rng: jax.Array) -> tuple[jax.Array, CoinState]:
+        rng, key = jax.random.split(rng)
+        world = jax.random.normal(key, (4,), F32)
+        match self.config.reset_kind:
+            case "loop":
+                world = jax.lax.while_loop(
+                    lambda w: jnp.max(jnp.abs(w)) > 0.1, lambda w: w * 0.7, world
+                )
+            case "norm":
+                world = world / jnp.linalg.norm(world)
+            case "softmax":
+                world = jax.nn.softmax(world)
+            case "matmul":
+                world = jnp.outer(world, world) @ world
+            case _:
+                pass
+        state = CoinState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), world=world)
+        return world, state
+
+    def step(self, state: CoinState, action: jax.Array) -> tuple[Any, ...]:
+        rng, key = jax.random.split(state.rng)
+        world = state.world * 0.5 + jnp.tile(action, 2)
+        done = jax.random.uniform(key, (), F32) < self.config.end_rate
+        state = state.replace(rng=rng, step=state.step + 1, done=done, world=world)
+        return world, state, world[0], done, {}
+
+
+ALL = [VectorEnv, PixelEnv, NestedEnv, CoinEnv]

@@ -1,0 +1,47 @@
+"""Small tools that several test modules share."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def plain(leaf: Any) -> np.ndarray:
+    """A leaf as NumPy array, PRNG keys as their bits."""
+    if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(leaf)
+
+
+def assert_trees_equal(ours: Any, theirs: Any) -> None:
+    """The same structure, dtypes and bits."""
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    for (path, a), b in zip(
+        jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(theirs), strict=True
+    ):
+        name = jax.tree_util.keystr(path)
+        assert plain(a).dtype == plain(b).dtype, name
+        np.testing.assert_array_equal(plain(a), plain(b), err_msg=name)
+
+
+def assert_trees_close(ours: Any, theirs: Any, rtol: float, atol: float = 1e-7) -> None:
+    """The same structure and dtypes, floats to rounding and all else to the bit."""
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    for (path, a), b in zip(
+        jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(theirs), strict=True
+    ):
+        name, a, b = jax.tree_util.keystr(path), plain(a), plain(b)
+        assert a.dtype == b.dtype, name
+        if a.dtype.kind == "f":
+            np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, err_msg=name)
+        else:
+            np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+def random_actions(space: Any, shape: tuple[int, ...], seed: int = 0) -> Any:
+    """Samples of a space with leading axes."""
+    keys = jax.random.split(jax.random.key(seed), shape)
+    sample = space.sample
+    for _ in shape:
+        sample = jax.vmap(sample)
+    return sample(keys)

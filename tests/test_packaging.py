@@ -1,0 +1,217 @@
+"""The package as a thing that is imported: what that does, what it leaves alone, who knows whom."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import envrax
+
+PACKAGE = Path(envrax.__file__).parent
+
+# Every name that `import envrax` promises. The multi environments join with the next issue.
+TOP_LEVEL = """
+    JaxEnv EnvState EnvConfig BatchedEnv VecEnv
+    Space Discrete Box MultiDiscrete MultiBinary Tuple Dict
+    Wrapper StatefulWrapper FrameStackState EpisodeStatisticsState
+    JitWrapper GrayscaleObservation ResizeObservation NormalizeObservation FrameStackObservation
+    ClipReward ExpandDims EpisodeDiscount RecordEpisodeStatistics RecordVideo
+    EnvSpec EnvSuite EnvSet register register_suite unregister get_spec registered_names
+    make make_vec
+    MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers
+"""
+MODULES = "env spaces wrappers batched_env vec_env registry suite envs make error"
+
+# The rooms and the direction of imports: a module imports only from rows above its own. A package
+# is one room, and its modules may import each other; one listed by itself is a room of its own.
+ROWS = [
+    {"error", "spaces", "_compile", "_generics", "_keys"},
+    {"env"},
+    {"batched_env", "wrappers.base", "autoreset"},
+    {"wrappers", "vec_env"},
+    {"multi_env", "multi_vec_env"},
+    {"registry"},
+    {"suite"},
+    {"envs"},
+    {"make"},
+    {"testing", "interop"},
+    {""},  # envrax/__init__.py
+]
+OPTIONAL = {"imageio", "imageio_ffmpeg"}
+
+
+def run(code: str, cwd: Path, **env: str) -> str:
+    """Run `code` in a fresh interpreter whose home and working directory is `cwd`."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """Every module of the package: its dotted name without `envrax.`, and its file."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+@cache
+def room_of(module: str) -> tuple[int, str]:
+    """The row and the room of a module, given without `envrax.`."""
+    rooms = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
+    for name in (module, module.partition(".")[0]):
+        if name in rooms:
+            return rooms[name], name
+    raise AssertionError(f"envrax.{module} stands in no room: add it to ROWS")
+
+
+def imported_modules(module: str, path: Path) -> Iterator[str]:
+    """The modules of the package that a file imports, without `envrax.`."""
+    known = {name for name, _ in modules()}
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"envrax.{module}: a relative import on line {node.lineno}"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            head, _, tail = name.partition(".")
+            if head == "envrax":
+                # `from envrax.env import JaxEnv` names a module and something that lives in it.
+                yield tail if tail in known else tail.rpartition(".")[0]
+
+
+def test_import_starts_no_backend(tmp_path: Path) -> None:
+    # Any array, and any question for a device, fails where the platform does not exist.
+    run("import envrax", tmp_path, JAX_PLATFORMS="no_such_platform")
+    with pytest.raises(AssertionError, match="no_such_platform"):
+        run("import jax; jax.devices()", tmp_path, JAX_PLATFORMS="no_such_platform")
+
+
+def test_import_changes_no_setting_and_warns_of_nothing(tmp_path: Path) -> None:
+    code = """
+import os, warnings
+import jax
+before = dict(jax.config.values), dict(os.environ), list(warnings.filters)
+import envrax
+assert (dict(jax.config.values), dict(os.environ), list(warnings.filters)) == before
+"""
+    run(code, tmp_path)
+
+
+def test_import_touches_no_file(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "ENVRAX_CACHE_DIR": "cache"}
+    run("import envrax", tmp_path, PYTHONDONTWRITEBYTECODE="1", **home)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_registry_is_empty_after_import(tmp_path: Path) -> None:
+    assert run("import envrax; print(envrax.registered_names())", tmp_path) == "[]"
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import envrax",
+        "import envrax; import envrax.make; import envrax",
+        "from envrax.make import make_vec; import envrax",
+        "import importlib; importlib.import_module('envrax.make'); import envrax",
+        "import envrax; import importlib; importlib.import_module('envrax.make')",
+        "import envrax.vec_env, envrax.envs, envrax.make as module; import envrax",
+        "from envrax import make; import envrax.make",
+        "import envrax, importlib; module = importlib.import_module('envrax.make');"
+        "importlib.reload(module)",
+    ],
+)
+def test_make_stays_callable(imports: str, tmp_path: Path) -> None:
+    code = f"""
+{imports}
+import envrax, sys
+try:
+    envrax.make("NoSuchEnv-v0")
+except ValueError as error:
+    assert "NoSuchEnv-v0" in str(error)
+else:
+    raise AssertionError("an unknown name was accepted")
+from envrax.make import make, make_vec
+assert callable(make) and make_vec is envrax.make_vec
+"""
+    run(code, tmp_path)
+
+
+def test_every_promised_name_exists() -> None:
+    promised = set(TOP_LEVEL.split())
+    assert {name for name in promised if not hasattr(envrax, name)} == set()
+    assert promised - set(envrax.__all__) <= {"__version__"}
+    assert [name for name in envrax.__all__ if not hasattr(envrax, name)] == []
+
+
+@pytest.mark.parametrize("module", MODULES.split())
+def test_every_promised_module_imports(module: str) -> None:
+    assert importlib.import_module(f"envrax.{module}").__name__ == f"envrax.{module}"
+
+
+def test_batched_env_has_two_addresses() -> None:
+    homes = [importlib.import_module(f"envrax.{module}") for module in ("batched_env", "vec_env")]
+    assert [home.BatchedEnv for home in homes] == [envrax.BatchedEnv] * 2
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    # None is found where the checkout is on the path without being installed.
+    assert {d.version for d in metadata.distributions(name="envrax")} <= {envrax.__version__}
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+
+
+@pytest.mark.parametrize(("module", "path"), list(modules()), ids=lambda x: str(x) or "envrax")
+def test_modules_import_only_from_rows_above(module: str, path: Path) -> None:
+    row, room = room_of(module)
+    for other in imported_modules(module, path):
+        other_row, other_room = room_of(other)
+        assert other_row < row or other_room == room, (
+            f"envrax.{module} (row {row}) imports envrax.{other} (row {other_row})"
+        )
+
+
+@pytest.mark.parametrize(("module", "path"), list(modules()), ids=lambda x: str(x) or "envrax")
+def test_functions_import_only_optional_packages(module: str, path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)]
+    inside = {node for function in functions for node in ast.walk(function)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = {str(node.module)}
+        else:
+            continue
+        optional = {name for name in names if name.partition(".")[0] in OPTIONAL}
+        assert (names == optional) == (node in inside), (
+            f"envrax.{module}, line {node.lineno}: a function imports optional packages only, and "
+            "they are imported nowhere else"
+        )
+
+
+def test_section_8_runs_as_typed(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("section8.py").read_text()
+    (tmp_path / "section8.py").write_text(script)
+    said = run("import runpy; runpy.run_path('section8.py', run_name='__main__')", tmp_path)
+    assert said.endswith("snippets ran as typed.")
