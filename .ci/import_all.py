@@ -12,7 +12,7 @@ import envrax
 
 
 def main() -> None:
-    home = Path(envrax.__file__).resolve()
+    home = Path(envrax.__path__[0]).resolve()
     if Path(sys.prefix).resolve() not in home.parents:
         sys.exit(f"import_all.py: expected envrax to be installed under {sys.prefix}; got {home}.")
     if envrax.__version__ != metadata.version("envrax"):

@@ -77,6 +77,10 @@ class Compact:
         self, fresh: Fresh, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
     ) -> Any:
         size = min(self.chunk or max(1, ended.size // 16), ended.size)
+        if _in_shard_map():
+            # A loop wants its carry to vary over the same axes at its start as later on. A select
+            # knows them, and one that replaces nothing compiles to nothing.
+            stepped = Select()(fresh, consts, rng, ended & False, stepped)
 
         @jax.custom_jvp  # a loop of unknown length has no reverse mode; a select has
         def merge(consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any) -> Any:
@@ -133,7 +137,14 @@ def reset(env: AnyEnv, num_envs: int, rng: jax.Array) -> tuple[Any, EnvState]:
     obs, state
         As from `JaxEnv.reset`, with leading axis `num_envs`.
     """
-    return jax.vmap(lambda rng: strong(env.reset(rng)))(jax.random.split(rng, num_envs))
+    rngs = jax.random.split(rng, num_envs)
+    fresh = jax.vmap(lambda rng: strong(env.reset(rng)))(rngs)
+    if _in_shard_map():
+        # A constant of the reset, such as step 0, has to vary over the axes that the key varies
+        # over, as it will after a step. A select between equals says so and compiles to nothing.
+        odd = (jax.random.bits(rng) & 1).astype(jnp.bool_)
+        fresh = jax.tree.map(lambda x: jnp.where(odd, x, x), fresh)
+    return fresh
 
 
 def step(
@@ -179,6 +190,10 @@ def step(
     fresh, consts = _hoisted_reset(env, stepped)
     merged = autoreset(fresh, consts, state.rng, ended, stepped)
     return merged["obs"], merged["state"], rewards, dones, infos, final_obs
+
+
+def _in_shard_map() -> bool:
+    return bool(jax.sharding.get_abstract_mesh().manual_axes)
 
 
 def _hoisted_reset(env: AnyEnv, stepped: Any) -> tuple[Fresh, list[Any]]:

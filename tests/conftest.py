@@ -39,7 +39,7 @@ class CacheEvents:
 def _count_compilations() -> Iterator[Compilations]:
     seen = Compilations()
 
-    def listen(event: str, duration: float, **_: str | int) -> None:
+    def listen(event: str, duration_secs: float, **_: str | int) -> None:
         seen.count += event == COMPILE_EVENT
 
     jax.monitoring.register_event_duration_secs_listener(listen)

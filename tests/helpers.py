@@ -44,4 +44,4 @@ def random_actions(space: Any, shape: tuple[int, ...], seed: int = 0) -> Any:
     sample = space.sample
     for _ in shape:
         sample = jax.vmap(sample)
-    return sample(keys)
+    return jax.jit(sample)(keys)

@@ -1,6 +1,6 @@
 """Auto-reset equals the plain select inside the vmapped step, whatever transforms it."""
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -10,9 +10,14 @@ import pytest
 from fakes import CoinConfig, CoinEnv, NestedEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_close, assert_trees_equal, random_actions
 
-from envrax import EpisodeDiscount, FrameStackObservation, RecordEpisodeStatistics, VecEnv
+from envrax import (
+    EpisodeDiscount,
+    ExpandDims,
+    FrameStackObservation,
+    RecordEpisodeStatistics,
+    VecEnv,
+)
 from envrax.autoreset import Compact, Select
-from envrax.wrappers import ExpandDims
 
 RATES = (0.0, 0.01, 0.5, 1.0)
 STEPS = 12
@@ -39,39 +44,76 @@ def rollout(step: Any, reset: Any, rng: jax.Array, actions: Any) -> Any:
     return obs, state, jax.lax.scan(body, state, actions)[1]
 
 
-def both_rollouts(make_env: Any, n: int, policy: Any, rng: jax.Array, *config: Any) -> Any:
-    """One rollout by `VecEnv` and one by the reference, each in a program of its own."""
-    actions = random_actions(make_env(*config).action_space, (STEPS, n))
+def our_rollout(make_env: Any, n: int, policy: Any) -> Any:
+    actions = random_actions(make_env().action_space, (STEPS, n))
 
     @jax.jit
-    def ours(rng: jax.Array, *config: Any) -> Any:
+    def run(rng: jax.Array, *config: Any) -> Any:
         vec_env = VecEnv(make_env(*config), n, autoreset=policy)
         return rollout(vec_env.step, vec_env.reset, rng, actions)
 
+    return run
+
+
+@cache
+def reference_rollout(make_env: Any, n: int) -> Any:
+    actions = random_actions(make_env().action_space, (STEPS, n))
+
     @jax.jit
-    def theirs(rng: jax.Array, *config: Any) -> Any:
+    def run(rng: jax.Array, *config: Any) -> Any:
         env = make_env(*config)
         reset = lambda rng: jax.vmap(env.reset)(jax.random.split(rng, n))  # noqa: E731
         return rollout(partial(reference_step, env), reset, rng, actions)
 
+    return run
+
+
+def both_rollouts(make_env: Any, n: int, policy: Any, rng: jax.Array, *config: Any) -> Any:
+    """One rollout by `VecEnv` and one by the reference, each in a program of its own."""
+    ours, theirs = our_rollout(make_env, n, policy), reference_rollout(make_env, n)
     return ours(rng, *config), theirs(rng, *config)
 
 
-def coin(end_rate: Any, reset_kind: str = "plain") -> CoinEnv:
+def coin(end_rate: Any = 0.5, reset_kind: str = "plain") -> CoinEnv:
     return CoinEnv(CoinConfig(end_rate=end_rate, reset_kind=reset_kind))
 
 
+def policy_of(chunk: str, n: int) -> Any:
+    # 3 divides none of the batches above 1; a chunk larger than the batch is cut to it.
+    return Select() if chunk == "select" else Compact({"one": 1, "part": 3, "all": n}[chunk])
+
+
+def check_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
+    ours, theirs = our_rollout(coin, n, policy_of(chunk, n)), reference_rollout(coin, n)
+    for end_rate in RATES:  # a traced config value: one program for all four
+        got = ours(key(n), end_rate)
+        assert_trees_equal(got, theirs(key(n), end_rate))
+    assert got[2][3].all(), "an end rate of 1 ends every episode on every step"
+
+
+@pytest.mark.parametrize(
+    ("n", "chunk", "key"),
+    [
+        (1, "one", jax.random.key),
+        (2, "part", jax.random.key),
+        (7, "one", jax.random.PRNGKey),
+        (7, "part", jax.random.key),
+        (7, "all", jax.random.key),
+        (7, "select", jax.random.key),
+        (64, "part", jax.random.key),
+        (257, "part", jax.random.key),
+    ],
+)
+def test_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
+    check_equals_select_bitwise(n, chunk, key)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
 @pytest.mark.parametrize("n", [1, 2, 7, 64, 257])
 @pytest.mark.parametrize("chunk", ["one", "part", "all", "select"])
-def test_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
-    # 3 divides none of the batches above 1; a chunk larger than the batch is cut to it.
-    policy = Select() if chunk == "select" else Compact({"one": 1, "part": 3, "all": n}[chunk])
-    for end_rate in RATES:  # a traced config value: one program for all four
-        ours, theirs = both_rollouts(coin, n, policy, key(n), end_rate)
-        assert_trees_equal(ours, theirs)
-    ended = ours[2][3]
-    assert ended.all(), "an end rate of 1 ends every episode on every step"
+def test_equals_select_bitwise_everywhere(n: int, chunk: str, key: Any) -> None:
+    check_equals_select_bitwise(n, chunk, key)
 
 
 @pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
@@ -88,7 +130,7 @@ def test_equals_select_with_an_inner_loop_in_reset() -> None:
 
 
 def test_equals_select_under_stateful_wrappers() -> None:
-    def stack(end_rate: Any) -> Any:
+    def stack(end_rate: Any = 0.5) -> Any:
         env = FrameStackObservation(RecordEpisodeStatistics(coin(end_rate)), n_stack=3)
         return RecordEpisodeStatistics(env)
 

@@ -19,7 +19,7 @@ from envrax import VecEnv
 def test_catch_pays_at_the_bottom_and_only_there(towards: int, prize: float) -> None:
     env, reset, step = compiled(classic.Catch)
     columns = set()
-    for seed in range(20):
+    for seed in range(40):
         _, state = reset(jax.random.key(seed))
         columns.add(int(state.ball_column))
         rewards: list[float] = []

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
-from .base import FrozenSpace, admits, canonical, is_array, kind, leaves
+from .base import FrozenSpace, admits, canonical, is_array, kind, leaves, limits
 from .sampling import draw_floats, draw_integers
 
 Bounds = np.ndarray[Any, np.dtype[Any]]
@@ -45,30 +45,22 @@ class ArraySpace(FrozenSpace):
         dtype, bounds = canonical(self.dtype), self._bounds
         if dtype == self.dtype:
             return dtype, bounds
-        limits = jnp.finfo(dtype) if kind(dtype) == "float" else jnp.iinfo(dtype)
-        narrowed = np.clip(bounds, self.dtype.type(limits.min), self.dtype.type(limits.max))
-        return dtype, np.where(np.isinf(bounds), bounds, narrowed).astype(dtype)
+        least, most = (self.dtype.type(limit) for limit in limits(dtype))
+        narrowed = bounds.clip(least, most).astype(dtype)
+        np.copyto(narrowed, bounds, casting="unsafe", where=np.isinf(bounds))
+        return dtype, narrowed
 
-    def sample(self, rng: jax.Array) -> jax.Array:
-        return _sample(self, rng)
+    def _draw(self, rng: jax.Array) -> jax.Array:
+        dtype, (low, high) = self._in_force()
+        draw = draw_floats if kind(dtype) == "float" else draw_integers
+        return draw(rng, self.shape, low, high, dtype)
 
     def _checks(self, x: Any) -> Iterator[bool | jax.Array]:
-        dtype, bounds = (
-            self._in_force() if kind(self.dtype) == "float" else (self.dtype, self._bounds)
-        )
+        floating = kind(self.dtype) == "float"
+        dtype, bounds = self._in_force() if floating else (self.dtype, self._bounds)
         for index, leaf in leaves(x, self.shape):
             at = (min(i, n - 1) for i, n in zip(index, bounds.shape[1:], strict=False))
             yield _within(leaf, bounds[:, *at], self.shape[len(index) :], dtype)
-
-
-def _draw(space: ArraySpace, rng: jax.Array) -> jax.Array:
-    dtype, (low, high) = space._in_force()
-    draw = draw_floats if kind(dtype) == "float" else draw_integers
-    return draw(rng, space.shape, low, high, dtype)
-
-
-# Compiled, so that a Python loop that samples pays one dispatch, and gets what a jitted one gets.
-_sample = jax.jit(_draw, static_argnums=0)
 
 
 def _within(
@@ -85,24 +77,24 @@ def _within(
             return False
     if x.shape != shape or kind(x.dtype) == "other":  # an int beyond 64 bits is an object
         return False
-    if not isinstance(x, jax.core.Tracer):
+    if not isinstance(x, Tracer):
         x = np.asarray(x)
     with np.errstate(all="ignore"):
         if floating:
             x = x.astype(dtype)
         elif x.dtype != dtype:  # bounds that the dtype of x cannot hold are as good as its limits
-            limits = jnp.iinfo(x.dtype)
+            least, most = limits(x.dtype)
             exact = bounds.astype(object)
-            if x.size and ((exact[0] > limits.max) | (exact[1] < limits.min)).any():
+            if x.size and np.any((exact[0] > most) | (exact[1] < least)):
                 return False
-            bounds = np.clip(exact, int(limits.min), int(limits.max)).astype(x.dtype)
+            bounds = np.clip(exact, least, most).astype(x.dtype)
         inside = (x >= bounds[0]) & (x <= bounds[1])
     return inside.all() if isinstance(inside, jax.Array) else bool(inside.all())
 
 
 def compact(values: Bounds) -> Bounds:
     """Shorten to 1 every axis along which `values` do not change. Views are not expanded."""
-    values = values[tuple(slice(0, 1) if s == 0 else slice(None) for s in values.strides)]
+    values = values[(..., *(slice(0, 1) if s == 0 else slice(None) for s in values.strides))]
     for axis in range(values.ndim):
         first = np.take(values, range(min(1, values.shape[axis])), axis)
         if (values == first).all():
@@ -129,7 +121,7 @@ def as_shape(shape: Any, owner: str, *, least: int = 0) -> tuple[int, ...]:
 
 def as_numpy(values: Any, owner: str) -> Bounds:
     """What defines a space as a NumPy array; ``ValueError`` if ragged, ``TypeError`` if traced."""
-    if isinstance(values, jax.core.Tracer):
+    if isinstance(values, Tracer):
         raise TypeError(
             f"{owner}: expected concrete values; got a traced array. Build spaces outside of jit, "
             "or from NumPy arrays."

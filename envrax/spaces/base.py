@@ -7,12 +7,13 @@ import functools
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn, TypeGuard, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 
 class Space(ABC):
@@ -38,8 +39,11 @@ class Space(ABC):
     @property
     def size(self) -> int:
         """Number of scalars in one element, over all leaves."""
-        sizes = jax.tree.map(lambda _, shape: math.prod(shape), self.dtype, self.shape)
-        return sum(jax.tree.leaves(sizes))
+
+        def count(_: Any, shape: tuple[int, ...]) -> int:
+            return math.prod(shape)
+
+        return sum(jax.tree.leaves(jax.tree.map(count, self.dtype, self.shape)))
 
     @abstractmethod
     def sample(self, rng: jax.Array) -> Any:
@@ -96,14 +100,18 @@ class Space(ABC):
 class FrozenSpace(Space):
     """A space that equals every other of its class with the same key.
 
-    A subclass calls `_freeze` once, in its constructor, and fills two hooks: `_checks`, the
-    conditions under which something is an element, and `_stack`, `batch` without its checks.
+    A subclass calls `_freeze` once, in its constructor, and fills three hooks: `_draw`, which
+    `sample` compiles; `_checks`, the conditions under which something is an element; and `_stack`,
+    `batch` without its own checks.
     """
 
     _key: tuple[Any, ...]
 
     def _freeze(self, *key: Any, **fields: Any) -> None:
-        self.__dict__.update(fields, _key=(type(self), *key))
+        vars(self).update(fields, _key=(type(self), *key))
+
+    @abstractmethod
+    def _draw(self, rng: jax.Array) -> Any: ...
 
     @abstractmethod
     def _checks(self, x: Any) -> Iterable[bool | jax.Array]: ...
@@ -111,9 +119,17 @@ class FrozenSpace(Space):
     @abstractmethod
     def _stack(self, n: int) -> Space: ...
 
+    def sample(self, rng: jax.Array) -> Any:
+        return self._compiled_draw(rng)  # pyright: ignore[reportUnknownVariableType]
+
+    # So that a Python loop that samples pays for one dispatch.
+    @functools.partial(jax.jit, static_argnums=0)  # pyright: ignore[reportUnknownMemberType]
+    def _compiled_draw(self, rng: jax.Array) -> Any:
+        return self._draw(rng)
+
     def contains(self, x: Any) -> bool | jax.Array:
         if _traced(x):
-            return functools.reduce(jnp.logical_and, self._checks(x), jnp.asarray(True))
+            return functools.reduce(jnp.logical_and, self._checks(x), jnp.bool_(True))
         return all(bool(check) for check in self._checks(x))
 
     def batch(self, n: int) -> Space:
@@ -139,6 +155,7 @@ class FrozenSpace(Space):
         return hash(self._key)
 
 
+@functools.cache
 def kind(dtype: Any) -> str:
     """``"bool"``, ``"integer"`` or ``"float"`` (bfloat16 too); ``"other"`` for any other dtype."""
     kinds = {"bool": np.bool_, "integer": np.integer, "float": np.floating}
@@ -147,12 +164,33 @@ def kind(dtype: Any) -> str:
 
 def canonical(dtype: Any) -> np.dtype[Any]:
     """The dtype that JAX computes in for `dtype`: without x64, the 32-bit one for a 64-bit one."""
-    return jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+    narrowed: Any = jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+    return narrowed
+
+
+def limits(dtype: Any) -> tuple[Any, Any]:
+    """The least and the greatest finite value of `dtype`, as Python numbers."""
+    if kind(dtype) == "bool":
+        return 0, 1
+    floating = kind(dtype) == "float"
+    info = cast(Any, jnp.finfo if floating else jnp.iinfo)(dtype)
+    convert = float if floating else int
+    return convert(info.min), convert(info.max)
 
 
 def is_array(x: Any) -> bool:
     """Whether `x` has a dtype of its own: a NumPy array or scalar, a JAX array, a tracer."""
     return isinstance(x, np.ndarray | np.generic | jax.Array)
+
+
+def is_list(x: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether `x` is a list or a tuple."""
+    return isinstance(x, list | tuple)
+
+
+def is_mapping(x: Any) -> TypeGuard[Mapping[Any, Any]]:
+    """Whether `x` is a mapping, such as a dict."""
+    return isinstance(x, Mapping)
 
 
 def admits(dtype: Any, x: Any) -> bool:
@@ -173,7 +211,7 @@ def leaves(
 
     A list whose length `shape` does not allow is a leaf itself, and no legal one.
     """
-    if isinstance(x, list | tuple) and shape and len(x) == shape[0]:
+    if is_list(x) and shape and len(x) == shape[0]:
         for i, item in enumerate(x):
             yield from leaves(item, shape[1:], (*index, i))
     else:
@@ -181,8 +219,8 @@ def leaves(
 
 
 def _traced(x: Any) -> bool:
-    if isinstance(x, Mapping):
+    if is_mapping(x):
         return any(_traced(item) for item in x.values())
-    if isinstance(x, list | tuple):
+    if is_list(x):
         return any(_traced(item) for item in x)
-    return isinstance(x, jax.core.Tracer)
+    return isinstance(x, Tracer)

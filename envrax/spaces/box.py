@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
 from .array import ArraySpace, Bounds, as_dtype, as_numpy, as_shape, brief, compact
-from .base import kind
+from .base import kind, limits
 
 
 class Box(ArraySpace):
@@ -54,27 +54,24 @@ class Box(ArraySpace):
             _bound(high, shape, dtype, "high", math.inf),
         )
         if (bounds[0] > bounds[1]).any():
-            raise ValueError(f"Box: expected low <= high; got low={low} and high={high}.")
+            got = " and ".join(brief(bound, shape) for bound in bounds)
+            raise ValueError(f"Box: expected low <= high; got {got}.")
         self._define(*bounds, shape, dtype, _given=(_scalar(low), _scalar(high)))
 
     @property
     def low(self) -> Any:
         """The lower bound as given: a Python scalar, or a read-only array of `shape`."""
-        return self._bound_as_given(0)
+        return _as_given(self._bounds[0], self._given[0], self.shape)
 
     @property
     def high(self) -> Any:
         """The upper bound, likewise."""
-        return self._bound_as_given(1)
-
-    def _bound_as_given(self, side: int) -> Any:
-        given = self._given[side]
-        return np.broadcast_to(self._bounds[side], self.shape) if given is None else given
+        return _as_given(self._bounds[1], self._given[1], self.shape)
 
     def _stack(self, n: int) -> Box:
         shape = (n, *self.shape)
         low, high = (
-            np.broadcast_to(bound, shape) if given is None else given
+            _as_given(bound, given, shape)
             for bound, given in zip(self._bounds, self._given, strict=True)
         )
         return Box(low, high, shape, self.dtype)
@@ -87,11 +84,14 @@ class Box(ArraySpace):
         return f"Box({low}, {high}, {self.shape}, {self.dtype})"
 
 
+def _as_given(bound: Bounds, given: Any, shape: tuple[int, ...]) -> Any:
+    return np.broadcast_to(bound, shape) if given is None else given
+
+
 def _scalar(bound: Any) -> Any:
     """`bound` as a Python scalar (NumPy's become one), or None if it is an array."""
-    if isinstance(bound, np.generic):
-        return bound.item()
-    return bound if isinstance(bound, bool | int | float) else None
+    scalar = isinstance(bound, np.generic | bool | int | float)
+    return np.asarray(bound).item() if scalar else None
 
 
 def _bound(
@@ -107,8 +107,9 @@ def _bound(
         ) from error
     if kind(values.dtype) == "other" and not all(type(v) is int for v in values.ravel().tolist()):
         raise TypeError(f"Box: expected {name} to hold numbers; got {given!r}.")
+    fit = _fit_float if kind(dtype) == "float" else _fit_integer
     with np.errstate(all="ignore"):
-        fitted, legal = _fit(values, dtype, open_end)
+        fitted, legal = fit(values, dtype, open_end)
     if not legal.all():
         raise ValueError(
             f"Box: expected {name} to be numbers that {dtype} can hold, or {open_end}; "
@@ -117,16 +118,22 @@ def _bound(
     return fitted
 
 
-def _fit(values: Bounds, dtype: np.dtype[Any], open_end: float) -> tuple[Bounds, Bounds]:
+def _fit_float(values: Bounds, dtype: np.dtype[Any], open_end: float) -> tuple[Bounds, Bounds]:
     """`values` in `dtype`, and where that is legal."""
-    if kind(dtype) == "float":
-        wide = values.astype(np.float64)
-        fitted = wide.astype(dtype) + dtype.type(0)  # -0.0 becomes 0.0: equal values, equal bytes
-        legal = np.isfinite(fitted) | (fitted == open_end) & (wide == open_end)
-        return np.asarray(fitted), np.asarray(legal)
-    limits = (0, 1) if kind(dtype) == "bool" else (jnp.iinfo(dtype).min, jnp.iinfo(dtype).max)
-    exact = np.asarray(values if values.dtype.kind == "O" else values.tolist(), object)
-    open_ = np.asarray(exact == open_end)
-    exact[open_] = int(limits[open_end > 0])
-    legal = np.asarray((exact % 1 == 0) & (exact >= int(limits[0])) & (exact <= int(limits[1])))
+    if values.dtype == object:  # ints beyond 64 bits
+        values = np.where(np.abs(values) <= limits(np.float64)[1], values, math.nan)
+    wide = values.astype(np.float64)
+    fitted = wide.astype(dtype)
+    legal = np.isfinite(fitted) | (fitted == wide) & (wide == open_end)
+    return np.asarray(fitted + dtype.type(0)), np.asarray(legal)  # -0.0 + 0.0 is 0.0
+
+
+def _fit_integer(values: Bounds, dtype: np.dtype[Any], open_end: float) -> tuple[Bounds, Bounds]:
+    """The same in exact arithmetic, for integers and bools."""
+    least, most = limits(dtype)
+    if kind(values.dtype) == "float":
+        values = values.astype(np.float64)
+    exact = values.astype(object)
+    exact[np.asarray(exact == open_end)] = most if open_end > 0 else least
+    legal = np.asarray((exact % 1 == 0) & (exact >= least) & (exact <= most))
     return np.where(legal, exact, 0).astype(dtype), legal

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from .base import FrozenSpace, Space
+from .base import FrozenSpace, Space, is_list, is_mapping
 
 
 class CompositeSpace(FrozenSpace):
@@ -39,7 +39,7 @@ class CompositeSpace(FrozenSpace):
     def size(self) -> int:
         return sum(child.size for child in self._children)
 
-    def sample(self, rng: jax.Array) -> Any:
+    def _draw(self, rng: jax.Array) -> Any:
         keys = jax.random.split(rng, len(self._children))
         return self._pack(child.sample(keys[i]) for i, child in enumerate(self._children))
 
@@ -50,9 +50,6 @@ class CompositeSpace(FrozenSpace):
         else:
             for child, value in zip(self._children, values, strict=True):
                 yield child.contains(value)
-
-    def _stack(self, n: int) -> Space:
-        return type(self)(self._pack(child.batch(n) for child in self._children))
 
     def __len__(self) -> int:
         return len(self._children)
@@ -91,7 +88,10 @@ class Tuple(CompositeSpace):
         return tuple(values)
 
     def _unpack(self, x: Any) -> Iterable[Any] | None:
-        return x if isinstance(x, tuple | list) and len(x) == len(self) else None
+        return x if is_list(x) and len(x) == len(self) else None
+
+    def _stack(self, n: int) -> Tuple:
+        return Tuple(child.batch(n) for child in self._children)
 
     def __repr__(self) -> str:
         return f"Tuple({self._children})"
@@ -121,7 +121,7 @@ class Dict(CompositeSpace):
     _keys: tuple[str, ...]
 
     def __init__(self, spaces: Mapping[str, Space] | None = None, **kwargs: Space) -> None:
-        given = dict(spaces or {})
+        given: dict[Any, Space] = dict(spaces or {})
         if twice := given.keys() & kwargs.keys():
             raise ValueError(f"Dict: expected each key once; got {sorted(twice)} twice.")
         given |= kwargs
@@ -160,9 +160,11 @@ class Dict(CompositeSpace):
         return dict(zip(self._keys, values, strict=True))
 
     def _unpack(self, x: Any) -> Iterable[Any] | None:
-        if isinstance(x, Mapping) and x.keys() == set(self._keys):
-            return [x[key] for key in self._keys]
-        return None
+        same = is_mapping(x) and set(x) == set(self._keys)
+        return [x[key] for key in self._keys] if same else None
+
+    def _stack(self, n: int) -> Dict:
+        return Dict(self._pack(child.batch(n) for child in self._children))
 
     def __repr__(self) -> str:
         return f"Dict({self.spaces})"

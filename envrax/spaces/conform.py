@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .base import Space, admits, canonical, is_array, leaves
+from .base import Space, admits, canonical, is_array, is_list, is_mapping, leaves
 
 _HINT = "Pass actions built like action_space.sample(rng)."
 
@@ -56,19 +55,19 @@ def _fits(x: Any, shape: Any, dtype: Any) -> bool:
 
 
 def _conform(shape: Any, dtype: Any, x: Any, who: str, path: str) -> Any:
-    if isinstance(dtype, Mapping):
-        if not isinstance(x, Mapping) or x.keys() != dtype.keys():
-            got = f"keys {sorted(map(str, x))}" if isinstance(x, Mapping) else _describe(x)
+    if is_mapping(dtype):
+        if not is_mapping(x) or x.keys() != dtype.keys():
+            got = f"keys {sorted(map(str, x))}" if is_mapping(x) else _describe(x)
             wanted = f"a dict with keys {sorted(dtype)}"
             raise ValueError(f"{who}: expected {path} to be {wanted}; got {got}. {_HINT}")
         return {k: _conform(shape[k], dtype[k], x[k], who, f"{path}[{k!r}]") for k in sorted(dtype)}
-    if isinstance(dtype, tuple | list):
-        if not isinstance(x, tuple | list) or len(x) != len(dtype):
+    if is_list(dtype):
+        if not is_list(x) or len(x) != len(dtype):
             wanted = f"a tuple of length {len(dtype)}"
             raise ValueError(f"{who}: expected {path} to be {wanted}; got {_describe(x)}. {_HINT}")
         parts = zip(shape, dtype, x, strict=True)
         return tuple(_conform(*part, who, f"{path}[{i}]") for i, part in enumerate(parts))
-    return _conform_leaf(shape, canonical(dtype), x, who, path)
+    return _conform_leaf(tuple(shape), canonical(dtype), x, who, path)
 
 
 def _conform_leaf(
@@ -76,12 +75,11 @@ def _conform_leaf(
 ) -> jax.Array | np.ndarray[Any, Any]:
     if _fits(x, shape, dtype):
         return x
-    on_device = False
-    for index, leaf in leaves(x, shape):
-        on_device |= isinstance(leaf, jax.Array)
+    found = list(leaves(x, shape))
+    for index, leaf in found:
         here = path + "".join(f"[{i}]" for i in index)
         _check(shape[len(index) :], dtype, leaf, who, here)
-    if on_device:
+    if any(isinstance(leaf, jax.Array) for _, leaf in found):
         return _stacked(x, dtype)
     try:
         with np.errstate(all="ignore"):
@@ -95,17 +93,18 @@ def _conform_leaf(
 
 def _check(shape: tuple[int, ...], dtype: np.dtype[Any], x: Any, who: str, path: str) -> None:
     """Refuse a leaf of another shape or kind."""
-    wrong = f"{who}: expected {path} of shape {shape}, {dtype}; got {_describe(x)}."
-    listed = isinstance(x, list | tuple)
     numeric = is_array(x) or isinstance(x, bool | int | float)
-    if listed or (numeric and np.shape(x) != shape):
+    shaped = not is_list(x) and (not numeric or getattr(x, "shape", ()) == shape)
+    if shaped and admits(dtype, x):
+        return
+    wrong = f"{who}: expected {path} of shape {shape}, {dtype}; got {_describe(x)}."
+    if not shaped:
         raise ValueError(f"{wrong} {_HINT}")
-    if not admits(dtype, x):
-        raise TypeError(f"{wrong} Pass values of that kind, as in actions.astype('{dtype}').")
+    raise TypeError(f"{wrong} Pass values of that kind, as in actions.astype('{dtype}').")
 
 
 def _stacked(x: Any, dtype: np.dtype[Any]) -> jax.Array:
-    if isinstance(x, list | tuple):
+    if is_list(x):
         return jnp.stack([_stacked(item, dtype) for item in x])
     return lax.convert_element_type(x, dtype)
 
@@ -113,6 +112,6 @@ def _stacked(x: Any, dtype: np.dtype[Any]) -> jax.Array:
 def _describe(x: Any) -> str:
     if is_array(x):
         return f"{x.shape} {x.dtype}"
-    if isinstance(x, list | tuple):
+    if is_list(x):
         return f"a {type(x).__name__} of length {len(x)}"
     return f"{type(x).__name__} {x!r}" if isinstance(x, bool | int | float) else type(x).__name__

@@ -10,6 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
 from .array import ArraySpace, Bounds, as_dtype, as_numpy, as_shape, brief, compact
+from .base import is_list, limits
 
 
 class Discrete(ArraySpace):
@@ -126,7 +127,7 @@ class MultiBinary(ArraySpace):
 
 def _highest(counts: Bounds, dtype: np.dtype[Any], expected: str) -> Bounds:
     """``counts - 1``, checked entry by entry to be a count that `dtype` can number."""
-    most = int(jnp.iinfo(dtype).max) + 1
+    most = limits(dtype)[1] + 1
     for count in counts.ravel().tolist():
         if type(count) is not int:
             raise TypeError(f"{expected} to be an int; got {count!r}.")
@@ -136,7 +137,7 @@ def _highest(counts: Bounds, dtype: np.dtype[Any], expected: str) -> Bounds:
 
 
 def _nested(values: Any) -> Any:
-    return tuple(_nested(value) for value in values) if isinstance(values, list) else values
+    return tuple(_nested(value) for value in values) if is_list(values) else values
 
 
 def _suffix(space: ArraySpace, default: DTypeLike) -> str:

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .base import limits
+
 
 def draw_integers(
     rng: jax.Array, shape: tuple[int, ...], low: Any, high: Any, dtype: np.dtype[Any]
@@ -48,26 +50,30 @@ def draw_floats(
     """Draw floats; an infinite bound is no bound. All lie within the finite range of `dtype`."""
     wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
     below, above = np.isfinite(low), np.isfinite(high)
-    # The bounds of the other cases are replaced, so that no discarded lane computes a NaN.
-    floor = np.where(below, low, 0).astype(wide)
-    ceiling = np.where(above, high, 0).astype(wide)
+    # An infinite bound is replaced, so that no discarded lane computes a NaN.
+    floor: Any = np.where(below, low, 0).astype(wide)
+    ceiling: Any = np.where(above, high, 0).astype(wide)
 
     def between(key: jax.Array) -> jax.Array:
         u = jax.random.uniform(key, shape, wide)
         return floor * (1 - u) + ceiling * u  # `high - low` could overflow
 
-    cases = [
-        (below & above, between),
-        (below & ~above, lambda key: floor + jax.random.exponential(key, shape, wide)),
-        (~below & above, lambda key: ceiling - jax.random.exponential(key, shape, wide)),
-        (~below & ~above, lambda key: jax.random.normal(key, shape, wide)),
-    ]
-    cases = [(mask, draw) for mask, draw in cases if mask.any()]
-    keys = [rng] if len(cases) == 1 else list(jax.random.split(rng, len(cases)))
+    def upwards(key: jax.Array) -> jax.Array:
+        return floor + jax.random.exponential(key, shape, wide)
+
+    def downwards(key: jax.Array) -> jax.Array:
+        return ceiling - jax.random.exponential(key, shape, wide)
+
+    def anywhere(key: jax.Array) -> jax.Array:
+        return jax.random.normal(key, shape, wide)
+
+    masks = (below & above, below & ~above, ~below & above, ~below & ~above)
+    draws = (between, upwards, downwards, anywhere)
+    cases = [(mask, draw) for mask, draw in zip(masks, draws, strict=True) if mask.any()]
+    keys = [rng] if len(cases) == 1 else jax.random.split(rng, len(cases))
     values = cases[0][1](keys[0])
-    for (mask, draw), key in zip(cases[1:], keys[1:], strict=True):
-        values = jnp.where(mask, draw(key), values)
-    limits = jnp.finfo(dtype)
-    least = np.maximum(low.astype(wide), wide.type(limits.min))
-    most = np.minimum(high.astype(wide), wide.type(limits.max))
-    return lax.convert_element_type(jnp.clip(values, least, most), dtype)
+    for i, (mask, draw) in enumerate(cases[1:], 1):
+        values = jnp.where(mask, draw(keys[i]), values)
+    least, most = (wide.type(limit) for limit in limits(dtype))
+    low, high = np.maximum(low.astype(wide), least), np.minimum(high.astype(wide), most)
+    return lax.convert_element_type(jnp.clip(values, low, high), dtype)
