@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from classic_envs import Env, compiled, rollout
+from helpers import assert_trees_close
 
 import envrax
 import envrax_classic as classic
@@ -38,15 +39,6 @@ def strictest(x64: bool) -> Iterator[None]:
         stack.enter_context(jax.numpy_dtype_promotion("strict"))
         stack.enter_context(jax.numpy_rank_promotion("raise"))
         yield
-
-
-def tree_close(got: Any, expected: Any) -> None:
-    assert jax.tree.structure(got) == jax.tree.structure(expected)
-    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
-        assert a.dtype == b.dtype
-        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
-            a, b = jax.random.key_data(a), jax.random.key_data(b)
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 @every_env
@@ -113,14 +105,15 @@ def test_eager_compiled_vectorised_and_64_bit_runs_are_equal(cls: type[Env]) -> 
     with strictest(x64=False):
         first, (last, steps) = reference = one_of_three()
         obs, state = env.reset(keys[1])
-        tree_close(obs, first)
+        assert_trees_close(obs, first, rtol=1e-5, atol=1e-6)
         for t, action in enumerate(actions[1]):
             out = env.step(state, action)
             state = out[1]
-            tree_close(out, jax.tree.map(lambda x, t=t: x[t], steps))
-        tree_close(state, last)
+            expected = jax.tree.map(lambda x, t=t: x[t], steps)
+            assert_trees_close(out, expected, rtol=1e-5, atol=1e-6)
+        assert_trees_close(state, last, rtol=1e-5, atol=1e-6)
     with strictest(x64=True):
-        tree_close(one_of_three(), reference)
+        assert_trees_close(one_of_three(), reference, rtol=1e-5, atol=1e-6)
 
 
 @every_env
@@ -135,6 +128,24 @@ def test_resets_differ_and_keep_a_fresh_key(cls: type[Env]) -> None:
         keys.add(jax.random.key_data(rng).tobytes())
     assert len(keys) == 9
     assert len(starts) > (2 if cls is classic.Catch else 7)
+
+
+@every_env
+def test_reset_uses_each_key_once_and_keeps_an_unused_one(
+    cls: type[Env], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[bytes] = []
+    for name in ("split", "uniform", "randint"):
+        function = getattr(jax.random, name)
+
+        def spy(key: jax.Array, *args: Any, function: Any = function) -> Any:
+            used.append(jax.random.key_data(key).tobytes())
+            return function(key, *args)
+
+        monkeypatch.setattr(jax.random, name, spy)
+    _, state = cls().reset(jax.random.key(7))
+    used.append(jax.random.key_data(state.rng).tobytes())
+    assert len(set(used)) == len(used) == 3  # one split, one draw, and what is left
 
 
 @pytest.mark.parametrize("cls", [classic.CartPole, classic.BallEnv])

@@ -103,7 +103,7 @@ def test_physics_equal_gymnasium_in_double_precision(cls: type[Env]) -> None:
 
 SPREAD = {
     classic.CartPole: [2.6, 3.0, 0.25, 3.0],
-    classic.MountainCar: [1.2, 0.07],
+    classic.MountainCar: [1.4, 0.07],
     classic.Pendulum: [4.0, 8.0],
     classic.Acrobot: [np.pi, np.pi, 4 * np.pi, 9 * np.pi],
 }
@@ -174,7 +174,7 @@ def test_starts_are_distributed_as_gymnasiums(cls: type[Env]) -> None:
         share_a = np.searchsorted(np.sort(a), grid, side="right") / n
         share_b = np.searchsorted(np.sort(b), grid, side="right") / n
         assert np.max(np.abs(share_a - share_b)) < 0.06
-        np.testing.assert_allclose([a.min(), a.max()], [b.min(), b.max()], atol=0.02, rtol=0.02)
+        assert abs(a.min() - b.min()) <= 0.02 * np.ptp(b) >= abs(a.max() - b.max())
 
 
 @every_peer

@@ -70,13 +70,15 @@ def _within(
     if not admits(dtype, x):
         return False
     floating = kind(dtype) == "float"
-    if not is_array(x):
-        try:
-            x = np.asarray(x, np.float64 if floating else None)
-        except OverflowError:
-            return False
-    if x.shape != shape or kind(x.dtype) == "other":  # an int beyond 64 bits is an object
+    if getattr(x, "shape", ()) != shape:
         return False
+    if not is_array(x):
+        if not floating:
+            return bool(bounds[0] <= x <= bounds[1])
+        try:
+            x = np.float64(x)
+        except OverflowError:  # an int beyond every float
+            return False
     if not isinstance(x, Tracer):
         x = np.asarray(x)
     with np.errstate(all="ignore"):

@@ -100,9 +100,8 @@ class Space(ABC):
 class FrozenSpace(Space):
     """A space that equals every other of its class with the same key.
 
-    A subclass calls `_freeze` once, in its constructor, and fills three hooks: `_draw`, which
-    `sample` compiles; `_checks`, the conditions under which something is an element; and `_stack`,
-    `batch` without its own checks.
+    A subclass calls `_freeze` once, in its constructor, and fills two hooks: `_draw`, which
+    `sample` compiles, and `_checks`, the conditions under which something is an element.
     """
 
     _key: tuple[Any, ...]
@@ -115,9 +114,6 @@ class FrozenSpace(Space):
 
     @abstractmethod
     def _checks(self, x: Any) -> Iterable[bool | jax.Array]: ...
-
-    @abstractmethod
-    def _stack(self, n: int) -> Space: ...
 
     def sample(self, rng: jax.Array) -> Any:
         return self._compiled_draw(rng)  # pyright: ignore[reportUnknownVariableType]
@@ -132,11 +128,11 @@ class FrozenSpace(Space):
             return functools.reduce(jnp.logical_and, self._checks(x), jnp.bool_(True))
         return all(bool(check) for check in self._checks(x))
 
-    def batch(self, n: int) -> Space:
+    def _batch_size(self, n: int) -> int:
         n = operator.index(n)
         if n < 1:
             raise ValueError(f"{type(self).__name__}.batch: expected n >= 1; got {n}.")
-        return self._stack(n)
+        return n
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise dataclasses.FrozenInstanceError(

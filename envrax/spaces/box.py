@@ -68,8 +68,8 @@ class Box(ArraySpace):
         """The upper bound, likewise."""
         return _as_given(self._bounds[1], self._given[1], self.shape)
 
-    def _stack(self, n: int) -> Box:
-        shape = (n, *self.shape)
+    def batch(self, n: int) -> Box:
+        shape = (self._batch_size(n), *self.shape)
         low, high = (
             _as_given(bound, given, shape)
             for bound, given in zip(self._bounds, self._given, strict=True)

@@ -90,7 +90,8 @@ class Tuple(CompositeSpace):
     def _unpack(self, x: Any) -> Iterable[Any] | None:
         return x if is_list(x) and len(x) == len(self) else None
 
-    def _stack(self, n: int) -> Tuple:
+    def batch(self, n: int) -> Tuple:
+        n = self._batch_size(n)
         return Tuple(child.batch(n) for child in self._children)
 
     def __repr__(self) -> str:
@@ -163,7 +164,8 @@ class Dict(CompositeSpace):
         same = is_mapping(x) and set(x) == set(self._keys)
         return [x[key] for key in self._keys] if same else None
 
-    def _stack(self, n: int) -> Dict:
+    def batch(self, n: int) -> Dict:
+        n = self._batch_size(n)
         return Dict(self._pack(child.batch(n) for child in self._children))
 
     def __repr__(self) -> str:

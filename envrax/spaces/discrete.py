@@ -40,8 +40,8 @@ class Discrete(ArraySpace):
             raise TypeError(f"Discrete: expected n to be an int; got {n}. Use MultiDiscrete.")
         self._define(np.zeros_like(highest), highest, (), dtype, n=highest.item() + 1)
 
-    def _stack(self, n: int) -> MultiDiscrete:
-        return MultiDiscrete(np.broadcast_to(self.n, (n,)), self.dtype)
+    def batch(self, n: int) -> MultiDiscrete:
+        return MultiDiscrete(np.broadcast_to(self.n, (self._batch_size(n),)), self.dtype)
 
     def __repr__(self) -> str:
         return f"Discrete({self.n}{_suffix(self, jnp.int32)})"
@@ -80,15 +80,14 @@ class MultiDiscrete(ArraySpace):
 
     @property
     def _counts(self) -> Bounds:
-        return self._bounds[1].astype(object) + np.asarray(1, object)
+        return np.asarray((self._bounds[1:].astype(object) + 1)[0], object)
 
-    def _stack(self, n: int) -> MultiDiscrete:
-        counts = np.asarray(self._counts)
-        return MultiDiscrete(np.broadcast_to(counts, (n, *self.shape)), self.dtype)
+    def batch(self, n: int) -> MultiDiscrete:
+        shape = (self._batch_size(n), *self.shape)
+        return MultiDiscrete(np.broadcast_to(self._counts, shape), self.dtype)
 
     def __repr__(self) -> str:
-        counts = np.asarray(self._counts)
-        text = f"{self.nvec}" if self.size <= 8 else brief(counts, self.shape)
+        text = f"{self.nvec}" if self.size <= 8 else brief(self._counts, self.shape)
         return f"MultiDiscrete({text}{_suffix(self, jnp.int32)})"
 
 
@@ -118,8 +117,8 @@ class MultiBinary(ArraySpace):
         low = np.zeros((1,) * len(shape), dtype)
         self._define(low, low + 1, shape, dtype, n=shape if np.iterable(n) else shape[0])
 
-    def _stack(self, n: int) -> MultiBinary:
-        return MultiBinary((n, *self.shape), self.dtype)
+    def batch(self, n: int) -> MultiBinary:
+        return MultiBinary((self._batch_size(n), *self.shape), self.dtype)
 
     def __repr__(self) -> str:
         return f"MultiBinary({self.n}{_suffix(self, jnp.int8)})"
