@@ -24,6 +24,7 @@ lint: .venv
 
 types: .venv
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyright --project tests --pythonpath $(BIN)/python
 
 test: .venv
 	$(BIN)/python -m pytest

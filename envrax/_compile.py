@@ -81,7 +81,7 @@ def warm_up(
     action = jax.tree.map(
         lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(action_space.sample, example_keys()[1])
     )
-    with compile_cache(cache_dir), jax.ensure_compile_time_eval():
+    with compile_cache(cache_dir):
         for rng in example_keys():
             _, state = reset(rng)
             jax.block_until_ready(step(state, action))

@@ -1,10 +1,9 @@
-"""Spaces: definitions, what they give back, equality, batches, and what they draw."""
+"""Spaces: definitions, what they give back, equality and batches."""
 
 from __future__ import annotations
 
 import copy
 import pickle
-from contextlib import AbstractContextManager
 from dataclasses import FrozenInstanceError, dataclass
 from typing import Any
 
@@ -73,7 +72,9 @@ def test_a_space_is_frozen_hashable_and_a_static_argument(space: Space) -> None:
 
 
 @every_space
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))]
+)
 def test_a_copy_is_an_equal_space(space: Space, again: Any) -> None:
     twin = again(space)
     assert twin == space
@@ -142,7 +143,7 @@ def test_discrete_kinds_give_back_python_values() -> None:
     assert Discrete(2**64, jnp.uint64).batch(2).nvec == (2**64, 2**64)
 
 
-@pytest.mark.parametrize("bound", [1, 1.0, 2.5, INF, True])
+@pytest.mark.parametrize("bound", [1, 1.0, 2.5, INF])
 def test_a_scalar_bound_stays_a_python_scalar(bound: Any) -> None:
     for box in (Box(-INF, bound, (3,)), Box(-INF, bound, (3,)).batch(2)):
         assert type(box.high) is type(bound)
@@ -318,7 +319,11 @@ def test_a_batch_of_a_million_is_as_small_as_one(space: Space) -> None:
         (lambda: Box(0, float("nan"), (), jnp.int8), ValueError, r"high to be .* int8 .* got nan"),
         (lambda: Box(INF, INF, ()), ValueError, r"low .* or -inf; got inf\."),
         (lambda: Box(-INF, -INF, (), jnp.int8), ValueError, r"high .* or inf; got -inf\."),
-        (lambda: Box(0, 1e6, (), jnp.float16), ValueError, r"float16 can hold, or inf; got 1000000"),
+        (
+            lambda: Box(0, 1e6, (), jnp.float16),
+            ValueError,
+            r"float16 can hold, or inf; got 1000000",
+        ),
         (lambda: Box(0, 10**400, ()), ValueError, r"high to be numbers that float32 can hold"),
         (lambda: Box(0, 256, (), jnp.uint8), ValueError, r"high .* uint8 can hold.* got 256\."),
         (lambda: Box(-1, 1, (), jnp.uint8), ValueError, r"low .* uint8 can hold.* got -1\."),
@@ -382,6 +387,3 @@ def test_importing_starts_no_backend(run_python: Any) -> None:
         print(xla_bridge.backends_are_initialized())
     """
     assert run_python(code).strip() == "False"
-
-
-Flag = AbstractContextManager[Any]

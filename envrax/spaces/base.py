@@ -192,12 +192,14 @@ def is_mapping(x: Any) -> TypeGuard[Mapping[Any, Any]]:
 def admits(dtype: Any, x: Any) -> bool:
     """Whether the leaf `x` is of the kind of `dtype`; a Python int may stand for a float."""
     if is_array(x):
-        return kind(x.dtype) == kind(dtype)
-    if isinstance(x, bool):
-        return kind(dtype) == "bool"
-    if isinstance(x, int):
-        return kind(dtype) in ("integer", "float")
-    return isinstance(x, float) and kind(dtype) == "float"
+        found = kind(x.dtype)
+        literal = isinstance(x, Tracer) and x.aval.weak_type  # what jit makes of a Python scalar
+    else:
+        types = {bool: "bool", int: "integer", float: "float"}
+        found = next((name for type_, name in types.items() if isinstance(x, type_)), "other")
+        literal = True
+    wanted = kind(dtype)
+    return found == wanted or (literal and (found, wanted) == ("integer", "float"))
 
 
 def leaves(

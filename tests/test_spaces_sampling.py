@@ -1,0 +1,188 @@
+"""What spaces draw: legal, finite and uniform for every dtype and every kind of bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+
+INF = float("inf")
+N = 20_000  # draws; a share then has a standard deviation of at most 0.0036
+SHARE = 0.02
+I32 = np.iinfo(np.int32)
+MIXED = Box(
+    np.array([-1.0, -INF, 2.0, -INF, 3.0]), np.array([1.0, -2.0, INF, INF, 3.0]), (5,), jnp.float32
+)
+EVERY_KIND = Dict(
+    a=Discrete(3), b=Tuple([MIXED, Box(0, 255, (2,), jnp.uint8)]), c=MultiBinary(2, bool)
+)
+
+
+def draws(space: Space, n: int = N) -> np.ndarray:
+    return np.asarray(space.batch(n).sample(jax.random.key(0)))
+
+
+@pytest.mark.parametrize(
+    ("space", "low", "high"),
+    [
+        (Discrete(3), 0, 2),
+        (Discrete(5, jnp.uint8), 0, 4),
+        (Discrete(256, jnp.uint8), 0, 255),
+        (Discrete(1), 0, 0),
+        (MultiBinary(1), 0, 1),
+        (MultiBinary(1, bool), False, True),
+        (Box(-3, 3, (), jnp.int8), -3, 3),
+        (Box(I32.max - 4, INF, (), jnp.int32), I32.max - 4, I32.max),
+        (Box(-INF, I32.min + 4, (), jnp.int32), I32.min, I32.min + 4),
+        (Box(2**32 - 5, INF, (), jnp.uint32), 2**32 - 5, 2**32 - 1),
+    ],
+    ids=repr,
+)
+def test_integers_are_uniform_on_few_values(space: Space, low: int, high: int) -> None:
+    values, counts = np.unique(draws(space), return_counts=True)
+    assert values.dtype == space.dtype
+    assert values.tolist() == list(range(low, high + 1))
+    np.testing.assert_allclose(counts / N, 1 / (high - low + 1), atol=SHARE)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"),
+    [
+        (0, 3 * 2**30 - 1, jnp.uint32),  # jax.random.randint draws a third of these values twice
+        (-INF, INF, jnp.int32),
+        (0, INF, jnp.int32),
+        (-INF, 2**30 - 1, jnp.int32),
+        (-INF, INF, jnp.int8),
+        (-(2**15), 2**15 - 1, jnp.int32),
+        (0, 65_535, jnp.uint16),
+    ],
+)
+def test_integers_are_uniform_on_wide_ranges(low: float, high: float, dtype: Any) -> None:
+    box = Box(np.array([low]), np.array([high]), (1,), dtype)
+    least, most = int(box.low[0]), int(box.high[0])
+    scaled = (draws(box).astype(np.float64) - least) / (most - least + 1)
+    shares, _ = np.histogram(scaled, bins=np.arange(13) / 12)
+    np.testing.assert_allclose(shares / N, 1 / 12, atol=SHARE)
+    if most - least >= 2**16:
+        assert len(set(scaled.ravel().tolist())) > 0.8 * N
+
+
+def test_each_entry_keeps_to_its_own_bounds() -> None:
+    counts = draws(MultiDiscrete((1, 2, 300)))
+    assert counts.max(axis=0).tolist()[:2] == [0, 1]
+    assert 290 < counts[:, 2].max() <= 299
+    low, high = np.array([-INF, 0.0, 5.0]), np.array([INF, 3.0, INF])
+    wide = draws(Box(low, high, (3,), jnp.int32))
+    assert wide[:, 0].min() < -(2**30) < 2**30 < wide[:, 0].max()
+    assert set(wide[:, 1]) == {0, 1, 2, 3}
+    assert wide[:, 2].min() >= 5
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64])
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 3.0), (0.0, 1e-3), (-6e4, 6e4)])
+def test_floats_are_uniform_between_bounds(low: float, high: float, dtype: Any) -> None:
+    space = Box(low, high, (), dtype)
+    scaled = (draws(space).astype(np.float64) - low) / (high - low)
+    shares, _ = np.histogram(scaled, bins=[-0.01, 0.25, 0.5, 0.75, 1.01])
+    np.testing.assert_allclose(shares / N, 0.25, atol=SHARE)
+
+
+def test_floats_without_bounds_are_normal_and_exponential() -> None:
+    values = draws(MIXED)
+    assert np.isfinite(values).all()
+    bounded, below, above, free, point = values.T
+    assert (np.abs(bounded) <= 1).all()
+    assert below.max() <= -2 and abs(below.mean() + 3) < 0.05  # -2 - exponential
+    assert above.min() >= 2 and abs(above.mean() - 3) < 0.05
+    assert abs(free.mean()) < 0.05 and abs(free.std() - 1) < 0.05
+    assert (point == 3).all()
+    assert np.abs(np.corrcoef(values[:, :4].T) - np.eye(4)).max() < 0.05
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Box(-3.4e38, 3.4e38, ()),
+        Box(float(np.finfo(np.float32).max), INF, ()),
+        Box(65_504, INF, (), jnp.float16),
+        Box(-INF, -65_504, (), jnp.float16),
+        Box(-65_504, 65_504, (), jnp.float16),
+        Box(0.1, 0.1, ()),
+        Box(1 / 3, 1 / 3, (), jnp.bfloat16),
+        Box(-1e300, 1e300, (), jnp.float64),
+        Box(0.1, 0.1, (), jnp.float64),
+        Box(-INF, INF, (), jnp.float64),
+        Box(0, 2**40, (), jnp.int64),
+        Box(-INF, INF, (), jnp.uint64),
+    ],
+    ids=repr,
+)
+def test_extreme_bounds_give_finite_elements_without_a_warning(space: Space) -> None:
+    values = draws(space, 200)
+    assert np.isfinite(values).all()
+    assert space.batch(200).contains(values) is True
+
+
+@pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey], ids=["typed", "legacy"])
+def test_a_sample_is_the_same_in_every_transformation(key: Any) -> None:
+    eager, jitted = EVERY_KIND.sample(key(7)), jax.jit(EVERY_KIND.sample)(key(7))
+    jax.tree.map(np.testing.assert_array_equal, eager, jitted)
+    assert jax.tree.map(jnp.shape, eager) == EVERY_KIND.shape
+    assert jax.tree.map(lambda x: x.dtype, eager) == EVERY_KIND.dtype
+    assert not any(leaf.weak_type for leaf in jax.tree.leaves(eager))
+    keys = jax.random.split(key(7), 3)
+    mapped = jax.vmap(EVERY_KIND.sample)(keys)
+    for i in range(3):
+        one = EVERY_KIND.sample(keys[i])
+        jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[i], b), mapped, one)  # noqa: B023
+
+
+def test_equal_dicts_draw_equal_samples_and_children_differ() -> None:
+    forwards = Dict(a=Box(0, 1, (4,)), b=Box(0, 1, (4,)))
+    backwards = Dict({"b": Box(0, 1, (4,)), "a": Box(0, 1, (4,))})
+    rng = jax.random.key(0)
+    jax.tree.map(np.testing.assert_array_equal, forwards.sample(rng), backwards.sample(rng))
+    sample = forwards.sample(rng)
+    assert not np.any(sample["a"] == sample["b"])
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        lambda: jax.numpy_dtype_promotion("strict"),
+        lambda: jax.numpy_rank_promotion("raise"),
+        lambda: jax.debug_nans(True),
+        lambda: jax.checking_leaks(),
+        lambda: jax.disable_jit(),
+    ],
+    ids=["strict dtypes", "strict ranks", "debug nans", "leaks", "no jit"],
+)
+def test_sampling_and_membership_under_strict_flags(mode: Any) -> None:
+    expected = EVERY_KIND.sample(jax.random.key(1))
+    with mode():
+        x = EVERY_KIND.sample(jax.random.key(1))
+        assert EVERY_KIND.contains(x) is True
+        assert bool(jax.jit(EVERY_KIND.contains)(x))
+        assert not bool(jax.jit(EVERY_KIND.contains)({**x, "a": jnp.int8(3)}))
+    jax.tree.map(np.testing.assert_array_equal, x, expected)
+
+
+def test_64_bit_spaces_are_64_bit_under_x64() -> None:
+    huge = Box(2**40, 2**40 + 2**34 - 1, (), jnp.int64)
+    full = Box(-INF, INF, (), jnp.int64)
+    fine = Box(1.0, 1.0 + 2**-40, (), jnp.float64)
+    with jax.enable_x64(True):
+        for space in (huge, full, fine, Discrete(2**63, jnp.int64), Box(0, INF, (), jnp.uint64)):
+            values = draws(space)
+            assert values.dtype == space.dtype
+            assert space.batch(N).contains(values) is True
+            assert len(np.unique(values)) > 0.9 * (4096 if space is fine else N)
+        quarters = (draws(huge) - 2**40) // 2**32
+        np.testing.assert_allclose(np.bincount(quarters) / N, 0.25, atol=SHARE)
+        assert EVERY_KIND.sample(jax.random.key(1))["a"].dtype == jnp.int32
+    assert fine.sample(jax.random.key(0)).dtype == jnp.float32
