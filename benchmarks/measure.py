@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 
+from envrax import __version__
+
 Work = Callable[[], object]
 
 
@@ -34,7 +36,12 @@ def compare(ways: dict[str, Work], repeats: int) -> dict[str, list[float]]:
 def table(title: str, times: dict[str, list[float]], steps: int) -> str:
     """A Markdown table: microseconds per step, and how many times the first row's each takes."""
     first = next(iter(times.values()))
-    lines = [f"### {title}", "", "| | median us/step | min .. max | x the first |", "|---|---|---|---|"]
+    lines = [
+        f"### {title}",
+        "",
+        "| | median us/step | min .. max | x the first |",
+        "|---|---|---|---|",
+    ]
     for name, seconds in times.items():
         micro = [1e6 * s / steps for s in seconds]
         # Of turns, not of medians: a slow second slows both ways of its turn.
@@ -48,8 +55,8 @@ def table(title: str, times: dict[str, list[float]], steps: int) -> str:
 
 def machine() -> str:
     """What the figures were measured on."""
-    packages = ("jax", "envrax", "gymnax", "gymnasium", "numpy")
-    versions = [f"{name} {_version(name)}" for name in packages]
+    packages = ("jax", "gymnax", "gymnasium", "numpy")
+    versions = [f"envrax {__version__}", *(f"{name} {_version(name)}" for name in packages)]
     return f"{platform.machine()}, Python {platform.python_version()}, {', '.join(versions)}"
 
 

@@ -88,7 +88,8 @@ def check_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
     for end_rate in RATES:  # a traced config value: one program for all four
         got = ours(key(n), end_rate)
         assert_trees_equal(got, theirs(key(n), end_rate))
-    assert got[2][3].all(), "an end rate of 1 ends every episode on every step"
+        ended = got[2][3]
+        assert ended.mean() == pytest.approx(end_rate, abs=0.3)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +251,8 @@ def test_under_shard_map_equals_one_device(run_python: Any) -> None:
         from envrax.autoreset import Compact
 
         for kind in ("plain", "loop"):
-            env = VecEnv(CoinEnv(CoinConfig(end_rate=0.5, reset_kind=kind)), 6, autoreset=Compact(2))
+            coin = CoinEnv(CoinConfig(end_rate=0.5, reset_kind=kind))
+            env = VecEnv(coin, 6, autoreset=Compact(2))
 
             def rollout(rng):
                 obs, state = env.reset(rng)
@@ -263,7 +265,8 @@ def test_under_shard_map_equals_one_device(run_python: Any) -> None:
             keys = jax.random.split(jax.random.key(0), 4)
             mesh = Mesh(np.array(jax.devices()), ("d",))
             shard = lambda k: jax.tree.map(lambda x: x[None], rollout(k[0]))
-            sharded = jax.jit(jax.shard_map(shard, mesh=mesh, in_specs=P("d"), out_specs=P("d")))(keys)
+            spread = jax.shard_map(shard, mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+            sharded = jax.jit(spread)(keys)
             alone = [jax.jit(rollout)(key) for key in keys]
             for i in range(4):
                 for a, b in zip(sharded, alone[i]):
