@@ -78,11 +78,11 @@ def warm_up(
     cache_dir : path-like or None
         See `compile_cache`.
     """
-    action = jax.tree.map(
-        lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(action_space.sample, example_keys()[1])
-    )
     with compile_cache(cache_dir):
-        for rng in example_keys():
+        keys = example_keys()
+        like = jax.eval_shape(action_space.sample, keys[0])
+        action = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like)
+        for rng in keys:
             _, state = reset(rng)
             jax.block_until_ready(step(state, action))
 
@@ -115,15 +115,10 @@ def _apply(settings: dict[str, Any]) -> None:
 
 
 def _settings(cache_dir: CacheDir) -> dict[str, Any]:
-    users_own = jax.config.jax_compilation_cache_dir
-    if cache_dir is DEFAULT_CACHE_DIR or isinstance(cache_dir, _DefaultCacheDir):
-        enabled = bool(jax.config.jax_enable_compilation_cache)
-        path = users_own or os.fspath(DEFAULT_CACHE_DIR)
-    else:
-        enabled, path = cache_dir is not None, cache_dir and os.fspath(cache_dir)
-    if not enabled or not path or not _usable(path):
+    path = _directory(cache_dir)
+    if path is None:
         return {"jax_enable_compilation_cache": False}
-    return {
+    settings = {
         "jax_enable_compilation_cache": True,
         "jax_compilation_cache_dir": path,
         # JAX's own thresholds leave out every program that compiles in under a second.
@@ -131,21 +126,33 @@ def _settings(cache_dir: CacheDir) -> dict[str, Any]:
         "jax_persistent_cache_min_entry_size_bytes": -1,
         "jax_raise_persistent_cache_errors": False,
     }
+    if path != jax.config.jax_compilation_cache_dir:
+        # XLA's caches of its own can be neither remote nor read-only, and before JAX 0.12 their
+        # path is part of the keys of ours, so that nothing is found in a directory that moved.
+        settings["jax_persistent_cache_enable_xla_caches"] = "none"
+    return settings
 
 
-def _usable(path: str) -> bool:
-    if "://" in path:
-        return True
+def _directory(cache_dir: CacheDir) -> str | None:
+    """The directory, made if need be, or the URL; None for no cache."""
+    if isinstance(cache_dir, _DefaultCacheDir):
+        if not jax.config.jax_enable_compilation_cache:
+            return None
+        cache_dir = jax.config.jax_compilation_cache_dir or cache_dir
+    if cache_dir is None:
+        return None
     try:
-        os.makedirs(path, exist_ok=True)
+        path = os.fspath(cache_dir)
+        if "://" not in path:
+            os.makedirs(path, exist_ok=True)
     except OSError as error:
         warnings.warn(
-            f"compile cache: expected a directory that can be made at {path!r}; got {error}. "
+            f"compile cache: expected a directory that can be made at {cache_dir!r}; got {error}. "
             "Compiling without a cache: pass another `cache_dir`, or None.",
             stacklevel=2,
         )
-        return False
-    return True
+        return None
+    return path
 
 
 def _strong_outputs(function: Callable[..., Any], *args: Any) -> Any:

@@ -1,7 +1,8 @@
 """Find the class that a subclass pins for a type parameter of a generic base."""
 
 import sys
-from typing import Any, ForwardRef, TypeVar, get_args, get_origin
+from functools import reduce
+from typing import Any, ForwardRef, TypeVar, cast, get_args, get_origin
 
 
 def pinned_class(cls: type, base: type, param: TypeVar) -> type | None:
@@ -22,14 +23,14 @@ def pinned_class(cls: type, base: type, param: TypeVar) -> type | None:
     Returns
     -------
     type or None
-        The pinned class, or None if `param` is still open or is pinned to no class.
+        The pinned class, or None if `param` is still open or is pinned to nothing within its bound.
     """
     found = _argument(cls, base, param)
-    found = get_origin(found) or found
-    return found if isinstance(found, type) else None
+    return None if isinstance(found, TypeVar) else found
 
 
 def _argument(cls: type, base: type, param: TypeVar) -> Any:
+    """The class that `cls` pins, or that type parameter of `cls` that stands for it."""
     if cls is base:
         return param
     # `__orig_bases__` is inherited: read the class's own, else it has no generic base of its own.
@@ -39,14 +40,24 @@ def _argument(cls: type, base: type, param: TypeVar) -> Any:
             continue
         found = _argument(origin, base, param)
         if isinstance(found, TypeVar):
-            params = getattr(origin, "__parameters__", ())
-            arguments = dict(zip(params, get_args(alias), strict=False))
-            found = arguments.get(found, found)
-        if isinstance(found, ForwardRef | str):
-            name = found if isinstance(found, str) else found.__forward_arg__
-            found = getattr(sys.modules[cls.__module__], name, None)
-        if found is not None and not isinstance(found, TypeVar):
-            return found
-        if isinstance(found, TypeVar) and found in getattr(cls, "__parameters__", ()):
+            arguments = dict(zip(_parameters(origin), get_args(alias), strict=False))
+            default = getattr(found, "__default__", None)  # Python 3.13
+            found = _evaluated(arguments.get(found, default), cls)
+            found = get_origin(found) or found
+        pinned = isinstance(found, type) and issubclass(found, param.__bound__ or object)
+        if pinned or found in _parameters(cls):
             return found
     return None
+
+
+def _parameters(cls: type) -> tuple[Any, ...]:
+    return getattr(cls, "__parameters__", ())
+
+
+def _evaluated(found: Any, cls: type) -> Any:
+    """A forward reference in the body of `cls`, or a type alias, replaced by what it stands for."""
+    found = found.__forward_arg__ if isinstance(found, ForwardRef) else found
+    if isinstance(found, str):
+        scope = sys.modules.get(cls.__module__)
+        found = reduce(lambda x, name: getattr(x, name, None), found.split("."), cast(Any, scope))
+    return getattr(found, "__value__", found)

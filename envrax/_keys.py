@@ -38,21 +38,21 @@ def require_key(rng: Any, who: str, hint: str) -> None:
         )
     one = () if typed else _legacy_shape(jax.config.jax_default_prng_impl)
     if shape != one:
-        batch = len(shape) == len(one) + 1 and shape[1:] == one
+        batch = len(shape) > len(one) and shape[len(shape) - len(one) :] == one
         raise ValueError(
             f"{who}: expected one PRNG key of shape {one}; got shape {shape}. "
             + (hint if batch else "Make one with `jax.random.key(seed)`.")
         )
 
 
-def example_keys() -> tuple[jax.Array, jax.Array]:
-    """A typed and a legacy key, made without compiling anything."""
-    shape = _legacy_shape(jax.config.jax_default_prng_impl)
-    legacy = jnp.asarray(np.zeros(shape, np.uint32))
-    return jax.random.wrap_key_data(legacy), legacy
+def example_keys() -> list[jax.Array]:
+    """A typed key, and a legacy one where the user's settings have it."""
+    bits = np.zeros(_legacy_shape(jax.config.jax_default_prng_impl), np.uint32)
+    allowed = jax.config.jax_legacy_prng_key.value == "allow"
+    legacy = allowed and not jax.config.jax_enable_custom_prng
+    return [jax.random.wrap_key_data(bits), *([jnp.asarray(bits)] if legacy else [])]
 
 
 @cache
 def _legacy_shape(impl: str) -> tuple[int, ...]:
-    del impl  # the answer follows the configured implementation; the argument keys the cache
-    return jax.eval_shape(jax.random.PRNGKey, 0).shape
+    return jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0, impl=impl))).shape

@@ -257,11 +257,11 @@ def _require_flag(x: jax.Array, expected: str) -> None:
         )
 
 
-def _resolve_config(cls: type, config: EnvConfig | None) -> EnvConfig:
+def _resolve_config(cls: type, config: Any) -> EnvConfig:
     """Give an environment of class `cls` its config: built, kept or widened."""
     pinned = pinned_class(cls, JaxEnv, ConfigT)
     if config is None:
-        if pinned is None or not issubclass(pinned, EnvConfig):
+        if pinned is None:
             raise TypeError(
                 f"{cls.__name__} does not pin a concrete type for its config, so that none can be "
                 "built. Pass `config=...`, or name the class: `JaxEnv[Box, Discrete, MyState, "
@@ -272,7 +272,7 @@ def _resolve_config(cls: type, config: EnvConfig | None) -> EnvConfig:
     if isinstance(config, expected):
         return config
     if isinstance(config, EnvConfig) and issubclass(expected, type(config)):
-        given = {f.name: getattr(config, f.name) for f in dataclasses.fields(cast(Any, config))}
+        given = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
         return _build_config(cls, expected, given)
     got = f"the class {config.__name__}" if isinstance(config, type) else type(config).__name__
     raise TypeError(

@@ -38,6 +38,7 @@ class Suite(Protocol):
     """What the registry asks of an `EnvSuite`."""
 
     category: str
+    version: str
     specs: list[EnvSpec]
 
     def get_name(self, name: str, version: str | None = None) -> str:
@@ -48,8 +49,7 @@ class Suite(Protocol):
 @dataclass(frozen=True)
 class _Entry:
     spec: EnvSpec
-    suite: Suite | None = None  # the suite that registered it, and under which version
-    version: str | None = None
+    suite: Suite | None = None  # the suite that registered it, cut down to this one environment
 
 
 _ENTRIES: dict[str, _Entry] = {}
@@ -103,16 +103,7 @@ def register_suite(suite: Suite, *, version: str | None = None) -> None:
     ValueError, TypeError
         As `register`.
     """
-    _add(
-        _Entry(
-            dataclasses.replace(
-                spec, name=suite.get_name(spec.name, version), suite=suite.category
-            ),
-            suite,
-            version,
-        )
-        for spec in suite.specs
-    )
+    _add(_member(suite, spec, version) for spec in suite.specs)
 
 
 def unregister(name: str) -> None:
@@ -144,7 +135,8 @@ def get_spec(name: str) -> EnvSpec:
 
 def registered_names() -> list[str]:
     """All registered names, sorted."""
-    return sorted(_ENTRIES)
+    with _LOCK:
+        return sorted(_ENTRIES)
 
 
 def find_entry(name: str) -> _Entry:
@@ -174,6 +166,13 @@ def _add(entries: Iterable[_Entry]) -> None:
             own = dataclasses.replace(spec, default_config=copy.deepcopy(spec.default_config))
             new[spec.name] = dataclasses.replace(entry, spec=own)
         _ENTRIES.update(new)
+
+
+def _member(suite: Suite, spec: EnvSpec, version: str | None) -> _Entry:
+    alone = copy.copy(suite)
+    alone.specs, alone.version = [spec], version or suite.version
+    name = suite.get_name(spec.name, version)
+    return _Entry(dataclasses.replace(spec, name=name, suite=suite.category), alone)
 
 
 def _check(spec: EnvSpec) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from envrax.error import MissingPackageError
-from envrax.registry import EnvSpec, find_entry
+from envrax.registry import EnvSpec, find_entry, get_spec
 
 
 @dataclass
@@ -62,9 +62,10 @@ class EnvSuite:
         return len(self.specs)
 
     def get_name(self, name: str, version: str | None = None) -> str:
-        """The canonical id of a short name: "{prefix}/{name}-{version}"."""
-        prefix = f"{self.prefix}/" if self.prefix else ""
-        return f"{prefix}{name}-{version or self.version}"
+        """The canonical id of a short name: "{prefix}/{name}-{version}", without what is empty."""
+        version = version or self.version
+        prefix, suffix = self.prefix and f"{self.prefix}/", version and f"-{version}"
+        return f"{prefix}{name}{suffix}"
 
     def all_names(self, version: str | None = None) -> list[str]:
         """The canonical ids of all environments."""
@@ -156,19 +157,21 @@ class EnvSet:
         MissingPackageError
             If not; it names every suite and every missing package.
         """
-        missing = {
-            f"{suite.category or suite.prefix or type(suite).__name__}": [
-                package for package, installed in suite.check().items() if not installed
-            ]
+        missing = [
+            (suite, [package for package, installed in suite.check().items() if not installed])
             for suite in self.suites
             if not suite.is_available()
-        }
+        ]
         if missing:
-            each = "; ".join(f"{suite} needs {', '.join(names)}" for suite, names in missing.items())
-            packages = dict.fromkeys(itertools.chain.from_iterable(missing.values()))
+            each = "; ".join(
+                f"{type(suite).__name__} (prefix {suite.prefix!r}, category {suite.category!r}) "
+                f"lacks {', '.join(packages)}"
+                for suite, packages in missing
+            )
+            names = dict.fromkeys(name for _, packages in missing for name in packages)
             raise MissingPackageError(
-                f"Expected the packages of every suite to be installed; got none for: {each}. "
-                f"Install {', '.join(packages)}."
+                f"Expected the packages of every suite to be installed; got: {each}. "
+                f"Install {', '.join(names)}."
             )
 
     def __len__(self) -> int:
@@ -199,15 +202,11 @@ def _installed(package: str) -> bool:
 
 def _member(name: str) -> EnvSuite:
     """A suite of one, that gives the registered environment its canonical id back."""
-    entry = find_entry(name)
-    if isinstance(entry.suite, EnvSuite):
-        suite = entry.suite
-        version = entry.version or suite.version
-        short = next(s for s in suite.specs if suite.get_name(s.name, entry.version) == name)
-        member = suite.subset([short])
-        member.version = version
-        return member
+    suite, spec = find_entry(name).suite, get_spec(name)
+    if isinstance(suite, EnvSuite):
+        [short] = suite.envs
+        return suite.subset([dataclasses.replace(spec, name=short)])
     prefix, _, rest = name.rpartition("/")
-    short_name, _, version = rest.rpartition("-")
-    spec = dataclasses.replace(entry.spec, name=short_name)
-    return EnvSuite(prefix, entry.spec.suite, version, [], [spec])
+    short, dash, version = rest.rpartition("-")
+    short, version = (short, version) if dash else (rest, "")
+    return EnvSuite(prefix, spec.suite, version, [], [dataclasses.replace(spec, name=short)])

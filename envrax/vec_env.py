@@ -65,7 +65,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     ) -> None:
         if not isinstance(cast(Any, env), JaxEnv):
             raise TypeError(f"VecEnv: expected a JaxEnv; got {env!r}. Pass an environment.")
-        if num_envs < 1:
+        if operator.index(num_envs) < 1:
             raise ValueError(f"VecEnv: expected num_envs of at least 1; got {num_envs}.")
         if not env.traceable:
             raise RuntimeError(

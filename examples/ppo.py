@@ -1,17 +1,22 @@
 """
-Train PPO on any registered environment, in pure JAX: `python examples/ppo.py classic/Pendulum-v0`.
+PPO on any environment that is registered with envrax, in pure JAX.
 
-Without arguments it balances classic/CartPole-v0. See `--help` for the hyper-parameters.
+    python examples/ppo.py                                  # CartPole, solved in seconds
+    python examples/ppo.py classic/Pendulum-v0 --seed 1
+    python examples/ppo.py their/Env-v0 --import their_package --total-steps 2000000
+
+Rollouts and updates are one compiled program, `PPO.train`: Python only draws the progress bar.
 """
 # ruff: noqa: E402
 
 import time
 
-START = time.perf_counter()  # imports are part of the wait
+START = time.perf_counter()  # before the imports, which are part of the wait
 
 import argparse
 import importlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -23,56 +28,79 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from envrax import Box, Discrete, VecEnv
+from envrax import Box, Discrete
 from tqdm import tqdm
 
 
 @dataclass(frozen=True)
 class Config:
-    """What to train on, and how; every field is a command line option."""
+    """What to train on, and how. Every field is an option of the command line."""
 
     env: str = "classic/CartPole-v0"
     seed: int = 0
-    total_steps: int = 500_000  # over all environments
+    total_steps: int = 1_000_000  # of all environments together
     n_envs: int = 64
-    n_steps: int = 64  # per environment and update
+    n_steps: int = 64  # of each environment between two updates
     epochs: int = 4
     minibatches: int = 8
-    learning_rate: float = 1e-3  # decays to 0
+    learning_rate: float = 1e-3  # falls to 0
+    max_grad_norm: float = 0.5
     gamma: float = 0.99
     gae_lambda: float = 0.95
     clip: float = 0.2
     entropy: float = 0.01
     value_weight: float = 0.5
-    max_grad_norm: float = 0.5
     reward_scale: float = 1.0
     hidden: int = 64
+    fps: int = 30  # of the video
 
     @property
     def n_updates(self) -> int:
         return max(1, self.total_steps // (self.n_envs * self.n_steps))
 
 
-PRESETS: dict[str, dict[str, Any]] = {}
+PRESETS: dict[str, dict[str, Any]] = {
+    "classic/CartPole-v0": dict(total_steps=300_000),
+    "classic/Pendulum-v0": dict(gamma=0.95, reward_scale=0.1, entropy=0.0),
+    "classic/Catch-v0": dict(fps=5),
+}
+EPISODES = 100  # of an evaluation
 
 
-class UnitAction(envrax.ActionWrapper[Any, Box, Any, Any]):
-    """Take any real action: -1 and 1 are the bounds of a bounded Box, what is beyond is clipped."""
+class VectorAction(envrax.ActionWrapper[Any, Box, Any, Any]):
+    """
+    Take any real vector as action: what is out of bounds is clipped.
+
+    Where a bound is finite on both sides, they are at -1 and 1.
+    """
 
     @property
     def action_space(self) -> Box:
-        return Box(-np.inf, np.inf, self.env.action_space.shape)
+        return Box(-np.inf, np.inf, (self.env.action_space.size,))
 
     def action(self, action: jax.Array) -> jax.Array:
-        low, high = self.env.action_space.low, self.env.action_space.high
+        space: Box = self.env.action_space
+        low, high = (np.broadcast_to(b, space.shape) for b in (space.low, space.high))
         bounded = np.isfinite(low) & np.isfinite(high)
-        centre = np.where(bounded, (low + high) / 2, 0).astype(np.float32)
-        reach = np.where(bounded, (high - low) / 2, 1).astype(np.float32)
-        return jnp.clip(centre + reach * action, low, high).astype(self.env.action_space.dtype)
+        middle = np.where(bounded, low / 2 + high / 2, 0).astype(np.float32)
+        reach = np.where(bounded, high / 2 - low / 2, 1).astype(np.float32)
+        wanted = middle + reach * action.reshape(space.shape)
+        return jnp.clip(wanted.astype(space.dtype), low, high)
+
+
+def wrappers_for(name: str) -> list[Any]:
+    """What it takes, beside counting, to put a network in front of an environment."""
+    env = envrax.make(name, jit_compile=False)
+    wrappers: list[Any] = [envrax.RecordEpisodeStatistics]
+    if env.observation_space.dtype == jnp.uint8:
+        wrappers.append(envrax.NormalizeObservation)
+    if isinstance(env.action_space, Box):
+        wrappers.append(VectorAction)
+    return wrappers
 
 
 class Categorical(NamedTuple):
-    """The policy over a Discrete space."""
+    """A policy over a Discrete space."""
 
     logits: jax.Array
 
@@ -87,154 +115,206 @@ class Categorical(NamedTuple):
         return jnp.take_along_axis(log_probs, action[..., None], axis=-1)[..., 0]
 
     def entropy(self) -> jax.Array:
-        return -jnp.sum(jax.nn.softmax(self.logits) * jax.nn.log_softmax(self.logits), axis=-1)
+        log_probs = jax.nn.log_softmax(self.logits)
+        return -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
 
 
-class ActorCritic(nn.Module):
-    n_actions: int
+class Gaussian(NamedTuple):
+    """A policy over real vectors, one independent component each."""
+
+    mean: jax.Array
+    log_std: jax.Array
+
+    def sample(self, rng: jax.Array) -> jax.Array:
+        noise = jax.random.normal(rng, self.mean.shape, self.mean.dtype)
+        return self.mean + jnp.exp(self.log_std) * noise
+
+    def mode(self) -> jax.Array:
+        return self.mean
+
+    def log_prob(self, action: jax.Array) -> jax.Array:
+        return jnp.sum(jax.scipy.stats.norm.logpdf(action, self.mean, jnp.exp(self.log_std)), -1)
+
+    def entropy(self) -> jax.Array:
+        return jnp.sum(self.log_std + 0.5 * np.log(2 * np.pi * np.e), axis=-1)
+
+
+class Network(nn.Module):
+    """From one observation to `n_out` numbers, all 0 before training."""
+
+    n_out: int
     hidden: int
 
     @nn.compact
-    def __call__(self, obs):
-        def mlp(n_out, scale):
-            x = obs
-            for _ in range(2):
-                x = nn.tanh(nn.Dense(self.hidden, kernel_init=nn.initializers.orthogonal(2**0.5))(x))
-            return nn.Dense(n_out, kernel_init=nn.initializers.orthogonal(scale))(x)
+    def __call__(self, obs: jax.Array) -> jax.Array:
+        x = obs
+        if x.ndim == 3:  # an image
+            for features in (16, 32):
+                x = nn.relu(nn.Conv(features, (3, 3), strides=2)(x))
+        x = x.ravel()
+        for _ in range(2):
+            x = nn.tanh(nn.Dense(self.hidden, kernel_init=nn.initializers.he_uniform())(x))
+        return nn.Dense(self.n_out, kernel_init=nn.initializers.zeros)(x)
 
-        return Categorical(mlp(self.n_actions, 0.01)), mlp(1, 1.0)[..., 0]
+
+class ActorCritic(nn.Module):
+    """From one observation to a policy and a value."""
+
+    action_space: Discrete | Box
+    hidden: int
+
+    @nn.compact
+    def __call__(self, obs: jax.Array) -> tuple[Categorical | Gaussian, jax.Array]:
+        value = Network(1, self.hidden, name="critic")(obs)[0]
+        if isinstance(self.action_space, Discrete):
+            return Categorical(Network(self.action_space.n, self.hidden, name="actor")(obs)), value
+        mean = Network(self.action_space.size, self.hidden, name="actor")(obs)
+        return Gaussian(mean, self.param("log_std", nn.initializers.zeros, mean.shape)), value
 
 
 class Transition(NamedTuple):
-    obs: Any
-    action: Any
-    log_prob: Any
-    value: Any
-    next_value: Any
-    reward: Any
-    terminated: Any
-    done: Any
+    """A step of every environment."""
+
+    obs: jax.Array
+    action: jax.Array
+    log_prob: jax.Array
+    value: jax.Array
+    next_value: jax.Array  # of what the step led to, before any reset
+    reward: jax.Array
+    terminated: jax.Array
+    done: jax.Array
 
 
-def gae(t: Transition, gamma: float, lam: float) -> jax.Array:
-    delta = t.reward + gamma * t.next_value * ~t.terminated - t.value
+def advantages(t: Transition, gamma: float, gae_lambda: float) -> jax.Array:
+    """
+    Generalised advantage estimates of a rollout, whose leading axis is time.
 
-    def back(adv, x):
-        delta, done = x
-        adv = delta + gamma * lam * adv * ~done
-        return adv, adv
+    The return of an episode that was cut short goes on, as the critic sees it; that of one that
+    terminated does not. In both cases the next row is of another episode.
+    """
+    delta = t.reward + gamma * jnp.where(t.terminated, 0.0, t.next_value) - t.value
+
+    def back(later: jax.Array, step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        delta, done = step
+        advantage = delta + gamma * gae_lambda * jnp.where(done, 0.0, later)
+        return advantage, advantage
 
     return jax.lax.scan(back, jnp.zeros_like(delta[0]), (delta, t.done), reverse=True)[1]
 
 
-class State(NamedTuple):
+class TrainState(NamedTuple):
+    """All that changes during training."""
+
     params: Any
     opt_state: Any
+    obs: jax.Array
     env_state: Any
-    obs: Any
-    rng: Any
+    rng: jax.Array
 
 
-def main():
-    ap = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
-    for f in fields(Config):
-        ap.add_argument("--" + f.name.replace("_", "-"), type=type(f.default))
-    c = Config(**vars(ap.parse_args()))
-    import envrax_classic
+class PPO:
+    """The algorithm: `init`, `train` and `evaluate` are pure functions."""
 
-    t_imp = time.perf_counter() - START
-    env = envrax.make_vec(c.env, c.n_envs, wrappers=[envrax.RecordEpisodeStatistics], final_obs=True, pre_warm=False)
-    ev = envrax.make_vec(c.env, 100, pre_warm=False)
-    net = ActorCritic(env.single_action_space.n, c.hidden)
-    forward = net.apply
-    batch_size = c.n_envs * c.n_steps
-    opt = optax.chain(
-        optax.clip_by_global_norm(c.max_grad_norm),
-        optax.adam(optax.linear_schedule(c.learning_rate, 0.0, c.n_updates * c.epochs * c.minibatches), eps=1e-5),
-    )
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.wrappers = wrappers_for(config.env)
+        self.env = envrax.make_vec(
+            config.env, config.n_envs, wrappers=self.wrappers, final_obs=True, pre_warm=False
+        )
+        self.network = ActorCritic(self.env.single_action_space, config.hidden)
+        self.policy = jax.vmap(self.network.apply, (None, 0))
+        n_updates = config.n_updates * config.epochs * config.minibatches
+        adam = optax.adam(optax.linear_schedule(config.learning_rate, 0.0, n_updates))
+        clip = optax.clip_by_global_norm(config.max_grad_norm)
+        self.optimiser = optax.flatten(optax.chain(clip, adam))  # one long vector compiles faster
+        self.updates_per_call = max(1, round(config.n_updates / 20))
 
-    @jax.jit
-    def init(seed):
-        rng, k1, k2 = jax.random.split(jax.random.key(seed), 3)
-        obs, env_state = env.reset(k1)
-        params = net.init(k2, obs)
-        return State(params, opt.init(params), env_state, obs, rng)
+    def init(self, seed: int) -> TrainState:
+        rng, env_rng, network_rng = jax.random.split(jax.random.key(seed), 3)
+        obs, env_state = self.env.reset(env_rng)
+        params = self.network.init(network_rng, obs[0])
+        return TrainState(params, self.optimiser.init(params), obs, env_state, rng)
 
-    def rollout_step(params, carry, rng):
-        env_state, obs = carry
-        pi, value = forward(params, obs)
-        action = pi.sample(rng)
-        next_obs, env_state, reward, done, info = env.step(env_state, action)
-        next_value = forward(params, info["final_obs"])[1]
-        t = Transition(obs, action, pi.log_prob(action), value, next_value, reward * c.reward_scale, info["terminated"], done)
-        return (env_state, next_obs), (t, info["episode"])
+    def train(self, state: TrainState) -> tuple[TrainState, Any]:
+        """Some updates, and for each of them the sum of the returns and the episodes that ended."""
+        return jax.lax.scan(self.update, state, length=self.updates_per_call)
 
-    def loss_fn(params, t, adv):
-        pi, value = forward(params, t.obs)
-        target = adv + t.value
-        adv = (adv - adv.mean()) / (adv.std() + 1e-8)
-        ratio = jnp.exp(pi.log_prob(t.action) - t.log_prob)
-        pg = -jnp.minimum(ratio * adv, jnp.clip(ratio, 1 - c.clip, 1 + c.clip) * adv).mean()
-        vl = 0.5 * jnp.square(value - target).mean()
-        return pg + c.value_weight * vl - c.entropy * pi.entropy().mean()
+    def update(self, state: TrainState, _: None) -> tuple[TrainState, Any]:
+        rng, rollout_rng, shuffle_rng = jax.random.split(state.rng, 3)
+        (obs, env_state), (rollout, episode) = jax.lax.scan(
+            partial(self.step, state.params),
+            (state.obs, state.env_state),
+            jax.random.split(rollout_rng, self.config.n_steps),
+        )
+        params, opt_state = self.improve(state.params, state.opt_state, rollout, shuffle_rng)
+        ended = (jnp.sum(episode["r"]), jnp.sum(episode["l"] > 0))
+        return TrainState(params, opt_state, obs, env_state, rng), ended
 
-    def update(s, _):
-        rng, k1, k2 = jax.random.split(s.rng, 3)
-        (env_state, obs), (t, ep) = jax.lax.scan(partial(rollout_step, s.params), (s.env_state, s.obs), jax.random.split(k1, c.n_steps))
-        adv = gae(t, c.gamma, c.gae_lambda)
-        batch = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (t, adv))
-        order = jnp.broadcast_to(jnp.arange(batch_size), (c.epochs, batch_size))
-        idx = jax.random.permutation(k2, order, axis=1, independent=True).reshape(c.epochs * c.minibatches, -1)
+    def step(self, params: Any, carry: Any, rng: jax.Array) -> tuple[Any, Any]:
+        obs, env_state = carry
+        policy, value = self.policy(params, obs)
+        action = policy.sample(rng)
+        next_obs, env_state, reward, done, info = self.env.step(env_state, action)
+        transition = Transition(
+            obs=obs,
+            action=action,
+            log_prob=policy.log_prob(action),
+            value=value,
+            next_value=self.policy(params, info["final_obs"])[1],
+            reward=reward * self.config.reward_scale,
+            terminated=info.get("terminated", done),
+            done=done,
+        )
+        return (next_obs, env_state), (transition, info["episode"])
 
-        def step(carry, i):
-            params, os = carry
-            g = jax.grad(loss_fn)(params, *jax.tree.map(lambda x: x[i], batch))
-            up, os = opt.update(g, os, params)
-            return (optax.apply_updates(params, up), os), None
+    def improve(
+        self, params: Any, opt_state: Any, rollout: Transition, rng: jax.Array
+    ) -> tuple[Any, Any]:
+        """Some epochs of gradient descent over a rollout, in shuffled minibatches."""
+        c = self.config
+        advantage = advantages(rollout, c.gamma, c.gae_lambda)
+        samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (rollout, advantage))
+        in_order = jnp.tile(jnp.arange(c.n_envs * c.n_steps), (c.epochs, 1))
+        shuffled = jax.random.permutation(rng, in_order, axis=1, independent=True)
 
-        (params, os), _ = jax.lax.scan(step, (s.params, s.opt_state), idx)
-        n = (ep["l"] > 0).sum()
-        return State(params, os, env_state, obs, rng), (ep["r"].sum(), n)
+        def descend(carry: Any, rows: jax.Array) -> tuple[Any, None]:
+            params, opt_state = carry
+            minibatch = jax.tree.map(lambda x: x[rows], samples)
+            gradient = jax.grad(self.loss)(params, *minibatch)
+            change, opt_state = self.optimiser.update(gradient, opt_state)
+            return (optax.apply_updates(params, change), opt_state), None
 
-    chunk = max(1, round(c.n_updates / 20))
+        minibatches = shuffled.reshape(c.epochs * c.minibatches, -1)
+        return jax.lax.scan(descend, (params, opt_state), minibatches)[0]
 
-    @partial(jax.jit, donate_argnums=0)
-    def train(s):
-        return jax.lax.scan(update, s, None, length=chunk)
+    def loss(self, params: Any, t: Transition, advantage: jax.Array) -> jax.Array:
+        c = self.config
+        policy, value = self.policy(params, t.obs)
+        value_loss = jnp.mean(jnp.square(value - (t.value + advantage)))
+        advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-8)
+        ratio = jnp.exp(policy.log_prob(t.action) - t.log_prob)
+        clipped = jnp.clip(ratio, 1 - c.clip, 1 + c.clip)
+        policy_gain = jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
+        entropy = jnp.mean(policy.entropy())
+        return c.value_weight * value_loss - policy_gain - c.entropy * entropy
 
-    @jax.jit
-    def evaluate(params, seed):
-        obs, st = ev.reset(jax.random.key(seed))
-        def cond(x):
-            return ~x[2].all() & (x[4] < ev.config.max_steps)
-        def body(x):
-            obs, st, ended, ret, i = x
-            a = forward(params, obs)[0].mode()
-            obs, st, r, d, _ = ev.step(st, a)
-            return obs, st, ended | d, ret + jnp.where(ended, 0.0, r), i + 1
-        return jax.lax.while_loop(cond, body, (obs, st, jnp.zeros(100, bool), jnp.zeros(100), 0))[3]
+    def evaluate(self, params: Any, seed: int) -> jax.Array:
+        """
+        Returns of the first 100 episodes started, by the policy without its noise.
 
-    t0 = time.perf_counter()
-    p0 = time.process_time()
-    s = init(c.seed)
-    jax.block_until_ready(s)
-    t1 = time.perf_counter(); p1 = time.process_time()
-    ev_ = evaluate.lower(s.params, 1).compile()
-    t2 = time.perf_counter(); p2 = time.process_time()
-    tr = train.lower(s)
-    t3a = time.perf_counter(); p3a = time.process_time()
-    tr = tr.compile()
-    t3 = time.perf_counter(); p3 = time.process_time()
-    before = ev_(s.params, 1)
-    curve = []
-    for _ in range(-(-c.n_updates // chunk)):
-        s, m = tr(s)
-        r, n = jax.device_get(m)
-        curve.append(float(r.sum() / max(1, n.sum())))
-    t4 = time.perf_counter(); p4 = time.process_time()
-    after = np.asarray(ev_(s.params, 1))
-    t5 = time.perf_counter(); p5 = time.process_time()
-    print(f"import {t_imp:.2f}  init {t1-t0:.2f} ({p1-p0:.2f}) evalcompile {t2-t1:.2f} ({p2-p1:.2f}) lower {t3a-t2:.2f} ({p3a-p2:.2f}) traincompile {t3-t3a:.2f} ({p3-p3a:.2f}) train {t4-t3:.2f} ({p4-p3:.2f}) eval {t5-t4:.2f} total {t5-START:.2f} cpu {p5:.2f}")
-    print(f"{np.mean(before):.1f} -> {after.mean():.1f} +- {after.std():.1f}", " ".join(f"{x:.0f}" for x in curve))
+        Each slot plays one episode to its end. The first 100 to finish would be the short ones.
+        """
+        env = self.env.env
+        obs, env_state = jax.vmap(env.reset)(jax.random.split(jax.random.key(seed), EPISODES))
 
-main()
+        def running(carry: Any) -> jax.Array:
+            return ~jnp.all(carry[2]) & (carry[4] < env.config.max_steps)
+
+        def step(carry: Any) -> Any:
+            obs, env_state, over, returns, n = carry
+            action = self.policy(params, obs)[0].mode()
+            obs, env_state, reward, done, _ = jax.vmap(env.step)(env_state, action)
+            return obs, env_state, over | done, returns + jnp.where(over, 0.0, reward), n + 1
+
+        over, returns = jnp.zeros(EPISODES, bool), jnp.zeros(EPISODES, jnp.float32)
+        return jax.lax.while_loop(running, step, (obs, env_state, over, returns, jnp.int32(0)))[3]

@@ -201,3 +201,65 @@ class CoinEnv(JaxEnv[Box, Box, CoinState, CoinConfig]):
 
 
 ALL = [VectorEnv, PixelEnv, NestedEnv, CoinEnv]
+
+
+class ScriptEnv(JaxEnv[Any, Discrete, EnvState, EnvConfig]):
+    """Plays what it is given: one observation, and a reward per step until there are no more."""
+
+    def __init__(self, space: Any = None, obs: Any = None, rewards: Any = (1.0,)) -> None:
+        super().__init__(EnvConfig(max_steps=len(rewards)))
+        self.space = Box(-jnp.inf, jnp.inf, (2,), F32) if space is None else space
+        self.obs = np.zeros(self.space.shape, self.space.dtype) if obs is None else obs
+        self.rewards = np.asarray(rewards, np.float32)
+
+    @property
+    def observation_space(self) -> Any:
+        return self.space
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(2)
+
+    def reset(self, rng: jax.Array) -> tuple[Any, EnvState]:
+        return self.obs, EnvState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False))
+
+    def step(self, state: EnvState, action: Any) -> tuple[Any, ...]:
+        reward = jnp.asarray(self.rewards)[state.step]
+        done = state.step + 1 >= self.config.max_steps
+        state = state.replace(step=state.step + 1, done=done)
+        return self.obs, state, reward, done, {"terminated": done, "truncated": jnp.bool_(False)}
+
+
+@chex.dataclass
+class CounterState(EnvState):
+    start: jax.Array
+
+
+class CounterEnv(JaxEnv[Box, Discrete, CounterState, VectorConfig]):
+    """Counts from a random number. Integers only, so that results are equal to the bit."""
+
+    @property
+    def observation_space(self) -> Box:
+        return Box(0, 1000, (2,), jnp.int32)
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(3)
+
+    def _obs(self, state: CounterState) -> jax.Array:
+        return jnp.stack([state.start, state.step])
+
+    def reset(self, rng: jax.Array) -> tuple[jax.Array, CounterState]:
+        rng, key = jax.random.split(rng)
+        start = (jax.random.bits(key, (), jnp.uint32) % 100).astype(jnp.int32)
+        state = CounterState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), start=start)
+        return self._obs(state), state
+
+    def step(self, state: CounterState, action: Any) -> tuple[Any, ...]:
+        step = state.step + 1
+        state = state.replace(step=step, done=step >= self.config.max_steps)
+        reward = jnp.asarray(action).astype(F32)
+        return self._obs(state), state, reward, state.done, {"start": state.start}
+
+    def render(self, state: CounterState) -> np.ndarray:
+        return np.full((2, 2, 3), np.asarray(state.start), np.uint8)

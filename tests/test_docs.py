@@ -1,4 +1,4 @@
-"""Every Python block in a README or the documentation runs, each page from top to bottom."""
+"""Every Python block in README and the documentation runs, each page from top to bottom."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = {
     str(page.relative_to(ROOT)): "\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))
-    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
+    for pattern in ("*.md", "docs/**/*.md")
     for page in sorted(ROOT.glob(pattern))
 }
 

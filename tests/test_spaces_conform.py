@@ -214,8 +214,9 @@ def test_bounds_are_not_checked() -> None:
 def test_other_actions_are_refused(
     space: Space, x: Any, error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=rf"^VecEnv\.step: .*{message.removeprefix(WHO)}"):
+    with pytest.raises(error, match=message) as refusal:
         conform(space, x, WHO)
+    assert str(refusal.value).startswith("VecEnv.step: expected actions")
 
 
 def test_refusals_are_the_same_for_tracers() -> None:

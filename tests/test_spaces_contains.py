@@ -188,12 +188,17 @@ def test_traced_candidates_are_judged_as_concrete_ones() -> None:
         assert bool(verdict) is expected, (space, x)
 
 
+def mapped(space: Space, xs: Any) -> list[bool]:
+    verdicts: Any = jax.vmap(space.contains)(xs)
+    return verdicts.tolist()
+
+
 def test_membership_can_be_mapped() -> None:
     xs = jnp.array([[0.0, 1.0], [0.0, 1.5], [NAN, 0.0], [-1.0, -1.0]])
-    assert jax.vmap(UNIT.contains)(xs).tolist() == [True, False, False, True]
-    assert jax.vmap(Discrete(3).contains)(jnp.arange(4)).tolist() == [True, True, True, False]
-    assert jax.vmap(BYTES.contains)(xs).tolist() == [False] * 4
-    assert jax.vmap(PAIR.contains)((jnp.arange(4) + 1, xs)).tolist() == [True, False, False, False]
+    assert mapped(UNIT, xs) == [True, False, False, True]
+    assert mapped(Discrete(3), jnp.arange(4)) == [True, True, True, False]
+    assert mapped(BYTES, xs) == [False] * 4
+    assert mapped(PAIR, (jnp.arange(4) + 1, xs)) == [True, False, False, False]
 
 
 def test_one_traced_leaf_makes_the_verdict_traced() -> None:
@@ -231,4 +236,4 @@ def test_traced_integers_of_another_dtype_are_compared_exactly(dtype: Any) -> No
         top = int(space.high) if isinstance(space, Box) else 100
         expected = [e and v <= top for e, v in zip(expected, values.tolist(), strict=True)]
         assert [space.contains(value) for value in values] == expected
-        assert jax.vmap(space.contains)(jnp.asarray(values)).tolist() == expected
+        assert mapped(space, jnp.asarray(values)) == expected

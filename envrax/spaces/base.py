@@ -193,7 +193,9 @@ def admits(dtype: Any, x: Any) -> bool:
     """Whether the leaf `x` is of the kind of `dtype`; a Python int may stand for a float."""
     if is_array(x):
         found = kind(x.dtype)
-        literal = isinstance(x, Tracer) and x.aval.weak_type  # what jit makes of a Python scalar
+        literal = isinstance(x, Tracer) and getattr(
+            x.aval, "weak_type", False
+        )  # what jit makes of a Python scalar
     else:
         types = {bool: "bool", int: "integer", float: "float"}
         found = next((name for type_, name in types.items() if isinstance(x, type_)), "other")

@@ -4,10 +4,8 @@ from envrax.wrappers.base import (
     ActionWrapper,
     ObservationWrapper,
     RewardWrapper,
-    StatefulWrapper,
     Wrapper,
     WrapperFactory,
-    WrapperState,
 )
 from envrax.wrappers.episode import (
     EpisodeDiscount,
@@ -24,6 +22,7 @@ from envrax.wrappers.observation import (
     ResizeObservation,
 )
 from envrax.wrappers.reward import ClipReward
+from envrax.wrappers.stateful import StatefulWrapper, WrapperState
 from envrax.wrappers.video import RecordVideo
 
 __all__ = [

@@ -4,31 +4,19 @@ import inspect
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 
-import chex
 import jax
 import numpy as np
 
-from envrax._generics import pinned_class
-from envrax.env import (
-    ActSpaceT,
-    ConfigT,
-    EnvState,
-    Info,
-    JaxEnv,
-    ObsSpaceT,
-    StateT,
-    episode_ended,
-)
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, episode_ended
 
 AnyEnv = JaxEnv[Any, Any, Any, Any]
-WrapperT_co = TypeVar("WrapperT_co", bound=AnyEnv, covariant=True)
-InnerStateT = TypeVar("InnerStateT", bound=EnvState)
 
 
 @dataclass(frozen=True)
-class WrapperFactory(Generic[WrapperT_co]):
+class WrapperFactory:
     """
     A wrapper class and its keywords, waiting for an environment.
 
@@ -43,10 +31,10 @@ class WrapperFactory(Generic[WrapperT_co]):
         Its keywords.
     """
 
-    wrapper: Callable[..., WrapperT_co]
+    wrapper: Callable[..., AnyEnv]
     kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
 
-    def __call__(self, env: AnyEnv) -> WrapperT_co:
+    def __call__(self, env: AnyEnv) -> AnyEnv:
         """Wrap `env`."""
         return self.wrapper(env, **self.kwargs)
 
@@ -62,7 +50,7 @@ class WrapperMeta(ABCMeta):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        return inspect.signature(cls.__init__.__get__(object(), cls))
+        return inspect.signature(partial(cls.__init__, None))
 
     if not TYPE_CHECKING:  # checkers read `Wrapper.__new__` instead
 
@@ -79,16 +67,15 @@ class WrapperMeta(ABCMeta):
             try:
                 inspect.signature(cls).bind(None, **kwargs)
             except TypeError as error:
+                legal = _call_repr(cls.__name__, _keywords(cls))
                 raise TypeError(
-                    f"{cls.__name__}: expected keywords of {_call_repr(cls.__name__, _keywords(cls))}"
-                    f"; got {_call_repr(cls.__name__, kwargs)}: {error}."
+                    f"{cls.__name__}: expected the keywords of {legal}; got "
+                    f"{_call_repr(cls.__name__, kwargs)}: {error}."
                 ) from None
             return WrapperFactory(cls, kwargs)
 
 
-class Wrapper(
-    JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMeta
-):
+class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMeta):
     """
     An environment around an environment, with the same state.
 
@@ -114,7 +101,9 @@ class Wrapper(
         @overload
         def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
         @overload
-        def __new__(cls, **kwargs: Any) -> WrapperFactory[Self]: ...  # type: ignore[misc]
+        def __new__(
+            cls, **kwargs: Any
+        ) -> Callable[[JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
@@ -185,12 +174,23 @@ class Wrapper(
         self.env.compile()
 
     def __repr__(self) -> str:
-        given = {k: getattr(self, k) for k in _keywords(type(self)) if hasattr(self, k)}
+        # Not `getattr`: a keyword may have the name of a hook.
+        given = {k: vars(self)[k] for k in _keywords(type(self)) if k in vars(self)}
         return _call_repr(type(self).__name__, given, repr(self.env))
 
 
 class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """A wrapper with observations, and an observation space, of its own."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
+        @overload
+        def __new__(
+            cls, **kwargs: Any
+        ) -> Callable[[JaxEnv[Any, ActSpaceT, StateT, ConfigT]], Self]: ...
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
     def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
         super().__init__(env)
@@ -205,6 +205,16 @@ class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """A wrapper with actions, and an action space, of its own."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
+        @overload
+        def __new__(
+            cls, **kwargs: Any
+        ) -> Callable[[JaxEnv[ObsSpaceT, Any, StateT, ConfigT]], Self]: ...
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
     def __init__(self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT]) -> None:
         super().__init__(env)
@@ -224,111 +234,6 @@ class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def reward(self, reward: jax.Array) -> jax.Array: ...
 
 
-@chex.dataclass
-class WrapperState(EnvState, Generic[InnerStateT]):
-    """
-    State of a stateful wrapper; its subclasses add what they remember.
-
-    Attributes
-    ----------
-    env_state : InnerStateT
-        State of the wrapped environment, whose `rng`, `step` and `done` are repeated here.
-    """
-
-    env_state: InnerStateT
-
-
-class StatefulWrapper(
-    Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT],
-    Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT, InnerStateT],
-):
-    """
-    A wrapper that remembers something from step to step.
-
-    The subclass pins its state class, a `WrapperState` with fields of its own, and writes `on_reset` and `on_step`. `rng`, `step` and `done` are those of the wrapped
-    environment.
-
-    Parameters
-    ----------
-    env : JaxEnv
-        The environment to wrap.
-
-    Raises
-    ------
-    TypeError
-        If the class pins no state class.
-    """
-
-    def __init__(self, env: JaxEnv[Any, ActSpaceT, InnerStateT, ConfigT]) -> None:
-        super().__init__(cast(Any, env))
-        state_class = pinned_class(type(self), JaxEnv, StateT)
-        if state_class is None:
-            raise TypeError(
-                f"{type(self).__name__} does not pin a concrete type for its state. Name the "
-                "class: `StatefulWrapper[ObsSpaceT, ActSpaceT, MyState, ConfigT, InnerStateT]`."
-            )
-        self._state_class = cast(type[StateT], state_class)
-
-    @abstractmethod
-    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        """
-        Begin to remember.
-
-        Parameters
-        ----------
-        obs : pytree of jax.Array
-            First observation of the wrapped environment.
-
-        Returns
-        -------
-        obs : pytree of jax.Array
-            First observation for the caller.
-        fields : dict
-            Values of the state's own fields.
-        """
-
-    @abstractmethod
-    def on_step(
-        self, obs: Any, state: StateT, reward: jax.Array, done: jax.Array, info: Info
-    ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        """
-        Rework what the wrapped environment's step returned.
-
-        Parameters
-        ----------
-        obs, reward, done, info
-            As the wrapped environment returned them.
-        state : StateT
-            The forwarded fields are those after the step, with `done` telling whether the episode
-            has ended; the wrapper's own fields are those before it.
-
-        Returns
-        -------
-        tuple
-            The same five for the caller, with the wrapper's own fields brought up to date.
-        """
-
-    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
-        obs, inner = self.env.reset(rng)
-        obs, fields = self.on_reset(obs)
-        fields |= dict(env_state=inner, rng=inner.rng, step=inner.step, done=inner.done)
-        return obs, self._state_class(**fields)
-
-    def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        inner = cast(WrapperState[Any], state).env_state
-        obs, inner, reward, done, info = self.env.step(inner, self.action(action))
-        after = state.replace(
-            env_state=inner,
-            rng=inner.rng,
-            step=inner.step,
-            done=episode_ended(self.env, inner, done),
-        )
-        return self.on_step(obs, after, reward, done, info)
-
-    def render(self, state: StateT) -> np.ndarray:
-        return self.env.render(cast(WrapperState[Any], state).env_state)
-
-
 def layers(env: AnyEnv) -> Iterator[AnyEnv]:
     """Every environment of a stack, the outermost first."""
     while isinstance(env, Wrapper):
@@ -344,9 +249,9 @@ def require(holds: bool, wrapper: type, expected: str, got: object) -> None:
 
 
 def _keywords(cls: type) -> dict[str, Any]:
-    """The keywords that a wrapper class takes beside `env`, with their defaults."""
-    parameters = list(inspect.signature(cls).parameters.values())[1:]
-    return {p.name: p.default for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    """The keywords that a wrapper class takes beside its environment, with their defaults."""
+    _, *others = inspect.signature(cls).parameters.values()
+    return {p.name: p.default for p in others if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
 def _call_repr(name: str, kwargs: Mapping[str, Any], *first: str) -> str:

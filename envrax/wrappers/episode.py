@@ -7,14 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
-from envrax.wrappers.base import (
-    InnerStateT,
-    StatefulWrapper,
-    Wrapper,
-    WrapperState,
-    layers,
-    require,
-)
+from envrax.wrappers.base import Wrapper, layers, require
+from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
 class ExpandDims(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):

@@ -9,14 +9,8 @@ import numpy as np
 
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box
-from envrax.wrappers.base import (
-    AnyEnv,
-    InnerStateT,
-    ObservationWrapper,
-    StatefulWrapper,
-    WrapperState,
-    require,
-)
+from envrax.wrappers.base import AnyEnv, ObservationWrapper, require
+from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
 class GrayscaleObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):

@@ -1,0 +1,130 @@
+"""The base of the wrappers that remember something."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
+
+import chex
+import jax
+import numpy as np
+
+from envrax._generics import pinned_class
+from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.wrappers.base import AnyEnv, Wrapper
+
+InnerStateT = TypeVar("InnerStateT", bound=EnvState)
+
+
+@chex.dataclass
+class WrapperState(EnvState, Generic[InnerStateT]):
+    """
+    State of a stateful wrapper; its subclasses add what they remember.
+
+    Attributes
+    ----------
+    env_state : InnerStateT
+        State of the wrapped environment, whose `rng`, `step` and `done` are repeated here.
+    """
+
+    env_state: InnerStateT
+
+
+class StatefulWrapper(
+    Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT],
+    Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT, InnerStateT],
+):
+    """
+    A wrapper that remembers something from step to step.
+
+    The subclass pins its state class, a `WrapperState` with fields of its own, and writes
+    `on_reset` and `on_step`. `rng`, `step` and `done` are those of the wrapped environment.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+
+    Raises
+    ------
+    TypeError
+        If the class pins no state class.
+    """
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
+        @overload
+        def __new__(
+            cls, **kwargs: Any
+        ) -> Callable[[JaxEnv[Any, ActSpaceT, InnerStateT, ConfigT]], Self]: ...
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+    def __init__(self, env: JaxEnv[Any, ActSpaceT, InnerStateT, ConfigT]) -> None:
+        super().__init__(cast(Any, env))
+        state_class = pinned_class(type(self), JaxEnv, StateT)
+        if state_class is None:
+            raise TypeError(
+                f"{type(self).__name__} does not pin a concrete type for its state. Name the "
+                "class: `StatefulWrapper[ObsSpaceT, ActSpaceT, MyState, ConfigT, InnerStateT]`."
+            )
+        self._state_class = cast(type[StateT], state_class)
+
+    @abstractmethod
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        """
+        Begin to remember.
+
+        Parameters
+        ----------
+        obs : pytree of jax.Array
+            First observation of the wrapped environment.
+
+        Returns
+        -------
+        obs : pytree of jax.Array
+            First observation for the caller.
+        fields : dict
+            Values of the state's own fields.
+        """
+
+    @abstractmethod
+    def on_step(
+        self, obs: Any, state: StateT, reward: jax.Array, done: jax.Array, info: Info, /
+    ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        """
+        Rework what the wrapped environment's step returned.
+
+        Parameters
+        ----------
+        obs, reward, done, info
+            As the wrapped environment returned them, after the hooks of `Wrapper`.
+        state : StateT
+            The forwarded fields are those after the step, with `done` telling whether the episode
+            has ended; the wrapper's own fields are those before it.
+
+        Returns
+        -------
+        tuple
+            The same five for the caller, with the wrapper's own fields brought up to date.
+        """
+
+    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        obs, inner = super().reset(rng)
+        obs, fields = self.on_reset(obs)
+        return obs, self._state_class(**fields, **_forwarded(inner))
+
+    def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        obs, inner, reward, done, info = super().step(_inner(state), action)
+        return self.on_step(obs, state.replace(**_forwarded(inner)), reward, done, info)
+
+    def render(self, state: StateT) -> np.ndarray:
+        return super().render(_inner(state))
+
+
+def _forwarded(inner: EnvState) -> dict[str, Any]:
+    return dict(env_state=inner, rng=inner.rng, step=inner.step, done=inner.done)
+
+
+def _inner(state: EnvState) -> Any:
+    return cast(WrapperState[Any], state).env_state
