@@ -204,11 +204,6 @@ class JaxEnv(ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return f"{type(self).__name__}({self.config})"
 
 
-def can_render(env: JaxEnv[Any, Any, Any, Any]) -> bool:
-    """Whether the innermost environment of a stack draws itself."""
-    return type(env.unwrapped).render is not JaxEnv.render
-
-
 def episode_ended(
     env: JaxEnv[Any, Any, Any, Any], new_state: EnvState, done: Any
 ) -> jax.Array:

@@ -289,6 +289,16 @@ def test_a_batch_of_a_million_is_as_small_as_one(space: Space) -> None:
     assert len(repr(huge)) < 300
 
 
+@pytest.mark.parametrize("space", [Discrete(4), Box(np.arange(2.0), 2, (2,)), NESTED], ids=repr)
+def test_no_batch_is_ever_written_out(space: Space) -> None:
+    n = 10**12  # more than memory holds
+    huge = space.batch(n)
+    assert huge.size == n * space.size
+    assert huge == pickle.loads(pickle.dumps(huge))
+    assert hash(huge) != hash(space.batch(n - 1))
+    assert huge.contains(None) is False
+
+
 def test_only_the_spaces_are_public() -> None:
     names = ["Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete", "Space", "Tuple"]
     assert sorted(envrax.spaces.__all__) == names

@@ -86,7 +86,8 @@ OUTSIDE = [
     (Discrete(4), np.uint32(2**32 - 1)),
     (Box(-5, 5, (), jnp.int32), np.uint32(2**32 - 1)),
     (Box(-5, 5, (), jnp.int64), np.uint64(2**64 - 1)),
-    (Box(300, 400, (), jnp.int32), np.int8(100)),
+    (Box(300, 400, (), jnp.int32), np.int8(127)),
+    (Box(-10, -5, (), jnp.int32), np.uint8(0)),
     (MultiDiscrete((3, 5)), [3, 4]),
     (MultiDiscrete((3, 5)), np.array([2, 5])),
     # kinds

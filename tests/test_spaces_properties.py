@@ -199,9 +199,10 @@ def test_membership_never_raises_and_refusals_are_sentences(space: Space, x: Any
 @given(st.data(), st.integers(0, 2**31))
 def test_integers_are_drawn_by_an_exact_multiplication(data: st.DataObject, seed: int) -> None:
     dtype = data.draw(st.sampled_from([np.dtype(np.int32), np.dtype(np.uint32)]))
-    info = np.iinfo(dtype)
-    ends = st.integers(int(info.min), int(info.max))
-    pairs = [sorted([data.draw(ends), data.draw(ends)]) for _ in range(8)]
+    info, widest = np.iinfo(dtype), data.draw(st.sampled_from([300, 2**17, 2**31, 2**32 - 1]))
+    ends = st.integers(int(info.min), min(int(info.max), int(info.min) + widest))
+    pairs = [sorted([data.draw(ends), data.draw(ends)]) for _ in range(7)]
+    pairs.append([int(info.min), int(info.min) + 256])  # too many values for a single word
     low, high = np.array(pairs, dtype).T
     rng = jax.random.key(seed)
     words = np.asarray(jax.random.bits(rng, (2, 8), np.uint32)).tolist()

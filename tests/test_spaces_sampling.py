@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from envrax.spaces.sampling import draw_floats
 
 INF = float("inf")
 N = 20_000  # draws; a share then has a standard deviation of at most 0.0036
@@ -94,8 +95,9 @@ def test_floats_are_uniform_between_bounds(low: float, high: float, dtype: Any) 
     np.testing.assert_allclose(shares / N, 0.25, atol=SHARE)
 
 
-def test_floats_without_bounds_are_normal_and_exponential() -> None:
-    values = draws(MIXED)
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float16, jnp.float64])
+def test_floats_without_bounds_are_normal_and_exponential(dtype: Any) -> None:
+    values = draws(Box(MIXED.low, MIXED.high, (5,), dtype)).astype(np.float64)
     assert np.isfinite(values).all()
     bounded, below, above, free, point = values.T
     assert (np.abs(bounded) <= 1).all()
@@ -128,6 +130,26 @@ def test_extreme_bounds_give_finite_elements_without_a_warning(space: Space) -> 
     values = draws(space, 200)
     assert np.isfinite(values).all()
     assert space.batch(200).contains(values) is True
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_narrow_floats_are_drawn_with_the_resolution_of_float32(dtype: Any) -> None:
+    mantissa = jnp.finfo(dtype).nmant
+    assert len(np.unique(draws(Box(0.0, 1.0, (), dtype)))) > 1.5 * 2**mantissa
+
+
+def test_no_draw_leaves_the_bounds_however_it_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, one = jax.random.key(0), np.ones(1, np.float32)
+    for low in (0.1, 0.3, 1 / 3, 0.7):  # uncompiled, no two operations are fused
+        low = low * one
+        assert (draw_floats(rng, (N,), low, low, np.dtype(np.float32)) == low).all()
+    # So far out is one draw of many millions.
+    monkeypatch.setattr(
+        jax.random, "exponential", lambda _, shape, dtype: jnp.full(shape, 16.5, dtype)
+    )
+    half = np.float16(65_504) * one.astype(np.float16)
+    assert draw_floats(rng, (1,), half, half * INF, np.dtype(np.float16)) == half
+    assert draw_floats(rng, (1,), -half * INF, -half, np.dtype(np.float16)) == -half
 
 
 @pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey], ids=["typed", "legacy"])

@@ -191,15 +191,14 @@ def is_mapping(x: Any) -> TypeGuard[Mapping[Any, Any]]:
 
 def admits(dtype: Any, x: Any) -> bool:
     """Whether the leaf `x` is of the kind of `dtype`; a Python int may stand for a float."""
-    if is_array(x):
-        found = kind(x.dtype)
-        literal = isinstance(x, Tracer) and getattr(
-            x.aval, "weak_type", False
-        )  # what jit makes of a Python scalar
-    else:
+    literal = not is_array(x)
+    if literal:
         types = {bool: "bool", int: "integer", float: "float"}
         found = next((name for type_, name in types.items() if isinstance(x, type_)), "other")
-        literal = True
+    else:
+        found = kind(x.dtype)
+        # What jit makes of a Python scalar.
+        literal = isinstance(x, Tracer) and getattr(x.aval, "weak_type", False)
     wanted = kind(dtype)
     return found == wanted or (literal and (found, wanted) == ("integer", "float"))
 

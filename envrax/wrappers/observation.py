@@ -76,7 +76,7 @@ class ResizeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
 
     def observation(self, obs: jax.Array) -> jax.Array:
         pixels = jnp.asarray(obs).astype(jnp.float32)
-        resized = jax.image.resize(pixels, self._space.shape, "bilinear")
+        resized: jax.Array = jax.image.resize(pixels, self._space.shape, "bilinear")
         return jnp.round(resized).astype(jnp.uint8)
 
 
@@ -95,16 +95,16 @@ class NormalizeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
         super().__init__(env)
         space = _box(type(self), env)
-        if space.dtype == jnp.uint8:
-            low, high = np.float32(0), np.float32(255)
-        else:
-            # In float32, as the observations will be, so that the upper bound becomes exactly 1.
-            low, high = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32)
+        low, high = (0, 255) if space.dtype == jnp.uint8 else (space.low, space.high)
+        with np.errstate(over="ignore", divide="ignore"):
+            # Rounded as the observations will be, so that none lies outside.
+            low, high = np.asarray(low, np.float32), np.asarray(high, np.float32)
             bounded = bool(np.isfinite(low).all() and np.isfinite(high).all())
             require(bounded, type(self), "a bounded Box", space)
-        # Halves, because the distance between two float32 bounds may be no float32.
-        span = high / 2 - low / 2
-        self._half_low, self._scale = low / 2, np.where(span == 0, np.float32(np.inf), span)
+            # Eighths, because the distance between two bounds may be no float32, nor its inverse.
+            self._low = low / 8
+            scale = 1 / (high / 8 - self._low)
+        self._scale = np.where(np.isfinite(scale), scale, np.float32(0))
         self._space = Box(0.0, 1.0, space.shape, jnp.float32)
 
     @property
@@ -112,8 +112,8 @@ class NormalizeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
         return self._space
 
     def observation(self, obs: jax.Array) -> jax.Array:
-        half = jnp.asarray(obs).astype(jnp.float32) / 2
-        return (half - self._half_low) / self._scale
+        # A product is the same eagerly and compiled; XLA makes one of some divisions, not of all.
+        return (jnp.asarray(obs).astype(jnp.float32) / 8 - self._low) * self._scale
 
 
 @chex.dataclass
@@ -165,10 +165,7 @@ class FrameStackObservation(
             )
         self.n_stack = n_stack
         shape = (*space.shape, n_stack)
-        low, high = (
-            np.broadcast_to(bound[..., None], shape) if isinstance(bound, np.ndarray) else bound
-            for bound in (space.low, space.high)
-        )
+        low, high = (x if np.isscalar(x) else x[..., None] for x in (space.low, space.high))
         self._space = Box(low, high, shape, space.dtype)
 
     @property

@@ -1,7 +1,9 @@
 """`RecordVideo`: episodes as MP4 files, written on the host."""
 
+import contextlib
 import os
 import re
+import subprocess
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +12,12 @@ from typing import Any, Self
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, can_render
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.error import MissingPackageError
-from envrax.wrappers.base import Wrapper, require
+from envrax.wrappers.base import AnyEnv, Wrapper, layers, require
+from envrax.wrappers.stateful import StatefulWrapper
 
 
 class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
@@ -63,10 +67,10 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         recording_trigger: Callable[[], bool] | None = None,
     ) -> None:
         super().__init__(env)
-        require(can_render(env), type(self), "an environment with a `render`", env)
-        if fps <= 0:
+        require(_draws(env), type(self), "an environment with a `render`", env)
+        if not fps > 0:
             raise ValueError(f"RecordVideo: expected fps above 0; got {fps}.")
-        _imageio()  # a missing encoder is better told now than at the end of the first episode
+        _ffmpeg()  # a missing encoder is better told now than at the first episode
         self.output_dir, self.fps = output_dir, fps
         self.episode_trigger = episode_trigger
         self.step_trigger = step_trigger
@@ -74,6 +78,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         self._episode, self._steps = -1, 0
         self._first: int | None = None  # number of this run's episode 0
         self._video: _Video | None = None
+        self._finish: Callable[[], Any] | None = None  # closes the video, also at exit
 
     @property
     def traceable(self) -> bool:
@@ -88,6 +93,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         _refuse_tracers(rng)
         self.close()
         obs, state = super().reset(rng)
+        _refuse_tracers(state)  # a `jit` may close over the key
         self._episode += 1
         if self._due(self.episode_trigger, self._episode):
             self._start(state)
@@ -97,6 +103,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         _refuse_tracers((state, action))
         before = state
         obs, state, reward, done, info = super().step(state, action)
+        _refuse_tracers(state)
         # Without triggers every episode is recorded from its reset on, and never begun here.
         due = self._triggers and self._due(self.step_trigger, self._steps)
         self._steps += 1
@@ -110,9 +117,9 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def close(self) -> None:
         """Complete the file of the episode that is being recorded, if there is one."""
-        if self._video is not None:
-            video, self._video = self._video, None
-            video.close()
+        finish, self._finish, self._video = self._finish, None, None
+        if finish is not None:
+            finish()
 
     def __enter__(self) -> Self:
         return self
@@ -126,7 +133,8 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_video": None}  # a file that is being written has one writer
+        # A file that is being written has one writer.
+        return {**vars(self), "_video": None, "_finish": None}
 
     @property
     def _triggers(self) -> bool:
@@ -142,60 +150,61 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def _start(self, state: StateT) -> None:
         frame = self.render(state)
         folder = Path(self.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
         free = _free_number(folder)
         if self._first is None:
             self._first = free
         number = max(free, self._first + self._episode)
-        self._video = _Video(folder / f"episode_{number:04d}.mp4", self.fps)
-        weakref.finalize(self, self._video.close)
-        self._video.add(frame)
+        self._video = _Video(folder / f"episode_{number:04d}.mp4", self.fps, frame)
+        self._finish = weakref.finalize(self, self._video.close)
 
 
 class _Video:
     """One MP4 file, streamed to the encoder under a temporary name and renamed when complete."""
 
-    def __init__(self, path: Path, fps: int) -> None:
-        self._path, self._part = path, path.with_name(f"{path.name}.part")
-        self._fps = fps
-        self._shape: tuple[int, ...] | None = None
-        self._writer: Any = None
-
-    def add(self, frame: np.ndarray) -> None:
+    def __init__(self, path: Path, fps: float, frame: np.ndarray) -> None:
         if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[-1] != 3:
             raise ValueError(
                 "RecordVideo: expected `render` to give uint8 frames of shape (H, W, 3); got "
                 f"{frame.shape} {frame.dtype}."
             )
-        if self._writer is None:
-            self._open(frame.shape)
-        if frame.shape != self._shape:
+        self._path, self._part = path, path.with_name(f"{path.name}.part")
+        self._part.touch(exist_ok=False)  # the number is taken, long before ffmpeg writes
+        self._shape = height, width, _ = frame.shape
+        # 4:2:0 halves the colour planes, for which both sides must be even.
+        pixels = "yuv444p" if height % 2 or width % 2 else "yuv420p"
+        options = (
+            f"-y -loglevel error -f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i pipe: "
+            f"-c:v libx264 -pix_fmt {pixels} -f mp4"
+        )
+        # Not by way of imageio, which starts ffmpeg with a `preexec_fn`: that forks, and a fork
+        # beside the threads of JAX can hang. In a session of its own ffmpeg outlives a Ctrl-C.
+        self._encoder: Any = subprocess.Popen(
+            [_ffmpeg(), *options.split(), self._part],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.add(frame)
+
+    def add(self, frame: np.ndarray) -> None:
+        if frame.shape != self._shape or frame.dtype != np.uint8:
             raise ValueError(
-                f"RecordVideo: expected every frame of shape {self._shape}; got {frame.shape}."
+                f"RecordVideo: expected every frame of shape {self._shape}, uint8; got "
+                f"{frame.shape} {frame.dtype}."
             )
-        self._writer.append_data(np.ascontiguousarray(frame))
+        with contextlib.suppress(BrokenPipeError):  # `close` tells why
+            self._encoder.stdin.write(np.ascontiguousarray(frame).data)
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-            os.replace(self._part, self._path)
-
-    def _open(self, shape: tuple[int, ...]) -> None:
-        self._shape = shape
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        # 4:2:0 halves the colour planes, for which both sides must be even.
-        even = shape[0] % 2 == 0 and shape[1] % 2 == 0
-        self._writer = _imageio().get_writer(
-            str(self._part),
-            format="FFMPEG",
-            mode="I",
-            fps=self._fps,
-            codec="libx264",
-            pixelformat="yuv420p" if even else "yuv444p",
-            macro_block_size=1,  # any other value rescales the frames
-            output_params=["-f", "mp4"],
-            ffmpeg_log_level="error",
-        )
+        _, said = self._encoder.communicate()
+        if self._encoder.returncode != 0:
+            raise RuntimeError(
+                f"RecordVideo: expected ffmpeg to complete {self._path}; got an error: "
+                f"{said.decode(errors='replace').strip()}"
+            )
+        os.replace(self._part, self._path)
 
 
 def _free_number(folder: Path) -> int:
@@ -205,20 +214,27 @@ def _free_number(folder: Path) -> int:
     return max((int(match[1]) + 1 for match in matches if match), default=0)
 
 
-def _imageio() -> Any:
+def _draws(env: AnyEnv) -> bool:
+    passed_on: set[Any] = {JaxEnv.render, Wrapper.render, StatefulWrapper.render}
+    return any(type(layer).render not in passed_on for layer in layers(env))
+
+
+def _ffmpeg() -> str:
+    """The encoder that the extra `video` brings."""
     try:
-        import imageio.v2
-        import imageio_ffmpeg  # noqa: F401
-    except ImportError as error:
+        import imageio as imageio  # the extra is there as a whole, or missing
+        import imageio_ffmpeg
+
+        return imageio_ffmpeg.get_ffmpeg_exe()
+    except (ImportError, RuntimeError) as error:
         raise MissingPackageError(
-            f"RecordVideo: expected the packages of the extra `video`; got none of {error.name}. "
+            f"RecordVideo: expected the packages of the extra `video`; got an error: {error}. "
             'Install them with `pip install "envrax[video]"`.'
         ) from error
-    return imageio.v2
 
 
 def _refuse_tracers(tree: Any) -> None:
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree)):
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree)):
         raise RuntimeError(
             "RecordVideo is incompatible with JAX transforms (jit, vmap, scan): it writes files, "
             "step by step. Call reset and step from Python, and compile beneath it."

@@ -1,0 +1,185 @@
+"""The registry: what is registered, refused, found and handed out as a copy."""
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fakes import CounterEnv, PixelEnv, VectorConfig, VectorEnv
+
+from envrax import (
+    EnvConfig,
+    EnvSpec,
+    EnvSuite,
+    get_spec,
+    make,
+    register,
+    register_suite,
+    registered_names,
+    unregister,
+)
+
+
+@pytest.fixture(autouse=True)
+def clean_registry() -> Iterator[None]:
+    """Leave the registry as it was found."""
+    before = set(registered_names())
+    yield
+    for name in set(registered_names()) - before:
+        unregister(name)
+
+
+def specs(*names: str) -> list[EnvSpec]:
+    return [EnvSpec(name, CounterEnv, VectorConfig()) for name in names]
+
+
+def test_empty_after_import(run_python: Any) -> None:
+    assert run_python("import envrax; print(envrax.registered_names())").strip() == "[]"
+
+
+def test_spec_is_frozen_and_its_suite_is_optional() -> None:
+    spec = EnvSpec("A-v0", CounterEnv, VectorConfig())
+    assert spec.suite == ""
+    assert EnvSpec("A-v0", CounterEnv, VectorConfig(), "s").suite == "s"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        spec.name = "B-v0"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_register_get_and_unregister() -> None:
+    register("Zed-v0", CounterEnv, VectorConfig(max_steps=9), suite="games")
+    register("Abe-v0", VectorEnv, EnvConfig())
+    assert [n for n in registered_names() if n in ("Zed-v0", "Abe-v0")] == ["Abe-v0", "Zed-v0"]
+    assert registered_names() == sorted(registered_names())
+    expected = EnvSpec("Zed-v0", CounterEnv, VectorConfig(max_steps=9), "games")
+    assert get_spec("Zed-v0") == expected
+    unregister("Zed-v0")
+    assert "Zed-v0" not in registered_names()
+    with pytest.raises(ValueError, match="Unknown environment 'Zed-v0'"):
+        get_spec("Zed-v0")
+    register("Zed-v0", VectorEnv, VectorConfig())  # a name that was taken off is free
+
+
+def test_a_duplicate() -> None:
+    register("Abe-v0", CounterEnv, VectorConfig(max_steps=1))
+    with pytest.raises(ValueError, match="'Abe-v0' is already registered.*unregister"):
+        register("Abe-v0", VectorEnv, VectorConfig())
+    assert get_spec("Abe-v0").env_class is CounterEnv
+
+
+@pytest.mark.parametrize("cls", [CounterEnv(), VectorConfig, "CounterEnv", None, lambda config: None])
+def test_a_class_that_is_no_env(cls: Any) -> None:
+    with pytest.raises(TypeError, match="expected a JaxEnv class for 'Abe-v0'; got"):
+        register("Abe-v0", cls, VectorConfig())
+    assert "Abe-v0" not in registered_names()
+
+
+@pytest.mark.parametrize("config", [None, VectorConfig, {"max_steps": 3}, 3])
+def test_a_config_that_is_no_config(config: Any) -> None:
+    with pytest.raises(TypeError, match="expected an EnvConfig for 'Abe-v0'; got"):
+        register("Abe-v0", CounterEnv, config)
+    assert "Abe-v0" not in registered_names()
+
+
+@pytest.mark.parametrize("name", ["", None, 3])
+def test_a_name_that_is_no_name(name: Any) -> None:
+    with pytest.raises(TypeError, match="expected a name"):
+        register(name, CounterEnv, VectorConfig())
+
+
+@pytest.mark.parametrize(
+    ("typo", "meant"), [("CartPole-v0", "classic2/CartPole-v0"), ("mountain-v0", "Mountain-v0")]
+)
+def test_an_unknown_name_offers_close_matches_and_all_names(typo: str, meant: str) -> None:
+    register("classic2/CartPole-v0", CounterEnv, VectorConfig())
+    register("Mountain-v0", CounterEnv, VectorConfig())
+    for look_up in (get_spec, unregister, make):
+        with pytest.raises(ValueError, match=f"Unknown environment '{typo}'") as error:
+            look_up(typo)
+        hint, available = str(error.value).split("Available:")
+        assert "Did you mean" in hint and repr(meant) in hint
+        assert "classic2/CartPole-v0" in available and "Mountain-v0" in available
+
+
+def test_an_unknown_name_without_a_close_match_or_any_name(run_python: Any) -> None:
+    register("Mountain-v0", CounterEnv, VectorConfig())
+    with pytest.raises(ValueError, match="Unknown environment 'qqq'. Available: .*Mountain-v0"):
+        get_spec("qqq")
+    code = "import envrax\ntry:\n  envrax.make('X-v0')\nexcept ValueError as e: print(e)"
+    assert "import the package that registers it" in run_python(code)
+
+
+def test_configs_are_copied_on_the_way_in_and_out() -> None:
+    given = VectorConfig(max_steps=3)
+    register("Abe-v0", CounterEnv, given)
+    given.max_steps = 99
+    assert get_spec("Abe-v0").default_config.max_steps == 3
+    get_spec("Abe-v0").default_config.max_steps = 99
+    one, two = make("Abe-v0", jit_compile=False), make("Abe-v0", jit_compile=False)
+    one.config.max_steps = 99
+    assert two.config.max_steps == get_spec("Abe-v0").default_config.max_steps == 3
+
+
+def test_configs_of_a_suite_are_copied_too() -> None:
+    shared = VectorConfig(max_steps=3)
+    both = [EnvSpec(name, CounterEnv, shared) for name in ("One", "Two")]
+    register_suite(EnvSuite("abe", "Abe", specs=both))
+    make("abe/One-v0", jit_compile=False).config.max_steps = 99
+    get_spec("abe/One-v0").default_config.max_steps = 99
+    shared.max_steps = 77
+    assert get_spec("abe/One-v0").default_config.max_steps == 3
+    assert get_spec("abe/Two-v0").default_config.max_steps == 3
+
+
+def test_register_suite_names_and_tags_every_spec() -> None:
+    suite = EnvSuite("abe", "Abe's games", "v3", specs=specs("One", "Two"))
+    register_suite(suite)
+    register_suite(suite, version="v4")
+    for version in ("v3", "v4"):
+        for name in ("One", "Two"):
+            spec = get_spec(f"abe/{name}-{version}")
+            assert spec == EnvSpec(f"abe/{name}-{version}", CounterEnv, VectorConfig(), "Abe's games")
+    assert [spec.name for spec in suite.specs] == ["One", "Two"]
+
+
+REFUSED: list[tuple[list[EnvSpec], type[Exception], str]] = [
+    (specs("New", "Taken"), ValueError, "'abe/Taken-v0' is already registered"),
+    (specs("New", "New"), ValueError, "'abe/New-v0' is already registered"),
+    ([*specs("New"), EnvSpec("Bad", EnvConfig, EnvConfig())], TypeError, "JaxEnv class"),  # type: ignore
+    ([*specs("New"), EnvSpec("Bad", PixelEnv, None)], TypeError, "EnvConfig"),  # type: ignore
+]
+
+
+@pytest.mark.parametrize(("members", "kind", "message"), REFUSED)
+def test_a_suite_is_registered_as_a_whole_or_not_at_all(
+    members: list[EnvSpec], kind: Any, message: str
+) -> None:
+    register("abe/Taken-v0", VectorEnv, VectorConfig())
+    before = registered_names()
+    with pytest.raises(kind, match=message):
+        register_suite(EnvSuite("abe", "Abe", specs=members))
+    assert registered_names() == before
+    assert get_spec("abe/Taken-v0").env_class is VectorEnv
+
+
+def test_threads_register_each_name_once() -> None:
+    names = [f"Thread{i}-v0" for i in range(50)]
+    won: list[str] = []
+    start = threading.Barrier(4)
+
+    def work() -> None:
+        start.wait()
+        for name in names:
+            try:
+                register(name, CounterEnv, VectorConfig())
+                won.append(name)
+            except ValueError:
+                assert name in registered_names()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == sorted(names)
+    assert set(names) <= set(registered_names())

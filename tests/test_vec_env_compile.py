@@ -1,0 +1,121 @@
+"""`VecEnv.compile`: afterwards the first real reset and step compile nothing."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import CoinEnv, CounterEnv, NestedEnv, PixelEnv
+from helpers import assert_trees_equal
+
+from envrax import (
+    ClipReward,
+    FrameStackObservation,
+    JitWrapper,
+    NormalizeObservation,
+    RecordEpisodeStatistics,
+    VecEnv,
+)
+
+KEYS = [jax.random.key, jax.random.PRNGKey]
+
+
+def pixels() -> Any:
+    env = FrameStackObservation(NormalizeObservation(PixelEnv()), n_stack=2)
+    return ClipReward(RecordEpisodeStatistics(JitWrapper(env, pre_warm=False)))
+
+
+CASES: dict[str, tuple[Callable[[], Any], list[Any]]] = {
+    "discrete": (CounterEnv, [[0, 1], (2, 2), np.asarray([1, 0]), jnp.ones(2, jnp.int32)]),
+    "box": (CoinEnv, [[[0, 0.5], [1, 0.1]], np.zeros((2, 2), np.float64), jnp.ones((2, 2), jnp.float32)]),
+    "nested": (NestedEnv, [{"turn": np.asarray([[0, 1], [1, 2]]), "move": [0, 1]}]),
+    "stack of wrappers": (pixels, [[0, 1], jnp.asarray([1, 2], jnp.int32)]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_real_calls_compile_nothing(case: str, compile_counter: Any) -> None:
+    make_env, ways = CASES[case]
+    vec_env = VecEnv(make_env(), 2, final_obs=case == "nested")
+    vec_env.compile(cache_dir=None)
+    keys = [make_rng(3) for make_rng in KEYS]
+    with compile_counter() as compiled:
+        for key in keys:
+            _, state = vec_env.reset(key)
+            for actions in ways:
+                state = vec_env.step(state, actions)[1]
+        vec_env.compile(cache_dir=None)
+    assert compiled.count == 0
+
+
+def test_compiling_changes_no_result(compile_counter: Any) -> None:
+    warmed, cold = VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 2)
+    with compile_counter() as compiled:
+        warmed.compile(None)
+    assert compiled.count >= 4  # reset and step, for typed and for legacy keys
+    for make_rng in KEYS:
+        first = cold.reset(make_rng(1))
+        assert_trees_equal(warmed.reset(make_rng(1)), first)
+        assert_trees_equal(warmed.step(first[1], [1, 2]), cold.step(first[1], [1, 2]))
+
+
+def test_an_eager_one_compiles_nothing() -> None:
+    class Unreachable(CounterEnv):
+        def reset(self, rng: jax.Array) -> Any:
+            raise AssertionError
+
+    VecEnv(Unreachable(), 2, jit_compile=False).compile(None)
+
+
+def test_works_while_the_caller_is_traced() -> None:
+    @jax.jit
+    def train(rng: jax.Array) -> Any:
+        vec_env = VecEnv(CounterEnv(), 2)
+        vec_env.compile(None)
+        return vec_env.step(vec_env.reset(rng)[1], jnp.asarray([0, 1], jnp.int32))
+
+    vec_env = VecEnv(CounterEnv(), 2)
+    rng = jax.random.key(0)
+    assert_trees_equal(train(rng), vec_env.step(vec_env.reset(rng)[1], [0, 1]))
+
+
+def test_works_in_threads(compile_counter: Any) -> None:
+    vec_envs = [VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 3)]
+    threads = [threading.Thread(target=vec_env.compile, args=(None,)) for vec_env in vec_envs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rng = jax.random.key(0)
+    with compile_counter() as compiled:
+        for vec_env in vec_envs:
+            vec_env.step(vec_env.reset(rng)[1], [0] * vec_env.num_envs)
+    assert compiled.count == 0
+
+
+SETTINGS = [
+    ("jax_legacy_prng_key", "error"),
+    ("jax_legacy_prng_key", "warn"),
+    ("jax_enable_custom_prng", True),
+    ("jax_default_prng_impl", "unsafe_rbg"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), SETTINGS)
+def test_respects_the_kinds_of_key_that_the_user_allows(
+    name: str, value: Any, compile_counter: Any
+) -> None:
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        vec_env = VecEnv(CounterEnv(), 2)
+        vec_env.compile(None)
+        rng = jax.random.key(0)
+        with compile_counter() as compiled:
+            vec_env.step(vec_env.reset(rng)[1], [0, 1])
+        assert compiled.count == 0
+    finally:
+        jax.config.update(name, getattr(before, "value", before))
