@@ -15,7 +15,6 @@ import numpy as np
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from envrax._keys import example_keys
-from envrax.spaces import Space
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,7 +63,10 @@ def strong(tree: R) -> R:
 
 
 def warm_up(
-    reset: Callable[..., Any], step: Callable[..., Any], action_space: Space, cache_dir: CacheDir
+    reset: Callable[..., Any],
+    step: Callable[..., Any],
+    sample: Callable[..., Any],
+    cache_dir: CacheDir,
 ) -> None:
     """
     Run `reset` and `step` once for each kind of PRNG key, so that real calls compile nothing.
@@ -73,14 +75,14 @@ def warm_up(
     ----------
     reset, step : callable
         The functions as the user will call them.
-    action_space : Space
-        What `step` takes.
+    sample : callable
+        From a PRNG key to what `step` takes; it is only traced.
     cache_dir : path-like or None
         See `compile_cache`.
     """
     with compile_cache(cache_dir):
         keys = example_keys()
-        like = jax.eval_shape(action_space.sample, keys[0])
+        like = jax.eval_shape(sample, keys[0])
         action = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like)
         for rng in keys:
             _, state = reset(rng)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from envrax import autoreset as _autoreset
-from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compiled, strong, warm_up
+from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compiled, warm_up
 from envrax._keys import require_key
 from envrax.autoreset import AutoReset, Compact
 from envrax.batched_env import BatchedEnv
@@ -163,7 +163,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
 
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
         if self._jit_compile:
-            warm_up(self.reset, self.step, self._action_space, cache_dir)
+            warm_up(self.reset, self.step, self._action_space.sample, cache_dir)
 
     def __repr__(self) -> str:
         return f"VecEnv({self.env!r}, num_envs={self.num_envs})"

@@ -112,17 +112,3 @@ def test_two_processes_with_an_explicit_directory_and_the_users_config(
     assert_second_compiles_nothing(reports)
     assert list((tmp_path / "explicit").glob("*-cache"))
     assert not list((tmp_path / "users").glob("*-cache"))
-
-
-def test_import_writes_nothing_and_changes_no_setting(run_python: Any, tmp_path: Path) -> None:
-    run_python(
-        """
-        import jax
-        before = dict(jax.config.values)
-        import envrax, envrax.make, envrax.envs
-        assert dict(jax.config.values) == before
-        import jax._src.xla_bridge as bridge
-        assert not bridge._backends, "importing started a backend"
-        """
-    )
-    assert not list(tmp_path.iterdir())

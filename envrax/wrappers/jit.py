@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+from jax.core import Tracer
 
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compiled, warm_up
 from envrax._keys import require_key
@@ -62,8 +63,8 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def compile(self) -> None:
         """Compile now; afterwards the first real `reset` and `step` compile nothing."""
         super().compile()
-        warm_up(self.reset, self.step, self.action_space, self.cache_dir)
+        warm_up(self.reset, self.step, self.action_space.sample, self.cache_dir)
 
 
 def _traced(tree: Any) -> bool:
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))

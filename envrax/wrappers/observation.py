@@ -1,6 +1,6 @@
 """Wrappers that change the observation."""
 
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 import chex
 import jax
@@ -76,7 +76,7 @@ class ResizeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
 
     def observation(self, obs: jax.Array) -> jax.Array:
         pixels = jnp.asarray(obs).astype(jnp.float32)
-        resized: jax.Array = jax.image.resize(pixels, self._space.shape, "bilinear")
+        resized = cast(jax.Array, jax.image.resize(pixels, self._space.shape, "bilinear"))
         return jnp.round(resized).astype(jnp.uint8)
 
 
@@ -165,8 +165,7 @@ class FrameStackObservation(
             )
         self.n_stack = n_stack
         shape = (*space.shape, n_stack)
-        low, high = (x if np.isscalar(x) else x[..., None] for x in (space.low, space.high))
-        self._space = Box(low, high, shape, space.dtype)
+        self._space = Box(_stacked(space.low), _stacked(space.high), shape, space.dtype)
 
     @property
     def observation_space(self) -> Box:
@@ -182,6 +181,10 @@ class FrameStackObservation(
         newest = jnp.asarray(obs)[..., None]
         stack = jnp.concatenate([state.obs_stack[..., 1:], newest], axis=-1)
         return stack, state.replace(obs_stack=stack), *rest
+
+
+def _stacked(bound: Any) -> Any:
+    return bound if np.isscalar(bound) else bound[..., None]
 
 
 def _box(wrapper: type, env: AnyEnv) -> Box:
