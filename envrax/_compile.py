@@ -3,7 +3,7 @@
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from envrax._keys import example_keys
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_CONFIG: Any = jax.config  # its options are not declared
 CacheDir = str | os.PathLike[str] | None
 
 
@@ -48,7 +49,7 @@ class Compiled:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._jitted = jax.jit(partial(_strong_outputs, function))
+        self._jitted: Any = jax.jit(partial(_strong_outputs, function))
 
     def __call__(self, *args: Any) -> Any:
         return self._jitted(*args)
@@ -90,7 +91,7 @@ def warm_up(
 
 
 @contextmanager
-def compile_cache(cache_dir: CacheDir) -> Iterator[None]:
+def compile_cache(cache_dir: CacheDir) -> Generator[None]:
     """
     Put JAX's persistent compilation cache in force, and restore every setting afterwards.
 
@@ -102,7 +103,7 @@ def compile_cache(cache_dir: CacheDir) -> Iterator[None]:
     """
     with _SCOPE:
         settings = _settings(cache_dir)
-        before = {name: getattr(jax.config, name) for name in settings}
+        before = {name: getattr(_CONFIG, name) for name in settings}
         try:
             _apply(settings)
             yield
@@ -128,7 +129,7 @@ def _settings(cache_dir: CacheDir) -> dict[str, Any]:
         "jax_persistent_cache_min_entry_size_bytes": -1,
         "jax_raise_persistent_cache_errors": False,
     }
-    if path != jax.config.jax_compilation_cache_dir:
+    if path != _CONFIG.jax_compilation_cache_dir:
         # XLA's caches of its own can be neither remote nor read-only, and before JAX 0.12 their
         # path is part of the keys of ours, so that nothing is found in a directory that moved.
         settings["jax_persistent_cache_enable_xla_caches"] = "none"
@@ -138,9 +139,9 @@ def _settings(cache_dir: CacheDir) -> dict[str, Any]:
 def _directory(cache_dir: CacheDir) -> str | None:
     """The directory, made if need be, or the URL; None for no cache."""
     if isinstance(cache_dir, _DefaultCacheDir):
-        if not jax.config.jax_enable_compilation_cache:
+        if not _CONFIG.jax_enable_compilation_cache:
             return None
-        cache_dir = jax.config.jax_compilation_cache_dir or cache_dir
+        cache_dir = _CONFIG.jax_compilation_cache_dir or cache_dir
     if cache_dir is None:
         return None
     try:

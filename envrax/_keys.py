@@ -1,11 +1,13 @@
 """PRNG keys of both kinds: typed (`jax.random.key`) and legacy (`jax.random.PRNGKey`)."""
 
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+_CONFIG: Any = jax.config  # its options are not declared
 
 
 def require_key(rng: Any, who: str, hint: str) -> None:
@@ -30,13 +32,13 @@ def require_key(rng: Any, who: str, hint: str) -> None:
         implementation has.
     """
     shape, dtype = getattr(rng, "shape", None), getattr(rng, "dtype", None)
-    typed = dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     if shape is None or not (typed or dtype == np.uint32):
         got = f"{shape} {dtype}" if shape is not None else repr(rng)
         raise TypeError(
             f"{who}: expected a PRNG key; got {got}. Make one with `jax.random.key(seed)`."
         )
-    one = () if typed else _legacy_shape(jax.config.jax_default_prng_impl)
+    one = () if typed else _legacy_shape(_CONFIG.jax_default_prng_impl)
     if shape != one:
         batch = len(shape) > len(one) and shape[len(shape) - len(one) :] == one
         raise ValueError(
@@ -47,10 +49,10 @@ def require_key(rng: Any, who: str, hint: str) -> None:
 
 def example_keys() -> list[jax.Array]:
     """A typed key, and a legacy one where the user's settings have it."""
-    bits = np.zeros(_legacy_shape(jax.config.jax_default_prng_impl), np.uint32)
-    allowed = jax.config.jax_legacy_prng_key.value == "allow"
-    legacy = allowed and not jax.config.jax_enable_custom_prng
-    return [jax.random.wrap_key_data(bits), *([jnp.asarray(bits)] if legacy else [])]
+    bits = np.zeros(_legacy_shape(_CONFIG.jax_default_prng_impl), np.uint32)
+    allowed = _CONFIG.jax_legacy_prng_key.value == "allow"
+    legacy = allowed and not _CONFIG.jax_enable_custom_prng
+    return [jax.random.wrap_key_data(cast(Any, bits)), *([jnp.asarray(bits)] if legacy else [])]
 
 
 @cache

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import jax
+import jax.core
 import jax.numpy as jnp
 from jax import lax
 
@@ -84,11 +85,10 @@ class Compact:
 
         @jax.custom_jvp  # a loop of unknown length has no reverse mode; a select has
         def merge(consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any) -> Any:
-            return lax.cond(
-                jnp.any(ended),
-                lambda: _reset_in_chunks(fresh, size, consts, rng, ended, stepped),
-                lambda: stepped,
-            )
+            def reset_ended() -> Any:
+                return _reset_in_chunks(fresh, size, consts, rng, ended, stepped)
+
+            return cast(Any, lax.cond(jnp.any(ended), reset_ended, lambda: stepped))
 
         def merge_jvp(primals: Any, tangents: Any) -> Any:
             def select(*args: Any) -> Any:
@@ -210,7 +210,7 @@ def _hoisted_reset(env: AnyEnv, stepped: Any) -> tuple[Fresh, list[Any]]:
     slot = jax.eval_shape(lambda tree: jax.tree.map(lambda x: x[0], tree), stepped)
     closed, out = jax.make_jaxpr(fresh, return_shape=True)(slot["state"].rng)
     _require_same(env, out, slot)
-    tree = jax.tree.structure(out)
+    tree = cast(Any, jax.tree.structure(out))
 
     def call(consts: list[Any], rng: jax.Array) -> Any:
         return jax.tree.unflatten(tree, jax.core.eval_jaxpr(closed.jaxpr, consts, rng))
@@ -238,7 +238,8 @@ def _require_same(env: AnyEnv, reset: Any, step: Any) -> None:
 
 
 def _described(tree: Any) -> dict[str, str]:
+    leaves = cast(Any, jax.tree_util.tree_leaves_with_path(tree))
     return {
         jax.tree_util.keystr(path, simple=True, separator="."): f"{leaf.dtype}{list(leaf.shape)}"
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        for path, leaf in leaves
     }

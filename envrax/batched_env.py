@@ -73,9 +73,7 @@ class BatchedEnv(ABC, Generic[ObsSpaceT, ActSpaceT]):
         """
 
     @abstractmethod
-    def step(
-        self, state: Any, actions: Any
-    ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
+    def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         """
         Take one step in every slot. A slot whose episode ends goes on with the next episode.
 

@@ -143,9 +143,7 @@ class JaxEnv(ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         """
 
     @abstractmethod
-    def step(
-        self, state: StateT, action: Any
-    ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+    def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         """
         Take one step. It does not reset: `VecEnv` does, or the caller.
 
@@ -204,9 +202,7 @@ class JaxEnv(ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return f"{type(self).__name__}({self.config})"
 
 
-def episode_ended(
-    env: JaxEnv[Any, Any, Any, Any], new_state: EnvState, done: Any
-) -> jax.Array:
+def episode_ended(env: JaxEnv[Any, Any, Any, Any], new_state: EnvState, done: Any) -> jax.Array:
     """
     Whether a step of `env` ended its episode.
 

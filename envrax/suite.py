@@ -79,7 +79,7 @@ class EnvSuite:
         """Whether all required packages are installed."""
         return all(self.check().values())
 
-    def _subset(self, specs: Iterable[EnvSpec]) -> Self:
+    def subset(self, specs: Iterable[EnvSpec]) -> Self:
         """The same suite with other specs."""
         clone = copy.copy(self)
         clone.required_packages = list(self.required_packages)
@@ -96,7 +96,7 @@ class EnvSuite:
         return name in self.envs or name in self.all_names()
 
     def __getitem__(self, index: int | slice) -> Self:
-        return self._subset(self.specs[index] if isinstance(index, slice) else [self.specs[index]])
+        return self.subset(self.specs[index] if isinstance(index, slice) else [self.specs[index]])
 
 
 class EnvSet:
@@ -129,8 +129,8 @@ class EnvSet:
             If a name is not registered.
         """
         members = [_member(name) for name in names]
-        runs = itertools.groupby(members, key=lambda suite: suite._subset([]))
-        return cls(*(head._subset(spec for m in run for spec in m.specs) for head, run in runs))
+        runs = itertools.groupby(members, key=lambda suite: suite.subset([]))
+        return cls(*(head.subset(spec for m in run for spec in m.specs) for head, run in runs))
 
     @property
     def n_envs(self) -> int:
@@ -189,8 +189,8 @@ class EnvSet:
 
 
 def _default(known: "dataclasses.Field[Any]") -> Any:
-    has_factory = known.default_factory is not dataclasses.MISSING
-    return known.default_factory() if has_factory else known.default
+    factory: Any = known.default_factory
+    return known.default if factory is dataclasses.MISSING else factory()
 
 
 def _installed(package: str) -> bool:
@@ -205,7 +205,7 @@ def _member(name: str) -> EnvSuite:
     suite, spec = find_entry(name).suite, get_spec(name)
     if isinstance(suite, EnvSuite):
         [short] = suite.envs
-        return suite._subset([dataclasses.replace(spec, name=short)])
+        return suite.subset([dataclasses.replace(spec, name=short)])
     prefix, _, rest = name.rpartition("/")
     short, dash, version = rest.rpartition("-")
     short, version = (short, version) if dash else (rest, "")

@@ -6,6 +6,7 @@ from typing import Any, Generic, cast
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from envrax import autoreset as _autoreset
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compiled, warm_up
@@ -126,9 +127,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         require_key(rng, "VecEnv.reset", "pass one key; VecEnv splits it.")
         return self._reset(rng)
 
-    def step(
-        self, state: StateT, actions: Any
-    ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+    def step(self, state: StateT, actions: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         """
         Take one step in every slot, with auto-reset.
 
@@ -144,7 +143,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         return self._step(state, conform(self._action_space, actions, "VecEnv.step"))
 
     def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:
-        if isinstance(slot_idx, jax.core.Tracer):
+        if isinstance(slot_idx, Tracer):
             return _take(state, slot_idx)
         index = operator.index(cast(Any, slot_idx))
         if not -self.num_envs <= index < self.num_envs:
@@ -180,6 +179,8 @@ def _step(
     return *out, {**infos, "final_obs": last} if final_obs else infos
 
 
-@jax.jit
-def _take(state: Any, index: jax.Array) -> Any:
+def _slot(state: Any, index: jax.Array) -> Any:
     return jax.tree.map(lambda x: x[index], state)
+
+
+_take: Any = jax.jit(_slot)

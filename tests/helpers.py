@@ -1,10 +1,23 @@
 """Small tools that several test modules share."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+
+@contextmanager
+def jax_flag(name: str, value: Any) -> Iterator[None]:
+    """A setting of JAX, inside the `with` block alone."""
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
 
 
 def plain(leaf: Any) -> np.ndarray:

@@ -35,10 +35,6 @@ class CompositeSpace(FrozenSpace):
     def dtype(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self._pack(child.dtype for child in self._children)
 
-    @property
-    def size(self) -> int:
-        return sum(child.size for child in self._children)
-
     def _draw(self, rng: jax.Array) -> Any:
         keys = jax.random.split(rng, len(self._children))
         return self._pack(child.sample(keys[i]) for i, child in enumerate(self._children))

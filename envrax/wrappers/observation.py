@@ -154,9 +154,7 @@ class FrameStackObservation(
         If `n_stack` is below 1.
     """
 
-    def __init__(
-        self, env: JaxEnv[Any, ActSpaceT, InnerStateT, ConfigT], n_stack: int = 4
-    ) -> None:
+    def __init__(self, env: JaxEnv[Any, ActSpaceT, InnerStateT, ConfigT], n_stack: int = 4) -> None:
         super().__init__(env)
         space = _box(type(self), env)
         if n_stack < 1:

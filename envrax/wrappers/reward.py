@@ -11,4 +11,4 @@ class ClipReward(RewardWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """Keep the sign of the reward: float32 in {-1, 0, +1}."""
 
     def reward(self, reward: jax.Array) -> jax.Array:
-        return jnp.sign(jnp.asarray(reward)).astype(jnp.float32)
+        return jnp.sign(jnp.asarray(reward).astype(jnp.float32))
