@@ -74,6 +74,13 @@ class Compact:
 
     chunk: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.chunk is not None and self.chunk < 1:
+            raise ValueError(
+                f"Compact: expected a chunk of at least 1; got {self.chunk}. Leave it out for the "
+                "default."
+            )
+
     def __call__(
         self, fresh: Fresh, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
     ) -> Any:

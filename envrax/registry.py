@@ -141,7 +141,7 @@ def registered_names() -> list[str]:
 
 def find_entry(name: str) -> _Entry:
     """The registry's own record of a name; a ValueError if there is none."""
-    entry = _ENTRIES.get(name)
+    entry = _ENTRIES.get(name) if isinstance(cast(Any, name), str) else None
     if entry is None:
         names = registered_names()
         lower = {known.lower(): known for known in names}

@@ -101,6 +101,12 @@ def test_an_unknown_name_offers_close_matches_and_all_names(typo: str, meant: st
         assert "classic2/CartPole-v0" in available and "Mountain-v0" in available
 
 
+@pytest.mark.parametrize("name", [["Abe-v0"], CounterEnv, None, 3])
+def test_something_that_is_no_name(name: Any) -> None:
+    with pytest.raises(ValueError, match="Unknown environment .*Available: "):
+        get_spec(name)
+
+
 def test_an_unknown_name_without_a_close_match_or_any_name(run_python: Any) -> None:
     register("Mountain-v0", CounterEnv, VectorConfig())
     with pytest.raises(ValueError, match="Unknown environment 'qqq'. Available: .*Mountain-v0"):

@@ -13,6 +13,7 @@ from fakes import CounterEnv, NestedEnv, PixelEnv, VectorConfig
 from helpers import assert_trees_equal
 
 from envrax import ClipReward, ExpandDims, JitWrapper, RecordVideo, VecEnv, Wrapper
+from envrax.autoreset import Compact
 
 F32 = np.float32
 Change = Callable[..., Any]
@@ -54,6 +55,12 @@ def test_num_envs_below_one(num_envs: int) -> None:
 def test_num_envs_that_is_no_integer(num_envs: Any) -> None:
     with pytest.raises(TypeError, match="integer"):
         VecEnv(CounterEnv(), num_envs)
+
+
+@pytest.mark.parametrize("chunk", [0, -2])
+def test_a_chunk_below_one(chunk: int) -> None:
+    with pytest.raises(ValueError, match=f"Compact: expected a chunk of at least 1; got {chunk}"):
+        Compact(chunk)
 
 
 def test_something_that_is_no_env() -> None:

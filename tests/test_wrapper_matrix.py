@@ -1,0 +1,258 @@
+"""
+Every wrapper on every kind of env, in every way to call it, against the plain loop.
+
+A new wrapper is one row of `ROWS`. Here each row meets the first of its envs; with `-m slow` all.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from envrax_classic import CartPole
+from fakes import ALL, CoinEnv, NestedEnv, PixelEnv, VectorEnv
+from helpers import assert_trees_close, jax_flag, random_actions
+
+from envrax import (
+    Box,
+    ClipReward,
+    Dict,
+    EpisodeDiscount,
+    ExpandDims,
+    FrameStackObservation,
+    GrayscaleObservation,
+    JitWrapper,
+    NormalizeObservation,
+    ObservationWrapper,
+    RecordEpisodeStatistics,
+    RecordVideo,
+    ResizeObservation,
+    VecEnv,
+    Wrapper,
+)
+
+Wrap = Callable[[Any], Any]
+SLOTS, STEPS = 2, 7  # over the limit of five steps, so that new episodes begin
+
+
+class ImageOnly(ObservationWrapper[Box, Any, Any, Any]):
+    @property
+    def observation_space(self) -> Box:
+        return self.env.observation_space["image"]
+
+    def observation(self, obs: dict[str, Any]) -> Any:
+        return obs["image"]
+
+
+def pick(*factories: Wrap) -> Wrap:
+    """Several wrappers as one, the innermost first."""
+
+    def wrap(env: Any) -> Any:
+        if isinstance(env.observation_space, Dict):
+            env = ImageOnly(env)
+        for factory in factories:
+            env = factory(env)
+        return env
+
+    return wrap
+
+
+ROWS: dict[str, tuple[Wrap, list[Any]]] = {
+    "Wrapper": (Wrapper, ALL),
+    "JitWrapper": (JitWrapper(pre_warm=False), [NestedEnv, CoinEnv, VectorEnv, PixelEnv]),
+    "GrayscaleObservation": (GrayscaleObservation, [PixelEnv]),
+    "ResizeObservation": (pick(ResizeObservation(h=7, w=5)), [PixelEnv, NestedEnv]),
+    "NormalizeObservation": (pick(NormalizeObservation), [PixelEnv, NestedEnv]),
+    "FrameStackObservation": (pick(FrameStackObservation(n_stack=3)), [VectorEnv, *ALL[1:]]),
+    "ClipReward": (ClipReward, [CoinEnv, *ALL[:3]]),
+    "ExpandDims": (ExpandDims, [NestedEnv, VectorEnv, PixelEnv, CoinEnv]),
+    "EpisodeDiscount": (EpisodeDiscount, [CoinEnv, *ALL[:3]]),
+    "RecordEpisodeStatistics": (RecordEpisodeStatistics, [NestedEnv, CoinEnv, *ALL[:2]]),
+    "RecordVideo": (RecordVideo(episode_trigger=lambda _: False), [PixelEnv]),
+    "images": (
+        pick(
+            GrayscaleObservation,
+            ResizeObservation(h=6, w=6),
+            FrameStackObservation(n_stack=2),
+            NormalizeObservation,
+            ClipReward,
+        ),
+        [PixelEnv],
+    ),
+    "episodes": (
+        pick(
+            RecordEpisodeStatistics,
+            FrameStackObservation(n_stack=2),
+            JitWrapper(pre_warm=False),
+            RecordEpisodeStatistics,
+            EpisodeDiscount,
+            ExpandDims,
+        ),
+        [CoinEnv, VectorEnv, PixelEnv, NestedEnv],
+    ),
+}
+
+# How a rollout with auto-reset is written, five times: of each slot the first observation, and of
+# each step all that it returns.
+
+
+def by_hand(env: Any, reset: Any, step: Any, rng: jax.Array, actions: list[Any]) -> Any:
+    first, state = reset(rng)
+    out = []
+    for action in actions:
+        obs, state, *rest = step(state, action)
+        if bool(state.done):
+            obs, state = reset(jax.random.split(state.rng)[0])
+        out.append((obs, state, *rest))
+    return first, stacked(out)
+
+
+def with_select(env: Any, state: Any, action: Any) -> Any:
+    obs, state, *rest = env.step(state, action)
+    fresh = env.reset(jax.random.split(state.rng)[0])
+    merged = jax.tree.map(lambda a, b: jnp.where(state.done, a, b), fresh, (obs, state))
+    return *merged, *rest
+
+
+def stacked(out: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *out)
+
+
+def plain(env: Any, keys: Any, actions: Any) -> Any:
+    slots = [by_hand(env, env.reset, env.step, keys[i], at(actions, i)) for i in range(SLOTS)]
+    return stacked(slots)
+
+
+def jit(env: Any, keys: Any, actions: Any) -> Any:
+    reset, step = jax.jit(env.reset), jax.jit(env.step)
+    return stacked([by_hand(env, reset, step, keys[i], at(actions, i)) for i in range(SLOTS)])
+
+
+def vmap(env: Any, keys: Any, actions: Any) -> Any:
+    first, state = jax.vmap(env.reset)(keys)
+    step = jax.jit(jax.vmap(lambda state, action: with_select(env, state, action)))
+    return first, over_time(step, state, actions)
+
+
+def scan(env: Any, keys: Any, actions: Any) -> Any:
+    def body(state: Any, action: Any) -> Any:
+        out = with_select(env, state, action)
+        return out[1], out
+
+    def run(rng: Any, actions: Any) -> Any:
+        first, state = env.reset(rng)
+        return first, jax.lax.scan(body, state, actions)[1]
+
+    return stacked([jax.jit(run)(keys[i], jax.tree.map(lambda x: x[i], actions)) for i in range(SLOTS)])
+
+
+def vec_env(env: Any, keys: Any, actions: Any) -> Any:
+    batch = VecEnv(env, SLOTS)
+    first, state = batch.reset(jax.random.key(0))
+    return first, over_time(batch.step, state, actions)
+
+
+def over_time(step: Any, state: Any, actions: Any) -> Any:
+    out = []
+    for t in range(STEPS):
+        out.append(step(state, jax.tree.map(lambda x: x[:, t], actions)))
+        state = out[-1][1]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves, 1), *out)
+
+
+def at(actions: Any, slot: int) -> list[Any]:
+    return [jax.tree.map(lambda x: x[slot, t], actions) for t in range(STEPS)]
+
+
+@cache
+def rolled(row: str, env_class: Any) -> Any:
+    """The wrapped env, what it was called with, and what the plain loop made of it."""
+    env = ROWS[row][0](env_class())
+    keys = jax.random.split(jax.random.key(0), SLOTS)
+    actions = random_actions(env.action_space, (SLOTS, STEPS))
+    return env, keys, actions, plain(env, keys, actions)
+
+
+def cases() -> list[Any]:
+    return [
+        pytest.param(row, env_class, marks=[] if env_class is envs[0] else [pytest.mark.slow])
+        for row, (_, envs) in ROWS.items()
+        for env_class in envs
+    ]
+
+
+@pytest.mark.parametrize(("row", "env_class"), cases())
+def test_plain_loop_keeps_the_contract(row: str, env_class: Any) -> None:
+    env, _, _, (first, (obs, state, reward, done, info)) = rolled(row, env_class)
+    inside = jax.vmap(env.observation_space.contains)
+    assert bool(inside(first).all()) and bool(jax.vmap(inside)(obs).all())
+    assert state.step.dtype == jnp.int32 and state.done.dtype == jnp.bool_
+    assert state.step.shape == state.done.shape == (SLOTS, STEPS)
+    assert reward.dtype == jnp.float32
+    assert not state.done.any()  # a new episode has begun
+    ended = np.asarray(state.step) == 0
+    assert ended.any()
+    if done.dtype == jnp.bool_:
+        np.testing.assert_array_equal(done.reshape(SLOTS, STEPS), ended)
+    else:
+        np.testing.assert_array_equal(done.reshape(SLOTS, STEPS), 1.0 - ended)
+
+
+@pytest.mark.parametrize("mode", [jit, vmap, scan, vec_env], ids=lambda mode: mode.__name__)
+@pytest.mark.parametrize(
+    ("row", "env_class"), [case for case in cases() if case.values[0] != "RecordVideo"]
+)
+def test_every_way_to_call_it_agrees(row: str, env_class: Any, mode: Any) -> None:
+    env, keys, actions, expected = rolled(row, env_class)
+    assert_trees_close(mode(env, keys, actions), expected, rtol=1e-4, atol=1e-5)
+
+
+# The settings that users of JAX turn on
+
+FLAGS = {
+    "jax_enable_x64": True,
+    "jax_disable_jit": True,
+    "jax_debug_nans": True,
+    "jax_check_tracer_leaks": True,
+    "jax_numpy_dtype_promotion": "standard",  # `strict` is how all tests run
+    "jax_numpy_rank_promotion": "raise",
+}
+
+
+def cart_pole() -> Any:
+    env = RecordEpisodeStatistics(CartPole())
+    return FrameStackObservation(ClipReward(env), n_stack=2)
+
+
+def picture() -> Any:
+    env = ResizeObservation(GrayscaleObservation(PixelEnv()), h=5, w=6)
+    return NormalizeObservation(FrameStackObservation(env, n_stack=2))
+
+
+@cache
+def stack_rollout(stack: Any, flag: str | None) -> Any:
+    """Reset, and enough steps for a pole to fall."""
+    env = stack()
+    batch = VecEnv(env, 3)
+    obs, state = batch.reset(jax.random.PRNGKey(0))
+    seen = []
+    for _ in range(12):
+        obs, state, *rest = batch.step(state, jnp.ones(3, jnp.int32))
+        seen.append((obs, state.step, *rest))
+    return jax.tree.map(np.asarray, stacked(seen)), state.step.dtype
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("stack", [cart_pole, picture])
+def test_settings_change_nothing(stack: Any, flag: str) -> None:
+    expected, _ = stack_rollout(stack, None)
+    with jax_flag(flag, FLAGS[flag]):
+        got, step_dtype = stack_rollout(stack, flag)
+    obs, step, reward, done, info = got
+    assert step_dtype == step.dtype == np.int32 and reward.dtype == np.float32
+    assert obs.dtype == np.float32 and done.dtype == np.bool_
+    assert done.any()
+    assert_trees_close(got, expected, rtol=1e-4, atol=1e-5)
