@@ -97,9 +97,7 @@ MEASURE_EXPLICIT = QUICK + "measure(lambda: envrax.VecEnv(QuickEnv(), 2).compile
 USERS_CONFIG = "jax.config.update('jax_compilation_cache_dir', 'users')\nunrelated(1)\n"
 
 
-def test_two_processes_with_the_users_environment_variable(
-    run_python: Any, tmp_path: Path
-) -> None:
+def test_two_processes_with_the_users_environment_variable(run_python: Any, tmp_path: Path) -> None:
     reports = run_twice(run_python, MEASURE_DEFAULT, JAX_COMPILATION_CACHE_DIR="users")
     assert_second_compiles_nothing(reports)
     assert list((tmp_path / "users").glob("*-cache"))

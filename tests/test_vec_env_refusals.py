@@ -118,7 +118,7 @@ def test_actions_of_another_kind_or_shape(actions: Any, kind: Any, message: str)
 
 def test_nested_actions_of_another_structure() -> None:
     vec_env = VecEnv(NestedEnv(), 2)
-    with pytest.raises(ValueError, match=r"VecEnv.step: expected actions .*keys \['move', 'turn'\]"):
+    with pytest.raises(ValueError, match=r"expected actions .*keys \['move', 'turn'\]"):
         vec_env.step(None, {"move": [0, 1]})  # pyright: ignore[reportArgumentType]
     wrong = {"move": [0, 1], "turn": np.zeros((2, 2), F32)}
     with pytest.raises(TypeError, match=r"actions\['turn'\].*int32; got \(2, 2\) float32"):
@@ -164,7 +164,9 @@ def test_a_reset_and_a_step_that_disagree(case: str, wrap: Any) -> None:
     vec_env = VecEnv(wrap(Flawed(at_step=change)), 3)
     # Shapes are enough: nothing is compiled before the error.
     _, before = jax.eval_shape(vec_env.reset, jax.random.key(0))
-    with pytest.raises(TypeError, match=f"Flawed: expected reset and step to agree on {message}") as e:
+    with pytest.raises(
+        TypeError, match=f"Flawed: expected reset and step to agree on {message}"
+    ) as e:
         jax.eval_shape(vec_env.step, before, np.zeros(3, np.int32))
     assert "Return the same structure, shapes and dtypes" in str(e.value)
 
@@ -180,14 +182,17 @@ def test_containers_that_differ_in_no_leaf() -> None:
     flawed = Flawed(lambda obs, s: ((obs, []), s), lambda obs, s, *rest: ((obs, ()), s, *rest))
     vec_env = VecEnv(flawed, 3)
     _, before = jax.eval_shape(vec_env.reset, jax.random.key(0))
-    with pytest.raises(TypeError, match="Flawed: expected .* agree on the structure of obs and state"):
+    with pytest.raises(TypeError, match=r"agree on the structure of obs and state"):
         jax.eval_shape(vec_env.step, before, np.zeros(3, np.int32))
 
 
 NOT_BOOLS: dict[str, tuple[Change, str]] = {
     "float done": (lambda o, s, r, d, i: (o, s, r, d.astype(F32), i), r"expected done .*float32"),
     "int done": (lambda o, s, r, d, i: (o, s, r, d.astype(np.int32), i), r"expected done .*int32"),
-    "done with an axis": (lambda o, s, r, d, i: (o, s, r, d[None], i), r"expected done .*\(1,\) bool"),
+    "done with an axis": (
+        lambda o, s, r, d, i: (o, s, r, d[None], i),
+        r"expected done .*\(1,\) bool",
+    ),
     "float state.done": (
         lambda o, s, *rest: (o, s.replace(done=s.done.astype(F32)), *rest),
         r"expected new_state.done .*float32",
