@@ -6,10 +6,12 @@ import importlib.util
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from envrax.error import MissingPackageError
 from envrax.registry import EnvSpec, find_entry, get_spec
+
+SuiteT = TypeVar("SuiteT", bound="EnvSuite")
 
 
 @dataclass
@@ -48,7 +50,7 @@ class EnvSuite:
             value = getattr(self, known.name)
             default = _default(known)
             pinned = getattr(type(self), known.name, default)
-            if value == default and pinned != default:
+            if pinned is not default and value == default:
                 setattr(self, known.name, copy.copy(pinned))
 
     @property
@@ -79,13 +81,6 @@ class EnvSuite:
         """Whether all required packages are installed."""
         return all(self.check().values())
 
-    def subset(self, specs: Iterable[EnvSpec]) -> Self:
-        """The same suite with other specs."""
-        clone = copy.copy(self)
-        clone.required_packages = list(self.required_packages)
-        clone.specs = list(specs)
-        return clone
-
     def __len__(self) -> int:
         return self.n_envs
 
@@ -96,7 +91,7 @@ class EnvSuite:
         return name in self.envs or name in self.all_names()
 
     def __getitem__(self, index: int | slice) -> Self:
-        return self.subset(self.specs[index] if isinstance(index, slice) else [self.specs[index]])
+        return _part(self, self.specs[index] if isinstance(index, slice) else [self.specs[index]])
 
 
 class EnvSet:
@@ -129,8 +124,8 @@ class EnvSet:
             If a name is not registered.
         """
         members = [_member(name) for name in names]
-        runs = itertools.groupby(members, key=lambda suite: suite.subset([]))
-        return cls(*(head.subset(spec for m in run for spec in m.specs) for head, run in runs))
+        runs = itertools.groupby(members, key=lambda suite: _part(suite, []))
+        return cls(*(_part(head, (spec for m in run for spec in m.specs)) for head, run in runs))
 
     @property
     def n_envs(self) -> int:
@@ -188,6 +183,14 @@ class EnvSet:
         return f"EnvSet({', '.join(f'{s.category or s.prefix}: {len(s)}' for s in self.suites)})"
 
 
+def _part(suite: SuiteT, specs: Iterable[EnvSpec]) -> SuiteT:
+    """The same suite with other specs."""
+    part = copy.copy(suite)
+    part.required_packages = list(suite.required_packages)
+    part.specs = list(specs)
+    return part
+
+
 def _default(known: "dataclasses.Field[Any]") -> Any:
     factory: Any = known.default_factory
     return known.default if factory is dataclasses.MISSING else factory()
@@ -205,7 +208,7 @@ def _member(name: str) -> EnvSuite:
     suite, spec = find_entry(name).suite, get_spec(name)
     if isinstance(suite, EnvSuite):
         [short] = suite.envs
-        return suite.subset([dataclasses.replace(spec, name=short)])
+        return _part(suite, [dataclasses.replace(spec, name=short)])
     prefix, _, rest = name.rpartition("/")
     short, dash, version = rest.rpartition("-")
     short, version = (short, version) if dash else (rest, "")

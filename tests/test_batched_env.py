@@ -14,10 +14,19 @@ from envrax import BatchedEnv, Box, Discrete, MultiDiscrete
 class HostEnv(BatchedEnv[Box, Discrete]):
     """NumPy on the host, with a state that JAX knows nothing of."""
 
-    n_slots = 3
-    single_observation_space = Box(0.0, 1.0, (2,))
-    single_action_space = Discrete(4)
-    traceable = False
+    n_slots = 3  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+
+    @property
+    def single_observation_space(self) -> Box:
+        return Box(0.0, 1.0, (2,))
+
+    @property
+    def single_action_space(self) -> Discrete:
+        return Discrete(4)
+
+    @property
+    def traceable(self) -> bool:
+        return False
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         return np.zeros((3, 2), np.float32), ["opaque"] * 3

@@ -4,7 +4,7 @@ import os
 import pickle
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def entries(directory: Path) -> set[str]:
 
 
 @contextmanager
-def settings(**values: Any) -> Iterator[None]:
+def settings(**values: Any) -> Generator[None]:
     """Values of `jax.config`, as a user sets them."""
     before = {name: getattr(jax.config, name) for name in values}
     try:

@@ -230,9 +230,7 @@ def run_file(source: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("source", FILES.values(), ids=FILES)
-def test_config_class_is_found_in_other_files(
-    source: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_config_class_is_found_in_other_files(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = run_file(source, monkeypatch)
     assert type(module.Env().config) is module.Wanted
 
@@ -246,7 +244,7 @@ class PinsAny(Open[Any, Any, Any, Any]): ...
 class PinsUnion(ConfigOnly[VectorConfig | CoinConfig]): ...  # pyright: ignore
 
 
-class PinsUnknown(ConfigOnly["NoSuchConfig"]): ...  # pyright: ignore  # noqa: F821
+class PinsUnknown(ConfigOnly["NoSuchConfig"]): ...  # pyright: ignore
 
 
 @pytest.mark.parametrize("cls", [Open, ConfigOnly, Renamed, PinsAny, PinsUnion, PinsUnknown])

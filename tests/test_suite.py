@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import chex
+import numpy as np
 import pytest
 from fakes import CounterEnv, VectorConfig
 
 import envrax.envs
 import envrax.suite
 from envrax import (
+    EnvConfig,
     EnvSet,
     EnvSpec,
     EnvSuite,
@@ -164,6 +167,24 @@ def test_instances_share_nothing_that_can_change(cls: Any, names: list[str]) -> 
 
 def test_a_dataclass_subclass_keeps_its_own_fields() -> None:
     assert FieldsOfPlain(extra=3)[1:].extra == 3  # pyright: ignore[reportCallIssue]
+
+
+def test_configs_may_hold_arrays() -> None:
+    @chex.dataclass
+    class Heavy(EnvConfig):
+        weights: Any = None
+
+    def heavy() -> list[EnvSpec]:
+        return [EnvSpec("One", CounterEnv, Heavy(weights=np.ones(3)))]
+
+    @dataclass
+    class Fields(EnvSuite):
+        specs: list[EnvSpec] = field(default_factory=heavy)
+
+    class Attributes(EnvSuite):
+        specs = heavy()
+
+    assert Fields().envs == Attributes().envs == ["One"]
 
 
 def test_without_a_prefix_or_a_version_the_marks_between_go_too() -> None:

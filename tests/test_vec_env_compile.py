@@ -27,7 +27,9 @@ KEYS = [jax.random.key, jax.random.PRNGKey]
 class PushEnv(ScriptEnv):
     """Takes a push of two floats, and compiles fast."""
 
-    action_space = Box(-1.0, 1.0, (2,))  # pyright: ignore[reportAssignmentType]
+    @property
+    def action_space(self) -> Any:
+        return Box(-1.0, 1.0, (2,))
 
 
 def pixels() -> Any:

@@ -15,7 +15,6 @@ from envrax import (
     Box,
     ClipReward,
     Discrete,
-    EnvConfig,
     EnvState,
     EpisodeDiscount,
     ExpandDims,
@@ -187,7 +186,10 @@ def test_stateful_wrapper_without_a_state_class_is_refused() -> None:
         Nameless(VectorEnv())
 
 
-@pytest.mark.parametrize("base", [ObservationWrapper, ActionWrapper, RewardWrapper, StatefulWrapper])
+HOOK_BASES = [ObservationWrapper, ActionWrapper, RewardWrapper, StatefulWrapper]
+
+
+@pytest.mark.parametrize("base", HOOK_BASES)
 def test_hook_bases_want_their_hook(base: Any) -> None:
     with pytest.raises(TypeError, match="abstract"):
         type("Empty", (base,), {})(VectorEnv())

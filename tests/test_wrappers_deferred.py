@@ -175,6 +175,7 @@ def five_deep() -> Any:
 
 def play(env: Any, steps: int = 2) -> Any:
     obs, state = env.reset(jax.random.key(0))
+    rest: list[Any] = []
     for _ in range(steps):
         obs, state, *rest = env.step(state, jnp.int32(2))
     return obs, state, rest

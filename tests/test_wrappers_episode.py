@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CoinConfig, CoinEnv, NestedEnv, PixelEnv, ScriptEnv, VectorConfig, VectorEnv
-from helpers import jax_flag
+from helpers import assert_trees_equal, jax_flag
 
 from envrax import (
     ClipReward,
@@ -59,11 +59,11 @@ def test_clip_keeps_the_sign(compiled: bool) -> None:
 
 
 def test_clip_changes_nothing_else() -> None:
-    ours, theirs = rollout(ClipReward(ScriptEnv(rewards=REWARDS)), 4), rollout(ScriptEnv(rewards=REWARDS), 4)
+    env = ScriptEnv(rewards=REWARDS)
+    ours, theirs = rollout(ClipReward(env), 4), rollout(env, 4)
     assert [float(reward) for _, reward, _, _ in ours] == [1, -1, 0, -1]
-    for (state, _, done, info), (other, _, their_done, their_info) in zip(ours, theirs, strict=True):
-        assert jax.tree.all(jax.tree.map(jnp.array_equal, (done, info), (their_done, their_info)))
-        assert state.step == other.step
+    for (state, _, *rest), (plain_state, _, *plain_rest) in zip(ours, theirs, strict=True):
+        assert_trees_equal((state, rest), (plain_state, plain_rest))
 
 
 # Done
@@ -91,7 +91,8 @@ def test_expand_dims_adds_a_trailing_axis_to_reward_and_done(vector: bool) -> No
 @pytest.mark.parametrize("wrap", [lambda env: env, ExpandDims, RecordEpisodeStatistics, ClipReward])
 def test_discount_is_one_until_the_end_and_then_zero(wrap: Any) -> None:
     shape = (1,) if wrap is ExpandDims else ()
-    for env in (EpisodeDiscount(wrap(ScriptEnv(rewards=REWARDS))), wrap(EpisodeDiscount(ScriptEnv(rewards=REWARDS)))):
+    inner = ScriptEnv(rewards=REWARDS)
+    for env in (EpisodeDiscount(wrap(inner)), wrap(EpisodeDiscount(inner))):
         for step, (state, _, discount, _) in enumerate(rollout(env, 4), 1):
             assert discount.dtype == jnp.float32 and discount.shape == shape
             assert float(discount.sum()) == (0.0 if step == 4 else 1.0)
@@ -110,7 +111,7 @@ def test_discount_never_passes_for_done_in_a_vec_env() -> None:
 def test_second_discount_is_refused() -> None:
     env = ClipReward(EpisodeDiscount(VectorEnv()))
     for build in (EpisodeDiscount, EpisodeDiscount()):
-        with pytest.raises(TypeError, match=r"EpisodeDiscount: expected .* done as a bool; got Clip"):
+        with pytest.raises(TypeError, match=r"EpisodeDiscount: .* done as a bool; got Clip"):
             build(env)
 
 
@@ -221,10 +222,10 @@ def test_long_episode_is_counted_to_its_end() -> None:
     env = RecordEpisodeStatistics(ScriptEnv(rewards=[0.5] * 3000))
     _, state = env.reset(KEY)
 
-    def step(state: Any, _: None) -> Any:
-        _, state, _, _, info = env.step(state, ZERO)
+    def step(state: Any, action: Any) -> Any:
+        _, state, _, _, info = env.step(state, action)
         return state, info["episode"]
 
-    _, stats = jax.lax.scan(step, state, length=3000)
+    _, stats = jax.lax.scan(step, state, jnp.zeros(3000, jnp.int32))
     assert np.flatnonzero(stats["l"]).tolist() == [2999]
     assert int(stats["l"][-1]) == 3000 and float(stats["r"][-1]) == 1500.0

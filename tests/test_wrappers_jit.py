@@ -55,13 +55,15 @@ class Weak(ScriptEnv):
 
 def play(env: Any, key: Any = jax.random.key, action: Any = ZERO, steps: int = 3) -> Any:
     obs, state = env.reset(key(3))
+    rest: list[Any] = []
     for _ in range(steps):
         obs, state, *rest = env.step(state, action)
     return obs, state, rest
 
 
 def test_results_are_those_of_the_env() -> None:
-    for inner in (VectorEnv(), NestedEnv(), FrameStackObservation(GrayscaleObservation(PixelEnv()))):
+    grey = FrameStackObservation(GrayscaleObservation(PixelEnv()))
+    for inner in (VectorEnv(), NestedEnv(), grey):
         action = inner.action_space.sample(KEY)
         env = JitWrapper(inner, pre_warm=False)
         assert_trees_close(play(env, action=action), play(inner, action=action), rtol=1e-5)
@@ -143,12 +145,16 @@ def test_it_is_not_there_under_a_tracer() -> None:
     _, state = bare.reset(KEY)
     _, states = jax.vmap(bare.reset)(keys)
     actions = jnp.zeros(3, jnp.int32)
+
+    def scanned(env: Any) -> Any:
+        return lambda *args: jax.lax.scan(lambda s, a: (env.step(s, a)[1], a), *args)
+
     for get, args in [
         (lambda e: e.reset, (KEY,)),
         (lambda e: e.step, (state, ZERO)),
         (lambda e: jax.vmap(e.reset), (keys,)),
         (lambda e: jax.vmap(e.step), (states, actions)),
-        (lambda e: lambda s, a: jax.lax.scan(lambda s, a: (e.step(s, a)[1], a), s, a), (state, actions)),
+        (scanned, (state, actions)),
     ]:
         assert jaxpr(get(env), *args) == jaxpr(get(bare), *args)
     assert "_strong_outputs" not in jaxpr(env.step, state, ZERO)

@@ -64,7 +64,8 @@ def test_grey_is_the_weighted_sum_to_the_nearest() -> None:
 def test_greys_stay_as_they_are() -> None:
     greys = np.arange(256, dtype=np.uint8).reshape(16, 16)
     colours = np.repeat(greys[..., None], 3, -1)
-    np.testing.assert_array_equal(observe(GrayscaleObservation, image_space(16, 16, 3), colours), greys)
+    seen = observe(GrayscaleObservation, image_space(16, 16, 3), colours)
+    np.testing.assert_array_equal(seen, greys)
 
 
 # Resize
@@ -208,8 +209,8 @@ def test_array_bounds_are_stacked_too() -> None:
 
 
 def test_next_episode_begins_with_a_stack_of_its_own() -> None:
-    env = FrameStackObservation(GrayscaleObservation(PixelEnv(VectorConfig(max_steps=2))), n_stack=3)
-    vec_env = VecEnv(env, 4)
+    env = GrayscaleObservation(PixelEnv(VectorConfig(max_steps=2)))
+    vec_env = VecEnv(FrameStackObservation(env, n_stack=3), 4)
     obs, state = vec_env.reset(jax.random.key(0))
     for step in range(1, 5):
         obs, state, _, dones, _ = vec_env.step(state, jnp.zeros(4, jnp.int32))

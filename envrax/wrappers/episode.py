@@ -72,9 +72,6 @@ class RecordEpisodeStatistics(
     zero tells that an episode has ended.
     """
 
-    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT]) -> None:
-        super().__init__(env)
-
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"episode_return": jnp.float32(0), "episode_length": jnp.int32(0)}
 

@@ -57,10 +57,10 @@ class StatefulWrapper(
         @overload
         def __new__(
             cls, **kwargs: Any
-        ) -> Callable[[JaxEnv[Any, ActSpaceT, InnerStateT, ConfigT]], Self]: ...
+        ) -> Callable[[JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-    def __init__(self, env: JaxEnv[Any, ActSpaceT, InnerStateT, ConfigT]) -> None:
+    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT]) -> None:
         super().__init__(cast(Any, env))
         state_class = pinned_class(type(self), JaxEnv, StateT)
         if state_class is None:

@@ -1,0 +1,108 @@
+"""The hyper-parameters of `ppo.py`, what they are for some environments, and the command line."""
+
+import argparse
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import envrax
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to train on, and how. Every field is an option of the command line."""
+
+    env: str = "classic/CartPole-v0"
+    seed: int = 0
+    total_steps: int = 1_000_000  # of all environments together
+    n_envs: int = 64
+    n_steps: int = 32  # of each environment between two updates
+    epochs: int = 4
+    minibatches: int = 8
+    learning_rate: float = 1e-3  # falls to 0
+    max_grad_norm: float = 0.5
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip: float = 0.2
+    entropy_weight: float = 0.0
+    value_weight: float = 0.5
+    reward_scale: float = 1.0
+    hidden: int = 64
+    fps: int = 30  # of the video
+
+    def __post_init__(self) -> None:
+        if self.batch_size % self.minibatches:
+            raise ValueError(
+                "expected n_envs * n_steps to be a multiple of minibatches; got "
+                f"{self.n_envs} * {self.n_steps} and {self.minibatches}."
+            )
+
+    @property
+    def batch_size(self) -> int:
+        """Steps between two updates, of all environments together."""
+        return self.n_envs * self.n_steps
+
+    @property
+    def n_calls(self) -> int:
+        """How often Python looks in; the progress bar moves by these steps."""
+        return max(1, min(20, self.total_steps // self.batch_size))
+
+    @property
+    def updates_per_call(self) -> int:
+        return max(1, self.total_steps // (self.batch_size * self.n_calls))
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "classic/CartPole-v0": dict(
+        total_steps=300_000, learning_rate=2e-3, gamma=0.98, gae_lambda=0.98
+    ),
+    "classic/Acrobot-v0": dict(total_steps=500_000),
+    "classic/Pendulum-v0": dict(gamma=0.95, reward_scale=0.1),
+    "classic/Catch-v0": dict(total_steps=100_000, entropy_weight=0.01, fps=6),
+    "classic/Ball-v0": dict(total_steps=300_000, fps=10),
+    "classic/Maze-v0": dict(n_steps=64, entropy_weight=0.01, fps=10),
+}
+
+
+def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
+    """
+    Read the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        In place of those of the process.
+
+    Returns
+    -------
+    options : Options
+        What is not given is as in `PRESETS`, else as in `Options`.
+    video : bool
+        Whether to record one.
+    """
+    parser = argparse.ArgumentParser(
+        usage="ppo.py [env] [options]",
+        description="Train PPO on any environment that is registered with envrax.",
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.add_argument("env", nargs="?", default=Options.env, help="its registered name")
+    parser.add_argument(
+        "--import",
+        dest="package",
+        default="envrax_classic",
+        help="the package that registers it (envrax_classic)",
+    )
+    parser.add_argument("--no-video", dest="video", action="store_false", default=True)
+    for field in fields(Options)[1:]:
+        kind: Any = field.type
+        flag = f"--{field.name.replace('_', '-')}"
+        parser.add_argument(flag, type=kind, metavar=kind.__name__, help=f"({field.default})")
+    given = vars(parser.parse_args(arguments))
+    package, video = given.pop("package"), given.pop("video")
+    try:
+        importlib.import_module(package)
+        envrax.get_spec(given["env"])
+        return Options(**{**PRESETS.get(given["env"], {}), **given}), video
+    except (ImportError, ValueError) as error:
+        parser.error(str(error))

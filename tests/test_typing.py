@@ -1,0 +1,70 @@
+"""What pyright knows of envrax in a user's files, which it checks strictly."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SAMPLES = Path(__file__).parent / "typing_samples"
+
+
+def commented(sample: str, pattern: str) -> dict[int, str]:
+    """Line numbers, and what the comment at the end of the line says."""
+    lines = (SAMPLES / sample).read_text().splitlines()
+    found = ((number, re.search(pattern, line)) for number, line in enumerate(lines, 1))
+    return {number: match[1] for number, match in found if match}
+
+
+REVEALED = commented("revealed.py", r"^reveal_type\(.*  # (.+)$")
+REFUSED = commented("refused.py", r"  # (report\w+)$")
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, list[dict[str, Any]]]:
+    """All that pyright says, by file."""
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
+    done = subprocess.run(
+        [*command, "--project", str(SAMPLES)], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.startswith("{"), done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["summary"]["filesAnalyzed"] == 3
+    by_file: dict[str, list[dict[str, Any]]] = {path.name: [] for path in SAMPLES.glob("*.py")}
+    for diagnostic in report["generalDiagnostics"]:
+        by_file[Path(diagnostic["file"]).name].append(diagnostic)
+    return by_file
+
+
+def line_of(diagnostic: dict[str, Any]) -> int:
+    return diagnostic["range"]["start"]["line"] + 1
+
+
+def test_strict_checking_finds_nothing_in_a_users_file(said: Any) -> None:
+    assert [(line_of(d), d["message"]) for d in said["user.py"]] == []
+
+
+@pytest.mark.parametrize("line", REVEALED, ids=lambda line: f"line {line}")
+def test_type_is_known(said: Any, line: int) -> None:
+    messages = [d["message"] for d in said["revealed.py"] if line_of(d) == line]
+    assert len(messages) == 1
+    assert messages[0].endswith(f'" is "{REVEALED[line]}"')
+
+
+def test_known_types_come_without_errors(said: Any) -> None:
+    assert len(REVEALED) > 50
+    assert {line_of(d) for d in said["revealed.py"]} == set(REVEALED)
+    assert {d["severity"] for d in said["revealed.py"]} == {"information"}
+
+
+@pytest.mark.parametrize("line", REFUSED, ids=lambda line: f"line {line}")
+def test_mistake_is_found(said: Any, line: int) -> None:
+    rules = [d.get("rule") for d in said["refused.py"] if line_of(d) == line]
+    assert REFUSED[line] in rules
+
+
+def test_no_other_line_is_a_mistake(said: Any) -> None:
+    assert {line_of(d) for d in said["refused.py"]} == set(REFUSED)
