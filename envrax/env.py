@@ -229,11 +229,16 @@ def episode_ended(env: JaxEnv[Any, Any, Any, Any], new_state: EnvState, done: An
         If the state's `done`, or the `done` returned by an environment that is no wrapper, is not
         a bool scalar.
     """
+    require_done(env, new_state, done)
     flag, done = jnp.asarray(new_state.done), jnp.asarray(done)
-    _require_flag(flag, f"{type(env).__name__}.step: expected new_state.done")
-    if env.unwrapped is env:
-        _require_flag(done, f"{type(env).__name__}.step: expected done")
     return flag | done if _is_flag(done) else flag
+
+
+def require_done(env: JaxEnv[Any, Any, Any, Any], new_state: EnvState, done: Any) -> None:
+    """The checks of `episode_ended` alone, for a wrapper that hands everything on as it is."""
+    _require_flag(jnp.asarray(new_state.done), f"{type(env).__name__}.step: expected new_state.done")
+    if env.unwrapped is env:
+        _require_flag(jnp.asarray(done), f"{type(env).__name__}.step: expected done")
 
 
 def _is_flag(x: jax.Array) -> bool:

@@ -15,7 +15,7 @@ class VectorAction(envrax.ActionWrapper[Any, Box, Any, Any]):
     """
     Take any real vector as action, and clip it to the bounds of the Box beneath.
 
-    Finite bounds are at -1 and 1, so that a policy need not know the scale of the environment.
+    Where both bounds are finite they are at -1 and 1, so that a policy need not know their scale.
     """
 
     @property
@@ -26,9 +26,9 @@ class VectorAction(envrax.ActionWrapper[Any, Box, Any, Any]):
         space: Box = self.env.action_space
         low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
         bounded = np.isfinite(low) & np.isfinite(high)
-        middle = np.where(bounded, low / 2 + high / 2, 0).astype(np.float32)
-        reach = np.where(bounded, high / 2 - low / 2, 1).astype(np.float32)
-        wanted = middle + reach * action.reshape(space.shape)
+        left = np.where(bounded, low, -1).astype(np.float32)
+        right = np.where(bounded, high, 1).astype(np.float32)
+        wanted = left / 2 + right / 2 + (right / 2 - left / 2) * action.reshape(space.shape)
         return jnp.clip(wanted.astype(space.dtype), low, high)
 
 

@@ -1,5 +1,6 @@
 """`JitWrapper`: compile an environment."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -7,7 +8,7 @@ from jax.core import Tracer
 
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compiled, warm_up
 from envrax._keys import require_key
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, require_done
 from envrax.spaces.conform import conform
 from envrax.wrappers.base import Wrapper
 
@@ -47,7 +48,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
                 "with JAX transforms. Put JitWrapper beneath it."
             )
         self.cache_dir = cache_dir
-        self._reset, self._step = Compiled(env.reset), Compiled(env.step)
+        self._reset, self._step = Compiled(env.reset), Compiled(partial(_step, env))
         if pre_warm:
             self.compile()
 
@@ -57,13 +58,19 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         if _traced((state, action)):
-            return self.env.step(state, action)
+            return _step(self.env, state, action)
         return self._step(state, conform(self.action_space, action, "JitWrapper.step"))
 
     def compile(self) -> None:
         """Compile now; afterwards the first real `reset` and `step` compile nothing."""
         super().compile()
         warm_up(self.reset, self.step, self.action_space.sample, self.cache_dir)
+
+
+def _step(env: JaxEnv[Any, Any, Any, Any], state: Any, action: Any) -> Any:
+    obs, state, reward, done, info = env.step(state, action)
+    require_done(env, state, done)  # from above, the env would look like a wrapper
+    return obs, state, reward, done, info
 
 
 def _traced(tree: Any) -> bool:
