@@ -145,7 +145,7 @@ def reset(env: AnyEnv, num_envs: int, rng: jax.Array) -> tuple[Any, EnvState]:
         As from `JaxEnv.reset`, with leading axis `num_envs`.
     """
     rngs = jax.random.split(rng, num_envs)
-    fresh = jax.vmap(lambda rng: strong(env.reset(rng)))(rngs)
+    fresh = jax.vmap(lambda rng: _begin(env, rng))(rngs)
     if _in_shard_map():
         # A constant of the reset, such as step 0, has to vary over the axes that the key varies
         # over, as it will after a step. A select between equals says so and compiles to nothing.
@@ -189,7 +189,10 @@ def step(
     """
 
     def transition(state: EnvState, action: Any) -> tuple[Any, ...]:
-        obs, new_state, reward, done, info = strong(env.step(state, action))
+        returned = _checked(
+            env, "step", "obs, new_state, reward, done, info", env.step(state, action)
+        )
+        obs, new_state, reward, done, info = strong(returned)
         return obs, new_state, reward, done, info, episode_ended(env, new_state, done)
 
     final_obs, state, rewards, dones, infos, ended = jax.vmap(transition)(state, actions)
@@ -211,8 +214,8 @@ def _hoisted_reset(env: AnyEnv, stepped: Any) -> tuple[Fresh, list[Any]]:
     """
 
     def fresh(rng: jax.Array) -> Any:
-        obs, state = env.reset(jax.random.split(rng)[0])
-        return strong({"obs": obs, "state": state})
+        obs, state = _begin(env, jax.random.split(rng)[0])
+        return {"obs": obs, "state": state}
 
     slot = jax.eval_shape(lambda tree: jax.tree.map(lambda x: x[0], tree), stepped)
     closed, out = jax.make_jaxpr(fresh, return_shape=True)(slot["state"].rng)
@@ -223,6 +226,25 @@ def _hoisted_reset(env: AnyEnv, stepped: Any) -> tuple[Fresh, list[Any]]:
         return jax.tree.unflatten(tree, jax.core.eval_jaxpr(closed.jaxpr, consts, rng))
 
     return call, closed.consts
+
+
+def _begin(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
+    return strong(_checked(env, "reset", "obs, state", env.reset(rng)))
+
+
+def _checked(env: AnyEnv, method: str, names: str, returned: Any) -> Any:
+    """What an environment's method returned, if it has the form of the contract."""
+    expected = f"{env.name}.{method}: expected to return a tuple ({names})"
+    if not isinstance(returned, tuple) or len(cast(Any, returned)) != len(names.split(", ")):
+        size = f" of length {len(cast(Any, returned))}" if isinstance(returned, tuple) else ""
+        raise TypeError(f"{expected}; got a {type(cast(Any, returned)).__name__}{size}.")
+    state: Any = returned[1]
+    if not isinstance(state, EnvState):
+        raise TypeError(
+            f"{expected} with an EnvState in second place; got {type(state).__name__}. Extend "
+            "EnvState with `@chex.dataclass`."
+        )
+    return cast(Any, returned)
 
 
 def _require_same(env: AnyEnv, reset: Any, step: Any) -> None:

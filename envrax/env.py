@@ -198,6 +198,9 @@ class JaxEnv(ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def compile(self) -> None:
         """Compile what a wrapper such as `JitWrapper` compiles; nothing on a base environment."""
 
+    def close(self) -> None:
+        """Let go of what the environment holds on the host, such as a file of `RecordVideo`."""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config})"
 
@@ -236,7 +239,9 @@ def episode_ended(env: JaxEnv[Any, Any, Any, Any], new_state: EnvState, done: An
 
 def require_done(env: JaxEnv[Any, Any, Any, Any], new_state: EnvState, done: Any) -> None:
     """The checks of `episode_ended` alone, for a wrapper that hands everything on as it is."""
-    _require_flag(jnp.asarray(new_state.done), f"{type(env).__name__}.step: expected new_state.done")
+    _require_flag(
+        jnp.asarray(new_state.done), f"{type(env).__name__}.step: expected new_state.done"
+    )
     if env.unwrapped is env:
         _require_flag(jnp.asarray(done), f"{type(env).__name__}.step: expected done")
 

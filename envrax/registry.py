@@ -103,6 +103,11 @@ def register_suite(suite: Suite, *, version: str | None = None) -> None:
     ValueError, TypeError
         As `register`.
     """
+    if isinstance(suite, type):
+        raise TypeError(
+            f"register_suite: expected a suite; got the class {suite.__name__}. Pass an instance: "
+            f"`{suite.__name__}()`."
+        )
     _add(_member(suite, spec, version) for spec in suite.specs)
 
 
@@ -169,6 +174,11 @@ def _add(entries: Iterable[_Entry]) -> None:
 
 
 def _member(suite: Suite, spec: EnvSpec, version: str | None) -> _Entry:
+    if not isinstance(cast(Any, spec), EnvSpec):
+        raise TypeError(
+            f"register_suite: expected `specs` to hold EnvSpecs; got {spec!r}. Write "
+            '`EnvSpec("Ball", BallEnv, BallConfig())`.'
+        )
     alone = copy.copy(suite)
     alone.specs, alone.version = [spec], version or suite.version
     name = suite.get_name(spec.name, version)

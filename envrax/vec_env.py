@@ -13,7 +13,7 @@ from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compiled, warm_up
 from envrax._keys import require_key
 from envrax.autoreset import AutoReset, Compact
 from envrax.batched_env import BatchedEnv
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
@@ -66,8 +66,14 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     ) -> None:
         if not isinstance(cast(Any, env), JaxEnv):
             raise TypeError(f"VecEnv: expected a JaxEnv; got {env!r}. Pass an environment.")
-        if operator.index(num_envs) < 1:
+        num_envs = operator.index(num_envs)
+        if num_envs < 1:
             raise ValueError(f"VecEnv: expected num_envs of at least 1; got {num_envs}.")
+        if isinstance(autoreset, type) or not (autoreset is None or callable(autoreset)):
+            raise TypeError(
+                f"VecEnv: expected autoreset to be a value such as `Compact()` or `Select()` of "
+                f"`envrax.autoreset`; got {autoreset!r}."
+            )
         if not env.traceable:
             raise RuntimeError(
                 f"VecEnv: expected a traceable environment; got {env!r}, which is incompatible "
@@ -77,7 +83,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         self.env = env
         self.num_envs = num_envs
         self._reset: Any = partial(_autoreset.reset, env, num_envs)
-        self._step: Any = partial(_step, env, autoreset or Compact(), final_obs)
+        self._step: Any = partial(_step, env, num_envs, autoreset or Compact(), final_obs)
         if jit_compile:
             self._reset, self._step = Compiled(self._reset), Compiled(self._step)
         self._jit_compile = jit_compile
@@ -170,13 +176,26 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
 
 def _step(
     env: JaxEnv[Any, Any, Any, Any],
+    num_envs: int,
     autoreset: AutoReset,
     final_obs: bool,
     state: Any,
     actions: Any,
 ) -> Any:
+    _require_state(state, num_envs)
     *out, infos, last = _autoreset.step(env, autoreset, state, actions)
     return *out, {**infos, "final_obs": last} if final_obs else infos
+
+
+def _require_state(state: Any, num_envs: int) -> None:
+    expected = f"VecEnv.step: expected the state of {num_envs} slots that reset or step returned"
+    if not isinstance(state, EnvState):
+        raise TypeError(f"{expected}; got {type(state).__name__}. Pass `state, actions`.")
+    for leaf in jax.tree.leaves(state):
+        if leaf.shape[:1] != (num_envs,):
+            raise ValueError(
+                f"{expected}; got a leaf of shape {leaf.shape}. Pass the state of this VecEnv."
+            )
 
 
 def _slot(state: Any, index: jax.Array) -> Any:

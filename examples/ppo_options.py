@@ -61,7 +61,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "classic/Pendulum-v0": dict(gamma=0.95, reward_scale=0.1),
     "classic/Catch-v0": dict(total_steps=100_000, entropy_weight=0.01, fps=6),
     "classic/Ball-v0": dict(total_steps=300_000, fps=10),
-    "classic/Maze-v0": dict(n_steps=64, entropy_weight=0.01, fps=10),
+    "classic/Maze-v0": dict(n_envs=128, n_steps=64, minibatches=16, entropy_weight=0.01, fps=10),
 }
 
 

@@ -1,8 +1,8 @@
 """
 Every wrapper on every kind of env, in every way to call it, against the plain loop.
 
-A new wrapper is one row of `ROWS`. By default each row meets the first of its envs, in the two ways
-that have most to go wrong; `-m slow` is the rest of the matrix.
+A new wrapper is one row of `ROWS`. By default each row meets the first of its envs in a `VecEnv`;
+`-m slow` is the rest of the matrix.
 """
 
 from collections.abc import Callable
@@ -180,19 +180,25 @@ def rolled(row: str, env_class: Any) -> Any:
 
 
 def cases(*modes: Any) -> list[Any]:
-    """Pairs of row and env, or triples with a mode; the ones off the diagonal are slow."""
-    by_default = {scan, vec_env}
-    return [
-        pytest.param(
-            row,
-            env_class,
-            *mode,
-            marks=[] if env_class is envs[0] and {*mode} <= by_default else [pytest.mark.slow],
-            id="-".join([row, env_class.__name__, *(f.__name__ for f in mode)]),
-        )
+    """Pairs of row and env, or triples with a mode; most off the diagonal are slow."""
+
+    def by_default(row: str, env_class: Any, *mode: Any) -> bool:
+        known = {scan, vec_env} if row in ("images", "episodes") else {vec_env}
+        return env_class is ROWS[row][1][0] and {*mode} <= known
+
+    triples = [
+        (row, env_class, *mode)
         for row, (_, envs) in ROWS.items()
         for env_class in envs
         for mode in ([(mode,) for mode in modes] or [()])
+    ]
+    return [
+        pytest.param(
+            *triple,
+            marks=[] if by_default(*triple) else [pytest.mark.slow],
+            id="-".join([triple[0], *(x.__name__ for x in triple[1:])]),
+        )
+        for triple in triples
     ]
 
 

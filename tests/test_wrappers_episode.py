@@ -185,7 +185,7 @@ def beneath_and_above(wrapper: Any) -> list[Any]:
         RecordEpisodeStatistics,
         RecordVideo(episode_trigger=lambda _: False),
     ],
-    ids=repr,
+    ids=lambda entry: getattr(entry, "wrapper", entry).__name__,
 )
 def test_statistics_are_right_above_and_beneath(wrapper: Any) -> None:
     rewards = [float(r) for _, r, *_ in rollout(PixelEnv(VectorConfig(max_steps=3)), 3)]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .base import Space, admits, canonical, is_array, is_list, is_mapping, leaves
+from .base import Space, admits, canonical, is_array, is_list, is_mapping, kind, leaves
 
 _HINT = "Pass actions built like action_space.sample(rng)."
 
@@ -83,7 +83,10 @@ def _conform_leaf(
         return _stacked(x, dtype)
     try:
         with np.errstate(all="ignore"):
-            return np.asarray(x, dtype).reshape(shape)
+            result = np.asarray(x, dtype)
+            if kind(dtype) == "integer" and np.any(result != np.asarray(x)):
+                raise OverflowError  # a wider NumPy integer, which would wrap around
+            return result.reshape(shape)
     except OverflowError as error:
         raise ValueError(
             f"{who}: expected {path} of shape {shape}, {dtype}; got an int that {dtype} cannot "

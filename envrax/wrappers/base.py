@@ -173,6 +173,9 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
     def compile(self) -> None:
         self.env.compile()
 
+    def close(self) -> None:
+        self.env.close()
+
     def __repr__(self) -> str:
         # Not `getattr`: a keyword may have the name of a hook.
         given = {k: vars(self)[k] for k in _keywords(type(self)) if k in vars(self)}

@@ -57,9 +57,10 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return self.env.reset(rng) if _traced(rng) else self._reset(rng)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        action = conform(self.action_space, action, "JitWrapper.step")
         if _traced((state, action)):
             return _step(self.env, state, action)
-        return self._step(state, conform(self.action_space, action, "JitWrapper.step"))
+        return self._step(state, action)
 
     def compile(self) -> None:
         """Compile now; afterwards the first real `reset` and `step` compile nothing."""

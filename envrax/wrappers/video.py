@@ -91,7 +91,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         _refuse_tracers(rng)
-        self.close()
+        self._complete()
         obs, state = super().reset(rng)
         _refuse_tracers(state)  # a `jit` may close over the key
         self._episode += 1
@@ -112,11 +112,15 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         if self._video is not None:
             self._video.add(self.render(state))
         if bool(state.done):
-            self.close()
+            self._complete()
         return obs, state, reward, done, info
 
     def close(self) -> None:
         """Complete the file of the episode that is being recorded, if there is one."""
+        self._complete()
+        super().close()
+
+    def _complete(self) -> None:
         finish, self._finish, self._video = self._finish, None, None
         if finish is not None:
             finish()
@@ -149,7 +153,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def _start(self, state: StateT) -> None:
         frame = self.render(state)
-        folder = Path(self.output_dir)
+        folder = Path(self.output_dir).absolute()  # ffmpeg takes a leading "-" for an option
         folder.mkdir(parents=True, exist_ok=True)
         free = _free_number(folder)
         if self._first is None:
