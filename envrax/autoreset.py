@@ -238,7 +238,7 @@ def _checked(env: AnyEnv, method: str, names: str, returned: Any) -> Any:
     if not isinstance(returned, tuple) or len(cast(Any, returned)) != len(names.split(", ")):
         size = f" of length {len(cast(Any, returned))}" if isinstance(returned, tuple) else ""
         raise TypeError(f"{expected}; got a {type(cast(Any, returned)).__name__}{size}.")
-    state: Any = returned[1]
+    state = cast(Any, returned)[1]
     if not isinstance(state, EnvState):
         raise TypeError(
             f"{expected} with an EnvState in second place; got {type(state).__name__}. Extend "
