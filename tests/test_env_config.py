@@ -260,6 +260,7 @@ def test_missing_required_fields_are_named() -> None:
     [
         (CoinConfig(), "got CoinConfig"),
         ({"max_steps": 3}, "got dict"),
+        (object(), "got object"),
         (500, "got int"),
         (VectorConfig, "got the class VectorConfig"),
         (EnvConfig, "got the class EnvConfig"),
