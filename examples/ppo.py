@@ -191,7 +191,7 @@ class PPO:
 
 
 def compiled(ppo: PPO) -> list[Any]:
-    """`init`, `train` and `evaluate`, compiled at once: the compiler uses one core for each."""
+    """`init`, `train` and `evaluate`, all compiled at the same time, to keep every core busy."""
     state = jax.eval_shape(ppo.init, 0)
     traced = [
         jax.jit(ppo.init).lower(0),
