@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -44,13 +45,13 @@ class Options:
         return self.n_envs * self.n_steps
 
     @property
-    def n_calls(self) -> int:
-        """How often Python looks in; the progress bar moves by these steps."""
-        return max(1, min(20, self.total_steps // self.batch_size))
+    def updates_per_call(self) -> int:
+        """Between two looks of Python: by so many the progress bar moves, some twenty times."""
+        return math.ceil(self.total_steps / self.batch_size / 20)
 
     @property
-    def updates_per_call(self) -> int:
-        return max(1, self.total_steps // (self.batch_size * self.n_calls))
+    def n_calls(self) -> int:
+        return math.ceil(self.total_steps / self.batch_size / self.updates_per_call)
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -43,7 +43,7 @@ def save_curve(
     ends = ("before", 0, before, GREY), ("after", steps.max(initial=0), after, CORAL)
     for name, step, evaluation, colour in ends:
         mean, std = evaluation.mean(), evaluation.std()
-        label = f"{name}: {mean:.4g} ± {std:.2g}"
+        label = f"{name}: {mean:.4g} ± {std:.3g}"
         axes.errorbar(step, mean, std, color=colour, fmt="o", capsize=4, zorder=3, label=label)
     axes.set_title(title, loc="left", fontweight="bold")
     axes.set_xlabel("environment steps")

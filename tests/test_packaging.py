@@ -210,6 +210,7 @@ def test_functions_import_only_optional_packages(module: str, path: Path) -> Non
         )
 
 
+@pytest.mark.slow  # `.ci/run` runs it on the wheel and on the sdist as well
 def test_section_8_runs_as_typed(tmp_path: Path) -> None:
     said = run(Path(__file__).with_name("section8.py"), tmp_path)
     assert said.endswith("snippets ran as typed.")
