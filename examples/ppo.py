@@ -86,12 +86,10 @@ class PPO:
             options.env, options.n_envs, wrappers=self.wrappers, final_obs=True, pre_warm=False
         )
         self.network = ActorCritic(self.env.single_action_space, options.hidden)
-        n_descents = (
-            options.n_calls * options.updates_per_call * options.epochs * options.minibatches
-        )
-        adam = optax.adam(optax.linear_schedule(options.learning_rate, 0.0, n_descents))
+        falling = optax.linear_schedule(options.learning_rate, 0.0, options.n_descents)
         clip = optax.clip_by_global_norm(options.max_grad_norm)
-        self.optimiser = optax.flatten(optax.chain(clip, adam))  # as one vector: a smaller program
+        # As one long vector the parameters make a smaller program.
+        self.optimiser = optax.flatten(optax.chain(clip, optax.adam(falling)))
 
     def init(self, seed: int) -> TrainState:
         rng, env_rng, network_rng = jax.random.split(jax.random.key(seed), 3)
@@ -147,9 +145,8 @@ class PPO:
         def descend(carry: Any, rows: jax.Array) -> tuple[Any, None]:
             params, opt_state = carry
             minibatch = jax.tree.map(lambda x: x[rows], samples)
-            change, opt_state = self.optimiser.update(
-                jax.grad(self.loss)(params, *minibatch), opt_state
-            )
+            gradient = jax.grad(self.loss)(params, *minibatch)
+            change, opt_state = self.optimiser.update(gradient, opt_state)
             return (optax.apply_updates(params, change), opt_state), None
 
         minibatches = shuffled.reshape(o.epochs * o.minibatches, -1)

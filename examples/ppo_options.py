@@ -46,12 +46,17 @@ class Options:
 
     @property
     def updates_per_call(self) -> int:
-        """Between two looks of Python: by so many the progress bar moves, some twenty times."""
+        """Updates between two looks of Python, of which there are some twenty."""
         return math.ceil(self.total_steps / self.batch_size / 20)
 
     @property
     def n_calls(self) -> int:
         return math.ceil(self.total_steps / self.batch_size / self.updates_per_call)
+
+    @property
+    def n_descents(self) -> int:
+        """Steps of gradient descent in the whole run."""
+        return self.n_calls * self.updates_per_call * self.epochs * self.minibatches
 
 
 PRESETS: dict[str, dict[str, Any]] = {
