@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,6 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from envrax._keys import example_keys
 
-P = ParamSpec("P")
 R = TypeVar("R")
 _CONFIG: Any = jax.config  # its options are not declared
 CacheDir = str | os.PathLike[str] | None

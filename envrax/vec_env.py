@@ -192,9 +192,9 @@ def _require_state(state: Any, num_envs: int) -> None:
     if not isinstance(state, EnvState):
         raise TypeError(f"{expected}; got {type(state).__name__}. Pass `state, actions`.")
     for leaf in jax.tree.leaves(state):
-        if leaf.shape[:1] != (num_envs,):
+        if np.shape(leaf)[:1] != (num_envs,):
             raise ValueError(
-                f"{expected}; got a leaf of shape {leaf.shape}. Pass the state of this VecEnv."
+                f"{expected}; got a leaf of shape {np.shape(leaf)}. Pass the state of this VecEnv."
             )
 
 
