@@ -5,7 +5,9 @@ from envrax._compile import DEFAULT_CACHE_DIR
 from envrax.batched_env import BatchedEnv
 from envrax.env import EnvConfig, EnvState, JaxEnv
 from envrax.error import MissingPackageError
-from envrax.make import make, make_vec
+from envrax.make import make, make_multi, make_multi_vec, make_vec
+from envrax.multi_env import MultiEnv
+from envrax.multi_vec_env import MultiVecEnv
 from envrax.registry import (
     EnvSpec,
     get_spec,
@@ -63,6 +65,8 @@ __all__ = [
     "MissingPackageError",
     "MultiBinary",
     "MultiDiscrete",
+    "MultiEnv",
+    "MultiVecEnv",
     "NormalizeObservation",
     "ObservationWrapper",
     "RecordEpisodeStatistics",
@@ -77,6 +81,8 @@ __all__ = [
     "__version__",
     "get_spec",
     "make",
+    "make_multi",
+    "make_multi_vec",
     "make_vec",
     "register",
     "register_suite",

@@ -38,6 +38,20 @@ DEFAULT_CACHE_DIR: os.PathLike[str] = _DefaultCacheDir()
 _SCOPE = threading.RLock()
 
 
+@dataclass(frozen=True)
+class Compilation:
+    """
+    How an environment compiles itself.
+
+    Attributes
+    ----------
+    cache_dir : path-like or None
+        The persistent compile cache of its warm-up; see `compile_cache`.
+    """
+
+    cache_dir: CacheDir = DEFAULT_CACHE_DIR
+
+
 class Compiled:
     """
     A function under `jax.jit` whose outputs are strongly typed.
@@ -67,6 +81,7 @@ def warm_up(
     step: Callable[..., Any],
     sample: Callable[..., Any],
     cache_dir: CacheDir,
+    compiled: Callable[[], Any] = lambda: None,
 ) -> None:
     """
     Run `reset` and `step` once for each kind of PRNG key, so that real calls compile nothing.
@@ -79,6 +94,8 @@ def warm_up(
         From a PRNG key to what `step` takes; it is only traced.
     cache_dir : path-like or None
         See `compile_cache`.
+    compiled : callable
+        Called after each program, of which there are two for each kind of key.
     """
     with compile_cache(cache_dir):
         keys = example_keys()
@@ -86,7 +103,9 @@ def warm_up(
         action = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like)
         for rng in keys:
             _, state = reset(rng)
+            compiled()
             jax.block_until_ready(step(state, action))
+            compiled()
 
 
 @contextmanager

@@ -1,13 +1,13 @@
 """The batch contract: many independent agents stepped in one call."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 import jax
 import numpy as np
 
-from envrax._compile import DEFAULT_CACHE_DIR, CacheDir
-from envrax.env import ActSpaceT, Info, ObsSpaceT
+from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compilation
+from envrax.env import ActSpaceT, Info, JaxEnv, ObsSpaceT
 from envrax.spaces import Space
 
 
@@ -54,6 +54,16 @@ class BatchedEnv(ABC, Generic[ObsSpaceT, ActSpaceT]):
         """Whether `reset` and `step` may be traced by JAX; False for threads and host code."""
         return True
 
+    @property
+    def compilation(self) -> Compilation | None:
+        """How it is compiled, by itself or by a `MultiVecEnv`; None to be left as it is."""
+        return Compilation() if self.traceable else None
+
+    @property
+    def unwrapped(self) -> JaxEnv[Any, Any, Any, Any] | None:
+        """The innermost environment of every slot; None where slots hold no `JaxEnv`."""
+        return None
+
     @abstractmethod
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
@@ -89,6 +99,16 @@ class BatchedEnv(ABC, Generic[ObsSpaceT, ActSpaceT]):
         obs, new_state, rewards, dones, infos
             As from `JaxEnv.step`, each with leading axis `n_slots`.
         """
+
+    def reset_stacked(self, rngs: jax.Array) -> tuple[Any, Any]:
+        """`reset` of several that equal this one: one PRNG key each, all results stacked."""
+        return cast(Any, jax.lax.map(self.reset, rngs))
+
+    def step_stacked(
+        self, states: Any, actions: Any
+    ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
+        """`step` of several that equal this one: states, actions and all results stacked."""
+        return cast(Any, jax.lax.map(lambda both: self.step(*both), (states, actions)))
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:
         """
@@ -144,3 +164,6 @@ class BatchedEnv(ABC, Generic[ObsSpaceT, ActSpaceT]):
             Directory or URL of the persistent compile cache; None for no cache. The default gives
             way to a cache that the user set up in JAX.
         """
+
+    def close(self) -> None:
+        """Let go of what is held on the host, such as processes or files."""

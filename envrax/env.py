@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._compile import Compilation
 from envrax._generics import pinned_class
 from envrax.spaces import Space
 
@@ -113,6 +114,11 @@ class JaxEnv(ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def traceable(self) -> bool:
         """Whether `reset` and `step` may be traced by JAX; False for stacks that do host work."""
         return True
+
+    @property
+    def compilation(self) -> Compilation | None:
+        """How a `JitWrapper` in the stack compiles it; None for a stack without one."""
+        return None
 
     @property
     @abstractmethod

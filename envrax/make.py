@@ -4,7 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir
+from envrax._container import Container
 from envrax.env import EnvConfig, JaxEnv
+from envrax.multi_env import MultiEnv
+from envrax.multi_vec_env import MultiVecEnv
 from envrax.registry import get_spec
 from envrax.vec_env import VecEnv
 from envrax.wrappers import JitWrapper, Wrapper
@@ -102,6 +105,134 @@ def make_vec(
     if pre_warm:
         vec_env.compile(cache_dir)
     return vec_env
+
+
+def make_multi(
+    names: Any,
+    *,
+    wrappers: Wrappers | None = None,
+    jit_compile: bool = True,
+    pre_warm: bool = False,
+    cache_dir: CacheDir = DEFAULT_CACHE_DIR,
+) -> MultiEnv:
+    """
+    Build different environments as one unit.
+
+    Parameters
+    ----------
+    names : list or dict
+        Registered names, each built as by `make`; or ready environments, used as they are.
+    wrappers, jit_compile, cache_dir
+        As for `make`, for every name.
+    pre_warm : bool, default False
+        Compile now, and not on the first call.
+
+    Returns
+    -------
+    MultiEnv
+        A list or a dict of environments, as `names` is.
+
+    Raises
+    ------
+    ValueError
+        If a name is not registered, there are none, or `wrappers` come with ready environments.
+    TypeError
+        As for `make`; or if names are mixed with environments, or something is neither.
+    """
+    form, entries = Container.of(names, "make_multi", "names or JaxEnvs")
+    if _are_names("make_multi", entries, wrappers=wrappers):
+        entries = [
+            make(
+                name,
+                wrappers=wrappers,
+                jit_compile=jit_compile,
+                pre_warm=False,
+                cache_dir=cache_dir,
+            )
+            for name in entries
+        ]
+    multi_env = MultiEnv(form.build(entries))
+    if pre_warm:
+        multi_env.compile()
+    return multi_env
+
+
+def make_multi_vec(
+    names: Any,
+    n_envs: int | None = None,
+    *,
+    wrappers: Wrappers | None = None,
+    jit_compile: bool = True,
+    pre_warm: bool = False,
+    cache_dir: CacheDir = DEFAULT_CACHE_DIR,
+) -> MultiVecEnv:
+    """
+    Build copies of different environments as one unit.
+
+    Parameters
+    ----------
+    names : list or dict
+        Registered names, each built as by `make_vec`; or ready `BatchedEnv`s, used as they are.
+    n_envs : int, optional
+        Number of copies of each name; required with names.
+    wrappers, jit_compile, cache_dir
+        As for `make_vec`, for every name.
+    pre_warm : bool, default False
+        Compile now, and not on the first call.
+
+    Returns
+    -------
+    MultiVecEnv
+        A list or a dict of batched environments, as `names` is.
+
+    Raises
+    ------
+    ValueError
+        If a name is not registered, there are none, `n_envs` is missing with names or below 1, or
+        `n_envs` or `wrappers` come with ready environments.
+    TypeError
+        As for `make_vec`; or if names are mixed with environments, or something is neither.
+    """
+    form, entries = Container.of(names, "make_multi_vec", "names or BatchedEnvs")
+    if _are_names("make_multi_vec", entries, n_envs=n_envs, wrappers=wrappers):
+        if n_envs is None:
+            raise ValueError(
+                "make_multi_vec: expected n_envs, the number of copies of each name; got none. "
+                "Pass `n_envs=64`."
+            )
+        entries = [
+            make_vec(
+                name,
+                n_envs,
+                wrappers=wrappers,
+                jit_compile=jit_compile,
+                pre_warm=False,
+                cache_dir=cache_dir,
+            )
+            for name in entries
+        ]
+    multi_vec_env = MultiVecEnv(form.build(entries))
+    if pre_warm:
+        multi_vec_env.compile()
+    return multi_vec_env
+
+
+def _are_names(who: str, entries: list[Any], **for_names: Any) -> bool:
+    """Whether a fleet is to be built from names, or is given ready made."""
+    n_names = sum(isinstance(entry, str) for entry in entries)
+    if 0 < n_names < len(entries):
+        other = next(entry for entry in entries if not isinstance(entry, str))
+        raise TypeError(
+            f"{who}: expected names alone or environments alone; got {n_names} of {len(entries)} "
+            f"as names, and {other!r}. Make the others first, with `make` or `make_vec`."
+        )
+    given = [name for name, value in for_names.items() if value is not None]
+    if entries and not n_names and given:
+        raise ValueError(
+            f"{who}: expected {' and '.join(given)} with names only; got ready environments, which "
+            "are used as they are. Leave it out, or pass names."
+        )
+    return bool(n_names)
 
 
 def _compose(who: str, name: str, config: EnvConfig | None, wrappers: Wrappers | None) -> AnyEnv:

@@ -9,7 +9,7 @@ import numpy as np
 from jax.core import Tracer
 
 from envrax import autoreset as _autoreset
-from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compiled, warm_up
+from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compilation, Compiled, warm_up
 from envrax._keys import require_key
 from envrax.autoreset import AutoReset, Compact
 from envrax.batched_env import BatchedEnv
@@ -86,7 +86,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         self._step: Any = partial(_step, env, num_envs, autoreset or Compact(), final_obs)
         if jit_compile:
             self._reset, self._step = Compiled(self._reset), Compiled(self._step)
-        self._jit_compile = jit_compile
+        self._jit_compile, self._final_obs, self._autoreset = jit_compile, final_obs, autoreset
         self._action_space = env.action_space.batch(num_envs)
 
     @property
@@ -96,6 +96,14 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     @property
     def name(self) -> str:
         return self.env.name
+
+    @property
+    def compilation(self) -> Compilation | None:
+        return (self.env.compilation or Compilation()) if self._jit_compile else None
+
+    @property
+    def unwrapped(self) -> JaxEnv[Any, Any, Any, Any]:
+        return self.env.unwrapped
 
     @property
     def config(self) -> ConfigT:
@@ -148,6 +156,24 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         """
         return self._step(state, conform(self._action_space, actions, "VecEnv.step"))
 
+    def reset_stacked(self, rngs: jax.Array) -> tuple[Any, Any]:
+        return jax.vmap(self.reset)(rngs)
+
+    def step_stacked(self, states: Any, actions: Any) -> tuple[Any, ...]:
+        """As one wide batch, in which only the slots that ended are reset."""
+        if type(self).step is not VecEnv.step:
+            return super().step_stacked(states, actions)
+        many = states.done.shape[0]
+        wide = VecEnv(
+            self.env,
+            many * self.num_envs,
+            jit_compile=False,
+            final_obs=self._final_obs,
+            autoreset=self._autoreset,
+        )
+        merged = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (states, actions))
+        return jax.tree.map(lambda x: x.reshape(many, -1, *x.shape[1:]), wide.step(*merged))
+
     def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:
         if isinstance(slot_idx, Tracer):
             return _take(state, slot_idx)
@@ -169,6 +195,9 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
         if self._jit_compile:
             warm_up(self.reset, self.step, self._action_space.sample, cache_dir)
+
+    def close(self) -> None:
+        self.env.close()
 
     def __repr__(self) -> str:
         return f"VecEnv({self.env!r}, num_envs={self.num_envs})"

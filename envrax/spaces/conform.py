@@ -14,7 +14,7 @@ from .base import Space, admits, canonical, is_array, is_list, is_mapping, kind,
 _HINT = "Pass actions built like action_space.sample(rng)."
 
 
-def conform(space: Space, x: Any, who: str) -> Any:
+def conform(space: Space, x: Any, who: str, name: str = "actions") -> Any:
     """Bring actions to the dtype of `space`, or say why they cannot be its elements.
 
     Structure, shape and kind (bool, integer, float) are checked, bounds are not: nothing is read
@@ -28,6 +28,8 @@ def conform(space: Space, x: Any, who: str) -> Any:
         The actions: arrays, Python scalars or nested lists in the containers of `space`.
     who : str
         The caller, as in ``"VecEnv.step"``; error messages begin with it.
+    name : str
+        What the caller calls `x`, for error messages.
 
     Returns
     -------
@@ -45,7 +47,7 @@ def conform(space: Space, x: Any, who: str) -> Any:
     """
     if _fits(x, space.shape, space.dtype):  # the way of every step of a training loop
         return x
-    return _conform(space.shape, space.dtype, x, who, "actions")
+    return _conform(space.shape, space.dtype, x, who, name)
 
 
 def _fits(x: Any, shape: Any, dtype: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, cast, overload
 import jax
 import numpy as np
 
+from envrax._compile import Compilation
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, episode_ended
 
 AnyEnv = JaxEnv[Any, Any, Any, Any]
@@ -124,6 +125,10 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
     @property
     def traceable(self) -> bool:
         return self.env.traceable
+
+    @property
+    def compilation(self) -> Compilation | None:
+        return self.env.compilation
 
     @property
     def observation_space(self) -> ObsSpaceT:

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
-from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compiled, warm_up
+from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compilation, Compiled, warm_up
 from envrax._keys import require_key
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, require_done
 from envrax.spaces.conform import conform
@@ -51,6 +51,10 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         self._reset, self._step = Compiled(env.reset), Compiled(partial(_step, env))
         if pre_warm:
             self.compile()
+
+    @property
+    def compilation(self) -> Compilation:
+        return Compilation(self.cache_dir)
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         require_key(rng, "JitWrapper.reset", "Pass one key, or use VecEnv for many episodes.")

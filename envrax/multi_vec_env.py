@@ -1,0 +1,130 @@
+"""`MultiVecEnv`: different batched environments as one unit."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax._compile import CacheDir
+from envrax._fleet import Fleet, view
+from envrax._fused import Group
+from envrax._padding import Agents
+from envrax.batched_env import BatchedEnv
+
+AnyBatchedEnv = BatchedEnv[Any, Any]
+
+
+class _BatchedEnvs(Group):
+    """Equal batched environments, stacked as they know best."""
+
+    def reset_stacked(self, rngs: jax.Array) -> Any:
+        return self.member.reset_stacked(rngs)
+
+    def step_stacked(self, states: Any, actions: Any) -> Any:
+        return self.member.step_stacked(states, actions)
+
+
+class MultiVecEnv(Fleet[AnyBatchedEnv]):
+    """
+    M different batched environments as one unit.
+
+    Built from a list it takes and returns lists; built from a dict, dicts with the same keys in the
+    same order. Members are `VecEnv`s or any other `BatchedEnv`s, and reset their own slots.
+
+    Members that are compiled (a `VecEnv`, or any `BatchedEnv` that can be traced) step together in
+    one compiled call; those equal by value share one program. A `VecEnv` with `jit_compile=False`
+    runs as it is, and a member that cannot be traced runs on the host beside the compiled call.
+    Members are taken as they are when the fleet is built: editing the config of one afterwards is
+    too late.
+
+    Parameters
+    ----------
+    vec_envs : list or dict of BatchedEnv
+        The members.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or one that works on the host is there twice.
+    TypeError
+        If `vec_envs` is no list or dict, or holds something else.
+    """
+
+    _kind = BatchedEnv
+    _group = _BatchedEnvs
+    _empty = "MultiVecEnv requires at least one VecEnv."
+    _bar = "Compiling vec envs"
+
+    slots_per_env = view("n_slots")
+    observation_spaces = view("observation_space")
+    action_spaces = view("action_space")
+    single_observation_spaces = view("single_observation_space")
+    single_action_spaces = view("single_action_space")
+    single_observation_shapes = view("single_observation_space.shape")
+    single_action_shapes = view("single_action_space.shape")
+    single_observation_sizes = view("single_observation_space.size")
+    single_action_sizes = view("single_action_space.size")
+    single_observation_dtypes = view("single_observation_space.dtype")
+    single_action_dtypes = view("single_action_space.dtype")
+
+    def __init__(self, vec_envs: list[Any] | dict[Any, Any]) -> None:
+        super().__init__(vec_envs)
+
+    @property
+    def vec_envs(self) -> Any:
+        """The members, in a list or a dict."""
+        return self.each(lambda vec_env: vec_env)
+
+    envs = vec_envs
+
+    @property
+    def total_envs(self) -> int:
+        """Number of slots of all members together."""
+        return sum(member.n_slots for member in self._members)
+
+    def slot_state(self, states: Any, idx: Any, slot_idx: int | jax.Array = 0) -> Any:
+        """
+        The state of one slot of one member; see `BatchedEnv.slot_state`.
+
+        Parameters
+        ----------
+        states : list or dict
+            The members' states.
+        idx : int or key
+            The member: an index by list rules, or a key of a fleet built from a dict.
+        slot_idx : int or jax.Array, default 0
+            The slot.
+
+        Raises
+        ------
+        IndexError, KeyError
+            If there is no such member or slot.
+        """
+        member, state = self._at("slot_state", states, idx)
+        return member.slot_state(state, slot_idx)
+
+    def render_slot(self, states: Any, idx: Any, slot_idx: int = 0) -> np.ndarray:
+        """Draw one slot of one member; parameters as for `slot_state`, result as of `render`."""
+        member, state = self._at("render_slot", states, idx)
+        return member.render_slot(state, slot_idx)
+
+    def _at(self, method: str, states: Any, idx: Any) -> tuple[AnyBatchedEnv, Any]:
+        who = f"MultiVecEnv.{method}"
+        (listed,) = self._form.read(who, states=states)
+        position = self._form.position(who, idx)
+        return self._members[position], listed[position]
+
+    def _agents(self) -> list[Agents]:
+        return [
+            Agents(member.single_observation_space, member.single_action_space, (member.n_slots,))
+            for member in self._members
+        ]
+
+    def _compile_member(self, member: AnyBatchedEnv, cache_dir: CacheDir) -> None:
+        member.compile(cache_dir)
+
+    def __repr__(self) -> str:
+        def one(i: int) -> str:
+            return f"{self._members[i].name}×{self._members[i].n_slots}"  # noqa: RUF001
+
+        return f"MultiVecEnv({self._form.show(one)}, total={self.total_envs})"
