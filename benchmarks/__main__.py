@@ -2,10 +2,15 @@
 
 import argparse
 
-from benchmarks import cartpole
+from benchmarks import cartpole, fleet
 from benchmarks.measure import machine
 
-BENCHMARKS = {"dispatch": cartpole.dispatch, "scan": cartpole.scan}
+BENCHMARKS = {
+    "dispatch": cartpole.dispatch,
+    "scan": cartpole.scan,
+    "fleet": fleet.step,
+    "fleet-compile": fleet.compile_time,
+}
 
 
 def main() -> None:

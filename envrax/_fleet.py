@@ -23,7 +23,7 @@ MemberT = TypeVar("MemberT")
 def view(path: str) -> Any:
     """A property: one attribute of every member, in the container of the fleet."""
     read = attrgetter(path)
-    return property(lambda fleet: fleet.each(read))
+    return property(lambda fleet: fleet._each(read))
 
 
 class Fleet(Padded, Generic[MemberT]):
@@ -83,7 +83,7 @@ class Fleet(Padded, Generic[MemberT]):
 
     # --- the members -----------------------------------------------------------------------------
 
-    def each(self, of_one: Callable[[MemberT], Any]) -> Any:
+    def _each(self, of_one: Callable[[MemberT], Any]) -> Any:
         """`of_one` of every member, in a list or a dict."""
         return self._form.build(map(of_one, self._members))
 

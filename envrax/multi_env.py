@@ -67,7 +67,7 @@ class MultiEnv(Fleet[AnyEnv]):
     @property
     def envs(self) -> Any:
         """The members, in a list or a dict."""
-        return self.each(lambda env: env)
+        return self._each(lambda env: env)
 
     def _agents(self) -> list[Agents]:
         return [Agents(env.observation_space, env.action_space, ()) for env in self._members]

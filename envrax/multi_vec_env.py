@@ -73,7 +73,7 @@ class MultiVecEnv(Fleet[AnyBatchedEnv]):
     @property
     def vec_envs(self) -> Any:
         """The members, in a list or a dict."""
-        return self.each(lambda vec_env: vec_env)
+        return self._each(lambda vec_env: vec_env)
 
     envs = vec_envs
 

@@ -163,16 +163,16 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         """As one wide batch, in which only the slots that ended are reset."""
         if type(self).step is not VecEnv.step:
             return super().step_stacked(states, actions)
-        many = states.done.shape[0]
+        many, n = states.done.shape
         wide = VecEnv(
             self.env,
-            many * self.num_envs,
+            many * n,
             jit_compile=False,
             final_obs=self._final_obs,
             autoreset=self._autoreset,
         )
-        merged = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (states, actions))
-        return jax.tree.map(lambda x: x.reshape(many, -1, *x.shape[1:]), wide.step(*merged))
+        merged = jax.tree.map(lambda x: x.reshape(many * n, *x.shape[2:]), (states, actions))
+        return jax.tree.map(lambda x: x.reshape(many, n, *x.shape[1:]), wide.step(*merged))
 
     def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:
         if isinstance(slot_idx, Tracer):

@@ -32,6 +32,8 @@ from envrax import (
     ResizeObservation,
     VecEnv,
     make,
+    make_multi,
+    make_multi_vec,
     make_vec,
     register,
 )
@@ -175,6 +177,31 @@ def train_in_a_python_loop():
     assert episodes >= 2
 
 
+def make_a_fleet():
+    names = ["BallEnv-v0", "SlowBallEnv-v0", "BallEnv-v0"]
+    multi = make_multi(names)
+    multi.compile()
+    obs, states = multi.reset(jax.random.key(0))
+    actions = [space.sample(jax.random.key(1)) for space in multi.action_spaces]
+    obs, states, rewards, dones, infos = multi.step(states, actions)
+    assert [type(part) for part in (obs, states, rewards, dones, infos)] == [list] * 5
+    for i, done in enumerate(dones):
+        if done:
+            obs[i], states[i] = multi.reset_at(i, jax.random.key(i))
+    assert multi.env_keys == ["BallEnv_0", "BallEnv_1", "BallEnv_2"]
+    assert repr(multi) == "MultiEnv([BallEnv, BallEnv, BallEnv], num_envs=3)"
+
+
+def make_a_fleet_of_vector_envs():
+    names = {"fast": "BallEnv-v0", "slow": "SlowBallEnv-v0"}
+    multi = make_multi_vec(names, n_envs=64)
+    obs, states = multi.reset(jax.random.key(0))
+    actions = {k: space.sample(jax.random.key(1)) for k, space in multi.action_spaces.items()}
+    obs, states, rewards, dones, infos = multi.step(states, actions)
+    assert list(rewards) == ["fast", "slow"] and rewards["slow"].shape == (64,)
+    assert multi.total_envs == 128
+
+
 def compile_by_hand():
     env = JitWrapper(BallEnv(), pre_warm=False)
     env.compile()
@@ -294,6 +321,8 @@ SNIPPETS = [
     register_and_make,
     make_a_vector_env,
     train_in_a_python_loop,
+    make_a_fleet,
+    make_a_fleet_of_vector_envs,
     compile_by_hand,
     write_a_suite_package,
     join_suites,

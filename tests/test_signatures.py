@@ -16,6 +16,8 @@ MODULES = [
     "wrappers",
     "batched_env",
     "vec_env",
+    "multi_env",
+    "multi_vec_env",
     "registry",
     "suite",
     "envs",
@@ -24,14 +26,15 @@ MODULES = [
 ]
 
 TOP_LEVEL = """
-    JaxEnv EnvState EnvConfig BatchedEnv VecEnv
+    JaxEnv EnvState EnvConfig BatchedEnv VecEnv MultiEnv MultiVecEnv
     Space Discrete Box MultiDiscrete MultiBinary Tuple Dict
     JitWrapper GrayscaleObservation ResizeObservation NormalizeObservation FrameStackObservation
     ClipReward ExpandDims EpisodeDiscount RecordEpisodeStatistics RecordVideo
     Wrapper StatefulWrapper FrameStackState EpisodeStatisticsState
     EnvSpec EnvSuite EnvSet
     register register_suite unregister get_spec registered_names
-    make make_vec MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers
+    make make_vec make_multi make_multi_vec
+    MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers
 """
 
 HOMES = {
@@ -42,10 +45,12 @@ HOMES = {
     "RecordEpisodeStatistics RecordVideo FrameStackState EpisodeStatisticsState",
     "batched_env": "BatchedEnv",
     "vec_env": "BatchedEnv VecEnv",
+    "multi_env": "MultiEnv",
+    "multi_vec_env": "MultiVecEnv",
     "registry": "EnvSpec register register_suite unregister get_spec registered_names",
     "suite": "EnvSuite EnvSet",
     "envs": "EnvSuite EnvSet",
-    "make": "make make_vec",
+    "make": "make make_vec make_multi make_multi_vec",
     "error": "MissingPackageError",
 }
 
@@ -84,6 +89,9 @@ step_trigger=None, recording_trigger=None)
     batched_env.BatchedEnv.slot_state(state, slot_idx=0)
     batched_env.BatchedEnv.render_slot(state, slot_idx=0)
     batched_env.BatchedEnv.compile(cache_dir=DEFAULT_CACHE_DIR)
+    batched_env.BatchedEnv.reset_stacked(rngs)
+    batched_env.BatchedEnv.step_stacked(states, actions)
+    batched_env.BatchedEnv.close()
 
     vec_env.VecEnv(env, num_envs, *, jit_compile=True, final_obs=False)
     vec_env.VecEnv.reset(rng)
@@ -92,6 +100,35 @@ step_trigger=None, recording_trigger=None)
     vec_env.VecEnv.render_slot(state, slot_idx=0)
     vec_env.VecEnv.render(state, *, index=0)
     vec_env.VecEnv.compile(cache_dir=DEFAULT_CACHE_DIR)
+    vec_env.VecEnv.reset_stacked(rngs)
+    vec_env.VecEnv.step_stacked(states, actions)
+    vec_env.VecEnv.close()
+
+    multi_env.MultiEnv(envs)
+    multi_env.MultiEnv.reset(rng)
+    multi_env.MultiEnv.step(states, actions)
+    multi_env.MultiEnv.reset_at(idx, rng)
+    multi_env.MultiEnv.step_at(idx, state, action)
+    multi_env.MultiEnv.pad_dims()
+    multi_env.MultiEnv.compile(*, progress=True)
+    multi_env.MultiEnv.choice_mask()
+    multi_env.MultiEnv.pad_observations(obs)
+    multi_env.MultiEnv.unpad_actions(actions)
+    multi_env.MultiEnv.close()
+
+    multi_vec_env.MultiVecEnv(vec_envs)
+    multi_vec_env.MultiVecEnv.reset(rng)
+    multi_vec_env.MultiVecEnv.step(states, actions)
+    multi_vec_env.MultiVecEnv.reset_at(idx, rng)
+    multi_vec_env.MultiVecEnv.step_at(idx, state, action)
+    multi_vec_env.MultiVecEnv.slot_state(states, idx, slot_idx=0)
+    multi_vec_env.MultiVecEnv.render_slot(states, idx, slot_idx=0)
+    multi_vec_env.MultiVecEnv.pad_dims()
+    multi_vec_env.MultiVecEnv.compile(*, progress=True)
+    multi_vec_env.MultiVecEnv.choice_mask()
+    multi_vec_env.MultiVecEnv.pad_observations(obs)
+    multi_vec_env.MultiVecEnv.unpad_actions(actions)
+    multi_vec_env.MultiVecEnv.close()
 
     registry.EnvSpec(name, env_class, default_config, suite="")
     registry.register(name, cls, default_config, *, suite="")
@@ -115,6 +152,10 @@ step_trigger=None, recording_trigger=None)
 cache_dir=DEFAULT_CACHE_DIR)
     make.make_vec(name, n_envs, *, config=None, wrappers=None, jit_compile=True, pre_warm=True, \
 cache_dir=DEFAULT_CACHE_DIR)
+    make.make_multi(names, *, wrappers=None, jit_compile=True, pre_warm=False, \
+cache_dir=DEFAULT_CACHE_DIR)
+    make.make_multi_vec(names, n_envs=None, *, wrappers=None, jit_compile=True, pre_warm=False, \
+cache_dir=DEFAULT_CACHE_DIR)
 """
 
 LINES = [line.strip() for line in SIGNATURES.splitlines() if line.strip()]
@@ -126,6 +167,13 @@ PROPERTIES = {
     "observation_space action_space traceable",
     "vec_env.VecEnv": "n_slots name config single_observation_space single_action_space "
     "observation_space action_space",
+    "multi_env.MultiEnv": "num_envs envs observation_spaces action_spaces observation_shapes "
+    "action_shapes observation_sizes action_sizes observation_dtypes action_dtypes class_groups "
+    "env_keys",
+    "multi_vec_env.MultiVecEnv": "num_envs total_envs vec_envs envs slots_per_env "
+    "observation_spaces action_spaces single_observation_spaces single_action_spaces "
+    "single_observation_shapes single_action_shapes single_observation_sizes single_action_sizes "
+    "single_observation_dtypes single_action_dtypes class_groups env_keys",
     "suite.EnvSuite": "envs n_envs",
     "suite.EnvSet": "n_envs",
 }
@@ -195,7 +243,14 @@ def test_property(path: str, name: str) -> None:
 def test_every_public_function_and_method_of_these_rooms_is_in_the_table() -> None:
     """What is public and callable is promised; the rest is private."""
     table = {line.split("(")[0] for line in LINES}
-    for path in ("batched_env.BatchedEnv", "vec_env.VecEnv", "suite.EnvSuite", "suite.EnvSet"):
+    for path in (
+        "batched_env.BatchedEnv",
+        "vec_env.VecEnv",
+        "multi_env.MultiEnv",
+        "multi_vec_env.MultiVecEnv",
+        "suite.EnvSuite",
+        "suite.EnvSet",
+    ):
         members = inspect.getmembers_static(
             resolve(path), lambda x: inspect.isroutine(x) or isinstance(x, classmethod)
         )

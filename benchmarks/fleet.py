@@ -1,0 +1,76 @@
+"""`MultiVecEnv` against a Python loop over its members, and what equal members cost to compile."""
+
+import time
+from statistics import median
+from typing import Any
+
+import jax
+
+from benchmarks.measure import Work, compare, table
+from envrax import JitWrapper, MultiVecEnv, VecEnv
+from envrax_classic import Acrobot, CartPole, MountainCar, Pendulum
+
+CLASSES = (CartPole, MountainCar, Pendulum, Acrobot)
+
+
+def step(num_envs: int = 64, steps: int = 200, repeats: int = 15) -> str:
+    """One step of M members: the fleet's one call, against M calls."""
+    tables: list[str] = []
+    for kind in ("equal", "different"):
+        for m in (1, 4, 16):
+            ways = _ways(_members(kind, m, num_envs), steps)
+            title = f"{m} {kind} members, N = {num_envs}, Python loop"
+            tables.append(table(title, compare(ways, repeats), steps))
+    return "\n\n".join(tables)
+
+
+def compile_time(num_envs: int = 64, repeats: int = 3) -> str:
+    """`MultiVecEnv.compile()` without any cache, of one member and of sixteen."""
+    lines = ["### compile()", "", "| | M = 1 | M = 16 | ratio |", "|---|---|---|---|"]
+    for kind in ("equal", "different"):
+        seconds: dict[int, list[float]] = {1: [], 16: []}
+        for _ in range(repeats):
+            for m, found in seconds.items():
+                jax.clear_caches()
+                # `None` means no persistent cache; it is what the members agree on.
+                fleet = MultiVecEnv(_members(kind, m, num_envs, cache_dir=None))
+                begin = time.perf_counter()
+                fleet.compile(progress=False)
+                found.append(time.perf_counter() - begin)
+        one, many = median(seconds[1]), median(seconds[16])
+        lines.append(f"| {kind} members | {one:.1f} s | {many:.1f} s | {many / one:.1f} |")
+    return "\n".join(lines)
+
+
+def _members(kind: str, m: int, num_envs: int, **jit: Any) -> list[VecEnv[Any, Any, Any, Any]]:
+    """Different ones differ in class, and beyond the fourth in their time limit."""
+    envs: list[Any] = [CartPole() for _ in range(m)]
+    if kind == "different":
+        classes = [CLASSES[i % len(CLASSES)] for i in range(m)]
+        envs = [cls(cls().config.replace(max_steps=200 + i)) for i, cls in enumerate(classes)]
+    if jit:
+        envs = [JitWrapper(env, pre_warm=False, **jit) for env in envs]
+    return [VecEnv(env, num_envs) for env in envs]
+
+
+def _ways(members: list[VecEnv[Any, Any, Any, Any]], steps: int) -> dict[str, Work]:
+    fleet = MultiVecEnv(members)
+    _, start = fleet.reset(jax.random.key(0))
+    actions = [member.action_space.sample(jax.random.key(1)) for member in members]
+
+    def together() -> object:
+        states = start
+        for _ in range(steps):
+            _, states, *_ = fleet.step(states, actions)
+        return jax.block_until_ready(states)
+
+    def one_by_one() -> object:
+        states = start
+        for _ in range(steps):
+            states = [
+                member.step(state, action)[1]
+                for member, state, action in zip(members, states, actions, strict=True)
+            ]
+        return jax.block_until_ready(states)
+
+    return {"`MultiVecEnv.step`": together, "a loop over the members": one_by_one}
