@@ -7,7 +7,8 @@ PPO on any environment that is registered with envrax, in pure JAX.
 
 Rollouts and updates are one compiled program, `PPO.train`; Python calls it twenty times and draws
 the progress bar. Beside this file: `ppo_options.py` has the hyper-parameters, `ppo_network.py` the
-policy and its network, `ppo_report.py` the picture and the video.
+policy and its network, `ppo_report.py` the picture and the video, and `multi_task.py` trains one
+policy on several environments.
 """
 # ruff: noqa: E402
 
@@ -79,31 +80,39 @@ def advantages(rollout: Transition, gamma: float, gae_lambda: float) -> jax.Arra
 class PPO:
     """The algorithm: `init`, `train` and `evaluate` are pure functions, to be compiled."""
 
+    tasks: tuple[str, ...] = ("return",)  # what is reported; each has an equal share of the slots
+
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.wrappers = wrappers_for(options.env)
-        self.env = envrax.make_vec(
-            options.env, options.n_envs, wrappers=self.wrappers, final_obs=True, pre_warm=False
-        )
-        self.network = ActorCritic(self.env.single_action_space, options.hidden)
+        self.reward_scale: Any = options.reward_scale
+        self.env = self.make_env(options.n_envs)
+        self.network = self.make_network()
         falling = optax.linear_schedule(options.learning_rate, 0.0, options.n_descents)
         clip = optax.clip_by_global_norm(options.max_grad_norm)
         # As one long vector the parameters make a smaller program.
         self.optimiser = optax.flatten(optax.chain(clip, optax.adam(falling)))
 
+    def make_env(self, n_slots: int) -> Any:
+        """What to train on: anything with the `reset`, `step` and `config` of a `VecEnv`."""
+        o = self.options
+        wrappers = wrappers_for(o.env)
+        return envrax.make_vec(o.env, n_slots, wrappers=wrappers, final_obs=True, pre_warm=False)
+
+    def make_network(self) -> Any:
+        return ActorCritic(self.env.single_action_space, self.options.hidden)
+
     def init(self, seed: int) -> TrainState:
         rng, env_rng, network_rng = jax.random.split(jax.random.key(seed), 3)
         obs, env_state = self.env.reset(env_rng)
-        params = self.network.init(network_rng, obs[0])
+        params = self.network.init(network_rng, jax.tree.map(lambda x: x[0], obs))
         return TrainState(params, self.optimiser.init(params), obs, env_state, rng)
 
     def forward(self, params: Any, obs: jax.Array) -> tuple[Policy, jax.Array]:
         """What to do, and what to expect, in each of many slots."""
-        network: Any = self.network.apply
-        return jax.vmap(network, (None, 0))(params, obs)
+        return jax.vmap(self.network.apply, (None, 0))(params, obs)
 
     def train(self, state: TrainState) -> tuple[TrainState, Any]:
-        """A few updates, and for each the sum and the number of returns of episodes that ended."""
+        """A few updates, and for each and each task the sum and number of returns that came in."""
         return jax.lax.scan(self.update, state, length=self.options.updates_per_call)
 
     def update(self, state: TrainState, _: None) -> tuple[TrainState, Any]:
@@ -114,8 +123,9 @@ class PPO:
             jax.random.split(action_rng, self.options.n_steps),
         )
         params, opt_state = self.improve(state.params, state.opt_state, rollout, shuffle_rng)
-        ended = jnp.sum(episode["r"]), jnp.sum(episode["l"] > 0)
-        return TrainState(params, opt_state, obs, env_state, rng), ended
+        ended = jnp.stack([episode["r"], (episode["l"] > 0).astype(jnp.float32)])
+        by_task = ended.reshape(2, self.options.n_steps, len(self.tasks), -1)
+        return TrainState(params, opt_state, obs, env_state, rng), jnp.sum(by_task, axis=(1, 3))
 
     def step(self, params: Any, carry: Any, rng: jax.Array) -> tuple[Any, Any]:
         obs, env_state = carry
@@ -128,7 +138,7 @@ class PPO:
             log_prob=policy.log_prob(action),
             value=value,
             next_value=self.forward(params, info["final_obs"])[1],
-            reward=reward * self.options.reward_scale,
+            reward=reward * self.reward_scale,
             terminated=info.get("terminated", done),
             done=done,
         )
@@ -165,12 +175,13 @@ class PPO:
 
     def evaluate(self, params: Any, seed: int) -> jax.Array:
         """
-        Returns of the first 100 episodes started, without exploration.
+        Returns of the first 100 episodes of each task started, without exploration.
 
         One episode in each slot, however long: the first 100 to finish would be the short ones.
         """
-        env = self.env.env
-        obs, env_state = jax.vmap(env.reset)(jax.random.split(jax.random.key(seed), EPISODES))
+        n_slots = EPISODES * len(self.tasks)
+        env = self.make_env(n_slots)
+        obs, env_state = env.reset(jax.random.key(seed))
 
         def running(carry: Any) -> jax.Array:
             over, n_steps, *_ = carry
@@ -179,11 +190,11 @@ class PPO:
         def step(carry: Any) -> Any:
             over, n_steps, returns, obs, env_state = carry
             action = self.forward(params, obs)[0].mode()
-            obs, env_state, reward, done, _ = jax.vmap(env.step)(env_state, action)
+            obs, env_state, reward, done, _ = env.step(env_state, action)
             returns += jnp.where(over, 0.0, reward)
             return over | done, n_steps + 1, returns, obs, env_state
 
-        over, returns = jnp.zeros(EPISODES, bool), jnp.zeros(EPISODES, jnp.float32)
+        over, returns = jnp.zeros(n_slots, bool), jnp.zeros(n_slots, jnp.float32)
         return jax.lax.while_loop(running, step, (over, 0, returns, obs, env_state))[2]
 
 
@@ -200,17 +211,17 @@ def compiled(ppo: PPO) -> list[Any]:
 
 
 class Result(NamedTuple):
-    """The trained network, the learning curve as steps and returns, and both evaluations."""
+    """The trained network, each task's learning curve as steps and returns, both evaluations."""
 
     params: Any
-    curve: tuple[np.ndarray, np.ndarray]
+    curves: list[tuple[np.ndarray, np.ndarray]]
     before: np.ndarray
     after: np.ndarray
 
 
 def run(ppo: PPO) -> Result:
     """Train and evaluate, with a progress bar."""
-    o, history = ppo.options, list[np.ndarray]()
+    o, history, postfix = ppo.options, list[np.ndarray](), dict.fromkeys(ppo.tasks, "?")
     init, train, evaluate = compiled(ppo)
     state = init(o.seed)
     before = np.asarray(evaluate(state.params, EVALUATION_SEED))
@@ -218,16 +229,17 @@ def run(ppo: PPO) -> Result:
     with tqdm(total=o.n_calls * steps_per_call, unit=" steps", unit_scale=True) as bar:
         for _ in range(o.n_calls):
             state, ended = train(state)
-            history.append(np.stack(jax.device_get(ended)))
-            total, episodes = history[-1].sum(axis=1)
-            if episodes:
-                bar.set_postfix({"return": f"{total / episodes:.4g}"}, refresh=False)
+            history.append(np.asarray(ended))
+            for task, total, episodes in zip(ppo.tasks, *history[-1].sum(axis=0), strict=True):
+                if episodes:
+                    postfix[task] = f"{total / episodes:.4g}"
+            bar.set_postfix(postfix, refresh=False)
             bar.update(steps_per_call)
     after = np.asarray(evaluate(state.params, EVALUATION_SEED))
-    totals, episodes = np.concatenate(history, axis=1)
-    updates = np.flatnonzero(episodes)
-    curve = (updates + 1) * o.batch_size, totals[updates] / episodes[updates]
-    return Result(state.params, curve, before, after)
+    steps = np.arange(1, o.n_calls * o.updates_per_call + 1) * o.batch_size
+    by_task = np.concatenate(history).transpose(2, 1, 0)
+    curves = [(steps[n > 0], total[n > 0] / n[n > 0]) for total, n in by_task]
+    return Result(state.params, curves, before, after)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -242,11 +254,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     from ppo_report import save_curve, save_video  # matplotlib takes its time
 
-    save_curve(folder / "curve.png", f"PPO on {options.env}", *result[1:])
+    title, (curve,) = f"PPO on {options.env}", result.curves
+    save_curve(folder / "curve.png", title, curve, result.before, result.after)
     print(f"{time.perf_counter() - START:.1f} s of wall time, imports and compilation included")
     if video:
         act = jax.jit(lambda obs: ppo.network.apply(result.params, obs)[0].mode())
-        save_video(folder, options.env, ppo.wrappers, act, options.fps, EVALUATION_SEED)
+        save_video(
+            folder, options.env, wrappers_for(options.env), act, options.fps, EVALUATION_SEED
+        )
     print(f"see {folder}")
 
 

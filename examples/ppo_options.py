@@ -71,6 +71,14 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Let a parser read every field of `Options` but the environment."""
+    for field in fields(Options)[1:]:
+        kind: Any = field.type
+        flag = f"--{field.name.replace('_', '-')}"
+        parser.add_argument(flag, type=kind, metavar=kind.__name__, help=f"({field.default})")
+
+
 def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
     """
     Read the command line.
@@ -100,10 +108,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
         help="the package that registers it (envrax_classic)",
     )
     parser.add_argument("--no-video", dest="video", action="store_false", default=True)
-    for field in fields(Options)[1:]:
-        kind: Any = field.type
-        flag = f"--{field.name.replace('_', '-')}"
-        parser.add_argument(flag, type=kind, metavar=kind.__name__, help=f"({field.default})")
+    add_flags(parser)
     given = vars(parser.parse_args(arguments))
     package, video = given.pop("package"), given.pop("video")
     try:

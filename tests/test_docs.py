@@ -1,4 +1,4 @@
-"""Every Python block in README and the documentation runs, each page from top to bottom."""
+"""Every Python block in README and the documentation runs, and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = {
-    str(page.relative_to(ROOT)): "\n".join(BLOCK.findall(page.read_text(encoding="utf-8")))
+    str(page.relative_to(ROOT)): page.read_text(encoding="utf-8")
     for pattern in ("*.md", "docs/**/*.md")
     for page in sorted(ROOT.glob(pattern))
 }
 
 
-@pytest.mark.parametrize("page", [page for page, code in PAGES.items() if code])
+def blocks(page: str, language: str) -> list[str]:
+    pattern = rf"^```{language}\n(.*?)^```$"
+    return re.findall(pattern, PAGES[page], re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
 def test_python_blocks_run(page: str, tmp_path: Path) -> None:
+    """Each page from top to bottom; where it shows output, that is all of the output."""
     script = tmp_path / "page.py"
-    script.write_text(PAGES[page], encoding="utf-8")
+    script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-W", "error", script.name],
         cwd=tmp_path,
@@ -30,3 +35,5 @@ def test_python_blocks_run(page: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    if shown := blocks(page, "text"):
+        assert done.stdout == "".join(shown)

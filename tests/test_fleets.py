@@ -87,7 +87,7 @@ def test_keys_for_logs_never_collide(fleet: Any, names: list[str], keys: list[st
 
 def test_class_groups_go_by_the_class_and_not_by_the_name() -> None:
     class Renamed(CounterEnv):
-        name = "Display name"  # pyright: ignore[reportAssignmentType]
+        name = "Display name"  # pyright: ignore
 
     multi = MultiVecEnv([VecEnv(Renamed(), 2), OnTheHost(2), VecEnv(Renamed(), 3)])
     assert multi.class_groups == {"Renamed": [0, 2], "GymCartPole": [1]}
