@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ import numpy as np
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from envrax._keys import example_keys
+from envrax._value import take_snapshot
 
 R = TypeVar("R")
 _CONFIG: Any = jax.config  # its options are not declared
@@ -54,21 +56,50 @@ class Compilation:
 
 class Compiled:
     """
-    A function under `jax.jit` whose outputs are strongly typed.
+    A function under `jax.jit`, shared with all that equal it by value, with strongly typed outputs.
 
-    A weakly typed output, fed back in, would be another signature and so a second program. Pickling
-    and copying keep the function and leave the programs behind.
+    The program is of the function as it is on its first call, and of all that it closes over, such
+    as an environment: whoever calls one that is equal by then gets the same program. It closes over
+    a private copy, so that later edits reach nobody. What has no value to compare, or cannot be
+    copied, gets a program of its own. A weakly typed output, fed back in, would be another
+    signature and so a second program. Pickling and copying leave the programs behind.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._jitted: Any = jax.jit(partial(_strong_outputs, function))
+        self._program: _Program | None = None
 
     def __call__(self, *args: Any) -> Any:
-        return self._jitted(*args)
+        program = self._program
+        if program is None:
+            program = self._program = _shared_program(self._function)
+        return program.call(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Compiled, (self._function,)
+
+
+class _Program:
+    """A jitted function that can be referred to weakly."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.call: Any = jax.jit(partial(_strong_outputs, function))
+
+
+# A program lives as long as someone who calls it.
+_PROGRAMS: WeakValueDictionary[Any, _Program] = WeakValueDictionary()
+_PROGRAMS_LOCK = threading.Lock()
+
+
+def _shared_program(function: Callable[..., Any]) -> _Program:
+    snapshot = take_snapshot(function)
+    if snapshot is None:
+        return _Program(function)
+    with _PROGRAMS_LOCK:
+        program = _PROGRAMS.get(snapshot.value)
+        if program is None:
+            program = _PROGRAMS[snapshot.value] = _Program(snapshot.copy)
+        return program
 
 
 def strong(tree: R) -> R:

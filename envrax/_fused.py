@@ -1,6 +1,5 @@
 """Several members of a fleet as one compiled program, equal ones traced once."""
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._compile import Compiled
-from envrax._value import value_of
+from envrax._value import take_snapshot
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Group(ABC):
     Attributes
     ----------
     member : JaxEnv or BatchedEnv
-        One for all: of several, a private copy, which nobody edits.
+        One for all: a private copy, which nobody edits, where it can be copied.
     positions : tuple of int
         Where they stand in the fleet.
     reset, step : Compiled
@@ -79,27 +78,13 @@ def group_equal(members: Sequence[tuple[int, Any]], group: type[Group]) -> list[
     group : type
         The class of the groups.
     """
-    together: dict[Hashable, list[tuple[int, Any]]] = {}
+    together: dict[Hashable, tuple[Any, list[int]]] = {}
     for position, member in members:
-        value = value_of(member)
-        key = ("alone", position) if value is None else ("value", value)
-        together.setdefault(key, []).append((position, member))
-    groups: list[Group] = []
-    for equal in together.values():
-        positions, alike = zip(*equal, strict=True)
-        one = alike[0] if len(alike) == 1 else _private_copy(alike[0])
-        if one is None:
-            groups += [group(member, (position,)) for position, member in equal]
-        else:
-            groups.append(group(one, positions))
-    return groups
-
-
-def _private_copy(member: Any) -> Any:
-    try:
-        return copy.deepcopy(member)
-    except Exception:
-        return None
+        snapshot = take_snapshot(member)
+        value = ("alone", position) if snapshot is None else ("value", snapshot.value)
+        one = member if snapshot is None else snapshot.copy
+        together.setdefault(value, (one, []))[1].append(position)
+    return [group(member, tuple(positions)) for member, positions in together.values()]
 
 
 def _reset(groups: Sequence[Group], size: int, rng: jax.Array) -> tuple[list[Any], dict[int, Any]]:

@@ -1,10 +1,11 @@
 """Equality by value of things that only know equality by identity, environments for one."""
 
+import copy
 import hashlib
 import types
 from collections.abc import Hashable, Iterable
 from enum import Enum
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -23,26 +24,39 @@ _ATOMS: Any = (
 _LITERALS = (bool, int, str, bytes, types.NoneType, types.EllipsisType)
 
 
-def value_of(x: Any) -> Hashable | None:
+class Snapshot(NamedTuple):
     """
-    A key that equals that of every other object of equal class and equal contents.
+    A value, and a copy that keeps having it.
 
-    The attributes are followed to any depth: arrays count by dtype, shape and bytes, functions by
-    their code and what they close over, objects that define how they are pickled by that.
-
-    Parameters
+    Attributes
     ----------
-    x : Any
-        An environment, for example.
+    value : Hashable
+        Equals that of every other object of equal class and equal contents, followed to any depth:
+        arrays count by dtype, shape and bytes, functions by their code and what they close over,
+        all else by what pickle would keep.
+    copy : Any
+        A deep copy. JAX arrays, which nobody can change, are not copied.
+    """
+
+    value: Hashable
+    copy: Any
+
+
+def take_snapshot(x: Any) -> Snapshot | None:
+    """
+    The value of an object, an environment for example, at this moment.
 
     Returns
     -------
-    Hashable or None
-        None where something in `x` has no value to compare: a tracer, a lock, an open file.
+    Snapshot or None
+        None where something in `x` has no value to compare, such as a tracer, a lock or an open
+        file, or cannot be copied.
     """
+    reader = _Reader()
     try:
-        return _Reader().read(x)
-    except _NoValueError:
+        value = reader.read(x)
+        return Snapshot(value, copy.deepcopy(x, reader.immutable()))
+    except Exception:  # whatever the classes of a user raise when they are copied
         return None
 
 
@@ -70,6 +84,10 @@ class _Reader:
             self._found[id(x)] = "cycle", len(self._found)
             self._found[id(x)] = self._composite(x)
         return self._found[id(x)]
+
+    def immutable(self) -> dict[int, Any]:
+        """The JAX arrays that were found, by identity."""
+        return {id(x): x for x in self._seen if isinstance(x, jax.Array)}
 
     def _all(self, xs: Iterable[Any]) -> Hashable:
         return tuple(self.read(x) for x in xs)

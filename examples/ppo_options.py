@@ -71,12 +71,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
+def add_flags(parser: argparse.ArgumentParser, preset: dict[str, Any]) -> None:
     """Let a parser read every field of `Options` but the environment."""
     for field in fields(Options)[1:]:
         kind: Any = field.type
         flag = f"--{field.name.replace('_', '-')}"
-        parser.add_argument(flag, type=kind, metavar=kind.__name__, help=f"({field.default})")
+        default = preset.get(field.name, field.default)
+        parser.add_argument(flag, type=kind, metavar=kind.__name__, help=f"({default})")
 
 
 def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
@@ -108,7 +109,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
         help="the package that registers it (envrax_classic)",
     )
     parser.add_argument("--no-video", dest="video", action="store_false", default=True)
-    add_flags(parser)
+    add_flags(parser, {})
     given = vars(parser.parse_args(arguments))
     package, video = given.pop("package"), given.pop("video")
     try:
