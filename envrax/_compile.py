@@ -63,27 +63,34 @@ class Compiled:
     a private copy, so that later edits reach nobody. What has no value to compare, or cannot be
     copied, gets a program of its own. A weakly typed output, fed back in, would be another
     signature and so a second program. Pickling and copying leave the programs behind.
+
+    Parameters
+    ----------
+    function : callable
+        A pure function of pytrees.
+    donate : tuple of int
+        Positions of arguments whose buffers the outputs take over.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., Any], donate: tuple[int, ...] = ()) -> None:
+        self._function, self._donate = function, donate
         self._program: _Program | None = None
 
     def __call__(self, *args: Any) -> Any:
         program = self._program
         if program is None:
-            program = self._program = _shared_program(self._function)
+            program = self._program = _shared_program(self._function, self._donate)
         return program.call(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Compiled, (self._function,)
+        return Compiled, (self._function, self._donate)
 
 
 class _Program:
     """A jitted function that can be referred to weakly."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.call: Any = jax.jit(partial(_strong_outputs, function))
+    def __init__(self, function: Callable[..., Any], donate: tuple[int, ...]) -> None:
+        self.call: Any = jax.jit(partial(_strong_outputs, function), donate_argnums=donate)
 
 
 # A program lives as long as someone who calls it.
@@ -91,14 +98,15 @@ _PROGRAMS: WeakValueDictionary[Any, _Program] = WeakValueDictionary()
 _PROGRAMS_LOCK = threading.Lock()
 
 
-def _shared_program(function: Callable[..., Any]) -> _Program:
+def _shared_program(function: Callable[..., Any], donate: tuple[int, ...]) -> _Program:
     snapshot = take_snapshot(function)
     if snapshot is None:
-        return _Program(function)
+        return _Program(function, donate)
+    key = snapshot.value, donate
     with _PROGRAMS_LOCK:
-        program = _PROGRAMS.get(snapshot.value)
+        program = _PROGRAMS.get(key)
         if program is None:
-            program = _PROGRAMS[snapshot.value] = _Program(snapshot.copy)
+            program = _PROGRAMS[key] = _Program(snapshot.copy, donate)
         return program
 
 

@@ -46,6 +46,9 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     autoreset : AutoReset, optional
         How slots that ended are replaced, `envrax.autoreset.Compact()` or `Select()`; the result is
         the same. Chosen by `VecEnv` if not given.
+    donate : bool, default False
+        Let `step` write the new state over the old one, which cannot be used again then: half the
+        memory in a Python loop. Inside the caller's own `jit` or `scan` it changes nothing.
 
     Raises
     ------
@@ -63,6 +66,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         jit_compile: bool = True,
         final_obs: bool = False,
         autoreset: AutoReset | None = None,
+        donate: bool = False,
     ) -> None:
         if not isinstance(cast(Any, env), JaxEnv):
             raise TypeError(f"VecEnv: expected a JaxEnv; got {env!r}. Pass an environment.")
@@ -85,7 +89,9 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         self._reset: Any = partial(_autoreset.reset, env, num_envs)
         self._step: Any = partial(_step, env, num_envs, autoreset or Compact(), final_obs)
         if jit_compile:
-            self._reset, self._step = Compiled(self._reset), Compiled(self._step)
+            self._reset = Compiled(self._reset)
+            self._step = Compiled(self._step, donate=(0,) if donate else ())
+        self._donate = donate and jit_compile
         self._jit_compile, self._final_obs, self._autoreset = jit_compile, final_obs, autoreset
         self._action_space = env.action_space.batch(num_envs)
 
@@ -153,7 +159,11 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
             If actions are of another kind, or reset and step of the environment disagree.
         ValueError
             If actions are of another shape or structure.
+        RuntimeError
+            If `state` was donated to an earlier step.
         """
+        if self._donate:
+            _require_held(state)
         return self._step(state, conform(self._action_space, actions, "VecEnv.step"))
 
     def reset_stacked(self, rngs: jax.Array) -> tuple[Any, Any]:
@@ -225,6 +235,14 @@ def _require_state(state: Any, num_envs: int) -> None:
             raise ValueError(
                 f"{expected}; got a leaf of shape {np.shape(leaf)}. Pass the state of this VecEnv."
             )
+
+
+def _require_held(state: Any) -> None:
+    if any(x.is_deleted() for x in jax.tree.leaves(state) if isinstance(x, jax.Array)):
+        raise RuntimeError(
+            "VecEnv.step: expected the newest state; got one that was donated to an earlier step "
+            "(`donate=True`). Go on from the state which that step returned, or do not donate."
+        )
 
 
 def _slot(state: Any, index: jax.Array) -> Any:

@@ -48,6 +48,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
                 "with JAX transforms. Put JitWrapper beneath it."
             )
         self.cache_dir = cache_dir
+        self._action_space = env.action_space  # as a property it may be built on every access
         self._reset, self._step = Compiled(env.reset), Compiled(partial(_step, env))
         if pre_warm:
             self.compile()
@@ -61,7 +62,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return self.env.reset(rng) if _traced(rng) else self._reset(rng)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        action = conform(self.action_space, action, "JitWrapper.step")
+        action = conform(self._action_space, action, "JitWrapper.step")
         if _traced((state, action)):
             return _step(self.env, state, action)
         return self._step(state, action)
