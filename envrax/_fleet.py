@@ -135,7 +135,7 @@ class Fleet(Padded, Generic[MemberT]):
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
         # A fleet that nobody compiled stays out of any compiled call, for debugging.
         begin = self._fused.reset if self._compilations else self._fused.reset_uncompiled
-        rngs, began = begin(rng)
+        began, rngs = begin(rng)
         returned = [
             began[i] if i in began else member.reset(rngs[i])
             for i, member in enumerate(self._members)
@@ -268,7 +268,7 @@ class Fleet(Padded, Generic[MemberT]):
 
     def _warm_up_fused(self, cache_dir: CacheDir, compiled: Callable[[], Any]) -> None:
         def reset(rng: jax.Array) -> tuple[None, list[Any]]:
-            _, began = self._fused.reset(rng)
+            began, _ = self._fused.reset(rng)
             return None, [began[i][1] for i in self._fused.positions]
 
         def sample(rng: jax.Array) -> list[Any]:

@@ -87,8 +87,8 @@ def group_equal(members: Sequence[tuple[int, Any]], group: type[Group]) -> list[
     return [group(member, tuple(positions)) for member, positions in together.values()]
 
 
-def _reset(groups: Sequence[Group], size: int, rng: jax.Array) -> tuple[list[Any], dict[int, Any]]:
-    """The keys of all members, and what the grouped ones begin with, by position."""
+def _reset(groups: Sequence[Group], size: int, rng: jax.Array) -> tuple[dict[int, Any], ...]:
+    """What the grouped members begin with, and the keys of the others, by position."""
     rngs = jax.random.split(rng, size)
     began: dict[int, Any] = {}
     for group in groups:
@@ -98,7 +98,7 @@ def _reset(groups: Sequence[Group], size: int, rng: jax.Array) -> tuple[list[Any
         else:
             stacked = group.reset_stacked(rngs[np.asarray(group.positions)])
             began.update(zip(group.positions, _unstacked(stacked), strict=True))
-    return [rngs[i] for i in range(size)], began
+    return began, {i: rngs[i] for i in range(size) if i not in began}
 
 
 def _step(

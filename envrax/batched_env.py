@@ -101,13 +101,17 @@ class BatchedEnv(ABC, Generic[ObsSpaceT, ActSpaceT]):
         """
 
     def reset_stacked(self, rngs: jax.Array) -> tuple[Any, Any]:
-        """`reset` of several that equal this one: one PRNG key each, all results stacked."""
+        """
+        `reset` of several that equal this one, for `MultiVecEnv`: a key each, results stacked.
+
+        One after the other, inside one program; override it where there is a better way.
+        """
         return cast(Any, jax.lax.map(self.reset, rngs))
 
     def step_stacked(
         self, states: Any, actions: Any
     ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
-        """`step` of several that equal this one: states, actions and all results stacked."""
+        """`step` of several that equal this one: states, actions and results stacked."""
         return cast(Any, jax.lax.map(lambda both: self.step(*both), (states, actions)))
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:

@@ -166,9 +166,6 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
             _require_held(state)
         return self._step(state, conform(self._action_space, actions, "VecEnv.step"))
 
-    def reset_stacked(self, rngs: jax.Array) -> tuple[Any, Any]:
-        return jax.vmap(self.reset)(rngs)
-
     def step_stacked(self, states: Any, actions: Any) -> tuple[Any, ...]:
         """As one wide batch, in which only the slots that ended are reset."""
         if type(self).step is not VecEnv.step:
