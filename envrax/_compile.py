@@ -60,9 +60,10 @@ class Compiled:
 
     The program is of the function as it is on its first call, and of all that it closes over, such
     as an environment: whoever calls one that is equal by then gets the same program. It closes over
-    a private copy, so that later edits reach nobody. What has no value to compare, or cannot be
-    copied, gets a program of its own. A weakly typed output, fed back in, would be another
-    signature and so a second program. Pickling and copying leave the programs behind.
+    a private copy, so that later edits reach nobody. A function with side effects, or one that has
+    no value to compare or cannot be copied, gets a program of its own, and no copy. A weakly typed
+    output, fed back in, would be another signature and so a second program. Pickling and copying
+    leave the programs behind.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ class Compiled:
     def __call__(self, *args: Any) -> Any:
         program = self._program
         if program is None:
-            program = self._program = _shared_program(self._function, self._donate)
+            program = self._program = _program(self._function, self._donate, args)
         return program.call(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -95,19 +96,24 @@ class _Program:
 
 # A program lives as long as someone who calls it.
 _PROGRAMS: WeakValueDictionary[Any, _Program] = WeakValueDictionary()
-_PROGRAMS_LOCK = threading.Lock()
+_PROGRAMS_LOCK = threading.RLock()
 
 
-def _shared_program(function: Callable[..., Any], donate: tuple[int, ...]) -> _Program:
+def _program(function: Callable[..., Any], donate: tuple[int, ...], args: Any) -> _Program:
+    """The program that everybody who equals `function` shares, or one of its own."""
     snapshot = take_snapshot(function)
-    if snapshot is None:
-        return _Program(function, donate)
-    key = snapshot.value, donate
-    with _PROGRAMS_LOCK:
-        program = _PROGRAMS.get(key)
+    if snapshot is not None:
+        key = snapshot.value, donate
+        with _PROGRAMS_LOCK:
+            program = _PROGRAMS.get(key)
         if program is None:
-            program = _PROGRAMS[key] = _Program(snapshot.copy, donate)
+            program = _Program(snapshot.copy, donate)
+            if program.call.trace(*args).jaxpr.effects:
+                return _Program(function, donate)
+            with _PROGRAMS_LOCK:
+                program = _PROGRAMS.setdefault(key, program)
         return program
+    return _Program(function, donate)
 
 
 def strong(tree: R) -> R:

@@ -3,7 +3,7 @@
 import itertools
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, warm_up
 from envrax._container import Container
-from envrax._fused import Fused, Group, group_equal
+from envrax._fused import Fused, Group, checked, group_equal, named
 from envrax._keys import example_keys, require_key
 from envrax._padding import Padded
 from envrax.spaces.conform import conform
@@ -63,7 +63,8 @@ class Fleet(Padded, Generic[MemberT]):
         fused = [(i, m) for i, m in enumerate(self._members) if m.traceable and m.compilation]
         self._groups = group_equal(fused, self._group)
         self._group_at = {i: group for group in self._groups for i in group.positions}
-        self._fused = Fused(self._groups, len(self._members), who)
+        self._names = [f"{who} member {label!r}" for label in self._form.labels()]
+        self._fused = Fused(self._groups, self._names)
         self._compilations = [m.compilation for m in self._members if m.compilation]
         self._action_spaces = {i: self._members[i].action_space for i in self._fused.positions}
 
@@ -78,7 +79,7 @@ class Fleet(Padded, Generic[MemberT]):
             if not member.traceable and any(member is other for other in self._members[:i]):
                 raise ValueError(
                     f"{who}: expected every member that works on the host once; got {member!r} "
-                    "twice. Build another one."
+                    f"again at {self._form.labels()[i]!r}. Build another one."
                 )
 
     # --- the members -----------------------------------------------------------------------------
@@ -136,11 +137,7 @@ class Fleet(Padded, Generic[MemberT]):
         # A fleet that nobody compiled stays out of any compiled call, for debugging.
         begin = self._fused.reset if self._compilations else self._fused.reset_uncompiled
         began, rngs = begin(rng)
-        returned = [
-            began[i] if i in began else member.reset(rngs[i])
-            for i, member in enumerate(self._members)
-        ]
-        return self._transposed(returned)
+        return self._gathered("reset", began, lambda i: (rngs[i],))
 
     def step(self, states: Any, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
         """
@@ -174,11 +171,7 @@ class Fleet(Padded, Generic[MemberT]):
         if positions := self._fused.positions:
             at = [state[i] for i in positions], [action[i] for i in positions]
             stepped = self._fused.step(*at)
-        returned = [
-            stepped[i] if i in stepped else member.step(state[i], action[i])
-            for i, member in enumerate(self._members)
-        ]
-        return self._transposed(returned)
+        return self._gathered("step", stepped, lambda i: (state[i], action[i]))
 
     def reset_at(self, idx: Any, rng: jax.Array) -> tuple[Any, Any]:
         """
@@ -236,8 +229,16 @@ class Fleet(Padded, Generic[MemberT]):
     def _alone(self, position: int) -> Any:
         return self._group_at.get(position, self._members[position])
 
-    def _transposed(self, returned: Sequence[tuple[Any, ...]]) -> Any:
-        return tuple(self._form.build(values) for values in zip(*returned, strict=True))
+    def _gathered(
+        self, method: str, returned: dict[int, Any], arguments: Callable[[int], tuple[Any, ...]]
+    ) -> Any:
+        """A container for each thing that the members return, those that run by themselves too."""
+        for i, (name, member) in enumerate(zip(self._names, self._members, strict=True)):
+            if i not in returned:
+                with named(name):
+                    returned[i] = checked(name, method, getattr(member, method)(*arguments(i)))
+        listed = [returned[i] for i in range(len(self._members))]
+        return tuple(self._form.build(values) for values in zip(*listed, strict=True))
 
     def compile(self, *, progress: bool = True) -> None:
         """

@@ -1,7 +1,8 @@
 """Several members of a fleet as one compiled program, equal ones traced once."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Generator, Hashable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -11,7 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._compile import Compiled
+from envrax._keys import example_keys
 from envrax._value import take_snapshot
+
+_RETURNS = {"reset": "obs, state", "step": "obs, state, reward, done, info"}
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class Group(ABC):
     Attributes
     ----------
     member : JaxEnv or BatchedEnv
-        One for all: a private copy, which nobody edits, where it can be copied.
+        One for all: of several, a private copy, which nobody edits.
     positions : tuple of int
         Where they stand in the fleet.
     reset, step : Compiled
@@ -54,17 +58,15 @@ class Fused:
     ----------
     groups : sequence of Group
         The members that are compiled together.
-    size : int
-        Number of members of the whole fleet, those that are not among the groups included.
-    who : str
-        The class of the fleet, for messages.
+    names : sequence of str
+        What each member is called, for messages: "MultiEnv member 0".
     """
 
-    def __init__(self, groups: Sequence[Group], size: int, who: str) -> None:
+    def __init__(self, groups: Sequence[Group], names: Sequence[str]) -> None:
         self.positions = tuple(sorted(p for group in groups for p in group.positions))
-        self.reset_uncompiled = partial(_reset, groups, size)
+        self.reset_uncompiled = partial(_reset, groups, names)
         self.reset = Compiled(self.reset_uncompiled)
-        self.step = Compiled(partial(_step, groups, self.positions, who))
+        self.step = Compiled(partial(_step, groups, self.positions, names))
 
 
 def group_equal(members: Sequence[tuple[int, Any]], group: type[Group]) -> list[Group]:
@@ -74,37 +76,81 @@ def group_equal(members: Sequence[tuple[int, Any]], group: type[Group]) -> list[
     Parameters
     ----------
     members : sequence of tuple
-        Positions and members. What cannot be compared by value, or not be copied, stays alone.
+        Positions and members. What has side effects, cannot be compared by value or cannot be
+        copied stays alone.
     group : type
         The class of the groups.
     """
-    together: dict[Hashable, tuple[Any, list[int]]] = {}
+    together: dict[Hashable, tuple[Any, list[tuple[int, Any]]]] = {}
     for position, member in members:
         snapshot = take_snapshot(member)
         value = ("alone", position) if snapshot is None else ("value", snapshot.value)
-        one = member if snapshot is None else snapshot.copy
-        together.setdefault(value, (one, []))[1].append(position)
-    return [group(member, tuple(positions)) for member, positions in together.values()]
+        together.setdefault(value, (snapshot, []))[1].append((position, member))
+    groups: list[Group] = []
+    for snapshot, equal in together.values():
+        if len(equal) > 1 and _is_pure(snapshot.copy):
+            groups.append(group(snapshot.copy, tuple(position for position, _ in equal)))
+        else:
+            groups += [group(member, (position,)) for position, member in equal]
+    return groups
 
 
-def _reset(groups: Sequence[Group], size: int, rng: jax.Array) -> tuple[dict[int, Any], ...]:
+def _is_pure(member: Any) -> bool:
+    """Whether a member leaves nothing behind on the host, so that one may stand for several."""
+
+    def both(rng: jax.Array) -> Any:
+        _, state = member.reset(rng)
+        return member.step(state, member.action_space.sample(rng))
+
+    try:
+        return not jax.make_jaxpr(both)(example_keys()[0]).effects
+    except Exception:
+        return True  # the first real call says what is wrong
+
+
+@contextmanager
+def named(name: str) -> Generator[None]:
+    """Add the name of the member to whatever it raises."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"This was in {name}.")
+        raise
+
+
+def checked(name: str, method: str, returned: Any) -> tuple[Any, ...]:
+    """What a member returned, if it has the form of the contract."""
+    form = _RETURNS[method]
+    if isinstance(returned, tuple) and len(cast(Any, returned)) == len(form.split(", ")):
+        return cast(Any, returned)
+    size = f" of length {len(cast(Any, returned))}" if isinstance(returned, tuple) else ""
+    raise TypeError(
+        f"{name}: expected {method} to return a tuple ({form}); got a "
+        f"{type(cast(Any, returned)).__name__}{size}."
+    )
+
+
+def _reset(groups: Sequence[Group], names: Sequence[str], rng: jax.Array) -> Any:
     """What the grouped members begin with, and the keys of the others, by position."""
-    rngs = jax.random.split(rng, size)
+    rngs = jax.random.split(rng, len(names))
     began: dict[int, Any] = {}
     for group in groups:
-        if len(group.positions) == 1:
-            (position,) = group.positions
-            began[position] = group.member.reset(rngs[position])
-        else:
-            stacked = group.reset_stacked(rngs[np.asarray(group.positions)])
-            began.update(zip(group.positions, _unstacked(stacked), strict=True))
-    return began, {i: rngs[i] for i in range(size) if i not in began}
+        first = names[group.positions[0]]
+        with named(first):
+            if len(group.positions) == 1:
+                (position,) = group.positions
+                began[position] = checked(first, "reset", group.member.reset(rngs[position]))
+            else:
+                stacked = group.reset_stacked(rngs[np.asarray(group.positions)])
+                parts = _unstacked(checked(first, "reset", stacked))
+                began.update(zip(group.positions, parts, strict=True))
+    return began, {i: rngs[i] for i in range(len(names)) if i not in began}
 
 
 def _step(
     groups: Sequence[Group],
     positions: tuple[int, ...],
-    who: str,
+    names: Sequence[str],
     states: Sequence[Any],
     actions: Sequence[Any],
 ) -> dict[int, Any]:
@@ -112,25 +158,28 @@ def _step(
     action_at = dict(zip(positions, actions, strict=True))
     stepped: dict[int, Any] = {}
     for group in groups:
-        if len(group.positions) == 1:
-            (p,) = group.positions
-            stepped[p] = group.member.step(state_at[p], action_at[p])
-        else:
-            state = _stacked({p: state_at[p] for p in group.positions}, who)
-            action = _stacked({p: action_at[p] for p in group.positions}, who)
-            stacked = group.step_stacked(state, action)
-            stepped.update(zip(group.positions, _unstacked(stacked), strict=True))
+        first = names[group.positions[0]]
+        with named(first):
+            if len(group.positions) == 1:
+                (p,) = group.positions
+                returned = group.member.step(state_at[p], action_at[p])
+                stepped[p] = checked(first, "step", returned)
+            else:
+                state = _stacked({names[p]: state_at[p] for p in group.positions})
+                action = _stacked({names[p]: action_at[p] for p in group.positions})
+                stacked = checked(first, "step", group.step_stacked(state, action))
+                stepped.update(zip(group.positions, _unstacked(stacked), strict=True))
     return stepped
 
 
-def _stacked(trees: dict[int, Any], who: str) -> Any:
+def _stacked(trees: dict[str, Any]) -> Any:
     (first, one), *others = trees.items()
-    for position, other in others:
+    for name, other in others:
         if _form(other) != _form(one):
             raise TypeError(
-                f"{who}.step: expected states of one form from the equal members {first} and "
-                f"{position}; got {_form(one)[1]} and {_form(other)[1]}. Pass the states that "
-                "reset or step returned."
+                f"{name}: expected a state of the same form as that of the equal {first}, "
+                f"{_form(one)[1]}; got {_form(other)[1]}. Pass the states that reset or step "
+                "returned."
             )
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees.values())
 

@@ -102,8 +102,22 @@ class Padded(ABC):
             stays uint8, and next to float32 becomes float32.
         mask : jax.Array
             bool of the same shape, True where `padded` holds an observation.
+
+        Raises
+        ------
+        ValueError
+            If an observation is of another shape than its space has.
         """
-        (listed,) = self._form.read(f"{type(self).__name__}.pad_observations", obs=obs)
+        who = f"{type(self).__name__}.pad_observations"
+        (listed,) = self._form.read(who, obs=obs)
+        for i, (agents, one) in enumerate(zip(self._agents(), listed, strict=True)):
+            expected = _leaf_shapes(agents)
+            if (got := [np.shape(leaf) for leaf in jax.tree.leaves(one)]) != expected:
+                raise ValueError(
+                    f"{who}: expected {self._form.path('obs', i)} with leaves of shape {expected}; "
+                    f"got {got}. Pass what one reset or step returned; use `jax.vmap` for a "
+                    "whole rollout."
+                )
         return self._pad(listed)
 
     def unpad_actions(self, actions: jax.Array) -> Any:
@@ -143,6 +157,14 @@ class Padded(ABC):
     @cached_property
     def _unpad(self) -> Compiled:
         return Compiled(partial(_unpad, self._agents()))
+
+
+def _leaf_shapes(agents: Agents) -> list[tuple[int, ...]]:
+    def leaf(dtype: Any, shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((*agents.axes, *shape), dtype)
+
+    space = agents.observation_space
+    return [x.shape for x in jax.tree.leaves(jax.tree.map(leaf, space.dtype, space.shape))]
 
 
 def _pad(members: Sequence[Agents], observations: Sequence[Any]) -> tuple[jax.Array, jax.Array]:

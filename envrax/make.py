@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir
 from envrax._container import Container
+from envrax.autoreset import AutoReset
 from envrax.env import EnvConfig, JaxEnv
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
@@ -71,6 +72,8 @@ def make_vec(
     pre_warm: bool = True,
     cache_dir: CacheDir = DEFAULT_CACHE_DIR,
     final_obs: bool = False,
+    autoreset: AutoReset | None = None,
+    donate: bool = False,
 ) -> VecEnv[Any, Any, Any, Any]:
     """
     Build `n_envs` copies of a registered environment, stepped together with auto-reset.
@@ -79,7 +82,7 @@ def make_vec(
     ----------
     n_envs : int
         Number of copies, at least 1.
-    final_obs : bool, default False
+    final_obs, autoreset, donate
         As for `VecEnv`.
     name, config, wrappers, jit_compile, pre_warm, cache_dir
         As for `make`.
@@ -101,7 +104,14 @@ def make_vec(
     env = _compose("make_vec", name, config, wrappers)
     if jit_compile and env.traceable:
         env = JitWrapper(env, cache_dir, pre_warm=False)
-    vec_env = VecEnv(env, n_envs, jit_compile=jit_compile, final_obs=final_obs)
+    vec_env = VecEnv(
+        env,
+        n_envs,
+        jit_compile=jit_compile,
+        final_obs=final_obs,
+        autoreset=autoreset,
+        donate=donate,
+    )
     if pre_warm:
         vec_env.compile(cache_dir)
     return vec_env
@@ -165,6 +175,7 @@ def make_multi_vec(
     jit_compile: bool = True,
     pre_warm: bool = False,
     cache_dir: CacheDir = DEFAULT_CACHE_DIR,
+    final_obs: bool = False,
 ) -> MultiVecEnv:
     """
     Build copies of different environments as one unit.
@@ -175,7 +186,7 @@ def make_multi_vec(
         Registered names, each built as by `make_vec`; or ready `BatchedEnv`s, used as they are.
     n_envs : int, optional
         Number of copies of each name; required with names.
-    wrappers, jit_compile, cache_dir
+    wrappers, jit_compile, cache_dir, final_obs
         As for `make_vec`, for every name.
     pre_warm : bool, default False
         Compile now, and not on the first call.
@@ -189,12 +200,14 @@ def make_multi_vec(
     ------
     ValueError
         If a name is not registered, there are none, `n_envs` is missing with names or below 1, or
-        `n_envs` or `wrappers` come with ready environments.
+        `n_envs`, `wrappers` or `final_obs` come with ready environments.
     TypeError
         As for `make_vec`; or if names are mixed with environments, or something is neither.
     """
     form, entries = Container.of(names, "make_multi_vec", "names or BatchedEnvs")
-    if _are_names("make_multi_vec", entries, n_envs=n_envs, wrappers=wrappers):
+    if _are_names(
+        "make_multi_vec", entries, n_envs=n_envs, wrappers=wrappers, final_obs=final_obs or None
+    ):
         if n_envs is None:
             raise ValueError(
                 "make_multi_vec: expected n_envs, the number of copies of each name; got none. "
@@ -208,6 +221,7 @@ def make_multi_vec(
                 jit_compile=jit_compile,
                 pre_warm=False,
                 cache_dir=cache_dir,
+                final_obs=final_obs,
             )
             for name in entries
         ]

@@ -11,7 +11,7 @@ from jax.core import Tracer
 from envrax import autoreset as _autoreset
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compilation, Compiled, warm_up
 from envrax._keys import require_key
-from envrax.autoreset import AutoReset, Compact
+from envrax.autoreset import AutoReset
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
@@ -45,7 +45,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         slot. Bootstrapping on truncation needs it.
     autoreset : AutoReset, optional
         How slots that ended are replaced, `envrax.autoreset.Compact()` or `Select()`; the result is
-        the same. Chosen by `VecEnv` if not given.
+        the same. Chosen by `envrax.autoreset.choose` if not given.
     donate : bool, default False
         Let `step` write the new state over the old one, which cannot be used again then: half the
         memory in a Python loop. Inside the caller's own `jit` or `scan` it changes nothing.
@@ -70,7 +70,12 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     ) -> None:
         if not isinstance(cast(Any, env), JaxEnv):
             raise TypeError(f"VecEnv: expected a JaxEnv; got {env!r}. Pass an environment.")
-        num_envs = operator.index(num_envs)
+        try:
+            num_envs = operator.index(num_envs)
+        except TypeError:
+            raise TypeError(
+                f"VecEnv: expected num_envs to be an int, the number of copies; got {num_envs!r}."
+            ) from None
         if num_envs < 1:
             raise ValueError(f"VecEnv: expected num_envs of at least 1; got {num_envs}.")
         if isinstance(autoreset, type) or not (autoreset is None or callable(autoreset)):
@@ -87,7 +92,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         self.env = env
         self.num_envs = num_envs
         self._reset: Any = partial(_autoreset.reset, env, num_envs)
-        self._step: Any = partial(_step, env, num_envs, autoreset or Compact(), final_obs)
+        self._step: Any = partial(_step, env, num_envs, autoreset, final_obs)
         if jit_compile:
             self._reset = Compiled(self._reset)
             self._step = Compiled(self._step, donate=(0,) if donate else ())
@@ -102,6 +107,11 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     @property
     def name(self) -> str:
         return self.env.name
+
+    @property
+    def autoreset(self) -> AutoReset:
+        """How slots that ended are replaced: as given, else as `envrax.autoreset.choose` says."""
+        return self._autoreset or _autoreset.choose(self.env, self.num_envs)
 
     @property
     def compilation(self) -> Compilation | None:
@@ -213,7 +223,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
 def _step(
     env: JaxEnv[Any, Any, Any, Any],
     num_envs: int,
-    autoreset: AutoReset,
+    autoreset: AutoReset | None,
     final_obs: bool,
     state: Any,
     actions: Any,
@@ -235,7 +245,8 @@ def _require_state(state: Any, num_envs: int) -> None:
 
 
 def _require_held(state: Any) -> None:
-    if any(x.is_deleted() for x in jax.tree.leaves(state) if isinstance(x, jax.Array)):
+    leaves = [x for x in jax.tree.leaves(state) if isinstance(x, jax.Array)]
+    if any(x.is_deleted() for x in leaves if not isinstance(x, Tracer)):
         raise RuntimeError(
             "VecEnv.step: expected the newest state; got one that was donated to an earlier step "
             "(`donate=True`). Go on from the state which that step returned, or do not donate."

@@ -5,6 +5,7 @@ import pickle
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
@@ -313,5 +314,68 @@ def test_states_of_unequal_form() -> None:
     multi = MultiVecEnv([VecEnv(CounterEnv(), 3), VecEnv(CounterEnv(), 3)])
     _, states = multi.reset(jax.random.key(0))
     other = VecEnv(VectorEnv(), 3).reset(jax.random.key(0))[1]
-    with pytest.raises(TypeError, match=r"states of one form from the equal members 0 and 1"):
+    with pytest.raises(
+        TypeError, match=r"member 1: expected a state of the same form as that of .* member 0"
+    ):
         multi.step([states[0], other], [[0, 1, 2]] * 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "returned", "sentence"),
+    [
+        ("reset", np.zeros((2, 1)), r"member 'q': expected reset to return a tuple \(obs, state\)"),
+        ("step", (0, 0, 0, 0), r"member 'q': expected step to return a tuple .*tuple of length 4"),
+    ],
+)
+@pytest.mark.parametrize("traceable", [True, False])
+def test_members_that_break_the_contract(
+    method: str, returned: Any, sentence: str, traceable: bool
+) -> None:
+    class Broken(Scene):
+        pass
+
+    Broken.traceable = traceable  # pyright: ignore
+    setattr(Broken, method, lambda self, *args: returned)
+    multi = MultiVecEnv({"a": Scene(2), "q": Broken(2)})
+    with pytest.raises(TypeError, match=sentence):
+        _, states = multi.reset(jax.random.key(0))
+        multi.step(states, {"a": [0, 0], "q": [0, 0]})
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_an_error_names_its_member(compiled: bool) -> None:
+    class Failing(CounterEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            raise ZeroDivisionError("mine")
+
+    env = JitWrapper(Failing(), pre_warm=False) if compiled else Failing()
+    multi = MultiEnv({"good": CounterEnv(), "bad": env})
+    _, states = multi.reset(jax.random.key(0))
+    with pytest.raises(ZeroDivisionError, match="mine") as error:
+        multi.step(states, {"good": 0, "bad": 0})
+    assert "This was in MultiEnv member 'bad'." in error.value.__notes__
+
+
+def test_members_with_side_effects_share_nothing() -> None:
+    """Each keeps its own host state, compiled or not."""
+
+    class Noting(CounterEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            self.noted: list[int] = []
+
+        def step(self, state: Any, action: Any) -> Any:
+            jax.debug.callback(lambda a: self.noted.append(int(a)), jnp.asarray(action))
+            return super().step(state, action)
+
+    envs = [Noting(), Noting()]
+    multi = MultiEnv([JitWrapper(env, pre_warm=False) for env in envs])
+    _, states = multi.reset(jax.random.key(0))
+    for actions in ([0, 1], [2, 0]):
+        _, states, *_ = multi.step(states, actions)
+    alone = [VecEnv(Noting(), 1), VecEnv(Noting(), 1)]
+    for vec_env in alone:
+        vec_env.step(vec_env.reset(jax.random.key(0))[1], [1])
+    jax.effects_barrier()
+    assert [env.noted for env in envs] == [[0, 2], [1, 0]]
+    assert [vec_env.env.noted for vec_env in alone] == [[1], [1]]

@@ -94,6 +94,13 @@ def test_ready_environments_are_used_as_they_are() -> None:
     assert list(made) == ["b", "a"] and all(made[k] is v for k, v in vec_envs.items())
 
 
+def test_final_obs_of_every_member() -> None:
+    multi = make_multi_vec(NAMES, 3, final_obs=True)
+    _, states = multi.reset(jax.random.key(0))
+    *_, infos = multi.step(states, [[0, 1, 2]] * 2)
+    assert all("final_obs" in info for info in infos)
+
+
 def test_a_suite_is_a_list_of_names() -> None:
     spec = envrax.EnvSpec("Counter", CounterEnv, VectorConfig())
     suite = envrax.EnvSuite(prefix="fleet", specs=[spec])
@@ -141,6 +148,11 @@ def test_a_video_of_one_member(tmp_path: Path) -> None:
             lambda: make_multi_vec([Scene(2)], 3, wrappers=[ClipReward]),
             ValueError,
             r"make_multi_vec: expected n_envs and wrappers with names only",
+        ),
+        (
+            lambda: make_multi_vec(NAMES, {"a": 3}),  # pyright: ignore
+            TypeError,
+            r"VecEnv: expected num_envs to be an int, the number of copies; got {'a': 3}",
         ),
         (lambda: make_multi_vec(NAMES), ValueError, r"make_multi_vec: expected n_envs, .*got none"),
         (lambda: make_multi_vec(NAMES, 0), ValueError, r"num_envs of at least 1; got 0"),

@@ -176,3 +176,14 @@ def test_padding_compiles_once(compile_counter: Any) -> None:
             multi.pad_observations(obs)
             multi.unpad_actions(actions)
     assert compiled.count == 2
+
+
+def test_observations_of_another_shape() -> None:
+    multi = MultiVecEnv({"z": VecEnv(VectorEnv(), 2), "a": VecEnv(NestedEnv(), 3)})
+    obs, _ = multi.reset(jax.random.key(0))
+    with pytest.raises(
+        ValueError, match=r"pad_observations: expected obs\['z'\] .*\(2, 3\).*jax.vmap"
+    ):
+        multi.pad_observations({**obs, "z": jnp.stack([obs["z"]] * 4)})
+    with pytest.raises(ValueError, match=r"expected obs\['a'\] with leaves of shape"):
+        multi.pad_observations({**obs, "a": obs["z"]})

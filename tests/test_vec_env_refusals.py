@@ -53,7 +53,7 @@ def test_num_envs_below_one(num_envs: int) -> None:
 
 @pytest.mark.parametrize("num_envs", [2.0, "2", None])
 def test_num_envs_that_is_no_integer(num_envs: Any) -> None:
-    with pytest.raises(TypeError, match="integer"):
+    with pytest.raises(TypeError, match=r"VecEnv: expected num_envs to be an int"):
         VecEnv(CounterEnv(), num_envs)
 
 

@@ -1,129 +1,17 @@
-"""Auto-reset as pure functions: step a batch, and begin the next episode where one ended."""
+"""Step a batch, and begin the next episode where one ended."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import jax
 import jax.core
 import jax.numpy as jnp
-from jax import lax
 
 from envrax._compile import strong
+from envrax.autoreset.choice import choose_for
+from envrax.autoreset.ways import AutoReset, Fresh, in_shard_map
 from envrax.env import EnvState, Info, JaxEnv, episode_ended
 
-# `(constants, rng of one slot) -> (obs, state)` of the slot's next episode.
-Fresh = Callable[[list[Any], jax.Array], Any]
 AnyEnv = JaxEnv[Any, Any, Any, Any]
-
-
-class AutoReset(Protocol):
-    """A way to replace the slots that ended; all ways give the same result."""
-
-    def __call__(
-        self, fresh: Fresh, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
-    ) -> Any:
-        """
-        Replace the slots that ended.
-
-        Parameters
-        ----------
-        fresh : callable
-            `(consts, rng) -> (obs, state)`, the next episode of one slot.
-        consts : list
-            The arrays that `fresh` uses beside its key, traced ones included.
-        rng : jax.Array
-            The slots' PRNG keys after the step, leading axis N.
-        ended : jax.Array
-            bool[N].
-        stepped : pytree
-            What the step gave, leading axis N, of the same structure as `fresh` returns.
-
-        Returns
-        -------
-        pytree
-            `stepped` with the slots that ended replaced.
-        """
-        ...
-
-
-@dataclass(frozen=True)
-class Select:
-    """Reset every slot on every step, keep those that ended: best where a reset is tiny."""
-
-    def __call__(
-        self, fresh: Fresh, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
-    ) -> Any:
-        new = jax.vmap(fresh, (None, 0))(consts, rng)
-        return jax.tree.map(lambda n, s: jax.vmap(jnp.where)(ended, n, s), new, stepped)
-
-
-@dataclass(frozen=True)
-class Compact:
-    """
-    Reset only the slots that ended: gather their keys, reset them in chunks, scatter back.
-
-    Equal to `Select` bit for bit, except that XLA may round a float reduction or a matrix product
-    inside a reset differently at another batch width.
-
-    Attributes
-    ----------
-    chunk : int, optional
-        How many slots are reset together. By default a sixteenth of the batch.
-    """
-
-    chunk: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.chunk is not None and self.chunk < 1:
-            raise ValueError(
-                f"Compact: expected a chunk of at least 1; got {self.chunk}. Leave it out for the "
-                "default."
-            )
-
-    def __call__(
-        self, fresh: Fresh, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
-    ) -> Any:
-        size = min(self.chunk or max(1, ended.size // 16), ended.size)
-        if _in_shard_map():
-            # A loop wants its carry to vary over the same axes at its start as later on. A select
-            # knows them, and one that replaces nothing compiles to nothing.
-            stepped = Select()(fresh, consts, rng, ended & False, stepped)
-
-        @jax.custom_jvp  # a loop of unknown length has no reverse mode; a select has
-        def merge(consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any) -> Any:
-            def reset_ended() -> Any:
-                return _reset_in_chunks(fresh, size, consts, rng, ended, stepped)
-
-            return cast(Any, lax.cond(jnp.any(ended), reset_ended, lambda: stepped))
-
-        def merge_jvp(primals: Any, tangents: Any) -> Any:
-            def select(*args: Any) -> Any:
-                return Select()(fresh, *args)
-
-            return jax.jvp(select, primals, tangents)
-
-        merge.defjvp(merge_jvp)
-        return merge(consts, rng, ended, stepped)
-
-
-def _reset_in_chunks(
-    fresh: Fresh, size: int, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
-) -> Any:
-    rank = jnp.cumsum(ended, dtype=jnp.int32)
-    turn = jnp.arange(1, size + 1, dtype=jnp.int32)
-
-    def pending(carry: tuple[jax.Array, Any]) -> jax.Array:
-        return carry[0] < rank[-1]
-
-    def reset_chunk(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
-        begin, merged = carry
-        slots = jnp.searchsorted(rank, begin + turn)  # past the last one: N, dropped below
-        new = jax.vmap(fresh, (None, 0))(consts, jnp.take(rng, slots, axis=0, mode="clip"))
-        merged = jax.tree.map(lambda m, n: m.at[slots].set(n, mode="drop"), merged, new)
-        return begin + size, merged
-
-    return lax.while_loop(pending, reset_chunk, (jnp.int32(0), stepped))[1]
 
 
 def reset(env: AnyEnv, num_envs: int, rng: jax.Array) -> tuple[Any, EnvState]:
@@ -146,7 +34,7 @@ def reset(env: AnyEnv, num_envs: int, rng: jax.Array) -> tuple[Any, EnvState]:
     """
     rngs = jax.random.split(rng, num_envs)
     fresh = jax.vmap(lambda rng: _begin(env, rng))(rngs)
-    if _in_shard_map():
+    if in_shard_map():
         # A constant of the reset, such as step 0, has to vary over the axes that the key varies
         # over, as it will after a step. A select between equals says so and compiles to nothing.
         odd = (jax.random.bits(rng) & 1).astype(jnp.bool_)
@@ -155,7 +43,7 @@ def reset(env: AnyEnv, num_envs: int, rng: jax.Array) -> tuple[Any, EnvState]:
 
 
 def step(
-    env: AnyEnv, autoreset: AutoReset, state: EnvState, actions: Any
+    env: AnyEnv, autoreset: AutoReset | None, state: EnvState, actions: Any
 ) -> tuple[Any, EnvState, jax.Array, jax.Array, Info, Any]:
     """
     Step every slot, and begin the next episode in those whose episode ended.
@@ -167,7 +55,7 @@ def step(
     env : JaxEnv
         The environment of every slot.
     autoreset : AutoReset
-        How the slots that ended are replaced: `Compact()` or `Select()`.
+        How the slots that ended are replaced; None for what `choose` says.
     state : EnvState
         State of all slots, leading axis N.
     actions : pytree of jax.Array
@@ -197,18 +85,16 @@ def step(
 
     final_obs, state, rewards, dones, infos, ended = jax.vmap(transition)(state, actions)
     stepped = {"obs": final_obs, "state": state}
-    fresh, consts = _hoisted_reset(env, stepped)
-    merged = autoreset(fresh, consts, state.rng, ended, stepped)
+    closed, fresh = _hoisted_reset(env, stepped)
+    if autoreset is None:
+        autoreset = choose_for(closed.jaxpr, ended.size, jax.default_backend())
+    merged = autoreset(fresh, closed.consts, state.rng, ended, stepped)
     return merged["obs"], merged["state"], rewards, dones, infos, final_obs
 
 
-def _in_shard_map() -> bool:
-    return bool(jax.sharding.get_abstract_mesh().manual_axes)
-
-
-def _hoisted_reset(env: AnyEnv, stepped: Any) -> tuple[Fresh, list[Any]]:
+def _hoisted_reset(env: AnyEnv, stepped: Any) -> tuple[Any, Fresh]:
     """
-    The reset of one slot, with all that `env` closes over turned into an argument.
+    The reset of one slot as jaxpr, and as function with all that `env` closes over as argument.
 
     A traced config value, differentiated from outside, must not reach into `custom_jvp` unseen.
     """
@@ -225,7 +111,7 @@ def _hoisted_reset(env: AnyEnv, stepped: Any) -> tuple[Fresh, list[Any]]:
     def call(consts: list[Any], rng: jax.Array) -> Any:
         return jax.tree.unflatten(tree, jax.core.eval_jaxpr(closed.jaxpr, consts, rng))
 
-    return call, closed.consts
+    return closed, call
 
 
 def _begin(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:

@@ -1,0 +1,146 @@
+"""Which way of auto-reset is chosen: by cost, by batch, by backend, and never by chance."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from fakes import CoinConfig, CoinEnv, CounterEnv, VectorEnv
+from helpers import assert_trees_equal
+
+from envrax import JitWrapper, VecEnv
+from envrax.autoreset import Compact, Select, choose
+from envrax.autoreset.choice import operations
+
+
+def cost(function: Any, *args: Any) -> float:
+    return operations(jax.make_jaxpr(function)(*args).jaxpr)
+
+
+X = jnp.ones(64, jnp.float32)
+
+
+def test_cost_counts_elements() -> None:
+    assert cost(lambda x: x + x, X) == 64
+    assert cost(lambda x: jnp.sum(x * x), X) == 128
+    assert cost(lambda x: jnp.dot(x, x), X) == 128
+    assert cost(jnp.sin, X) > 5 * cost(lambda x: x + x, X)
+
+
+def test_cost_of_randomness_is_that_of_its_bits() -> None:
+    rng = jax.random.key(0)
+    one = cost(lambda r: jax.random.bits(r, (1,)), rng)
+    many = cost(lambda r: jax.random.bits(r, (1000,)), rng)
+    assert many == 1000 * one > 10_000
+    assert cost(lambda r: jax.random.bits(r, (1,)), jax.random.PRNGKey(0)) >= one
+
+
+@pytest.mark.parametrize("length", [1, 7, 1000])
+def test_cost_of_a_loop_is_that_of_its_turns(length: int) -> None:
+    def loop(x: jax.Array) -> Any:
+        return jax.lax.scan(lambda x, _: (x + x, None), x, length=length)[0]
+
+    assert cost(loop, X) == 64 * length
+
+
+def test_a_loop_of_unknown_length_is_dear() -> None:
+    def loop(x: jax.Array) -> Any:
+        return jax.lax.while_loop(lambda x: jnp.max(x) < 9.0, lambda x: x + x, x)
+
+    assert cost(loop, X) > 50 * cost(lambda x: x + x, X)
+
+
+def test_of_branches_the_dearest_counts() -> None:
+    def branches(x: jax.Array) -> Any:
+        return jax.lax.switch(1, [lambda x: x, jnp.sin, lambda x: x + x], x)
+
+    def of_runtime(i: jax.Array, x: jax.Array) -> Any:
+        return jax.lax.switch(i, [lambda x: x, jnp.sin, lambda x: x + x], x)
+
+    assert cost(of_runtime, jnp.int32(0), X) == pytest.approx(cost(jnp.sin, X), abs=10)
+    assert cost(branches, X) <= cost(of_runtime, jnp.int32(0), X)
+
+
+def test_costs_are_seen_through_every_transform() -> None:
+    plain = cost(jnp.sin, X)
+    assert cost(jax.jit(jnp.sin), X) == plain
+    assert cost(jax.checkpoint(jnp.sin), X) == plain
+    assert cost(jax.vmap(jnp.sin), X) == plain
+    assert cost(jax.nn.relu, X) == 64  # a custom_jvp inside a jit
+
+
+def coins(kind: str) -> CoinEnv:
+    return CoinEnv(CoinConfig(reset_kind=kind))
+
+
+def test_a_dearer_reset_is_done_in_smaller_chunks() -> None:
+    cheap, dear = choose(coins("plain"), 1024, "cpu"), choose(coins("loop"), 1024, "cpu")
+    assert isinstance(cheap, Compact) and isinstance(dear, Compact)
+    assert cheap.chunk is not None and dear.chunk is not None
+    assert 1 <= dear.chunk < cheap.chunk <= 64
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 64, 100_000])
+@pytest.mark.parametrize("kind", ["plain", "loop"])
+def test_a_chunk_fits_the_batch(n: int, kind: str) -> None:
+    chosen = choose(coins(kind), n, "cpu")
+    assert isinstance(chosen, Compact)
+    assert chosen.chunk is not None and 1 <= chosen.chunk <= max(1, n // 16)
+
+
+def test_an_accelerator_resets_all_slots_where_that_is_little_work() -> None:
+    assert choose(VectorEnv(), 64, "gpu") == choose(VectorEnv(), 64, "tpu") == Select()
+    assert isinstance(choose(VectorEnv(), 10_000_000, "gpu"), Compact)
+
+
+def test_the_choice_can_be_asked_for_and_overridden() -> None:
+    assert VecEnv(CoinEnv(), 64).autoreset == choose(CoinEnv(), 64)
+    assert VecEnv(CoinEnv(), 64, autoreset=Compact(3)).autoreset == Compact(3)
+    assert VecEnv(CoinEnv(), 64, autoreset=Select()).autoreset == Select()
+
+
+@pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
+def test_what_is_said_is_what_is_done(key: Any, monkeypatch: Any) -> None:
+    done: list[Any] = []
+    replace = Compact.__call__
+
+    def noted(self: Compact, *args: Any) -> Any:
+        done.append(self)
+        return replace(self, *args)
+
+    monkeypatch.setattr(Compact, "__call__", noted)
+    vec_env = VecEnv(JitWrapper(CounterEnv(), pre_warm=False), 48, jit_compile=False)
+    _, state = vec_env.reset(key(0))
+    vec_env.step(state, jnp.zeros(48, jnp.int32))
+    assert done == [vec_env.autoreset]
+
+
+@pytest.mark.parametrize("batched_config", [False, True])
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_batches_of_batches_reset_as_one(batched_config: bool, chunk: int) -> None:
+    """Several seeds under an outer vmap, also where each has a config of its own."""
+    rates = jnp.asarray([0.1, 0.5, 0.9], jnp.float32)
+
+    def episode(rng: jax.Array, rate: Any, way: Any) -> Any:
+        vec_env = VecEnv(CoinEnv(CoinConfig(end_rate=rate)), 5, autoreset=way)
+        actions = jnp.ones((5, 2), jnp.float32)
+        _, state = vec_env.reset(rng)
+        return jax.lax.scan(lambda s, _: vec_env.step(s, actions)[1::-1], state, length=6)
+
+    def all_seeds(way: Any) -> Any:
+        rngs = jax.random.split(jax.random.key(0), 3)
+        if batched_config:
+            return jax.jit(jax.vmap(lambda r, c: episode(r, c, way)))(rngs, rates)
+        return jax.jit(jax.vmap(lambda r: episode(r, 0.5, way)))(rngs)
+
+    assert_trees_equal(all_seeds(Compact(chunk)), all_seeds(Select()))
+
+
+def test_one_loop_for_all_seeds() -> None:
+    """No select of the whole carry on every turn, which a batched loop would be."""
+    vec_env = VecEnv(CoinEnv(), 8, jit_compile=False)
+    states = jax.vmap(vec_env.reset)(jax.random.split(jax.random.key(0), 3))[1]
+    actions = jnp.ones((3, 8, 2), jnp.float32)
+    program = str(jax.make_jaxpr(jax.vmap(vec_env.step))(states, actions))
+    assert program.count(" cond[") == 1
+    assert "24,4" in program  # the world of all slots, as one batch
