@@ -1,13 +1,21 @@
 """`python -m benchmarks dispatch scan`: run the named benchmarks, or all of them."""
 
 import argparse
+import subprocess
+import sys
+from pathlib import Path
 
-from benchmarks import cartpole, fleet
+from benchmarks import cartpole, fleet, resets
 from benchmarks.measure import machine
+from benchmarks.plot import save
 
 BENCHMARKS = {
-    "dispatch": cartpole.dispatch,
     "scan": cartpole.scan,
+    "scan-all-sizes": lambda: cartpole.scan((1, 8, 64, 512, 4096, 65_536)),
+    "envpool": cartpole.envpool,
+    "dispatch": cartpole.dispatch,
+    "resets": resets.synthetic,
+    "craftax": resets.craftax,
     "fleet": fleet.step,
     "fleet-compile": fleet.compile_time,
 }
@@ -16,12 +24,28 @@ BENCHMARKS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default all")
-    names = parser.parse_args().names or list(BENCHMARKS)
+    parser.add_argument("--output", type=Path, help="folder for a Markdown file and a picture each")
+    arguments = parser.parse_args()
+    names = arguments.names or list(BENCHMARKS)
     if unknown := set(names) - set(BENCHMARKS):
         parser.error(f"expected names of {', '.join(BENCHMARKS)}; got {', '.join(unknown)}")
+    if len(names) == 1:
+        run(names[0], arguments.output)
+        return
+    for name in names:  # apart: threads and memory of one are nothing to the next
+        where = ["--output", str(arguments.output)] if arguments.output else []
+        subprocess.run([sys.executable, "-m", "benchmarks", name, *where], check=True)
+
+
+def run(name: str, output: Path | None) -> None:
     print(machine())
-    for name in names:
-        print(f"\n{BENCHMARKS[name]()}")
+    tables = BENCHMARKS[name]()
+    text = "\n\n".join(table.markdown() for table in tables)
+    print(f"\n{text}\n", flush=True)
+    if output and tables:
+        output.mkdir(parents=True, exist_ok=True)
+        (output / f"{name}.md").write_text(f"{machine()}\n\n{text}\n")
+        save(output / f"{name}.png", tables, machine())
 
 
 if __name__ == "__main__":

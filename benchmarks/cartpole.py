@@ -1,96 +1,154 @@
 """CartPole: `VecEnv` against what a user would take instead."""
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.measure import Work, compare, table
+from benchmarks.measure import Table, Work, available, compare
+from benchmarks.rollout import in_python, in_scan, of_vec_env
 from envrax import VecEnv
 from envrax.autoreset import Select
 from envrax_classic import CartPole
 
 
-def dispatch(num_envs: int = 64, steps: int = 1000, repeats: int = 15) -> str:
-    """A Python loop over `VecEnv.step`, against the same function jitted by hand."""
+def scan(sizes: tuple[int, ...] = (64, 4096), repeats: int = 9) -> list[Table]:
+    """One compiled rollout; libraries that are no JAX are called in a Python loop."""
+    tables: list[Table] = []
+    for n in sizes:
+        steps = max(20, min(2000, 800_000 // n))
+        ways = {"envrax": of_vec_env(VecEnv(CartPole(), n), 2, steps)}
+        plain = VecEnv(CartPole(), n, autoreset=Select())
+        ways["the same, every slot reset on every step"] = of_vec_env(plain, 2, steps)
+        ways["JAX by hand, every slot reset, one key for all"] = _by_hand(n, steps)
+        peers: dict[str, Callable[[int, int], Work]] = {
+            "gymnax": _gymnax,
+            "Gymnasium, NumPy": _gymnasium,
+        }
+        ways |= {name: make(n, steps) for name, make in available(peers)}
+        tables.append(Table(f"CartPole, N = {n}, rollout", compare(ways, repeats), steps))
+    return tables
+
+
+def envpool(sizes: tuple[int, ...] = (64, 4096), repeats: int = 5) -> list[Table]:
+    """Apart from the others, whom EnvPool's threads would slow down."""
+    tables: list[Table] = []
+    for name, make in available({"EnvPool, C++ threads": _envpool}):
+        for n in sizes:
+            steps = max(20, 100_000 // n)
+            ways = {"envrax": of_vec_env(VecEnv(CartPole(), n), 2, steps), name: make(n, steps)}
+            tables.append(Table(f"CartPole, N = {n}, rollout", compare(ways, repeats), steps))
+    return tables
+
+
+def dispatch(num_envs: int = 64, steps: int = 1000, repeats: int = 15) -> list[Table]:
+    """A Python loop over `VecEnv.step`, against the same function jitted by hand, and gymnax."""
     vec_env = VecEnv(CartPole(), num_envs)
     _, start = vec_env.reset(jax.random.key(0))
     actions = vec_env.action_space.sample(jax.random.key(1))
     by_hand = jax.jit(VecEnv(CartPole(), num_envs, jit_compile=False).step)
-
-    def loop(step: Any) -> Work:
-        def work() -> object:
-            state = start
-            for _ in range(steps):
-                _, state, *_ = step(state, actions)
-            return jax.block_until_ready(state)
-
-        return work
-
-    ways = {"the same, jitted by hand": loop(by_hand), "`VecEnv.step`": loop(vec_env.step)}
-    title = f"CartPole, N = {num_envs}, Python loop"
-    return table(title, compare(ways, repeats), steps)
-
-
-def scan(num_envs: int = 4096, steps: int = 200, repeats: int = 9) -> str:
-    """Rollouts with random actions in `lax.scan`; Gymnasium's NumPy one in a Python loop."""
     ways = {
-        "envrax": _rollout(VecEnv(CartPole(), num_envs), steps),
-        "envrax, a reset of every slot on every step": _rollout(
-            VecEnv(CartPole(), num_envs, autoreset=Select()), steps
-        ),
+        "the same, jitted by hand": in_python(start, lambda s: by_hand(s, actions)[1], steps),
+        "`VecEnv.step`": in_python(start, lambda s: vec_env.step(s, actions)[1], steps),
     }
-    for name, peer in (("gymnax", _gymnax), ("Gymnasium, NumPy vector env", _gymnasium)):
-        try:
-            ways[name] = peer(num_envs, steps)
-        except ImportError as error:
-            print(f"{name}: left out, {error.name} is not installed (extra `bench`).")
-    return table(f"CartPole, N = {num_envs}, rollout", compare(ways, repeats), steps)
+    for name, make in available({"gymnax, jitted by hand": _gymnax_in_python}):
+        ways[name] = make(num_envs, steps)
+    return [Table(f"CartPole, N = {num_envs}, Python loop", compare(ways, repeats), steps)]
 
 
-def _rollout(vec_env: VecEnv[Any, Any, Any, Any], steps: int) -> Work:
-    def body(carry: Any, _: None) -> tuple[Any, Any]:
-        state, rng = carry
-        rng, key = jax.random.split(rng)
-        actions = jax.random.randint(key, (vec_env.num_envs,), 0, 2, jnp.int32)
-        obs, state, reward, done, info = vec_env.step(state, actions)
-        return (state, rng), (jnp.sum(obs), jnp.sum(reward), jnp.sum(done))
+def _by_hand(num_envs: int, steps: int) -> Work:
+    """No library: the physics, one key for the whole batch, and a reset of every slot."""
+    env = CartPole()
 
-    _, state = vec_env.reset(jax.random.key(0))
-    run = jax.jit(lambda carry: jax.lax.scan(body, carry, None, steps))
-    return lambda: jax.block_until_ready(run((state, jax.random.key(1))))
+    def begin(rng: jax.Array) -> jax.Array:
+        return jax.random.uniform(rng, (4, num_envs), jnp.float32, -0.05, 0.05)
+
+    def step(carry: Any, actions: jax.Array, rng: jax.Array) -> Any:
+        physics, age = carry
+        names = ("position", "velocity", "angle", "spin")
+        # The suite's own equations, on a batch: they are elementwise.
+        state: Any = _State(**dict(zip(names, physics, strict=True)))
+        state, _, terminated = env.advance(state, actions)
+        done = terminated | (age + 1 >= env.config.max_steps)
+        stepped = jnp.stack([getattr(state, name) for name in names])
+        physics = jnp.where(done, begin(rng), stepped)
+        return (physics, jnp.where(done, 0, age + 1)), (physics, jnp.ones(num_envs), done)
+
+    start = begin(jax.random.key(0)), jnp.zeros(num_envs, jnp.int32)
+    return in_scan(start, step, num_envs, 2, steps)
+
+
+class _State:
+    """Attributes, with the `replace` that the suite's equations use."""
+
+    def __init__(self, **values: Any) -> None:
+        vars(self).update(values)
+
+    def replace(self, **changes: Any) -> "_State":
+        return _State(**{**vars(self), **changes})
+
+
+def _gymnax_parts(num_envs: int) -> tuple[Any, Any]:
+    env, params = importlib.import_module("gymnax").make("CartPole-v1")
+    keys = jax.random.split(jax.random.key(0), num_envs)
+    _, start = jax.vmap(env.reset, (0, None))(keys, params)
+
+    def step(state: Any, actions: Any, rng: jax.Array) -> Any:
+        keys = jax.random.split(rng, num_envs)
+        returned = jax.vmap(env.step, (0, 0, 0, None))(keys, state, actions, params)
+        obs, state, reward, terminated, truncated, _ = returned
+        return state, (obs, reward, terminated | truncated)
+
+    return start, step
 
 
 def _gymnax(num_envs: int, steps: int) -> Work:
-    gymnax = importlib.import_module("gymnax")
-    env, params = gymnax.make("CartPole-v1")
+    return in_scan(*_gymnax_parts(num_envs), num_envs, 2, steps)
 
-    def body(carry: Any, _: None) -> tuple[Any, Any]:
-        state, rng = carry
-        rng, key, step_key = jax.random.split(rng, 3)
-        actions = jax.random.randint(key, (num_envs,), 0, 2, jnp.int32)
-        keys = jax.random.split(step_key, num_envs)
-        step = jax.vmap(env.step, (0, 0, 0, None))
-        obs, state, reward, terminated, truncated, _ = step(keys, state, actions, params)
-        return (state, rng), (jnp.sum(obs), jnp.sum(reward), jnp.sum(terminated | truncated))
 
-    keys = jax.random.split(jax.random.key(0), num_envs)
-    _, state = jax.vmap(env.reset, (0, None))(keys, params)
-    run = jax.jit(lambda carry: jax.lax.scan(body, carry, None, steps))
-    return lambda: jax.block_until_ready(run((state, jax.random.key(1))))
+def _gymnax_in_python(num_envs: int, steps: int) -> Work:
+    env, params = importlib.import_module("gymnax").make("CartPole-v1")
+    start, _ = _gymnax_parts(num_envs)
+
+    @jax.jit
+    def step(state: Any, actions: Any, rng: jax.Array) -> Any:
+        rng, key = jax.random.split(rng)
+        keys = jax.random.split(key, num_envs)
+        return rng, jax.vmap(env.step, (0, 0, 0, None))(keys, state, actions, params)
+
+    actions = jnp.zeros(num_envs, jnp.int32)
+
+    def next_one(carry: Any) -> Any:
+        rng, (_, state, *_) = step(carry[0], actions, carry[1])
+        return state, rng
+
+    return in_python((start, jax.random.key(1)), next_one, steps)
 
 
 def _gymnasium(num_envs: int, steps: int) -> Work:
     gymnasium = importlib.import_module("gymnasium")
     env = gymnasium.make_vec("CartPole-v1", num_envs, vectorization_mode="vector_entry_point")
     env.reset(seed=0)
+    return _on_the_host(env.step, num_envs, steps)
+
+
+def _envpool(num_envs: int, steps: int) -> Work:
+    env = importlib.import_module("envpool").make(
+        "CartPole-v1", env_type="gymnasium", num_envs=num_envs
+    )
+    env.reset()
+    return _on_the_host(env.step, num_envs, steps)
+
+
+def _on_the_host(step: Callable[[np.ndarray], Any], num_envs: int, steps: int) -> Work:
     rng = np.random.default_rng(1)
 
     def work() -> object:
         for _ in range(steps):
-            env.step(rng.integers(0, 2, num_envs))
-        return env
+            step(rng.integers(0, 2, num_envs, dtype=np.int32))
+        return None
 
     return work

@@ -1,45 +1,43 @@
 """`MultiVecEnv` against a Python loop over its members, and what equal members cost to compile."""
 
 import time
-from statistics import median
 from typing import Any
 
 import jax
 
-from benchmarks.measure import Work, compare, table
+from benchmarks.measure import Table, Work, compare
 from envrax import JitWrapper, MultiVecEnv, VecEnv
 from envrax_classic import Acrobot, CartPole, MountainCar, Pendulum
 
 CLASSES = (CartPole, MountainCar, Pendulum, Acrobot)
 
 
-def step(num_envs: int = 64, steps: int = 200, repeats: int = 15) -> str:
+def step(num_envs: int = 64, steps: int = 200, repeats: int = 15) -> list[Table]:
     """One step of M members: the fleet's one call, against M calls."""
-    tables: list[str] = []
+    tables: list[Table] = []
     for kind in ("equal", "different"):
         for m in (1, 4, 16):
             ways = _ways(_members(kind, m, num_envs), steps)
             title = f"{m} {kind} members, N = {num_envs}, Python loop"
-            tables.append(table(title, compare(ways, repeats), steps))
-    return "\n\n".join(tables)
+            tables.append(Table(title, compare(ways, repeats), steps))
+    return tables
 
 
-def compile_time(num_envs: int = 64, repeats: int = 3) -> str:
+def compile_time(num_envs: int = 64, repeats: int = 3) -> list[Table]:
     """`MultiVecEnv.compile()` without any cache, of one member and of sixteen."""
-    lines = ["### compile()", "", "| | M = 1 | M = 16 | ratio |", "|---|---|---|---|"]
+    tables: list[Table] = []
     for kind in ("equal", "different"):
-        seconds: dict[int, list[float]] = {1: [], 16: []}
+        seconds: dict[str, list[float]] = {"M = 1": [], "M = 16": []}
         for _ in range(repeats):
-            for m, found in seconds.items():
+            for m, found in zip((1, 16), seconds.values(), strict=True):
                 jax.clear_caches()
                 # `None` means no persistent cache; it is what the members agree on.
                 fleet = MultiVecEnv(_members(kind, m, num_envs, cache_dir=None))
                 begin = time.perf_counter()
                 fleet.compile(progress=False)
                 found.append(time.perf_counter() - begin)
-        one, many = median(seconds[1]), median(seconds[16])
-        lines.append(f"| {kind} members | {one:.1f} s | {many:.1f} s | {many / one:.1f} |")
-    return "\n".join(lines)
+        tables.append(Table(f"`compile()` of {kind} members, all of it", seconds, 1))
+    return tables
 
 
 def _members(kind: str, m: int, num_envs: int, **jit: Any) -> list[VecEnv[Any, Any, Any, Any]]:

@@ -1,14 +1,63 @@
 """Time several ways to do the same work, in turns, so that noise meets all of them alike."""
 
+import os
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import metadata
+from typing import TypeVar
 
 from envrax import __version__
 
 Work = Callable[[], object]
+MakerT = TypeVar("MakerT")
+PEERS = ("gymnax", "gymnasium", "envpool", "jumanji", "brax", "craftax", "stable-baselines3")
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    Times of several ways, of which the first is the one that others are compared with.
+
+    Attributes
+    ----------
+    title : str
+    seconds : dict
+        Name of a way to its times.
+    steps : int
+        Steps of the whole batch in one time.
+    """
+
+    title: str
+    seconds: dict[str, list[float]]
+    steps: int
+
+    def microseconds(self, name: str) -> float:
+        """The median time of a step."""
+        return 1e6 * statistics.median(self.seconds[name]) / self.steps
+
+    def ratio(self, name: str) -> float:
+        """How many times the first way's time: of turns, since a slow second slows both."""
+        first = next(iter(self.seconds.values()))
+        turns = zip(self.seconds[name], first, strict=True)
+        return statistics.median(a / b for a, b in turns)
+
+    def markdown(self) -> str:
+        lines = [
+            f"### {self.title}",
+            "",
+            "| | median µs per step | min .. max | times the first |",
+            "|---|---|---|---|",
+        ]
+        for name, seconds in self.seconds.items():
+            spread = " .. ".join(
+                f"{1e6 * s / self.steps:.4g}" for s in (min(seconds), max(seconds))
+            )
+            micro, ratio = self.microseconds(name), self.ratio(name)
+            lines.append(f"| {name} | {micro:.4g} | {spread} | {ratio:.2f} |")
+        return "\n".join(lines)
 
 
 def compare(ways: dict[str, Work], repeats: int) -> dict[str, list[float]]:
@@ -33,31 +82,24 @@ def compare(ways: dict[str, Work], repeats: int) -> dict[str, list[float]]:
     return times
 
 
-def table(title: str, times: dict[str, list[float]], steps: int) -> str:
-    """A Markdown table: microseconds per step, and how many times the first row's each takes."""
-    first = next(iter(times.values()))
-    lines = [
-        f"### {title}",
-        "",
-        "| | median us/step | min .. max | x the first |",
-        "|---|---|---|---|",
-    ]
-    for name, seconds in times.items():
-        micro = [1e6 * s / steps for s in seconds]
-        # Of turns, not of medians: a slow second slows both ways of its turn.
-        ratio = statistics.median(a / b for a, b in zip(seconds, first, strict=True))
-        lines.append(
-            f"| {name} | {statistics.median(micro):.1f} | {min(micro):.1f} .. {max(micro):.1f} "
-            f"| {ratio:.2f} |"
-        )
-    return "\n".join(lines)
+def available(peers: dict[str, MakerT]) -> Iterator[tuple[str, MakerT]]:
+    """The peers that are installed; the others are left out with a word."""
+    for name, maker in peers.items():
+        package = name.split(",")[0].lower()
+        if _version(package) == "missing":
+            print(f"{name}: left out, {package} is not installed (extra `bench`).")
+        else:
+            yield name, maker
 
 
 def machine() -> str:
     """What the figures were measured on."""
-    packages = ("jax", "gymnax", "gymnasium", "numpy")
-    versions = [f"envrax {__version__}", *(f"{name} {_version(name)}" for name in packages)]
-    return f"{platform.machine()}, Python {platform.python_version()}, {', '.join(versions)}"
+    names = ("jax", "numpy", *PEERS)
+    versions = [f"{name} {version}" for name in names if (version := _version(name)) != "missing"]
+    return (
+        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, "
+        f"envrax {__version__}, {', '.join(versions)}"
+    )
 
 
 def _version(package: str) -> str:

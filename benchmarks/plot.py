@@ -1,0 +1,47 @@
+"""A picture of tables: how many times the first way's time each way takes."""
+
+from pathlib import Path
+
+from benchmarks.measure import Table
+
+OURS, THEIRS, INK = "#2f6fde", "#b8bfca", "#444444"
+
+
+def save(path: Path, tables: list[Table], caption: str) -> None:
+    """
+    Draw a panel of bars for each table, on a logarithmic axis.
+
+    Parameters
+    ----------
+    path : Path
+        Of the PNG.
+    tables : list of Table
+        The panels, from top to bottom.
+    caption : str
+        What it was measured on.
+    """
+    from matplotlib.figure import Figure  # it takes its time
+
+    heights = [len(table.seconds) for table in tables]
+    figure = Figure(figsize=(9, 1.2 + 0.42 * sum(heights) + 0.7 * len(tables)), dpi=120)
+    panels = figure.subplots(len(tables), squeeze=False, height_ratios=heights)[:, 0]
+    for axes, table in zip(panels, tables, strict=True):
+        names = list(table.seconds)
+        ratios = [table.ratio(name) for name in names]
+        colours = [OURS, *[THEIRS] * (len(names) - 1)]
+        bars = axes.barh(names, ratios, color=colours, height=0.65)
+        labels = [
+            f" {table.microseconds(name):,.4g} µs   {ratio:.2f}x"
+            for name, ratio in zip(names, ratios, strict=True)
+        ]
+        axes.bar_label(bars, labels, color=INK, fontsize=8)
+        axes.set_xscale("log")
+        axes.set_xlim(0.5 * min(ratios), 4 * max(ratios))
+        axes.set_title(table.title, loc="left", fontsize=10, fontweight="bold", color=INK)
+        axes.invert_yaxis()
+        axes.tick_params(colors=INK, labelsize=8, length=0)
+        axes.xaxis.set_visible(False)
+        axes.spines[:].set_visible(False)
+    figure.text(0.01, 0.005, f"Median time of a step of the whole batch. {caption}", fontsize=6)
+    figure.tight_layout(rect=(0, 0.02, 1, 1))
+    figure.savefig(path)
