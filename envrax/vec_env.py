@@ -24,8 +24,9 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     """
     `num_envs` copies of an environment, stepped together, each with its own episodes.
 
-    `reset` and `step` are compiled on their first call, and compose with the caller's own `jit`,
-    `vmap`, `scan` and `grad`.
+    `reset` and `step` are compiled on their first call, of the environment as it is then, and
+    compose with the caller's own `jit`, `vmap`, `scan` and `grad`. Environments that are equal by
+    value share their programs.
 
     **Auto-reset** happens in the step that ends an episode: that slot returns the reward, done and
     info of the step, and the first observation and state of its next episode, begun with

@@ -74,10 +74,10 @@ def coins(kind: str) -> CoinEnv:
 
 
 def test_a_dearer_reset_is_done_in_smaller_chunks() -> None:
-    cheap, dear = choose(coins("plain"), 1024, "cpu"), choose(coins("loop"), 1024, "cpu")
+    cheap, dear = (choose(coins(kind), 65_536, "cpu") for kind in ("plain", "loop"))
     assert isinstance(cheap, Compact) and isinstance(dear, Compact)
     assert cheap.chunk is not None and dear.chunk is not None
-    assert 1 <= dear.chunk < cheap.chunk <= 64
+    assert 1 <= dear.chunk < cheap.chunk
 
 
 @pytest.mark.parametrize("n", [1, 2, 15, 64, 100_000])
@@ -116,7 +116,7 @@ def test_what_is_said_is_what_is_done(key: Any, monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize("batched_config", [False, True])
-@pytest.mark.parametrize("chunk", [1, 2])
+@pytest.mark.parametrize("chunk", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_batches_of_batches_reset_as_one(batched_config: bool, chunk: int) -> None:
     """Several seeds under an outer vmap, also where each has a config of its own."""
     rates = jnp.asarray([0.1, 0.5, 0.9], jnp.float32)

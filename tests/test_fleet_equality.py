@@ -91,13 +91,19 @@ def listed(container: Any) -> list[Any]:
     return list(container.values()) if isinstance(container, dict) else container
 
 
+SLOW = pytest.mark.slow
+LIST, DICT = (list, jax.random.PRNGKey), (as_dict, jax.random.key)
+SINGLE, VEC = (MultiEnv, SINGLES), (MultiVecEnv, BATCHES)
+
+
 @pytest.mark.parametrize(
-    ("form", "keys"),
-    [(list, jax.random.PRNGKey), (as_dict, jax.random.key)],
-    ids=["list-legacy", "dict-typed"],
-)
-@pytest.mark.parametrize(
-    ("fleet", "recipes"), [(MultiEnv, SINGLES), (MultiVecEnv, BATCHES)], ids=["single", "vec"]
+    ("fleet", "recipes", "form", "keys"),
+    [
+        pytest.param(*SINGLE, *LIST, id="single-list-legacy"),
+        pytest.param(*SINGLE, *DICT, id="single-dict-typed", marks=SLOW),
+        pytest.param(*VEC, *LIST, id="vec-list-legacy", marks=SLOW),
+        pytest.param(*VEC, *DICT, id="vec-dict-typed"),
+    ],
 )
 def test_a_fleet_equals_its_members(
     fleet: Any, recipes: list[Callable[[], Any]], form: Any, keys: Any
@@ -128,7 +134,9 @@ def actions_of(members: list[Any], t: int) -> list[Any]:
     return [member.action_space.sample(jax.random.key(t)) for member in members]
 
 
-@pytest.mark.parametrize("transform", ["jit", "scan", "vmap"])
+@pytest.mark.parametrize(
+    "transform", ["scan", pytest.param("jit", marks=SLOW), pytest.param("vmap", marks=SLOW)]
+)
 def test_inside_the_callers_own_transform(transform: str) -> None:
     fleet = MultiVecEnv([counters(), scene(), counters(), coins(), scene()])
     actions = actions_of(fleet.vec_envs, 0)

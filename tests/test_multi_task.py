@@ -116,6 +116,7 @@ def test_the_rows_are_those_of_the_members(trainer: Any, start: Any) -> None:
     assert ended.any(axis=(0, 2)).all()
 
 
+@pytest.mark.slow
 def test_a_short_run_improves_every_task_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     multi_task.main(["--total-steps=150000", "--seed=3"])
     said = capsys.readouterr()

@@ -207,7 +207,14 @@ def test_other_spaces_are_refused(registered: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "video"), [("Ball", False), ("Pendulum", False), ("Catch", True)]
+    ("name", "video"),
+    [
+        ("Ball", True),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("Pendulum", False), ("Catch", True))
+        ),
+    ],
 )  # discrete actions, real actions, images
 def test_the_command_line(
     name: str,

@@ -86,7 +86,7 @@ def test_make_twice(config: VectorConfig, compile_counter: Any) -> None:
 def test_an_edit_reaches_nobody_who_is_compiled(name: str, config: VectorConfig) -> None:
     """Neither another one nor itself, also where a new kind of key makes JAX trace anew."""
     ours, theirs = STACKS[name](CounterEnv(config)), STACKS[name](CounterEnv(config.replace()))
-    use(ours), use(theirs)
+    _ = use(ours), use(theirs)
     ours.config.max_steps = 1
     for env in (ours, theirs):
         for key in (jax.random.key, jax.random.PRNGKey):

@@ -1,7 +1,8 @@
 """`JitWrapper`: what it compiles, when, and where it is not to be seen."""
 
+import itertools
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -27,11 +28,19 @@ ZERO = jnp.int32(0)
 
 
 class Counting(VectorEnv):
-    """Counts how often it is traced."""
+    """Counts how often it is traced, it or a copy; no two are equal."""
+
+    serial = itertools.count()
+    traces: ClassVar[dict[int, dict[str, int]]] = {}
 
     def __init__(self, config: VectorConfig | None = None) -> None:
         super().__init__(config)
-        self.traced = {"reset": 0, "step": 0}
+        self.number = next(self.serial)
+        self.traces[self.number] = {"reset": 0, "step": 0}
+
+    @property
+    def traced(self) -> dict[str, int]:
+        return self.traces[self.number]
 
     def reset(self, rng: jax.Array) -> Any:
         self.traced["reset"] += 1

@@ -58,8 +58,8 @@ def choose_for(reset: Any, num_envs: int, backend: str) -> AutoReset:
     if backend != "cpu" and cost * num_envs < _SMALLEST_LOOP:
         return Select()
     # With `ends` of the slots ending in a step, K at a time take `ends / K` turns, and half a chunk
-    # is reset in vain: least where K is the root of `2 * ends * turn / cost`. With the turn measured
-    # as some 20 us, and a twentieth of the slots ending, as under a random policy, that is:
+    # is reset in vain: least where K is the root of `2 * ends * turn / cost`. A turn takes some
+    # 20 us; of the slots a twentieth is taken to end, as under a random policy.
     chunk = sqrt(8000 * num_envs / cost)
     return Compact(max(1, min(2 ** round(log2(max(1.0, chunk))), num_envs // 16)))
 

@@ -110,6 +110,8 @@ def _replace(fresh: Fresh, size: int, *args: Any) -> Any:
     is dear, and grows as the best one does, with the root.
     """
 
+    n_slots = args[2].size
+
     @custom_vmap
     def replace(consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any) -> Any:
         def reset_ended() -> Any:
@@ -123,7 +125,7 @@ def _replace(fresh: Fresh, size: int, *args: Any) -> Any:
             axes = jax.tree.map(lambda batched: 0 if batched else None, is_batched)
             out = jax.vmap(partial(Select(), fresh), axes)(consts, *slots)
         else:
-            n, share = many * args[2].size, max(1, args[2].size // 16)
+            n, share = many * n_slots, max(1, n_slots // 16)
             grown = size * (many if size > 1 and size >= share else isqrt(many))
 
             def merged(x: jax.Array, batched: bool) -> jax.Array:

@@ -15,7 +15,11 @@ from envrax.wrappers.base import Wrapper
 
 class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
-    Compile `reset` and `step` of the wrapped environment.
+    Compile `reset` and `step` of the wrapped environment, as it is on their first call.
+
+    Environments that are equal by value share their programs, which run on a private copy: editing
+    a config afterwards changes nothing, and attributes that a method sets are lost. One with side
+    effects, such as a callback to the host, is not copied and shares nothing.
 
     Inside the caller's own `jit`, `vmap` or `scan` it is transparent.
 
