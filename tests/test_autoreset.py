@@ -95,7 +95,6 @@ def check_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
 @pytest.mark.parametrize(
     ("n", "chunk", "key"),
     [
-        (1, "one", jax.random.key),
         (7, "part", jax.random.PRNGKey),
         (64, "part", jax.random.key),
     ],

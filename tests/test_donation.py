@@ -26,7 +26,9 @@ def stacked() -> JaxEnv[Any, Any, Any, Any]:
 
 
 @pytest.mark.parametrize("make", [*ALL, stacked])
-@pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
+@pytest.mark.parametrize(
+    "key", [jax.random.key, pytest.param(jax.random.PRNGKey, marks=pytest.mark.slow)]
+)
 def test_what_the_caller_holds_stays_readable(make: Any, key: Any) -> None:
     ours, theirs = VecEnv(make(), 4, donate=True, final_obs=True), VecEnv(make(), 4, final_obs=True)
     first, state = ours.reset(key(0))

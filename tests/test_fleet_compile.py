@@ -176,7 +176,9 @@ def test_members_that_cannot_be_copied_still_work() -> None:
     assert len(obs) == 2
 
 
-@pytest.mark.parametrize("vec", [False, True], ids=["single", "vec"])
+@pytest.mark.parametrize(
+    "vec", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["single", "vec"]
+)
 @pytest.mark.parametrize("agree", [True, False])
 def test_the_cache_is_the_one_that_the_members_agree_on(
     vec: bool, agree: bool, tmp_path: Path, monkeypatch: Any, cache_events: Any

@@ -94,6 +94,7 @@ def listed(container: Any) -> list[Any]:
 SLOW = pytest.mark.slow
 LIST, DICT = (list, jax.random.PRNGKey), (as_dict, jax.random.key)
 SINGLE, VEC = (MultiEnv, SINGLES), (MultiVecEnv, BATCHES)
+FEW = (MultiVecEnv, [counters, coins, counters, scene, coins, scene])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,8 @@ SINGLE, VEC = (MultiEnv, SINGLES), (MultiVecEnv, BATCHES)
         pytest.param(*SINGLE, *LIST, id="single-list-legacy"),
         pytest.param(*SINGLE, *DICT, id="single-dict-typed", marks=SLOW),
         pytest.param(*VEC, *LIST, id="vec-list-legacy", marks=SLOW),
-        pytest.param(*VEC, *DICT, id="vec-dict-typed"),
+        pytest.param(*VEC, *DICT, id="vec-dict-typed", marks=SLOW),
+        pytest.param(*FEW, *DICT, id="few-dict-typed"),
     ],
 )
 def test_a_fleet_equals_its_members(

@@ -81,6 +81,7 @@ def test_masked_choices_leave_the_gradients_finite(trainer: Any, start: Any) -> 
         assert np.isfinite(gradient).all()
 
 
+@pytest.mark.slow
 def test_the_rows_are_those_of_the_members(trainer: Any, start: Any) -> None:
     """Against the members stepped alone: each with its share of the key and of the actions."""
     params = jax.tree.map(lambda x: x + 0.1, start.params)  # untrained, every value is 0
