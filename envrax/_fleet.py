@@ -28,27 +28,12 @@ def view(path: str) -> Any:
 
 class Fleet(Padded, Generic[MemberT]):
     """
-    M members as one unit. What they are, the subclass says.
-
-    Lists and dicts are mirrored: built from a list, a fleet takes and returns lists; built from a
-    dict, dicts with the same keys in the same order.
-
-    Members that are compiled step together in one compiled call; those equal by value share one
-    program. Members that are not compiled run as they are, and those that cannot be traced run on
-    the host beside the compiled call. The fleet takes its members as they are when it is built:
-    editing the config of one afterwards is too late.
+    M members as one unit; `MultiEnv` and `MultiVecEnv` say what they are, and document the rest.
 
     Parameters
     ----------
     members : list or dict
         The members.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or one that works on the host is there twice.
-    TypeError
-        If `members` is no list or dict, or holds something else.
     """
 
     _kind: ClassVar[type]
