@@ -1,0 +1,24 @@
+"""Conformance checks for people who write environments and wrappers, and fakes for their tests."""
+
+from envrax.testing.check import (
+    check_batched_env,
+    check_env,
+    report_batched_env,
+    report_env,
+)
+from envrax.testing.fakes import CountingEnv, ImageEnv, NestedEnv, RingWorld
+from envrax.testing.report import ConformanceError, Finding, Report
+
+__all__ = [
+    "ConformanceError",
+    "CountingEnv",
+    "Finding",
+    "ImageEnv",
+    "NestedEnv",
+    "Report",
+    "RingWorld",
+    "check_batched_env",
+    "check_env",
+    "report_batched_env",
+    "report_env",
+]

@@ -1,0 +1,95 @@
+"""Check environments from the command line: `python -m envrax.testing module:EnvClass`."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, cast
+
+from envrax.batched_env import BatchedEnv
+from envrax.env import JaxEnv
+from envrax.make import make
+from envrax.testing.check import report_batched_env, report_env
+from envrax.testing.report import Report
+from envrax.vec_env import VecEnv
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    Check what the arguments name, and print a report of each.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process if not given.
+
+    Returns
+    -------
+    int
+        Exit code: 0 if all rules are kept, 1 if one is broken. What cannot be found exits with 2.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m envrax.testing",
+        description="Check environments against the contract of envrax.",
+    )
+    add = parser.add_argument
+    add("env", nargs="+", help="`module:EnvClass`, or a registered name")
+    add("--import", dest="packages", action="append", default=[], metavar="PACKAGE",
+        help="import it first, so that it registers its names; may be repeated")  # fmt: skip
+    add("--num-steps", type=_count, default=100, metavar="N", help="steps to look at (100)")
+    add("--num-envs", type=_count, default=0, metavar="N", help="check a VecEnv of N copies too")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the keys (0)")
+    add("--gradients", action="store_true", help="differentiate the reward too")
+    arguments = parser.parse_args(argv)
+    sys.path.insert(0, "")  # `python -m` has it; an installed script would not
+    try:
+        for package in arguments.packages:
+            importlib.import_module(package)
+        envs = [_find(name) for name in arguments.env]
+    except Exception as error:  # whatever an import or a constructor raises
+        parser.error(f"{type(error).__name__}: {error}")
+    reports = [report for env in envs for report in _reports(env, arguments)]
+    print(*reports, sep="\n")
+    return 0 if all(report.ok for report in reports) else 1
+
+
+def _count(text: str) -> int:
+    """A number of steps or copies."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"expected at least 1; got {number}")
+    return number
+
+
+def _find(name: str) -> Any:
+    """The environment that a name stands for."""
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        try:
+            return make(name, jit_compile=False)
+        except ValueError as error:
+            hint = "Name what registers it with --import, or write `module:EnvClass`."
+            raise ValueError(f"{error} {hint}") from None
+    found: Any = getattr(importlib.import_module(module), attribute)
+    known = JaxEnv, BatchedEnv
+    env = cast(Any, found if isinstance(found, known) else found())
+    if not isinstance(env, known):
+        raise TypeError(
+            f"expected {name} to be a JaxEnv or a BatchedEnv, its class, or a function that builds "
+            f"one; got {env!r}."
+        )
+    return cast(Any, env)
+
+
+def _reports(env: Any, arguments: argparse.Namespace) -> list[Report]:
+    steps, seed = arguments.num_steps, arguments.seed
+    if isinstance(env, BatchedEnv):
+        return [report_batched_env(env, num_steps=steps, seed=seed)]
+    reports = [report_env(env, num_steps=steps, seed=seed, gradients=arguments.gradients)]
+    if arguments.num_envs and reports[0].ok:
+        batch = VecEnv(env, arguments.num_envs)
+        reports.append(report_batched_env(batch, num_steps=steps, seed=seed))
+    return reports
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,211 @@
+"""Small environments for the tests of trainers, wrappers and tools; all of them pass the checks."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax.batched_env import BatchedEnv
+from envrax.env import EnvConfig, EnvState, Info, JaxEnv
+from envrax.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
+
+
+@chex.dataclass
+class FakeConfig(EnvConfig):
+    """Short episodes."""
+
+    max_steps: int = 5
+
+
+@chex.dataclass
+class FakeState(EnvState):
+    """
+    State of the fakes.
+
+    Attributes
+    ----------
+    number : jax.Array
+        int32 scalar, drawn at reset.
+    """
+
+    number: jax.Array
+
+
+class CountingEnv(JaxEnv[Box, Discrete, FakeState, FakeConfig]):
+    """
+    Integers only, so that results are equal to the bit wherever they are computed.
+
+    The observation is `[number, step]`, int32, `number` drawn at reset; the reward is the action.
+    An episode is truncated after `max_steps`.
+    """
+
+    @property
+    def observation_space(self) -> Box:
+        return Box(0, 1000, (2,), jnp.int32)
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(3)
+
+    def reset(self, rng: jax.Array) -> tuple[Any, FakeState]:
+        rng, key = jax.random.split(rng)
+        number = jax.random.randint(key, (), 0, 100, jnp.int32)
+        state = FakeState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), number=number)
+        return self.observe(state), state
+
+    def step(self, state: FakeState, action: Any) -> tuple[Any, FakeState, Any, Any, Info]:
+        step = state.step + 1
+        done = step >= self.config.max_steps
+        state = state.replace(step=step, done=done, **self.move(state, action))
+        info = {"terminated": jnp.bool_(False), "truncated": done}
+        return self.observe(state), state, self.gain(action), done, info
+
+    def observe(self, state: FakeState) -> Any:
+        """The observation of a state."""
+        return jnp.stack([state.number, state.step])
+
+    def move(self, state: FakeState, action: Any) -> dict[str, Any]:
+        """What an action changes in the state."""
+        return {}
+
+    def gain(self, action: Any) -> jax.Array:
+        """The reward for an action."""
+        return jnp.asarray(action).astype(jnp.float32)
+
+    def render(self, state: FakeState) -> np.ndarray:
+        return np.full((16, 16, 3), np.asarray(state.number), np.uint8)
+
+
+class ImageEnv(CountingEnv):
+    """
+    A bright bar that moves over an image, uint8[12, 10, 3], which is also what `render` gives.
+
+    Action 0 moves it to the left, 2 to the right.
+    """
+
+    @property
+    def observation_space(self) -> Box:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return Box(0, 255, (12, 10, 3), jnp.uint8)
+
+    def observe(self, state: FakeState) -> Any:
+        lit = jnp.arange(10, dtype=jnp.int32) == state.number % 10
+        bar = jnp.where(lit[:, None], jnp.asarray([255, 128, 1], jnp.uint8), jnp.uint8(0))
+        return jnp.broadcast_to(bar, (12, 10, 3))
+
+    def move(self, state: FakeState, action: Any) -> dict[str, Any]:
+        number = state.number + jnp.asarray(action, jnp.int32) - 1
+        return {"number": jnp.clip(number, 0, 99)}
+
+    def render(self, state: FakeState) -> np.ndarray:
+        return np.asarray(self.observe(state))
+
+
+class NestedEnv(JaxEnv[Dict, Tuple, FakeState, FakeConfig]):
+    """
+    Nested spaces, random resets, random steps, and episodes that end by a coin.
+
+    Observations are `{"image": uint8[2, 2], "place": (int32, float32[2])}`, actions
+    `(Discrete(3), MultiDiscrete((2, 3)))`.
+    """
+
+    @property
+    def observation_space(self) -> Dict:
+        place = Tuple((Discrete(100), Box(0.0, 1.0, (2,))))
+        return Dict(image=Box(0, 255, (2, 2), jnp.uint8), place=place)
+
+    @property
+    def action_space(self) -> Tuple:
+        return Tuple((Discrete(3), MultiDiscrete((2, 3))))
+
+    def _see(self, number: jax.Array, key: jax.Array) -> dict[str, Any]:
+        image = jnp.full((2, 2), number.astype(jnp.uint8))
+        return {"image": image, "place": (number, jax.random.uniform(key, (2,), jnp.float32))}
+
+    def reset(self, rng: jax.Array) -> tuple[Any, FakeState]:
+        rng, number_key, noise_key = jax.random.split(rng, 3)
+        number = jax.random.randint(number_key, (), 0, 100, jnp.int32)
+        state = FakeState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), number=number)
+        return self._see(number, noise_key), state
+
+    def step(self, state: FakeState, action: Any) -> tuple[Any, FakeState, Any, Any, Info]:
+        rng, coin, noise_key = jax.random.split(state.rng, 3)
+        step, (one, two) = state.step + 1, action
+        moved = jnp.asarray(one, jnp.int32) + jnp.sum(jnp.asarray(two), dtype=jnp.int32)
+        number = (state.number + moved) % 100
+        terminated = jax.random.bernoulli(coin, jnp.float32(0.2))
+        truncated = step >= self.config.max_steps
+        done = terminated | truncated
+        new = FakeState(rng=rng, step=step, done=done, number=number)
+        info = {"terminated": terminated, "truncated": truncated, "moved": {"by": moved}}
+        return self._see(number, noise_key), new, moved.astype(jnp.float32), done, info
+
+
+@chex.dataclass
+class RingState:
+    """
+    State of `RingWorld`.
+
+    Attributes
+    ----------
+    rng : jax.Array
+        The one key of the world.
+    place, age : jax.Array
+        int32[n_agents], of each agent its place and the steps of its episode.
+    """
+
+    rng: jax.Array
+    place: jax.Array
+    age: jax.Array
+
+
+class RingWorld(BatchedEnv[Box, Discrete]):
+    """
+    A batch that is no `VecEnv`: agents on one ring, who see how many stand where they are.
+
+    An agent in a crowd of more than two ends its episode, and begins the next one elsewhere.
+
+    Parameters
+    ----------
+    n_agents : int, default 6
+        Number of agents.
+    size : int, default 8
+        Places on the ring.
+    """
+
+    def __init__(self, n_agents: int = 6, size: int = 8) -> None:
+        self.n_agents, self.size = n_agents, size
+
+    @property
+    def n_slots(self) -> int:
+        return self.n_agents
+
+    @property
+    def single_observation_space(self) -> Box:
+        return Box(0, max(self.size, self.n_agents), (2,), jnp.int32)
+
+    @property
+    def single_action_space(self) -> Discrete:
+        return Discrete(3)
+
+    def _see(self, place: jax.Array) -> jax.Array:
+        crowd = jnp.sum(place[:, None] == place, axis=1, dtype=jnp.int32)
+        return jnp.stack([place, crowd], axis=1)
+
+    def _anywhere(self, key: jax.Array) -> jax.Array:
+        return jax.random.randint(key, (self.n_agents,), 0, self.size, jnp.int32)
+
+    def reset(self, rng: jax.Array) -> tuple[Any, RingState]:
+        rng, key = jax.random.split(rng)
+        place = self._anywhere(key)
+        return self._see(place), RingState(rng=rng, place=place, age=jnp.zeros_like(place))
+
+    def step(self, state: RingState, actions: Any) -> tuple[Any, RingState, Any, Any, Info]:
+        rng, key = jax.random.split(state.rng)
+        place = (state.place + jnp.asarray(actions, jnp.int32) - 1) % self.size
+        crowd, age = self._see(place)[:, 1], state.age + 1
+        done = crowd > 2
+        place = jnp.where(done, self._anywhere(key), place)
+        new = RingState(rng=rng, place=place, age=jnp.where(done, 0, age))
+        return self._see(place), new, -crowd.astype(jnp.float32), done, {"age": age}
