@@ -80,7 +80,11 @@ def coin(end_rate: Any = 0.5, reset_kind: str = "plain") -> CoinEnv:
 
 def policy_of(chunk: str, n: int) -> Any:
     # 3 divides none of the batches above 1; a chunk larger than the batch is cut to it.
-    return Select() if chunk == "select" else Compact({"one": 1, "part": 3, "all": n}[chunk])
+    if chunk == "select":
+        return Select()
+    if chunk == "rest":
+        return Compact(max(1, n // 4), 2)
+    return Compact({"one": 1, "part": 3, "all": n}[chunk])
 
 
 def check_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
@@ -95,8 +99,8 @@ def check_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
 @pytest.mark.parametrize(
     ("n", "chunk", "key"),
     [
-        (7, "part", jax.random.PRNGKey),
-        (64, "part", jax.random.key),
+        pytest.param(7, "part", jax.random.PRNGKey, marks=pytest.mark.slow),
+        (64, "rest", jax.random.key),
     ],
 )
 def test_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
@@ -106,7 +110,7 @@ def test_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
 @pytest.mark.parametrize("n", [1, 2, 7, 64, 257])
-@pytest.mark.parametrize("chunk", ["one", "part", "all", "select"])
+@pytest.mark.parametrize("chunk", ["one", "part", "rest", "all", "select"])
 def test_equals_select_bitwise_everywhere(n: int, chunk: str, key: Any) -> None:
     check_equals_select_bitwise(n, chunk, key)
 
@@ -197,6 +201,7 @@ def test_gradient_of_a_config_value_equals_that_of_select(transform: str) -> Non
     assert np.abs(ours).min() > 0
 
 
+@pytest.mark.slow
 def test_gradient_equals_finite_differences() -> None:
     rng, actions = jax.random.key(0), random_actions(VectorEnv().action_space, (7, 7))
     value = jax.jit(lambda g: loss(g, Compact(2), rng, actions))
@@ -244,6 +249,7 @@ def test_a_retyped_done_does_not_confuse_the_end_of_an_episode() -> None:
         assert theirs[2][3].any()
 
 
+@pytest.mark.slow
 def test_under_shard_map_equals_one_device(run_python: Any) -> None:
     """In a process of its own, which has four devices."""
     run_python(

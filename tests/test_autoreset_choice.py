@@ -1,5 +1,6 @@
 """Which way of auto-reset is chosen: by cost, by batch, by backend, and never by chance."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from helpers import assert_trees_equal
 from envrax import JitWrapper, VecEnv
 from envrax.autoreset import Compact, Select, choose
 from envrax.autoreset.choice import operations
+from envrax_classic import CartPole
 
 
 def cost(function: Any, *args: Any) -> float:
@@ -61,6 +63,16 @@ def test_of_branches_the_dearest_counts() -> None:
     assert cost(branches, X) <= cost(of_runtime, jnp.int32(0), X)
 
 
+def test_cost_of_a_convolution_is_that_of_its_products() -> None:
+    image, kernel = jnp.ones((1, 3, 8, 8), jnp.float32), jnp.ones((5, 3, 3, 3), jnp.float32)
+    convolved = cost(lambda x, w: jax.lax.conv(x, w, (1, 1), "VALID"), image, kernel)
+    assert convolved == 2 * (5 * 6 * 6) * (3 * 3 * 3)  # a product and a sum for each
+
+
+def test_cost_of_a_sort_is_that_of_its_comparisons() -> None:
+    assert cost(jnp.sort, X) == pytest.approx(5 * 64 * 6, rel=0.01)  # some five for each
+
+
 def test_costs_are_seen_through_every_transform() -> None:
     plain = cost(jnp.sin, X)
     assert cost(jax.jit(jnp.sin), X) == plain
@@ -80,6 +92,13 @@ def test_a_dearer_reset_is_done_in_smaller_chunks() -> None:
     assert 1 <= dear.chunk < cheap.chunk
 
 
+def test_little_that_is_left_of_a_large_batch_is_done_in_small_chunks() -> None:
+    large, small = (choose(coins("plain"), n, "cpu") for n in (65_536, 64))
+    assert isinstance(large, Compact) and large.chunk is not None and large.rest is not None
+    assert 1 <= large.rest < large.chunk
+    assert isinstance(small, Compact) and small.rest is None  # compiled once
+
+
 @pytest.mark.parametrize("n", [1, 2, 15, 64, 100_000])
 @pytest.mark.parametrize("kind", ["plain", "loop"])
 def test_a_chunk_fits_the_batch(n: int, kind: str) -> None:
@@ -91,6 +110,56 @@ def test_a_chunk_fits_the_batch(n: int, kind: str) -> None:
 def test_an_accelerator_resets_all_slots_where_that_is_little_work() -> None:
     assert choose(VectorEnv(), 64, "gpu") == choose(VectorEnv(), 64, "tpu") == Select()
     assert isinstance(choose(VectorEnv(), 10_000_000, "gpu"), Compact)
+
+
+def test_the_choice_for_a_cheap_reset() -> None:
+    assert choose(CartPole(), 4096, "cpu") == Compact(256, 32)
+    assert choose(CartPole(), 1024, "cpu") == Compact(64, 8)
+    assert choose(CartPole(), 1023, "cpu") == Compact(63)
+    assert choose(CartPole(), 4, "cpu") == Compact(1)
+
+
+@pytest.mark.parametrize(
+    ("ended", "resets"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 4), (5, 5), (7, 8), (15, 16)]
+)
+def test_no_more_is_reset_than_the_chunks_hold(ended: int, resets: int) -> None:
+    """Fours, and ones for what is not more than half of that."""
+    done: list[Any] = []
+
+    def count(bits: Any) -> Any:
+        done.append(bits)
+        return bits
+
+    def fresh(consts: list[Any], rng: jax.Array) -> Any:
+        bits = jax.random.bits(rng)
+        return jax.pure_callback(count, bits, bits, vmap_method="sequential")
+
+    rngs, is_ended = jax.random.split(jax.random.key(0), 16), jnp.arange(16) < ended
+    got = jax.jit(lambda *args: Compact(4, 1)(fresh, [], *args))(
+        rngs, is_ended, jnp.zeros(16, jnp.uint32)
+    )
+    assert_trees_equal(got, jnp.where(is_ended, jax.vmap(jax.random.bits)(rngs), jnp.uint32(0)))
+    assert len(done) == resets
+
+
+def test_by_default_a_sixteenth_is_reset_at_once() -> None:
+    rngs, is_ended = jax.random.split(jax.random.key(0), 32), jnp.arange(32) % 3 == 0
+    given = (
+        (lambda consts, rng: jax.random.bits(rng)),
+        [],
+        rngs,
+        is_ended,
+        jnp.zeros(32, jnp.uint32),
+    )
+    assert_trees_equal(Compact()(*given), Compact(2)(*given))
+    assert_trees_equal(Compact()(*given), Select()(*given))
+
+
+@pytest.mark.parametrize("way", [Compact(3, 1), Select()])
+def test_a_way_is_a_value(way: Any) -> None:
+    assert hash(way) == hash(dataclasses.replace(way))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        way.chunk = 1
 
 
 def test_the_choice_can_be_asked_for_and_overridden() -> None:
@@ -116,8 +185,8 @@ def test_what_is_said_is_what_is_done(key: Any, monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize("batched_config", [False, True])
-@pytest.mark.parametrize("chunk", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_batches_of_batches_reset_as_one(batched_config: bool, chunk: int) -> None:
+@pytest.mark.parametrize("way", [pytest.param(Compact(1), marks=pytest.mark.slow), Compact(4, 1)])
+def test_batches_of_batches_reset_as_one(batched_config: bool, way: Compact) -> None:
     """Several seeds under an outer vmap, also where each has a config of its own."""
     rates = jnp.asarray([0.1, 0.5, 0.9], jnp.float32)
 
@@ -133,7 +202,7 @@ def test_batches_of_batches_reset_as_one(batched_config: bool, chunk: int) -> No
             return jax.jit(jax.vmap(lambda r, c: episode(r, c, way)))(rngs, rates)
         return jax.jit(jax.vmap(lambda r: episode(r, 0.5, way)))(rngs)
 
-    assert_trees_equal(all_seeds(Compact(chunk)), all_seeds(Select()))
+    assert_trees_equal(all_seeds(way), all_seeds(Select()))
 
 
 def test_one_loop_for_all_seeds() -> None:

@@ -7,6 +7,7 @@ import jax.core
 import jax.numpy as jnp
 
 from envrax._compile import strong
+from envrax._returned import require_tuple
 from envrax.autoreset.choice import choose_for
 from envrax.autoreset.ways import AutoReset, Fresh, in_shard_map
 from envrax.env import EnvState, Info, JaxEnv, episode_ended
@@ -77,9 +78,7 @@ def step(
     """
 
     def transition(state: EnvState, action: Any) -> tuple[Any, ...]:
-        returned = _checked(
-            env, "step", "obs, new_state, reward, done, info", env.step(state, action)
-        )
+        returned = _checked(env, "step", env.step(state, action))
         obs, new_state, reward, done, info = strong(returned)
         return obs, new_state, reward, done, info, episode_ended(env, new_state, done)
 
@@ -115,22 +114,18 @@ def _hoisted_reset(env: AnyEnv, stepped: Any) -> tuple[Any, Fresh]:
 
 
 def _begin(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
-    return strong(_checked(env, "reset", "obs, state", env.reset(rng)))
+    return strong(_checked(env, "reset", env.reset(rng)))
 
 
-def _checked(env: AnyEnv, method: str, names: str, returned: Any) -> Any:
+def _checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
     """What an environment's method returned, if it has the form of the contract."""
-    expected = f"{env.name}.{method}: expected to return a tuple ({names})"
-    if not isinstance(returned, tuple) or len(cast(Any, returned)) != len(names.split(", ")):
-        size = f" of length {len(cast(Any, returned))}" if isinstance(returned, tuple) else ""
-        raise TypeError(f"{expected}; got a {type(cast(Any, returned)).__name__}{size}.")
-    state = cast(Any, returned)[1]
+    _, state, *_ = checked = require_tuple(env.name, method, returned)
     if not isinstance(state, EnvState):
         raise TypeError(
-            f"{expected} with an EnvState in second place; got {type(state).__name__}. Extend "
-            "EnvState with `@chex.dataclass`."
+            f"{env.name}: expected {method} to return an EnvState in second place; got "
+            f"{type(state).__name__}. Extend EnvState with `@chex.dataclass`."
         )
-    return cast(Any, returned)
+    return checked
 
 
 def _require_same(env: AnyEnv, reset: Any, step: Any) -> None:

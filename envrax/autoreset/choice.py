@@ -22,7 +22,8 @@ _COSTS = {
     "pure_callback": 1_000_000,
     "io_callback": 1_000_000,
 }
-_UNKNOWN_LENGTH = 100  # turns of a loop whose length nobody knows before it runs
+_UNKNOWN_LENGTH = 1000  # turns of a loop whose length nobody knows before it runs
+_CHEAP = 4_000  # of one slot's reset: about a microsecond
 _SMALLEST_LOOP = 100_000_000  # of a whole batch: less than that an accelerator does in one go
 
 
@@ -45,7 +46,7 @@ def choose(env: JaxEnv[Any, Any, Any, Any], num_envs: int, backend: str | None =
     Returns
     -------
     AutoReset
-        `Compact` with a chunk that balances the cost of a turn of its loop against resets in vain;
+        `Compact` with chunks that balance the cost of a turn of its loop against resets in vain;
         `Select` on an accelerator, where a small reset of all slots costs less than a loop.
     """
     closed = jax.make_jaxpr(lambda rng: env.reset(jax.random.split(rng)[0]))(example_keys()[0])
@@ -57,11 +58,16 @@ def choose_for(reset: Any, num_envs: int, backend: str) -> AutoReset:
     cost = max(1.0, operations(reset))
     if backend != "cpu" and cost * num_envs < _SMALLEST_LOOP:
         return Select()
+    share = max(1, num_envs // 16)
+    if cost < _CHEAP:
+        # A turn of the loop costs more than resets in vain. One turn does for a random policy,
+        # under which a twentieth of the slots ends in a step; the small ones are for a better one.
+        return Compact(share, share // 8 if share >= 64 else None)
     # With `ends` of the slots ending in a step, K at a time take `ends / K` turns, and half a chunk
     # is reset in vain: least where K is the root of `2 * ends * turn / cost`. A turn takes some
-    # 20 us; of the slots a twentieth is taken to end, as under a random policy.
-    chunk = sqrt(8000 * num_envs / cost)
-    return Compact(max(1, min(2 ** round(log2(max(1.0, chunk))), num_envs // 16)))
+    # 6 us; a fiftieth of the slots is taken to end.
+    chunk = 2 ** round(log2(max(1.0, sqrt(1000 * num_envs / cost))))
+    return Compact(min(chunk, share))
 
 
 def operations(jaxpr: Any) -> float:
@@ -76,7 +82,7 @@ def operations(jaxpr: Any) -> float:
     Returns
     -------
     float
-        Of a branch, the dearest one; of a loop of unknown length, a hundred turns.
+        Of a branch, the dearest one; of a loop of unknown length, a thousand turns.
     """
     return sum(map(_operations_of, jaxpr.eqns))
 

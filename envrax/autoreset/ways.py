@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
@@ -68,21 +69,31 @@ class Compact:
     ----------
     chunk : int, optional
         How many slots are reset together. By default a sixteenth of the batch.
+    rest : int, optional
+        How many when less than half a chunk is left. By default a chunk all the same: another size
+        is another copy of the reset to compile.
     """
 
     chunk: int | None = None
+    rest: int | None = None
 
     def __post_init__(self) -> None:
-        if self.chunk is not None and self.chunk < 1:
-            raise ValueError(
-                f"Compact: expected a chunk of at least 1; got {self.chunk}. Leave it out for the "
-                "default."
-            )
+        for name, size in (("chunk", self.chunk), ("rest", self.rest)):
+            if size is None:
+                continue
+            if not isinstance(cast(Any, size), int | np.integer) or isinstance(size, bool):
+                raise TypeError(f"Compact: expected {name} to be an int; got {size!r}.")
+            if size < 1:
+                raise ValueError(
+                    f"Compact: expected {name} to be at least 1; got {size}. Leave it out for the "
+                    "default."
+                )
 
     def __call__(
         self, fresh: Fresh, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
     ) -> Any:
-        size = min(self.chunk or max(1, ended.size // 16), ended.size)
+        chunk = min(self.chunk or max(1, ended.size // 16), ended.size)
+        sizes = chunk, min(self.rest or chunk, chunk)
         if in_shard_map():
             # A loop wants its carry to vary over the same axes at its start as later on. A select
             # knows them, and one that replaces nothing compiles to nothing.
@@ -90,7 +101,7 @@ class Compact:
 
         @jax.custom_jvp  # a loop of unknown length has no reverse mode; a select has
         def merge(*args: Any) -> Any:
-            return _replace(fresh, size, *args)
+            return _replace(fresh, sizes, *args)
 
         def merge_jvp(primals: Any, tangents: Any) -> Any:
             def select(*args: Any) -> Any:
@@ -102,7 +113,7 @@ class Compact:
         return merge(consts, rng, ended, stepped)
 
 
-def _replace(fresh: Fresh, size: int, *args: Any) -> Any:
+def _replace(fresh: Fresh, sizes: tuple[int, int], *args: Any) -> Any:
     """
     Reset in chunks if any slot ended. Batches of batches, as of several seeds, become one.
 
@@ -115,7 +126,7 @@ def _replace(fresh: Fresh, size: int, *args: Any) -> Any:
     @custom_vmap
     def replace(consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any) -> Any:
         def reset_ended() -> Any:
-            return _reset_in_chunks(fresh, size, consts, rng, ended, stepped)
+            return _reset_in_chunks(fresh, sizes, consts, rng, ended, stepped)
 
         return cast(Any, lax.cond(jnp.any(ended), reset_ended, lambda: stepped))
 
@@ -125,15 +136,16 @@ def _replace(fresh: Fresh, size: int, *args: Any) -> Any:
             axes = jax.tree.map(lambda batched: 0 if batched else None, is_batched)
             out = jax.vmap(partial(Select(), fresh), axes)(consts, *slots)
         else:
-            n, share = many * n_slots, max(1, n_slots // 16)
-            grown = size * (many if size > 1 and size >= share else isqrt(many))
+            n, (chunk, _) = many * n_slots, sizes
+            is_share = 1 < chunk >= n_slots // 16
+            grown = [min(n, size * (many if is_share else isqrt(many))) for size in sizes]
 
             def merged(x: jax.Array, batched: bool) -> jax.Array:
                 x = x if batched else jnp.broadcast_to(x, (many, *x.shape))
                 return x.reshape(n, *x.shape[2:])
 
             slots = jax.tree.map(merged, slots, tuple(is_batched[1:]))
-            out = _replace(fresh, min(grown, n), consts, *slots)
+            out = _replace(fresh, (grown[0], grown[1]), consts, *slots)
             out = jax.tree.map(lambda x: x.reshape(many, n // many, *x.shape[1:]), out)
         return out, jax.tree.map(lambda _: True, out)
 
@@ -141,22 +153,34 @@ def _replace(fresh: Fresh, size: int, *args: Any) -> Any:
 
 
 def _reset_in_chunks(
-    fresh: Fresh, size: int, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
+    fresh: Fresh,
+    sizes: tuple[int, int],
+    consts: list[Any],
+    rng: jax.Array,
+    ended: jax.Array,
+    stepped: Any,
 ) -> Any:
     rank = jnp.cumsum(ended, dtype=jnp.int32)
-    turn = jnp.arange(1, size + 1, dtype=jnp.int32)
 
-    def pending(carry: tuple[jax.Array, Any]) -> jax.Array:
-        return carry[0] < rank[-1]
+    def chunks(size: int, at_least: int, begun: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+        turn = jnp.arange(1, size + 1, dtype=jnp.int32)
 
-    def reset_chunk(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
-        begin, merged = carry
-        slots = jnp.searchsorted(rank, begin + turn)  # past the last one: N, dropped below
-        new = jax.vmap(fresh, (None, 0))(consts, jnp.take(rng, slots, axis=0, mode="clip"))
-        merged = jax.tree.map(lambda m, n: m.at[slots].set(n, mode="drop"), merged, new)
-        return begin + size, merged
+        def pending(carry: tuple[jax.Array, Any]) -> jax.Array:
+            return carry[0] + at_least <= rank[-1]
 
-    return lax.while_loop(pending, reset_chunk, (jnp.int32(0), stepped))[1]
+        def reset_chunk(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+            begin, merged = carry
+            slots = jnp.searchsorted(rank, begin + turn)  # past the last one: N, dropped below
+            new = jax.vmap(fresh, (None, 0))(consts, jnp.take(rng, slots, axis=0, mode="clip"))
+            merged = jax.tree.map(lambda m, n: m.at[slots].set(n, mode="drop"), merged, new)
+            return begin + size, merged
+
+        return lax.while_loop(pending, reset_chunk, begun)
+
+    (chunk, rest), carry = sizes, (jnp.int32(0), stepped)
+    if rest < chunk:
+        carry = chunks(chunk, chunk // 2 + 1, carry)
+    return chunks(rest, 1, carry)[1]
 
 
 def in_shard_map() -> bool:
