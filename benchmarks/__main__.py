@@ -3,21 +3,37 @@
 import argparse
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import cartpole, fleet, resets
-from benchmarks.measure import machine
+from benchmarks import adapters, cartpole, fleet, memory, operations, resets, start, training
+from benchmarks.measure import Table, machine
+from benchmarks.memory import Plan
 from benchmarks.plot import save
 
-BENCHMARKS = {
+
+def seeds() -> list[Table]:
+    from benchmarks.seeds import train  # needs what the example PPO needs
+
+    return train()
+
+
+BENCHMARKS: dict[str, Callable[[], list[Table] | list[Plan]]] = {
     "scan": cartpole.scan,
     "scan-all-sizes": lambda: cartpole.scan((1, 8, 64, 512, 4096, 65_536)),
     "envpool": cartpole.envpool,
     "dispatch": cartpole.dispatch,
     "resets": resets.synthetic,
     "craftax": resets.craftax,
+    "jumanji": adapters.jumanji,
+    "brax": adapters.brax,
     "fleet": fleet.step,
     "fleet-compile": fleet.compile_time,
+    "seeds": seeds,
+    "training": training.cartpole,
+    "start": start.both,
+    "memory": memory.memory,
+    "operations": operations.operations,
 }
 
 
@@ -45,7 +61,8 @@ def run(name: str, output: Path | None) -> None:
     if output and tables:
         output.mkdir(parents=True, exist_ok=True)
         (output / f"{name}.md").write_text(f"{machine()}\n\n{text}\n")
-        save(output / f"{name}.png", tables, machine())
+        if times := [table for table in tables if isinstance(table, Table)]:
+            save(output / f"{name}.png", times, machine())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -54,8 +55,11 @@ def dispatch(num_envs: int = 64, steps: int = 1000, repeats: int = 15) -> list[T
         "the same, jitted by hand": in_python(start, lambda s: by_hand(s, actions)[1], steps),
         "`VecEnv.step`": in_python(start, lambda s: vec_env.step(s, actions)[1], steps),
     }
-    for name, make in available({"gymnax, jitted by hand": _gymnax_in_python}):
-        ways[name] = make(num_envs, steps)
+    peers: dict[str, Callable[[int, int], Work]] = {
+        "gymnax, jitted, its keys split in Python": partial(_gymnax_in_python, False),
+        "gymnax, its keys split in the compiled step": partial(_gymnax_in_python, True),
+    }
+    ways |= {name: make(num_envs, steps) for name, make in available(peers)}
     return [Table(f"CartPole, N = {num_envs}, Python loop", compare(ways, repeats), steps)]
 
 
@@ -109,20 +113,31 @@ def _gymnax(num_envs: int, steps: int) -> Work:
     return in_scan(*_gymnax_parts(num_envs), num_envs, 2, steps)
 
 
-def _gymnax_in_python(num_envs: int, steps: int) -> Work:
+def _gymnax_in_python(split_inside: bool, num_envs: int, steps: int) -> Work:
     env, params = importlib.import_module("gymnax").make("CartPole-v1")
     start, _ = _gymnax_parts(num_envs)
-
-    @jax.jit
-    def step(state: Any, actions: Any, rng: jax.Array) -> Any:
-        rng, key = jax.random.split(rng)
-        keys = jax.random.split(key, num_envs)
-        return rng, jax.vmap(env.step, (0, 0, 0, None))(keys, state, actions, params)
-
     actions = jnp.zeros(num_envs, jnp.int32)
 
+    def split(rng: jax.Array) -> tuple[jax.Array, jax.Array]:
+        rng, key = jax.random.split(rng)
+        return rng, jax.random.split(key, num_envs)
+
+    def step(state: Any, keys: jax.Array) -> Any:
+        return jax.vmap(env.step, (0, 0, 0, None))(keys, state, actions, params)
+
+    def both(state: Any, rng: jax.Array) -> Any:
+        rng, keys = split(rng)
+        return rng, step(state, keys)
+
+    step_only, step_and_split = jax.jit(step), jax.jit(both)
+
     def next_one(carry: Any) -> Any:
-        rng, (_, state, *_) = step(carry[0], actions, carry[1])
+        state, rng = carry
+        if split_inside:
+            rng, (_, state, *_) = step_and_split(state, rng)
+        else:
+            rng, keys = split(rng)
+            _, state, *_ = step_only(state, keys)
         return state, rng
 
     return in_python((start, jax.random.key(1)), next_one, steps)

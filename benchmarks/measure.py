@@ -27,16 +27,29 @@ class Table:
     seconds : dict
         Name of a way to its times.
     steps : int
-        Steps of the whole batch in one time.
+        Steps of the whole batch in one time; 1 for what is no loop of steps.
     """
 
     title: str
     seconds: dict[str, list[float]]
     steps: int
 
-    def microseconds(self, name: str) -> float:
-        """The median time of a step."""
-        return 1e6 * statistics.median(self.seconds[name]) / self.steps
+    @property
+    def unit(self) -> str:
+        """Of `scaled`: what is no loop of steps takes seconds."""
+        return "s" if self.steps == 1 else "µs per step"
+
+    def scaled(self, seconds: float) -> float:
+        """A time in `unit`."""
+        return seconds if self.steps == 1 else 1e6 * seconds / self.steps
+
+    def shown(self, seconds: float) -> str:
+        """Four digits of a time in `unit`."""
+        return f"{float(f'{self.scaled(seconds):.4g}'):,.10g}"
+
+    def median(self, name: str) -> str:
+        """The median time, in `unit`."""
+        return self.shown(statistics.median(self.seconds[name]))
 
     def ratio(self, name: str) -> float:
         """How many times the first way's time: of turns, since a slow second slows both."""
@@ -48,15 +61,12 @@ class Table:
         lines = [
             f"### {self.title}",
             "",
-            "| | median µs per step | min .. max | times the first |",
+            f"| | median {self.unit} | min .. max | times the first |",
             "|---|---|---|---|",
         ]
         for name, seconds in self.seconds.items():
-            spread = " .. ".join(
-                f"{1e6 * s / self.steps:.4g}" for s in (min(seconds), max(seconds))
-            )
-            micro, ratio = self.microseconds(name), self.ratio(name)
-            lines.append(f"| {name} | {micro:.4g} | {spread} | {ratio:.2f} |")
+            spread = f"{self.shown(min(seconds))} .. {self.shown(max(seconds))}"
+            lines.append(f"| {name} | {self.median(name)} | {spread} | {self.ratio(name):.2f} |")
         return "\n".join(lines)
 
 

@@ -32,17 +32,17 @@ def save(path: Path, tables: list[Table], caption: str) -> None:
         colours = [OURS, *[THEIRS] * (len(names) - 1)]
         bars = axes.barh(names, ratios, color=colours, height=0.65)
         labels = [
-            f" {table.microseconds(name):,.4g} µs   {ratio:.2f}x"
+            f" {table.median(name)} {table.unit}   {ratio:.2f}x"
             for name, ratio in zip(names, ratios, strict=True)
         ]
         axes.bar_label(bars, labels, color=INK, fontsize=8)
-        axes.set_xlim(0, 1.35 * max(ratios))
+        axes.set_xlim(0, 1.45 * max(ratios))
         axes.set_title(table.title, loc="left", fontsize=10, fontweight="bold", color=INK)
         axes.invert_yaxis()
         axes.tick_params(colors=INK, labelsize=8, length=0)
         axes.xaxis.set_visible(False)
         axes.spines[:].set_visible(False)
-    note = textwrap.fill(f"Median time of a step of the whole batch. {caption}", 150)
+    note = textwrap.fill(f"Median times; a step is one of the whole batch. {caption}", 150)
     figure.text(0.01, 0.01, note, fontsize=6, color=INK)
     figure.tight_layout(rect=(0, 0.05, 1, 1))
     figure.savefig(path)

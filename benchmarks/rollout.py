@@ -44,12 +44,14 @@ def in_python(state: Any, step: Callable[[Any], Any], steps: int) -> Work:
     return work
 
 
-def of_vec_env(vec_env: VecEnv[Any, Any, Any, Any], n_actions: int, steps: int) -> Work:
-    """A rollout of a `VecEnv`, in `lax.scan`."""
+def of_vec_env(
+    vec_env: VecEnv[Any, Any, Any, Any], n_actions: int, steps: int, start: Any = None
+) -> Work:
+    """A rollout of a `VecEnv`, in `lax.scan`, from a given state or from a reset."""
 
     def step(state: Any, actions: Any, rng: jax.Array) -> Any:
         obs, new_state, reward, done, _info = vec_env.step(state, actions)
         return new_state, (obs, reward, done)
 
-    _, state = vec_env.reset(jax.random.key(0))
-    return in_scan(state, step, vec_env.num_envs, n_actions, steps)
+    start = vec_env.reset(jax.random.key(0))[1] if start is None else start
+    return in_scan(start, step, vec_env.num_envs, n_actions, steps)

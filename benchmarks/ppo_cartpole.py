@@ -1,0 +1,45 @@
+"""
+The example PPO on CartPole, until it earns 475 or for 300,000 steps.
+
+    python benchmarks/ppo_cartpole.py SEED
+
+It says "trained" when it is, and then the mean return of 100 episodes.
+"""
+
+import sys
+from collections import deque
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "examples"))
+
+import jax
+import numpy as np
+from ppo import EVALUATION_SEED, PPO
+from ppo_options import PRESETS, Options
+
+import envrax_classic  # noqa: F401  # registers classic/...
+
+N_EPISODES = 100  # whose mean return stops it
+
+
+def main(seed: int) -> None:
+    name = "classic/CartPole-v0"
+    ppo = PPO(Options(name, seed=seed, **PRESETS[name]))
+    state = jax.jit(ppo.init)(seed)
+    train = jax.jit(ppo.train, donate_argnums=0)
+    recent: deque[np.ndarray] = deque()  # of some updates: the sum of returns, and their number
+    for _ in range(ppo.options.n_calls):
+        state, ended = train(state)
+        recent.extend(np.asarray(ended)[..., 0])
+        while sum(n for _, n in recent) - recent[0][1] >= N_EPISODES:
+            recent.popleft()
+        total, episodes = np.sum(recent, axis=0)
+        if episodes >= N_EPISODES and total >= 475 * episodes:
+            break
+    print("trained", flush=True)
+    returns = jax.jit(ppo.evaluate)(state.params, EVALUATION_SEED)
+    print(f"{returns.mean():.2f} after training", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,67 @@
+"""A whole training for several seeds at once: `jax.vmap` of the example PPO."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import envrax
+import envrax_classic  # noqa: F401  # registers classic/...
+from benchmarks.measure import Table, Work, compare
+from envrax.autoreset import AutoReset, Select
+
+sys.path.append(str(Path(__file__).parents[1] / "examples"))
+
+from ppo import PPO
+from ppo_network import wrappers_for
+from ppo_options import PRESETS, Options
+
+
+def train(num_seeds: int = 8, total_steps: int = 100_000, repeats: int = 5) -> list[Table]:
+    """Episodes end at another time in each seed; one loop over all that ended serves them."""
+    name = "classic/CartPole-v0"
+    options = Options(name, **{**PRESETS[name], "total_steps": total_steps})
+    ways = {
+        f"{num_seeds} seeds under `jax.vmap`": _at_once(_Training(options), num_seeds),
+        "the same, every slot reset on every step": _at_once(
+            _Training(options, Select()), num_seeds
+        ),
+        f"{num_seeds} seeds one after the other": _in_turn(_Training(options), num_seeds),
+    }
+    steps = options.n_calls * options.updates_per_call * options.n_steps
+    title = f"PPO on CartPole, {num_seeds} trainings of {options.n_envs} slots"
+    return [Table(title, compare(ways, repeats), steps)]
+
+
+class _Training(PPO):
+    def __init__(self, options: Options, autoreset: AutoReset | None = None) -> None:
+        self.autoreset = autoreset
+        super().__init__(options)
+
+    def make_env(self, n_slots: int) -> Any:
+        return envrax.make_vec(
+            self.options.env,
+            n_slots,
+            wrappers=wrappers_for(self.options.env),
+            final_obs=True,
+            pre_warm=False,
+            autoreset=self.autoreset,
+        )
+
+    def whole(self, seed: Any) -> Any:
+        """The parameters after all of the training."""
+        calls = self.options.n_calls
+        state, _ = jax.lax.scan(lambda s, _: self.train(s), self.init(seed), length=calls)
+        return state.params
+
+
+def _at_once(training: _Training, num_seeds: int) -> Work:
+    run = jax.jit(jax.vmap(training.whole))
+    return lambda: jax.block_until_ready(run(jnp.arange(num_seeds)))
+
+
+def _in_turn(training: _Training, num_seeds: int) -> Work:
+    run = jax.jit(training.whole)
+    return lambda: [jax.block_until_ready(run(seed)) for seed in range(num_seeds)]
