@@ -12,9 +12,10 @@ from tqdm import tqdm
 
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, warm_up
 from envrax._container import Container
-from envrax._fused import Fused, Group, checked, group_equal, named
+from envrax._fused import Fused, Group, group_equal, named
 from envrax._keys import example_keys, require_key
 from envrax._padding import Padded
+from envrax._returned import require_tuple
 from envrax.spaces.conform import conform
 
 MemberT = TypeVar("MemberT")
@@ -221,7 +222,9 @@ class Fleet(Padded, Generic[MemberT]):
         for i, (name, member) in enumerate(zip(self._names, self._members, strict=True)):
             if i not in returned:
                 with named(name):
-                    returned[i] = checked(name, method, getattr(member, method)(*arguments(i)))
+                    returned[i] = require_tuple(
+                        name, method, getattr(member, method)(*arguments(i))
+                    )
         listed = [returned[i] for i in range(len(self._members))]
         return tuple(self._form.build(values) for values in zip(*listed, strict=True))
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from envrax._compile import Compiled
 from envrax._keys import example_keys
+from envrax._returned import require_tuple
 from envrax._value import take_snapshot
-
-_RETURNS = {"reset": "obs, state", "step": "obs, state, reward, done, info"}
 
 
 @dataclass(frozen=True)
@@ -118,18 +117,6 @@ def named(name: str) -> Generator[None]:
         raise
 
 
-def checked(name: str, method: str, returned: Any) -> tuple[Any, ...]:
-    """What a member returned, if it has the form of the contract."""
-    form = _RETURNS[method]
-    if isinstance(returned, tuple) and len(cast(Any, returned)) == len(form.split(", ")):
-        return cast(Any, returned)
-    size = f" of length {len(cast(Any, returned))}" if isinstance(returned, tuple) else ""
-    raise TypeError(
-        f"{name}: expected {method} to return a tuple ({form}); got a "
-        f"{type(cast(Any, returned)).__name__}{size}."
-    )
-
-
 def _reset(groups: Sequence[Group], names: Sequence[str], rng: jax.Array) -> Any:
     """What the grouped members begin with, and the keys of the others, by position."""
     rngs = jax.random.split(rng, len(names))
@@ -139,10 +126,10 @@ def _reset(groups: Sequence[Group], names: Sequence[str], rng: jax.Array) -> Any
         with named(first):
             if len(group.positions) == 1:
                 (position,) = group.positions
-                began[position] = checked(first, "reset", group.member.reset(rngs[position]))
+                began[position] = require_tuple(first, "reset", group.member.reset(rngs[position]))
             else:
                 stacked = group.reset_stacked(rngs[np.asarray(group.positions)])
-                parts = _unstacked(checked(first, "reset", stacked))
+                parts = _unstacked(require_tuple(first, "reset", stacked))
                 began.update(zip(group.positions, parts, strict=True))
     return began, {i: rngs[i] for i in range(len(names)) if i not in began}
 
@@ -163,11 +150,11 @@ def _step(
             if len(group.positions) == 1:
                 (p,) = group.positions
                 returned = group.member.step(state_at[p], action_at[p])
-                stepped[p] = checked(first, "step", returned)
+                stepped[p] = require_tuple(first, "step", returned)
             else:
                 state = _stacked({names[p]: state_at[p] for p in group.positions})
                 action = _stacked({names[p]: action_at[p] for p in group.positions})
-                stacked = checked(first, "step", group.step_stacked(state, action))
+                stacked = require_tuple(first, "step", group.step_stacked(state, action))
                 stepped.update(zip(group.positions, _unstacked(stacked), strict=True))
     return stepped
 

@@ -146,13 +146,15 @@ def registered_names() -> list[str]:
 
 def find_entry(name: str) -> _Entry:
     """The registry's own record of a name; a ValueError if there is none."""
-    entry = _ENTRIES.get(name) if isinstance(cast(Any, name), str) else None
+    is_name = isinstance(cast(Any, name), str)
+    entry = _ENTRIES.get(name) if is_name else None
     if entry is None:
         names = registered_names()
         lower = {known.lower(): known for known in names}
         close = [lower[match] for match in difflib.get_close_matches(str(name).lower(), lower)]
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
         available = ", ".join(names) or "none; import the package that registers it"
+        hint = hint if is_name else " Pass a name; an environment or its class needs no `make`."
         raise ValueError(f"Unknown environment {name!r}.{hint} Available: {available}.")
     return entry
 

@@ -71,12 +71,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     ) -> None:
         if not isinstance(cast(Any, env), JaxEnv):
             raise TypeError(f"VecEnv: expected a JaxEnv; got {env!r}. Pass an environment.")
-        try:
-            num_envs = operator.index(num_envs)
-        except TypeError:
-            raise TypeError(
-                f"VecEnv: expected num_envs to be an int, the number of copies; got {num_envs!r}."
-            ) from None
+        num_envs = _require_count(num_envs)
         if num_envs < 1:
             raise ValueError(f"VecEnv: expected num_envs of at least 1; got {num_envs}.")
         if isinstance(autoreset, type) or not (autoreset is None or callable(autoreset)):
@@ -174,7 +169,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
             If `state` was donated to an earlier step.
         """
         if self._donate:
-            _require_held(state)
+            _require_held(state, "step")
         return self._step(state, conform(self._action_space, actions, "VecEnv.step"))
 
     def step_stacked(self, states: Any, actions: Any) -> tuple[Any, ...]:
@@ -193,6 +188,8 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         return jax.tree.map(lambda x: x.reshape(many, n, *x.shape[1:]), wide.step(*merged))
 
     def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:
+        if self._donate:
+            _require_held(state, "slot_state")
         if isinstance(slot_idx, Tracer):
             return _take(state, slot_idx)
         index = operator.index(cast(Any, slot_idx))
@@ -245,12 +242,22 @@ def _require_state(state: Any, num_envs: int) -> None:
             )
 
 
-def _require_held(state: Any) -> None:
+def _require_count(num_envs: Any) -> int:
+    try:
+        # A bool has an `__index__` too; an array of several has one that raises.
+        return operator.index(None if isinstance(num_envs, bool) else num_envs)
+    except TypeError:
+        raise TypeError(
+            f"VecEnv: expected num_envs to be an int, the number of copies; got {num_envs!r}."
+        ) from None
+
+
+def _require_held(state: Any, method: str) -> None:
     leaves = [x for x in jax.tree.leaves(state) if isinstance(x, jax.Array)]
     if any(x.is_deleted() for x in leaves if not isinstance(x, Tracer)):
         raise RuntimeError(
-            "VecEnv.step: expected the newest state; got one that was donated to an earlier step "
-            "(`donate=True`). Go on from the state which that step returned, or do not donate."
+            f"VecEnv.{method}: expected the newest state; got one that was donated to an earlier "
+            "step (`donate=True`). Go on from the state which that step returned, or do not donate."
         )
 
 

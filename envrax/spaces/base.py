@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from envrax._keys import require_key
+
 
 class Space(ABC):
     """The set that the observations or the actions of an environment come from.
@@ -121,6 +123,8 @@ class FrozenSpace(Space):
     # So that a Python loop that samples pays for one dispatch.
     @functools.partial(jax.jit, static_argnums=0)  # pyright: ignore[reportUnknownMemberType]
     def _compiled_draw(self, rng: jax.Array) -> Any:
+        hint = "Map over them: `jax.vmap(space.sample)(rngs)`."
+        require_key(rng, f"{type(self).__name__}.sample", hint)
         return self._draw(rng)
 
     def contains(self, x: Any) -> bool | jax.Array:

@@ -13,6 +13,7 @@ from envrax.wrappers.episode import (
     ExpandDims,
     RecordEpisodeStatistics,
 )
+from envrax.wrappers.guard import NanGuard
 from envrax.wrappers.jit import JitWrapper
 from envrax.wrappers.observation import (
     FrameStackObservation,
@@ -35,6 +36,7 @@ __all__ = [
     "FrameStackState",
     "GrayscaleObservation",
     "JitWrapper",
+    "NanGuard",
     "NormalizeObservation",
     "ObservationWrapper",
     "RecordEpisodeStatistics",
