@@ -11,8 +11,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+# Two thirds of the time of a test is compilation, and most of that LLVM's optimisations. With flags
+# of one's own, as in `.ci/run`, the tests run on what they ask for.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import jax
 import pytest
+
+import envrax
 
 # Fired for every program handed to the backend, also when the persistent cache then serves it.
 COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
@@ -74,6 +80,15 @@ def compile_counter() -> Callable[[], AbstractContextManager[Compilations]]:
 def cache_events() -> Callable[[], AbstractContextManager[CacheEvents]]:
     """`with cache_events() as cache: ...`, then `cache.hits` and `cache.misses`."""
     return _count_cache_events
+
+
+@pytest.fixture
+def clean_registry() -> Iterator[None]:
+    """Leave the registry as it was found."""
+    before = set(envrax.registered_names())
+    yield
+    for name in set(envrax.registered_names()) - before:
+        envrax.unregister(name)
 
 
 @pytest.fixture

@@ -116,7 +116,7 @@ class NestedEnv(JaxEnv[Dict, Dict, NestedState, VectorConfig]):
         return {"image": image, "both": (state.step % 7, state.pair[1]["x"])}
 
     def reset(self, rng: jax.Array) -> tuple[Any, NestedState]:
-        rng, key = jax.random.split(rng)
+        rng, key, half_key, pair_key = jax.random.split(rng, 4)
         small = jax.random.randint(key, (), 0, 100, jnp.int32).astype(jnp.int8)
         state = NestedState(
             rng=rng,
@@ -124,10 +124,10 @@ class NestedEnv(JaxEnv[Dict, Dict, NestedState, VectorConfig]):
             done=jnp.bool_(False),
             small=small,
             flag=small > 50,
-            half=jax.random.uniform(key, (), F32).astype(jnp.float16),
-            key=jax.random.fold_in(key, 1),
+            half=jax.random.uniform(half_key, (), F32).astype(jnp.float16),
+            key=jax.random.fold_in(rng, 1),
             nothing=jnp.zeros((0,), F32),
-            pair=(small.astype(jnp.uint8), {"x": jax.random.uniform(key, (2,), F32)}),
+            pair=(small.astype(jnp.uint8), {"x": jax.random.uniform(pair_key, (2,), F32)}),
         )
         return self._obs(state), state
 

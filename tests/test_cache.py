@@ -262,6 +262,7 @@ def test_a_url_passes_unchanged(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_every_way_to_compile_takes_the_directory(tmp_path: Path) -> None:
     register("Quick-v0", QuickEnv, QuickEnv().config)
     try:

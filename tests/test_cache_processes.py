@@ -97,12 +97,14 @@ MEASURE_EXPLICIT = QUICK + "measure(lambda: envrax.VecEnv(QuickEnv(), 2).compile
 USERS_CONFIG = "jax.config.update('jax_compilation_cache_dir', 'users')\nunrelated(1)\n"
 
 
+@pytest.mark.slow
 def test_two_processes_with_the_users_environment_variable(run_python: Any, tmp_path: Path) -> None:
     reports = run_twice(run_python, MEASURE_DEFAULT, JAX_COMPILATION_CACHE_DIR="users")
     assert_second_compiles_nothing(reports)
     assert list((tmp_path / "users").glob("*-cache"))
 
 
+@pytest.mark.slow
 def test_two_processes_with_an_explicit_directory_and_the_users_config(
     run_python: Any, tmp_path: Path
 ) -> None:

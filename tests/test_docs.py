@@ -37,3 +37,31 @@ def test_python_blocks_run(page: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     if shown := blocks(page, "text"):
         assert done.stdout == "".join(shown)
+
+
+def told() -> list[tuple[str, str]]:
+    row = r"^\| `(.+?)` \| `` (.+) `` \|$"
+    return re.findall(row, PAGES["docs/errors.md"], re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def typed() -> dict[str, object]:
+    names: dict[str, object] = {}
+    exec(blocks("docs/errors.md", "python")[0], names)
+    return names
+
+
+@pytest.mark.parametrize(("code", "sentence"), told(), ids=[code for code, _ in told()])
+def test_bad_input_gets_the_sentence_that_the_page_shows(
+    code: str, sentence: str, typed: dict[str, object]
+) -> None:
+    with pytest.raises(Exception) as told:  # the sentence is compared whole
+        eval(code, typed)
+    assert f"{told.type.__name__}: {told.value}" == sentence
+
+
+def test_every_guard_that_the_page_of_traps_names_exists() -> None:
+    named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", PAGES["docs/traps.md"])
+    assert len(named) > 40
+    for file, test in named:
+        assert f"\ndef {test}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), test

@@ -25,7 +25,9 @@ def stacked() -> JaxEnv[Any, Any, Any, Any]:
     return FrameStackObservation(Gray())
 
 
-@pytest.mark.parametrize("make", [*ALL, stacked])
+@pytest.mark.parametrize(
+    "make", [ALL[0], *(pytest.param(env, marks=pytest.mark.slow) for env in ALL[1:]), stacked]
+)
 @pytest.mark.parametrize(
     "key", [jax.random.key, pytest.param(jax.random.PRNGKey, marks=pytest.mark.slow)]
 )
@@ -41,6 +43,15 @@ def test_what_the_caller_holds_stays_readable(make: Any, key: Any) -> None:
         obs, other, *rest = theirs.step(other, actions)
         wanted += [obs, rest]
     assert_trees_equal([*held, state], [*wanted, other])
+
+
+def test_a_slot_of_an_old_state_gets_a_sentence() -> None:
+    vec_env = VecEnv(CounterEnv(), 3, donate=True)
+    _, state = vec_env.reset(jax.random.key(0))
+    _, new, *_ = vec_env.step(state, [0, 1, 2])
+    with pytest.raises(RuntimeError, match=r"VecEnv\.slot_state: expected the newest state"):
+        vec_env.slot_state(state, 0)
+    assert int(vec_env.slot_state(new, 0).step) == 1
 
 
 def test_an_old_state_gets_a_sentence() -> None:

@@ -94,7 +94,7 @@ def listed(container: Any) -> list[Any]:
 SLOW = pytest.mark.slow
 LIST, DICT = (list, jax.random.PRNGKey), (as_dict, jax.random.key)
 SINGLE, VEC = (MultiEnv, SINGLES), (MultiVecEnv, BATCHES)
-FEW = (MultiVecEnv, [counters, coins, counters, scene, coins, scene])
+FEW = (MultiVecEnv, [counters, coins, counters, scene])
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,9 @@ def test_the_members_that_it_was_given_are_kept_apart_from_its_own(fleet: Any) -
     assert len(multi) == len(multi.envs) == 1
 
 
-@pytest.mark.parametrize("keys", [[0, 1], ["b", "a"]], ids=["list", "dict"])
+@pytest.mark.parametrize(
+    "keys", [[0, 1], pytest.param(["b", "a"], marks=pytest.mark.slow)], ids=["list", "dict"]
+)
 @pytest.mark.parametrize("fleet", FLEETS)
 def test_one_member_at_a_time(fleet: Any, keys: list[Any]) -> None:
     made = [member(fleet, CounterEnv()), member(fleet, JitWrapper(PixelEnv(), pre_warm=False))]

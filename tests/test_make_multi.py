@@ -63,7 +63,7 @@ def test_the_wrappers_go_around_each(factory: Any, fleet: Any) -> None:
 
 
 @pytest.mark.parametrize(("factory", "fleet"), FACTORIES)
-@pytest.mark.parametrize("pre_warm", [False, True])
+@pytest.mark.parametrize("pre_warm", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_pre_warm(factory: Any, fleet: Any, pre_warm: bool, compile_counter: Any) -> None:
     rng = jax.random.key(0)
     with compile_counter() as before:

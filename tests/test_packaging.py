@@ -30,13 +30,14 @@ TOP_LEVEL = """
     MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers
 """
 MODULES = (
-    "env spaces wrappers batched_env vec_env multi_env multi_vec_env registry suite envs make error"
+    "env spaces wrappers batched_env vec_env multi_env multi_vec_env registry suite envs make "
+    "error testing"
 )
 
 # The rooms and the direction of imports: a module imports only from rows above its own. A package
 # is one room, and its modules may import each other; one listed by itself is a room of its own.
 ROWS = [
-    {"_generics", "_keys", "_value", "_container"},
+    {"_generics", "_keys", "_value", "_container", "_returned"},
     {"error", "spaces", "_compile"},
     {"env"},
     {"batched_env", "wrappers.base", "autoreset"},

@@ -1,8 +1,9 @@
 """The registry: what is registered, refused, found and handed out as a copy."""
 
+import copy
 import dataclasses
+import pickle
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from fakes import CounterEnv, PixelEnv, VectorConfig, VectorEnv
 
 from envrax import (
     EnvConfig,
+    EnvSet,
     EnvSpec,
     EnvSuite,
     get_spec,
@@ -20,14 +22,7 @@ from envrax import (
     unregister,
 )
 
-
-@pytest.fixture(autouse=True)
-def clean_registry() -> Iterator[None]:
-    """Leave the registry as it was found."""
-    before = set(registered_names())
-    yield
-    for name in set(registered_names()) - before:
-        unregister(name)
+pytestmark = pytest.mark.usefixtures("clean_registry")
 
 
 def specs(*names: str) -> list[EnvSpec]:
@@ -44,6 +39,17 @@ def test_spec_is_frozen_and_its_suite_is_optional() -> None:
     assert EnvSpec("A-v0", CounterEnv, VectorConfig(), "s").suite == "s"
     with pytest.raises(dataclasses.FrozenInstanceError):
         spec.name = "B-v0"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_specs_suites_and_sets_survive_a_copy(twin_of: Any) -> None:
+    spec = EnvSpec("A-v0", CounterEnv, VectorConfig(max_steps=7), "s")
+    twin = twin_of(spec)
+    assert twin == spec and twin.default_config is not spec.default_config
+    suite = EnvSuite(prefix="demo", category="Demo", specs=[spec])
+    both = EnvSet(suite, EnvSuite(prefix="other", category="Other", specs=[spec]))
+    assert twin_of(suite).all_names() == suite.all_names() == ["demo/A-v0-v0"]
+    assert twin_of(both).all_names() == both.all_names()
 
 
 def test_register_get_and_unregister() -> None:

@@ -31,7 +31,7 @@ class Returning(VectorEnv):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda out: out[0], r"Returning\.reset: .* \(obs, state\); got a \w+"),
+        (lambda out: out[0], r"Returning: expected reset .* \(obs, state\); got a \w+"),
         (lambda out: (*out, {}), r"got a tuple of length 3"),
         (lambda out: out[::-1], r"EnvState in second place"),
     ],
@@ -44,7 +44,7 @@ def test_a_reset_of_another_form_is_refused(change: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda out: None, r"Returning\.step: .* reward, done, info\); got a NoneType"),
+        (lambda out: None, r"Returning: expected step .* reward, done, info\); got a NoneType"),
         (lambda out: out[:4], r"got a tuple of length 4"),
         (lambda out: (out[0], out[2], out[3], out[3], out[4]), r"EnvState in second place"),
     ],

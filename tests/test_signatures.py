@@ -23,6 +23,7 @@ MODULES = [
     "envs",
     "make",
     "error",
+    "testing",
 ]
 
 TOP_LEVEL = """
@@ -52,6 +53,8 @@ HOMES = {
     "envs": "EnvSuite EnvSet",
     "make": "make make_vec make_multi make_multi_vec",
     "error": "MissingPackageError",
+    "testing": "check_env check_batched_env report_env report_batched_env Finding Report "
+    "ConformanceError CountingEnv ImageEnv NestedEnv RingWorld",
 }
 
 # Written from the contract, one callable a line.
@@ -156,6 +159,19 @@ cache_dir=DEFAULT_CACHE_DIR)
 cache_dir=DEFAULT_CACHE_DIR)
     make.make_multi_vec(names, n_envs=None, *, wrappers=None, jit_compile=True, pre_warm=False, \
 cache_dir=DEFAULT_CACHE_DIR)
+
+    testing.check_env(env, *, num_steps=100, seed=0, gradients=False)
+    testing.report_env(env, *, num_steps=100, seed=0, gradients=False)
+    testing.check_batched_env(batched_env, *, num_steps=50, seed=0)
+    testing.report_batched_env(batched_env, *, num_steps=50, seed=0)
+    testing.Finding(rule, where, expected, got, fix)
+    testing.Report(subject, findings, kept, skipped, notes=())
+    testing.Report.raise_if_any()
+    testing.ConformanceError(report)
+    testing.CountingEnv(config=None)
+    testing.ImageEnv(config=None)
+    testing.NestedEnv(config=None)
+    testing.RingWorld(n_agents=6, size=8)
 """
 
 LINES = [line.strip() for line in SIGNATURES.splitlines() if line.strip()]

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import jax_flag
 
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
@@ -96,3 +97,20 @@ def test_a_space_of_ones_own_nests_and_has_a_size() -> None:
     assert space.contains(x) is True
     assert bool(jax.jit(space.contains)(x))
     assert space.contains({**x, "a": np.int32(3)}) is False
+
+
+@pytest.mark.parametrize("missing", ["sample", "contains", "batch"])
+def test_a_space_of_ones_own_defines_what_it_does(missing: str) -> None:
+    members: dict[str, Any] = dict.fromkeys(("sample", "contains", "batch"))
+    assert isinstance(type("Whole", (Space,), dict(members))(), Space)
+    del members[missing]
+    with pytest.raises(TypeError, match=missing):
+        type("Partial", (Space,), members)()
+
+
+def test_integer_bounds_are_exact_beyond_those_of_floats() -> None:
+    edges = np.asarray([2**53 + 1, 2**62 + 1], np.int64)
+    with jax_flag("jax_enable_x64", True):
+        space = Box(edges, edges + 1, (2,), np.int64)
+    np.testing.assert_array_equal(space.low, edges)
+    np.testing.assert_array_equal(space.high, edges + 1)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,18 +21,10 @@ from envrax import (
     get_spec,
     register,
     register_suite,
-    registered_names,
     unregister,
 )
 
-
-@pytest.fixture(autouse=True)
-def clean_registry() -> Iterator[None]:
-    """Leave the registry as it was found."""
-    before = set(registered_names())
-    yield
-    for name in set(registered_names()) - before:
-        unregister(name)
+pytestmark = pytest.mark.usefixtures("clean_registry")
 
 
 def specs(*names: str) -> list[EnvSpec]:

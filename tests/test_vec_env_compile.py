@@ -93,6 +93,7 @@ def test_works_while_the_caller_is_traced() -> None:
     assert_trees_equal(train(rng), vec_env.step(vec_env.reset(rng)[1], [0, 1]))
 
 
+@pytest.mark.slow
 def test_works_in_threads(compile_counter: Any) -> None:
     vec_envs = [VecEnv(ScriptEnv(), 2), VecEnv(ScriptEnv(), 3)]
     threads = [threading.Thread(target=vec_env.compile, args=(None,)) for vec_env in vec_envs]

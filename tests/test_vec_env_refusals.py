@@ -51,16 +51,24 @@ def test_num_envs_below_one(num_envs: int) -> None:
         VecEnv(CounterEnv(), num_envs)
 
 
-@pytest.mark.parametrize("num_envs", [2.0, "2", None])
+@pytest.mark.parametrize("num_envs", [2.0, "2", None, True, [2], np.ones(2)])
 def test_num_envs_that_is_no_integer(num_envs: Any) -> None:
     with pytest.raises(TypeError, match=r"VecEnv: expected num_envs to be an int"):
         VecEnv(CounterEnv(), num_envs)
 
 
-@pytest.mark.parametrize("chunk", [0, -2])
-def test_a_chunk_below_one(chunk: int) -> None:
-    with pytest.raises(ValueError, match=f"Compact: expected a chunk of at least 1; got {chunk}"):
-        Compact(chunk)
+@pytest.mark.parametrize("name", ["chunk", "rest"])
+@pytest.mark.parametrize("size", [0, -2])
+def test_a_chunk_below_one(name: str, size: int) -> None:
+    with pytest.raises(ValueError, match=f"Compact: expected {name} to be at least 1; got {size}"):
+        Compact(**{name: size})
+
+
+@pytest.mark.parametrize("name", ["chunk", "rest"])
+@pytest.mark.parametrize("size", [2.5, True, "a"])
+def test_a_chunk_that_is_no_integer(name: str, size: Any) -> None:
+    with pytest.raises(TypeError, match=f"Compact: expected {name} to be an int; got {size!r}"):
+        Compact(**{name: size})
 
 
 def test_something_that_is_no_env() -> None:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import ALL, CoinEnv, NestedEnv, PixelEnv, VectorEnv
-from helpers import assert_trees_close, jax_flag, random_actions
+from helpers import assert_trees_close, assert_trees_equal, jax_flag, random_actions
 
 from envrax import (
     Box,
@@ -25,6 +25,8 @@ from envrax import (
     FrameStackObservation,
     GrayscaleObservation,
     JitWrapper,
+    MultiVecEnv,
+    NanGuard,
     NormalizeObservation,
     ObservationWrapper,
     RecordEpisodeStatistics,
@@ -70,6 +72,7 @@ ROWS: dict[str, tuple[Wrap, list[Any]]] = {
     "NormalizeObservation": (pick(NormalizeObservation), [PixelEnv, NestedEnv]),
     "FrameStackObservation": (pick(FrameStackObservation(n_stack=3)), ALL),
     "ClipReward": (ClipReward, [CoinEnv, *ALL[:3]]),
+    "NanGuard": (NanGuard, [VectorEnv, CoinEnv, PixelEnv, NestedEnv]),
     "ExpandDims": (ExpandDims, ALL),
     "EpisodeDiscount": (EpisodeDiscount, [CoinEnv, *ALL[:3]]),
     "RecordEpisodeStatistics": (RecordEpisodeStatistics, [CoinEnv, *ALL[:3]]),
@@ -158,6 +161,18 @@ def vec_env(env: Any, keys: Any, actions: Any) -> Any:
     return first, over_time(batch.step, state, actions)
 
 
+def multi_vec_env(env: Any, keys: Any, actions: Any) -> Any:
+    """Both of two equal members do what one does alone."""
+    batch = VecEnv(env, SLOTS)
+    fleet = MultiVecEnv([batch, VecEnv(env, SLOTS)])
+    first, state = batch.reset(jax.random.key(0))
+    step = lambda states, actions: fleet.step(states, [actions] * 2)  # noqa: E731
+    returned = over_time(step, [state] * 2, actions)
+    one, other = (tuple(part[i] for part in returned) for i in range(2))
+    assert_trees_equal(one, other)
+    return first, one
+
+
 def over_time(step: Any, state: Any, actions: Any) -> Any:
     out = []
     for t in range(STEPS):
@@ -221,7 +236,11 @@ def test_plain_loop_keeps_the_contract(row: str, env_class: Any) -> None:
 
 @pytest.mark.parametrize(
     ("row", "env_class", "mode"),
-    [case for case in cases(jit, vmap, scan, vec_env) if case.values[0] != "RecordVideo"],
+    [
+        case
+        for case in cases(jit, vmap, scan, vec_env, multi_vec_env)
+        if case.values[0] != "RecordVideo"
+    ],
 )
 def test_every_way_to_call_it_agrees(row: str, env_class: Any, mode: Any) -> None:
     env, keys, actions, expected = rolled(row, env_class)
@@ -264,7 +283,10 @@ def stack_rollout(stack: Any, flag: str | None) -> Any:
     return jax.tree.map(np.asarray, stacked(seen)), state.step.dtype
 
 
-@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize(
+    "flag",
+    [pytest.param(f, marks=[pytest.mark.slow] * (f == "jax_disable_jit")) for f in FLAGS],
+)
 @pytest.mark.parametrize("stack", [cart_pole, pytest.param(picture, marks=pytest.mark.slow)])
 def test_settings_change_nothing(stack: Any, flag: str) -> None:
     expected, _ = stack_rollout(stack, None)
