@@ -243,13 +243,14 @@ def _require_state(state: Any, num_envs: int) -> None:
 
 
 def _require_count(num_envs: Any) -> int:
-    try:
-        # A bool has an `__index__` too; an array of several has one that raises.
-        return operator.index(None if isinstance(num_envs, bool) else num_envs)
-    except TypeError:
-        raise TypeError(
-            f"VecEnv: expected num_envs to be an int, the number of copies; got {num_envs!r}."
-        ) from None
+    if not isinstance(num_envs, bool):
+        try:
+            return operator.index(num_envs)
+        except TypeError:  # an array of several has an `__index__` too, one that raises
+            pass
+    raise TypeError(
+        f"VecEnv: expected num_envs to be an int, the number of copies; got {num_envs!r}."
+    )
 
 
 def _require_held(state: Any, method: str) -> None:

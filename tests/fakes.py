@@ -161,8 +161,9 @@ class CoinEnv(JaxEnv[Box, Box, CoinState, CoinConfig]):
     """
     Episodes of random length, by a coin in every step.
 
-    `reset_kind` chooses what a reset is made of: "plain" draws, an inner "loop", or float
-    reductions ("norm", "softmax", "matmul"), which XLA may round by batch width.
+    `reset_kind` chooses what a reset is made of: "plain" draws, an inner "loop", or floats that
+    XLA may round by batch width ("normal", whose multiply-adds it contracts where it likes;
+    "norm", "softmax", "matmul").
     """
 
     @property
@@ -175,8 +176,10 @@ class CoinEnv(JaxEnv[Box, Box, CoinState, CoinConfig]):
 
     def reset(self, rng: jax.Array) -> tuple[jax.Array, CoinState]:
         rng, key = jax.random.split(rng)
-        world = jax.random.normal(key, (4,), F32)
+        world = jax.random.uniform(key, (4,), F32) - 0.5
         match self.config.reset_kind:
+            case "normal":
+                world = jax.random.normal(key, (4,), F32)
             case "loop":
                 world = jax.lax.while_loop(
                     lambda w: jnp.max(jnp.abs(w)) > 0.1, lambda w: w * 0.7, world

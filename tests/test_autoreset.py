@@ -141,9 +141,9 @@ def test_equals_select_under_stateful_wrappers() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["norm", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("softmax", "matmul"))],
+    ["normal", *(pytest.param(k, marks=pytest.mark.slow) for k in ("norm", "softmax", "matmul"))],
 )
-def test_equals_select_to_rounding_where_reset_reduces_floats(kind: str) -> None:
+def test_equals_select_to_rounding_where_xla_rounds_by_width(kind: str) -> None:
     make_env = partial(coin, reset_kind=kind)
     ours, theirs = both_rollouts(make_env, 64, Compact(3), jax.random.key(0), 0.5)
     assert_trees_close(ours, theirs, rtol=1e-6)

@@ -62,8 +62,9 @@ class Compact:
     """
     Reset only the slots that ended: gather their keys, reset them in chunks, scatter back.
 
-    Equal to `Select` bit for bit, except that XLA may round a float reduction or a matrix product
-    inside a reset differently at another batch width.
+    Equal to `Select` bit for bit, except that XLA may round floats inside a reset differently, in
+    the last bit, at another batch width: a reduction, a matrix product, and with some versions a
+    multiply-add or an `exp`, of which `jax.random.normal` is made.
 
     Attributes
     ----------
