@@ -24,7 +24,7 @@ MemberT = TypeVar("MemberT")
 def view(path: str) -> Any:
     """A property: one attribute of every member, in the container of the fleet."""
     read = attrgetter(path)
-    return property(lambda fleet: fleet._each(read))
+    return property(lambda fleet: fleet._each(read), doc=f"`{path}` of every member.")
 
 
 class Fleet(Padded, Generic[MemberT]):

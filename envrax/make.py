@@ -57,6 +57,14 @@ def make(
         If the name is not registered.
     TypeError
         If the config does not fit, or an entry of `wrappers` makes no `JaxEnv`.
+
+    Examples
+    --------
+    >>> import envrax_classic
+    >>> env = make("classic/CartPole-v0", wrappers=[FrameStackObservation(n_stack=2)], pre_warm=False)
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> obs.shape
+    (4, 2)
     """
     env = _compose("make", name, config, wrappers)
     return _compiled(env, cache_dir, pre_warm) if jit_compile else env
@@ -100,6 +108,14 @@ def make_vec(
         As for `make`.
     RuntimeError
         If a wrapper cannot be traced, such as `RecordVideo`.
+
+    Examples
+    --------
+    >>> import envrax_classic
+    >>> env = make_vec("classic/CartPole-v0", n_envs=8, pre_warm=False)
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> obs.shape
+    (8, 4)
     """
     env = _compose("make_vec", name, config, wrappers)
     if jit_compile and env.traceable:
@@ -148,6 +164,12 @@ def make_multi(
         If a name is not registered, there are none, or `wrappers` come with ready environments.
     TypeError
         As for `make`; or if names are mixed with environments, or something is neither.
+
+    Examples
+    --------
+    >>> import envrax_classic
+    >>> make_multi(["classic/CartPole-v0", "classic/Catch-v0"])
+    MultiEnv([CartPole, Catch], num_envs=2)
     """
     form, entries = Container.of(names, "make_multi", "names or JaxEnvs")
     if _are_names("make_multi", entries, wrappers=wrappers):
@@ -203,6 +225,12 @@ def make_multi_vec(
         `n_envs`, `wrappers` or `final_obs` come with ready environments.
     TypeError
         As for `make_vec`; or if names are mixed with environments, or something is neither.
+
+    Examples
+    --------
+    >>> import envrax_classic
+    >>> make_multi_vec(["classic/CartPole-v0", "classic/Catch-v0"], n_envs=8)
+    MultiVecEnv([CartPole×8, Catch×8], total=16)
     """
     form, entries = Container.of(names, "make_multi_vec", "names or BatchedEnvs")
     if _are_names(

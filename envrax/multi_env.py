@@ -39,12 +39,30 @@ class MultiEnv(Fleet[AnyEnv]):
     envs : list or dict of JaxEnv
         The members.
 
+    Attributes
+    ----------
+    observation_spaces, action_spaces : list or dict of Space
+        Of every member, in the container of the fleet.
+    observation_shapes, observation_sizes, observation_dtypes : list or dict
+        `shape`, `size` and `dtype` of the observation spaces.
+    action_shapes, action_sizes, action_dtypes : list or dict
+        The same of the action spaces.
+
     Raises
     ------
     ValueError
         If there are none, or one that works on the host is there twice.
     TypeError
         If `envs` is no list or dict, or holds something else.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv, ImageEnv
+    >>> fleet = MultiEnv({"count": CountingEnv(), "look": ImageEnv()})
+    >>> obs, states = fleet.reset(jax.random.key(0))
+    >>> {key: x.shape for key, x in obs.items()}
+    {'count': (2,), 'look': (12, 10, 3)}
+    >>> obs["look"], states["look"] = fleet.reset_at("look", jax.random.key(1))
     """
 
     _kind = JaxEnv

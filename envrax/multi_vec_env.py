@@ -42,12 +42,36 @@ class MultiVecEnv(Fleet[AnyBatchedEnv]):
     vec_envs : list or dict of BatchedEnv
         The members.
 
+    Attributes
+    ----------
+    slots_per_env : list or dict of int
+        `n_slots` of every member, in the container of the fleet.
+    observation_spaces, action_spaces : list or dict of Space
+        Of every member, of all its slots stacked.
+    single_observation_spaces, single_action_spaces : list or dict of Space
+        Of every member, of one slot.
+    single_observation_shapes, single_observation_sizes, single_observation_dtypes : list or dict
+        `shape`, `size` and `dtype` of the single observation spaces.
+    single_action_shapes, single_action_sizes, single_action_dtypes : list or dict
+        The same of the single action spaces.
+
     Raises
     ------
     ValueError
         If there are none, or one that works on the host is there twice.
     TypeError
         If `vec_envs` is no list or dict, or holds something else.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv, ImageEnv
+    >>> fleet = MultiVecEnv([VecEnv(CountingEnv(), 4), VecEnv(ImageEnv(), 2)])
+    >>> fleet
+    MultiVecEnv([CountingEnv×4, ImageEnv×2], total=6)
+    >>> obs, states = fleet.reset(jax.random.key(0))
+    >>> obs, states, rewards, dones, infos = fleet.step(states, [[0, 1, 2, 0], [1, 1]])
+    >>> [x.tolist() for x in rewards]
+    [[0.0, 1.0, 2.0, 0.0], [1.0, 1.0]]
     """
 
     _kind = BatchedEnv

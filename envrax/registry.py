@@ -83,6 +83,14 @@ def register(
         If the name is taken.
     TypeError
         If `cls` is no `JaxEnv` class or `default_config` is no `EnvConfig`.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> register("Counting-v0", CountingEnv, EnvConfig(max_steps=20))
+    >>> make("Counting-v0", jit_compile=False).config.max_steps
+    20
+    >>> unregister("Counting-v0")
     """
     _add([_Entry(EnvSpec(name, cls, default_config, suite))])
 

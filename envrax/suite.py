@@ -35,6 +35,14 @@ class EnvSuite:
         Import names of the packages that the environments need.
     specs : list of EnvSpec
         The environments, each under its short name.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv, ImageEnv
+    >>> specs = [EnvSpec("Counting", CountingEnv, EnvConfig()), EnvSpec("Image", ImageEnv, EnvConfig())]
+    >>> suite = EnvSuite(prefix="fake", category="Fakes", specs=specs)
+    >>> list(suite), "Image" in suite
+    (['fake/Counting-v0', 'fake/Image-v0'], True)
     """
 
     prefix: str = ""

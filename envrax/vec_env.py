@@ -57,6 +57,15 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         If `num_envs` is below 1.
     RuntimeError
         If the stack cannot be traced, as with `RecordVideo`.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = VecEnv(CountingEnv(), 3)
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> obs, state, rewards, dones, infos = env.step(state, [0, 1, 2])
+    >>> obs.shape, rewards.tolist(), dones.tolist()
+    ((3, 2), [0.0, 1.0, 2.0], [False, False, False])
     """
 
     def __init__(

@@ -2,58 +2,79 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
+import envrax_classic  # noqa: F401  # the pages that import it find its names registered
+import jax
 import pytest
+from sybil import Sybil
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown import CodeBlockParser
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {
-    str(page.relative_to(ROOT)): page.read_text(encoding="utf-8")
-    for pattern in ("*.md", "docs/**/*.md")
-    for page in sorted(ROOT.glob(pattern))
-}
+PAGES = [
+    str(page.relative_to(ROOT)) for pattern in ("*.md", "docs/**/*.md") for page in ROOT.glob(pattern)
+]
 
 
-def blocks(page: str, language: str) -> list[str]:
-    pattern = rf"^```{language}\n(.*?)^```$"
-    return re.findall(pattern, PAGES[page], re.MULTILINE | re.DOTALL)
+class Shown:
+    """Runs the `python` blocks of a page; compares a `text` block with what was printed before."""
+
+    def __init__(self) -> None:
+        self.printed, self.run = io.StringIO(), PythonEvaluator()
+
+    def python(self, example: Any) -> None:
+        with contextlib.redirect_stdout(self.printed):
+            self.run(example)
+
+    def text(self, example: Any) -> None:
+        assert self.take() == example.parsed
+
+    def take(self) -> str:
+        printed = self.printed.getvalue()
+        self.printed.seek(0)
+        self.printed.truncate()
+        return printed
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
-def test_python_blocks_run(page: str, tmp_path: Path) -> None:
-    """Each page from top to bottom; where it shows output, that is all of the output."""
-    script = tmp_path / "page.py"
-    script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", script.name],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    if shown := blocks(page, "text"):
-        assert done.stdout == "".join(shown)
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_a_page_runs_and_prints_what_it_shows(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = Shown()
+    parsers = [CodeBlockParser("python", shown.python), CodeBlockParser("text", shown.text)]
+    with jax.numpy_dtype_promotion("standard"):  # as users have it
+        for example in Sybil(parsers, path=str(ROOT)).parse(ROOT / page).examples():
+            example.evaluate()
+    assert not shown.take(), "the page does not show what its last blocks printed"
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
 def told() -> list[tuple[str, str]]:
     row = r"^\| `(.+?)` \| `` (.+) `` \|$"
-    return re.findall(row, PAGES["docs/errors.md"], re.MULTILINE)
+    return re.findall(row, read("docs/errors.md"), re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def typed() -> dict[str, object]:
-    names: dict[str, object] = {}
-    exec(blocks("docs/errors.md", "python")[0], names)
-    return names
+def typed() -> dict[str, Any]:
+    page = Sybil([CodeBlockParser("python", PythonEvaluator())]).parse(ROOT / "docs/errors.md")
+    for example in page.examples():
+        example.evaluate()
+    return page.namespace
 
 
 @pytest.mark.parametrize(("code", "sentence"), told(), ids=[code for code, _ in told()])
 def test_bad_input_gets_the_sentence_that_the_page_shows(
-    code: str, sentence: str, typed: dict[str, object]
+    code: str, sentence: str, typed: dict[str, Any]
 ) -> None:
     with pytest.raises(Exception) as told:  # the sentence is compared whole
         eval(code, typed)
@@ -61,7 +82,7 @@ def test_bad_input_gets_the_sentence_that_the_page_shows(
 
 
 def test_every_guard_that_the_page_of_traps_names_exists() -> None:
-    named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", PAGES["docs/traps.md"])
+    named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", read("docs/traps.md"))
     assert len(named) > 40
     for file, test in named:
-        assert f"\ndef {test}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), test
+        assert f"\ndef {test}(" in read(f"tests/{file}"), test

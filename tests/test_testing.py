@@ -25,7 +25,7 @@ from envrax.testing.__main__ import main
 from envrax.testing.batched_rules import BATCHED_RULES
 from envrax.testing.env_rules import ENV_RULES
 
-DOCS = (Path(__file__).parent.parent / "docs/testing.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parent.parent / "docs/advanced/checking.md").read_text(encoding="utf-8")
 CLASSIC = [spec.env_class for spec in envrax_classic.ClassicSuite().specs]
 
 

@@ -36,6 +36,14 @@ class Box(ArraySpace):
         integer dtype, or is infinite on the wrong side; if `shape` has a negative entry.
     TypeError
         If a bound is traced or not numeric, or `dtype` is of another kind.
+
+    Examples
+    --------
+    >>> space = Box(low=-1.0, high=[1.0, 2.0], shape=(2,))
+    >>> space.low, space.high
+    (-1.0, array([1., 2.], dtype=float32))
+    >>> space.contains([0.5, 1.5]), space.contains([1.5, 0.5])
+    (True, False)
     """
 
     _given: tuple[Any, Any]  # the bounds given as scalars; None for one given as an array

@@ -63,6 +63,14 @@ class Tuple(CompositeSpace):
     ------
     TypeError
         If an entry is no `Space`.
+
+    Examples
+    --------
+    >>> space = Tuple((Discrete(3), Box(0.0, 1.0, (2,))))
+    >>> space.contains((2, [0.0, 0.5]))
+    True
+    >>> space.batch(8).shape
+    ((8,), (8, 2))
     """
 
     def __init__(self, spaces: Iterable[Space]) -> None:
@@ -113,6 +121,14 @@ class Dict(CompositeSpace):
         If a key is no string or a value is no `Space`.
     ValueError
         If a key is given twice.
+
+    Examples
+    --------
+    >>> space = Dict(place=Box(0.0, 1.0, (2,)), lives=Discrete(3))
+    >>> space.shape, space.size
+    ({'lives': (), 'place': (2,)}, 3)
+    >>> space.contains({"lives": 2, "place": [0.0, 0.5]})
+    True
     """
 
     _keys: tuple[str, ...]

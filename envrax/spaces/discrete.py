@@ -29,6 +29,13 @@ class Discrete(ArraySpace):
         If ``n < 1``, or `dtype` is too narrow.
     TypeError
         If `n` is no int, or `dtype` is no integer dtype.
+
+    Examples
+    --------
+    >>> Discrete(4).contains(3), Discrete(4).contains(4)
+    (True, False)
+    >>> Discrete(4).batch(2)
+    MultiDiscrete((4, 4))
     """
 
     n: int
@@ -63,6 +70,14 @@ class MultiDiscrete(ArraySpace):
         If `nvec` is empty, ragged or has an entry < 1, or `dtype` is too narrow.
     TypeError
         If `nvec` does not hold ints, or `dtype` is no integer dtype.
+
+    Examples
+    --------
+    >>> space = MultiDiscrete((3, 5))
+    >>> space.contains([2, 4]), space.contains([3, 0])
+    (True, False)
+    >>> space.sample(jax.random.key(0)).shape
+    (2,)
     """
 
     def __init__(self, nvec: ArrayLike | Sequence[Any], dtype: DTypeLike = jnp.int32) -> None:
@@ -107,6 +122,11 @@ class MultiBinary(ArraySpace):
         If `n`, or an entry of it, is < 1.
     TypeError
         If `dtype` is neither an integer dtype nor bool.
+
+    Examples
+    --------
+    >>> MultiBinary(3).contains([0, 1, 1]), MultiBinary(3).contains([0, 1, 2])
+    (True, False)
     """
 
     n: int | tuple[int, ...]

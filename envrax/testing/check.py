@@ -62,6 +62,11 @@ def check_env(env: AnyEnv, *, num_steps: int = 100, seed: int = 0, gradients: bo
     ------
     ConformanceError
         With all findings.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> check_env(CountingEnv())
     """
     report_env(env, num_steps=num_steps, seed=seed, gradients=gradients).raise_if_any()
 

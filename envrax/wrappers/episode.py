@@ -12,7 +12,18 @@ from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
 class ExpandDims(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """Give the returned reward and done a trailing axis of 1; `state.done` stays a bool scalar."""
+    """
+    Give the returned reward and done a trailing axis of 1; `state.done` stays a bool scalar.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = ExpandDims(CountingEnv())
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> obs, state, reward, done, info = env.step(state, 2)
+    >>> reward.tolist(), done.tolist(), state.done.tolist()
+    ([2.0], [False], False)
+    """
 
     def reward(self, reward: jax.Array) -> jax.Array:
         return jnp.asarray(reward)[..., None]
@@ -31,6 +42,14 @@ class EpisodeDiscount(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     ------
     TypeError
         If the stack has an `EpisodeDiscount` already.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = EpisodeDiscount(CountingEnv())
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> float(env.step(state, 0)[3])
+    1.0
     """
 
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
@@ -70,6 +89,16 @@ class RecordEpisodeStatistics(
 
     Both are non-zero on the step that ends an episode only, and zero on all others: a length above
     zero tells that an episode has ended.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = RecordEpisodeStatistics(CountingEnv(EnvConfig(max_steps=2)))
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> for _ in range(2):
+    ...     obs, state, reward, done, info = env.step(state, 1)
+    >>> float(info["episode"]["r"]), int(info["episode"]["l"])
+    (2.0, 2)
     """
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:

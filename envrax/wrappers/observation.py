@@ -21,6 +21,12 @@ class GrayscaleObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     ------
     TypeError
         If the observations are no RGB images.
+
+    Examples
+    --------
+    >>> from envrax.testing import ImageEnv
+    >>> GrayscaleObservation(ImageEnv()).observation_space
+    Box(0, 255, (12, 10), uint8)
     """
 
     def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
@@ -58,6 +64,12 @@ class ResizeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
         If the observations are no uint8 images.
     ValueError
         If `h` or `w` is below 1.
+
+    Examples
+    --------
+    >>> from envrax.testing import ImageEnv
+    >>> ResizeObservation(ImageEnv(), h=6, w=5).observation_space
+    Box(0, 255, (6, 5, 3), uint8)
     """
 
     def __init__(
@@ -90,6 +102,12 @@ class NormalizeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     ------
     TypeError
         If the observations are in no Box, or in an unbounded one.
+
+    Examples
+    --------
+    >>> from envrax.testing import ImageEnv
+    >>> NormalizeObservation(ImageEnv()).observation_space
+    Box(0.0, 1.0, (12, 10, 3), float32)
     """
 
     def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
@@ -152,6 +170,15 @@ class FrameStackObservation(
         If the observations are in no Box.
     ValueError
         If `n_stack` is below 1.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = FrameStackObservation(CountingEnv(), n_stack=3)
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> obs, state, *_ = env.step(state, 0)
+    >>> obs[1].tolist()
+    [0, 0, 1]
     """
 
     def __init__(self, env: JaxEnv[Any, ActSpaceT, InnerStateT, ConfigT], n_stack: int = 4) -> None:

@@ -8,7 +8,17 @@ from envrax.wrappers.base import RewardWrapper
 
 
 class ClipReward(RewardWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """Keep the sign of the reward: float32 in {-1, 0, +1}."""
+    """
+    Keep the sign of the reward: float32 in {-1, 0, +1}.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = ClipReward(CountingEnv())
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> float(env.step(state, 2)[2])
+    1.0
+    """
 
     def reward(self, reward: jax.Array) -> jax.Array:
         return jnp.sign(jnp.asarray(reward).astype(jnp.float32))
