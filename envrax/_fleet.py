@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import jax
 from tqdm import tqdm
 
+from envrax._closing import Closing
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, warm_up
 from envrax._container import Container
 from envrax._fused import Fused, Group, group_equal, named
@@ -27,7 +28,7 @@ def view(path: str) -> Any:
     return property(lambda fleet: fleet._each(read), doc=f"`{path}` of every member.")
 
 
-class Fleet(Padded, Generic[MemberT]):
+class Fleet(Padded, Closing, Generic[MemberT]):
     """
     M members as one unit; `MultiEnv` and `MultiVecEnv` say what they are, and document the rest.
 

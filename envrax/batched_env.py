@@ -6,12 +6,13 @@ from typing import Any, Generic, cast
 import jax
 import numpy as np
 
+from envrax._closing import Closing
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax.env import ActSpaceT, Info, JaxEnv, ObsSpaceT
 from envrax.spaces import Space
 
 
-class BatchedEnv(ABC, Generic[ObsSpaceT, ActSpaceT]):
+class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
     """
     I step `n_slots` independent agents in one call.
 
@@ -168,6 +169,3 @@ class BatchedEnv(ABC, Generic[ObsSpaceT, ActSpaceT]):
             Directory or URL of the persistent compile cache; None for no cache. The default gives
             way to a cache that the user set up in JAX.
         """
-
-    def close(self) -> None:
-        """Let go of what is held on the host, such as processes or files."""

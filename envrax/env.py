@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._closing import Closing
 from envrax._compile import Compilation
 from envrax._generics import pinned_class
 from envrax.spaces import Space
@@ -71,7 +72,7 @@ ConfigT = TypeVar("ConfigT", bound=EnvConfig)
 Info = dict[str, Any]
 
 
-class JaxEnv(ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     An environment as two pure functions, ready for `jit`, `vmap`, `scan` and `grad`.
 
@@ -203,9 +204,6 @@ class JaxEnv(ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def compile(self) -> None:
         """Compile what a wrapper such as `JitWrapper` compiles; nothing on a base environment."""
-
-    def close(self) -> None:
-        """Let go of what the environment holds on the host, such as a file of `RecordVideo`."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config})"

@@ -61,7 +61,7 @@ def make(
     Examples
     --------
     >>> import envrax_classic
-    >>> env = make("classic/CartPole-v0", wrappers=[FrameStackObservation(n_stack=2)], pre_warm=False)
+    >>> env = make("classic/CartPole-v0", wrappers=[FrameStackObservation(n_stack=2)])
     >>> obs, state = env.reset(jax.random.key(0))
     >>> obs.shape
     (4, 2)

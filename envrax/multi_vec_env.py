@@ -149,6 +149,6 @@ class MultiVecEnv(Fleet[AnyBatchedEnv]):
 
     def __repr__(self) -> str:
         def one(i: int) -> str:
-            return f"{self._members[i].name}×{self._members[i].n_slots}"  # noqa: RUF001
+            return f"{self._members[i].name}×{self._members[i].n_slots}"
 
         return f"MultiVecEnv({self._form.show(one)}, total={self.total_envs})"

@@ -38,11 +38,11 @@ class EnvSuite:
 
     Examples
     --------
-    >>> from envrax.testing import CountingEnv, ImageEnv
-    >>> specs = [EnvSpec("Counting", CountingEnv, EnvConfig()), EnvSpec("Image", ImageEnv, EnvConfig())]
+    >>> from envrax.testing import CountingEnv
+    >>> specs = [EnvSpec("Counting", CountingEnv, EnvConfig(max_steps=20))]
     >>> suite = EnvSuite(prefix="fake", category="Fakes", specs=specs)
-    >>> list(suite), "Image" in suite
-    (['fake/Counting-v0', 'fake/Image-v0'], True)
+    >>> list(suite), "Counting" in suite
+    (['fake/Counting-v0'], True)
     """
 
     prefix: str = ""

@@ -10,6 +10,7 @@ from jax.core import Tracer
 
 from envrax import autoreset as _autoreset
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compilation, Compiled, warm_up
+from envrax._count import require_count
 from envrax._keys import require_key
 from envrax.autoreset import AutoReset
 from envrax.batched_env import BatchedEnv
@@ -80,9 +81,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     ) -> None:
         if not isinstance(cast(Any, env), JaxEnv):
             raise TypeError(f"VecEnv: expected a JaxEnv; got {env!r}. Pass an environment.")
-        num_envs = _require_count(num_envs)
-        if num_envs < 1:
-            raise ValueError(f"VecEnv: expected num_envs of at least 1; got {num_envs}.")
+        num_envs = require_count("VecEnv: expected num_envs", num_envs)
         if isinstance(autoreset, type) or not (autoreset is None or callable(autoreset)):
             raise TypeError(
                 f"VecEnv: expected autoreset to be a value such as `Compact()` or `Select()` of "
@@ -249,17 +248,6 @@ def _require_state(state: Any, num_envs: int) -> None:
             raise ValueError(
                 f"{expected}; got a leaf of shape {np.shape(leaf)}. Pass the state of this VecEnv."
             )
-
-
-def _require_count(num_envs: Any) -> int:
-    if not isinstance(num_envs, bool):
-        try:
-            return operator.index(num_envs)
-        except TypeError:  # an array of several has an `__index__` too, one that raises
-            pass
-    raise TypeError(
-        f"VecEnv: expected num_envs to be an int, the number of copies; got {num_envs!r}."
-    )
 
 
 def _require_held(state: Any, method: str) -> None:

@@ -341,7 +341,7 @@ def one_by_default(broken: dict[str, list[type[Drift]]]) -> Any:
 
 
 def table_row(finding: Finding) -> str:
-    """A row of the table in `docs/advanced/checking.md`; the words of other people's errors left out."""
+    """A row of `docs/advanced/checking.md`; the words of other people's errors left out."""
     got = re.sub(r"^(\w+Error: ).*|(held by ).*", r"\1\2…", finding.got)
     where = finding.where.replace("(", "").split(".")[0].split(" ")[0]
     sentence = f"{finding.where}: expected {finding.expected}; got {got}. {finding.fix}"

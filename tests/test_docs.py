@@ -8,12 +8,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import envrax_classic  # noqa: F401  # the pages that import it find its names registered
 import jax
 import pytest
 from sybil import Sybil
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser
+
+import envrax_classic  # noqa: F401  # the pages that import it find its names registered
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [

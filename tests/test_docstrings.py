@@ -7,12 +7,12 @@ import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
-import envrax_classic  # noqa: F401  # the examples that import it find its names registered
 import jax
 import pytest
 
 import envrax
 import envrax.testing
+import envrax_classic  # noqa: F401  # the examples that import it find its names registered
 
 MODULES = sorted(
     module.name

@@ -66,8 +66,8 @@ def test_describes_its_batched_members() -> None:
             assert list(found) == ["b", "a"]
     assert multi.class_groups == {"CounterEnv": ["b"], "Scene": ["a"]}
     assert multi.env_keys == ["b", "a"]
-    assert repr(multi) == "MultiVecEnv({'b': CounterEnv×3, 'a': Scene×5}, total=8)"  # noqa: RUF001
-    assert repr(MultiVecEnv([Scene(5)])) == "MultiVecEnv([Scene×5], total=5)"  # noqa: RUF001
+    assert repr(multi) == "MultiVecEnv({'b': CounterEnv×3, 'a': Scene×5}, total=8)"
+    assert repr(MultiVecEnv([Scene(5)])) == "MultiVecEnv([Scene×5], total=5)"
 
 
 @pytest.mark.parametrize("fleet", FLEETS)

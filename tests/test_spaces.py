@@ -276,7 +276,7 @@ def test_a_batch_keeps_dtype_and_scalar_bounds() -> None:
 @every_space
 def test_a_batch_has_at_least_one_element(space: Space) -> None:
     for n in (0, -1):
-        with pytest.raises(ValueError, match=rf"batch: expected n >= 1; got {n}\."):
+        with pytest.raises(ValueError, match=rf"batch: expected n to be at least 1; got {n}\."):
             space.batch(n)
 
 

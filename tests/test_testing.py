@@ -148,7 +148,7 @@ def test_a_time_limit_that_ends_nothing_is_noted() -> None:
     ("env", "num_steps", "message"),
     [
         (CountingEnv, 5, "expected a JaxEnv; got <class"),
-        (CountingEnv(), 0, "num_steps of at least"),
+        (CountingEnv(), 0, "num_steps to be at least"),
         (CountingEnv(), 2.5, "num_steps to be an int; got 2.5"),
     ],
 )

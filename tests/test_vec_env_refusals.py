@@ -47,7 +47,7 @@ def state() -> Any:
 
 @pytest.mark.parametrize("num_envs", [0, -1])
 def test_num_envs_below_one(num_envs: int) -> None:
-    with pytest.raises(ValueError, match=f"expected num_envs of at least 1; got {num_envs}"):
+    with pytest.raises(ValueError, match=f"expected num_envs to be at least 1; got {num_envs}"):
         VecEnv(CounterEnv(), num_envs)
 
 

@@ -13,9 +13,7 @@ import pytest
 from fakes import VectorConfig, VectorState
 from films import FilmEnv, file_names, film, frames, play, reading, steps_seen
 
-from envrax import (
-    RecordVideo,
-)
+from envrax import ClipReward, RecordVideo
 
 # Contents
 
@@ -195,6 +193,12 @@ def test_with_closes_also_after_an_error(tmp_path: Path) -> None:
         play(env, 2)
         raise KeyError
     assert [steps_seen(tmp_path / name) for name in file_names(tmp_path)] == [[0, 1], [0, 1, 2]]
+
+
+def test_with_closes_beneath_other_wrappers(tmp_path: Path) -> None:
+    with ClipReward(film(tmp_path)) as env:
+        play(env, 1)
+    assert steps_seen(tmp_path / "episode_0000.mp4") == [0, 1]
 
 
 def test_forgotten_env_completes_its_file(tmp_path: Path) -> None:

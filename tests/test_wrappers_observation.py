@@ -256,11 +256,11 @@ def test_observations_that_do_not_fit_are_refused(wrapper: Any, space: Any, expe
 
 @pytest.mark.parametrize("keywords", [{"h": 0}, {"w": 0}, {"h": -3, "w": 4}])
 def test_sizes_must_be_positive(keywords: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=r"ResizeObservation: expected h and w of at least 1; got"):
+    with pytest.raises(ValueError, match=r"ResizeObservation: expected [hw] to be at least 1; got"):
         ResizeObservation(PixelEnv(), **keywords)
 
 
 @pytest.mark.parametrize("n_stack", [0, -1])
 def test_stack_must_not_be_empty(n_stack: int) -> None:
-    with pytest.raises(ValueError, match=f"expected n_stack of at least 1; got {n_stack}"):
+    with pytest.raises(ValueError, match=f"expected n_stack to be at least 1; got {n_stack}"):
         FrameStackObservation(PixelEnv(), n_stack=n_stack)

@@ -59,19 +59,16 @@ def _episodes(sheet: Sheet, top: float, slot: int, lengths: tuple[int, ...]) -> 
 
 def _returned(sheet: Sheet, top: float) -> None:
     """A row for each thing returned, every cell in the colour of the episode it belongs to."""
-    steps = [(0, 0)]  # of each call, the episode that it steps and how often that was stepped
-    for episode, length in enumerate(LENGTHS[0]):
-        steps += [(episode, n + 1) for n in range(length)]
-    steps = steps[: STEPS + 1]
     lengths = LENGTHS[0]
-    for column, (episode, n) in enumerate(steps):
+    # The episode that each call steps, and which of its steps that is.
+    steps = [(episode, n + 1) for episode, length in enumerate(lengths) for n in range(length)]
+    _cell(sheet, top, 0, 0, "0")
+    for column, (episode, n) in enumerate(steps[:STEPS], start=1):
         done = n == lengths[episode]
-        shown = (episode + 1, 0) if done else (episode, n)
-        _cell(sheet, top, column, shown[0], str(shown[1]))
-        if column:
-            _cell(sheet, top + ROW, column, episode, "+1")
-            _cell(sheet, top + 2 * ROW, column, episode, str(done))
-            _cell(sheet, top + 3 * ROW, column, episode, str(n))
+        _cell(sheet, top, column, episode + done, "0" if done else str(n))
+        _cell(sheet, top + ROW, column, episode, "+1")
+        _cell(sheet, top + 2 * ROW, column, episode, str(done))
+        _cell(sheet, top + 3 * ROW, column, episode, str(n))
     for row, name in enumerate(["obs, states", "rewards", "dones", 'infos["final_obs"]']):
         sheet.text(LEFT - 12, top + ROW * (row + 0.5), name, size=11, at="right", mono=True)
 

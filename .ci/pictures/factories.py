@@ -15,14 +15,13 @@ def draw(folder: Path) -> list[Path]:
 
 
 def _draw(scheme: Scheme) -> Sheet:
-    sheet = Sheet(700, 516, scheme)
+    sheet = Sheet(700, 488, scheme)
     _pipeline(sheet)
-    (width, height), left, top = CELL, 12, 174
+    (width, height), left, top = CELL, 12, 146
     right, bottom = left + width + GAP, top + height + GAP
     centre = left + width / 2, right + width / 2
     for start, end in (
         ((left + width + 4, top + 75), (right - 4, top + 75)),
-        ((left + width + 4, bottom + 75), (right - 4, bottom + 75)),
         ((centre[0], top + height + 4), (centre[0], bottom - 4)),
         ((centre[1], top + height + 4), (centre[1], bottom - 4)),
     ):
@@ -45,9 +44,8 @@ def _draw(scheme: Scheme) -> Sheet:
 
 def _pipeline(sheet: Sheet) -> None:
     """What all four do with a name."""
-    scheme, middle, below = sheet.scheme, 78, 138
-    for x, step in ((86, "registry"), (249, "EnvSpec"), (352, "environment")):
-        sheet.text(x, below, step, size=11)
+    scheme, middle, below = sheet.scheme, 52, 114
+    sheet.text(86, below, "registry", size=11)
     sheet.box(12, middle - 40, 148, 80, scheme.panel, scheme.faint)
     sheet.box(17, middle - 12, 138, 24, scheme.soft[BLUE], scheme.strong[BLUE])
     for row, name in enumerate(["classic/Catch-v0", "classic/Maze-v0", "classic/Pendulum-v0"]):
@@ -59,7 +57,8 @@ def _pipeline(sheet: Sheet) -> None:
         _stack(sheet, x, middle, n_layers)
     for start, end in ((164, 190), (308, 330), (374, 411), (469, 500), (572, 599)):
         sheet.arrow((start, middle), (end, middle))
-    for x, name in ((440, "wrappers[0]"), (536, "wrappers[1]"), (642, "JitWrapper")):
+    names = ["EnvSpec", "env", "wrappers[0]", "wrappers[1]", "JitWrapper"]
+    for x, name in zip((249, 352, 440, 536, 642), names, strict=True):
         sheet.text(x, below, name, size=11, mono=True)
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import jax
 
+from envrax._count import require_count
 from envrax._keys import example_keys
 from envrax.autoreset.ways import AutoReset, Compact, Select
 from envrax.env import JaxEnv
@@ -48,7 +49,17 @@ def choose(env: JaxEnv[Any, Any, Any, Any], num_envs: int, backend: str | None =
     AutoReset
         `Compact` with chunks that balance the cost of a turn of its loop against resets in vain;
         `Select` on an accelerator, where a small reset of all slots costs less than a loop.
+
+    Raises
+    ------
+    TypeError
+        If `env` is no `JaxEnv`, or `num_envs` no int.
+    ValueError
+        If `num_envs` is below 1.
     """
+    if not isinstance(cast(Any, env), JaxEnv):
+        raise TypeError(f"choose: expected a JaxEnv; got {env!r}. Pass an instance.")
+    num_envs = require_count("choose: expected num_envs", num_envs)
     closed = jax.make_jaxpr(lambda rng: env.reset(jax.random.split(rng)[0]))(example_keys()[0])
     return choose_for(closed.jaxpr, num_envs, backend or jax.default_backend())
 

@@ -8,9 +8,10 @@ from typing import Any, Protocol, cast
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
+
+from envrax._count import require_count
 
 # `(constants, rng of one slot) -> (obs, state)` of the slot's next episode.
 Fresh = Callable[[list[Any], jax.Array], Any]
@@ -80,15 +81,8 @@ class Compact:
 
     def __post_init__(self) -> None:
         for name, size in (("chunk", self.chunk), ("rest", self.rest)):
-            if size is None:
-                continue
-            if not isinstance(cast(Any, size), int | np.integer) or isinstance(size, bool):
-                raise TypeError(f"Compact: expected {name} to be an int; got {size!r}.")
-            if size < 1:
-                raise ValueError(
-                    f"Compact: expected {name} to be at least 1; got {size}. Leave it out for the "
-                    "default."
-                )
+            if size is not None:
+                require_count(f"Compact: expected {name}", size)
 
     def __call__(
         self, fresh: Fresh, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any

@@ -106,7 +106,12 @@ def compact(values: Bounds) -> Bounds:
 
 def as_dtype(dtype: Any, owner: str, *kinds: str) -> np.dtype[Any]:
     """`dtype` as a ``numpy.dtype`` that `owner` can have, or a ``TypeError``."""
-    dtype = np.dtype(dtype)
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(
+            f"{owner}: expected a dtype of kind {' or '.join(kinds)}; got {dtype!r}."
+        ) from None
     if kind(dtype) not in kinds:
         raise TypeError(f"{owner}: expected a dtype of kind {' or '.join(kinds)}; got {dtype}.")
     return dtype

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeGuard, cast
@@ -15,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from envrax._count import require_count
 from envrax._keys import require_key
 
 
@@ -133,10 +133,7 @@ class FrozenSpace(Space):
         return all(bool(check) for check in self._checks(x))
 
     def _batch_size(self, n: int) -> int:
-        n = operator.index(n)
-        if n < 1:
-            raise ValueError(f"{type(self).__name__}.batch: expected n >= 1; got {n}.")
-        return n
+        return require_count(f"{type(self).__name__}.batch: expected n", n)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise dataclasses.FrozenInstanceError(

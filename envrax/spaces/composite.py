@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import jax
 
@@ -74,6 +74,8 @@ class Tuple(CompositeSpace):
     """
 
     def __init__(self, spaces: Iterable[Space]) -> None:
+        if not isinstance(cast(Any, spaces), Iterable):
+            raise TypeError(f"Tuple: expected a sequence of spaces; got {spaces!r}.")
         children = tuple(_space(space, f"Tuple: entry {i}") for i, space in enumerate(spaces))
         self._freeze(children, _children=children)
 
@@ -134,7 +136,12 @@ class Dict(CompositeSpace):
     _keys: tuple[str, ...]
 
     def __init__(self, spaces: Mapping[str, Space] | None = None, **kwargs: Space) -> None:
-        given: dict[Any, Space] = dict(spaces or {})
+        try:
+            given: dict[Any, Space] = dict(spaces or {})
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"Dict: expected a mapping of keys to spaces; got {spaces!r}."
+            ) from None
         if twice := given.keys() & kwargs.keys():
             raise ValueError(f"Dict: expected each key once; got {sorted(twice)} twice.")
         given |= kwargs

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from envrax._count import require_count
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
 from envrax.testing.batched_probe import BatchedProbe
@@ -132,8 +133,6 @@ def check_batched_env(
 
 
 def _require_numbers(who: str, num_steps: int, seed: int) -> None:
-    for name, value in (("num_steps", num_steps), ("seed", seed)):
-        if not isinstance(cast(Any, value), int | np.integer):
-            raise TypeError(f"{who}: expected {name} to be an int; got {value!r}.")
-    if num_steps < 1:
-        raise ValueError(f"{who}: expected num_steps of at least 1; got {num_steps}.")
+    require_count(f"{who}: expected num_steps", num_steps)
+    if not isinstance(cast(Any, seed), int | np.integer):
+        raise TypeError(f"{who}: expected seed to be an int; got {seed!r}.")

@@ -56,24 +56,23 @@ class WrapperMeta(ABCMeta):
     if not TYPE_CHECKING:  # checkers read `Wrapper.__new__` instead
 
         def __call__(cls, *args, **kwargs):
-            if args or "env" in kwargs:
-                env = args[0] if args else kwargs["env"]
-                if not isinstance(env, JaxEnv):
-                    raise TypeError(
-                        f"{cls.__name__}: expected a JaxEnv as first argument; got {env!r}. Pass "
-                        "an environment, or only keywords to get a factory that waits for one: "
-                        f"{_call_repr(cls.__name__, _keywords(cls))}."
-                    )
-                return super().__call__(*args, **kwargs)
-            try:
-                inspect.signature(cls).bind(None, **kwargs)
-            except TypeError as error:
-                legal = _call_repr(cls.__name__, _keywords(cls))
+            waits = not args and "env" not in kwargs
+            env = None if waits else args[0] if args else kwargs["env"]
+            if not waits and not isinstance(env, JaxEnv):
                 raise TypeError(
-                    f"{cls.__name__}: expected the keywords of {legal}; got "
-                    f"{_call_repr(cls.__name__, kwargs)}: {error}."
+                    f"{cls.__name__}: expected a JaxEnv as first argument; got {env!r}. Pass "
+                    "an environment, or only keywords to get a factory that waits for one: "
+                    f"{_legal(cls)}."
+                )
+            try:
+                inspect.signature(cls).bind(*([env] if waits else args), **kwargs)
+            except TypeError as error:
+                rest = [_short(x) for x in args[1:]]
+                raise TypeError(
+                    f"{cls.__name__}: expected the keywords of {_legal(cls)}; got "
+                    f"{_call_repr(cls.__name__, kwargs, *rest)}: {error}."
                 ) from None
-            return WrapperFactory(cls, kwargs)
+            return WrapperFactory(cls, kwargs) if waits else super().__call__(*args, **kwargs)
 
 
 class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMeta):
@@ -260,6 +259,10 @@ def _keywords(cls: type) -> dict[str, Any]:
     """The keywords that a wrapper class takes beside its environment, with their defaults."""
     _, *others = inspect.signature(cls).parameters.values()
     return {p.name: p.default for p in others if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+
+
+def _legal(cls: type) -> str:
+    return _call_repr(cls.__name__, _keywords(cls))
 
 
 def _call_repr(name: str, kwargs: Mapping[str, Any], *first: str) -> str:

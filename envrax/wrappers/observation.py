@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._count import require_count
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box
 from envrax.wrappers.base import AnyEnv, ObservationWrapper, require
@@ -61,7 +62,7 @@ class ResizeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     Raises
     ------
     TypeError
-        If the observations are no uint8 images.
+        If the observations are no uint8 images, or `h` or `w` is no int.
     ValueError
         If `h` or `w` is below 1.
 
@@ -77,10 +78,9 @@ class ResizeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     ) -> None:
         super().__init__(env)
         space = _image_space(type(self), env, ranks=(2, 3))
-        if h < 1 or w < 1:
-            raise ValueError(f"ResizeObservation: expected h and w of at least 1; got {h} and {w}.")
-        self.h, self.w = h, w
-        self._space = Box(0, 255, (h, w, *space.shape[2:]), jnp.uint8)
+        self.h = require_count("ResizeObservation: expected h", h)
+        self.w = require_count("ResizeObservation: expected w", w)
+        self._space = Box(0, 255, (self.h, self.w, *space.shape[2:]), jnp.uint8)
 
     @property
     def observation_space(self) -> Box:
@@ -167,7 +167,7 @@ class FrameStackObservation(
     Raises
     ------
     TypeError
-        If the observations are in no Box.
+        If the observations are in no Box, or `n_stack` is no int.
     ValueError
         If `n_stack` is below 1.
 
@@ -184,12 +184,8 @@ class FrameStackObservation(
     def __init__(self, env: JaxEnv[Any, ActSpaceT, InnerStateT, ConfigT], n_stack: int = 4) -> None:
         super().__init__(env)
         space = _box(type(self), env)
-        if n_stack < 1:
-            raise ValueError(
-                f"FrameStackObservation: expected n_stack of at least 1; got {n_stack}."
-            )
-        self.n_stack = n_stack
-        shape = (*space.shape, n_stack)
+        self.n_stack = require_count("FrameStackObservation: expected n_stack", n_stack)
+        shape = (*space.shape, self.n_stack)
         self._space = Box(_stacked(space.low), _stacked(space.high), shape, space.dtype)
 
     @property

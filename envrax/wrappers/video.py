@@ -7,8 +7,7 @@ import subprocess
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -50,7 +49,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     Raises
     ------
     TypeError
-        If the environment has no `render`.
+        If the environment has no `render`, or `fps` is no number.
     ValueError
         If `fps` is not above 0.
     MissingPackageError
@@ -68,6 +67,8 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     ) -> None:
         super().__init__(env)
         require(_draws(env), type(self), "an environment with a `render`", env)
+        if not isinstance(cast(Any, fps), int | float):
+            raise TypeError(f"RecordVideo: expected fps to be a number; got {fps!r}.")
         if not fps > 0:
             raise ValueError(f"RecordVideo: expected fps above 0; got {fps}.")
         _ffmpeg()  # a missing encoder is better told now than at the first episode
@@ -124,17 +125,6 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         finish, self._finish, self._video = self._finish, None, None
         if finish is not None:
             finish()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __getstate__(self) -> dict[str, Any]:
         # A file that is being written has one writer.

@@ -65,7 +65,7 @@ class BallEnv(JaxEnv[Box, Discrete, BallState, BallConfig]):
 
     def render(self, state: BallState) -> np.ndarray:
         ball, target = np.asarray(state.ball).tolist(), np.asarray(state.target).tolist()
-        canvas = Canvas(320, 320, scale=280, centre=(0.5, 0.5))
+        canvas = Canvas(320, 320, scale=260, centre=(0.5, 0.5))
         canvas.box((0.5, 0.5), (1.1, 1.1), MIST, corner=0.04)
         canvas.disc(target, float(self.config.radius), TEAL)
         canvas.disc(ball, 0.04, CORAL)
