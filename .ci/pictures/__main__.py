@@ -29,15 +29,17 @@ PICTURES: dict[str, Callable[[Path], list[Path]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(usage="python .ci/pictures [name ...]")
+    parser = argparse.ArgumentParser(usage="python .ci/pictures [--output folder] [name ...]")
     parser.add_argument("names", nargs="*", metavar="name", help=", ".join(PICTURES))
-    names = parser.parse_args().names or list(PICTURES)
+    parser.add_argument("--output", type=Path, default=FOLDER, help="in place of docs/img")
+    arguments = parser.parse_args()
+    names, folder = arguments.names or list(PICTURES), arguments.output
     if unknown := sorted(set(names) - set(PICTURES)):
         parser.error(f"expected names among {', '.join(PICTURES)}; got {', '.join(unknown)}.")
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         start = time.perf_counter()
-        for path in PICTURES[name](FOLDER):
+        for path in PICTURES[name](folder):
             print(f"{path.name:<28}{path.stat().st_size / 1024:7.1f} KB")
         print(f"{name}: {time.perf_counter() - start:.1f} s")
 
