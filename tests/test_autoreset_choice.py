@@ -73,6 +73,10 @@ def test_cost_of_a_sort_is_that_of_its_comparisons() -> None:
     assert cost(jnp.sort, X) == pytest.approx(5 * 64 * 6, rel=0.01)  # some five for each
 
 
+def test_a_root_costs_what_a_division_does() -> None:
+    assert cost(jnp.sqrt, X) == cost(lambda x: x / 3, X) > cost(lambda x: x + x, X)
+
+
 def test_costs_are_seen_through_every_transform() -> None:
     plain = cost(jnp.sin, X)
     assert cost(jax.jit(jnp.sin), X) == plain
@@ -90,6 +94,15 @@ def test_a_dearer_reset_is_done_in_smaller_chunks() -> None:
     assert isinstance(cheap, Compact) and isinstance(dear, Compact)
     assert cheap.chunk is not None and dear.chunk is not None
     assert 1 <= dear.chunk < cheap.chunk
+
+
+@pytest.mark.parametrize("n", [1024, 65_536])
+def test_a_chunk_of_dear_resets_is_a_power_of_two_near_its_root(n: int) -> None:
+    """Of `2 * ends * turn / cost`, see `choose_for`."""
+    chosen, of_one = choose(coins("loop"), n, "cpu"), cost(coins("loop").reset, jax.random.key(0))
+    assert isinstance(chosen, Compact) and chosen.chunk is not None
+    assert chosen.chunk.bit_count() == 1
+    assert 0.6 < chosen.chunk / (1000 * n / of_one) ** 0.5 < 1.6
 
 
 def test_little_that_is_left_of_a_large_batch_is_done_in_small_chunks() -> None:
@@ -119,11 +132,8 @@ def test_the_choice_for_a_cheap_reset() -> None:
     assert choose(CartPole(), 4, "cpu") == Compact(1)
 
 
-@pytest.mark.parametrize(
-    ("ended", "resets"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 4), (5, 5), (7, 8), (15, 16)]
-)
-def test_no_more_is_reset_than_the_chunks_hold(ended: int, resets: int) -> None:
-    """Fours, and ones for what is not more than half of that."""
+def resets_done(way: Any, ended: jax.Array) -> int:
+    """How many resets a batch, or several under `vmap`, computes; the result is a select's."""
     done: list[Any] = []
 
     def count(bits: Any) -> Any:
@@ -134,25 +144,37 @@ def test_no_more_is_reset_than_the_chunks_hold(ended: int, resets: int) -> None:
         bits = jax.random.bits(rng)
         return jax.pure_callback(count, bits, bits, vmap_method="sequential")
 
-    rngs, is_ended = jax.random.split(jax.random.key(0), 16), jnp.arange(16) < ended
-    got = jax.jit(lambda *args: Compact(4, 1)(fresh, [], *args))(
-        rngs, is_ended, jnp.zeros(16, jnp.uint32)
+    def replace(*args: Any) -> Any:
+        return way(fresh, [], *args)
+
+    rngs, kept = (
+        jax.random.split(jax.random.key(0), ended.shape),
+        jnp.zeros(ended.shape, jnp.uint32),
     )
-    assert_trees_equal(got, jnp.where(is_ended, jax.vmap(jax.random.bits)(rngs), jnp.uint32(0)))
-    assert len(done) == resets
+    got = jax.jit(jax.vmap(replace) if ended.ndim > 1 else replace)(rngs, ended, kept)
+    bits = jax.random.bits
+    new = (jax.vmap(jax.vmap(bits)) if ended.ndim > 1 else jax.vmap(bits))(rngs)
+    assert_trees_equal(got, jnp.where(ended, new, kept))
+    return len(done)
+
+
+@pytest.mark.parametrize(
+    ("ended", "resets"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 4), (5, 5), (7, 8), (15, 16)]
+)
+def test_no_more_is_reset_than_the_chunks_hold(ended: int, resets: int) -> None:
+    """Fours, and ones for what is not more than half of that."""
+    assert resets_done(Compact(4, 1), jnp.arange(16) < ended) == resets
+
+
+@pytest.mark.parametrize(("chunk", "resets"), [(4, 16), (1, 4)])
+def test_chunks_grow_with_the_seeds(chunk: int, resets: int) -> None:
+    """A fair share of a batch four times, a single slot twice, for four seeds; three ended."""
+    ended = jnp.zeros((4, 16), jnp.bool_).at[0, 3].set(True).at[2, :2].set(True)
+    assert resets_done(Compact(chunk), ended) == resets
 
 
 def test_by_default_a_sixteenth_is_reset_at_once() -> None:
-    rngs, is_ended = jax.random.split(jax.random.key(0), 32), jnp.arange(32) % 3 == 0
-    given = (
-        (lambda consts, rng: jax.random.bits(rng)),
-        [],
-        rngs,
-        is_ended,
-        jnp.zeros(32, jnp.uint32),
-    )
-    assert_trees_equal(Compact()(*given), Compact(2)(*given))
-    assert_trees_equal(Compact()(*given), Select()(*given))
+    assert resets_done(Compact(), jnp.arange(240) == 7) == 15
 
 
 @pytest.mark.parametrize("way", [Compact(3, 1), Select()])
