@@ -42,7 +42,8 @@ class Container:
         if isinstance(values, Mapping):
             items = cast(Mapping[Any, Any], values)
             return cls(len(items), tuple(items)), list(items.values())
-        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        is_ordered = isinstance(values, Iterable) and not isinstance(values, set | frozenset)
+        if isinstance(values, str | bytes) or not is_ordered:
             raise TypeError(
                 f"{who}: expected a list or a dict of {of_what}; got {values!r}. Put it into a "
                 "list."

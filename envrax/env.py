@@ -94,11 +94,18 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
 
     def __init__(self, config: ConfigT | None = None) -> None:
+        _require_decorated(type(self))
         self._config = cast(ConfigT, _resolve_config(type(self), config))
 
     @property
     def config(self) -> ConfigT:
         """The static configuration."""
+        if "_config" not in vars(self):
+            who = type(self).__name__
+            raise TypeError(
+                f"{who}: expected its `__init__` to call that of its base; got an environment "
+                "without a config. Begin it with `super().__init__(config)`."
+            )
         return self._config
 
     @property
@@ -260,6 +267,17 @@ def _require_flag(x: jax.Array, expected: str) -> None:
             f"{expected} of shape (), bool; got {x.shape} {x.dtype}. Return one bool, for example "
             "the result of a comparison, without a cast."
         )
+
+
+def _require_decorated(cls: type) -> None:
+    """A state or config class without its decorator would lose its fields, and be no pytree."""
+    for kind, param in (("state", StateT), ("config", ConfigT)):
+        pinned = pinned_class(cls, JaxEnv, param)
+        if pinned is not None and "__dataclass_fields__" not in vars(pinned):
+            raise TypeError(
+                f"{cls.__name__}: expected its {kind} {pinned.__name__} to be a dataclass; got a "
+                "plain class. Write `@chex.dataclass` above it."
+            )
 
 
 def _resolve_config(cls: type, config: Any) -> EnvConfig:

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir
 from envrax._container import Container
+from envrax._count import require_count
 from envrax.autoreset import AutoReset
 from envrax.env import EnvConfig, JaxEnv
 from envrax.multi_env import MultiEnv
@@ -118,6 +119,7 @@ def make_vec(
     (8, 4)
     """
     env = _compose("make_vec", name, config, wrappers)
+    n_envs = require_count("make_vec: expected n_envs", n_envs)
     if jit_compile and env.traceable:
         env = JitWrapper(env, cache_dir, pre_warm=False)
     vec_env = VecEnv(
@@ -279,7 +281,7 @@ def _are_names(who: str, entries: list[Any], **for_names: Any) -> bool:
 
 def _compose(who: str, name: str, config: EnvConfig | None, wrappers: Wrappers | None) -> AnyEnv:
     spec = get_spec(name)
-    env = spec.env_class(spec.default_config if config is None else config)
+    env = spec.build(config)
     for wrapper in _sequence(who, wrappers):
         wrapped: Any = wrapper(env) if callable(wrapper) else None
         if not isinstance(wrapped, JaxEnv):

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import difflib
+import inspect
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -32,6 +33,11 @@ class EnvSpec:
     env_class: type[JaxEnv[Any, Any, Any, Any]]
     default_config: EnvConfig
     suite: str = ""
+
+    def build(self, config: EnvConfig | None = None) -> JaxEnv[Any, Any, Any, Any]:
+        """The environment, with the default config or another one."""
+        given = _bound(self.env_class, self.default_config if config is None else config)
+        return self.env_class(*given.args, **given.kwargs)
 
 
 class Suite(Protocol):
@@ -82,7 +88,8 @@ def register(
     ValueError
         If the name is taken.
     TypeError
-        If `cls` is no `JaxEnv` class or `default_config` is no `EnvConfig`.
+        If `cls` is no `JaxEnv` class, cannot be built from a config alone, or `default_config` is
+        no `EnvConfig`.
 
     Examples
     --------
@@ -195,6 +202,14 @@ def _member(suite: Suite, spec: EnvSpec, version: str | None) -> _Entry:
     return _Entry(dataclasses.replace(spec, name=name, suite=suite.category), alone)
 
 
+def _bound(cls: type, config: EnvConfig) -> inspect.BoundArguments:
+    """The arguments of a class for its config: by that name if there is one, else the first."""
+    signature = inspect.signature(cls)
+    if "config" in signature.parameters:
+        return signature.bind(config=config)
+    return signature.bind(config)
+
+
 def _check(spec: EnvSpec) -> None:
     name, cls, config = cast(tuple[Any, Any, Any], (spec.name, spec.env_class, spec.default_config))
     if not (isinstance(name, str) and name):
@@ -209,3 +224,10 @@ def _check(spec: EnvSpec) -> None:
             f"register: expected an EnvConfig for {name!r}; got {config!r}. Pass an instance of "
             "the environment's config class."
         )
+    try:
+        _bound(cls, config)
+    except TypeError:
+        raise TypeError(
+            f"register: expected {cls.__name__} to be built from a config alone; got "
+            f"{cls.__name__}{inspect.signature(cls)}. Register a subclass that gives the rest."
+        ) from None

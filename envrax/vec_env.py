@@ -93,6 +93,12 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
                 "with JAX transforms. Leave that wrapper out and draw single slots with "
                 "`render_slot`."
             )
+        for which in ("observation_space", "action_space"):
+            if not isinstance(space := getattr(env, which), Space):
+                raise TypeError(
+                    f"VecEnv: expected {env.name}.{which} to be a Space; got {space!r}. Write it "
+                    "as a property that returns one."
+                )
         self.env = env
         self.num_envs = num_envs
         self._reset: Any = partial(_autoreset.reset, env, num_envs)

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from fakes import CoinConfig, CoinEnv, CounterEnv, VectorEnv
-from helpers import assert_trees_equal
+from fakes import CoinConfig, CoinEnv, CounterEnv, VectorConfig, VectorEnv
+from helpers import assert_trees_close, assert_trees_equal
 
 from envrax import JitWrapper, VecEnv
 from envrax.autoreset import Compact, Select, choose
@@ -166,11 +166,14 @@ def test_no_more_is_reset_than_the_chunks_hold(ended: int, resets: int) -> None:
     assert resets_done(Compact(4, 1), jnp.arange(16) < ended) == resets
 
 
-@pytest.mark.parametrize(("chunk", "resets"), [(4, 16), (1, 4)])
-def test_chunks_grow_with_the_seeds(chunk: int, resets: int) -> None:
-    """A fair share of a batch four times, a single slot twice, for four seeds; three ended."""
-    ended = jnp.zeros((4, 16), jnp.bool_).at[0, 3].set(True).at[2, :2].set(True)
-    assert resets_done(Compact(chunk), ended) == resets
+@pytest.mark.parametrize(
+    ("way", "ended", "resets"),
+    [(Compact(4), 3, 16), (Compact(1), 3, 4), (Compact(4, 1), 3, 4), (Compact(4, 1), 9, 16)],
+)
+def test_chunks_grow_with_the_seeds(way: Compact, ended: int, resets: int) -> None:
+    """For four seeds a fair share of a batch becomes four times as large, a single slot twice."""
+    spread = (jnp.arange(64) * 7 % 64).reshape(4, 16) < ended
+    assert resets_done(way, spread) == resets
 
 
 def test_by_default_a_sixteenth_is_reset_at_once() -> None:
@@ -225,6 +228,22 @@ def test_batches_of_batches_reset_as_one(batched_config: bool, way: Compact) -> 
         return jax.jit(jax.vmap(lambda r: episode(r, 0.5, way)))(rngs)
 
     assert_trees_equal(all_seeds(way), all_seeds(Select()))
+
+
+def test_batches_whose_resets_differ_are_reset_each_by_itself() -> None:
+    """A value of the config that the reset uses, mapped over: a select for every batch."""
+
+    def episode(gravity: Any, way: Any) -> Any:
+        vec_env = VecEnv(VectorEnv(VectorConfig(max_steps=3, gravity=gravity)), 5, autoreset=way)
+        _, state = vec_env.reset(jax.random.key(0))
+        actions = jnp.ones(5, jnp.int32)
+        return jax.lax.scan(lambda s, _: vec_env.step(s, actions)[1::-1], state, length=6)
+
+    def all_batches(way: Any) -> Any:
+        gravities = jnp.asarray([0.1, 0.5, 0.9], jnp.float32)
+        return jax.jit(jax.vmap(lambda gravity: episode(gravity, way)))(gravities)
+
+    assert_trees_close(all_batches(Compact(2)), all_batches(Select()), rtol=1e-6)
 
 
 def test_one_loop_for_all_seeds() -> None:

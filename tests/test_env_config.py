@@ -275,3 +275,37 @@ def test_other_configs_are_refused(config: Any, got: str) -> None:
 def test_open_env_takes_env_configs_alone() -> None:
     with pytest.raises(TypeError, match="Open: expected a config of class EnvConfig; got dict"):
         Open({})
+
+
+class PlainState(EnvState):
+    place: jax.Array
+
+
+class PlainConfig(EnvConfig):
+    size: int = 3
+
+
+class WithPlainState(Open[Box, Discrete, PlainState, EnvConfig]):
+    pass
+
+
+class WithPlainConfig(Open[Box, Discrete, VectorState, PlainConfig]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("cls", "what"),
+    [(WithPlainState, "state PlainState"), (WithPlainConfig, "config PlainConfig")],
+)
+def test_a_class_without_its_decorator_is_refused(cls: Any, what: str) -> None:
+    with pytest.raises(TypeError, match=rf"its {what} to be a dataclass.*`@chex\.dataclass` above"):
+        cls()
+
+
+def test_a_forgotten_base_init_is_told() -> None:
+    class Forgetful(VectorEnv):
+        def __init__(self) -> None:
+            self.size = 3
+
+    with pytest.raises(TypeError, match=r"Forgetful: .* Begin it with `super\(\)\.__init__"):
+        _ = Forgetful().config

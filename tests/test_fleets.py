@@ -204,6 +204,7 @@ def test_empty(empty: Any) -> None:
         (MultiEnv, {"a": VecEnv(CounterEnv(), 2)}, r"expected JaxEnvs; got VecEnv\(.* at 'a'\."),
         (MultiEnv, [CounterEnv], r"expected JaxEnvs; got <class .*CounterEnv'> at 0\."),
         (MultiVecEnv, [CounterEnv()], r"MultiVecEnv: expected BatchedEnvs; got CounterEnv.* at 0"),
+        (MultiEnv, {CounterEnv()}, r"MultiEnv: expected a list or a dict of JaxEnvs; got {Counter"),
         (MultiVecEnv, 3, r"MultiVecEnv: expected a list or a dict of BatchedEnvs; got 3"),
     ],
 )

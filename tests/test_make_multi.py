@@ -152,10 +152,10 @@ def test_a_video_of_one_member(tmp_path: Path) -> None:
         (
             lambda: make_multi_vec(NAMES, {"a": 3}),  # pyright: ignore
             TypeError,
-            r"VecEnv: expected num_envs to be an int; got {'a': 3}",
+            r"make_vec: expected n_envs to be an int; got {'a': 3}",
         ),
         (lambda: make_multi_vec(NAMES), ValueError, r"make_multi_vec: expected n_envs, .*got none"),
-        (lambda: make_multi_vec(NAMES, 0), ValueError, r"num_envs to be at least 1; got 0"),
+        (lambda: make_multi_vec(NAMES, 0), ValueError, r"n_envs to be at least 1; got 0"),
         (
             lambda: make_multi_vec([CounterEnv()]),
             TypeError,

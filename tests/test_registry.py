@@ -199,3 +199,30 @@ def test_threads_register_each_name_once() -> None:
         thread.join()
     assert sorted(won) == sorted(names)
     assert set(names) <= set(registered_names())
+
+
+class Inner(CounterEnv):
+    """Takes more than a config."""
+
+    def __init__(self, size: int, config: VectorConfig | None = None) -> None:
+        super().__init__(config)
+        self.size = size
+
+
+class Given(Inner):
+    """Takes the config by its name, wherever it stands."""
+
+    def __init__(self, size: int = 3, config: VectorConfig | None = None) -> None:
+        super().__init__(size, config)
+
+
+def test_the_config_goes_to_the_parameter_of_that_name() -> None:
+    register("Given-v0", Given, EnvConfig(max_steps=7))
+    env: Any = make("Given-v0", jit_compile=False)
+    assert (env.size, env.config.max_steps) == (3, 7)
+
+
+def test_a_class_that_wants_more_than_a_config_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Inner to be built from a config alone; got Inner\(size"):
+        register("Inner-v0", Inner, EnvConfig())
+    assert "Inner-v0" not in registered_names()

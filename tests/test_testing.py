@@ -13,7 +13,7 @@ from test_testing_pure import BROKEN as BROKEN_PURE
 from test_wrapper_matrix import ROWS
 
 import envrax_classic
-from envrax import EpisodeDiscount, ExpandDims, RecordVideo, Wrapper
+from envrax import EnvConfig, EpisodeDiscount, ExpandDims, RecordVideo, Wrapper
 from envrax.testing import (
     CountingEnv,
     ImageEnv,
@@ -125,9 +125,28 @@ def test_the_hooks_of_wrappers_say_what_reward_and_done_are() -> None:
     assert [finding.rule for finding in report.findings] == ["reward_is_a_float"]
 
 
-def test_an_episode_that_does_not_end_is_noted() -> None:
-    (note,) = report_env(CountingEnv(), num_steps=3).notes
-    assert note.startswith("no episode ended within 3 steps") and "num_steps" in note
+class NeverDone(CountingEnv):
+    """Ends in what it returns, and not in its state."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = super().step(state, action)
+        return obs, state.replace(done=jnp.bool_(False)), reward, done, info
+
+
+def test_an_episode_longer_than_the_check_is_run_to_its_end() -> None:
+    long = EnvConfig(max_steps=200)
+    assert not report_env(CountingEnv(long), num_steps=5).notes
+    report = report_env(NeverDone(long), num_steps=5)
+    assert [finding.rule for finding in report.findings] == ["done_is_a_flag"]
+
+
+def test_what_is_not_looked_at_for_a_breach_is_noted() -> None:
+    class Untraceable(CountingEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            return super().step(state, 1 if action == 0 else action)
+
+    (note,) = report_env(Untraceable(), num_steps=50).notes
+    assert note.startswith("no episode ended within 4 steps") and "mend what is broken" in note
 
 
 class Endless(CountingEnv):

@@ -304,3 +304,14 @@ def test_a_discrete_action_out_of_range_does_not_crash(actions: Any) -> None:
     vec_env = VecEnv(Table(), 3)
     reward = vec_env.step(state(), actions)[2]
     assert np.isfinite(reward).all()
+
+
+def test_a_space_that_is_a_method_is_refused() -> None:
+    class Methodical(CounterEnv):
+        def action_space(self) -> Any:  # type: ignore[override]
+            return super().action_space
+
+    with pytest.raises(
+        TypeError, match=r"Methodical\.action_space to be a Space; got <bound method"
+    ):
+        VecEnv(Methodical(), 2)

@@ -218,6 +218,25 @@ def test_statistics_keep_their_dtypes(env_class: Any, x64: bool) -> None:
             assert state.step.dtype == jnp.int32
 
 
+@pytest.mark.parametrize(
+    "wrap", [RecordEpisodeStatistics, lambda env: FrameStackObservation(JitWrapper(env))]
+)
+def test_what_is_written_to_the_state_on_top_reaches_the_environment(wrap: Any) -> None:
+    """A key for other luck, a step count close to the limit."""
+
+    def world(state: Any) -> Any:
+        return state.world if hasattr(state, "world") else world(state.env_state)
+
+    bare = CoinEnv(CoinConfig(end_rate=0.0, max_steps=1000))
+    env = RecordEpisodeStatistics(wrap(bare))
+    (_, plain), (_, state) = bare.reset(KEY), env.reset(KEY)
+    other, action = jax.random.key(7), jnp.ones(2, jnp.float32)
+    plain = bare.step(plain.replace(rng=other, step=jnp.int32(40)), action)[1]
+    state = env.step(state.replace(rng=other, step=jnp.int32(40)), action)[1]
+    assert int(state.step) == int(plain.step) == 41
+    assert_trees_equal((state.rng, world(state)), (plain.rng, plain.world))
+
+
 def test_long_episode_is_counted_to_its_end() -> None:
     env = RecordEpisodeStatistics(ScriptEnv(rewards=[0.5] * 3000))
     _, state = env.reset(KEY)

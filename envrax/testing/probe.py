@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from envrax.env import EnvState, JaxEnv
+from envrax.env import JaxEnv, episode_ended
 from envrax.testing.trees import host, lent, rows
 from envrax.wrappers.base import Wrapper, layers
 
@@ -114,7 +114,8 @@ class Probe:
             return list(self._play(self.env.reset, self.env.step, self.num_steps))
         if not self.traced:
             return self.plain
-        return list(self._play(self.reset, self.step, self.num_steps))
+        played = list(self._play(self.reset, self.step, self.num_steps))
+        return played if any(map(self.ended, played)) else played + self._end(played[-1].state)
 
     @cached_property
     def episode(self) -> list[Transition]:
@@ -142,16 +143,39 @@ class Probe:
             if self.ended(transition):
                 _, state = reset(jax.random.split(state.rng)[0])
 
+    def _end(self, state: Any) -> list[Transition]:
+        """The step that ends a longer episode, run to in one program; nothing if none comes."""
+        env, limit = self.env, self.env.config.max_steps
+
+        def running(carry: Any) -> jax.Array:
+            *_, over, n = carry
+            return ~over & (n < limit)
+
+        def advance(carry: Any) -> Any:
+            _, _, state, _, n = carry
+            action = env.action_space.sample(jax.random.fold_in(self.rng, n))
+            _, new_state, _, done, _ = env.step(state, action)
+            return state, action, new_state, episode_ended(env, new_state, done), n + 1
+
+        try:
+            begun = state, self.actions[0], state, jnp.bool_(False), jnp.int32(self.num_steps)
+            before, action, _, over, _ = jax.lax.while_loop(running, advance, begun)
+        except Exception:  # what keeps it from running in a loop is for the rules to say
+            return []
+        if not over:
+            return []
+        return [Transition(before, action, *lent(self.step(self.lend(before), action)))]
+
     def notes(self) -> Iterator[str]:
         """What the episode did not show."""
         played = vars(self).get("played", ())
         if played and not any(map(self.ended, played)):
             limit, n = self.env.config.max_steps, len(played)
-            advice = (
-                "raise `num_steps`."
-                if n < limit
-                else f"`config.max_steps` is {limit}, does `step` read it?"
-            )
+            if n < self.num_steps:
+                advice = "mend what is broken first, no more were looked at."
+            else:
+                n = max(n, limit)
+                advice = f"`config.max_steps` is {limit}, does `step` read it?"
             yield f"no episode ended within {n} steps, so that no end was looked at: {advice}"
 
     def zeros(self, dtype: Any) -> jax.Array:
@@ -179,10 +203,3 @@ def through_hooks(env: AnyEnv, hook: str, value: Any) -> Any:
 def named(returned: tuple[Any, ...]) -> dict[str, Any]:
     """What `reset` or `step` returned, by name."""
     return dict(zip(RETURNED[: len(returned)], returned, strict=True))
-
-
-def with_rng(state: Any, rng: jax.Array) -> Any:
-    """The state with another key, the states of wrapped environments in it too."""
-    inner = getattr(state, "env_state", None)
-    changes = {"env_state": with_rng(inner, rng)} if isinstance(inner, EnvState) else {}
-    return state.replace(rng=rng, **changes)

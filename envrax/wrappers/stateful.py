@@ -23,7 +23,8 @@ class WrapperState(EnvState, Generic[InnerStateT]):
     Attributes
     ----------
     env_state : InnerStateT
-        State of the wrapped environment, whose `rng`, `step` and `done` are repeated here.
+        State of the wrapped environment. Its `rng`, `step` and `done` are repeated here; those
+        here count, the next step hands them on.
     """
 
     env_state: InnerStateT
@@ -37,7 +38,9 @@ class StatefulWrapper(
     A wrapper that remembers something from step to step.
 
     The subclass pins its state class, a `WrapperState` with fields of its own, and writes
-    `on_reset` and `on_step`. `rng`, `step` and `done` are those of the wrapped environment.
+    `on_reset` and `on_step`. The `rng`, `step` and `done` of its state are those of the wrapped
+    environment, and go back to it in the next step: what `on_step` or the caller writes to them
+    holds. An `on_step` that needs randomness splits `state.rng`.
 
     Parameters
     ----------
@@ -127,4 +130,5 @@ def _forwarded(inner: EnvState) -> dict[str, Any]:
 
 
 def _inner(state: EnvState) -> Any:
-    return cast(WrapperState[Any], state).env_state
+    inner = cast(WrapperState[Any], state).env_state
+    return inner.replace(rng=state.rng, step=state.step, done=state.done)
