@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parents[1] / "examples"))
 
 import jax
 import numpy as np
-from ppo import EVALUATION_SEED, PPO, compiled
+from ppo import EVALUATION_SEED, PPO
 from ppo_options import PRESETS, Options
 
 import envrax_classic  # noqa: F401  # registers classic/...
@@ -25,8 +25,8 @@ N_EPISODES = 100  # whose mean return stops it
 def main(seed: int) -> None:
     name = "classic/CartPole-v0"
     ppo = PPO(Options(name, seed=seed, **PRESETS[name]))
-    init, train = compiled(ppo, ("init", "train"))
-    state = init(seed)
+    state = jax.jit(ppo.init)(seed)
+    train = jax.jit(ppo.train, donate_argnums=0)
     recent: deque[np.ndarray] = deque()  # of some updates: the sum of returns, and their number
     for _ in range(ppo.options.n_calls):
         state, ended = train(state)

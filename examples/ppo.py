@@ -16,7 +16,7 @@ import time
 
 START = time.perf_counter()  # before the imports, which are part of the wait
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -198,15 +198,14 @@ class PPO:
         return jax.lax.while_loop(running, step, (over, 0, returns, obs, env_state))[2]
 
 
-def compiled(ppo: PPO, names: Sequence[str] = ("init", "train", "evaluate")) -> list[Any]:
-    """The named methods, all compiled at the same time, to keep every core busy."""
+def compiled(ppo: PPO) -> list[Any]:
+    """`init`, `train` and `evaluate`, all compiled at the same time, to keep every core busy."""
     state = jax.eval_shape(ppo.init, 0)
-    trace: dict[str, Callable[[], Any]] = {
-        "init": lambda: jax.jit(ppo.init).lower(0),
-        "train": lambda: jax.jit(ppo.train, donate_argnums=0).lower(state),
-        "evaluate": lambda: jax.jit(ppo.evaluate).lower(state.params, 0),
-    }
-    traced = [trace[name]() for name in names]
+    traced = [
+        jax.jit(ppo.init).lower(0),
+        jax.jit(ppo.train, donate_argnums=0).lower(state),
+        jax.jit(ppo.evaluate).lower(state.params, 0),
+    ]
     with ThreadPoolExecutor() as pool:
         return list(pool.map(lambda program: program.compile(), traced))
 
