@@ -1,8 +1,13 @@
-"""What `reset` and `step` return, by the contract."""
+"""What `reset`, `step` and the hooks of a stateful wrapper return, by the contract."""
 
 from typing import Any, cast
 
-RETURNS = {"reset": "obs, state", "step": "obs, state, reward, done, info"}
+RETURNS = {
+    "reset": "obs, state",
+    "step": "obs, state, reward, done, info",
+    "on_reset": "obs, fields",
+    "on_step": "obs, state, reward, done, info",
+}
 
 
 def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
@@ -14,7 +19,7 @@ def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
     who : str
         The environment, for the message.
     method : str
-        "reset" or "step".
+        One of `RETURNS`.
     returned : Any
         What it returned.
 

@@ -172,9 +172,11 @@ def loss(gravity: Any, policy: Any, rng: jax.Array, actions: jax.Array) -> jax.A
 @pytest.mark.parametrize(
     "transform",
     [
-        "vmap",
         "reverse of jit step",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("plain", "jit", "forward")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("plain", "jit", "forward", "vmap")
+        ),
     ],
 )
 def test_gradient_of_a_config_value_equals_that_of_select(transform: str) -> None:
@@ -238,6 +240,7 @@ def test_final_obs_is_what_the_step_gave_transformed_by_every_wrapper() -> None:
         assert np.array_equal(infos["final_obs"], obs) == (t % 2 == 1)
 
 
+@pytest.mark.slow
 def test_a_retyped_done_does_not_confuse_the_end_of_an_episode() -> None:
     rng, actions = jax.random.key(0), jnp.ones((6, 4), jnp.int32)
     plain = VecEnv(VectorEnv(), 4)

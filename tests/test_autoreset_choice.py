@@ -209,7 +209,7 @@ def test_what_is_said_is_what_is_done(key: Any, monkeypatch: Any) -> None:
     assert done == [vec_env.autoreset]
 
 
-@pytest.mark.parametrize("batched_config", [False, True])
+@pytest.mark.parametrize("batched_config", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", [pytest.param(Compact(1), marks=pytest.mark.slow), Compact(4, 1)])
 def test_batches_of_batches_reset_as_one(batched_config: bool, way: Compact) -> None:
     """Several seeds under an outer vmap, also where each has a config of its own."""

@@ -1,12 +1,10 @@
 """The example suite: the contract of envrax for all seven, and what the suite itself promises."""
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -208,11 +206,3 @@ def test_every_registered_name_makes_its_class(cls: type[Env]) -> None:
     assert type(env.unwrapped) is cls
     assert type(env.config) is envrax.get_spec(name).default_config.__class__
     assert env.config.max_steps == cls().config.max_steps
-
-
-def test_the_readme_of_the_suite_runs(tmp_path: Path) -> None:
-    page = Path(__file__).parent.parent / "examples" / "envrax-classic" / "README.md"
-    code = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    command = [sys.executable, "-W", "error", "-c", "\n".join(code)]
-    child = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert child.returncode == 0, child.stderr

@@ -44,8 +44,15 @@ class Shown:
         return printed
 
 
+# They check whole environments, or train.
+SLOW = ("docs/advanced/checking.md", "docs/getting-started.md")
+
+
 @pytest.mark.usefixtures("clean_registry")
-@pytest.mark.parametrize("page", sorted(PAGES))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW)) for page in sorted(PAGES)],
+)
 def test_a_page_runs_and_prints_what_it_shows(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,7 +71,7 @@ def test_off_by_default() -> None:
     assert_trees_equal(vec_env.step(state, [0, 1, 2]), vec_env.step(state, [0, 1, 2]))
 
 
-@pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.parametrize("jit_compile", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_inside_other_programs_nothing_is_donated(jit_compile: bool) -> None:
     vec_env = VecEnv(CounterEnv(), 3, donate=True, jit_compile=jit_compile)
     _, state = vec_env.reset(jax.random.key(0))

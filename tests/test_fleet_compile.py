@@ -83,6 +83,7 @@ def test_the_bar_is_seen_unless_it_is_not_wanted(progress: bool, capfd: Any) -> 
     assert ("Compiling envs: 100%" in capfd.readouterr().err) is progress
 
 
+@pytest.mark.slow
 def test_equal_members_cost_what_one_costs(compile_counter: Any) -> None:
     warm = MultiVecEnv([VecEnv(CounterEnv(), 3)])
     warm.compile(progress=False)  # also what any call compiles for the first time in a process

@@ -100,7 +100,7 @@ FEW = (MultiVecEnv, [counters, coins, counters, scene])
 @pytest.mark.parametrize(
     ("fleet", "recipes", "form", "keys"),
     [
-        pytest.param(*SINGLE, *LIST, id="single-list-legacy"),
+        pytest.param(*SINGLE, *LIST, id="single-list-legacy", marks=SLOW),
         pytest.param(*SINGLE, *DICT, id="single-dict-typed", marks=SLOW),
         pytest.param(*VEC, *LIST, id="vec-list-legacy", marks=SLOW),
         pytest.param(*VEC, *DICT, id="vec-dict-typed", marks=SLOW),

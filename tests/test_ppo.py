@@ -96,6 +96,7 @@ def test_an_episode_that_is_cut_short_is_bootstrapped(registered: Any) -> None:
     assert learned_value(name, gamma=0.9) == pytest.approx(1 / (1 - 0.9), rel=0.01)
 
 
+@pytest.mark.slow
 def test_an_episode_that_terminates_is_not_bootstrapped(registered: Any) -> None:
     length, gamma = 8, 0.9
     name = registered(Clock, ClockConfig(max_steps=length, terminates=True))
@@ -209,11 +210,8 @@ def test_other_spaces_are_refused(registered: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "video"),
     [
-        ("Ball", True),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (("Pendulum", False), ("Catch", True))
-        ),
+        pytest.param(*case, marks=pytest.mark.slow)
+        for case in (("Ball", True), ("Pendulum", False), ("Catch", True))
     ],
 )  # discrete actions, real actions, images
 def test_the_command_line(

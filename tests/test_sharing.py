@@ -49,7 +49,11 @@ def use(env: Any, key: Any = jax.random.key) -> Any:
     return env.step(state, actions)
 
 
-@pytest.mark.parametrize("name", STACKS)
+# A fleet takes longest.
+DEAR_LAST = [pytest.param(name, marks=[pytest.mark.slow] * (name == "fleet")) for name in STACKS]
+
+
+@pytest.mark.parametrize("name", DEAR_LAST)
 def test_an_equal_one_compiles_nothing(
     name: str, config: VectorConfig, compile_counter: Any
 ) -> None:
@@ -101,7 +105,7 @@ def test_an_edit_before_the_first_call_counts(name: str, config: VectorConfig) -
     assert np.all(use(env)[3])
 
 
-@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("name", DEAR_LAST)
 def test_neither_environment_nor_program_is_kept_alive(name: str, config: VectorConfig) -> None:
     gc.collect()
     before = len(_PROGRAMS)

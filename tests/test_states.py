@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "states.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "advanced" / "saving.md"
 
 SHARED = """
 import re, sys

@@ -48,7 +48,9 @@ CASES: dict[str, tuple[Callable[[], Any], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[pytest.mark.slow] * ("stack" in c)) for c in CASES]
+)
 def test_real_calls_compile_nothing(case: str, compile_counter: Any) -> None:
     make_env, ways = CASES[case]
     vec_env = VecEnv(make_env(), 2, final_obs=case == "nested")

@@ -285,9 +285,10 @@ def stack_rollout(stack: Any, flag: str | None) -> Any:
 
 @pytest.mark.parametrize(
     "flag",
-    [pytest.param(f, marks=[pytest.mark.slow] * (f == "jax_disable_jit")) for f in FLAGS],
+    FLAGS,
 )
-@pytest.mark.parametrize("stack", [cart_pole, pytest.param(picture, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", [cart_pole, picture])
 def test_settings_change_nothing(stack: Any, flag: str) -> None:
     expected, _ = stack_rollout(stack, None)
     with jax_flag(flag, FLAGS[flag]):

@@ -119,3 +119,39 @@ def test_done_that_is_no_bool_is_refused(env_class: Any, said: str, wrapper: Any
     for step in (env.step, jax.jit(env.step)):
         with pytest.raises(TypeError, match=said + r".*Return one bool"):
             step(state, ZERO)
+
+
+def compiled_later(env: Any) -> Any:
+    return JitWrapper(env, pre_warm=False)
+
+
+class Sloppy(RecordEpisodeStatistics[Any, Any, Any, Any]):
+    def __init__(self, env: Any, which: str = "on_step") -> None:
+        super().__init__(env)
+        self.which = which
+
+    def on_reset(self, obs: Any) -> Any:
+        return super().on_reset(obs)[1] if self.which == "on_reset" else super().on_reset(obs)
+
+    def on_step(self, *given: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return None if self.which == "on_step" else super().on_step(*given)
+
+
+@pytest.mark.parametrize("around", [lambda env: env, compiled_later, RecordEpisodeStatistics])
+@pytest.mark.parametrize("which", ["on_reset", "on_step"])
+def test_the_layer_that_returns_something_else_is_named(around: Any, which: str) -> None:
+    env = around(Sloppy(ScriptEnv(rewards=(1.0, 1.0)), which=which))
+    with pytest.raises(TypeError, match=rf"Sloppy: expected {which} to return a tuple \(obs"):
+        VecEnv(env, 2).step(VecEnv(env, 2).reset(KEY)[1], jnp.zeros(2, jnp.int32))
+
+
+class Short(ScriptEnv):
+    def step(self, state: EnvState, action: Any) -> Any:
+        return super().step(state, action)[:4]
+
+
+@pytest.mark.parametrize("around", [Wrapper, compiled_later, RecordEpisodeStatistics])
+def test_an_environment_beneath_wrappers_is_named(around: Any) -> None:
+    env = around(Short())
+    with pytest.raises(TypeError, match=r"Short: expected step to return a tuple \(obs"):
+        env.step(env.reset(KEY)[1], ZERO)

@@ -119,10 +119,10 @@ def _begin(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
 
 def _checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
     """What an environment's method returned, if it has the form of the contract."""
-    _, state, *_ = checked = require_tuple(env.name, method, returned)
+    _, state, *_ = checked = require_tuple(type(env).__name__, method, returned)
     if not isinstance(state, EnvState):
         raise TypeError(
-            f"{env.name}: expected {method} to return an EnvState in second place; got "
+            f"{type(env).__name__}: expected {method} to return an EnvState in second place; got "
             f"{type(state).__name__}. Extend EnvState with `@chex.dataclass`."
         )
     return checked

@@ -35,6 +35,9 @@ class BatchedProbe(Probe):
     def ended(self, t: Transition) -> bool:
         return False  # it goes on by itself
 
+    def end(self, state: Any) -> list[Transition]:
+        return []
+
     def lend(self, state: Any) -> Any:
         # A `VecEnv` may take over the buffers of the state.
         return jax.tree.map(lambda x: jnp.copy(x) if isinstance(x, jax.Array) else x, state)

@@ -115,7 +115,7 @@ class Probe:
         if not self.traced:
             return self.plain
         played = list(self._play(self.reset, self.step, self.num_steps))
-        return played if any(map(self.ended, played)) else played + self._end(played[-1].state)
+        return played if any(map(self.ended, played)) else played + self.end(played[-1].state)
 
     @cached_property
     def episode(self) -> list[Transition]:
@@ -143,7 +143,7 @@ class Probe:
             if self.ended(transition):
                 _, state = reset(jax.random.split(state.rng)[0])
 
-    def _end(self, state: Any) -> list[Transition]:
+    def end(self, state: Any) -> list[Transition]:
         """The step that ends a longer episode, run to in one program; nothing if none comes."""
         env, limit = self.env, self.env.config.max_steps
 

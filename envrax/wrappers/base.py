@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from envrax._compile import Compilation
+from envrax._returned import require_tuple
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, episode_ended
 
 AnyEnv = JaxEnv[Any, Any, Any, Any]
@@ -158,11 +159,12 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return info
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
-        obs, state = self.env.reset(rng)
+        obs, state = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
         return self.observation(obs), state
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        obs, state, reward, done, info = self.env.step(state, self.action(action))
+        stepped = self.env.step(state, self.action(action))
+        obs, state, reward, done, info = require_tuple(type(self.env).__name__, "step", stepped)
         return (
             self.observation(obs),
             state.replace(done=episode_ended(self.env, state, done)),

@@ -8,6 +8,7 @@ from jax.core import Tracer
 
 from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compilation, Compiled, warm_up
 from envrax._keys import require_key
+from envrax._returned import require_tuple
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, require_done
 from envrax.spaces.conform import conform
 from envrax.wrappers.base import Wrapper
@@ -78,7 +79,8 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 
 def _step(env: JaxEnv[Any, Any, Any, Any], state: Any, action: Any) -> Any:
-    obs, state, reward, done, info = env.step(state, action)
+    stepped = require_tuple(type(env).__name__, "step", env.step(state, action))
+    obs, state, reward, done, info = stepped
     require_done(env, state, done)  # from above, the env would look like a wrapper
     return obs, state, reward, done, info
 

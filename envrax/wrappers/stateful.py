@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from envrax._generics import pinned_class
+from envrax._returned import require_tuple
 from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import AnyEnv, Wrapper
 
@@ -114,12 +115,13 @@ class StatefulWrapper(
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         obs, inner = super().reset(rng)
-        obs, fields = self.on_reset(obs)
+        obs, fields = require_tuple(type(self).__name__, "on_reset", self.on_reset(obs))
         return obs, self._state_class(**fields, **_forwarded(inner))
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         obs, inner, reward, done, info = super().step(_inner(state), action)
-        return self.on_step(obs, state.replace(**_forwarded(inner)), reward, done, info)
+        stepped = self.on_step(obs, state.replace(**_forwarded(inner)), reward, done, info)
+        return cast(Any, require_tuple(type(self).__name__, "on_step", stepped))
 
     def render(self, state: StateT) -> np.ndarray:
         return super().render(_inner(state))
