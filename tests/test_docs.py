@@ -14,6 +14,8 @@ from sybil import Sybil
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser
 
+import envrax
+import envrax.testing
 import envrax_classic  # noqa: F401  # the pages that import it find its names registered
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,3 +98,10 @@ def test_every_guard_that_the_page_of_traps_names_exists() -> None:
     assert len(named) > 40
     for file, test in named:
         assert f"\ndef {test}(" in read(f"tests/{file}"), test
+
+
+def test_the_reference_has_every_public_name() -> None:
+    pages = "\n".join(read(str(page)) for page in (ROOT / "docs/reference").glob("*.md"))
+    listed = {path.rpartition(".")[2] for path in re.findall(r"^::: envrax\.(\S+)$", pages, re.M)}
+    public = {*envrax.__all__, *envrax.autoreset.__all__, *envrax.testing.__all__}
+    assert public - listed == {"__version__", "spaces", "wrappers"}
