@@ -8,7 +8,7 @@ import numpy as np
 from envrax._keys import example_keys
 from envrax.env import EnvState
 from envrax.testing.jax_rules import PURE
-from envrax.testing.probe import Probe, named
+from envrax.testing.probe import Probe, named, with_rng
 from envrax.testing.rules import Fault, Faults, SkipRule, raised
 from envrax.testing.trees import any_differences, form, host, is_key
 
@@ -60,9 +60,9 @@ def _same_key(a: Any, b: Any) -> bool:
 
 def _is_random(probe: Probe, t: Any) -> bool:
     """Whether another key in the state changes what the step returns, beside that key."""
-    other = t.before.replace(rng=probe.other_rng)
+    other = with_rng(t.before, probe.other_rng)
     again = t._replace(**named(probe.env.step(other, t.action)))
-    again = again._replace(state=again.state.replace(rng=t.state.rng))
+    again = again._replace(state=with_rng(again.state, t.state.rng))
     return any(True for _ in any_differences(t.returned, again.returned, exact=True))
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from envrax.env import JaxEnv, episode_ended
+from envrax.env import EnvState, JaxEnv, episode_ended
 from envrax.testing.trees import host, lent, rows
 from envrax.wrappers.base import Wrapper, layers
 
@@ -203,3 +203,10 @@ def through_hooks(env: AnyEnv, hook: str, value: Any) -> Any:
 def named(returned: tuple[Any, ...]) -> dict[str, Any]:
     """What `reset` or `step` returned, by name."""
     return dict(zip(RETURNED[: len(returned)], returned, strict=True))
+
+
+def with_rng(state: Any, rng: jax.Array) -> Any:
+    """The state with another key, the states of wrapped environments in it too."""
+    inner = getattr(state, "env_state", None)
+    changes = {"env_state": with_rng(inner, rng)} if isinstance(inner, EnvState) else {}
+    return state.replace(rng=rng, **changes)
