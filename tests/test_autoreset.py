@@ -149,6 +149,7 @@ def test_equals_select_to_rounding_where_xla_rounds_by_width(kind: str) -> None:
     assert_trees_close(ours, theirs, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_equals_select_under_outer_vmap() -> None:
     keys = jax.random.split(jax.random.key(0), 3)
     actions = random_actions(coin(0.5).action_space, (STEPS, 7))

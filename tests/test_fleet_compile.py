@@ -197,6 +197,7 @@ def test_the_cache_is_the_one_that_the_members_agree_on(
     assert used == {"mine" if agree else "default"}
 
 
+@pytest.mark.slow
 def test_mixed_calls_compile_one_step(compile_counter: Any) -> None:
     """Actions as Python ints, lists, NumPy and JAX arrays: one program for each kind of key."""
     multi = MultiVecEnv([VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 2), Scene(2)])

@@ -99,6 +99,7 @@ def test_random_stacks(env_class: Any, factories: Any) -> None:
     check(env_class, factories)
 
 
+@pytest.mark.slow
 def test_a_stack_of_five() -> None:
     check(
         PixelEnv,
