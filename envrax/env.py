@@ -1,6 +1,7 @@
 """The environment contract: a pure pair `reset` and `step` over an explicit state."""
 
 import dataclasses
+import inspect
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
@@ -273,7 +274,10 @@ def _require_decorated(cls: type) -> None:
     """A state or config class without its decorator would lose its fields, and be no pytree."""
     for kind, param in (("state", StateT), ("config", ConfigT)):
         pinned = pinned_class(cls, JaxEnv, param)
-        if pinned is not None and "__dataclass_fields__" not in vars(pinned):
+        if pinned is None or "__dataclass_fields__" in vars(pinned):
+            continue
+        # A config that adds no field is whole without.
+        if kind == "state" or inspect.get_annotations(pinned):
             raise TypeError(
                 f"{cls.__name__}: expected its {kind} {pinned.__name__} to be a dataclass; got a "
                 "plain class. Write `@chex.dataclass` above it."
