@@ -90,7 +90,10 @@ def test_reset_and_step_agree_in_type(cls: type[Env], x64: bool, new_key: Any) -
     assert set(inexact) <= {np.dtype(np.float32)}
 
 
-@every_env
+@pytest.mark.parametrize(
+    "cls",
+    [pytest.param(cls, marks=[pytest.mark.slow] * (cls.__name__ != "CartPole")) for cls in ENVS],
+)
 def test_eager_compiled_vectorised_and_64_bit_runs_are_equal(cls: type[Env]) -> None:
     env = cls()
     keys = jax.random.split(jax.random.key(2), 3)

@@ -46,14 +46,17 @@ class Shown:
         return printed
 
 
-# They check whole environments, or train.
-SLOW = ("docs/advanced/checking.md", "docs/getting-started.md")
+# They check whole environments, or train, or compile much.
+SLOW = ("docs/advanced/", "docs/getting-started.md")
 
 
 @pytest.mark.usefixtures("clean_registry")
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW)) for page in sorted(PAGES)],
+    [
+        pytest.param(page, marks=[pytest.mark.slow] * page.startswith(SLOW))
+        for page in sorted(PAGES)
+    ],
 )
 def test_a_page_runs_and_prints_what_it_shows(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

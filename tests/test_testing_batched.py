@@ -40,6 +40,7 @@ def test_sound_batches_pass(name: str) -> None:
     check_batched_env({**SOUND, **SLOW}[name](), num_steps=12)
 
 
+@pytest.mark.slow
 def test_the_whole_contract_is_checked_of_a_vec_env() -> None:
     report = report_batched_env(VecEnv(CountingEnv(), 2, final_obs=True), num_steps=6)
     report.raise_if_any()
