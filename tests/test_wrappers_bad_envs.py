@@ -15,6 +15,7 @@ from envrax import (
     ExpandDims,
     FrameStackObservation,
     JitWrapper,
+    NanGuard,
     RecordEpisodeStatistics,
     VecEnv,
     Wrapper,
@@ -150,7 +151,7 @@ class Short(ScriptEnv):
         return super().step(state, action)[:4]
 
 
-@pytest.mark.parametrize("around", [Wrapper, compiled_later, RecordEpisodeStatistics])
+@pytest.mark.parametrize("around", [Wrapper, NanGuard, compiled_later, RecordEpisodeStatistics])
 def test_an_environment_beneath_wrappers_is_named(around: Any) -> None:
     env = around(Short())
     with pytest.raises(TypeError, match=r"Short: expected step to return a tuple \(obs"):

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from envrax._returned import require_tuple
 from envrax.env import ActSpaceT, ConfigT, Info, ObsSpaceT, StateT, episode_ended
 from envrax.wrappers.base import Wrapper
 
@@ -26,7 +27,8 @@ class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return jax.tree.map(lambda x: jnp.where(_finite(x), x, jnp.zeros_like(x)), obs)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        obs, new_state, reward, done, info = self.env.step(state, action)
+        stepped = self.env.step(state, action)
+        obs, new_state, reward, done, info = require_tuple(type(self.env).__name__, "step", stepped)
         finite = [jnp.all(_finite(x)) for x in jax.tree.leaves((obs, reward))]
         bad = ~jnp.all(jnp.stack(finite))
         ended = episode_ended(self.env, new_state, done) | bad
