@@ -1,11 +1,11 @@
-# The daily commands. `make check` is what CI runs, on one interpreter and without the slow parts.
+# The daily commands. CI runs `.ci/run`: these, all tests, other versions of Python and JAX.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help install format lint types test slow docs serve build check
+.PHONY: help install format lint types test rest docs serve build check
 
 help:
-	@echo "make install | format | lint | types | test | slow | docs | serve | build | check"
+	@echo "make install | format | lint | types | test | rest | docs | serve | build | check"
 
 .venv: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -29,8 +29,8 @@ types: .venv
 test: .venv
 	$(BIN)/python -m pytest
 
-slow: .venv
-	$(BIN)/python -m pytest -m slow
+rest: .venv
+	$(BIN)/python -m pytest -m "integration or slow"
 
 docs: .venv
 	$(BIN)/mkdocs build --strict

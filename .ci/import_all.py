@@ -25,9 +25,13 @@ def main() -> None:
         raise ImportError(f"cannot import {name}") from sys.exception()
 
     names = [m.name for m in pkgutil.walk_packages(envrax.__path__, "envrax.", onerror=fail)]
+    left_out = 0
     for name in names:
-        importlib.import_module(name)
-    print(f"envrax {envrax.__version__}: {len(names)} modules imported.")
+        try:
+            importlib.import_module(name)
+        except envrax.MissingPackageError:  # an adapter, whose library is an extra
+            left_out += 1
+    print(f"envrax {envrax.__version__}: {len(names) - left_out} of {len(names)} modules imported.")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 Mutation testing: does a test fail if the code is changed? By hand, since it takes long.
 
     pip install cosmic-ray
-    python .ci/mutate.py spaces                  # all places, one mutant each
-    python .ci/mutate.py autoreset --sample 80   # as many of them, drawn with a fixed seed
+    python .ci/mutate.py spaces                 # all places, one mutant each
+    python .ci/mutate.py wrappers --sample 80   # as many of them, drawn with a fixed seed
 
 Works on a clone of what is committed. It prints the survivors and the share that was killed.
 """
@@ -20,15 +20,23 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TARGETS = {
-    "spaces": ("envrax/spaces", "tests/test_spaces*.py"),
-    "autoreset": ("envrax/autoreset", "tests/test_autoreset*.py tests/test_vec_env_refusals.py"),
-    "registry": ("envrax/registry.py", "tests/test_registry.py tests/test_suite.py"),
+TARGETS = {  # what is changed, and the tests that should notice
+    "_jax": ("envrax/_jax", "tests/_jax tests/vec_env"),
+    "_fleet": ("envrax/_fleet", "tests/fleet"),
+    "autoreset": ("envrax/autoreset", "tests/autoreset tests/vec_env/test_refusals.py"),
+    "registry": (
+        "envrax/registry.py",
+        "tests/registry/test_registry.py tests/registry/test_suite.py",
+    ),
+    "spec": ("envrax/_spec.py", "tests/registry/test_building.py tests/registry/test_registry.py"),
+    "suite": ("envrax/suite.py", "tests/registry/test_suite.py"),
+    "spaces": ("envrax/spaces", "tests/spaces"),
+    "wrappers": ("envrax/wrappers", "tests/wrappers"),
 }
 CONFIG = """
 [cosmic-ray]
 module-path = "{module}"
-timeout = 120.0
+timeout = 300.0
 excluded-modules = []
 test-command = "bash -c '{python} -m pytest -x -q -n 0 -p no:cacheprovider {tests}'"
 

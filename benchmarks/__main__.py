@@ -48,7 +48,7 @@ def main() -> None:
     if len(names) == 1:
         run(names[0], arguments.output)
         return
-    for name in names:  # apart: threads and memory of one are nothing to the next
+    for name in names:  # separate processes: no leftover threads or memory
         where = ["--output", str(arguments.output)] if arguments.output else []
         subprocess.run([sys.executable, "-m", "benchmarks", name, *where], check=True)
 

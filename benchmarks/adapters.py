@@ -1,4 +1,4 @@
-"""Jumanji and Brax: their environments behind the contract, against their own auto-reset."""
+"""Jumanji and Brax: their environments as `JaxEnv`s, against their own auto-reset."""
 
 import importlib
 from abc import abstractmethod
@@ -15,8 +15,8 @@ from envrax.autoreset import Select
 from envrax_classic import Maze
 
 EVERY_SLOT = "the same, every slot reset on every step"
-CELLS, MAZE_STEPS = 9, 200  # along a side; of an episode
-BRAX_STEPS, FORCES = 1000, 5  # of an episode; what random actions choose from
+CELLS, MAZE_STEPS = 9, 200  # cells along a side; steps of an episode
+BRAX_STEPS, FORCES = 1000, 5  # steps of an episode; forces that actions choose from
 
 
 @chex.dataclass
@@ -25,7 +25,7 @@ class AdapterState(EnvState):
 
 
 class Adapter(JaxEnv[Any, Discrete, Any, EnvConfig]):
-    """An environment of another library, by its entry that does not reset itself."""
+    """An environment of another library, without its own auto-reset."""
 
     @abstractmethod
     def begin(self, key: jax.Array) -> tuple[Any, Any]:
@@ -33,7 +33,7 @@ class Adapter(JaxEnv[Any, Discrete, Any, EnvConfig]):
 
     @abstractmethod
     def advance(self, inner: Any, action: Any) -> tuple[Any, Any, jax.Array, jax.Array]:
-        """The next observation and library's state, the reward, and whether that was the end."""
+        """The next observation, the library's state, the reward, and whether the episode ended."""
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         rng, key = jax.random.split(rng)
@@ -43,7 +43,7 @@ class Adapter(JaxEnv[Any, Discrete, Any, EnvConfig]):
 
     def step(self, state: Any, action: Any) -> tuple[Any, ...]:
         obs, inner, reward, ended = self.advance(state.inner, action)
-        # A constant of Python's in the library's state is no array of the dtype it had before.
+        # The library may put a Python constant, of another dtype, into its state.
         inner = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), inner, state.inner)
         step = state.step + 1
         done = ended | (step >= self.config.max_steps)
@@ -51,7 +51,7 @@ class Adapter(JaxEnv[Any, Discrete, Any, EnvConfig]):
 
 
 class JumanjiMaze(Adapter):
-    """Its map lies within the outer wall: two tiles less along a side than ours."""
+    """Its map has no outer wall: two tiles less along a side than the suite's `Maze`."""
 
     def __init__(self) -> None:
         super().__init__(EnvConfig(max_steps=MAZE_STEPS))
@@ -80,7 +80,7 @@ class JumanjiMaze(Adapter):
 
 
 class Brax(Adapter):
-    """Every joint gets the same force, of a few levels."""
+    """Every joint gets the same force, one of `FORCES` levels."""
 
     def __init__(self, name: str, backend: str) -> None:
         super().__init__(EnvConfig(max_steps=BRAX_STEPS))
@@ -100,19 +100,19 @@ class Brax(Adapter):
         return inner.obs, inner
 
     def advance(self, inner: Any, action: Any) -> tuple[Any, Any, jax.Array, jax.Array]:
-        copy = jax.tree.map(lambda x: x, inner)  # Brax writes into the dicts of a state
+        copy = jax.tree.map(lambda x: x, inner)  # Brax changes the dicts of a state in place
         inner = self.inner.step(copy, _force(action, self.inner.action_size))
         return inner.obs, inner, jnp.float32(inner.reward), inner.done > 0
 
 
 def jumanji(sizes: tuple[int, ...] = (64, 1024), repeats: int = 5) -> list[Table]:
-    """Mazes of the same size and time limit: Jumanji's on both sides, and the suite's own."""
+    """Jumanji's Maze with both auto-resets, and the suite's Maze of the same size and limit."""
     tables: list[Table] = []
     for name, make in available({"Jumanji, its own auto-reset": _jumanji_own}):
         for n in sizes:
             steps = max(25, 12_800 // n)
             ways = {
-                "envrax, Jumanji's Maze behind the contract": _jumanji_ours(n, steps),
+                "envrax, Jumanji's Maze": _jumanji_ours(n, steps),
                 EVERY_SLOT: _jumanji_ours(n, steps, Select()),
                 name: make(n, steps),
                 "envrax, the suite's Maze (other rules and generator)": _suite_maze(n, steps),
@@ -129,7 +129,7 @@ def brax(
     steps: int = 100,
     repeats: int = 5,
 ) -> list[Table]:
-    """The same physics: Brax goes back to a slot's first state, we draw a new one."""
+    """The same physics: Brax returns to a slot's first state, envrax draws a new one."""
     tables: list[Table] = []
     for peer, make in available({"Brax, back to the first state (not exact)": _brax_own}):
         for n in sizes:
@@ -164,7 +164,7 @@ def _seen(observation: Any) -> dict[str, jax.Array]:
 
 
 def _ages(num_envs: int) -> jax.Array:
-    """Slots that all started together would run out of time together, in a few steps or in none."""
+    """Different ages: slots that start together would all be truncated in the same step."""
     return jnp.arange(num_envs, dtype=jnp.int32) * MAZE_STEPS // num_envs
 
 
@@ -177,7 +177,7 @@ def _jumanji_ours(num_envs: int, steps: int, autoreset: Any = None) -> Work:
 
 
 def _suite_maze(num_envs: int, steps: int) -> Work:
-    """A move is of two tiles, and leads from corner to corner; the observation is an image."""
+    """Other rules than Jumanji's: a move is two tiles, and the observation is an image."""
     vec_env = VecEnv(Maze(Maze().config.replace(size=CELLS, max_steps=MAZE_STEPS)), num_envs)
     _, start = vec_env.reset(jax.random.key(0))
     return of_vec_env(vec_env, 4, steps, start.replace(step=_ages(num_envs)))
@@ -214,5 +214,5 @@ def _brax_own(name: str, backend: str, num_envs: int, steps: int) -> Work:
 
 
 def _force(action: Any, n_joints: int) -> jax.Array:
-    """From one of the levels to -1 .. 1, on every joint."""
+    """The force of a level, from -1 to 1, on every joint."""
     return jnp.full(n_joints, 2 * action / (FORCES - 1) - 1, jnp.float32)

@@ -1,4 +1,4 @@
-"""CartPole: `VecEnv` against what a user would take instead."""
+"""CartPole: `VecEnv` against the alternatives."""
 
 import importlib
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from envrax_classic import CartPole
 
 
 def scan(sizes: tuple[int, ...] = (64, 4096), repeats: int = 9) -> list[Table]:
-    """One compiled rollout; libraries that are no JAX are called in a Python loop."""
+    """One compiled rollout; libraries without JAX are called in a Python loop."""
     tables: list[Table] = []
     for n in sizes:
         steps = max(20, min(2000, 800_000 // n))
@@ -35,7 +35,7 @@ def scan(sizes: tuple[int, ...] = (64, 4096), repeats: int = 9) -> list[Table]:
 
 
 def envpool(sizes: tuple[int, ...] = (64, 4096), repeats: int = 5) -> list[Table]:
-    """Apart from the others, whom EnvPool's threads would slow down."""
+    """In a benchmark of its own: EnvPool's threads would slow the others down."""
     tables: list[Table] = []
     for name, make in available({"EnvPool, C++ threads": _envpool}):
         for n in sizes:
@@ -64,7 +64,7 @@ def dispatch(num_envs: int = 64, steps: int = 1000, repeats: int = 15) -> list[T
 
 
 def _by_hand(num_envs: int, steps: int) -> Work:
-    """No library: the physics, one key for the whole batch, and a reset of every slot."""
+    """JAX without a library: the physics, one key for the whole batch, a reset of every slot."""
     env = CartPole()
 
     def begin(rng: jax.Array) -> jax.Array:
@@ -73,7 +73,7 @@ def _by_hand(num_envs: int, steps: int) -> Work:
     def step(carry: Any, actions: jax.Array, rng: jax.Array) -> Any:
         physics, age = carry
         names = ("position", "velocity", "angle", "spin")
-        # The suite's own equations, on a batch: they are elementwise.
+        # The suite's equations work on a batch, because they are elementwise.
         state: Any = _State(**dict(zip(names, physics, strict=True)))
         state, _, terminated = env.advance(state, actions)
         done = terminated | (age + 1 >= env.config.max_steps)

@@ -1,4 +1,4 @@
-"""`MultiVecEnv` against a Python loop over its members, and what equal members cost to compile."""
+"""`MultiVecEnv` against a Python loop over its members, and the time to compile it."""
 
 import time
 from typing import Any
@@ -13,7 +13,7 @@ CLASSES = (CartPole, MountainCar, Pendulum, Acrobot)
 
 
 def step(num_envs: int = 64, steps: int = 200, repeats: int = 15) -> list[Table]:
-    """One step of M members: the fleet's one call, against M calls."""
+    """One step of M members: one call of the fleet against M calls."""
     tables: list[Table] = []
     for kind in ("equal", "different"):
         for m in (1, 4, 16):
@@ -24,14 +24,14 @@ def step(num_envs: int = 64, steps: int = 200, repeats: int = 15) -> list[Table]
 
 
 def compile_time(num_envs: int = 64, repeats: int = 3) -> list[Table]:
-    """`MultiVecEnv.compile()` without any cache, of one member and of sixteen."""
+    """`MultiVecEnv.compile()` without a compile cache, for one member and for sixteen."""
     tables: list[Table] = []
     for kind in ("equal", "different"):
         seconds: dict[str, list[float]] = {"M = 1": [], "M = 16": []}
         for _ in range(repeats):
             for m, found in zip((1, 16), seconds.values(), strict=True):
                 jax.clear_caches()
-                # `None` means no persistent cache; it is what the members agree on.
+                # `None` means no persistent cache; all members must say so.
                 fleet = MultiVecEnv(_members(kind, m, num_envs, cache_dir=None))
                 begin = time.perf_counter()
                 fleet.compile(progress=False)
@@ -41,7 +41,7 @@ def compile_time(num_envs: int = 64, repeats: int = 3) -> list[Table]:
 
 
 def _members(kind: str, m: int, num_envs: int, **jit: Any) -> list[VecEnv[Any, Any, Any, Any]]:
-    """Different ones differ in class, and beyond the fourth in their time limit."""
+    """Different members differ in class, and beyond the fourth in their time limit."""
     envs: list[Any] = [CartPole() for _ in range(m)]
     if kind == "different":
         classes = [CLASSES[i % len(CLASSES)] for i in range(m)]

@@ -1,4 +1,4 @@
-"""Time several ways to do the same work, in turns, so that noise meets all of them alike."""
+"""Time several candidates in turns, so that noise affects all of them alike."""
 
 import os
 import platform
@@ -19,15 +19,15 @@ PEERS = ("gymnax", "gymnasium", "envpool", "jumanji", "brax", "craftax", "stable
 @dataclass(frozen=True)
 class Table:
     """
-    Times of several ways, of which the first is the one that others are compared with.
+    Times of several candidates. The others are compared with the first.
 
     Attributes
     ----------
     title : str
     seconds : dict
-        Name of a way to its times.
+        From the name of a candidate to its times.
     steps : int
-        Steps of the whole batch in one time; 1 for what is no loop of steps.
+        Steps of the whole batch in each time; 1 for work that is not a loop of steps.
     """
 
     title: str
@@ -36,7 +36,7 @@ class Table:
 
     @property
     def unit(self) -> str:
-        """Of `scaled`: what is no loop of steps takes seconds."""
+        """The unit of `scaled`."""
         return "s" if self.steps == 1 else "µs per step"
 
     def scaled(self, seconds: float) -> float:
@@ -44,7 +44,7 @@ class Table:
         return seconds if self.steps == 1 else 1e6 * seconds / self.steps
 
     def shown(self, seconds: float) -> str:
-        """Four digits of a time in `unit`."""
+        """A time in `unit`, with four digits."""
         return f"{float(f'{self.scaled(seconds):.4g}'):,.10g}"
 
     def median(self, name: str) -> str:
@@ -52,7 +52,7 @@ class Table:
         return self.shown(statistics.median(self.seconds[name]))
 
     def ratio(self, name: str) -> float:
-        """How many times the first way's time: of turns, since a slow second slows both."""
+        """The median, over turns, of the time divided by the first candidate's in the same turn."""
         first = next(iter(self.seconds.values()))
         turns = zip(self.seconds[name], first, strict=True)
         return statistics.median(a / b for a, b in turns)
@@ -72,14 +72,14 @@ class Table:
 
 def compare(ways: dict[str, Work], repeats: int) -> dict[str, list[float]]:
     """
-    Seconds of each way, `repeats` times.
+    Time each candidate `repeats` times, in seconds.
 
     Parameters
     ----------
     ways : dict
-        Name to function; each blocks until its work is done, and is run once beforehand.
+        From name to function. Each blocks until its work is done, and is called once beforehand.
     repeats : int
-        How often each is timed, in turns.
+        How often each is timed.
     """
     for work in ways.values():
         work()
@@ -93,7 +93,7 @@ def compare(ways: dict[str, Work], repeats: int) -> dict[str, list[float]]:
 
 
 def available(peers: dict[str, MakerT]) -> Iterator[tuple[str, MakerT]]:
-    """The peers that are installed; the others are left out with a word."""
+    """The libraries that are installed; prints a line for each of the others."""
     for name, maker in peers.items():
         package = name.split(",")[0].lower()
         if _version(package) == "missing":
@@ -103,7 +103,7 @@ def available(peers: dict[str, MakerT]) -> Iterator[tuple[str, MakerT]]:
 
 
 def machine() -> str:
-    """What the figures were measured on."""
+    """The machine and the versions of the libraries."""
     names = ("jax", "numpy", *PEERS)
     versions = [f"{name} {version}" for name in names if (version := _version(name)) != "missing"]
     return (

@@ -1,4 +1,4 @@
-"""How much memory a step takes at its peak, against the size of the state, as XLA plans it."""
+"""Peak memory of a step against the size of the state, as planned by XLA."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +19,9 @@ class Plan:
     ----------
     title : str
     peaks : dict
-        Way to step, to bytes of arguments, results and all in between.
+        From the kind of step to its bytes: arguments, results and temporaries.
     state, results : int
-        Bytes of the state, and of all that a step returns, that state included.
+        Bytes of the state, and of everything that a step returns, including the state.
     """
 
     title: str
@@ -33,7 +33,7 @@ class Plan:
         lines = [
             f"### {self.title}",
             "",
-            f"The state takes {_mega(self.state)}, all that a step returns {_mega(self.results)}.",
+            f"The state takes {_mega(self.state)}, all outputs of a step {_mega(self.results)}.",
             "",
             "| | at the peak | times the state |",
             "|---|---|---|",
@@ -44,7 +44,7 @@ class Plan:
 
 
 def memory() -> list[Plan]:
-    """A light environment in many slots, and four stacked pictures in fewer."""
+    """A small environment in many slots, and stacked images in fewer."""
     pixels = FrameStackObservation(ResizeObservation(GrayscaleObservation(Catch())))
     return [
         _plan("CartPole, N = 65,536", CartPole(), 65_536),
@@ -68,7 +68,7 @@ def _plan(title: str, env: JaxEnv[Any, Any, Any, Any], num_envs: int) -> Plan:
 
 
 def _size(tree: Any) -> int:
-    """Bytes of the arrays in a tree; a typed key is as large as its words."""
+    """Bytes of the arrays in a tree; typed keys count as their uint32 data."""
     words = jax.eval_shape(lambda tree: jax.tree.map(_words, tree), tree)
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(words))
 

@@ -1,4 +1,4 @@
-"""What an author may write in an environment's step, and what each of it costs."""
+"""What common operations in an environment's step cost."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,12 +17,12 @@ class Slot(NamedTuple):
 
     rng: jax.Array
     x: jax.Array  # float32
-    at: jax.Array  # int32, a cell of the board
+    at: jax.Array  # int32, index of a cell of the board
     board: jax.Array  # float32[CELLS]
 
 
 def operations(num_envs: int = 4096, steps: int = 100, repeats: int = 9) -> list[Table]:
-    """Each in place of a step, vmapped over the slots, in `lax.scan`."""
+    """Each operation in place of a step, under `vmap` over the slots, in `lax.scan`."""
     return [
         Table(
             f"{topic}, N = {num_envs}, rollout",

@@ -1,4 +1,4 @@
-"""A picture of tables: how many times the first way's time each way takes."""
+"""A bar chart of tables: the time of each candidate, as a multiple of the first."""
 
 import textwrap
 from pathlib import Path
@@ -15,13 +15,13 @@ def save(path: Path, tables: list[Table], caption: str) -> None:
     Parameters
     ----------
     path : Path
-        Of the PNG.
+        The PNG file.
     tables : list of Table
         The panels, from top to bottom.
     caption : str
-        What it was measured on.
+        The machine and versions.
     """
-    from matplotlib.figure import Figure  # it takes its time
+    from matplotlib.figure import Figure  # slow to import
 
     heights = [len(table.seconds) for table in tables]
     figure = Figure(figsize=(9, 1.2 + 0.42 * sum(heights) + 0.7 * len(tables)), dpi=120)

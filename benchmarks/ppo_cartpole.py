@@ -1,9 +1,9 @@
 """
-The example PPO on CartPole, until it earns 475 or for 300,000 steps.
+The example PPO on CartPole, until it returns 475 or for 300,000 steps.
 
     python benchmarks/ppo_cartpole.py SEED
 
-It says "trained" when it is, and then the mean return of 100 episodes.
+It prints "trained", then evaluates the policy and prints the mean return of 100 episodes.
 """
 
 import sys
@@ -19,7 +19,7 @@ from ppo_options import PRESETS, Options
 
 import envrax_classic  # noqa: F401  # registers classic/...
 
-N_EPISODES = 100  # whose mean return stops it
+N_EPISODES = 100  # training stops at their mean return
 
 
 def main(seed: int) -> None:
@@ -27,7 +27,7 @@ def main(seed: int) -> None:
     ppo = PPO(Options(name, seed=seed, **PRESETS[name]))
     state = jax.jit(ppo.init)(seed)
     train = jax.jit(ppo.train, donate_argnums=0)
-    recent: deque[np.ndarray] = deque()  # of some updates: the sum of returns, and their number
+    recent: deque[np.ndarray] = deque()  # per update: the sum of returns, and their number
     for _ in range(ppo.options.n_calls):
         state, ended = train(state)
         recent.extend(np.asarray(ended)[..., 0])

@@ -1,4 +1,4 @@
-"""Dear resets: a synthetic environment of a given ratio, and Craftax."""
+"""Expensive resets: a synthetic environment with a given reset cost, and Craftax."""
 
 import importlib
 from typing import Any
@@ -31,7 +31,7 @@ class WorldState(EnvState):
 
 
 class World(JaxEnv[Box, Discrete, WorldState, WorldConfig]):
-    """Something that takes long to build and little to step."""
+    """An environment with an expensive reset and a cheap step."""
 
     @property
     def observation_space(self) -> Box:
@@ -64,7 +64,7 @@ def _round(world: jax.Array) -> jax.Array:
 
 
 def synthetic(num_envs: int = 1024, steps: int = 200, repeats: int = 9) -> list[Table]:
-    """Auto-reset against no reset at all, and against the resets that truly happen."""
+    """Auto-reset against no reset at all, and against the necessary resets by themselves."""
     tables: list[Table] = []
     for mean_steps in (22, 200):
         config = WorldConfig(mean_steps=mean_steps)
@@ -86,7 +86,7 @@ def synthetic(num_envs: int = 1024, steps: int = 200, repeats: int = 9) -> list[
 
 
 def _resets(vec_env: VecEnv[Any, Any, Any, Any], n_resets: int, at_once: int = 64) -> Work:
-    """So many resets, in batches that keep the vector units busy."""
+    """`n_resets` resets, `at_once` in a batch."""
 
     def some(total: jax.Array, rng: jax.Array) -> tuple[jax.Array, None]:
         fresh = jax.vmap(vec_env.env.reset)(jax.random.split(rng, at_once))
@@ -99,7 +99,7 @@ def _resets(vec_env: VecEnv[Any, Any, Any, Any], n_resets: int, at_once: int = 6
 
 
 class Craftax(JaxEnv[Box, Discrete, Any, EnvConfig]):
-    """Craftax-Classic behind the contract, by the entry that does not reset itself."""
+    """Craftax-Classic as a `JaxEnv`, without its own auto-reset."""
 
     def __init__(self) -> None:
         super().__init__(EnvConfig(max_steps=10_000))
@@ -133,7 +133,7 @@ class CraftaxState(EnvState):
 
 
 def craftax(num_envs: int = 64, steps: int = 100, repeats: int = 5) -> list[Table]:
-    """Craftax: its own auto-reset, its optimistic resets, and ours over its plain step."""
+    """Craftax with its own auto-reset, with its optimistic resets, and with envrax's auto-reset."""
     makers = {"Craftax, its own auto-reset": _own, "Craftax, optimistic resets (not exact)": _hope}
     peers = dict(available(makers))
     if not peers:
@@ -166,7 +166,7 @@ def _own(num_envs: int, steps: int) -> Work:
 
 
 def _hope(num_envs: int, steps: int, ratio: int = 16) -> Work:
-    """A few fresh worlds for each step, shared by the slots that end in it."""
+    """A few new worlds per step, shared by the slots whose episode ended in it."""
     env, params = _craftax(auto_reset=False)
     reset = jax.vmap(env.reset, (0, None))
     n_fresh = num_envs // ratio

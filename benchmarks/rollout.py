@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from benchmarks.measure import Work
 from envrax import VecEnv
 
-# `(state, actions, rng) -> (state, what a training loop would look at)`.
+# `(state, actions, rng) -> (state, the outputs that a training loop would use)`.
 Step = Callable[[Any, Any, jax.Array], tuple[Any, Any]]
 
 
@@ -17,7 +17,7 @@ def in_scan(state: Any, step: Step, num_envs: int, n_actions: int, steps: int) -
     """
     `steps` steps in one compiled program, with actions drawn beforehand.
 
-    All outputs are summed, so that the compiler leaves none of them out.
+    All outputs are summed, so that the compiler cannot remove any of them.
     """
 
     def body(carry: Any, actions: jax.Array) -> tuple[Any, Any]:
@@ -33,7 +33,7 @@ def in_scan(state: Any, step: Step, num_envs: int, n_actions: int, steps: int) -
 
 
 def in_python(state: Any, step: Callable[[Any], Any], steps: int) -> Work:
-    """`steps` calls of a compiled step, which is given the last state."""
+    """`steps` calls of a compiled step; each takes the state that the last one returned."""
 
     def work() -> object:
         current = state

@@ -1,17 +1,17 @@
 """
-Stable-Baselines3's PPO on CartPole, until it earns 475 or for 100,000 steps.
+Stable-Baselines3's PPO on CartPole, until it returns 475 or for 100,000 steps.
 
     python benchmarks/sb3_cartpole.py SEED THREADS
 
-The hyper-parameters are those that RL Baselines3 Zoo found for CartPole-v1. It says "trained" when
-it is, and then the mean return of 100 episodes.
+The hyper-parameters are those of RL Baselines3 Zoo for CartPole-v1. It prints "trained", then
+evaluates the policy and prints the mean return of 100 episodes.
 """
 
 import importlib
 import sys
 from typing import Any
 
-N_EPISODES = 100  # whose mean return stops it, as in its own log
+N_EPISODES = 100  # training stops at their mean return, as in the library's own log
 
 
 def main(seed: int, threads: int) -> None:
@@ -42,7 +42,7 @@ def main(seed: int, threads: int) -> None:
 
 
 def goes_on(variables: dict[str, Any], _: Any) -> bool:
-    """Called after every step: whether the last episodes earned too little."""
+    """Called after every step; training continues while the last episodes returned too little."""
     if not variables["dones"].any():
         return True
     returns = [episode["r"] for episode in variables["self"].ep_info_buffer]

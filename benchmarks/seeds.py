@@ -1,4 +1,4 @@
-"""A whole training for several seeds at once: `jax.vmap` of the example PPO."""
+"""Train several seeds at once: `jax.vmap` of the example PPO."""
 
 import sys
 from pathlib import Path
@@ -20,7 +20,7 @@ from ppo_options import PRESETS, Options
 
 
 def train(num_seeds: int = 8, total_steps: int = 100_000, repeats: int = 5) -> list[Table]:
-    """Episodes end at another time in each seed; one loop over all that ended serves them."""
+    """Under `vmap`, one loop resets the slots of all seeds whose episode ended."""
     name = "classic/CartPole-v0"
     options = Options(name, **{**PRESETS[name], "total_steps": total_steps})
     ways = {
@@ -51,7 +51,7 @@ class _Training(PPO):
         )
 
     def whole(self, seed: Any) -> Any:
-        """The parameters after all of the training."""
+        """The parameters after training."""
         calls = self.options.n_calls
         state, _ = jax.lax.scan(lambda s, _: self.train(s), self.init(seed), length=calls)
         return state.params

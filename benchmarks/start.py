@@ -1,4 +1,4 @@
-"""What a fresh process waits for: the import, and the first `reset` and `step`."""
+"""The start of a new process: the import, and the first `reset` and `step`."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ MAKERS = [
 
 
 def imports(repeats: int = 15) -> list[Table]:
-    """`import envrax`, against what it is built on."""
+    """`import envrax`, against its dependencies."""
     with tempfile.TemporaryDirectory() as bytecode:
         codes = "import jax, chex", "import envrax"
         ways: dict[str, Work] = {code: partial(_output, bytecode, code) for code in codes}
@@ -35,7 +35,7 @@ def imports(repeats: int = 15) -> list[Table]:
 
 
 def caches(repeats: int = 7) -> list[Table]:
-    """From nothing to a step taken: with an empty compile cache, and with the one it filled."""
+    """From process start to the first step, with an empty and with a filled compile cache."""
     tables: list[Table] = []
     with tempfile.TemporaryDirectory() as bytecode:
         _output(bytecode, "import envrax_classic")
@@ -61,7 +61,7 @@ def both() -> list[Table]:
 
 
 def _output(bytecode: str, code: str, *arguments: str) -> str:
-    """What a process of its own prints; its modules are compiled once, as if installed."""
+    """Run code in a new process and return what it prints. Bytecode is cached, as if installed."""
     environment = os.environ | {"PYTHONPYCACHEPREFIX": bytecode}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", code, *arguments]

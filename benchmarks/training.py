@@ -1,4 +1,4 @@
-"""From the start of a process to a trained policy: the example PPO, and Stable-Baselines3's."""
+"""From process start to a trained policy: the example PPO and Stable-Baselines3's."""
 
 import os
 import re
@@ -18,10 +18,10 @@ PEER = "stable-baselines3"
 
 def cartpole(seeds: tuple[int, ...] = (0, 1, 2)) -> list[Table]:
     """
-    CartPole, compiled anew each time.
+    CartPole, without a compile cache.
 
-    Each until its last hundred training episodes earned 475 on average; what it is worth is
-    evaluated after the clock has stopped.
+    The clock stops when the last 100 training episodes returned 475 on average. The policy is
+    evaluated after that.
     """
     scripts: dict[str, list[str]] = {EXAMPLE: ["ppo_cartpole.py"]}
     for name, script in available({PEER: "sb3_cartpole.py"}):
@@ -40,7 +40,7 @@ def cartpole(seeds: tuple[int, ...] = (0, 1, 2)) -> list[Table]:
 
 
 def _run(command: list[str]) -> tuple[float, float]:
-    """Seconds until it says that it is trained, and the mean return it then reports."""
+    """Seconds until the script prints "trained", and the mean return that it prints afterwards."""
     environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
     environment["PYTHONUNBUFFERED"] = "1"
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:

@@ -1,7 +1,7 @@
 """The environment API standard of JAX reinforcement learning."""
 
 from envrax import spaces, wrappers
-from envrax._compile import DEFAULT_CACHE_DIR
+from envrax._jax.cache import DEFAULT_CACHE_DIR
 from envrax.batched_env import BatchedEnv
 from envrax.env import EnvConfig, EnvState, JaxEnv
 from envrax.error import MissingPackageError
@@ -10,6 +10,7 @@ from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
 from envrax.registry import (
     EnvSpec,
+    available_suites,
     get_spec,
     register,
     register_suite,
@@ -17,7 +18,7 @@ from envrax.registry import (
     unregister,
 )
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
-from envrax.suite import EnvSet, EnvSuite
+from envrax.suite import EnvSet, EnvSuite, load_suite
 from envrax.vec_env import VecEnv
 from envrax.wrappers import (
     ActionWrapper,
@@ -81,7 +82,9 @@ __all__ = [
     "VecEnv",
     "Wrapper",
     "__version__",
+    "available_suites",
     "get_spec",
+    "load_suite",
     "make",
     "make_multi",
     "make_multi_vec",

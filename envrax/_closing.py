@@ -1,22 +1,16 @@
-"""What is closed at the end, in a `with` or by hand."""
+"""The base of what has a `close` method: environments, batched environments and fleets."""
 
-from types import TracebackType
 from typing import Self
 
 
 class Closing:
-    """`close`, and a `with` statement that calls it."""
+    """Has `close`; a `with` statement calls it at the end."""
 
     def close(self) -> None:
-        """Let go of what is held on the host, such as files or processes."""
+        """Free what is held on the host, such as files or processes."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -1,4 +1,4 @@
-"""Find the class that a subclass pins for a type parameter of a generic base."""
+"""Find the class that a subclass names for a type parameter of a generic base."""
 
 import sys
 from functools import reduce
@@ -7,9 +7,9 @@ from typing import Any, ForwardRef, TypeVar, cast, get_args, get_origin
 
 def pinned_class(cls: type, base: type, param: TypeVar) -> type | None:
     """
-    The class that `cls` pins for `param`, a type parameter of the generic `base`.
+    The class that `cls` names in the brackets for `param`, a type parameter of `base`.
 
-    Generic classes in between are followed, at any depth. None where nothing concrete is pinned.
+    Generic classes in between are followed, at any depth.
 
     Parameters
     ----------
@@ -23,14 +23,14 @@ def pinned_class(cls: type, base: type, param: TypeVar) -> type | None:
     Returns
     -------
     type or None
-        The pinned class, or None if `param` is still open or is pinned to nothing within its bound.
+        The class, or None if none is named, or one outside the bound of `param`.
     """
     found = _argument(cls, base, param)
     return None if isinstance(found, TypeVar) else found
 
 
 def _argument(cls: type, base: type, param: TypeVar) -> Any:
-    """The class that `cls` pins, or that type parameter of `cls` that stands for it."""
+    """The class that `cls` names, or the type parameter of `cls` that takes its place."""
     if cls is base:
         return param
     # `__orig_bases__` is inherited: read the class's own, else it has no generic base of its own.
@@ -55,7 +55,7 @@ def _parameters(cls: type) -> tuple[Any, ...]:
 
 
 def _evaluated(found: Any, cls: type) -> Any:
-    """A forward reference in the body of `cls`, or a type alias, replaced by what it stands for."""
+    """What a forward reference in the body of `cls`, or a type alias, refers to."""
     found = found.__forward_arg__ if isinstance(found, ForwardRef) else found
     if isinstance(found, str):
         scope = sys.modules.get(cls.__module__)

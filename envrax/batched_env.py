@@ -1,14 +1,15 @@
 """The batch contract: many independent agents stepped in one call."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, cast
+from functools import partial
+from typing import Any, Generic
 
 import jax
 import numpy as np
 
 from envrax._closing import Closing
-from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compilation
-from envrax.env import ActSpaceT, Info, JaxEnv, ObsSpaceT
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
+from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces import Space
 
 
@@ -61,8 +62,18 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
         return Compilation() if self.traceable else None
 
     @property
-    def unwrapped(self) -> JaxEnv[Any, Any, Any, Any] | None:
+    def unwrapped(self) -> AnyEnv | None:
         """The innermost environment of every slot; None where slots hold no `JaxEnv`."""
+        return None
+
+    @property
+    def copies(self) -> "tuple[AnyEnv, partial[BatchedEnv[Any, Any]]] | None":
+        """
+        What the slots are copies of, for a `MultiVecEnv` that steps several such batches as one.
+
+        The environment, and a function `(env, num_envs)` that builds the same batch around another
+        one; None where slots are no copies of one `JaxEnv`.
+        """
         return None
 
     @abstractmethod
@@ -101,19 +112,22 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
             As from `JaxEnv.step`, each with leading axis `n_slots`.
         """
 
-    def reset_stacked(self, rngs: jax.Array) -> tuple[Any, Any]:
+    def action_mask(self, state: Any) -> Any:
         """
-        `reset` of several that equal this one, for `MultiVecEnv`: a key each, results stacked.
+        Which actions are legal in every slot; see `JaxEnv.action_mask`.
 
-        One after the other, inside one program; override it where there is a better way.
+        Parameters
+        ----------
+        state : pytree
+            State of all slots, from `reset` or `step`; in a slot whose episode ended, that of the
+            next one.
+
+        Returns
+        -------
+        pytree of jax.Array, or None
+            As from `JaxEnv.action_mask`, with leading axis `n_slots`. None if all are legal.
         """
-        return cast(Any, jax.lax.map(self.reset, rngs))
-
-    def step_stacked(
-        self, states: Any, actions: Any
-    ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
-        """`step` of several that equal this one: states, actions and results stacked."""
-        return cast(Any, jax.lax.map(lambda both: self.step(*both), (states, actions)))
+        return None
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:
         """

@@ -1,18 +1,18 @@
 """The environment contract: a pure pair `reset` and `step` over an explicit state."""
 
-import dataclasses
-import inspect
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._checks import known_keywords
 from envrax._closing import Closing
-from envrax._compile import Compilation
+from envrax._config import FieldsByKeyword, require_decorated, resolve_config
 from envrax._generics import pinned_class
+from envrax._jax.cache import Compilation
 from envrax.spaces import Space
 
 
@@ -46,7 +46,7 @@ class EnvState:
 
 
 @chex.dataclass
-class EnvConfig:
+class EnvConfig(FieldsByKeyword):
     """
     What is fixed when an environment is built. Environments extend it with fields of their own.
 
@@ -57,12 +57,6 @@ class EnvConfig:
     """
 
     max_steps: int = 1000
-
-    if TYPE_CHECKING:
-
-        def replace(self, **changes: Any) -> Self:
-            """A copy with the named fields changed."""
-            ...
 
 
 ObsSpaceT = TypeVar("ObsSpaceT", bound=Space)
@@ -77,26 +71,30 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     An environment as two pure functions, ready for `jit`, `vmap`, `scan` and `grad`.
 
-    Subclasses pin the four type parameters and write `observation_space`, `action_space`, `reset`
-    and `step`; a `render` is welcome.
+    A subclass names its four types in the brackets and writes `observation_space`, `action_space`,
+    `reset` and `step`. It may write `render`.
 
     Parameters
     ----------
     config : ConfigT, optional
-        An instance of the pinned config class or of a subclass is kept as it is. One of a parent
-        class is widened: its fields are kept, the others take their defaults. None builds the
-        pinned class with its defaults.
+        None builds the config class named in the brackets, with its defaults. An instance of that
+        class or of a subclass is kept as it is. One of a parent class is widened: its fields are
+        kept, the others take their defaults.
 
     Raises
     ------
     TypeError
-        If no config is given and the class pins none, if the config is of an unrelated class, or
+        If no config is given and the class names none, if the config is of an unrelated class, or
         if a required field has no value.
     """
 
+    @known_keywords
     def __init__(self, config: ConfigT | None = None) -> None:
-        _require_decorated(type(self))
-        self._config = cast(ConfigT, _resolve_config(type(self), config))
+        cls = type(self)
+        pinned = pinned_class(cls, JaxEnv, ConfigT)
+        require_decorated(cls, "state", pinned_class(cls, JaxEnv, StateT))
+        require_decorated(cls, "config", pinned)
+        self._config: ConfigT = resolve_config(cls, pinned, EnvConfig, config)
 
     @property
     def config(self) -> ConfigT:
@@ -115,13 +113,18 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return type(self).__name__
 
     @property
+    def class_name(self) -> str:
+        """What fleets group it by: the name of its class; an adapter tells its ids apart."""
+        return type(self).__name__
+
+    @property
     def unwrapped(self) -> "JaxEnv[Any, Any, Any, Any]":
         """The innermost environment; the environment itself if it is no wrapper."""
         return self
 
     @property
     def traceable(self) -> bool:
-        """Whether `reset` and `step` may be traced by JAX; False for stacks that do host work."""
+        """Whether JAX can trace `reset` and `step`; False where Python must run at every step."""
         return True
 
     @property
@@ -186,14 +189,27 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             ended puts bool scalars under "terminated" and "truncated"; both may be True.
         """
 
-    def render(self, state: StateT) -> np.ndarray:
+    def action_mask(self, state: StateT) -> Any:
         """
-        Draw a state on the host.
+        Which actions are legal in a state. Not by default: None says that all are.
 
         Parameters
         ----------
         state : StateT
-            State of a single environment.
+            State of the episode, from `reset` or `step`.
+
+        Returns
+        -------
+        pytree of jax.Array, or None
+            bool, True for what is legal: of shape `(n,)` for a `Discrete(n)`; of shape
+            `(*shape, max n)` for a `MultiDiscrete`, padded with False; for a nested space a
+            container of masks or None. `action_space.sample(rng, mask)` draws a legal action.
+        """
+        return None
+
+    def render(self, state: StateT) -> np.ndarray:
+        """
+        Draw a state of a single environment, on the host.
 
         Returns
         -------
@@ -206,8 +222,8 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             If the environment cannot be drawn.
         """
         raise NotImplementedError(
-            f"{type(self).__name__}.render: expected an environment that draws itself; got one "
-            "without `render`. Override it and return a uint8 array of shape (H, W, 3)."
+            f"{type(self).__name__} does not implement render. Override `render(state)` and return "
+            "a uint8 array of shape (H, W, 3)."
         )
 
     def compile(self) -> None:
@@ -217,26 +233,15 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return f"{type(self).__name__}({self.config})"
 
 
-def episode_ended(env: JaxEnv[Any, Any, Any, Any], new_state: EnvState, done: Any) -> jax.Array:
+AnyEnv = JaxEnv[Any, Any, Any, Any]
+
+
+def episode_ended(env: AnyEnv, new_state: EnvState, done: Any) -> jax.Array:
     """
-    Whether a step of `env` ended its episode.
+    Whether a step of `env` ended its episode, as a bool scalar.
 
     True if `new_state.done` is set, or if the returned `done` is a true bool scalar. A wrapper may
-    re-type the `done` it returns (a discount, an extra axis); that one is then not looked at.
-
-    Parameters
-    ----------
-    env : JaxEnv
-        The environment that took the step.
-    new_state : EnvState
-        The state that it returned.
-    done : Any
-        The `done` that it returned.
-
-    Returns
-    -------
-    jax.Array
-        bool scalar.
+    change the type of the `done` it returns (a discount, an extra axis); such a one is not read.
 
     Raises
     ------
@@ -244,18 +249,13 @@ def episode_ended(env: JaxEnv[Any, Any, Any, Any], new_state: EnvState, done: An
         If the state's `done`, or the `done` returned by an environment that is no wrapper, is not
         a bool scalar.
     """
-    require_done(env, new_state, done)
-    flag, done = jnp.asarray(new_state.done), jnp.asarray(done)
-    return flag | done if _is_flag(done) else flag
-
-
-def require_done(env: JaxEnv[Any, Any, Any, Any], new_state: EnvState, done: Any) -> None:
-    """The checks of `episode_ended` alone, for a wrapper that hands everything on as it is."""
-    _require_flag(
-        jnp.asarray(new_state.done), f"{type(env).__name__}.step: expected new_state.done"
-    )
+    flag = jnp.asarray(new_state.done)
+    _require_flag(flag, f"{type(env).__name__}.step: expected new_state.done")
     if env.unwrapped is env:
         _require_flag(jnp.asarray(done), f"{type(env).__name__}.step: expected done")
+    if done is new_state.done or not _is_flag(jnp.asarray(done)):
+        return flag
+    return flag | jnp.asarray(done)
 
 
 def _is_flag(x: jax.Array) -> bool:
@@ -268,59 +268,3 @@ def _require_flag(x: jax.Array, expected: str) -> None:
             f"{expected} of shape (), bool; got {x.shape} {x.dtype}. Return one bool, for example "
             "the result of a comparison, without a cast."
         )
-
-
-def _require_decorated(cls: type) -> None:
-    """A state or config class without its decorator would lose its fields, and be no pytree."""
-    for kind, param in (("state", StateT), ("config", ConfigT)):
-        pinned = pinned_class(cls, JaxEnv, param)
-        if pinned is None or "__dataclass_fields__" in vars(pinned):
-            continue
-        # A config that adds no field is whole without.
-        if kind == "state" or inspect.get_annotations(pinned):
-            raise TypeError(
-                f"{cls.__name__}: expected its {kind} {pinned.__name__} to be a dataclass; got a "
-                "plain class. Write `@chex.dataclass` above it."
-            )
-
-
-def _resolve_config(cls: type, config: Any) -> EnvConfig:
-    """Give an environment of class `cls` its config: built, kept or widened."""
-    pinned = pinned_class(cls, JaxEnv, ConfigT)
-    if config is None:
-        if pinned is None:
-            raise TypeError(
-                f"{cls.__name__} does not pin a concrete type for its config, so that none can be "
-                "built. Pass `config=...`, or name the class: `JaxEnv[Box, Discrete, MyState, "
-                "MyConfig]`."
-            )
-        return _build_config(cls, pinned, {})
-    expected = pinned or EnvConfig
-    if isinstance(config, expected):
-        return config
-    if isinstance(config, EnvConfig) and issubclass(expected, type(config)):
-        given = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
-        return _build_config(cls, expected, given)
-    got = f"the class {config.__name__}" if isinstance(config, type) else type(config).__name__
-    raise TypeError(
-        f"{cls.__name__}: expected a config of class {expected.__name__}; got {got}. Pass an "
-        f"instance of {expected.__name__}."
-    )
-
-
-def _build_config(cls: type, config_class: type, given: dict[str, Any]) -> EnvConfig:
-    missing = [
-        field.name
-        for field in dataclasses.fields(config_class)
-        if field.init
-        and field.name not in given
-        and field.default is dataclasses.MISSING
-        and field.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise TypeError(
-            f"{cls.__name__}: expected a config of class {config_class.__name__} with a value for "
-            f"each required field; got none for {', '.join(missing)}. Pass a full "
-            f"{config_class.__name__}."
-        )
-    return config_class(**given)

@@ -1,21 +1,20 @@
 """The factories: from a registered name to an environment that is ready to step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
-from envrax._compile import DEFAULT_CACHE_DIR, CacheDir
-from envrax._container import Container
-from envrax._count import require_count
+from envrax._build import build, build_batch
+from envrax._checks import known_keywords, require_count
+from envrax._fleet.container import Container
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
+from envrax._spec import AnyEnv, Wrappers
 from envrax.autoreset import AutoReset
-from envrax.env import EnvConfig, JaxEnv
+from envrax.env import EnvConfig
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
 from envrax.registry import get_spec
 from envrax.vec_env import VecEnv
-from envrax.wrappers import JitWrapper, Wrapper
-
-AnyEnv = JaxEnv[Any, Any, Any, Any]
-Wrappers = Sequence[Callable[[Any], AnyEnv]]
+from envrax.wrappers import JitWrapper
 
 
 def make(
@@ -26,19 +25,21 @@ def make(
     jit_compile: bool = True,
     pre_warm: bool = True,
     cache_dir: CacheDir = DEFAULT_CACHE_DIR,
+    **fields: Any,
 ) -> AnyEnv:
     """
-    Build a registered environment.
+    Build a registered environment, in its wrappers and a `JitWrapper`.
 
     Parameters
     ----------
     name : str
-        A registered name.
+        A registered name, which may need an import first; see `get_spec`.
     config : EnvConfig, optional
-        In place of the registered default.
+        In place of the registered one. One of a parent class is widened: its fields are kept, the
+        others come from the registered config.
     wrappers : sequence of callable, optional
-        The innermost first: wrapper classes, `ResizeObservation(h=84, w=84)`, or any function from
-        env to env.
+        Applied after those registered with the environment, the innermost first: wrapper classes,
+        `ResizeObservation(h=84, w=84)`, or any function from env to env.
     jit_compile : bool, default True
         Compile `reset` and `step`; False compiles nothing, for debugging. Beneath a wrapper that
         works on the host, such as `RecordVideo`, what can be traced is compiled.
@@ -46,18 +47,18 @@ def make(
         Compile now, and not on the first call.
     cache_dir : path-like or None
         Persistent compile cache of the warm-up; see `BatchedEnv.compile`.
-
-    Returns
-    -------
-    JaxEnv
-        The environment in its wrappers, in a `JitWrapper`.
+    **fields
+        Fields of the config to change, such as `max_steps=200`.
 
     Raises
     ------
     ValueError
-        If the name is not registered.
+        If the name is not registered, or is that of worlds with several agents.
+    MissingPackageError
+        If its suite needs a package that is not installed.
     TypeError
-        If the config does not fit, or an entry of `wrappers` makes no `JaxEnv`.
+        If the config does not fit or has no such field, or an entry of `wrappers` makes no
+        `JaxEnv`.
 
     Examples
     --------
@@ -67,10 +68,14 @@ def make(
     >>> obs.shape
     (4, 2)
     """
-    env = _compose("make", name, config, wrappers)
-    return _compiled(env, cache_dir, pre_warm) if jit_compile else env
+    compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
+    env = build("make", get_spec(name), config, wrappers, fields, compiled)
+    if jit_compile and pre_warm:
+        env.compile()
+    return env
 
 
+@known_keywords
 def make_vec(
     name: str,
     n_envs: int,
@@ -83,9 +88,13 @@ def make_vec(
     final_obs: bool = False,
     autoreset: AutoReset | None = None,
     donate: bool = False,
+    **fields: Any,
 ) -> VecEnv[Any, Any, Any, Any]:
     """
     Build `n_envs` copies of a registered environment, stepped together with auto-reset.
+
+    An environment whose worlds hold several agents is a `BatchedEnv` of its own: `n_envs` worlds,
+    and a slot for each agent. It takes no wrappers.
 
     Parameters
     ----------
@@ -93,20 +102,13 @@ def make_vec(
         Number of copies, at least 1.
     final_obs, autoreset, donate
         As for `VecEnv`.
-    name, config, wrappers, jit_compile, pre_warm, cache_dir
+    name, config, wrappers, jit_compile, pre_warm, cache_dir, **fields
         As for `make`.
-
-    Returns
-    -------
-    VecEnv
-        Around the environment in its wrappers.
 
     Raises
     ------
-    ValueError
-        If the name is not registered, or `n_envs` is below 1.
-    TypeError
-        As for `make`.
+    ValueError, TypeError
+        As for `make`; or if `n_envs` is below 1 or no integer, or wrappers cannot go around it.
     RuntimeError
         If a wrapper cannot be traced, such as `RecordVideo`.
 
@@ -118,18 +120,17 @@ def make_vec(
     >>> obs.shape
     (8, 4)
     """
-    env = _compose("make_vec", name, config, wrappers)
-    n_envs = require_count("make_vec: expected n_envs", n_envs)
-    if jit_compile and env.traceable:
-        env = JitWrapper(env, cache_dir, pre_warm=False)
-    vec_env = VecEnv(
-        env,
-        n_envs,
-        jit_compile=jit_compile,
-        final_obs=final_obs,
-        autoreset=autoreset,
-        donate=donate,
+    spec, n_envs = get_spec(name), require_count("make_vec: expected n_envs", n_envs)
+    options: dict[str, Any] = dict(
+        jit_compile=jit_compile, final_obs=final_obs, autoreset=autoreset, donate=donate
     )
+    if spec.is_batched:
+        batch = build_batch("make_vec", spec, n_envs, config, wrappers, fields, options)
+        vec_env = cast(VecEnv[Any, Any, Any, Any], batch)
+    else:
+        compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
+        env = build("make_vec", spec, config, wrappers, fields, compiled)
+        vec_env = VecEnv(env, n_envs, **options)
     if pre_warm:
         vec_env.compile(cache_dir)
     return vec_env
@@ -142,6 +143,7 @@ def make_multi(
     jit_compile: bool = True,
     pre_warm: bool = False,
     cache_dir: CacheDir = DEFAULT_CACHE_DIR,
+    **fields: Any,
 ) -> MultiEnv:
     """
     Build different environments as one unit.
@@ -150,22 +152,16 @@ def make_multi(
     ----------
     names : list or dict
         Registered names, each built as by `make`; or ready environments, used as they are.
-    wrappers, jit_compile, cache_dir
-        As for `make`, for every name.
+    wrappers, jit_compile, cache_dir, **fields
+        As for `make`, for every name; not with ready environments.
     pre_warm : bool, default False
-        Compile now, and not on the first call.
-
-    Returns
-    -------
-    MultiEnv
-        A list or a dict of environments, as `names` is.
+        As for `make`.
 
     Raises
     ------
-    ValueError
-        If a name is not registered, there are none, or `wrappers` come with ready environments.
-    TypeError
-        As for `make`; or if names are mixed with environments, or something is neither.
+    ValueError, TypeError
+        As for `make`; or if there are no names, something is neither name nor environment, or
+        environments come with names or with options for names.
 
     Examples
     --------
@@ -173,22 +169,9 @@ def make_multi(
     >>> make_multi(["classic/CartPole-v0", "classic/Catch-v0"])
     MultiEnv([CartPole, Catch], num_envs=2)
     """
-    form, entries = Container.of(names, "make_multi", "names or JaxEnvs")
-    if _are_names("make_multi", entries, wrappers=wrappers):
-        entries = [
-            make(
-                name,
-                wrappers=wrappers,
-                jit_compile=jit_compile,
-                pre_warm=False,
-                cache_dir=cache_dir,
-            )
-            for name in entries
-        ]
-    multi_env = MultiEnv(form.build(entries))
-    if pre_warm:
-        multi_env.compile()
-    return multi_env
+    options: dict[str, Any] = dict(wrappers=wrappers, jit_compile=jit_compile, cache_dir=cache_dir)
+    options |= fields
+    return _fleet(MultiEnv, "make_multi", names, make, options, pre_warm)
 
 
 def make_multi_vec(
@@ -200,6 +183,9 @@ def make_multi_vec(
     pre_warm: bool = False,
     cache_dir: CacheDir = DEFAULT_CACHE_DIR,
     final_obs: bool = False,
+    autoreset: AutoReset | None = None,
+    donate: bool = False,
+    **fields: Any,
 ) -> MultiVecEnv:
     """
     Build copies of different environments as one unit.
@@ -210,23 +196,15 @@ def make_multi_vec(
         Registered names, each built as by `make_vec`; or ready `BatchedEnv`s, used as they are.
     n_envs : int, optional
         Number of copies of each name; required with names.
-    wrappers, jit_compile, cache_dir, final_obs
-        As for `make_vec`, for every name.
+    wrappers, jit_compile, cache_dir, final_obs, autoreset, donate, **fields
+        As for `make_vec`, for every name; not with ready environments.
     pre_warm : bool, default False
         Compile now, and not on the first call.
 
-    Returns
-    -------
-    MultiVecEnv
-        A list or a dict of batched environments, as `names` is.
-
     Raises
     ------
-    ValueError
-        If a name is not registered, there are none, `n_envs` is missing with names or below 1, or
-        `n_envs`, `wrappers` or `final_obs` come with ready environments.
-    TypeError
-        As for `make_vec`; or if names are mixed with environments, or something is neither.
+    ValueError, TypeError
+        As for `make_multi` and `make_vec`; or if `n_envs` is missing with names.
 
     Examples
     --------
@@ -234,79 +212,51 @@ def make_multi_vec(
     >>> make_multi_vec(["classic/CartPole-v0", "classic/Catch-v0"], n_envs=8)
     MultiVecEnv([CartPole×8, Catch×8], total=16)
     """
-    form, entries = Container.of(names, "make_multi_vec", "names or BatchedEnvs")
-    if _are_names(
-        "make_multi_vec", entries, n_envs=n_envs, wrappers=wrappers, final_obs=final_obs or None
-    ):
-        if n_envs is None:
-            raise ValueError(
-                "make_multi_vec: expected n_envs, the number of copies of each name; got none. "
-                "Pass `n_envs=64`."
-            )
-        entries = [
-            make_vec(
-                name,
-                n_envs,
-                wrappers=wrappers,
-                jit_compile=jit_compile,
-                pre_warm=False,
-                cache_dir=cache_dir,
-                final_obs=final_obs,
-            )
-            for name in entries
-        ]
-    multi_vec_env = MultiVecEnv(form.build(entries))
-    if pre_warm:
-        multi_vec_env.compile()
-    return multi_vec_env
+    options: dict[str, Any] = dict(
+        n_envs=n_envs,
+        wrappers=wrappers,
+        jit_compile=jit_compile,
+        cache_dir=cache_dir,
+        final_obs=final_obs,
+        autoreset=autoreset,
+        donate=donate,
+        **fields,
+    )
+    return _fleet(MultiVecEnv, "make_multi_vec", names, make_vec, options, pre_warm)
 
 
-def _are_names(who: str, entries: list[Any], **for_names: Any) -> bool:
-    """Whether a fleet is to be built from names, or is given ready made."""
-    n_names = sum(isinstance(entry, str) for entry in entries)
-    if 0 < n_names < len(entries):
-        other = next(entry for entry in entries if not isinstance(entry, str))
+def _fleet(
+    fleet: Callable[[Any], Any],
+    who: str,
+    names: Any,
+    of_name: Callable[..., Any],
+    options: dict[str, Any],
+    pre_warm: bool,
+) -> Any:
+    """A fleet from names, each built by `of_name` with the options, or from ready environments."""
+    container, members = Container.of(names, who, "names or environments")
+    others = [member for member in members if not isinstance(member, str)]
+    n_names = len(members) - len(others)
+    if n_names and others:
         raise TypeError(
-            f"{who}: expected names alone or environments alone; got {n_names} of {len(entries)} "
-            f"as names, and {other!r}. Make the others first, with `make` or `make_vec`."
+            f"{who}: expected names alone or environments alone; got {n_names} of {len(members)} "
+            f"as names, and {others[0]!r}. Make the others first, with `make` or `make_vec`."
         )
-    given = [name for name, value in for_names.items() if value is not None]
-    if entries and not n_names and given:
+    defaults = dict(jit_compile=True, cache_dir=DEFAULT_CACHE_DIR, final_obs=False, donate=False)
+    given = [name for name, value in options.items() if value is not defaults.get(name)]
+    if others and given:
         raise ValueError(
             f"{who}: expected {' and '.join(given)} with names only; got ready environments, which "
             "are used as they are. Leave it out, or pass names."
         )
-    return bool(n_names)
-
-
-def _compose(who: str, name: str, config: EnvConfig | None, wrappers: Wrappers | None) -> AnyEnv:
-    spec = get_spec(name)
-    env = spec.build(config)
-    for wrapper in _sequence(who, wrappers):
-        wrapped: Any = wrapper(env) if callable(wrapper) else None
-        if not isinstance(wrapped, JaxEnv):
-            raise TypeError(
-                f"{who}: expected every entry of `wrappers` to make a JaxEnv from a JaxEnv; got "
-                f"{wrapper!r}. List wrapper classes, or call them with keywords only."
-            )
-        env = cast(AnyEnv, wrapped)
-    return env
-
-
-def _sequence(who: str, wrappers: Any) -> Sequence[Any]:
-    if wrappers is None:
-        return ()
-    if not isinstance(wrappers, Sequence) or isinstance(wrappers, str):
-        raise TypeError(
-            f"{who}: expected `wrappers` to be a list; got {wrappers!r}. Put it into a list."
+    if n_names and options.get("n_envs", 1) is None:
+        raise ValueError(
+            f"{who}: expected n_envs, the number of copies of each name; got none. Pass "
+            "`n_envs=64`."
         )
-    return cast(Sequence[Any], wrappers)
-
-
-def _compiled(env: AnyEnv, cache_dir: CacheDir, pre_warm: bool) -> AnyEnv:
-    """Compile a stack as far up as it can be traced."""
-    if env.traceable:
-        return JitWrapper(env, cache_dir, pre_warm=pre_warm)
-    if isinstance(env, Wrapper):
-        env.env = _compiled(env.env, cache_dir, pre_warm)
-    return env
+    if n_names:
+        members = [of_name(name, pre_warm=False, **options) for name in members]
+    made = fleet(container.build(members))
+    if pre_warm:
+        made.compile()
+    return made

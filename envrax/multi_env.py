@@ -1,38 +1,29 @@
 """`MultiEnv`: different environments as one unit."""
 
+from functools import partial
 from typing import Any
 
 import jax
 
-from envrax._compile import CacheDir
-from envrax._fleet import Fleet, view
-from envrax._fused import Group
-from envrax._padding import Agents
-from envrax.env import JaxEnv
-
-AnyEnv = JaxEnv[Any, Any, Any, Any]
-
-
-class _Envs(Group):
-    """Equal single environments, as one batch."""
-
-    def reset_stacked(self, rngs: jax.Array) -> Any:
-        return jax.vmap(self.member.reset)(rngs)
-
-    def step_stacked(self, states: Any, actions: Any) -> Any:
-        return jax.vmap(self.member.step)(states, actions)
+from envrax._fleet.fleet import Fleet
+from envrax._fleet.groups import Group, Traceable
+from envrax._fleet.members import view
+from envrax._fleet.padding import Agents
+from envrax._jax.cache import CacheDir
+from envrax.autoreset.slot import checked, reset_slot
+from envrax.env import AnyEnv, JaxEnv
 
 
-class MultiEnv(Fleet[AnyEnv]):
+class MultiEnv(Fleet):
     """
     M different environments as one unit, each with one episode at a time.
 
     Built from a list it takes and returns lists; built from a dict, dicts with the same keys in the
     same order. It does not auto-reset: `reset_at` begins the next episode of one member.
 
-    Members that are compiled (a `JitWrapper` in the stack) step together in one compiled call;
-    those equal by value share one program. The others run as they are. Members are taken as they
-    are when the fleet is built: editing the config of one afterwards is too late.
+    Members that are compiled (a `JitWrapper` in the stack) step together in one compiled call.
+    Members with identical traces are stepped as one batch. The others run as they are. What is
+    compiled is each member as it is when the fleet is first used.
 
     Parameters
     ----------
@@ -66,7 +57,6 @@ class MultiEnv(Fleet[AnyEnv]):
     """
 
     _kind = JaxEnv
-    _group = _Envs
     _empty = "MultiEnv requires at least one environment."
     _bar = "Compiling envs"
 
@@ -82,17 +72,24 @@ class MultiEnv(Fleet[AnyEnv]):
     def __init__(self, envs: list[Any] | dict[Any, Any]) -> None:
         super().__init__(envs)
 
-    @property
-    def envs(self) -> Any:
-        """The members, in a list or a dict."""
-        return self._each(lambda env: env)
-
     def _agents(self) -> list[Agents]:
         return [Agents(env.observation_space, env.action_space, ()) for env in self._members]
 
-    def _compile_member(self, member: AnyEnv, cache_dir: CacheDir) -> None:
-        member.compile()
+    def _traceable(self, member: AnyEnv) -> Traceable:
+        reset, step = partial(reset_slot, member), partial(_checked_step, member)
+        return Traceable(reset, step, member.action_space, type(member.unwrapped))
+
+    def _group(self, positions: tuple[int, ...], reset: Any, step: Any) -> Group:
+        return Group(positions, reset, step, jax.vmap(reset), jax.vmap(step))
+
+    def _compile_member(self, member: AnyEnv, cache_dir: CacheDir, together: bool) -> None:
+        if not together:
+            member.compile()
 
     def __repr__(self) -> str:
-        shown = self._form.show(lambda i: self._members[i].name)
+        shown = self._container.show(env.name for env in self._members)
         return f"MultiEnv({shown}, num_envs={len(self)})"
+
+
+def _checked_step(env: AnyEnv, state: Any, action: Any) -> Any:
+    return checked(env, "step", env.step(state, action))

@@ -1,30 +1,28 @@
 """`MultiVecEnv`: different batched environments as one unit."""
 
+from collections.abc import Callable
+from functools import partial
+from math import prod
 from typing import Any
 
 import jax
 import numpy as np
 
-from envrax._compile import CacheDir
-from envrax._fleet import Fleet, view
-from envrax._fused import Group
-from envrax._padding import Agents
+from envrax._fleet.fleet import Fleet
+from envrax._fleet.groups import Group, Traceable, in_turn
+from envrax._fleet.members import view
+from envrax._fleet.padding import Agents
+from envrax._jax.cache import CacheDir
+from envrax.autoreset.slot import require_slots, reset_slot, step_slot
 from envrax.batched_env import BatchedEnv
+from envrax.env import AnyEnv
+from envrax.vec_env import VecEnv
+from envrax.wrappers import Wrapper
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
 
 
-class _BatchedEnvs(Group):
-    """Equal batched environments, stacked as they know best."""
-
-    def reset_stacked(self, rngs: jax.Array) -> Any:
-        return self.member.reset_stacked(rngs)
-
-    def step_stacked(self, states: Any, actions: Any) -> Any:
-        return self.member.step_stacked(states, actions)
-
-
-class MultiVecEnv(Fleet[AnyBatchedEnv]):
+class MultiVecEnv(Fleet):
     """
     M different batched environments as one unit.
 
@@ -32,10 +30,9 @@ class MultiVecEnv(Fleet[AnyBatchedEnv]):
     same order. Members are `VecEnv`s or any other `BatchedEnv`s, and reset their own slots.
 
     Members that are compiled (a `VecEnv`, or any `BatchedEnv` that can be traced) step together in
-    one compiled call; those equal by value share one program. A `VecEnv` with `jit_compile=False`
-    runs as it is, and a member that cannot be traced runs on the host beside the compiled call.
-    Members are taken as they are when the fleet is built: editing the config of one afterwards is
-    too late.
+    one compiled call, and those for which JAX traces the same program as one batch. A `VecEnv`
+    with `jit_compile=False` runs as it is, and a member that cannot be traced runs on the host
+    beside the compiled call. What is compiled is each member as it is when the fleet is first used.
 
     Parameters
     ----------
@@ -75,7 +72,6 @@ class MultiVecEnv(Fleet[AnyBatchedEnv]):
     """
 
     _kind = BatchedEnv
-    _group = _BatchedEnvs
     _empty = "MultiVecEnv requires at least one VecEnv."
     _bar = "Compiling vec envs"
 
@@ -94,12 +90,7 @@ class MultiVecEnv(Fleet[AnyBatchedEnv]):
     def __init__(self, vec_envs: list[Any] | dict[Any, Any]) -> None:
         super().__init__(vec_envs)
 
-    @property
-    def vec_envs(self) -> Any:
-        """The members, in a list or a dict."""
-        return self._each(lambda vec_env: vec_env)
-
-    envs = vec_envs
+    vec_envs = Fleet.envs
 
     @property
     def total_envs(self) -> int:
@@ -134,8 +125,8 @@ class MultiVecEnv(Fleet[AnyBatchedEnv]):
 
     def _at(self, method: str, states: Any, idx: Any) -> tuple[AnyBatchedEnv, Any]:
         who = f"MultiVecEnv.{method}"
-        (listed,) = self._form.read(who, states=states)
-        position = self._form.position(who, idx)
+        (listed,) = self._container.read(who, states=states)
+        position = self._container.position(who, idx)
         return self._members[position], listed[position]
 
     def _agents(self) -> list[Agents]:
@@ -144,11 +135,58 @@ class MultiVecEnv(Fleet[AnyBatchedEnv]):
             for member in self._members
         ]
 
-    def _compile_member(self, member: AnyBatchedEnv, cache_dir: CacheDir) -> None:
-        member.compile(cache_dir)
+    def _traceable(self, member: AnyBatchedEnv) -> Traceable:
+        if member.copies is None:
+            return Traceable(member.reset, member.step, member.action_space, type(member))
+        env, build = member.copies
+        reset, step = partial(reset_slot, env), partial(_step_slot, env)
+        donates = member.compilation is not None and member.compilation.donate
+        options = type(env.unwrapped), member.n_slots, donates, build.func, build.keywords
+        return Traceable(reset, step, env.action_space, *options)
+
+    def _group(self, positions: tuple[int, ...], reset: Any, step: Any) -> Group:
+        first = self._members[positions[0]]
+        if first.copies is None:
+            return Group(positions, reset, step, in_turn(reset), in_turn(step))
+        env, build = first.copies
+        shape = len(positions), first.n_slots
+        stand_in = _StandIn(env, reset, step)
+        one, wide = (build(stand_in, n) for n in (first.n_slots, prod(shape)))
+        step_wide = partial(_step_wide, wide, shape)
+        return Group(positions, one.reset, one.step, in_turn(one.reset), step_wide)
+
+    def _compile_member(self, member: AnyBatchedEnv, cache_dir: CacheDir, together: bool) -> None:
+        its_own = type(member).compile not in (BatchedEnv.compile, VecEnv.compile)
+        if its_own or not together:
+            member.compile(cache_dir)
 
     def __repr__(self) -> str:
-        def one(i: int) -> str:
-            return f"{self._members[i].name}×{self._members[i].n_slots}"
+        shown = self._container.show(f"{one.name}×{one.n_slots}" for one in self._members)
+        return f"MultiVecEnv({shown}, total={self.total_envs})"
 
-        return f"MultiVecEnv({self._form.show(one)}, total={self.total_envs})"
+
+class _StandIn(Wrapper[Any, Any, Any, Any]):
+    """An environment with the `reset` and `step` of several that are traced to the same."""
+
+    def __init__(self, env: Any, reset: Callable[..., Any], step: Callable[..., Any]) -> None:
+        super().__init__(env)
+        self._reset, self._step = reset, step
+
+    def reset(self, rng: jax.Array) -> Any:
+        return self._reset(rng)
+
+    def step(self, state: Any, action: Any) -> Any:
+        return self._step(state, action)
+
+
+def _step_slot(env: AnyEnv, state: Any, action: Any) -> Any:
+    *returned, _ = step_slot(env, state, action)
+    return tuple(returned)
+
+
+def _step_wide(wide: AnyBatchedEnv, shape: tuple[int, int], states: Any, actions: Any) -> Any:
+    """Members with as many slots each as one batch, in which only slots that ended are reset."""
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), states)
+    require_slots(one, shape[1])
+    merged = jax.tree.map(lambda x: x.reshape(wide.n_slots, *x.shape[2:]), (states, actions))
+    return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), wide.step(*merged))

@@ -1,48 +1,23 @@
 """The registry: environment ids and what to build for them. Suite packages fill it at import."""
 
-import copy
 import dataclasses
 import difflib
-import inspect
+import importlib
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 
-from envrax.env import EnvConfig, JaxEnv
-
-
-@dataclass(frozen=True)
-class EnvSpec:
-    """
-    What to build for an id.
-
-    Attributes
-    ----------
-    name : str
-        Canonical id, "BallEnv-v0"; within an `EnvSuite` the short name, "BallEnv".
-    env_class : type[JaxEnv]
-        The environment's class.
-    default_config : EnvConfig
-        Config of an environment for which the caller gives none.
-    suite : str, default ""
-        Category of the suite that it belongs to.
-    """
-
-    name: str
-    env_class: type[JaxEnv[Any, Any, Any, Any]]
-    default_config: EnvConfig
-    suite: str = ""
-
-    def build(self, config: EnvConfig | None = None) -> JaxEnv[Any, Any, Any, Any]:
-        """The environment, with the default config or another one."""
-        given = _bound(self.env_class, self.default_config if config is None else config)
-        return self.env_class(*given.args, **given.kwargs)
+from envrax._entry_points import import_suite, installed_suites
+from envrax._spec import AnyBatchedEnv, AnyEnv, Wrappers, check, copied
+from envrax._spec import EnvSpec as EnvSpec
+from envrax.env import EnvConfig
 
 
 class Suite(Protocol):
     """What the registry asks of an `EnvSuite`."""
 
+    prefix: str
     category: str
     version: str
     specs: list[EnvSpec]
@@ -51,12 +26,18 @@ class Suite(Protocol):
         """The canonical id of a short name."""
         ...
 
+    def __getitem__(self, index: int) -> Self:
+        """A suite of the same class with one of the environments."""
+        ...
+
 
 @dataclass(frozen=True)
 class _Entry:
     spec: EnvSpec
-    suite: Suite | None = None  # the suite that registered it, cut down to this one environment
+    suite: Suite | None = None  # of the same class as the one registered, with this spec alone
 
+
+MOST_LISTED = 40  # names in an error
 
 _ENTRIES: dict[str, _Entry] = {}
 _LOCK = threading.RLock()
@@ -64,10 +45,11 @@ _LOCK = threading.RLock()
 
 def register(
     name: str,
-    cls: type[JaxEnv[Any, Any, Any, Any]],
+    cls: type[AnyEnv] | type[AnyBatchedEnv],
     default_config: EnvConfig,
     *,
     suite: str = "",
+    wrappers: Wrappers = (),
 ) -> None:
     """
     Register an environment, so that `envrax.make(name)` builds it.
@@ -75,31 +57,39 @@ def register(
     Parameters
     ----------
     name : str
-        Canonical id, for example "BallEnv-v0".
-    cls : type[JaxEnv]
-        The environment's class.
+        Canonical id, for example "BallEnv-v0" or "demo/BallEnv-v0": letters, digits, `_`, `.`,
+        `+`, `|` and `-`, in parts separated by `/`.
+    cls : type[JaxEnv] or type[BatchedEnv]
+        The environment's class. It is built from a config alone, which goes to the parameter called
+        `config`; else to the one annotated with a config class; else to the only one without a
+        default; else to the only one there is. A `BatchedEnv`, for worlds of several agents, is
+        built by `make_vec` as `cls(config, n_envs, *, jit_compile, final_obs, autoreset, donate)`.
     default_config : EnvConfig
         Config of an environment for which the caller gives none; a copy is kept.
     suite : str, default ""
         Category of the suite that it belongs to.
+    wrappers : sequence of callable, default ()
+        Wrappers that belong to the environment, the innermost first. `make` applies them before
+        those of the caller.
 
     Raises
     ------
     ValueError
-        If the name is taken.
+        If the name is taken, or is no legal id; or if a `BatchedEnv` comes with wrappers.
     TypeError
-        If `cls` is no `JaxEnv` class, cannot be built from a config alone, or `default_config` is
-        no `EnvConfig`.
+        If `cls` is no class of environments, is a wrapper, or cannot be built as said above; if
+        `default_config` is no `EnvConfig` or cannot be copied; or if `wrappers` is no list of
+        callables.
 
     Examples
     --------
     >>> from envrax.testing import CountingEnv
-    >>> register("Counting-v0", CountingEnv, EnvConfig(max_steps=20))
-    >>> make("Counting-v0", jit_compile=False).config.max_steps
-    20
+    >>> register("Counting-v0", CountingEnv, EnvConfig(max_steps=20), wrappers=[ClipReward])
+    >>> make("Counting-v0", jit_compile=False)
+    ClipReward(CountingEnv(FakeConfig(max_steps=20)))
     >>> unregister("Counting-v0")
     """
-    _add([_Entry(EnvSpec(name, cls, default_config, suite))])
+    _add([_Entry(EnvSpec(name, cls, default_config, suite, wrappers))])
 
 
 def register_suite(suite: Suite, *, version: str | None = None) -> None:
@@ -116,14 +106,19 @@ def register_suite(suite: Suite, *, version: str | None = None) -> None:
     Raises
     ------
     ValueError, TypeError
-        As `register`.
+        As `register`; or if the suite has no prefix, or lists a name twice.
     """
     if isinstance(suite, type):
         raise TypeError(
             f"register_suite: expected a suite; got the class {suite.__name__}. Pass an instance: "
             f"`{suite.__name__}()`."
         )
-    _add(_member(suite, spec, version) for spec in suite.specs)
+    if not suite.prefix:
+        raise ValueError(
+            f"register_suite: expected a suite with a prefix; got {type(suite).__name__} without "
+            'one. Set it, as in `prefix = "demo"`, or use `register` for a single environment.'
+        )
+    _add(_entry(suite, i, version) for i in range(len(suite.specs)))
 
 
 def unregister(name: str) -> None:
@@ -144,13 +139,20 @@ def get_spec(name: str) -> EnvSpec:
     """
     The spec registered under a name, with a copy of its config.
 
+    Parameters
+    ----------
+    name : str
+        A registered name. If nothing of its prefix is registered, the installed package that names
+        that prefix is imported first; "package.module:prefix/Name-v0" imports that module first.
+
     Raises
     ------
     ValueError
         If the name is not registered; the message offers close matches.
+    MissingPackageError
+        If its suite needs a package that is not installed.
     """
-    spec = find_entry(name).spec
-    return dataclasses.replace(spec, default_config=copy.deepcopy(spec.default_config))
+    return copied(load_entry(name).spec)
 
 
 def registered_names() -> list[str]:
@@ -159,75 +161,127 @@ def registered_names() -> list[str]:
         return sorted(_ENTRIES)
 
 
+def available_suites() -> list[str]:
+    """
+    The prefixes of all suites, sorted: those that are registered, and those of installed packages.
+
+    Nothing is imported. A package names its suites in the entry-point group `envrax.suites`.
+    """
+    return sorted(
+        {name.partition("/")[0] for name in registered_names() if "/" in name}
+        | set(installed_suites())
+    )
+
+
+def names_of_suite(prefix: str) -> list[str]:
+    """
+    The names registered under a prefix, in that order; its package is imported if there are none.
+
+    Raises
+    ------
+    ValueError
+        If there is no such suite; the message offers close matches.
+    """
+    names = _names_under(prefix)
+    if not names:
+        if not import_suite(prefix):
+            known = available_suites()
+            close = difflib.get_close_matches(prefix, known)
+            hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+            raise ValueError(
+                f"Unknown suite {prefix!r}.{hint} Available: {', '.join(known) or 'none'}."
+            )
+        names = _names_under(prefix)
+    return names
+
+
+def load_entry(name: str) -> _Entry:
+    """As `find_entry`, after the import of what registers the name."""
+    if isinstance(cast(Any, name), str):
+        module, colon, name = name.rpartition(":")
+        if colon:
+            importlib.import_module(module)
+        prefix, slash, _ = name.partition("/")
+        if slash and not _names_under(prefix):
+            import_suite(prefix)
+    return find_entry(name)
+
+
 def find_entry(name: str) -> _Entry:
     """The registry's own record of a name; a ValueError if there is none."""
-    is_name = isinstance(cast(Any, name), str)
-    entry = _ENTRIES.get(name) if is_name else None
+    entry = _ENTRIES.get(name) if isinstance(cast(Any, name), str) else None
     if entry is None:
         names = registered_names()
-        lower = {known.lower(): known for known in names}
-        close = [lower[match] for match in difflib.get_close_matches(str(name).lower(), lower)]
-        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-        available = ", ".join(names) or "none; import the package that registers it"
-        hint = hint if is_name else " Pass a name; an environment or its class needs no `make`."
-        raise ValueError(f"Unknown environment {name!r}.{hint} Available: {available}.")
+        raise ValueError(
+            f"Unknown environment {name!r}.{_hint(name, names)} Available: "
+            f"{_available(name, names)}."
+        )
     return entry
+
+
+def _names_under(prefix: str) -> list[str]:
+    with _LOCK:
+        return [name for name in _ENTRIES if name.startswith(f"{prefix}/")]
+
+
+def _hint(name: Any, names: list[str]) -> str:
+    """What is probably wrong with a name that is not one of `names`."""
+    if not isinstance(name, str):
+        return " Pass a name; an environment or its class needs no `make`."
+    lower = {known.lower(): known for known in names}
+    close = [lower[match] for match in difflib.get_close_matches(name.lower(), lower)]
+    hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    prefix, slash, _ = name.partition("/")
+    if slash and not any(known.startswith(f"{prefix}/") for known in names):
+        hint += (
+            f" No suite with the prefix {prefix!r} is registered: import the package that "
+            "registers it, or install it first."
+        )
+        if close := difflib.get_close_matches(prefix, available_suites()):
+            hint += f" Did you mean the suite {' or '.join(map(repr, close))}?"
+    return hint
+
+
+def _available(name: Any, names: list[str]) -> str:
+    """The names to choose from: those of the same prefix, if there are many."""
+    prefix = name.partition("/")[0] if isinstance(name, str) else ""
+    alike = [known for known in names if known.startswith(f"{prefix}/")] or names
+    listed = names if len(names) <= MOST_LISTED else alike
+    if not listed:
+        return "none; import the package that registers it"
+    more = len(listed) - MOST_LISTED
+    return ", ".join(listed[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _add(entries: Iterable[_Entry]) -> None:
     new: dict[str, _Entry] = {}
     with _LOCK:
         for entry in entries:
-            spec = entry.spec
-            _check(spec)
-            if spec.name in _ENTRIES or spec.name in new:
+            name = entry.spec.name
+            check(entry.spec)
+            if name in new:
                 raise ValueError(
-                    f"Environment {spec.name!r} is already registered. Choose another name or "
-                    "version, or `unregister` it first."
+                    f"register_suite: expected each environment once; got {name!r} twice in the "
+                    "`specs` of the suite. Give the second one another name, or take it out."
                 )
-            own = dataclasses.replace(spec, default_config=copy.deepcopy(spec.default_config))
-            new[spec.name] = dataclasses.replace(entry, spec=own)
+            if name in _ENTRIES:
+                raise ValueError(
+                    f"Environment {name!r} is already registered. Choose another name or version, "
+                    "or `unregister` it first."
+                )
+            new[name] = dataclasses.replace(entry, spec=copied(entry.spec))
         _ENTRIES.update(new)
 
 
-def _member(suite: Suite, spec: EnvSpec, version: str | None) -> _Entry:
+def _entry(suite: Suite, index: int, version: str | None) -> _Entry:
+    alone = suite[index]
+    [spec] = alone.specs
     if not isinstance(cast(Any, spec), EnvSpec):
         raise TypeError(
             f"register_suite: expected `specs` to hold EnvSpecs; got {spec!r}. Write "
             '`EnvSpec("Ball", BallEnv, BallConfig())`.'
         )
-    alone = copy.copy(suite)
-    alone.specs, alone.version = [spec], version or suite.version
+    alone.version = version or suite.version
+    alone.specs = [dataclasses.replace(spec, suite=suite.category)]
     name = suite.get_name(spec.name, version)
-    return _Entry(dataclasses.replace(spec, name=name, suite=suite.category), alone)
-
-
-def _bound(cls: type, config: EnvConfig) -> inspect.BoundArguments:
-    """The arguments of a class for its config: by that name if there is one, else the first."""
-    signature = inspect.signature(cls)
-    if "config" in signature.parameters:
-        return signature.bind(config=config)
-    return signature.bind(config)
-
-
-def _check(spec: EnvSpec) -> None:
-    name, cls, config = cast(tuple[Any, Any, Any], (spec.name, spec.env_class, spec.default_config))
-    if not (isinstance(name, str) and name):
-        raise TypeError(f"register: expected a name, a str that is not empty; got {name!r}.")
-    if not (isinstance(cls, type) and issubclass(cls, JaxEnv)):
-        raise TypeError(
-            f"register: expected a JaxEnv class for {name!r}; got {cls!r}. Pass the class, not an "
-            "instance."
-        )
-    if not isinstance(config, EnvConfig):
-        raise TypeError(
-            f"register: expected an EnvConfig for {name!r}; got {config!r}. Pass an instance of "
-            "the environment's config class."
-        )
-    try:
-        _bound(cls, config)
-    except TypeError:
-        raise TypeError(
-            f"register: expected {cls.__name__} to be built from a config alone; got "
-            f"{cls.__name__}{inspect.signature(cls)}. Register a subclass that gives the rest."
-        ) from None
+    return _Entry(dataclasses.replace(alone.specs[0], name=name), alone)

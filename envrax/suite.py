@@ -3,25 +3,39 @@
 import copy
 import dataclasses
 import importlib.util
+import inspect
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from dataclasses import MISSING, dataclass, field
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
+from envrax._spec import EnvSpec, copied
 from envrax.error import MissingPackageError
-from envrax.registry import EnvSpec, find_entry, get_spec
+from envrax.registry import load_entry, names_of_suite
 
 SuiteT = TypeVar("SuiteT", bound="EnvSuite")
 
 
+class _Call:
+    """Notes with which fields a suite is made: those win over what its class sets."""
+
+    if not TYPE_CHECKING:  # checkers read the fields
+
+        def __new__(cls, *args, **kwargs):
+            self = super().__new__(cls)
+            if args or kwargs:
+                self._given = {*list(inspect.signature(cls).parameters)[: len(args)], *kwargs}
+            return self
+
+
 @dataclass
-class EnvSuite:
+class EnvSuite(_Call):
     """
     A family of environments under one prefix and version.
 
-    A suite package subclasses it, pins the fields as dataclass fields or plain class attributes,
+    A suite package subclasses it, sets the fields as dataclass fields or plain class attributes,
     and calls `envrax.register_suite(MySuite())` when it is imported. Iteration gives canonical ids;
-    an index or a slice gives a suite of the same class.
+    an index or a slice gives a suite of the same class. Every suite has configs of its own.
 
     Attributes
     ----------
@@ -52,14 +66,18 @@ class EnvSuite:
     specs: list[EnvSpec] = field(default_factory=list[EnvSpec])
 
     def __post_init__(self) -> None:
-        # A subclass that is no dataclass itself pins a field by a plain class attribute, of which
-        # the inherited `__init__` knows nothing.
-        for known in dataclasses.fields(self):
-            value = getattr(self, known.name)
-            default = _default(known)
-            pinned = getattr(type(self), known.name, default)
-            if pinned is not default and value == default:
-                setattr(self, known.name, copy.copy(pinned))
+        given = vars(self).pop("_given", ())
+        for known in (x for x in dataclasses.fields(self) if x.name not in given):
+            value = _class_attribute(type(self), known.name)
+            # An `__init__` of the subclass may have passed another value on.
+            if value is not MISSING and getattr(self, known.name) == _default(known):
+                setattr(self, known.name, value)
+        if isinstance(self.required_packages, str):
+            raise TypeError(
+                f"{type(self).__name__}: expected required_packages to be a list; got "
+                f"{self.required_packages!r}. Put it into a list."
+            )
+        _own(self, self.specs)
 
     @property
     def envs(self) -> list[str]:
@@ -102,15 +120,42 @@ class EnvSuite:
         return _part(self, self.specs[index] if isinstance(index, slice) else [self.specs[index]])
 
 
-class EnvSet:
+def load_suite(prefix: str) -> EnvSuite:
     """
-    Several suites as one list of environments.
+    The suite registered under a prefix; an installed package that names it is imported first.
 
     Parameters
     ----------
-    *suites : EnvSuite
-        The suites, in order.
+    prefix : str
+        One of `available_suites()`.
+
+    Returns
+    -------
+    EnvSuite
+        All environments of that prefix, in the order in which they were registered.
+
+    Raises
+    ------
+    ValueError
+        If there is no such suite; the message offers close matches.
+    MissingPackageError
+        If it needs a package that is not installed.
     """
+    found = EnvSet.from_names(names_of_suite(prefix)).suites
+    if len(found) == 1:
+        return found[0]
+    # Several suites share the prefix: the names keep their versions.
+    specs = [
+        dataclasses.replace(spec, name=suite.get_name(spec.name).partition("/")[2])
+        for suite in found
+        for spec in suite.specs
+    ]
+    packages = dict.fromkeys(name for suite in found for name in suite.required_packages)
+    return EnvSuite(prefix, found[0].category if found else "", "", [*packages], specs)
+
+
+class EnvSet:
+    """Several suites, in the order given, as one list of environments."""
 
     def __init__(self, *suites: EnvSuite) -> None:
         for suite in suites:
@@ -128,12 +173,15 @@ class EnvSet:
 
         Raises
         ------
-        ValueError
-            If a name is not registered.
+        ValueError, TypeError
+            If a name is not registered, or `names` is a single name.
         """
-        members = [_member(name) for name in names]
-        runs = itertools.groupby(members, key=lambda suite: _part(suite, []))
-        return cls(*(_part(head, (spec for m in run for spec in m.specs)) for head, run in runs))
+        if isinstance(names, str):
+            raise TypeError(
+                f"EnvSet.from_names: expected a list; got {names!r}. Pass a list: `[{names!r}]`."
+            )
+        runs = itertools.groupby(map(_suite_of, names), key=lambda suite: suite[:0])
+        return cls(*(_part(head, (x for one in run for x in one.specs)) for head, run in runs))
 
     @property
     def n_envs(self) -> int:
@@ -144,11 +192,11 @@ class EnvSet:
         """The canonical ids of all environments, suite by suite."""
         return [name for suite in self.suites for name in suite.all_names(version)]
 
-    def env_categories(self) -> dict[str, list[str]]:
-        """The canonical ids of each category."""
-        categories: dict[str, list[str]] = {}
+    def env_categories(self) -> dict[str, int]:
+        """The number of environments of each category."""
+        categories = dict.fromkeys((suite.category for suite in self.suites), 0)
         for suite in self.suites:
-            categories.setdefault(suite.category, []).extend(suite.all_names())
+            categories[suite.category] += len(suite)
         return categories
 
     def verify_packages(self) -> None:
@@ -160,21 +208,19 @@ class EnvSet:
         MissingPackageError
             If not; it names every suite and every missing package.
         """
-        missing = [
-            (suite, [package for package, installed in suite.check().items() if not installed])
-            for suite in self.suites
-            if not suite.is_available()
-        ]
-        if missing:
-            each = "; ".join(
-                f"{type(suite).__name__} (prefix {suite.prefix!r}, category {suite.category!r}) "
-                f"lacks {', '.join(packages)}"
-                for suite, packages in missing
-            )
-            names = dict.fromkeys(name for _, packages in missing for name in packages)
+        lacking: list[str] = []
+        packages: list[str] = []
+        for suite in self.suites:
+            if missing := [name for name, installed in suite.check().items() if not installed]:
+                packages += missing
+                lacking.append(
+                    f"{type(suite).__name__} (prefix {suite.prefix!r}, category "
+                    f"{suite.category!r}) lacks {', '.join(missing)}"
+                )
+        if lacking:
             raise MissingPackageError(
-                f"Expected the packages of every suite to be installed; got: {each}. "
-                f"Install {', '.join(names)}."
+                "Expected the packages of every suite to be installed; got: "
+                f"{'; '.join(lacking)}. Install {', '.join(dict.fromkeys(packages))}."
             )
 
     def __len__(self) -> int:
@@ -188,20 +234,35 @@ class EnvSet:
         return EnvSet(*self.suites, *added)
 
     def __repr__(self) -> str:
-        return f"EnvSet({', '.join(f'{s.category or s.prefix}: {len(s)}' for s in self.suites)})"
+        classes = ", ".join(type(suite).__name__ for suite in self.suites)
+        return f"EnvSet([{classes}], n_envs={self.n_envs})"
 
 
 def _part(suite: SuiteT, specs: Iterable[EnvSpec]) -> SuiteT:
     """The same suite with other specs."""
     part = copy.copy(suite)
-    part.required_packages = list(suite.required_packages)
-    part.specs = list(specs)
+    _own(part, specs)
     return part
 
 
+def _own(suite: EnvSuite, specs: Iterable[EnvSpec]) -> None:
+    """Give a suite lists and configs of its own; `register_suite` refuses what is no spec."""
+    suite.required_packages = list(suite.required_packages)
+    suite.specs = [copied(x) if isinstance(cast(Any, x), EnvSpec) else x for x in specs]
+
+
+def _class_attribute(cls: type, name: str) -> Any:
+    """What the class, or its nearest base, sets a field to; MISSING if that is by a factory."""
+    for base in cls.__mro__:
+        if name in vars(base):
+            return vars(base)[name]
+        if "__dataclass_fields__" in vars(base) and name in inspect.get_annotations(base):
+            break
+    return MISSING
+
+
 def _default(known: "dataclasses.Field[Any]") -> Any:
-    factory: Any = known.default_factory
-    return known.default if factory is dataclasses.MISSING else factory()
+    return known.default if known.default_factory is MISSING else known.default_factory()
 
 
 def _installed(package: str) -> bool:
@@ -211,13 +272,12 @@ def _installed(package: str) -> bool:
         return False
 
 
-def _member(name: str) -> EnvSuite:
+def _suite_of(name: str) -> EnvSuite:
     """A suite of one, that gives the registered environment its canonical id back."""
-    suite, spec = find_entry(name).suite, get_spec(name)
-    if isinstance(suite, EnvSuite):
-        [short] = suite.envs
-        return _part(suite, [dataclasses.replace(spec, name=short)])
+    entry = load_entry(name)
+    if isinstance(entry.suite, EnvSuite):
+        return entry.suite[:]
     prefix, _, rest = name.rpartition("/")
     short, dash, version = rest.rpartition("-")
-    short, version = (short, version) if dash else (rest, "")
-    return EnvSuite(prefix, spec.suite, version, [], [dataclasses.replace(spec, name=short)])
+    spec = dataclasses.replace(entry.spec, name=short if dash else rest)
+    return EnvSuite(prefix, spec.suite, version if dash else "", [], [spec])

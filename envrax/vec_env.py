@@ -1,6 +1,7 @@
 """`VecEnv`: many copies of one environment, compiled, with auto-reset."""
 
 import operator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, cast
 
@@ -8,13 +9,16 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from envrax import autoreset as _autoreset
-from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compilation, Compiled, warm_up
-from envrax._count import require_count
-from envrax._keys import require_key
-from envrax.autoreset import AutoReset
+from envrax._checks import known_keywords, require_count
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
+from envrax._jax.keys import require_key
+from envrax._jax.mesh import take_slot
+from envrax._jax.programs import Compiled, CompiledEnv, next_step, require_not_donated
+from envrax.autoreset import AutoReset, batch
+from envrax.autoreset.choice import Choice
+from envrax.autoreset.slot import require_slots
 from envrax.batched_env import BatchedEnv
-from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
@@ -25,9 +29,10 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     """
     `num_envs` copies of an environment, stepped together, each with its own episodes.
 
-    `reset` and `step` are compiled on their first call, of the environment as it is then, and
-    compose with the caller's own `jit`, `vmap`, `scan` and `grad`. Environments that are equal by
-    value share their programs.
+    `reset` and `step` are compiled, and compose with the caller's own `jit`, `vmap`, `scan` and
+    `grad`. What is compiled is the environment as it is when `reset` or `step` is first called, as
+    with `jax.jit`. Do not edit its config or attributes afterwards: an edit counts only where JAX
+    traces again, as for another kind of key.
 
     **Auto-reset** happens in the step that ends an episode: that slot returns the reward, done and
     info of the step, and the first observation and state of its next episode, begun with
@@ -46,7 +51,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         Add `infos["final_obs"]`: the observation of the step itself, before any reset, in every
         slot. Bootstrapping on truncation needs it.
     autoreset : AutoReset, optional
-        How slots that ended are replaced, `envrax.autoreset.Compact()` or `Select()`; the result is
+        How slots that ended are reset, `envrax.autoreset.Compact()` or `Select()`; the result is
         the same. Chosen by `envrax.autoreset.choose` if not given.
     donate : bool, default False
         Let `step` write the new state over the old one, which cannot be used again then: half the
@@ -69,6 +74,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     ((3, 2), [0.0, 1.0, 2.0], [False, False, False])
     """
 
+    @known_keywords
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
@@ -99,16 +105,19 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
                     f"VecEnv: expected {env.name}.{which} to be a Space; got {space!r}. Write it "
                     "as a property that returns one."
                 )
-        self.env = env
-        self.num_envs = num_envs
-        self._reset: Any = partial(_autoreset.reset, env, num_envs)
-        self._step: Any = partial(_step, env, num_envs, autoreset, final_obs)
-        if jit_compile:
-            self._reset = Compiled(self._reset)
-            self._step = Compiled(self._step, donate=(0,) if donate else ())
-        self._donate = donate and jit_compile
-        self._jit_compile, self._final_obs, self._autoreset = jit_compile, final_obs, autoreset
+        self.env, self.num_envs = env, num_envs
         self._action_space = env.action_space.batch(num_envs)
+        self._donate, self._choice = donate and jit_compile, Choice(env, num_envs, autoreset)
+        self._options = dict(final_obs=final_obs, autoreset=autoreset)
+        self._reset: Any = partial(batch.reset, env, num_envs)
+        self._step: Any = partial(_checked_step, self._choice, final_obs)
+        self._mask: Any = partial(_masks, env)
+        self._compiled: CompiledEnv | None = None
+        if jit_compile:
+            arguments = partial(next_step, self._action_space.sample)
+            self._compiled = CompiledEnv(self._reset, self._step, arguments, self._donate)
+            self._reset, self._step = self._compiled.reset, self._compiled.step
+            self._mask = Compiled(self._mask)
 
     @property
     def n_slots(self) -> int:
@@ -120,15 +129,17 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
 
     @property
     def autoreset(self) -> AutoReset:
-        """How slots that ended are replaced: as given, else as `envrax.autoreset.choose` says."""
-        return self._autoreset or _autoreset.choose(self.env, self.num_envs)
+        """How slots that ended are reset, as `step` does it: as given, else as `choose` says."""
+        return self._choice.strategy()
 
     @property
     def compilation(self) -> Compilation | None:
-        return (self.env.compilation or Compilation()) if self._jit_compile else None
+        if self._compiled is None:
+            return None
+        return replace(self.env.compilation or Compilation(), donate=self._donate)
 
     @property
-    def unwrapped(self) -> JaxEnv[Any, Any, Any, Any]:
+    def unwrapped(self) -> AnyEnv:
         return self.env.unwrapped
 
     @property
@@ -178,52 +189,49 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         TypeError
             If actions are of another kind, or reset and step of the environment disagree.
         ValueError
-            If actions are of another shape or structure.
+            If actions are of another shape or structure, or if `final_obs=True` and the environment
+            has an info of that name.
         RuntimeError
             If `state` was donated to an earlier step.
         """
         if self._donate:
-            _require_held(state, "step")
+            require_not_donated(state, "VecEnv.step")
         return self._step(state, conform(self._action_space, actions, "VecEnv.step"))
 
-    def step_stacked(self, states: Any, actions: Any) -> tuple[Any, ...]:
-        """As one wide batch, in which only the slots that ended are reset."""
-        if type(self).step is not VecEnv.step:
-            return super().step_stacked(states, actions)
-        many, n = states.done.shape
-        wide = VecEnv(
-            self.env,
-            many * n,
-            jit_compile=False,
-            final_obs=self._final_obs,
-            autoreset=self._autoreset,
-        )
-        merged = jax.tree.map(lambda x: x.reshape(many * n, *x.shape[2:]), (states, actions))
-        return jax.tree.map(lambda x: x.reshape(many, n, *x.shape[1:]), wide.step(*merged))
+    def action_mask(self, state: StateT) -> Any:
+        if self._donate:
+            require_not_donated(state, "VecEnv.action_mask")
+        return self._mask(state)
+
+    @property
+    def copies(self) -> tuple[AnyEnv, partial[BatchedEnv[Any, Any]]] | None:
+        if (type(self).reset, type(self).step) != (VecEnv.reset, VecEnv.step):
+            return None
+        return self.env, partial(VecEnv, jit_compile=False, **self._options)
 
     def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:
         if self._donate:
-            _require_held(state, "slot_state")
+            require_not_donated(state, "VecEnv.slot_state")
         if isinstance(slot_idx, Tracer):
-            return _take(state, slot_idx)
+            return _take_slot(state, slot_idx)
         index = operator.index(cast(Any, slot_idx))
         if not -self.num_envs <= index < self.num_envs:
             raise IndexError(
                 f"VecEnv.slot_state: expected an index from {-self.num_envs} to "
                 f"{self.num_envs - 1}; got {index}."
             )
-        return _take(state, np.int32(index % self.num_envs))
+        return _take_slot(state, np.int32(index % self.num_envs))
 
     def render_slot(self, state: StateT, slot_idx: int = 0) -> np.ndarray:
         return self.env.render(self.slot_state(state, slot_idx))
 
     def render(self, state: StateT, *, index: int = 0) -> np.ndarray:
-        """Draw one slot: `render_slot` under the name that a single environment has."""
+        """Draw one slot, as `render_slot`."""
         return self.render_slot(state, index)
 
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
-        if self._jit_compile:
-            warm_up(self.reset, self.step, self._action_space.sample, cache_dir)
+        if self._compiled is not None:
+            self._compiled.compile(cache_dir)
 
     def close(self) -> None:
         self.env.close()
@@ -232,41 +240,19 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         return f"VecEnv({self.env!r}, num_envs={self.num_envs})"
 
 
-def _step(
-    env: JaxEnv[Any, Any, Any, Any],
-    num_envs: int,
-    autoreset: AutoReset | None,
-    final_obs: bool,
-    state: Any,
-    actions: Any,
-) -> Any:
-    _require_state(state, num_envs)
-    *out, infos, last = _autoreset.step(env, autoreset, state, actions)
+def _masks(env: AnyEnv, state: Any) -> Any:
+    return jax.vmap(env.action_mask)(state)
+
+
+def _checked_step(choice: Choice, final_obs: bool, state: Any, actions: Any) -> Any:
+    require_slots(state, choice.num_envs)
+    *out, infos, last = batch.step_by(choice, state, actions)
+    if final_obs and "final_obs" in infos:
+        raise ValueError(
+            'VecEnv.step: expected an info without the key "final_obs", which `final_obs=True` '
+            f"adds; got one from {choice.env.name}. Rename it there, or leave out `final_obs=True`."
+        )
     return *out, {**infos, "final_obs": last} if final_obs else infos
 
 
-def _require_state(state: Any, num_envs: int) -> None:
-    expected = f"VecEnv.step: expected the state of {num_envs} slots that reset or step returned"
-    if not isinstance(state, EnvState):
-        raise TypeError(f"{expected}; got {type(state).__name__}. Pass `state, actions`.")
-    for leaf in jax.tree.leaves(state):
-        if np.shape(leaf)[:1] != (num_envs,):
-            raise ValueError(
-                f"{expected}; got a leaf of shape {np.shape(leaf)}. Pass the state of this VecEnv."
-            )
-
-
-def _require_held(state: Any, method: str) -> None:
-    leaves = [x for x in jax.tree.leaves(state) if isinstance(x, jax.Array)]
-    if any(x.is_deleted() for x in leaves if not isinstance(x, Tracer)):
-        raise RuntimeError(
-            f"VecEnv.{method}: expected the newest state; got one that was donated to an earlier "
-            "step (`donate=True`). Go on from the state which that step returned, or do not donate."
-        )
-
-
-def _slot(state: Any, index: jax.Array) -> Any:
-    return jax.tree.map(lambda x: x[index], state)
-
-
-_take: Any = jax.jit(_slot)
+_take_slot: Any = jax.jit(take_slot)

@@ -1,13 +1,16 @@
 """
-One policy for three environments, trained by PPO over a fleet.
+One policy for several environments, trained by PPO over a fleet.
 
-    python examples/multi_task.py                              all three, in half a minute
+    python examples/multi_task.py                              three, in half a minute
     python examples/multi_task.py --seed 1 --total-steps 2000000
+    python examples/multi_task.py gymnax/CartPole-v1 navix/Navix-Empty-5x5-v0 jumanji/Snake-v1 \
+        pgx/minatar-breakout                                   of four libraries
 
-The environments differ in what there is to see and in how many choices there are. `MultiVecEnv`
-pads the observations, masks the choices that a task does not have, and cuts the actions apart
-again; the network is told the task beside each observation. Rewards are multiplied by the factors
-in `TASKS`, so that the errors of a task with large returns do not drown those of the others.
+The environments have different observations and numbers of actions. `MultiVecEnv` pads the
+observations, and splits the actions; the choices that a task does not have are masked, and so are
+those that are not legal. Each observation includes a one-hot code of its task. Rewards are
+multiplied by the factors in `FACTORS`, so that a task with large returns does not dominate the
+loss.
 
 The algorithm is that of `ppo.py`: rollouts and updates of all tasks are one compiled program.
 """
@@ -15,55 +18,52 @@ The algorithm is that of `ppo.py`: rollouts and updates of all tasks are one com
 
 import time
 
-START = time.perf_counter()  # before the imports, which are part of the wait
+START = time.perf_counter()  # before the imports, to include them
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ppo import EPISODES, PPO, run
-from ppo_network import ActorCritic, Categorical
+from ppo import run
+from ppo_algorithm import EPISODES, PPO
+from ppo_network import ActorCritic
 from ppo_options import Options, add_flags
+from ppo_spaces import Features
 
 import envrax
-import envrax_classic  # noqa: F401  # registers the environments
 
-TASKS = {"classic/CartPole-v0": 0.1, "classic/Acrobot-v0": 0.1, "classic/Ball-v0": 1.0}
+TASKS = "classic/CartPole-v0", "classic/Acrobot-v0", "classic/Ball-v0"
+FACTORS = {
+    "classic/CartPole-v0": 0.1,
+    "classic/Acrobot-v0": 0.1,
+    "gymnax/CartPole-v1": 0.1,
+    "gymnax/Acrobot-v1": 0.1,
+}
 PRESET: dict[str, Any] = dict(n_envs=96, total_steps=750_000, minibatches=12)
 
 
-class Seen(NamedTuple):
-    """What the network is given, whatever the task."""
-
-    features: jax.Array  # the padded observation, and a 1 in the place of the task
-    choices: jax.Array  # True for those that the task has
-
-
 class Tasks:
-    """A fleet as one environment, for `PPO`: an equal share of the slots for each task."""
+    """A fleet as one environment for `PPO`, with as many slots for each task."""
 
-    def __init__(self, names: Iterable[str], n_slots: int) -> None:
-        self.names = list(names)
-        n_each, rest = divmod(n_slots, len(self.names))
+    def __init__(self, envs: Mapping[str, Any], n_slots: int) -> None:
+        self.names = list(envs)
+        n_each, rest = divmod(n_slots, len(envs))
         if rest:
             raise ValueError(
-                f"expected n_envs to be a multiple of the {len(self.names)} tasks; got {n_slots}."
+                f"expected n_envs to be a multiple of the {len(envs)} tasks; got {n_slots}."
             )
-        wrappers = [envrax.RecordEpisodeStatistics]
-        members = {
-            name: envrax.make_vec(name, n_each, wrappers=wrappers, final_obs=True, pre_warm=False)
-            for name in self.names
-        }
-        self.fleet = envrax.make_multi_vec(members)
-        self.config = envrax.EnvConfig(max_steps=max(m.config.max_steps for m in members.values()))
+        self.fleet = envrax.make_multi_vec(
+            {name: envrax.VecEnv(env, n_each, final_obs=True) for name, env in envs.items()}
+        )
+        limit = max(env.config.max_steps for env in envs.values())
+        self.config = envrax.EnvConfig(max_steps=limit)
         self.choices = self.fleet.choice_mask()
-        self.one_hot = np.repeat(np.eye(len(members), dtype=np.float32), n_each, axis=0)
+        self.one_hot = np.repeat(np.eye(len(envs), dtype=np.float32), n_each, axis=0)
 
-    def reset(self, rng: jax.Array) -> tuple[Seen, Any]:
+    def reset(self, rng: jax.Array) -> tuple[jax.Array, Any]:
         obs, states = self.fleet.reset(rng)
         return self.see(obs), states
 
@@ -71,63 +71,84 @@ class Tasks:
         actions = self.fleet.unpad_actions(actions)
         obs, states, rewards, dones, infos = self.fleet.step(states, actions)
 
-        def of_infos(key: str) -> dict[str, Any]:
-            return {name: infos[name][key] for name in self.names}
-
-        info = {key: self.rows(of_infos(key)) for key in ("terminated", "episode")}
-        info["final_obs"] = self.see(of_infos("final_obs"))
+        info = {
+            "terminated": self.rows({n: infos[n].get("terminated", dones[n]) for n in self.names}),
+            "episode": self.rows({n: infos[n]["episode"] for n in self.names}),
+            "final_obs": self.see({n: infos[n]["final_obs"] for n in self.names}),
+        }
         return self.see(obs), states, self.rows(rewards), self.rows(dones), info
 
-    def see(self, obs: Mapping[str, Any]) -> Seen:
+    def see(self, obs: Mapping[str, Any]) -> jax.Array:
+        """The input of the network: the padded observation and the one-hot task."""
         padded, _ = self.fleet.pad_observations(obs)
-        return Seen(jnp.concatenate([padded, self.one_hot], axis=1), jnp.asarray(self.choices))
+        return jnp.concatenate([padded, self.one_hot], axis=1)
+
+    def action_mask(self, states: Any) -> jax.Array:
+        """The choices that a task has, without those that are illegal now."""
+        masks, blocks = self.fleet.action_masks(states), np.split(self.choices, len(self.names))
+        for i, name in enumerate(self.names):
+            if masks[name] is not None:
+                legal = masks[name]
+                surplus = self.choices.shape[1] - legal.shape[1]
+                blocks[i] = jnp.pad(legal, ((0, 0), (0, surplus)))
+        return jnp.concatenate(blocks)
 
     def rows(self, values: Mapping[str, Any]) -> Any:
-        """One array, or one tree, of what every member returned."""
+        """Concatenate what the members returned."""
         return jax.tree.map(lambda *x: jnp.concatenate(x), *(values[name] for name in self.names))
 
 
-class MaskedActorCritic(nn.Module):
-    """An `ActorCritic` that never chooses what the task does not have."""
-
-    n_choices: int
-    hidden: int
-
-    @nn.compact
-    def __call__(self, seen: Seen) -> tuple[Categorical, jax.Array]:
-        choices = envrax.Discrete(self.n_choices)
-        policy, value = ActorCritic(choices, self.hidden)(seen.features)
-        # Not -inf: entropies and gradients would be nan.
-        return Categorical(jnp.where(seen.choices, policy.logits, -1e9)), value
-
-
 class MultiTaskPPO(PPO):
-    """PPO on `Tasks`, given as a dict from the name of each to the factor of its rewards."""
+    """
+    PPO on `Tasks`.
+
+    Parameters
+    ----------
+    options : Options
+        The hyper-parameters; `env` is not used.
+    tasks : mapping
+        From the name of each environment to the factor of its rewards.
+    """
 
     env: Tasks
 
-    def __init__(self, options: Options, tasks: Mapping[str, float] = TASKS) -> None:
-        self.names, self.scales = list(tasks), list(tasks.values())
-        self.tasks = tuple(name.split("/")[-1].split("-v")[0] for name in tasks)
+    def __init__(self, options: Options, tasks: Mapping[str, float]) -> None:
+        self.tasks = short_names(tasks)
+        wrappers = [envrax.RecordEpisodeStatistics, Features]
+        self.envs = {
+            name: envrax.make(name, wrappers=wrappers, jit_compile=False) for name in tasks
+        }
         super().__init__(options)
-        self.reward_scale = options.reward_scale * self.env.one_hot @ np.float32(self.scales)
+        factors = np.array(list(tasks.values()), np.float32)
+        self.reward_scale = options.reward_scale * self.env.one_hot @ factors
 
     def make_env(self, n_slots: int) -> Tasks:
-        return Tasks(self.names, n_slots)
+        return Tasks(self.envs, n_slots)
 
-    def make_network(self) -> MaskedActorCritic:
-        return MaskedActorCritic(self.env.choices.shape[1], self.options.hidden)
+    def make_network(self) -> ActorCritic:
+        return ActorCritic(envrax.Discrete(self.env.choices.shape[1]), self.options.hidden)
+
+
+def short_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Without prefix and version, unless two are the same then."""
+    short = tuple(name.split("/")[-1].split("-v")[0] for name in names)
+    return short if len(set(short)) == len(short) else tuple(names)
 
 
 def trainer(arguments: Sequence[str] | None = None) -> MultiTaskPPO:
-    """What the command line asks for."""
+    """Build the trainer from the command line."""
     parser = argparse.ArgumentParser(
-        description=f"Train one policy on {', '.join(TASKS)}.", argument_default=argparse.SUPPRESS
+        usage="multi_task.py [env ...] [options]",
+        description="Train one policy on several environments.",
+        argument_default=argparse.SUPPRESS,
     )
+    parser.add_argument("envs", nargs="*", help=f"their names ({' '.join(TASKS)})")
     add_flags(parser, PRESET)
+    given = vars(parser.parse_args(arguments))
+    tasks = {name: FACTORS.get(name, 1.0) for name in given.pop("envs", None) or TASKS}
     try:
-        return MultiTaskPPO(Options(**{**PRESET, **vars(parser.parse_args(arguments))}))
-    except ValueError as error:
+        return MultiTaskPPO(Options(**{**PRESET, **given}), tasks)
+    except (ImportError, TypeError, ValueError) as error:
         parser.error(str(error))
 
 
@@ -137,9 +158,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     result = run(ppo)
     scores = (x.reshape(len(ppo.tasks), -1).mean(axis=1) for x in (result.before, result.after))
     print(f"mean returns of the first {EPISODES} episodes started")
-    print(f"{'env':<12}| {'before':>7} | {'after':>7}\n{'-' * 12}|{'-' * 9}|{'-' * 9}")
+    width = max(12, *map(len, ppo.tasks))
+    print(f"{'env':<{width}}| {'before':>7} | {'after':>7}\n{'-' * width}|{'-' * 9}|{'-' * 9}")
     for task, before, after in zip(ppo.tasks, *scores, strict=True):
-        print(f"{task:<12}| {before:7.1f} | {after:7.1f}")
+        print(f"{task:<{width}}| {before:7.2f} | {after:7.2f}")
     print(f"{time.perf_counter() - START:.1f} s of wall time, imports and compilation included")
 
 

@@ -1,4 +1,4 @@
-"""Between an environment and `ppo.py`: the wrappers it needs, the policy, the network."""
+"""The policies of `ppo.py`, and their network."""
 
 from typing import Any, NamedTuple
 
@@ -7,53 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import envrax
-from envrax import Box, Discrete
-
-
-class VectorAction(envrax.ActionWrapper[Any, Box, Any, Any]):
-    """
-    Take any real vector as action, and clip it to the bounds of the Box beneath.
-
-    Where both bounds are finite they are at -1 and 1, so that a policy need not know their scale.
-    """
-
-    @property
-    def action_space(self) -> Box:
-        return Box(-np.inf, np.inf, (self.env.action_space.size,))
-
-    def action(self, action: jax.Array) -> jax.Array:
-        space: Box = self.env.action_space
-        low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
-        bounded = np.isfinite(low) & np.isfinite(high)
-        left = np.where(bounded, low, -1).astype(np.float32)
-        right = np.where(bounded, high, 1).astype(np.float32)
-        wanted = left / 2 + right / 2 + (right / 2 - left / 2) * action.reshape(space.shape)
-        return jnp.clip(wanted.astype(space.dtype), low, high)
-
-
-def wrappers_for(name: str) -> list[Any]:
-    """
-    What has to stand between a registered environment and an `ActorCritic`, the innermost first.
-
-    Raises
-    ------
-    TypeError
-        If there is no network here for its observations or actions.
-    """
-    env = envrax.make(name, jit_compile=False)
-    seen, done = env.observation_space, env.action_space
-    if not (isinstance(seen, Box) and isinstance(done, Discrete | Box)):
-        raise TypeError(
-            f"ppo: expected observations in a Box and actions in a Discrete or a Box; got {seen} "
-            f"and {done} from {name}. Wrap it, and register the wrapped class."
-        )
-    wrappers: list[Any] = [envrax.RecordEpisodeStatistics]  # counts what the others do not change
-    if seen.dtype == jnp.uint8:
-        wrappers.append(envrax.NormalizeObservation)
-    if isinstance(done, Box):
-        wrappers.append(VectorAction)
-    return wrappers
+from envrax import Box, Discrete, MultiDiscrete
 
 
 class Categorical(NamedTuple):
@@ -76,8 +30,28 @@ class Categorical(NamedTuple):
         return -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
 
 
+class MultiCategorical(NamedTuple):
+    """A policy over a MultiDiscrete with independent entries, for slots along the first axis."""
+
+    logits: jax.Array
+
+    def sample(self, rng: jax.Array) -> jax.Array:
+        return Categorical(self.logits).sample(rng)
+
+    def mode(self) -> jax.Array:
+        return Categorical(self.logits).mode()
+
+    def log_prob(self, action: jax.Array) -> jax.Array:
+        of_entries = Categorical(self.logits).log_prob(action)
+        return jnp.sum(of_entries.reshape(len(action), -1), axis=1)
+
+    def entropy(self) -> jax.Array:
+        of_entries = Categorical(self.logits).entropy()
+        return jnp.sum(of_entries.reshape(len(of_entries), -1), axis=1)
+
+
 class Gaussian(NamedTuple):
-    """A policy over real vectors, whose components are independent."""
+    """A policy over real vectors with independent components."""
 
     mean: jax.Array
     log_std: jax.Array
@@ -97,11 +71,11 @@ class Gaussian(NamedTuple):
         return jnp.sum(self.log_std + 0.5 * np.log(2 * np.pi * np.e), axis=-1)
 
 
-Policy = Categorical | Gaussian
+Policy = Categorical | MultiCategorical | Gaussian
 
 
 class Conv(nn.Module):
-    """A 3x3 convolution of stride 2, as a matrix product: on a CPU its gradient is far faster."""
+    """A 3x3 convolution of stride 2, as a matrix product: its gradient is faster on a CPU."""
 
     features: int
 
@@ -116,7 +90,7 @@ class Conv(nn.Module):
 
 
 class MLP(nn.Module):
-    """Two hidden layers. Before training every output is 0: a fair policy, and no opinion."""
+    """Two hidden layers. The last one is initialised to 0: the first policy is uniform."""
 
     hidden: int
     n_out: int
@@ -129,17 +103,35 @@ class MLP(nn.Module):
 
 
 class ActorCritic(nn.Module):
-    """From one observation to a policy and a value; two convolutions look at an image for both."""
+    """
+    A policy and a value for one observation: an array, or a tuple of arrays.
 
-    action_space: Discrete | Box
+    Both share two convolutions for each image.
+    """
+
+    action_space: Discrete | MultiDiscrete | Box
     hidden: int
 
     @nn.compact
-    def __call__(self, obs: jax.Array) -> tuple[Policy, jax.Array]:
-        x = Conv(32)(Conv(16)(obs)).ravel() if obs.ndim == 3 else obs.ravel()
+    def __call__(self, obs: Any, mask: jax.Array | None = None) -> tuple[Policy, jax.Array]:
+        leaves = jax.tree.leaves(obs)
+        parts = [Conv(32)(Conv(16)(x)).ravel() if x.ndim == 3 else x.ravel() for x in leaves]
+        x, space = jnp.concatenate(parts), self.action_space
         value = MLP(self.hidden, 1, name="critic")(x)[0]
-        if isinstance(self.action_space, Discrete):
-            return Categorical(MLP(self.hidden, self.action_space.n, name="actor")(x)), value
-        mean = MLP(self.hidden, self.action_space.size, name="actor")(x)
-        log_std = self.param("log_std", nn.initializers.zeros, mean.shape, mean.dtype)
-        return Gaussian(mean, log_std), value
+        if isinstance(space, Box):
+            mean = MLP(self.hidden, space.size, name="actor")(x)
+            log_std = self.param("log_std", nn.initializers.zeros, mean.shape, mean.dtype)
+            return Gaussian(mean, log_std), value
+        n = np.asarray(space.n if isinstance(space, Discrete) else space.nvec)
+        logits = MLP(self.hidden, n.size * n.max(), name="actor")(x).reshape(*n.shape, -1)
+        logits = legal(logits, mask, np.arange(n.max()) < n[..., None])
+        kind = Categorical if isinstance(space, Discrete) else MultiCategorical
+        return kind(logits), value
+
+
+def legal(logits: jax.Array, mask: jax.Array | None, exist: np.ndarray) -> jax.Array:
+    """Logits of a policy that chooses what is legal, or where there is no mask, what exists."""
+    if mask is None and exist.all():
+        return logits
+    # Not -inf: entropies and gradients would be NaN.
+    return jnp.where(exist if mask is None else mask, logits, -1e9)

@@ -1,4 +1,4 @@
-"""The hyper-parameters of `ppo.py`, what they are for some environments, and the command line."""
+"""The hyper-parameters of `ppo.py`, presets for some environments, and the command line."""
 
 import argparse
 import importlib
@@ -12,13 +12,13 @@ import envrax
 
 @dataclass(frozen=True)
 class Options:
-    """What to train on, and how. Every field is an option of the command line."""
+    """The environment and the hyper-parameters. Every field is a command-line option."""
 
     env: str = "classic/CartPole-v0"
     seed: int = 0
-    total_steps: int = 1_000_000  # of all environments together
+    total_steps: int = 1_000_000  # of all slots together
     n_envs: int = 64
-    n_steps: int = 32  # of each environment between two updates
+    n_steps: int = 32  # per slot between two updates
     epochs: int = 4
     minibatches: int = 8
     learning_rate: float = 1e-3  # falls to 0
@@ -41,12 +41,12 @@ class Options:
 
     @property
     def batch_size(self) -> int:
-        """Steps between two updates, of all environments together."""
+        """Steps between two updates, of all slots together."""
         return self.n_envs * self.n_steps
 
     @property
     def updates_per_call(self) -> int:
-        """Updates between two looks of Python, of which there are some twenty."""
+        """Updates in one call of the compiled program; about twenty calls make up the training."""
         return math.ceil(self.total_steps / self.batch_size / 20)
 
     @property
@@ -55,7 +55,7 @@ class Options:
 
     @property
     def n_descents(self) -> int:
-        """Steps of gradient descent in the whole run."""
+        """Gradient steps in the whole run."""
         return self.n_calls * self.updates_per_call * self.epochs * self.minibatches
 
 
@@ -72,7 +72,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def add_flags(parser: argparse.ArgumentParser, preset: dict[str, Any]) -> None:
-    """Let a parser read every field of `Options` but the environment."""
+    """Add an option for every field of `Options` except the environment."""
     for field in fields(Options)[1:]:
         kind: Any = field.type
         flag = f"--{field.name.replace('_', '-')}"
@@ -87,26 +87,26 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
     Parameters
     ----------
     arguments : sequence of str, optional
-        In place of those of the process.
+        In place of the arguments of the process.
 
     Returns
     -------
     options : Options
-        What is not given is as in `PRESETS`, else as in `Options`.
+        Defaults are those of `PRESETS`, else those of `Options`.
     video : bool
         Whether to record one.
     """
     parser = argparse.ArgumentParser(
         usage="ppo.py [env] [options]",
-        description="Train PPO on any environment that is registered with envrax.",
+        description="Train PPO on any environment that envrax knows by name.",
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("env", nargs="?", default=Options.env, help="its registered name")
+    parser.add_argument("env", nargs="?", default=Options.env, help="its name")
     parser.add_argument(
         "--import",
         dest="package",
-        default="envrax_classic",
-        help="the package that registers it (envrax_classic)",
+        default="envrax",
+        help="a package that registers it, where its prefix does not tell",
     )
     parser.add_argument("--no-video", dest="video", action="store_false", default=True)
     add_flags(parser, {})

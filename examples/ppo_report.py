@@ -1,4 +1,4 @@
-"""What `ppo.py` leaves behind: a picture of the learning curve, and a video of the policy."""
+"""The output of `ppo.py`: a picture of the learning curve, and a video of the policy."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +12,7 @@ from matplotlib.ticker import EngFormatter
 import envrax
 
 BLUE, CORAL, GREY = "#2f6fb5", "#e2614b", "#8a93a0"
+LONGEST_VIDEO = 1_000  # steps
 
 
 def save_curve(
@@ -27,11 +28,11 @@ def save_curve(
     Parameters
     ----------
     path : Path
-        The PNG file; its folder is made.
+        The PNG file; its folder is created.
     title : str
-        Stands above the picture.
+        The title of the picture.
     curve : tuple of np.ndarray
-        Steps, and the mean return of the episodes that ended since the last of them.
+        Steps, and the mean return of the training episodes that ended since the previous entry.
     before, after : np.ndarray
         Returns of the evaluations at either end of training.
     """
@@ -57,29 +58,38 @@ def save_curve(
 
 
 def save_video(
-    folder: Path, name: str, wrappers: list[Any], policy: Callable[[Any], Any], fps: int, seed: int
+    folder: Path, env: Any, policy: Callable[[Any, Any], Any], fps: int, seed: int
 ) -> None:
     """
-    Record one episode with `RecordVideo`.
+    Record one episode with `RecordVideo`, or its first 1,000 steps, if it can be drawn.
 
     Parameters
     ----------
     folder : Path
-        Where the MP4 goes; those that are there are kept.
-    name, wrappers
-        The environment, as `envrax.make` takes it.
+        The folder of the MP4; existing files are kept.
+    env : JaxEnv
+        The environment.
     policy : callable
-        From an observation to an action.
+        From an observation and the mask of the legal actions to an action.
     fps : int
         Frames per second.
     seed : int
         Chooses the episode.
     """
-    record = envrax.RecordVideo(output_dir=folder, fps=fps)
-    env = envrax.make(name, wrappers=[*wrappers, record], pre_warm=False)
+    env = envrax.JitWrapper(env, pre_warm=False)
     obs, state = env.reset(jax.random.key(seed))
-    while not state.done:
-        obs, state, *_ = env.step(state, policy(obs))
+    try:
+        env.render(state)
+    except Exception as error:  # a library may need a screen, or another package
+        print(f"no video, since {env.name} cannot be drawn here: {error}")
+        return
+    with envrax.RecordVideo(env, folder, fps) as record:
+        obs, state = record.reset(jax.random.key(seed))
+        for _ in range(LONGEST_VIDEO):
+            if state.done:
+                break
+            action = policy(obs, record.action_mask(state))
+            obs, state, *_ = record.step(state, action)
 
 
 def _smooth(returns: np.ndarray, weight: float = 0.4) -> list[float]:

@@ -1,7 +1,8 @@
-"""Strict flags, an isolated compile cache, and fixtures that count what JAX compiles."""
+"""Strict flags, an isolated compile cache, the tiers, and fixtures that count compilations."""
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -9,11 +10,18 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
-# Two thirds of the time of a test is compilation, and most of that LLVM's optimisations. With flags
-# of one's own, as in `.ci/run`, the tests run on what they ask for.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Most of the time of a test is compilation, and most of that optimises code that runs once. These
+# flags halve it. With `XLA_FLAGS` set, as in `.ci/run`, the tests run with those instead. XLA stops
+# the process at a flag that it does not know, as it does at the second one since JAX 0.11.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0"
+    + " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    * version("jaxlib").startswith(("0.9.", "0.10.")),
+)
 
 import jax
 import pytest
@@ -93,7 +101,11 @@ def clean_registry() -> Iterator[None]:
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> Callable[..., str]:
-    """`run_python(code, **environment)`: what a Python process of its own printed."""
+    """
+    `run_python(code, **environment)`: what a new Python process printed.
+
+    A test that takes it is an integration test: importing JAX alone takes a second.
+    """
 
     def run(code: str, **environment: str) -> str:
         done = subprocess.run(
@@ -114,6 +126,19 @@ def pytest_configure() -> None:
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     # A cache of the developer's own would answer for the one under test.
     jax.config.update("jax_compilation_cache_dir", None)
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "run_python" in getattr(item, "fixturenames", ()):
+            item.add_marker("integration")
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector skip what was imported and run less often: 6 % of the time."""
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 @pytest.fixture(scope="session", autouse=True)

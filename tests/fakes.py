@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax import Box, Dict, Discrete, EnvConfig, EnvState, JaxEnv, MultiDiscrete, Tuple
+from envrax.testing import CountingEnv
+from envrax.testing.fakes import FakeConfig
 
 F32 = jnp.float32
 
@@ -18,8 +20,7 @@ class VectorState(EnvState):
 
 
 @chex.dataclass
-class VectorConfig(EnvConfig):
-    max_steps: int = 5
+class VectorConfig(FakeConfig):
     gravity: float = 0.5
 
 
@@ -233,36 +234,5 @@ class ScriptEnv(JaxEnv[Any, Discrete, EnvState, EnvConfig]):
         return self.obs, state, reward, done, {"terminated": done, "truncated": jnp.bool_(False)}
 
 
-@chex.dataclass
-class CounterState(EnvState):
-    start: jax.Array
-
-
-class CounterEnv(JaxEnv[Box, Discrete, CounterState, VectorConfig]):
-    """Counts from a random number. Integers only, so that results are equal to the bit."""
-
-    @property
-    def observation_space(self) -> Box:
-        return Box(0, 1000, (2,), jnp.int32)
-
-    @property
-    def action_space(self) -> Discrete:
-        return Discrete(3)
-
-    def _obs(self, state: CounterState) -> jax.Array:
-        return jnp.stack([state.start, state.step])
-
-    def reset(self, rng: jax.Array) -> tuple[jax.Array, CounterState]:
-        rng, key = jax.random.split(rng)
-        start = (jax.random.bits(key, (), jnp.uint32) % 100).astype(jnp.int32)
-        state = CounterState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), start=start)
-        return self._obs(state), state
-
-    def step(self, state: CounterState, action: Any) -> tuple[Any, ...]:
-        step = state.step + 1
-        state = state.replace(step=step, done=step >= self.config.max_steps)
-        reward = jnp.asarray(action).astype(F32)
-        return self._obs(state), state, reward, state.done, {"start": state.start}
-
-    def render(self, state: CounterState) -> np.ndarray:
-        return np.full((2, 2, 3), np.asarray(state.start), np.uint8)
+class CounterEnv(CountingEnv):
+    """The package's, under a name of the tests' own."""

@@ -1,12 +1,18 @@
 """Small tools that several test modules share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+
+
+def slow_but(*quick: Any, values: Iterable[Any]) -> list[Any]:
+    """Parameters for a test: those in `quick` as they are, the others in the slow tier."""
+    return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in values]
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Auto-reset as pure functions over a batch of environments."""
 
-from .batch import reset, step
-from .choice import choose
-from .ways import AutoReset, Compact, Select
+from envrax.autoreset.batch import reset, step
+from envrax.autoreset.choice import choose
+from envrax.autoreset.strategies import AutoReset, Compact, Select
 
 __all__ = ["AutoReset", "Compact", "Select", "choose", "reset", "step"]

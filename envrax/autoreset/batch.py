@@ -1,18 +1,19 @@
-"""Step a batch, and begin the next episode where one ended."""
+"""Step a batch, and reset the slots whose episode ended."""
 
+from functools import partial
 from typing import Any, cast
 
 import jax
 import jax.core
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 
-from envrax._compile import strong
-from envrax._returned import require_tuple
-from envrax.autoreset.choice import choose_for
-from envrax.autoreset.ways import AutoReset, Fresh, in_shard_map
-from envrax.env import EnvState, Info, JaxEnv, episode_ended
-
-AnyEnv = JaxEnv[Any, Any, Any, Any]
+from envrax._jax.keys import clone_keys
+from envrax._jax.mesh import in_shard_map, is_sharded, sharding, with_auto_axes
+from envrax.autoreset.choice import Choice
+from envrax.autoreset.slot import next_episode, require_same_types, reset_slot, step_slot
+from envrax.autoreset.strategies import AutoReset
+from envrax.env import AnyEnv, EnvState, Info
 
 
 def reset(env: AnyEnv, num_envs: int, rng: jax.Array) -> tuple[Any, EnvState]:
@@ -34,20 +35,21 @@ def reset(env: AnyEnv, num_envs: int, rng: jax.Array) -> tuple[Any, EnvState]:
         As from `JaxEnv.reset`, with leading axis `num_envs`.
     """
     rngs = jax.random.split(rng, num_envs)
-    fresh = jax.vmap(lambda rng: _begin(env, rng))(rngs)
+    first = jax.vmap(lambda rng: reset_slot(env, rng))(rngs)
     if in_shard_map():
-        # A constant of the reset, such as step 0, has to vary over the axes that the key varies
-        # over, as it will after a step. A select between equals says so and compiles to nothing.
-        odd = (jax.random.bits(rng) & 1).astype(jnp.bool_)
-        fresh = jax.tree.map(lambda x: jnp.where(odd, x, x), fresh)
-    return fresh
+        # `shard_map` tracks which values differ between devices. A constant of the reset, such as
+        # step 0, does not, but after a step it may, and a `scan` wants both to be typed alike. A
+        # select by the key, between two equal values, does that and compiles to nothing.
+        bit = (jax.random.bits(clone_keys(rng)) & 1).astype(jnp.bool_)
+        first = clone_keys(jax.tree.map(lambda x: jnp.where(bit, x, x), first))
+    return first
 
 
 def step(
     env: AnyEnv, autoreset: AutoReset | None, state: EnvState, actions: Any
 ) -> tuple[Any, EnvState, jax.Array, jax.Array, Info, Any]:
     """
-    Step every slot, and begin the next episode in those whose episode ended.
+    Step every slot, and reset those whose episode ended.
 
     A slot that ended is reset with `jax.random.split(new_state.rng)[0]` of its own state.
 
@@ -55,8 +57,8 @@ def step(
     ----------
     env : JaxEnv
         The environment of every slot.
-    autoreset : AutoReset
-        How the slots that ended are replaced; None for what `choose` says.
+    autoreset : AutoReset or None
+        How the slots that ended are reset; None for what `choose` says.
     state : EnvState
         State of all slots, leading axis N.
     actions : pytree of jax.Array
@@ -74,82 +76,53 @@ def step(
     Raises
     ------
     TypeError
-        If reset and step give states or observations of different structure, shape or dtype.
+        If what reset or step returns breaks the contract, or if their states or observations
+        differ in structure, shape or dtype.
     """
-
-    def transition(state: EnvState, action: Any) -> tuple[Any, ...]:
-        returned = _checked(env, "step", env.step(state, action))
-        obs, new_state, reward, done, info = strong(returned)
-        return obs, new_state, reward, done, info, episode_ended(env, new_state, done)
-
-    final_obs, state, rewards, dones, infos, ended = jax.vmap(transition)(state, actions)
-    stepped = {"obs": final_obs, "state": state}
-    closed, fresh = _hoisted_reset(env, stepped)
-    if autoreset is None:
-        autoreset = choose_for(closed.jaxpr, ended.size, jax.default_backend())
-    merged = autoreset(fresh, closed.consts, state.rng, ended, stepped)
-    return merged["obs"], merged["state"], rewards, dones, infos, final_obs
+    return step_by(Choice(env, state.done.size, autoreset), state, actions)
 
 
-def _hoisted_reset(env: AnyEnv, stepped: Any) -> tuple[Any, Fresh]:
+def step_by(choice: Choice, state: EnvState, actions: Any) -> Any:
+    """`step`, with the strategy that `choice` has made or now makes."""
+    step = partial(_step_slots, choice)
+    if not is_sharded((state, actions)):
+        return step(state, actions)
+    slots = PartitionSpec(*sharding(state.done).spec)
+    out = slots, jax.tree.map(lambda x: sharding(x).spec, state), slots, slots, slots, slots
+    return with_auto_axes(step, out, state, actions)
+
+
+def _step_slots(choice: Choice, state: EnvState, actions: Any) -> Any:
+    env, resets = choice.env, list[Any]()
+
+    def one_slot(state: EnvState, action: Any) -> tuple[Any, ...]:
+        obs, new_state, reward, done, info, ended = step_slot(env, state, action)
+        stepped = {"obs": obs, "state": new_state}
+        # Traced here, since only here a key has the type of one slot's key, under any mesh.
+        resets.append(_traced_reset(env, stepped))
+        return stepped, reward, done, info, ended
+
+    stepped, rewards, dones, infos, ended = jax.vmap(one_slot)(state, actions)
+    jaxpr, consts, reset_one = resets[0]
+    strategy = choice.strategy(jaxpr)
+    rng = clone_keys(stepped["state"].rng)
+    merged = clone_keys(strategy(reset_one, consts, rng, ended, stepped))
+    return merged["obs"], merged["state"], rewards, dones, infos, stepped["obs"]
+
+
+def _traced_reset(env: AnyEnv, stepped: dict[str, Any]) -> tuple[Any, list[Any], Any]:
     """
-    The reset of one slot as jaxpr, and as function with all that `env` closes over as argument.
+    The reset of one slot: its jaxpr, the arrays that `env` closes over, and a function of both.
 
-    A traced config value, differentiated from outside, must not reach into `custom_jvp` unseen.
+    A traced config value that is differentiated has to be an argument of what is under
+    `custom_jvp`.
     """
-
-    def fresh(rng: jax.Array) -> Any:
-        obs, state = _begin(env, jax.random.split(rng)[0])
-        return {"obs": obs, "state": state}
-
-    slot = jax.eval_shape(lambda tree: jax.tree.map(lambda x: x[0], tree), stepped)
-    closed, out = jax.make_jaxpr(fresh, return_shape=True)(slot["state"].rng)
-    _require_same(env, out, slot)
+    trace = jax.make_jaxpr(partial(next_episode, env), return_shape=True)
+    closed, out = trace(stepped["state"].rng)
+    require_same_types(env, out, stepped)
     tree = cast(Any, jax.tree.structure(out))
 
-    def call(consts: list[Any], rng: jax.Array) -> Any:
+    def reset_one(consts: list[Any], rng: jax.Array) -> Any:
         return jax.tree.unflatten(tree, jax.core.eval_jaxpr(closed.jaxpr, consts, rng))
 
-    return closed, call
-
-
-def _begin(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
-    return strong(_checked(env, "reset", env.reset(rng)))
-
-
-def _checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
-    """What an environment's method returned, if it has the form of the contract."""
-    _, state, *_ = checked = require_tuple(type(env).__name__, method, returned)
-    if not isinstance(state, EnvState):
-        raise TypeError(
-            f"{type(env).__name__}: expected {method} to return an EnvState in second place; got "
-            f"{type(state).__name__}. Extend EnvState with `@chex.dataclass`."
-        )
-    return checked
-
-
-def _require_same(env: AnyEnv, reset: Any, step: Any) -> None:
-    """Refuse an environment whose reset and step disagree, naming the first leaf that differs."""
-    at_reset, at_step = _described(reset), _described(step)
-    for leaf in [*at_reset, *at_step]:
-        if at_reset.get(leaf) != at_step.get(leaf):
-            raise TypeError(
-                f"{env.name}: expected reset and step to agree on `{leaf}`; got "
-                f"{at_reset.get(leaf, 'no such leaf')} at reset and "
-                f"{at_step.get(leaf, 'no such leaf')} after a step. Return the same structure, "
-                "shapes and dtypes from both, for example with `jnp.asarray(x, dtype)`."
-            )
-    if jax.tree.structure(reset) != jax.tree.structure(step):
-        raise TypeError(
-            f"{env.name}: expected reset and step to agree on the structure of obs and state; got "
-            f"{jax.tree.structure(reset)} at reset and {jax.tree.structure(step)} after a step. "
-            "Return the same containers from both."
-        )
-
-
-def _described(tree: Any) -> dict[str, str]:
-    leaves = cast(Any, jax.tree_util.tree_leaves_with_path(tree))
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="."): f"{leaf.dtype}{list(leaf.shape)}"
-        for path, leaf in leaves
-    }
+    return closed.jaxpr, closed.consts, reset_one

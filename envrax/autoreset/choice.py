@@ -1,39 +1,38 @@
-"""Choose a way to replace the slots that ended, by what a reset costs."""
+"""Choose how the slots that ended are reset, by what a reset computes."""
 
 from collections.abc import Iterator
-from math import log2, prod, sqrt
+from math import prod
 from typing import Any, cast
 
 import jax
 
-from envrax._count import require_count
-from envrax._keys import example_keys
-from envrax.autoreset.ways import AutoReset, Compact, Select
-from envrax.env import JaxEnv
+from envrax._checks import require_count
+from envrax._jax.keys import key_types
+from envrax.autoreset.slot import next_episode
+from envrax.autoreset.strategies import AutoReset, Compact, Select
+from envrax.env import AnyEnv, JaxEnv
 
-# In scalar operations. A float operation on a CPU takes some 0.25 ns; these were measured there.
-_DRAW = 100  # of one word of random bits, and of one new key
-_COSTS = {
-    "random_bits": _DRAW,
-    "random_split": _DRAW,
-    "random_fold_in": _DRAW,
-    "threefry2x32": _DRAW,
-    **dict.fromkeys(("sin", "cos", "tan", "exp", "log", "pow", "tanh", "erf_inv", "atan2"), 20),
-    **dict.fromkeys(("sqrt", "rsqrt", "div", "rem"), 5),
-    "pure_callback": 1_000_000,
-    "io_callback": 1_000_000,
-}
-_UNKNOWN_LENGTH = 1000  # turns of a loop whose length nobody knows before it runs
-_CHEAP = 4_000  # of one slot's reset: about a microsecond
-_SMALLEST_LOOP = 100_000_000  # of a whole batch: less than that an accelerator does in one go
+# Resets of common environments lie far from it, on either side: CartPole's computes 60 numbers,
+# those of grid worlds with an image 3,000 to 30,000, a world generator's millions.
+_EXPENSIVE = 2000
+_UNKNOWN_LENGTH = 1000
 
 
-def choose(env: JaxEnv[Any, Any, Any, Any], num_envs: int, backend: str | None = None) -> AutoReset:
+def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
     """
-    How `VecEnv` replaces the slots that ended, unless it is told.
+    How `VecEnv` resets the slots that ended, unless it is told.
 
-    A function of the environment's reset as JAX traces it, of the batch and of the backend: nothing
-    is timed, so that it is always the same. The results of a `VecEnv` do not depend on it.
+    It depends on one question: is a reset expensive? It is if it computes more than 2000 numbers:
+    the elements of all arrays that the reset of one slot computes, once for every iteration of a
+    loop. A `while` loop counts as 1000 iterations, and a call to the host is always expensive.
+
+    | | CPU | GPU, TPU |
+    |---|---|---|
+    | cheap | `Compact`: 1/16 of the slots at a time, the last ones 1/128 | `Select` |
+    | expensive | `Compact`: 1/128 of the slots at a time | `Compact`: 1/16 of them at a time |
+
+    Nothing is timed, so that the same environment, batch and backend give the same choice. The
+    results of a `VecEnv` do not depend on it, but for the rounding that `Compact` describes.
 
     Parameters
     ----------
@@ -47,8 +46,7 @@ def choose(env: JaxEnv[Any, Any, Any, Any], num_envs: int, backend: str | None =
     Returns
     -------
     AutoReset
-        `Compact` with chunks that balance the cost of a turn of its loop against resets in vain;
-        `Select` on an accelerator, where a small reset of all slots costs less than a loop.
+        `Compact` or `Select`.
 
     Raises
     ------
@@ -60,30 +58,55 @@ def choose(env: JaxEnv[Any, Any, Any, Any], num_envs: int, backend: str | None =
     if not isinstance(cast(Any, env), JaxEnv):
         raise TypeError(f"choose: expected a JaxEnv; got {env!r}. Pass an instance.")
     num_envs = require_count("choose: expected num_envs", num_envs)
-    closed = jax.make_jaxpr(lambda rng: env.reset(jax.random.split(rng)[0]))(example_keys()[0])
-    return choose_for(closed.jaxpr, num_envs, backend or jax.default_backend())
+    closed = jax.make_jaxpr(lambda rng: next_episode(env, rng))(key_types()[0])
+    return _choose(closed.jaxpr, num_envs, backend or jax.default_backend())
 
 
-def choose_for(reset: Any, num_envs: int, backend: str) -> AutoReset:
-    """`choose` for the jaxpr of one slot's reset."""
-    cost = max(1.0, operations(reset))
-    if backend != "cpu" and cost * num_envs < _SMALLEST_LOOP:
-        return Select()
-    share = max(1, num_envs // 16)
-    if cost < _CHEAP:
-        # A turn of the loop costs more than resets in vain. One turn does for a random policy,
-        # under which a twentieth of the slots ends in a step; the small ones are for a better one.
-        return Compact(share, share // 8 if share >= 64 else None)
-    # With `ends` of the slots ending in a step, K at a time take `ends / K` turns, and half a chunk
-    # is reset in vain: least where K is the root of `2 * ends * turn / cost`. A turn takes some
-    # 6 us; a fiftieth of the slots is taken to end.
-    chunk = 2 ** round(log2(max(1.0, sqrt(1000 * num_envs / cost))))
-    return Compact(min(chunk, share))
-
-
-def operations(jaxpr: Any) -> float:
+class Choice:
     """
-    About how many scalar operations a program takes.
+    The strategy of one batch: the given one, else one that is chosen when it is first needed.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment.
+    num_envs : int
+        Number of slots.
+    given : AutoReset, optional
+        What the user asked for.
+    """
+
+    def __init__(self, env: AnyEnv, num_envs: int, given: AutoReset | None = None) -> None:
+        self.env, self.num_envs, self._strategy = env, num_envs, given
+
+    def strategy(self, jaxpr: Any = None) -> AutoReset:
+        """The strategy; `jaxpr` is the reset of one slot, traced here if it is not given."""
+        if self._strategy is None and jaxpr is None:
+            self._strategy = choose(self.env, self.num_envs)
+        elif self._strategy is None:
+            self._strategy = _choose(jaxpr, self.num_envs, jax.default_backend())
+        return self._strategy
+
+
+def _choose(reset: Any, num_envs: int, backend: str) -> AutoReset:
+    """`choose` for the jaxpr of one slot's reset."""
+    large, small = (max(1, num_envs // parts) for parts in (16, 128))
+    is_expensive = numbers_computed(reset) > _EXPENSIVE
+    if backend != "cpu":
+        # A reset takes a GPU as long for one slot as for many: it is worth the loop of `Compact`
+        # only where a step without it saves much.
+        return Compact(large) if is_expensive else Select()
+    if is_expensive:
+        return Compact(small)
+    # Under a random policy a twentieth of the slots ends in a step, which is one iteration of the
+    # loop. Under a better one fewer do, and a small batch of resets is enough. It is a second copy
+    # of the reset to compile, which a small batch does not earn back.
+    return Compact(large, small if num_envs >= 1024 else None)
+
+
+def numbers_computed(jaxpr: Any) -> int:
+    """
+    How many numbers a program computes: the elements of what its operations give.
 
     Parameters
     ----------
@@ -92,35 +115,28 @@ def operations(jaxpr: Any) -> float:
 
     Returns
     -------
-    float
-        Of a branch, the dearest one; of a loop of unknown length, a thousand turns.
+    int
+        Of branches, the largest; of a loop, one iteration times their number, which is taken to be
+        1000 where it is unknown. A call to the host counts as a million.
     """
-    return sum(map(_operations_of, jaxpr.eqns))
+    return sum(map(_numbers_of, jaxpr.eqns))
 
 
-def _operations_of(eqn: Any) -> float:
+def _numbers_of(eqn: Any) -> int:
     name, params = eqn.primitive.name, eqn.params
-    inner = [operations(jaxpr) for jaxpr in _inner(params)]
+    inner = [numbers_computed(jaxpr) for jaxpr in _inner(params)]
     if name == "cond":
         return max(inner)
     if inner:
-        turns = {"scan": params.get("length"), "while": _UNKNOWN_LENGTH}.get(name, 1)
-        return turns * sum(inner)
-    size = max((prod(getattr(v.aval, "shape", ())) for v in eqn.outvars), default=1)
-    if name == "dot_general":
-        (contracted, _), _ = params["dimension_numbers"]
-        return 2.0 * size * prod(eqn.invars[0].aval.shape[axis] for axis in contracted)
-    if name == "conv_general_dilated":
-        return 2.0 * size * prod(eqn.invars[1].aval.shape[1:])
-    if name.startswith(("reduce", "cum", "arg", "scatter", "sort")):
-        size = max(prod(getattr(v.aval, "shape", ())) for v in eqn.invars)
-    if name == "sort":
-        return 5.0 * size * log2(size + 1)
-    return float(size * _COSTS.get(name, 1))
+        iterations = {"scan": params.get("length"), "while": _UNKNOWN_LENGTH}.get(name, 1)
+        return iterations * sum(inner)
+    if name.endswith("callback"):
+        return 1_000_000
+    return sum(prod(getattr(v.aval, "shape", ())) for v in eqn.outvars)
 
 
 def _inner(params: dict[str, Any]) -> Iterator[Any]:
-    """The programs inside the parameters of an equation."""
+    """The programs inside the parameters of an operation."""
     for value in params.values():
         for item in cast(Any, value) if isinstance(value, tuple | list) else (value,):
             program = getattr(item, "jaxpr", item)

@@ -1,22 +1,23 @@
-"""The one set behind `Discrete`, `MultiDiscrete`, `MultiBinary` and `Box`: low <= x <= high.
-
-The bounds are kept compact: an axis along which they do not change has length 1. A million stacked
-copies of a space therefore cost what one does, to hash, to compare, and as a constant of a
-compiled program.
 """
+`ArraySpace`, the base of `Discrete`, `MultiDiscrete`, `MultiBinary` and `Box`: low <= x <= high.
 
-from __future__ import annotations
+Bounds are stored compactly: an axis along which they do not change has length 1. A batch of a
+million spaces is therefore as cheap as one to hash, to compare, and as a constant in a compiled
+program.
+"""
 
 import operator
 from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from .base import FrozenSpace, admits, canonical, is_array, kind, leaves, limits
-from .sampling import draw_floats, draw_integers
+from envrax.spaces.base import FrozenSpace, canonical, is_array, kind, limits, list_leaves, of_kind
+from envrax.spaces.masks import draw_legal, existing, legal
+from envrax.spaces.sampling import draw_floats, draw_integers
 
 Bounds = np.ndarray[Any, np.dtype[Any]]
 
@@ -35,30 +36,33 @@ class ArraySpace(FrozenSpace):
         bounds = np.stack([low, high]) if 0 not in shape else np.zeros((2,) + (1,) * len(shape))
         bounds = bounds.astype(dtype)
         bounds.setflags(write=False)
-        self._freeze(
-            *(shape, dtype, bounds.shape, bounds.tobytes()),
-            **{"shape": shape, "dtype": dtype, "_bounds": bounds, **fields},
-        )
+        key = shape, dtype, bounds.shape, bounds.tobytes()
+        self._freeze(*key, shape=shape, dtype=dtype, _bounds=bounds, **fields)
 
-    def _in_force(self) -> tuple[np.dtype[Any], Bounds]:
-        """The dtype that JAX computes in, and the bounds narrowed to it."""
+    def _jax_bounds(self) -> tuple[np.dtype[Any], Bounds]:
+        """The dtype that JAX computes in, and the bounds in it."""
         dtype, bounds = canonical(self.dtype), self._bounds
         if dtype == self.dtype:
             return dtype, bounds
         least, most = (self.dtype.type(limit) for limit in limits(dtype))
         narrowed = bounds.clip(least, most).astype(dtype)
+        if kind(dtype) == "float":
+            narrowed = flush_subnormals(narrowed)
         np.copyto(narrowed, bounds, casting="unsafe", where=np.isinf(bounds))
         return dtype, narrowed
 
-    def _draw(self, rng: jax.Array) -> jax.Array:
-        dtype, (low, high) = self._in_force()
+    def _draw(self, rng: jax.Array, mask: Any) -> jax.Array:
+        if mask is not None:
+            drawn = draw_legal(rng, legal(self, mask), existing(self))
+            return drawn.astype(canonical(self.dtype))
+        dtype, (low, high) = self._jax_bounds()
         draw = draw_floats if kind(dtype) == "float" else draw_integers
         return draw(rng, self.shape, low, high, dtype)
 
     def _checks(self, x: Any) -> Iterator[bool | jax.Array]:
         floating = kind(self.dtype) == "float"
-        dtype, bounds = self._in_force() if floating else (self.dtype, self._bounds)
-        for index, leaf in leaves(x, self.shape):
+        dtype, bounds = self._jax_bounds() if floating else (self.dtype, self._bounds)
+        for index, leaf in list_leaves(x, self.shape):
             at = (min(i, n - 1) for i, n in zip(index, bounds.shape[1:], strict=False))
             yield _within(leaf, bounds[:, *at], self.shape[len(index) :], dtype)
 
@@ -67,11 +71,9 @@ def _within(
     x: Any, bounds: Bounds, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> bool | jax.Array:
     """Whether the leaf `x` is an array of `shape`, of the kind of `dtype`, between `bounds`."""
-    if not admits(dtype, x):
+    if not of_kind(dtype, x) or getattr(x, "shape", ()) != shape:
         return False
     floating = kind(dtype) == "float"
-    if getattr(x, "shape", ()) != shape:
-        return False
     if not is_array(x):
         if not floating:
             return bool(bounds[0] <= x <= bounds[1])
@@ -83,8 +85,8 @@ def _within(
         x = np.asarray(x)
     with np.errstate(all="ignore"):
         if floating:
-            x = x.astype(dtype)
-        elif x.dtype != dtype:  # bounds that the dtype of x cannot hold are as good as its limits
+            x = flush_subnormals(x.astype(dtype))
+        elif x.dtype != dtype:  # compare in the dtype of x, with bounds clipped to its limits
             least, most = limits(x.dtype)
             exact = bounds.astype(object)
             if x.size and np.any((exact[0] > most) | (exact[1] < least)):
@@ -94,8 +96,19 @@ def _within(
     return inside.all() if isinstance(inside, jax.Array) else bool(inside.all())
 
 
+def flush_subnormals(x: Any) -> Any:
+    """
+    Float array `x` with 0 in place of numbers that are too small for XLA, which takes them for 0.
+
+    Those are the subnormal ones of float32 and float64. 16-bit floats are computed in float32.
+    """
+    tiny = float(jnp.finfo(jnp.float64 if x.dtype.itemsize == 8 else jnp.float32).tiny)
+    where = jnp.where if isinstance(x, jax.Array) else np.where
+    return where(abs(x) < tiny, x.dtype.type(0), x)
+
+
 def compact(values: Bounds) -> Bounds:
-    """Shorten to 1 every axis along which `values` do not change. Views are not expanded."""
+    """`values` with length 1 along every axis on which they do not change."""
     values = values[(..., *(slice(0, 1) if s == 0 else slice(None) for s in values.strides))]
     for axis in range(values.ndim):
         first = np.take(values, range(min(1, values.shape[axis])), axis)
@@ -105,15 +118,14 @@ def compact(values: Bounds) -> Bounds:
 
 
 def as_dtype(dtype: Any, owner: str, *kinds: str) -> np.dtype[Any]:
-    """`dtype` as a ``numpy.dtype`` that `owner` can have, or a ``TypeError``."""
+    """`dtype` as a `numpy.dtype` of one of `kinds`, or a `TypeError` that names `owner`."""
+    expected = f"{owner}: expected a dtype of kind {' or '.join(kinds)}"
     try:
         dtype = np.dtype(dtype)
     except TypeError:
-        raise TypeError(
-            f"{owner}: expected a dtype of kind {' or '.join(kinds)}; got {dtype!r}."
-        ) from None
+        raise TypeError(f"{expected}; got {dtype!r}.") from None
     if kind(dtype) not in kinds:
-        raise TypeError(f"{owner}: expected a dtype of kind {' or '.join(kinds)}; got {dtype}.")
+        raise TypeError(f"{expected}; got {dtype}.")
     return dtype
 
 
@@ -127,7 +139,7 @@ def as_shape(shape: Any, owner: str, *, least: int = 0) -> tuple[int, ...]:
 
 
 def as_numpy(values: Any, owner: str) -> Bounds:
-    """What defines a space as a NumPy array; ``ValueError`` if ragged, ``TypeError`` if traced."""
+    """`values` as a NumPy array; `ValueError` if ragged, `TypeError` if traced."""
     if isinstance(values, Tracer):
         raise TypeError(
             f"{owner}: expected concrete values; got a traced array. Build spaces outside of jit, "
@@ -140,7 +152,7 @@ def as_numpy(values: Any, owner: str) -> Bounds:
 
 
 def brief(values: Bounds, shape: tuple[int, ...]) -> str:
-    """A short text for an array of `shape` with the compact `values`."""
+    """A short text for the compact `values` of an array of `shape`."""
     full = np.broadcast_to(values, shape)
     if full.size <= 8:
         return np.array2string(full, separator=", ").replace("\n", "")

@@ -1,6 +1,4 @@
-"""What a space is, and the rules on kinds and leaves that `contains` and `conform` share."""
-
-from __future__ import annotations
+"""`Space`, and the rules on dtypes and nested lists that `contains` and `conform` share."""
 
 import dataclasses
 import functools
@@ -14,25 +12,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from envrax._count import require_count
-from envrax._keys import require_key
+from envrax._checks import require_count
+from envrax._jax.keys import require_key
 
 
 class Space(ABC):
-    """The set that the observations or the actions of an environment come from.
+    """
+    The set that the observations or the actions of an environment come from.
 
-    The spaces of this module are frozen: hashable, comparable by value, legal as static arguments
-    of ``jax.jit``, and they survive ``pickle`` and ``copy.deepcopy``. A space of your own defines
-    `shape`, `dtype`, `sample`, `contains` and `batch`; ``@dataclass(frozen=True)`` gives it the
-    rest.
+    The spaces of envrax are frozen: they are hashable, compared by value, legal as static arguments
+    of `jax.jit`, and can be pickled and copied. A space of your own defines `shape`, `dtype`,
+    `sample`, `contains` and `batch`; `@dataclass(frozen=True)` gives it the rest.
 
     Attributes
     ----------
     shape : tuple of int
         Shape of one element. In a nested space, a tuple or dict of shapes that mirrors it.
     dtype : numpy.dtype
-        Dtype of one element, mirrored likewise. Without ``jax_enable_x64`` a 64-bit dtype holds
-        the values that its 32-bit one can.
+        Dtype of one element; in a nested space a tuple or dict of dtypes. Without `jax_enable_x64`
+        JAX computes in 32 bits where it is a 64-bit dtype.
     """
 
     shape: Any
@@ -41,38 +39,47 @@ class Space(ABC):
     @property
     def size(self) -> int:
         """Number of scalars in one element, over all leaves."""
-
-        def count(_: Any, shape: tuple[int, ...]) -> int:
-            return math.prod(shape)
-
-        return sum(jax.tree.leaves(jax.tree.map(count, self.dtype, self.shape)))
+        sizes = jax.tree.map(lambda _, shape: math.prod(shape), self.dtype, self.shape)
+        return sum(jax.tree.leaves(sizes))
 
     @abstractmethod
-    def sample(self, rng: jax.Array) -> Any:
-        """Draw one element.
+    def sample(self, rng: jax.Array, mask: Any = None) -> Any:
+        """
+        Draw one element.
 
-        Uniform on bounded sets; normal where unbounded, the bound plus or minus an exponential
-        where bounded on one side. Always finite. Traceable.
+        Uniform between bounds. A float without bounds is normal, one with a single bound is that
+        bound plus or minus an exponential draw. Always finite. Traceable.
 
         Parameters
         ----------
         rng : jax.Array
             PRNG key, typed or legacy.
+        mask : pytree of bool, optional
+            Which elements are legal, as `JaxEnv.action_mask` tells it; the draw is uniform among
+            them. Where none is legal, all count as legal.
 
         Returns
         -------
         Any
-            An element: a ``jax.Array`` of `shape` and `dtype`, or a tuple or dict of them.
+            An element: a `jax.Array` of `shape` and `dtype`, or a tuple or dict of them.
+
+        Raises
+        ------
+        ValueError
+            If the mask is of another shape or structure than the space wants.
+        TypeError
+            If the mask is not bool, or the space has no masks, as a `Box`.
         """
 
     @abstractmethod
     def contains(self, x: Any) -> bool | jax.Array:
-        """Whether `x` is an element. Never raises.
+        """
+        Whether `x` is an element. Never raises.
 
-        Arrays (NumPy scalars among them) are judged by shape, bounds and dtype kind: bool, integer
-        or float. Python scalars and nested lists are judged by value: an ``int`` may stand for a
-        float; no other kind may stand for another. Floats are compared in the space's dtype. NaN
-        is in no space.
+        Arrays and NumPy scalars must have the shape of the space, a dtype of the same kind (bool,
+        integer or float), and values between the bounds. Python scalars and nested lists are
+        checked by value, and an `int` may stand for a float. Floats are compared in the space's
+        dtype; subnormal ones count as 0, as in XLA. NaN is in no space.
 
         Parameters
         ----------
@@ -82,17 +89,18 @@ class Space(ABC):
         Returns
         -------
         bool or jax.Array
-            A ``bool`` if `x` is concrete; a bool scalar array if any leaf of `x` is traced.
+            A `bool` if `x` is concrete; a bool scalar array if any leaf of `x` is traced.
         """
 
     @abstractmethod
-    def batch(self, n: int) -> Space:
-        """Return the space of `n` stacked elements: every shape gains a leading axis `n`.
+    def batch(self, n: int) -> "Space":
+        """
+        Return the space of `n` stacked elements: every shape gains a leading axis `n`.
 
         Raises
         ------
         ValueError
-            If ``n < 1``.
+            If `n < 1`.
         """
 
     def __contains__(self, x: Any) -> bool:
@@ -100,10 +108,11 @@ class Space(ABC):
 
 
 class FrozenSpace(Space):
-    """A space that equals every other of its class with the same key.
+    """
+    An immutable space, equal to others of its class with the same key.
 
-    A subclass calls `_freeze` once, in its constructor, and fills two hooks: `_draw`, which
-    `sample` compiles, and `_checks`, the conditions under which something is an element.
+    A subclass calls `_freeze` once, in its constructor, and writes two hooks: `_draw`, which
+    `sample` compiles, and `_checks`, the conditions that an element meets.
     """
 
     _key: tuple[Any, ...]
@@ -112,20 +121,20 @@ class FrozenSpace(Space):
         vars(self).update(fields, _key=(type(self), *key))
 
     @abstractmethod
-    def _draw(self, rng: jax.Array) -> Any: ...
+    def _draw(self, rng: jax.Array, mask: Any) -> Any: ...
 
     @abstractmethod
     def _checks(self, x: Any) -> Iterable[bool | jax.Array]: ...
 
-    def sample(self, rng: jax.Array) -> Any:
-        return self._compiled_draw(rng)  # pyright: ignore[reportUnknownVariableType]
+    def sample(self, rng: jax.Array, mask: Any = None) -> Any:
+        return self._compiled_draw(rng, mask)  # pyright: ignore[reportUnknownVariableType]
 
-    # So that a Python loop that samples pays for one dispatch.
+    # Compiled, so that a sample in a Python loop costs one dispatch.
     @functools.partial(jax.jit, static_argnums=0)  # pyright: ignore[reportUnknownMemberType]
-    def _compiled_draw(self, rng: jax.Array) -> Any:
+    def _compiled_draw(self, rng: jax.Array, mask: Any) -> Any:
         hint = "Map over them: `jax.vmap(space.sample)(rngs)`."
         require_key(rng, f"{type(self).__name__}.sample", hint)
-        return self._draw(rng)
+        return self._draw(rng, mask)
 
     def contains(self, x: Any) -> bool | jax.Array:
         if _traced(x):
@@ -154,19 +163,20 @@ class FrozenSpace(Space):
 
 @functools.cache
 def kind(dtype: Any) -> str:
-    """``"bool"``, ``"integer"`` or ``"float"`` (bfloat16 too); ``"other"`` for any other dtype."""
+    """`"bool"`, `"integer"` or `"float"` (bfloat16 too); `"other"` for any other dtype."""
+    if jnp.issubdtype(dtype, np.timedelta64):  # to NumPy a signed integer
+        return "other"
     kinds = {"bool": np.bool_, "integer": np.integer, "float": np.floating}
     return next((name for name, family in kinds.items() if jnp.issubdtype(dtype, family)), "other")
 
 
 def canonical(dtype: Any) -> np.dtype[Any]:
-    """The dtype that JAX computes in for `dtype`: without x64, the 32-bit one for a 64-bit one."""
-    narrowed: Any = jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
-    return narrowed
+    """The dtype that JAX uses for `dtype`: without x64, the 32-bit one in place of a 64-bit one."""
+    return cast(Any, jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True))
 
 
 def limits(dtype: Any) -> tuple[Any, Any]:
-    """The least and the greatest finite value of `dtype`, as Python numbers."""
+    """The smallest and the largest finite value of `dtype`, as Python numbers."""
     if kind(dtype) == "bool":
         return 0, 1
     floating = kind(dtype) == "float"
@@ -190,30 +200,31 @@ def is_mapping(x: Any) -> TypeGuard[Mapping[Any, Any]]:
     return isinstance(x, Mapping)
 
 
-def admits(dtype: Any, x: Any) -> bool:
+def of_kind(dtype: Any, x: Any) -> bool:
     """Whether the leaf `x` is of the kind of `dtype`; a Python int may stand for a float."""
-    literal = not is_array(x)
-    if literal:
+    python_scalar = not is_array(x)
+    if python_scalar:
         types = {bool: "bool", int: "integer", float: "float"}
         found = next((name for type_, name in types.items() if isinstance(x, type_)), "other")
     else:
         found = kind(x.dtype)
-        # What jit makes of a Python scalar.
-        literal = isinstance(x, Tracer) and getattr(x.aval, "weak_type", False)
+        # Under jit a Python scalar is a weakly typed tracer.
+        python_scalar = isinstance(x, Tracer) and getattr(x.aval, "weak_type", False)
     wanted = kind(dtype)
-    return found == wanted or (literal and (found, wanted) == ("integer", "float"))
+    return found == wanted or (python_scalar and (found, wanted) == ("integer", "float"))
 
 
-def leaves(
+def list_leaves(
     x: Any, shape: tuple[int, ...], index: tuple[int, ...] = ()
 ) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Yield ``(index, leaf)`` for an array of `shape` written as nested lists.
+    """
+    Yield `(index, leaf)` for an array of `shape` written as nested lists.
 
-    A list whose length `shape` does not allow is a leaf itself, and no legal one.
+    A list of a length that does not match `shape` is yielded whole; no space contains it.
     """
     if is_list(x) and shape and len(x) == shape[0]:
         for i, item in enumerate(x):
-            yield from leaves(item, shape[1:], (*index, i))
+            yield from list_leaves(item, shape[1:], (*index, i))
     else:
         yield index, x
 

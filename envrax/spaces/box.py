@@ -1,6 +1,4 @@
-"""Spaces of arrays between bounds of one's choice."""
-
-from __future__ import annotations
+"""`Box`: arrays between given bounds."""
 
 import math
 from collections.abc import Sequence
@@ -10,29 +8,40 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
-from .array import ArraySpace, Bounds, as_dtype, as_numpy, as_shape, brief, compact
-from .base import kind, limits
+from envrax.spaces.array import (
+    ArraySpace,
+    Bounds,
+    as_dtype,
+    as_numpy,
+    as_shape,
+    brief,
+    compact,
+    flush_subnormals,
+)
+from envrax.spaces.base import kind, limits
 
 
 class Box(ArraySpace):
-    """Arrays of `shape` with ``low <= x <= high``, elementwise.
+    """
+    Arrays of `shape` with `low <= x <= high`, elementwise.
 
-    Two boxes are equal if their bounds are, in `dtype`, whether given as scalars or as arrays.
+    Bounds are rounded to `dtype`, and to 0 where XLA does that (subnormal floats). Two boxes are
+    equal if these bounds are, whether they were given as scalars or as arrays.
 
     Parameters
     ----------
     low, high : scalar or array-like
-        Inclusive bounds that broadcast to `shape`. ``-inf`` (`low`) and ``inf`` (`high`) leave
+        Inclusive bounds that broadcast to `shape`. `-inf` (`low`) and `inf` (`high`) leave
         that side open; for an integer dtype they are its limits.
     shape : int or tuple of int
-        An int is one dimension; dimensions of length 0 are legal.
+        An int means one dimension. Dimensions of length 0 are legal.
     dtype : DTypeLike
         A float or integer dtype, or bool.
 
     Raises
     ------
     ValueError
-        If ``low > high``, a bound is NaN, does not fit `dtype` or `shape`, is fractional for an
+        If `low > high`, a bound is NaN, does not fit `dtype` or `shape`, is fractional for an
         integer dtype, or is infinite on the wrong side; if `shape` has a negative entry.
     TypeError
         If a bound is traced or not numeric, or `dtype` is of another kind.
@@ -57,14 +66,12 @@ class Box(ArraySpace):
     ) -> None:
         shape = as_shape(shape, "Box")
         dtype = as_dtype(dtype, "Box", "float", "integer", "bool")
-        bounds = (
-            _bound(low, shape, dtype, "low", -math.inf),
-            _bound(high, shape, dtype, "high", math.inf),
-        )
-        if (bounds[0] > bounds[1]).any():
-            got = " and ".join(brief(bound, shape) for bound in bounds)
+        lower = _bound(low, shape, dtype, "low", -math.inf)
+        upper = _bound(high, shape, dtype, "high", math.inf)
+        if (lower > upper).any():
+            got = f"{brief(lower, shape)} and {brief(upper, shape)}"
             raise ValueError(f"Box: expected low <= high; got {got}.")
-        self._define(*bounds, shape, dtype, _given=(_scalar(low), _scalar(high)))
+        self._define(lower, upper, shape, dtype, _given=(_scalar(low), _scalar(high)))
 
     @property
     def low(self) -> Any:
@@ -73,16 +80,11 @@ class Box(ArraySpace):
 
     @property
     def high(self) -> Any:
-        """The upper bound, likewise."""
+        """The upper bound as given: a Python scalar, or a read-only array of `shape`."""
         return _as_given(self._bounds[1], self._given[1], self.shape)
 
-    def batch(self, n: int) -> Box:
-        shape = (self._batch_size(n), *self.shape)
-        low, high = (
-            _as_given(bound, given, shape)
-            for bound, given in zip(self._bounds, self._given, strict=True)
-        )
-        return Box(low, high, shape, self.dtype)
+    def batch(self, n: int) -> "Box":
+        return Box(self.low, self.high, (self._batch_size(n), *self.shape), self.dtype)
 
     def __repr__(self) -> str:
         low, high = (
@@ -131,7 +133,7 @@ def _fit_float(values: Bounds, dtype: np.dtype[Any], open_end: float) -> tuple[B
     if values.dtype == object:  # ints beyond 64 bits
         values = np.where(np.abs(values) <= limits(np.float64)[1], values, math.nan)
     wide = values.astype(np.float64)
-    fitted = wide.astype(dtype)
+    fitted = flush_subnormals(wide.astype(dtype))
     legal = np.isfinite(fitted) | (fitted == wide) & (wide == open_end)
     return np.asarray(fitted + dtype.type(0)), np.asarray(legal)  # -0.0 + 0.0 is 0.0
 

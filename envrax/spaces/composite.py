@@ -1,21 +1,20 @@
-"""Spaces made of spaces."""
-
-from __future__ import annotations
+"""`Tuple` and `Dict`: containers of spaces."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import jax
 
-from .base import FrozenSpace, Space, is_list, is_mapping
+from envrax.spaces.base import FrozenSpace, Space, is_list, is_mapping
 
 
 class CompositeSpace(FrozenSpace):
-    """A container of spaces; everything about it mirrors the container.
+    """
+    A container of spaces. Its elements, `shape` and `dtype` are containers of the same structure.
 
-    A subclass says how the children's values are packed into the container, and how they are
-    taken out of a candidate.
+    A subclass writes `_pack` and `_unpack`, which put the children's values into the container and
+    take them out of it.
     """
 
     _children: tuple[Space, ...]
@@ -25,7 +24,7 @@ class CompositeSpace(FrozenSpace):
 
     @abstractmethod
     def _unpack(self, x: Any) -> Iterable[Any] | None:
-        """The children's values in `x`; None if `x` is another container."""
+        """The children's values in `x`; None if `x` is another kind of container."""
 
     @property
     def shape(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -35,9 +34,16 @@ class CompositeSpace(FrozenSpace):
     def dtype(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self._pack(child.dtype for child in self._children)
 
-    def _draw(self, rng: jax.Array) -> Any:
+    def _draw(self, rng: jax.Array, mask: Any) -> Any:
         keys = jax.random.split(rng, len(self._children))
-        return self._pack(child.sample(keys[i]) for i, child in enumerate(self._children))
+        masks = [None] * len(self._children) if mask is None else self._unpack(mask)
+        if masks is None:
+            raise ValueError(
+                f"{type(self).__name__}.sample: expected a mask for each space of {self}; got "
+                f"{_outline(mask)}. Use None for a space of which all is legal."
+            )
+        draws = zip(self._children, keys, masks, strict=True)
+        return self._pack(_sample(child, key, mask) for child, key, mask in draws)
 
     def _checks(self, x: Any) -> Iterator[bool | jax.Array]:
         values = self._unpack(x)
@@ -47,22 +53,30 @@ class CompositeSpace(FrozenSpace):
             for child, value in zip(self._children, values, strict=True):
                 yield child.contains(value)
 
+    def batch(self, n: int) -> Self:
+        n = self._batch_size(n)
+        return cast(Any, type(self))(self._pack(child.batch(n) for child in self._children))
+
     def __len__(self) -> int:
         return len(self._children)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._pack(self._children)})"
+
 
 class Tuple(CompositeSpace):
-    """Tuples with one element of each of `spaces`; lists of them count as elements, too.
+    """
+    Tuples with one element of each of `spaces`. Lists count as elements too.
 
     Parameters
     ----------
     spaces : iterable of Space
-        The spaces, also found by index and by iteration.
+        The spaces. The `Tuple` can be indexed and iterated over.
 
     Raises
     ------
     TypeError
-        If an entry is no `Space`.
+        If an entry is not a `Space`.
 
     Examples
     --------
@@ -96,31 +110,25 @@ class Tuple(CompositeSpace):
     def _unpack(self, x: Any) -> Iterable[Any] | None:
         return x if is_list(x) and len(x) == len(self) else None
 
-    def batch(self, n: int) -> Tuple:
-        n = self._batch_size(n)
-        return Tuple(child.batch(n) for child in self._children)
-
-    def __repr__(self) -> str:
-        return f"Tuple({self._children})"
-
 
 class Dict(CompositeSpace):
-    """Dicts with one element of each of the named spaces.
+    """
+    Dicts with one element of each of the named spaces.
 
-    The keys are kept sorted, as JAX sorts a dict's: however a space is written down, the same key
-    draws the same sample.
+    Keys are sorted, as JAX sorts those of a dict. The order in which they are given therefore
+    changes no sample.
 
     Parameters
     ----------
     spaces : mapping of str to Space, optional
-        The spaces, also found by key.
+        The spaces by name. `space[name]` gives them back.
     **kwargs : Space
         More of them.
 
     Raises
     ------
     TypeError
-        If a key is no string or a value is no `Space`.
+        If a key is not a string, or a value is not a `Space`.
     ValueError
         If a key is given twice.
 
@@ -183,12 +191,15 @@ class Dict(CompositeSpace):
         same = is_mapping(x) and set(x) == set(self._keys)
         return [x[key] for key in self._keys] if same else None
 
-    def batch(self, n: int) -> Dict:
-        n = self._batch_size(n)
-        return Dict(self._pack(child.batch(n) for child in self._children))
 
-    def __repr__(self) -> str:
-        return f"Dict({self.spaces})"
+def _sample(child: Space, key: jax.Array, mask: Any) -> Any:
+    return child.sample(key) if mask is None else child.sample(key, mask)
+
+
+def _outline(x: Any) -> str:
+    if is_mapping(x):
+        return f"a dict with keys {sorted(map(str, x))}"
+    return f"a {type(x).__name__} of length {len(x)}" if is_list(x) else "one array"
 
 
 def _space(space: Any, owner: str) -> Space:

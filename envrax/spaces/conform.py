@@ -1,51 +1,58 @@
-"""Bringing actions to the dtype of their space."""
-
-from __future__ import annotations
+"""`conform`: cast actions to the dtype of their space."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from .base import Space, admits, canonical, is_array, is_list, is_mapping, kind, leaves
+from envrax.spaces.base import (
+    Space,
+    canonical,
+    is_array,
+    is_list,
+    is_mapping,
+    kind,
+    list_leaves,
+    of_kind,
+)
 
 _HINT = "Pass actions built like action_space.sample(rng)."
 
 
 def conform(space: Space, x: Any, who: str, name: str = "actions") -> Any:
-    """Bring actions to the dtype of `space`, or say why they cannot be its elements.
+    """
+    Cast actions to the dtype of `space`, or raise an error that says what is wrong with them.
 
-    Structure, shape and kind (bool, integer, float) are checked, bounds are not: nothing is read
-    from a device. Only the `shape` and `dtype` of `space` are used.
+    Structure, shape and kind (bool, integer, float) are checked. Bounds are not, so that nothing is
+    read from a device. Only the `shape` and `dtype` of `space` are used.
 
     Parameters
     ----------
     space : Space
         The space of the actions.
     x : Any
-        The actions: arrays, Python scalars or nested lists in the containers of `space`.
+        The actions: arrays, Python scalars or nested lists, in tuples and dicts as in `space`.
     who : str
-        The caller, as in ``"VecEnv.step"``; error messages begin with it.
+        The caller, as in `"VecEnv.step"`; error messages begin with it.
     name : str
         What the caller calls `x`, for error messages.
 
     Returns
     -------
     Any
-        The actions in tuples and dicts. A JAX array that fits is returned as it is, others are
-        converted. What is not on a device becomes a NumPy array, which costs no compilation. No
-        leaf is weakly typed.
+        The actions in tuples and dicts. A JAX array of the right dtype is returned as it is. Other
+        JAX arrays are cast on their device, all else becomes NumPy arrays, which compiles nothing.
+        No leaf is weakly typed.
 
     Raises
     ------
     ValueError
-        If the structure or a shape is another, or an int is too large for the dtype.
+        If the structure or a shape is wrong, or an int is too large for the dtype.
     TypeError
-        If a leaf is of another kind.
+        If a leaf is of the wrong kind.
     """
-    if _fits(x, space.shape, space.dtype):  # the way of every step of a training loop
+    if _fits(x, space.shape, space.dtype):  # the usual case, in every step of a training loop
         return x
     return _conform(space.shape, space.dtype, x, who, name)
 
@@ -77,12 +84,12 @@ def _conform_leaf(
 ) -> jax.Array | np.ndarray[Any, Any]:
     if _fits(x, shape, dtype):
         return x
-    found = list(leaves(x, shape))
+    found = list(list_leaves(x, shape))
     for index, leaf in found:
         here = path + "".join(f"[{i}]" for i in index)
         _check(shape[len(index) :], dtype, leaf, who, here)
     if any(isinstance(leaf, jax.Array) for _, leaf in found):
-        return _stacked(x, dtype)
+        return jnp.asarray(x, dtype)
     try:
         with np.errstate(all="ignore"):
             result = np.asarray(x, dtype)
@@ -97,21 +104,15 @@ def _conform_leaf(
 
 
 def _check(shape: tuple[int, ...], dtype: np.dtype[Any], x: Any, who: str, path: str) -> None:
-    """Refuse a leaf of another shape or kind."""
+    """Raise an error if the leaf `x` has the wrong shape or kind."""
     numeric = is_array(x) or isinstance(x, bool | int | float)
     shaped = not is_list(x) and (not numeric or getattr(x, "shape", ()) == shape)
-    if shaped and admits(dtype, x):
+    if shaped and of_kind(dtype, x):
         return
     wrong = f"{who}: expected {path} of shape {shape}, {dtype}; got {_describe(x)}."
     if not shaped:
         raise ValueError(f"{wrong} {_HINT}")
     raise TypeError(f"{wrong} Pass values of that kind, as in actions.astype('{dtype}').")
-
-
-def _stacked(x: Any, dtype: np.dtype[Any]) -> jax.Array:
-    if is_list(x):
-        return jnp.stack([_stacked(item, dtype) for item in x])
-    return lax.convert_element_type(x, dtype)
 
 
 def _describe(x: Any) -> str:

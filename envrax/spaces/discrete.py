@@ -1,6 +1,4 @@
-"""Spaces of integers that count from zero."""
-
-from __future__ import annotations
+"""`Discrete`, `MultiDiscrete` and `MultiBinary`: integers from 0 up."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,26 +7,27 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
-from .array import ArraySpace, Bounds, as_dtype, as_numpy, as_shape, brief, compact
-from .base import is_list, limits
+from envrax.spaces.array import ArraySpace, Bounds, as_dtype, as_numpy, as_shape, brief, compact
+from envrax.spaces.base import is_list, limits
 
 
 class Discrete(ArraySpace):
-    """The integers ``0 .. n - 1``.
+    """
+    The integers `0 .. n - 1`.
 
     Parameters
     ----------
     n : int
         Number of elements.
     dtype : DTypeLike
-        An integer dtype that holds ``n - 1``.
+        An integer dtype that holds `n - 1`.
 
     Raises
     ------
     ValueError
-        If ``n < 1``, or `dtype` is too narrow.
+        If `n < 1`, or `dtype` is too narrow.
     TypeError
-        If `n` is no int, or `dtype` is no integer dtype.
+        If `n` is not an int, or `dtype` is not an integer dtype.
 
     Examples
     --------
@@ -47,7 +46,7 @@ class Discrete(ArraySpace):
             raise TypeError(f"Discrete: expected n to be an int; got {n}. Use MultiDiscrete.")
         self._define(np.zeros_like(highest), highest, (), dtype, n=highest.item() + 1)
 
-    def batch(self, n: int) -> MultiDiscrete:
+    def batch(self, n: int) -> "MultiDiscrete":
         return MultiDiscrete(np.broadcast_to(self.n, (self._batch_size(n),)), self.dtype)
 
     def __repr__(self) -> str:
@@ -55,21 +54,22 @@ class Discrete(ArraySpace):
 
 
 class MultiDiscrete(ArraySpace):
-    """Integer arrays; each entry counts from 0 to its own ``nvec - 1``.
+    """
+    Integer arrays; each entry runs from 0 to its own `nvec - 1`.
 
     Parameters
     ----------
     nvec : array-like of int
-        Number of values of each entry, of any rank; its shape is the space's.
+        Number of values of each entry. Its shape, of any rank, is that of the space.
     dtype : DTypeLike
-        An integer dtype that holds ``nvec - 1``.
+        An integer dtype that holds `nvec - 1`.
 
     Raises
     ------
     ValueError
         If `nvec` is empty, ragged or has an entry < 1, or `dtype` is too narrow.
     TypeError
-        If `nvec` does not hold ints, or `dtype` is no integer dtype.
+        If `nvec` does not hold ints, or `dtype` is not an integer dtype.
 
     Examples
     --------
@@ -90,14 +90,14 @@ class MultiDiscrete(ArraySpace):
 
     @property
     def nvec(self) -> Any:
-        """Number of values of each entry, as (nested) tuples; one int if the rank is 0."""
+        """Number of values of each entry, as (nested) tuples; an int if the rank is 0."""
         return _nested(np.broadcast_to(self._counts, self.shape).tolist())
 
     @property
     def _counts(self) -> Bounds:
         return np.asarray((self._bounds[1:].astype(object) + 1)[0], object)
 
-    def batch(self, n: int) -> MultiDiscrete:
+    def batch(self, n: int) -> "MultiDiscrete":
         shape = (self._batch_size(n), *self.shape)
         return MultiDiscrete(np.broadcast_to(self._counts, shape), self.dtype)
 
@@ -107,7 +107,8 @@ class MultiDiscrete(ArraySpace):
 
 
 class MultiBinary(ArraySpace):
-    """Arrays of zeros and ones.
+    """
+    Arrays of zeros and ones.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ class MultiBinary(ArraySpace):
         low = np.zeros((1,) * len(shape), dtype)
         self._define(low, low + 1, shape, dtype, n=shape if np.iterable(n) else shape[0])
 
-    def batch(self, n: int) -> MultiBinary:
+    def batch(self, n: int) -> "MultiBinary":
         return MultiBinary((self._batch_size(n), *self.shape), self.dtype)
 
     def __repr__(self) -> str:
@@ -145,7 +146,7 @@ class MultiBinary(ArraySpace):
 
 
 def _highest(counts: Bounds, dtype: np.dtype[Any], expected: str) -> Bounds:
-    """``counts - 1``, checked entry by entry to be a count that `dtype` can number."""
+    """`counts - 1` in `dtype`; an error if an entry is not an int, below 1 or too large."""
     most = limits(dtype)[1] + 1
     for count in counts.ravel().tolist():
         if type(count) is not int:

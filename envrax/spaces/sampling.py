@@ -1,7 +1,5 @@
 """Uniform draws between inclusive bounds, elementwise, for every dtype a space may have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -9,17 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .base import limits
+from envrax.spaces.base import limits
 
 
 def draw_integers(
     rng: jax.Array, shape: tuple[int, ...], low: Any, high: Any, dtype: np.dtype[Any]
 ) -> jax.Array:
-    """Draw integers or bools, `low` and `high` included, full ranges included.
+    """
+    Draw integers or bools, `low` and `high` included, full ranges included.
 
-    ``jax.random.randint`` cannot end at the dtype's maximum, and for spans near ``2**32`` some of
-    its values are twice as likely as others. Here ``floor(word * span / 2**bits)`` is taken with
-    a word so much longer than the span that the bias is below ``2**-24``.
+    `jax.random.randint` cannot return the maximum of the dtype, and for spans near `2**32` some
+    values are twice as likely as others. This is `floor(word * span / 2**bits)` with a random word
+    so much longer than the span that the bias is below `2**-24`.
     """
     bits = max(32, 8 * dtype.itemsize)
     word = np.dtype(f"uint{bits}")
@@ -37,7 +36,7 @@ def draw_integers(
 
 
 def _upper_half(a: jax.Array, b: Any, half: int) -> jax.Array:
-    """The upper half of the double-width product of two unsigned words of ``2 * half`` bits."""
+    """The upper half of the double-width product of two unsigned words of `2 * half` bits."""
     mask = (1 << half) - 1
     low_a, high_a, low_b, high_b = a & mask, a >> half, b & mask, b >> half
     middle = high_a * low_b + (low_a * low_b >> half)
@@ -47,10 +46,10 @@ def _upper_half(a: jax.Array, b: Any, half: int) -> jax.Array:
 def draw_floats(
     rng: jax.Array, shape: tuple[int, ...], low: Any, high: Any, dtype: np.dtype[Any]
 ) -> jax.Array:
-    """Draw floats; an infinite bound is no bound. All lie within the finite range of `dtype`."""
+    """Draw finite floats. An infinite bound means that there is none on that side."""
     wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
     below, above = np.isfinite(low), np.isfinite(high)
-    # An infinite bound is replaced, so that no discarded lane computes a NaN.
+    # Infinite bounds are replaced, so that the entries that `where` drops compute no NaN.
     floor: Any = np.where(below, low, 0).astype(wide)
     ceiling: Any = np.where(above, high, 0).astype(wide)
 

@@ -6,7 +6,7 @@ from envrax.testing.check import (
     report_batched_env,
     report_env,
 )
-from envrax.testing.fakes import CountingEnv, ImageEnv, NestedEnv, RingWorld
+from envrax.testing.fakes import CountingEnv, ImageEnv, MaskedEnv, NestedEnv, RingWorld
 from envrax.testing.report import ConformanceError, Finding, Report
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "CountingEnv",
     "Finding",
     "ImageEnv",
+    "MaskedEnv",
     "NestedEnv",
     "Report",
     "RingWorld",

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
-from envrax.make import make
+from envrax.make import make, make_vec
+from envrax.registry import get_spec
 from envrax.testing.check import report_batched_env, report_env
 from envrax.testing.report import Report
 from envrax.vec_env import VecEnv
@@ -16,32 +17,37 @@ from envrax.vec_env import VecEnv
 
 def main(argv: Sequence[str] | None = None) -> int:
     """
-    Check what the arguments name, and print a report of each.
+    Check the environments that the arguments name, and print a report on each.
 
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments; those of the process if not given.
+        The arguments; by default those of the command line.
 
     Returns
     -------
     int
-        Exit code: 0 if all rules are kept, 1 if one is broken. What cannot be found exits with 2.
+        Exit code: 0 if no rule is broken, else 1.
+
+    Raises
+    ------
+    SystemExit
+        With code 2 if an argument is wrong, or an environment cannot be found or built.
     """
     parser = argparse.ArgumentParser(
         prog="python -m envrax.testing",
         description="Check environments against the contract of envrax.",
     )
     add = parser.add_argument
-    add("env", nargs="+", help="`module:EnvClass`, or a registered name")
+    add("env", nargs="+", help="`module:EnvClass` or a registered name")
     add("--import", dest="packages", action="append", default=[], metavar="PACKAGE",
-        help="import it first, so that it registers its names; may be repeated")  # fmt: skip
-    add("--num-steps", type=_count, default=100, metavar="N", help="steps to look at (100)")
-    add("--num-envs", type=_count, default=0, metavar="N", help="check a VecEnv of N copies too")
-    add("--seed", type=int, default=0, metavar="N", help="seed of the keys (0)")
-    add("--gradients", action="store_true", help="differentiate the reward too")
+        help="import this package first, to register its names (can be repeated)")  # fmt: skip
+    add("--num-steps", type=_count, default=100, metavar="N", help="number of steps (default: 100)")
+    add("--num-envs", type=_count, default=0, metavar="N", help="also check a VecEnv of size N")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the PRNG keys (default: 0)")
+    add("--gradients", action="store_true", help="also check the gradients of the reward")
     arguments = parser.parse_args(argv)
-    sys.path.insert(0, "")  # `python -m` has it; an installed script would not
+    sys.path.insert(0, "")  # so that modules in the working directory are found
     try:
         for package in arguments.packages:
             importlib.import_module(package)
@@ -54,20 +60,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _count(text: str) -> int:
-    """A number of steps or copies."""
+    """A number of steps or of environments."""
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"expected at least 1; got {number}")
     return number
 
 
 def _find(name: str) -> Any:
-    """The environment that a name stands for."""
+    """Build the environment that a name refers to."""
     module, colon, attribute = name.partition(":")
     if not colon:
         try:
+            if get_spec(name).is_batched:
+                return make_vec(name, 2, jit_compile=False)
             return make(name, jit_compile=False)
         except ValueError as error:
-            hint = "Name what registers it with --import, or write `module:EnvClass`."
+            hint = "Name the package that registers it with --import, or write `module:EnvClass`."
             raise ValueError(f"{error} {hint}") from None
     found: Any = getattr(importlib.import_module(module), attribute)
     known = JaxEnv, BatchedEnv

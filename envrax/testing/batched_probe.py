@@ -1,4 +1,4 @@
-"""What the rules for a `BatchedEnv` look at, worked out once."""
+"""What the rules for a `BatchedEnv` look at. Everything is computed once, when a rule asks."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -8,23 +8,22 @@ import jax
 import jax.numpy as jnp
 
 from envrax.batched_env import BatchedEnv
-from envrax.env import JaxEnv, episode_ended
-from envrax.testing.probe import Probe, Transition, named, through_hooks
-from envrax.testing.rules import SkipRule
-from envrax.testing.trees import rows
+from envrax.env import episode_ended
+from envrax.testing.probe import AnyEnv, Probe, Transition, apply_hooks, by_name
+from envrax.testing.trees import take
 from envrax.vec_env import VecEnv
 
 
 class BatchedProbe(Probe):
     """
-    A batched environment under examination, by the rules for one as far as they fit.
+    A batched environment that is being checked, also by the rules for a `JaxEnv` that fit.
 
     Parameters
     ----------
     env : BatchedEnv
         The batched environment.
     num_steps, seed
-        As of `Probe`.
+        As in `Probe`.
     """
 
     def __init__(self, env: BatchedEnv[Any, Any], num_steps: int, seed: int) -> None:
@@ -32,50 +31,41 @@ class BatchedProbe(Probe):
         self.batch = env
         self.saw_an_end = True
 
-    def ended(self, t: Transition) -> bool:
-        return False  # it goes on by itself
+    def needs_reset(self, t: Transition) -> bool:
+        return False  # a batch resets its slots itself
 
-    def end(self, state: Any) -> list[Transition]:
+    def run_on(self, state: Any) -> list[Transition]:
         return []
 
-    def lend(self, state: Any) -> Any:
-        # A `VecEnv` may take over the buffers of the state.
+    def state_to_pass(self, state: Any) -> Any:
+        # A `VecEnv` that donates deletes the arrays that it is given.
         return jax.tree.map(lambda x: jnp.copy(x) if isinstance(x, jax.Array) else x, state)
 
     def zeros(self, dtype: Any) -> jax.Array:
         return jnp.zeros((self.batch.n_slots,), dtype)
 
-    def expected(self, hook: str, value: Any) -> Any:
+    def after_hooks(self, hook: str, value: Any) -> Any:
         if not isinstance(self.batch, VecEnv):
             return value
-        env = cast(JaxEnv[Any, Any, Any, Any], self.batch.env)
-        return jax.vmap(lambda one: through_hooks(env, hook, one))(value)
+        env = cast(AnyEnv, self.batch.env)
+        return jax.vmap(lambda one: apply_hooks(env, hook, one))(value)
 
     def notes(self) -> Iterator[str]:
         if not self.saw_an_end:
             yield (
-                "no episode ended in the first and last slot, so that no auto-reset was looked "
-                "at: raise `num_steps`."
+                "no episode ended in the first or the last slot, so auto-reset was not checked: "
+                "raise `num_steps`."
             )
 
     @cached_property
-    def single(self) -> "Single":
-        """
-        One of the copies, stepped alone.
-
-        Raises
-        ------
-        SkipRule
-            If the slots are no copies of a `JaxEnv`.
-        """
-        if not isinstance(self.batch, VecEnv):
-            raise SkipRule("slots are copies of a `JaxEnv` in a `VecEnv` only")
-        return Single(self.batch.env)
+    def single(self) -> "SingleEnv | None":
+        """The environment of a `VecEnv`; None for other batches."""
+        return SingleEnv(self.batch.env) if isinstance(self.batch, VecEnv) else None
 
 
-class Single:
+class SingleEnv:
     """
-    An environment stepped by hand, with the auto-reset that the contract gives to slots.
+    The environment of a `VecEnv`, stepped alone, with the auto-reset that a slot should do.
 
     Parameters
     ----------
@@ -83,12 +73,12 @@ class Single:
         The environment.
     """
 
-    def __init__(self, env: JaxEnv[Any, Any, Any, Any]) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         self._env, self.reset, self._step = env, jax.jit(env.reset), jax.jit(env.step)
 
     def step(self, t: Transition, slot: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a step gives in a slot, and the next episode if that step ended one, else {}."""
-        out = named(self._step(rows(t.before, slot), rows(t.action, slot)))
+        """What a step of one slot returns, and, if the episode ends, the reset that follows."""
+        out = by_name(self._step(take(t.before, slot), take(t.action, slot)))
         if not bool(episode_ended(self._env, out["state"], out["done"])):
             return out, {}
-        return out, named(self.reset(jax.random.split(out["state"].rng)[0]))
+        return out, by_name(self.reset(jax.random.split(out["state"].rng)[0]))

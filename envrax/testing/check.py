@@ -1,62 +1,93 @@
-"""`check_env`, `check_batched_env`, and the forms that report."""
+"""`check_env` and `check_batched_env`, which raise; `report_env` and `report_batched_env`."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 
-from envrax._count import require_count
+from envrax._checks import require_count
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
 from envrax.testing.batched_probe import BatchedProbe
-from envrax.testing.batched_rules import BATCHED_RULES
-from envrax.testing.env_rules import ENV_RULES
 from envrax.testing.probe import AnyEnv, Probe
 from envrax.testing.report import Report
-from envrax.testing.rules import run_rules
+from envrax.testing.rules import BATCHED_RULES, ENV_RULES
+from envrax.testing.rules.base import run_rules
+from envrax.testing.waivers import Waivers, declared_waivers, read_waivers
+from envrax.wrappers.base import layers
+from envrax.wrappers.jit import JitWrapper
+
+_ENV_NAMES = [rule.name for rule in ENV_RULES]
+_BATCHED_NAMES = [rule.name for rule in BATCHED_RULES]
+_ALL_NAMES = [*_ENV_NAMES, *_BATCHED_NAMES]
 
 
 def report_env(
-    env: AnyEnv, *, num_steps: int = 100, seed: int = 0, gradients: bool = False
+    env: AnyEnv,
+    *,
+    num_steps: int = 100,
+    seed: int = 0,
+    gradients: bool = False,
+    waive: Mapping[str, str] | None = None,
 ) -> Report:
     """
     Check an environment, or a stack of wrappers, against the contract of `JaxEnv`.
 
+    Rules that an environment cannot keep are declared in its attribute `waivers`, a dict of reasons
+    by the names of rules, or in `waive`. A broken one is then reported as waived. It is a finding
+    if a waived rule holds; but in a stack of wrappers, which may mend what the environment breaks,
+    only if `waive` names it.
+
     Parameters
     ----------
     env : JaxEnv
-        The environment. It is not edited.
+        The environment. The check does not edit it.
     num_steps : int, default 100
-        How many compiled steps are looked at, with random actions.
+        Number of compiled steps to check, with random actions; legal ones, where the environment
+        has an `action_mask`.
     seed : int, default 0
-        Seed of the keys.
+        Seed of the PRNG keys.
     gradients : bool, default False
-        Also differentiate the reward.
+        Also check that the reward has finite gradients.
+    waive : mapping of str to str, optional
+        Rules that may be broken, and why. They take precedence over those of the environment.
 
     Returns
     -------
     Report
-        All findings, and what could not be checked.
+        All findings, the waived rules, and those that could not be checked.
 
     Raises
     ------
     TypeError
-        If `env` is no `JaxEnv`.
+        If `env` is not a `JaxEnv`, a number is not an int, or a reason is not a str.
     ValueError
-        If `num_steps` is below 1.
+        If `num_steps` is below 1, a waiver names no rule, or its reason is empty.
     """
     if not isinstance(cast(Any, env), JaxEnv):
         raise TypeError(f"check_env: expected a JaxEnv; got {env!r}. Pass an instance.")
-    _require_numbers("check_env", num_steps, seed)
-    return run_rules(ENV_RULES, Probe(env, num_steps, seed, gradients), repr(env))
+    _require_ints("check_env", num_steps, seed)
+    waivers: Waivers = {
+        **declared_waivers(env.unwrapped, _ALL_NAMES, is_needed=_is_bare(env)),
+        **read_waivers("check_env: expected `waive`", waive, _ENV_NAMES, is_needed=True),
+    }
+    return run_rules(ENV_RULES, Probe(env, num_steps, seed, gradients), repr(env), waivers)
 
 
-def check_env(env: AnyEnv, *, num_steps: int = 100, seed: int = 0, gradients: bool = False) -> None:
+def check_env(
+    env: AnyEnv,
+    *,
+    num_steps: int = 100,
+    seed: int = 0,
+    gradients: bool = False,
+    waive: Mapping[str, str] | None = None,
+) -> None:
     """
-    `report_env` for tests: raise if anything is found.
+    As `report_env`, but raise an error if there are findings: for tests.
 
     Parameters
     ----------
-    env, num_steps, seed, gradients
+    env, num_steps, seed, gradients, waive
         As for `report_env`.
 
     Raises
@@ -69,59 +100,77 @@ def check_env(env: AnyEnv, *, num_steps: int = 100, seed: int = 0, gradients: bo
     >>> from envrax.testing import CountingEnv
     >>> check_env(CountingEnv())
     """
-    report_env(env, num_steps=num_steps, seed=seed, gradients=gradients).raise_if_any()
+    report = report_env(env, num_steps=num_steps, seed=seed, gradients=gradients, waive=waive)
+    report.raise_if_any()
 
 
 def report_batched_env(
-    batched_env: BatchedEnv[Any, Any], *, num_steps: int = 50, seed: int = 0
+    batched_env: BatchedEnv[Any, Any],
+    *,
+    num_steps: int = 50,
+    seed: int = 0,
+    waive: Mapping[str, str] | None = None,
 ) -> Report:
     """
     Check a batched environment against the contract of `BatchedEnv`.
 
-    A `VecEnv` is also compared with its environment stepped alone. That environment itself is not
-    checked: `check_env` does that.
+    The slots of a `VecEnv` are also compared with its environment, stepped alone. Check that
+    environment itself with `check_env`. What its attribute `waivers` waives is waived here too.
 
     Parameters
     ----------
     batched_env : BatchedEnv
-        The batched environment. It is not edited.
+        The batched environment. The check does not edit it.
     num_steps : int, default 50
-        How many steps of all slots are looked at, with random actions.
+        Number of steps to check, with random actions; legal ones, where there is an `action_mask`.
     seed : int, default 0
-        Seed of the keys.
+        Seed of the PRNG keys.
+    waive : mapping of str to str, optional
+        Rules that may be broken, and why.
 
     Returns
     -------
     Report
-        All findings, and what could not be checked.
+        As from `report_env`.
 
     Raises
     ------
     TypeError
-        If `batched_env` is no `BatchedEnv`.
+        If `batched_env` is not a `BatchedEnv`, a number is not an int, or a reason is not a str.
     ValueError
-        If `num_steps` is below 1.
+        If `num_steps` is below 1, a waiver names no rule, or its reason is empty.
     """
     if not isinstance(cast(Any, batched_env), BatchedEnv):
         raise TypeError(
             f"check_batched_env: expected a BatchedEnv; got {batched_env!r}. Pass an instance, "
             "such as `VecEnv(env, num_envs=8)`."
         )
-    _require_numbers("check_batched_env", num_steps, seed)
+    _require_ints("check_batched_env", num_steps, seed)
     probe = BatchedProbe(batched_env, num_steps, seed)
     has_repr = type(batched_env).__repr__ is not object.__repr__
-    return run_rules(BATCHED_RULES, probe, repr(batched_env) if has_repr else batched_env.name)
+    subject = repr(batched_env) if has_repr else batched_env.name
+    who = "check_batched_env: expected `waive`"
+    waivers: Waivers = {
+        **declared_waivers(batched_env.unwrapped, _ALL_NAMES, is_needed=False),
+        **declared_waivers(batched_env, _BATCHED_NAMES, is_needed=True),
+        **read_waivers(who, waive, _BATCHED_NAMES, is_needed=True),
+    }
+    return run_rules(BATCHED_RULES, probe, subject, waivers)
 
 
 def check_batched_env(
-    batched_env: BatchedEnv[Any, Any], *, num_steps: int = 50, seed: int = 0
+    batched_env: BatchedEnv[Any, Any],
+    *,
+    num_steps: int = 50,
+    seed: int = 0,
+    waive: Mapping[str, str] | None = None,
 ) -> None:
     """
-    `report_batched_env` for tests: raise if anything is found.
+    As `report_batched_env`, but raise an error if there are findings: for tests.
 
     Parameters
     ----------
-    batched_env, num_steps, seed
+    batched_env, num_steps, seed, waive
         As for `report_batched_env`.
 
     Raises
@@ -129,10 +178,16 @@ def check_batched_env(
     ConformanceError
         With all findings.
     """
-    report_batched_env(batched_env, num_steps=num_steps, seed=seed).raise_if_any()
+    report = report_batched_env(batched_env, num_steps=num_steps, seed=seed, waive=waive)
+    report.raise_if_any()
 
 
-def _require_numbers(who: str, num_steps: int, seed: int) -> None:
-    require_count(f"{who}: expected num_steps", num_steps)
+def _is_bare(env: AnyEnv) -> bool:
+    """Whether no wrapper changes what the environment does."""
+    return all(layer is env.unwrapped or isinstance(layer, JitWrapper) for layer in layers(env))
+
+
+def _require_ints(function: str, num_steps: int, seed: int) -> None:
+    require_count(f"{function}: expected num_steps", num_steps)
     if not isinstance(cast(Any, seed), int | np.integer):
-        raise TypeError(f"{who}: expected seed to be an int; got {seed!r}.")
+        raise TypeError(f"{function}: expected seed to be an int; got {seed!r}.")

@@ -1,4 +1,4 @@
-"""Small environments for the tests of trainers, wrappers and tools; all of them pass the checks."""
+"""Small environments to test trainers, wrappers and tools with. All of them pass the checks."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ class CountingEnv(JaxEnv[Box, Discrete, FakeState, FakeConfig]):
 
 class ImageEnv(CountingEnv):
     """
-    A bright bar that moves over an image, uint8[12, 10, 3], which is also what `render` gives.
+    A bright bar that moves over an image, uint8[12, 10, 3]. `render` returns the same image.
 
     Action 0 moves it to the left, 2 to the right.
     """
@@ -102,9 +102,31 @@ class ImageEnv(CountingEnv):
         return np.asarray(self.observe(state))
 
 
+class MaskedEnv(CountingEnv):
+    """
+    Legal actions change with the state: none may be taken twice in a row.
+
+    The first number of the observation is the last action, at reset a random one. An illegal
+    action terminates the episode with a reward of -1.
+    """
+
+    def action_mask(self, state: FakeState) -> jax.Array:
+        return jnp.arange(3, dtype=jnp.int32) != state.number % 3
+
+    def move(self, state: FakeState, action: Any) -> dict[str, Any]:
+        return {"number": jnp.asarray(action, jnp.int32)}
+
+    def step(self, state: FakeState, action: Any) -> tuple[Any, FakeState, Any, Any, Info]:
+        illegal = ~self.action_mask(state)[action]
+        obs, state, reward, truncated, info = super().step(state, action)
+        done = illegal | truncated
+        reward = jnp.where(illegal, jnp.float32(-1), reward)
+        return obs, state.replace(done=done), reward, done, {**info, "terminated": illegal}
+
+
 class NestedEnv(JaxEnv[Dict, Tuple, FakeState, FakeConfig]):
     """
-    Nested spaces, random resets, random steps, and episodes that end by a coin.
+    Nested spaces, random resets and steps, and episodes that end at random.
 
     Observations are `{"image": uint8[2, 2], "place": (int32, float32[2])}`, actions
     `(Discrete(3), MultiDiscrete((2, 3)))`.
@@ -150,9 +172,9 @@ class RingState:
     Attributes
     ----------
     rng : jax.Array
-        The one key of the world.
+        PRNG key, shared by all agents.
     place, age : jax.Array
-        int32[n_agents], of each agent its place and the steps of its episode.
+        int32[n_agents], the place of each agent and the number of steps in its episode.
     """
 
     rng: jax.Array
@@ -162,16 +184,17 @@ class RingState:
 
 class RingWorld(BatchedEnv[Box, Discrete]):
     """
-    A batch that is no `VecEnv`: agents on one ring, who see how many stand where they are.
+    A batch that is not a `VecEnv`: agents on one ring.
 
-    An agent in a crowd of more than two ends its episode, and begins the next one elsewhere.
+    An agent observes its place and the number of agents there. Its episode ends when there are
+    more than two; its next episode starts at a random place.
 
     Parameters
     ----------
     n_agents : int, default 6
         Number of agents.
     size : int, default 8
-        Places on the ring.
+        Number of places on the ring.
     """
 
     def __init__(self, n_agents: int = 6, size: int = 8) -> None:

@@ -1,4 +1,4 @@
-"""What the rules for a `JaxEnv` look at, worked out once."""
+"""What the rules for a `JaxEnv` look at. Everything is computed once, when a rule asks for it."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from envrax.env import EnvState, JaxEnv, episode_ended
-from envrax.testing.trees import host, lent, rows
+from envrax.env import AnyEnv, episode_ended
+from envrax.testing.masks import why_unfit
+from envrax.testing.trees import copy_containers, take, tree_to_numpy
 from envrax.wrappers.base import Wrapper, layers
 
-AnyEnv = JaxEnv[Any, Any, Any, Any]
-
 RETURNED = ("obs", "state", "reward", "done", "info")
-PLAIN_STEPS = 4  # uncompiled ones, which are slow
+REASONS = ("terminated", "truncated")
+UNCOMPILED_STEPS = 4  # few, because they are slow
 
 
 class Transition(NamedTuple):
-    """A step: what it was given, and what it returned."""
+    """One step: its arguments, and what it returned."""
 
     before: Any
     action: Any
@@ -34,7 +34,7 @@ class Transition(NamedTuple):
         return {name: getattr(self, name) for name in RETURNED}
 
 
-class Counted:
+class TraceCounter:
     """A function under `jax.jit` that counts how often it is traced."""
 
     def __init__(self, function: Any) -> None:
@@ -52,30 +52,31 @@ class Counted:
 
 class Probe:
     """
-    An environment under examination.
+    An environment that is being checked.
 
     Parameters
     ----------
     env : JaxEnv
         The environment.
     num_steps : int
-        Compiled steps; the first few are repeated uncompiled.
+        Number of compiled steps. The first few are repeated without compilation.
     seed : int
         Seed of all keys.
     gradients : bool
-        Whether gradients are looked at.
+        Whether to check gradients.
     """
 
     def __init__(self, env: AnyEnv, num_steps: int, seed: int, gradients: bool) -> None:
         self.env, self.num_steps, self.seed, self.gradients = env, num_steps, seed, gradients
-        self.who = type(env).__name__
+        self.class_name = type(env).__name__
         self.traceable = env.traceable
-        self.reset, self.step = Counted(env.reset), Counted(env.step)
-        self.traced = False  # set by the rule that traces
+        self.reset, self.step = TraceCounter(env.reset), TraceCounter(env.step)
+        self.compiled_mask: Any = jax.jit(env.action_mask)
+        self.compiles = False  # `traces_under_jit` sets it
 
     @cached_property
     def rng(self) -> jax.Array:
-        """The key of the episode."""
+        """The key of the first episode."""
         return jax.random.key(self.seed)
 
     @cached_property
@@ -84,67 +85,106 @@ class Probe:
         return jax.random.key(self.seed + 1)
 
     @cached_property
-    def actions(self) -> list[Any]:
-        """An action for each step."""
-        n = max(self.num_steps, PLAIN_STEPS)
-        keys = jax.random.split(jax.random.fold_in(self.rng, 1), n)
-        drawn = jax.vmap(self.env.action_space.sample)(keys)
-        return [rows(drawn, i) for i in range(n)]
+    def _action_keys(self) -> jax.Array:
+        n = max(self.num_steps, UNCOMPILED_STEPS)
+        return jax.random.split(jax.random.fold_in(self.rng, 1), n)
 
     @cached_property
-    def begun(self) -> tuple[Any, Any]:
-        """Observation and state of a plain reset."""
+    def actions(self) -> list[Any]:
+        """A random action for each step, which a mask may forbid."""
+        drawn = jax.vmap(self.env.action_space.sample)(self._action_keys)
+        return [take(drawn, i) for i in range(len(self._action_keys))]
+
+    def action(self, i: int, state: Any) -> Any:
+        """The action of step `i`: a random one that is legal in the state before it."""
+        mask = self.mask(state)
+        if mask is None:
+            return self.actions[i]
+        return self.env.action_space.sample(self._action_keys[i], mask)
+
+    @cached_property
+    def masked(self) -> bool:
+        """Whether there is a mask, which is asked for in the state after a reset."""
+        try:
+            return self.env.action_mask(self.at_reset[1]) is not None
+        except Exception:  # `masks_fit_the_space` says so
+            return False
+
+    def mask(self, state: Any) -> Any:
+        """The mask of legal actions; None also where `masks_fit_the_space` finds fault with it."""
+        if not self.masked:
+            return None
+        try:
+            mask = (self.compiled_mask if self.compiles else self.env.action_mask)(state)
+        except Exception:
+            return None
+        return None if why_unfit(self.env.action_space, mask) else mask
+
+    @cached_property
+    def at_reset(self) -> tuple[Any, Any]:
+        """Observation and state of an uncompiled reset."""
         return self.env.reset(self.rng)
 
     @cached_property
-    def plain(self) -> list[Transition]:
-        """The first steps, uncompiled."""
-        return list(self._play(self.env.reset, self.env.step, PLAIN_STEPS))
+    def uncompiled(self) -> list[Transition]:
+        """The first steps, not compiled."""
+        return list(self._run(self.env.reset, self.env.step, UNCOMPILED_STEPS))
 
     @cached_property
     def first_episode(self) -> list[Transition]:
-        """Those of the plain steps that belong to the first episode."""
-        ends = [i for i, t in enumerate(self.plain) if self.ended(t)]
-        return self.plain[: ends[0] + 1 if ends else None]
+        """The uncompiled steps that belong to the first episode."""
+        ends = [i for i, t in enumerate(self.uncompiled) if self.needs_reset(t)]
+        return self.uncompiled[: ends[0] + 1 if ends else None]
 
     @cached_property
-    def played(self) -> list[Transition]:
-        """All steps: compiled, on the host, or the plain ones of what cannot be compiled."""
+    def transitions(self) -> list[Transition]:
+        """All steps, compiled where the environment can be compiled."""
         if not self.traceable:
-            return list(self._play(self.env.reset, self.env.step, self.num_steps))
-        if not self.traced:
-            return self.plain
-        played = list(self._play(self.reset, self.step, self.num_steps))
-        return played if any(map(self.ended, played)) else played + self.end(played[-1].state)
+            return list(self._run(self.env.reset, self.env.step, self.num_steps))
+        if not self.compiles:
+            return self.uncompiled
+        found = list(self._run(self.reset, self.step, self.num_steps))
+        return found if any(map(self.needs_reset, found)) else found + self.run_on(found[-1].state)
 
     @cached_property
-    def episode(self) -> list[Transition]:
+    def numpy_transitions(self) -> list[Transition]:
         """All steps as NumPy arrays."""
-        return [host(transition) for transition in self.played]
+        return [tree_to_numpy(transition) for transition in self.transitions]
 
-    def ended(self, t: Transition) -> bool:
-        """Whether the next episode has to be begun by hand."""
+    def all_steps(self) -> Iterator[Transition]:
+        """The uncompiled steps, and then, if a rule goes on, all steps as NumPy arrays."""
+        yield from self.uncompiled
+        yield from self.numpy_transitions
+
+    def needs_reset(self, t: Transition) -> bool:
+        """Whether the caller has to reset after this step."""
         return bool(jnp.any(jnp.asarray(t.state.done)))
 
-    def lend(self, state: Any) -> Any:
+    def state_to_pass(self, state: Any) -> Any:
         """The state for a call that may edit it."""
-        return lent(state)
+        return copy_containers(state)
 
-    def again(self, t: Transition) -> Transition:
-        """The same step once more, uncompiled."""
-        return t._replace(**named(self.env.step(self.lend(t.before), t.action)))
+    def repeat(self, t: Transition) -> Transition:
+        """The same step again, not compiled."""
+        return t._replace(**by_name(self.env.step(self.state_to_pass(t.before), t.action)))
 
-    def _play(self, reset: Any, step: Any, n: int) -> Iterator[Transition]:
+    def _run(self, reset: Any, step: Any, n: int) -> Iterator[Transition]:
         _, state = reset(self.rng)
-        for action in self.actions[:n]:
-            transition = Transition(state, action, *lent(step(self.lend(state), action)))
+        for i in range(n):
+            action = self.action(i, state)
+            returned = copy_containers(step(self.state_to_pass(state), action))
+            transition = Transition(state, action, *returned)
             yield transition
             state = transition.state
-            if self.ended(transition):
+            if self.needs_reset(transition):
                 _, state = reset(jax.random.split(state.rng)[0])
 
-    def end(self, state: Any) -> list[Transition]:
-        """The step that ends a longer episode, run to in one program; nothing if none comes."""
+    def run_on(self, state: Any) -> list[Transition]:
+        """
+        The step that ends a long episode, or that gives a reason for an end.
+
+        One compiled loop runs to it. The list is empty if `config.max_steps` comes first.
+        """
         env, limit = self.env, self.env.config.max_steps
 
         def running(carry: Any) -> jax.Array:
@@ -153,60 +193,59 @@ class Probe:
 
         def advance(carry: Any) -> Any:
             _, _, state, _, n = carry
-            action = env.action_space.sample(jax.random.fold_in(self.rng, n))
-            _, new_state, _, done, _ = env.step(state, action)
-            return state, action, new_state, episode_ended(env, new_state, done), n + 1
+            rng, mask = jax.random.fold_in(self.rng, n), self.mask(state)
+            sample = env.action_space.sample
+            action = sample(rng) if mask is None else sample(rng, mask)
+            _, new_state, _, done, info = env.step(state, action)
+            over = episode_ended(env, new_state, done)
+            for reason in REASONS:
+                over |= jnp.any(jnp.asarray(info.get(reason, False)))
+            return state, action, new_state, over, n + 1
 
         try:
-            begun = state, self.actions[0], state, jnp.bool_(False), jnp.int32(self.num_steps)
-            before, action, _, over, _ = jax.lax.while_loop(running, advance, begun)
-        except Exception:  # what keeps it from running in a loop is for the rules to say
+            begin = state, self.actions[0], state, jnp.bool_(False), jnp.int32(self.num_steps)
+            before, action, _, over, _ = jax.lax.while_loop(running, advance, begin)
+        except Exception:  # other rules say why it cannot run in a loop
             return []
         if not over:
             return []
-        return [Transition(before, action, *lent(self.step(self.lend(before), action)))]
+        returned = copy_containers(self.step(self.state_to_pass(before), action))
+        return [Transition(before, action, *returned)]
 
     def notes(self) -> Iterator[str]:
-        """What the episode did not show."""
-        played = vars(self).get("played", ())
-        if played and not any(map(self.ended, played)):
-            limit, n = self.env.config.max_steps, len(played)
+        """What the steps did not show."""
+        seen = vars(self).get("transitions", ())
+        if seen and not any(map(self.needs_reset, seen)):
+            limit, n = self.env.config.max_steps, len(seen)
             if n < self.num_steps:
-                advice = "mend what is broken first, no more were looked at."
+                advice = "fix the findings first; no more steps were run."
             else:
                 n = max(n, limit)
-                advice = f"`config.max_steps` is {limit}, does `step` read it?"
-            yield f"no episode ended within {n} steps, so that no end was looked at: {advice}"
+                advice = f"`config.max_steps` is {limit}; does `step` use it?"
+            yield f"no episode ended within {n} steps, so no end was checked: {advice}"
 
     def zeros(self, dtype: Any) -> jax.Array:
-        """A number, or one of every slot."""
+        """A zero; for a batch, one per slot."""
         return jnp.zeros((), dtype)
 
-    def expected(self, hook: str, value: Any) -> Any:
+    def after_hooks(self, hook: str, value: Any) -> Any:
         """
-        What the wrappers of the stack make of a value of the innermost environment.
+        A value of the innermost environment after a hook of every wrapper.
 
-        `ExpandDims` and `EpisodeDiscount` re-type the reward and the done that they return: the
-        hook of the wrapper says how, so that it is the contract of the stack.
+        `ExpandDims` and `EpisodeDiscount` change the type of reward and done in their hooks, so
+        this is what the whole stack has to return.
         """
-        return through_hooks(self.env, hook, value)
+        return apply_hooks(self.env, hook, value)
 
 
-def through_hooks(env: AnyEnv, hook: str, value: Any) -> Any:
-    """What the wrappers of a stack make of a value, the innermost first."""
+def apply_hooks(env: AnyEnv, hook: str, value: Any) -> Any:
+    """Pass a value through a hook of every wrapper, the innermost first."""
     for layer in reversed(list(layers(env))):
         if isinstance(layer, Wrapper):
             value = getattr(layer, hook)(value)
     return value
 
 
-def named(returned: tuple[Any, ...]) -> dict[str, Any]:
+def by_name(returned: tuple[Any, ...]) -> dict[str, Any]:
     """What `reset` or `step` returned, by name."""
     return dict(zip(RETURNED[: len(returned)], returned, strict=True))
-
-
-def with_rng(state: Any, rng: jax.Array) -> Any:
-    """The state with another key, the states of wrapped environments in it too."""
-    inner = getattr(state, "env_state", None)
-    changes = {"env_state": with_rng(inner, rng)} if isinstance(inner, EnvState) else {}
-    return state.replace(rng=rng, **changes)

@@ -1,21 +1,21 @@
 """What a check found, as sentences."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Finding:
     """
-    One broken rule; its `str` is one sentence and the way to mend it.
+    One broken rule. `str(finding)` is a sentence that says what is wrong and how to fix it.
 
     Attributes
     ----------
     rule : str
         Name of the rule.
     where : str
-        What broke it, "BallEnv.step".
+        What breaks it, such as "BallEnv.step".
     expected, got : str
-        What the contract says, with the name of the leaf, and what was there.
+        What the contract requires, with the name of the leaf, and what was found.
     fix : str
         What to do.
     """
@@ -33,20 +33,22 @@ class Finding:
 @dataclass(frozen=True)
 class Report:
     """
-    Everything that a check found; its `str` is for people.
+    The result of a check. `str(report)` lists the findings, waivers, skipped rules and notes.
 
     Attributes
     ----------
     subject : str
         What was checked.
     findings : tuple of Finding
-        The rules that it breaks.
+        The broken rules, and waivers of rules that hold.
     kept : tuple of str
-        The rules that it keeps.
+        Names of the rules that hold.
     skipped : dict
-        Rules that could not be checked, with the reason.
+        Name of each rule that could not be checked, and the reason.
     notes : tuple of str
-        What the check did not get to see.
+        What the check did not see, such as the end of an episode.
+    waived : dict
+        Name of each rule that is broken and waived, and the reason of the waiver.
     """
 
     subject: str
@@ -54,15 +56,16 @@ class Report:
     kept: tuple[str, ...]
     skipped: dict[str, str]
     notes: tuple[str, ...] = ()
+    waived: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether no rule is broken but those that are waived."""
         return not self.findings
 
     def raise_if_any(self) -> None:
         """
-        Raise if something was found.
+        Raise an error if there are findings.
 
         Raises
         ------
@@ -74,8 +77,10 @@ class Report:
 
     def __str__(self) -> str:
         counts = f"{len(self.kept)} rules kept, {len(self.findings)} broken"
+        counts += f", {len(self.waived)} waived" * bool(self.waived)
         lines = [f"{self.subject}: {counts}, {len(self.skipped)} skipped."]
         lines += [f"  broken   {finding.rule}: {finding}" for finding in self.findings]
+        lines += [f"  waived   {rule}: {reason}" for rule, reason in self.waived.items()]
         for reason in dict.fromkeys(self.skipped.values()):
             rules = [rule for rule, why in self.skipped.items() if why == reason]
             lines.append(f"  skipped  {', '.join(rules)}: {reason}.")
@@ -85,12 +90,12 @@ class Report:
 
 class ConformanceError(AssertionError):
     """
-    Something breaks the contract of environments.
+    An environment breaks the contract.
 
     Attributes
     ----------
     report : Report
-        All findings.
+        The report with all findings.
     """
 
     def __init__(self, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""Pytrees told apart, leaf by leaf."""
+"""Pytrees compared leaf by leaf."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -11,50 +11,35 @@ RTOL, ATOL = 1e-4, 1e-5  # XLA fuses and reorders float arithmetic when it compi
 
 
 def leaves(tree: Any, name: str) -> dict[str, Any]:
-    """The leaves by path, `state.pos`; `name` is that of the tree."""
+    """The leaves by path, such as `state.pos`; `name` is the name of the tree."""
     found = cast(Any, jax.tree_util.tree_leaves_with_path({name: tree}))
     return {jax.tree_util.keystr(path, simple=True, separator="."): x for path, x in found}
 
 
-def form(x: Any) -> str:
-    """Dtype and shape of a leaf, as JAX sees it; "weak" for what a Python scalar is."""
+def describe(x: Any) -> str:
+    """Dtype and shape of a leaf as JAX sees it, such as `float32[2]`."""
+    return describe_weak(x).removeprefix("weak ")
+
+
+def describe_weak(x: Any) -> str:
+    """As `describe`, but a weakly typed leaf, such as a Python number, is a `weak float32[]`."""
     try:
         aval: Any = jax.typeof(x)
     except TypeError:
         return f"a {type(x).__name__}"
     weak = "weak " if getattr(aval, "weak_type", False) else ""
-    return f"{weak}{aval.dtype}[{','.join(map(str, aval.shape))}]"
+    return f"{weak}{describe_as(aval.dtype, aval.shape)}"
 
 
-def strong_form(x: Any) -> str:
-    """The form but for the weak type."""
-    return form(x).removeprefix("weak ")
-
-
-def forms(tree: Any, name: str) -> dict[str, str]:
-    """The forms by path."""
-    return {path: form(leaf) for path, leaf in leaves(tree, name).items()}
-
-
-def other_forms(ours: dict[str, str], theirs: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Path, our form and their form of each leaf that is not alike."""
-    for path in dict.fromkeys([*ours, *theirs]):
-        pair = ours.get(path, "no such leaf"), theirs.get(path, "no such leaf")
+def type_differences(
+    ours: dict[str, Any], theirs: dict[str, Any]
+) -> Iterator[tuple[str, str, str]]:
+    """Path and both descriptions of each leaf whose dtype, shape or weak type differs."""
+    mine, yours = _descriptions(ours), _descriptions(theirs)
+    for path in dict.fromkeys([*mine, *yours]):
+        pair = mine.get(path, "no such leaf"), yours.get(path, "no such leaf")
         if pair[0] != pair[1]:
             yield path, *pair
-
-
-def plain(leaf: Any) -> Any:
-    """A leaf as NumPy array, PRNG keys as their bits."""
-    if is_key(leaf):
-        leaf = jax.random.key_data(leaf)
-    array = np.asarray(leaf)
-    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
-
-
-def host(tree: Any) -> Any:
-    """A pytree of NumPy arrays."""
-    return jax.tree.map(plain, tree)
 
 
 def is_key(x: Any) -> bool:
@@ -62,36 +47,42 @@ def is_key(x: Any) -> bool:
     return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
-def differences(
-    ours: Any, theirs: Any, name: str, *, exact: bool = False
-) -> Iterator[tuple[str, str, str]]:
-    """
-    Path, our value and their value of each leaf that differs.
-
-    Floats may differ by rounding unless `exact`; all else, keys among it, is compared to the bit.
-    """
-    mine, yours = leaves(ours, name), leaves(theirs, name)
-    for path in dict.fromkeys([*mine, *yours]):
-        if path not in mine or path not in yours:
-            here = ["a leaf" if path in side else "no such leaf" for side in (mine, yours)]
-            yield path, here[0], here[1]
-            continue
-        a, b = plain(mine[path]), plain(yours[path])
-        if not _same(a, b, exact):
-            at = np.argwhere(~_close(a, b, exact))[0] if a.shape == b.shape and a.ndim else ()
-            yield path, _brief(a, at), _brief(b, at)
+def to_numpy(leaf: Any) -> Any:
+    """A leaf as NumPy array, PRNG keys as their bits."""
+    if is_key(leaf):
+        leaf = jax.random.key_data(leaf)
+    array = np.asarray(leaf)
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
 
 
-def any_differences(
+def tree_to_numpy(tree: Any) -> Any:
+    """A pytree of NumPy arrays."""
+    return jax.tree.map(to_numpy, tree)
+
+
+def value_differences(
     ours: dict[str, Any], theirs: dict[str, Any], *, exact: bool = False
 ) -> Iterator[tuple[str, str, str]]:
-    """`differences` of several trees by name, those of `ours`."""
+    """
+    Path and both values of each leaf that differs, for the trees that `ours` names.
+
+    Floats may differ by rounding unless `exact`. All else, PRNG keys too, is compared to the bit.
+    """
     for name, tree in ours.items():
-        yield from differences(tree, theirs[name], name, exact=exact)
+        mine, yours = leaves(tree, name), leaves(theirs[name], name)
+        for path in dict.fromkeys([*mine, *yours]):
+            if path not in mine or path not in yours:
+                here = ["a leaf" if path in side else "no such leaf" for side in (mine, yours)]
+                yield path, here[0], here[1]
+                continue
+            a, b = to_numpy(mine[path]), to_numpy(yours[path])
+            if not _same(a, b, exact):
+                at = np.argwhere(~_close(a, b, exact))[0] if a.shape == b.shape and a.ndim else ()
+                yield path, _brief(a, at), _brief(b, at)
 
 
-def lent(tree: Any) -> Any:
-    """The same leaves in containers of their own, for code that may edit what it is given."""
+def copy_containers(tree: Any) -> Any:
+    """A copy to hand to code that may edit its arguments; JAX arrays cannot be edited."""
     return jax.tree.map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, tree)
 
 
@@ -99,19 +90,29 @@ def stack(trees: list[Any]) -> Any:
     """Several trees of one structure, stacked."""
 
     def together(*xs: Any) -> Any:
-        return jnp.stack(xs) if is_key(xs[0]) else np.stack(list(map(plain, xs)))
+        return jnp.stack(xs) if is_key(xs[0]) else np.stack(list(map(to_numpy, xs)))
 
     return jax.tree.map(together, *trees)
 
 
-def rows(tree: Any, at: int | slice) -> Any:
+def take(tree: Any, at: int | slice) -> Any:
     """One row of every leaf, or several, as JAX arrays."""
 
     # NumPy takes it out: JAX would compile a program for every shape.
     def row(x: Any) -> Any:
-        return x[at] if is_key(x) else jnp.asarray(plain(x)[at])
+        return x[at] if is_key(x) else jnp.asarray(to_numpy(x)[at])
 
     return jax.tree.map(row, tree)
+
+
+def _descriptions(trees: dict[str, Any]) -> dict[str, str]:
+    found = [leaf for name, tree in trees.items() for leaf in leaves(tree, name).items()]
+    return {path: describe_weak(x) for path, x in found}
+
+
+def describe_as(dtype: Any, shape: Any) -> str:
+    """Dtype and shape as `describe` writes them."""
+    return f"{dtype}[{','.join(map(str, shape))}]"
 
 
 def _same(a: Any, b: Any, exact: bool) -> bool:
@@ -123,7 +124,7 @@ def _close(a: Any, b: Any, exact: bool) -> Any:
         return np.zeros(a.shape, bool)
     if jnp.issubdtype(a.dtype, np.inexact):
         tolerances = (0.0, 0.0) if exact else (RTOL, ATOL)
-        wide: Any = np.complex128 if a.dtype.kind == "c" else np.float64  # bfloat16 for one
+        wide: Any = np.complex128 if a.dtype.kind == "c" else np.float64  # NumPy has no bfloat16
         return np.isclose(a.astype(wide), b.astype(wide), *tolerances, equal_nan=True)
     return a == b
 

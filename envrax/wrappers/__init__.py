@@ -1,12 +1,7 @@
-"""Wrappers: environments around environments, and the bases to write more of them."""
+"""Wrappers: environments around environments, and the base classes to write your own."""
 
-from envrax.wrappers.base import (
-    ActionWrapper,
-    ObservationWrapper,
-    RewardWrapper,
-    Wrapper,
-    WrapperFactory,
-)
+from envrax.wrappers.base import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
+from envrax.wrappers.deferred import WrapperFactory
 from envrax.wrappers.episode import (
     EpisodeDiscount,
     EpisodeStatisticsState,

@@ -1,79 +1,16 @@
-"""The bases of all wrappers, and deferred construction."""
+"""The bases of the wrappers."""
 
-import inspect
-from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast, overload
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import jax
 import numpy as np
 
-from envrax._compile import Compilation
-from envrax._returned import require_tuple
+from envrax._checks import require_tuple
+from envrax._jax.cache import Compilation
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, episode_ended
-
-AnyEnv = JaxEnv[Any, Any, Any, Any]
-
-
-@dataclass(frozen=True)
-class WrapperFactory:
-    """
-    A wrapper class and its keywords, waiting for an environment.
-
-    Made by calling a wrapper class without one: `ResizeObservation(h=84, w=84)`. Factories are
-    compared by value and can be pickled.
-
-    Attributes
-    ----------
-    wrapper : type
-        The wrapper class.
-    kwargs : dict
-        Its keywords.
-    """
-
-    wrapper: Callable[..., AnyEnv]
-    kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    def __call__(self, env: AnyEnv) -> AnyEnv:
-        """Wrap `env`."""
-        return self.wrapper(env, **self.kwargs)
-
-    def __hash__(self) -> int:  # the values of the keywords may be unhashable
-        return hash((self.wrapper, tuple(sorted(self.kwargs))))
-
-    def __repr__(self) -> str:
-        return _call_repr(cast(type, self.wrapper).__name__, self.kwargs)
-
-
-class WrapperMeta(ABCMeta):
-    """Calls a wrapper class: with an environment it is built, without one it waits for it."""
-
-    @property
-    def __signature__(cls) -> inspect.Signature:
-        return inspect.signature(partial(cls.__init__, None))
-
-    if not TYPE_CHECKING:  # checkers read `Wrapper.__new__` instead
-
-        def __call__(cls, *args, **kwargs):
-            waits = not args and "env" not in kwargs
-            env = None if waits else args[0] if args else kwargs["env"]
-            if not waits and not isinstance(env, JaxEnv):
-                raise TypeError(
-                    f"{cls.__name__}: expected a JaxEnv as first argument; got {env!r}. Pass "
-                    "an environment, or only keywords to get a factory that waits for one: "
-                    f"{_legal(cls)}."
-                )
-            try:
-                inspect.signature(cls).bind(*([env] if waits else args), **kwargs)
-            except TypeError as error:
-                rest = [_short(x) for x in args[1:]]
-                raise TypeError(
-                    f"{cls.__name__}: expected the keywords of {_legal(cls)}; got "
-                    f"{_call_repr(cls.__name__, kwargs, *rest)}: {error}."
-                ) from None
-            return WrapperFactory(cls, kwargs) if waits else super().__call__(*args, **kwargs)
+from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
 
 
 class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMeta):
@@ -83,8 +20,8 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
     A subclass overrides the hook for what it changes: `action`, `observation`, `reward`, `done` or
     `info`, and the space that goes with it.
 
-    Called with keywords and no environment, a wrapper class returns a factory, which a list of
-    wrappers takes: `ResizeObservation(h=84, w=84)`.
+    A wrapper class called with keywords and no environment returns a factory, for lists of
+    wrappers: `ResizeObservation(h=84, w=84)`.
 
     Parameters
     ----------
@@ -94,7 +31,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
     Raises
     ------
     TypeError
-        If `env` is no `JaxEnv`, or a keyword is unknown.
+        If `env` is not a `JaxEnv`, or a keyword is unknown.
     """
 
     if TYPE_CHECKING:
@@ -151,11 +88,11 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return reward
 
     def done(self, done: jax.Array) -> jax.Array:
-        """The `done` that the caller gets; the state keeps the bool, whatever this makes of it."""
+        """The `done` that the caller gets; `state.done` stays a bool scalar."""
         return done
 
     def info(self, info: Info) -> Info:
-        """The info that the caller gets: a new dict, the given one is not the wrapper's."""
+        """The info that the caller gets. Return a new dict: the given one must not be changed."""
         return info
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
@@ -173,6 +110,9 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             self.info(info),
         )
 
+    def action_mask(self, state: StateT) -> Any:
+        return self.env.action_mask(state)
+
     def render(self, state: StateT) -> np.ndarray:
         return self.env.render(state)
 
@@ -184,12 +124,12 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
 
     def __repr__(self) -> str:
         # Not `getattr`: a keyword may have the name of a hook.
-        given = {k: vars(self)[k] for k in _keywords(type(self)) if k in vars(self)}
-        return _call_repr(type(self).__name__, given, repr(self.env))
+        given = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
+        return call_repr(type(self).__name__, given, repr(self.env))
 
 
 class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """A wrapper with observations, and an observation space, of its own."""
+    """A wrapper that changes the observation and the observation space."""
 
     if TYPE_CHECKING:
 
@@ -213,7 +153,7 @@ class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 
 class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """A wrapper with actions, and an action space, of its own."""
+    """A wrapper that changes the action and the action space."""
 
     if TYPE_CHECKING:
 
@@ -235,41 +175,56 @@ class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     @abstractmethod
     def action(self, action: Any) -> Any: ...
 
+    def action_mask(self, state: StateT) -> Any:
+        """
+        The mask of the wrapper's own actions.
+
+        Raises
+        ------
+        NotImplementedError
+            If the wrapped environment has a mask and this method is not overridden.
+        """
+        if self.env.action_mask(state) is not None:
+            raise NotImplementedError(
+                f"{type(self).__name__}.action_mask: expected a mask of the wrapper's own actions; "
+                f"got one of those of {self.env}. Override `action_mask`."
+            )
+        return None
+
 
 class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """A wrapper with rewards of its own."""
+    """A wrapper that changes the reward."""
 
     @abstractmethod
     def reward(self, reward: jax.Array) -> jax.Array: ...
 
 
 def layers(env: AnyEnv) -> Iterator[AnyEnv]:
-    """Every environment of a stack, the outermost first."""
+    """The environments of a stack, from the outermost wrapper to the base environment."""
     while isinstance(env, Wrapper):
         yield env
         env = env.env
     yield env
 
 
-def require(holds: bool, wrapper: type, expected: str, got: object) -> None:
-    """Raise a TypeError that names the wrapper, what it expects and what it got, if not `holds`."""
-    if not holds:
+def require_that(condition: bool, wrapper: type, expected: str, got: object) -> None:
+    """Raise a TypeError that names the wrapper, what it expects and what it got."""
+    if not condition:
         raise TypeError(f"{wrapper.__name__}: expected {expected}; got {got}.")
 
 
-def _keywords(cls: type) -> dict[str, Any]:
-    """The keywords that a wrapper class takes beside its environment, with their defaults."""
-    _, *others = inspect.signature(cls).parameters.values()
-    return {p.name: p.default for p in others if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+def add_to_info(wrapper: type, env: AnyEnv, info: Info, key: str, value: Any) -> Info:
+    """
+    `info` of `env` with one more entry, that of a wrapper.
 
-
-def _legal(cls: type) -> str:
-    return _call_repr(cls.__name__, _keywords(cls))
-
-
-def _call_repr(name: str, kwargs: Mapping[str, Any], *first: str) -> str:
-    return f"{name}({', '.join([*first, *(f'{k}={_short(v)}' for k, v in kwargs.items())])})"
-
-
-def _short(value: Any) -> str:
-    return "..." if value is inspect.Parameter.empty else repr(value)
+    Raises
+    ------
+    ValueError
+        If `info` has the key already, and no wrapper of the same class put it there.
+    """
+    if key in info and not any(isinstance(layer, wrapper) for layer in layers(env)):
+        raise ValueError(
+            f"{wrapper.__name__}.step: expected info without {key!r}, which {wrapper.__name__} "
+            f"adds; got one from {env}. Give that entry of the environment another name."
+        )
+    return {**info, key: value}

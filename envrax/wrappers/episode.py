@@ -1,4 +1,4 @@
-"""Wrappers that change how an episode's end is told, or count its steps and rewards."""
+"""Wrappers that change the returned `done`, or add up an episode's rewards and steps."""
 
 from typing import Any, Generic
 
@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
-from envrax.wrappers.base import Wrapper, layers, require
+from envrax.wrappers.base import Wrapper, add_to_info, layers, require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
@@ -55,7 +55,7 @@ class EpisodeDiscount(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
         super().__init__(env)
         twice = any(isinstance(layer, EpisodeDiscount) for layer in layers(env))
-        require(not twice, type(self), "an environment that returns done as a bool", env)
+        require_that(not twice, type(self), "an environment that returns done as a bool", env)
 
     def done(self, done: jax.Array) -> jax.Array:
         return 1.0 - jnp.asarray(done).astype(jnp.float32)
@@ -87,8 +87,13 @@ class RecordEpisodeStatistics(
     """
     Add `info["episode"] = {"r": float32 return, "l": int32 length}`.
 
-    Both are non-zero on the step that ends an episode only, and zero on all others: a length above
-    zero tells that an episode has ended.
+    On the step that ends an episode they are the sum of its rewards and the number of its steps. On
+    all other steps both are zero, so `l > 0` says that an episode has ended.
+
+    Raises
+    ------
+    ValueError
+        At the first step, if the environment has an `info["episode"]` of its own.
 
     Examples
     --------
@@ -112,7 +117,7 @@ class RecordEpisodeStatistics(
         done: jax.Array,
         info: Info,
     ) -> tuple[Any, EpisodeStatisticsState[InnerStateT], jax.Array, jax.Array, Info]:
-        # A sum, because a wrapper below may have given the reward an axis of 1.
+        # A sum, because a wrapper beneath may have given the reward an axis of 1.
         episode_return = state.episode_return + jnp.sum(jnp.asarray(reward), dtype=jnp.float32)
         episode_length = state.episode_length + 1
         episode = {
@@ -120,4 +125,5 @@ class RecordEpisodeStatistics(
             "l": jnp.where(state.done, episode_length, jnp.int32(0)),
         }
         state = state.replace(episode_return=episode_return, episode_length=episode_length)
-        return obs, state, reward, done, {**info, "episode": episode}
+        info = add_to_info(RecordEpisodeStatistics, self.env, info, "episode", episode)
+        return obs, state, reward, done, info

@@ -1,53 +1,61 @@
-"""A wrapper that keeps what is no number away from training."""
+"""`NanGuard`: end episodes that are no longer finite."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from envrax._returned import require_tuple
-from envrax.env import ActSpaceT, ConfigT, Info, ObsSpaceT, StateT, episode_ended
-from envrax.wrappers.base import Wrapper
+from envrax.env import ActSpaceT, ConfigT, Info, ObsSpaceT, StateT
+from envrax.wrappers.base import Wrapper, add_to_info
 
 
 class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     End the episode in the step whose observation or reward is NaN or infinite.
 
-    That step returns a reward of 0, zeros in place of what was not finite in the observation, and
-    `info["non_finite"]`, a bool scalar that is False on all other steps. If the environment tells
-    `terminated` and `truncated`, the episode is terminated: its last state is worth nothing. In a
-    `VecEnv` the slot begins its next episode, and the other slots never notice.
+    That step returns a reward of 0, zeros in place of the observation's non-finite values, and
+    `info["non_finite"]` True; on all other steps it is False. If the environment reports
+    `terminated` and `truncated`, that step sets them to True and False. In a `VecEnv` the slot
+    begins its next episode, and the other slots are not affected.
 
-    Wrap the environment itself, so that statistics and frame stacks above see finite numbers. What
-    shows in neither observation nor reward is not noticed, and `info` is passed on as it is.
+    Wrap the environment itself, so that statistics and frame stacks above see finite numbers. Only
+    observation and reward are checked. The other entries of `info` are passed on unchanged.
+
+    Raises
+    ------
+    ValueError
+        At the first step, if the environment has an `info["non_finite"]` of its own.
     """
 
-    def observation(self, obs: Any) -> Any:
-        return jax.tree.map(lambda x: jnp.where(_finite(x), x, jnp.zeros_like(x)), obs)
+    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        obs, state = super().reset(rng)
+        return _without_non_finite(obs), state
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        stepped = self.env.step(state, action)
-        obs, new_state, reward, done, info = require_tuple(type(self.env).__name__, "step", stepped)
+        obs, new_state, reward, done, info = super().step(state, action)
         finite = [jnp.all(_finite(x)) for x in jax.tree.leaves((obs, reward))]
         bad = ~jnp.all(jnp.stack(finite))
-        ended = episode_ended(self.env, new_state, done) | bad
-        reward, done = jnp.asarray(reward), jnp.asarray(done)
-        # A wrapper beneath may have made a discount of `done`: 0 is its end.
-        is_bool = done.dtype == jnp.bool_
+        found = bad | info["non_finite"] if "non_finite" in info else bad
+        info = add_to_info(NanGuard, self.env, info, "non_finite", found)
         if "terminated" in info:
-            info = {**info, "terminated": info["terminated"] | bad}
+            info["terminated"] = info["terminated"] | bad
         if "truncated" in info:
-            info = {**info, "truncated": info["truncated"] & ~bad}
+            info["truncated"] = info["truncated"] & ~bad
+        reward, done = jnp.asarray(reward), jnp.asarray(done)
         return (
-            self.observation(obs),
-            new_state.replace(done=ended),
+            _without_non_finite(obs),
+            new_state.replace(done=new_state.done | bad),
             jnp.where(bad, jnp.zeros_like(reward), reward),
-            done | bad if is_bool else jnp.where(bad, jnp.zeros_like(done), done),
-            {**info, "non_finite": bad},
+            # A `done` that is not a bool is a discount: 0 at the end.
+            jnp.where(bad, jnp.full_like(done, done.dtype == jnp.bool_), done),
+            info,
         )
 
 
 def _finite(x: Any) -> jax.Array:
     x = jnp.asarray(x)
     return jnp.isfinite(x) if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.ones(x.shape, jnp.bool_)
+
+
+def _without_non_finite(obs: Any) -> Any:
+    return jax.tree.map(lambda x: jnp.where(_finite(x), x, jnp.zeros_like(x)), obs)

@@ -4,25 +4,24 @@ from functools import partial
 from typing import Any
 
 import jax
-from jax.core import Tracer
 
-from envrax._compile import DEFAULT_CACHE_DIR, CacheDir, Compilation, Compiled, warm_up
-from envrax._keys import require_key
-from envrax._returned import require_tuple
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, require_done
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
+from envrax._jax.keys import require_key
+from envrax._jax.programs import Compiled, CompiledEnv, is_traced, next_step
+from envrax.autoreset.slot import checked
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces.conform import conform
 from envrax.wrappers.base import Wrapper
 
 
 class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
-    Compile `reset` and `step` of the wrapped environment, as it is on their first call.
+    Compile `reset` and `step` of the wrapped environment.
 
-    Environments that are equal by value share their programs, which run on a private copy: editing
-    a config afterwards changes nothing, and attributes that a method sets are lost. One with side
-    effects, such as a callback to the host, is not copied and shares nothing.
-
-    Inside the caller's own `jit`, `vmap` or `scan` it is transparent.
+    What is compiled is the environment as it is when `reset` or `step` is first called, as with
+    `jax.jit`. Do not edit its config or attributes afterwards: an edit counts only where JAX traces
+    again, as for another kind of key. Inside the caller's own `jit`, `vmap` or `scan` the wrapper
+    does nothing.
 
     Parameters
     ----------
@@ -53,8 +52,10 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
                 "with JAX transforms. Put JitWrapper beneath it."
             )
         self.cache_dir = cache_dir
-        self._action_space = env.action_space  # as a property it may be built on every access
-        self._reset, self._step = Compiled(env.reset), Compiled(partial(_step, env))
+        self._action_space = self.action_space  # as a property it may be built on every access
+        arguments = partial(next_step, self._action_space.sample)
+        self._compiled = CompiledEnv(self._reset, self._step, arguments)
+        self._mask = Compiled(env.action_mask)
         if pre_warm:
             self.compile()
 
@@ -64,26 +65,24 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         require_key(rng, "JitWrapper.reset", "Pass one key, or use VecEnv for many episodes.")
-        return self.env.reset(rng) if _traced(rng) else self._reset(rng)
+        return super().reset(rng) if is_traced(rng) else self._compiled.reset(rng)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         action = conform(self._action_space, action, "JitWrapper.step")
-        if _traced((state, action)):
-            return _step(self.env, state, action)
-        return self._step(state, action)
+        if is_traced((state, action)):
+            return super().step(state, action)
+        return self._compiled.step(state, action)
+
+    def action_mask(self, state: StateT) -> Any:
+        return self._mask(state)
 
     def compile(self) -> None:
-        """Compile now; afterwards the first real `reset` and `step` compile nothing."""
+        """Compile now, without running; the first real `reset` and `step` then compile nothing."""
         super().compile()
-        warm_up(self.reset, self.step, self.action_space.sample, self.cache_dir)
+        self._compiled.compile(self.cache_dir)
 
+    def _reset(self, rng: jax.Array) -> Any:
+        return checked(self.env, "reset", super().reset(rng))
 
-def _step(env: JaxEnv[Any, Any, Any, Any], state: Any, action: Any) -> Any:
-    stepped = require_tuple(type(env).__name__, "step", env.step(state, action))
-    obs, state, reward, done, info = stepped
-    require_done(env, state, done)  # from above, the env would look like a wrapper
-    return obs, state, reward, done, info
-
-
-def _traced(tree: Any) -> bool:
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+    def _step(self, state: StateT, action: Any) -> Any:
+        return checked(self.env, "step", super().step(state, action))

@@ -1,4 +1,4 @@
-"""The base of the wrappers that remember something."""
+"""The base of the wrappers that have a state of their own."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -8,10 +8,11 @@ import chex
 import jax
 import numpy as np
 
+from envrax._checks import require_tuple
 from envrax._generics import pinned_class
-from envrax._returned import require_tuple
 from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
-from envrax.wrappers.base import AnyEnv, Wrapper
+from envrax.wrappers.base import Wrapper
+from envrax.wrappers.deferred import AnyEnv
 
 InnerStateT = TypeVar("InnerStateT", bound=EnvState)
 
@@ -19,13 +20,13 @@ InnerStateT = TypeVar("InnerStateT", bound=EnvState)
 @chex.dataclass
 class WrapperState(EnvState, Generic[InnerStateT]):
     """
-    State of a stateful wrapper; its subclasses add what they remember.
+    State of a stateful wrapper. Subclasses add fields.
 
     Attributes
     ----------
     env_state : InnerStateT
-        State of the wrapped environment. Its `rng`, `step` and `done` are repeated here; those
-        here count, the next step hands them on.
+        State of the wrapped environment. Its `rng`, `step` and `done` are copied to this state,
+        and the next step copies them back.
     """
 
     env_state: InnerStateT
@@ -36,12 +37,12 @@ class StatefulWrapper(
     Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT, InnerStateT],
 ):
     """
-    A wrapper that remembers something from step to step.
+    A wrapper with a state of its own.
 
     The subclass pins its state class, a `WrapperState` with fields of its own, and writes
     `on_reset` and `on_step`. The `rng`, `step` and `done` of its state are those of the wrapped
-    environment, and go back to it in the next step: what `on_step` or the caller writes to them
-    holds. An `on_step` that needs randomness splits `state.rng`.
+    environment. What `on_step` or the caller writes to them is passed to the environment in the
+    next step. An `on_step` that needs randomness splits `state.rng`.
 
     Parameters
     ----------
@@ -77,12 +78,12 @@ class StatefulWrapper(
     @abstractmethod
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         """
-        Begin to remember.
+        Make the first values of the state's own fields.
 
         Parameters
         ----------
         obs : pytree of jax.Array
-            First observation of the wrapped environment.
+            First observation of the wrapped environment, after the hook `observation`.
 
         Returns
         -------
@@ -97,20 +98,20 @@ class StatefulWrapper(
         self, obs: Any, state: StateT, reward: jax.Array, done: jax.Array, info: Info, /
     ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         """
-        Rework what the wrapped environment's step returned.
+        Change what a step returns, and update the state's own fields.
 
         Parameters
         ----------
         obs, reward, done, info
             As the wrapped environment returned them, after the hooks of `Wrapper`.
         state : StateT
-            The forwarded fields are those after the step, with `done` telling whether the episode
-            has ended; the wrapper's own fields are those before it.
+            State after the step; `state.done` says whether the episode has ended. The wrapper's
+            own fields still have their values from before the step.
 
         Returns
         -------
         tuple
-            The same five for the caller, with the wrapper's own fields brought up to date.
+            The same five for the caller, with the wrapper's own fields updated.
         """
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
@@ -122,6 +123,9 @@ class StatefulWrapper(
         obs, inner, reward, done, info = super().step(_inner(state), action)
         stepped = self.on_step(obs, state.replace(**_forwarded(inner)), reward, done, info)
         return cast(Any, require_tuple(type(self).__name__, "on_step", stepped))
+
+    def action_mask(self, state: StateT) -> Any:
+        return super().action_mask(_inner(state))
 
     def render(self, state: StateT) -> np.ndarray:
         return super().render(_inner(state))

@@ -1,4 +1,4 @@
-"""Pictures: an anti-aliased NumPy canvas for `render`, and tile images for pixel observations."""
+"""An anti-aliased NumPy canvas for `render`, and tile images for pixel observations."""
 
 from collections.abc import Callable
 
@@ -109,7 +109,7 @@ class Canvas:
     def _window(
         self, xs: Point, ys: Point, reach: float = 0.0
     ) -> tuple[slice, slice, np.ndarray, np.ndarray]:
-        """The pixels within `reach` of a rectangle: painting only these is ten times faster."""
+        """The pixels within `reach` of a rectangle. Painting only these is ten times faster."""
         reach += 1.0 / self._scale
         columns = slice(*np.searchsorted(self._x, (min(xs) - reach, max(xs) + reach)))
         rows = slice(*np.searchsorted(self._y, (min(ys) - reach, max(ys) + reach)))

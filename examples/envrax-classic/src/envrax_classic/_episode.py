@@ -1,4 +1,4 @@
-"""What the environments of the suite share: key handling, the step count, the time limit."""
+"""Shared by the environments of the suite: key handling, the step count, the time limit."""
 
 from abc import abstractmethod
 from typing import Any
@@ -10,7 +10,7 @@ from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 
 
 class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """A deterministic environment told by three hooks: `begin`, `advance` and `observe`."""
+    """A deterministic environment defined by three methods: `begin`, `advance` and `observe`."""
 
     @abstractmethod
     def begin(self, key: jax.Array, **episode: jax.Array) -> StateT:
@@ -18,11 +18,11 @@ class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     @abstractmethod
     def advance(self, state: StateT, action: Any) -> tuple[StateT, jax.Array, jax.Array]:
-        """The next state, its float32 reward, and whether it is terminal; no step is counted."""
+        """The next state, its float32 reward, whether it is terminal; does not count the step."""
 
     @abstractmethod
     def observe(self, state: StateT) -> jax.Array:
-        """What the agent sees of a state."""
+        """The observation of a state."""
 
     def reset(self, rng: jax.Array) -> tuple[jax.Array, StateT]:
         rng, key = jax.random.split(rng)

@@ -1,4 +1,4 @@
-"""Ball: the example of envrax's README, written against the bare contract."""
+"""Ball: an environment that extends `JaxEnv` directly, the one to read first."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class BallState(EnvState):
 
 @chex.dataclass
 class BallConfig(EnvConfig):
-    """How far a push moves the ball, and how near the target counts as there."""
+    """The distance of a push, and the distance from the target at which the episode ends."""
 
     max_steps: int = 100
     push: float = 0.05

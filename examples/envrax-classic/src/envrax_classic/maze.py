@@ -23,7 +23,7 @@ class MazeState(EnvState):
 
 @chex.dataclass
 class MazeConfig(EnvConfig):
-    """Cells along a side, and what each step costs."""
+    """Cells along a side, and the cost of a step."""
 
     max_steps: int = 200
     size: int = 9
@@ -32,7 +32,7 @@ class MazeConfig(EnvConfig):
 
 def carve(key: jax.Array, size: int) -> jax.Array:
     """
-    Dig a random maze in which exactly one path joins any two cells, depth first.
+    Dig a random maze depth first; exactly one path joins any two cells.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def carve(key: jax.Array, size: int) -> jax.Array:
     jax.Array
         bool map of shape `(2 * size + 1, 2 * size + 1)`, True for wall.
     """
-    # A border of cells that count as dug keeps the digger inside. The cell from which each one was
-    # dug is all that the way back needs, so it is the only thing kept; -1 stands for not dug.
+    # A border of cells that count as dug keeps the digger inside. `came_from` holds, for each cell,
+    # the cell from which it was dug, which is enough to go back; -1 means not dug yet.
     width = size + 2
     inner = np.zeros((width, width), bool)
     inner[1:-1, 1:-1] = True
@@ -65,7 +65,7 @@ def carve(key: jax.Array, size: int) -> jax.Array:
         origin = jnp.where(stuck, came_from[following], cell)
         return following, came_from.at[following].set(origin)
 
-    # Each cell but the first is entered once and left once: the number of turns is known.
+    # Each cell but the first is entered once and left once, so the number of iterations is known.
     _, came_from = jax.lax.fori_loop(0, 2 * (size**2 - 1), dig, (jnp.int32(start), came_from))
 
     index = np.arange(width * width, dtype=np.int32).reshape(width, width)[1:-1, 1:-1]

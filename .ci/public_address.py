@@ -1,0 +1,16 @@
+"""Give mkdocs the public addresses in pyproject.toml, if any (`hooks` in mkdocs.yml)."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
+
+
+def on_config(config: Any) -> Any:
+    urls = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"].get("urls", {})
+    config.site_url = urls.get("Documentation")
+    if repository := urls.get("Repository"):
+        config.repo_url, config.repo_name = repository, urlsplit(repository).path.strip("/")
+    return config

@@ -1,0 +1,202 @@
+"""
+Check every environment of the libraries in `envrax.interop`, and write the table of the docs.
+
+    python -m benchmarks.interop_table                     all libraries
+    python -m benchmarks.interop_table gymnax pgx          these
+    python -m benchmarks.interop_table --page              the page, from the verdicts so far
+
+A process of its own checks each library. Verdicts go to `benchmarks/verdicts/LIBRARY.json` as they
+come; ids that are there already are not checked again, unless `--again` is given.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = (
+    *("gymnax", "brax", "jumanji", "playground", "navix", "craftax", "pgx"),
+    *("xminigrid", "kinetix"),
+)
+LONG = ("gymnax", "jumanji", "pgx", "navix")  # also run for long, with legal actions
+SLOTS, STEPS = 16, 500
+VERDICTS = Path(__file__).parent / "verdicts"
+PAGE = Path(__file__).parents[1] / "docs/libraries/table.md"
+HEAD = """# All environments of other libraries
+
+Made by `python -m benchmarks.interop_table`, which builds each one and runs `check_env` on it.
+*Clean*: every rule of the conformance kit is kept. *Mended bounds*: so too, with bounds of the
+library's space corrected. *Waived*: the library itself breaks the rules named. An id that is not
+built says why.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("libraries", nargs="*", help=f"of {', '.join(LIBRARIES)}; default all")
+    parser.add_argument("--steps", type=int, default=100, help="steps of each check (100)")
+    parser.add_argument("--again", action="store_true", help="check all ids anew")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        check_library(arguments.child, arguments.steps)
+        return
+    for library in [] if arguments.page else arguments.libraries or LIBRARIES:
+        if arguments.again:
+            _path(library).unlink(missing_ok=True)
+        command = [sys.executable, "-m", "benchmarks.interop_table", "--child", library]
+        for _ in range(50):  # a crash or a time-out costs one id
+            if subprocess.run([*command, "--steps", str(arguments.steps)]).returncode == 0:
+                break
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text("\n".join(page()) + "\n")
+
+
+def check_library(library: str, steps: int) -> None:
+    """Add the verdict on every id of a library that has none yet."""
+    import envrax
+
+    rows = _read(library)
+    for name in envrax.load_suite(library):
+        if name in rows:
+            continue
+        rows[name] = {"verdict": "stopped", "why": "the process that checked it ended"}
+        _write(library, rows)  # what stays if it does
+        started = time.perf_counter()
+        rows[name] = {**_row(name, library, steps), "s": round(time.perf_counter() - started, 1)}
+        _write(library, rows)
+        print(name, rows[name]["verdict"], rows[name]["s"], rows[name].get("why", ""), flush=True)
+
+
+def page() -> Iterator[str]:
+    """The lines of the page."""
+    yield HEAD
+    every = {library: _read(library) for library in LIBRARIES}
+    kinds = ("clean", "mended bounds", "waived", "broken", "not built", "stopped")
+    yield "| library | ids | " + " | ".join(kinds) + " |"
+    yield "|---" * (2 + len(kinds)) + "|"
+    for library, rows in every.items():
+        counts = Counter(row["verdict"] for row in rows.values())
+        yield f"| {library} | {len(rows)} | " + " | ".join(str(counts[k]) for k in kinds) + " |"
+    for library, rows in every.items():
+        if rows:
+            yield f"\n## {library}\n"
+            yield "| id | observations | actions | limit | verdict |"
+            yield "|---|---|---|---|---|"
+        for name, row in rows.items():
+            cells = (row.get(key, "") for key in ("obs", "action", "limit"))
+            why = f": {row['why']}" if row.get("why") else ""
+            shown = " | ".join(str(cell).replace("|", "\\|") for cell in cells)
+            yield f"| `{name}` | {shown} | {row['verdict']}{why.replace('|', ' ')} |"
+
+
+def _row(name: str, library: str, steps: int) -> dict[str, Any]:
+    import envrax
+    from envrax.testing import report_env
+
+    try:
+        env = envrax.make(name, jit_compile=False)
+    except Exception as error:
+        return {"verdict": "not built", "why": _first_line(error)}
+    limit = env.config.max_steps
+    row: dict[str, Any] = {
+        "obs": _brief(env.observation_space),
+        "action": _brief(env.action_space),
+        "limit": "none" if limit == 2**31 - 1 else limit,
+    }
+    try:
+        report = report_env(env, num_steps=steps)
+        outside = leaves_space(env) if library in LONG else ""
+    except Exception as error:
+        return {**row, "verdict": "broken", "why": _first_line(error)}
+    if report.findings:
+        return {**row, "verdict": "broken", "why": str(report.findings[0])[:200]}
+    if outside:
+        return {**row, "verdict": "broken", "why": outside}
+    if report.waived:
+        reasons = dict.fromkeys(report.waived.values())
+        return {
+            **row,
+            "verdict": "waived",
+            "why": f"{', '.join(report.waived)} ({'; '.join(reasons)})",
+        }
+    return {**row, "verdict": "mended bounds" if _is_mended(env) else "clean"}
+
+
+def leaves_space(env: Any) -> str:
+    """What of a long run, with legal actions, is not in the observation space; empty if all is."""
+    import jax
+    import numpy as np
+
+    from envrax import VecEnv
+    from envrax.testing.elements import why_outside
+
+    vec_env = VecEnv(env, SLOTS, final_obs=True)
+
+    def step(carry: Any, key: Any) -> Any:
+        _, state = carry
+        keys, mask = jax.random.split(key, SLOTS), vec_env.action_mask(state)
+        draw = env.action_space.sample
+        actions = jax.vmap(draw)(keys) if mask is None else jax.vmap(draw)(keys, mask)
+        obs, state, _, _, infos = vec_env.step(state, actions)
+        return (obs, state), (obs, infos["final_obs"])
+
+    @jax.jit
+    def run(key: Any) -> Any:
+        start = vec_env.reset(key)
+        return jax.lax.scan(step, start, jax.random.split(key, 50))[1]
+
+    carry_on = jax.random.split(jax.random.key(1), STEPS // 50)
+    for key in carry_on:
+        for seen in run(key):
+            leaves = jax.tree.map(np.asarray, seen)
+            lows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), leaves)
+            for extreme in (np.min, np.max):
+                one = jax.tree.map(lambda x, f=extreme: f(x, axis=0), lows)
+                if found := why_outside(env.observation_space, one, "obs", rounded=True):
+                    return f"after a long run {found}"
+    return ""
+
+
+def _is_mended(env: Any) -> bool:
+    module = sys.modules[type(env.unwrapped).__module__]
+    return any(key in (env.name, type(env.peer).__name__) for key in getattr(module, "MENDED", ()))
+
+
+def _brief(space: Any) -> str:
+    children = getattr(space, "spaces", None)
+    if isinstance(children, dict):
+        return "{" + ", ".join(f"{k}: {_brief(v)}" for k, v in children.items()) + "}"
+    if children is not None:
+        return "(" + ", ".join(map(_brief, children)) + ")"
+    kind = type(space).__name__
+    if kind == "Discrete":
+        return f"Discrete({space.n})"
+    return f"{kind} {space.dtype}{list(space.shape)}"
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".split("\n")[0][:200]
+
+
+def _path(library: str) -> Path:
+    return VERDICTS / f"{library}.json"
+
+
+def _read(library: str) -> dict[str, dict[str, Any]]:
+    return json.loads(_path(library).read_text()) if _path(library).exists() else {}
+
+
+def _write(library: str, rows: dict[str, Any]) -> None:
+    VERDICTS.mkdir(exist_ok=True)
+    _path(library).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The command line: `python -m envrax list`, `show ID` and `check ID`."""
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from typing import Any
+
+from envrax._entry_points import installed_suites
+from envrax.make import make, make_vec
+from envrax.registry import available_suites, get_spec, registered_names
+from envrax.suite import load_suite
+from envrax.testing.__main__ import main as check_main
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    List suites and environments, show one, or check it.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; by default those of the command line.
+
+    Returns
+    -------
+    int
+        Exit code: 0, or 1 if a check finds a broken rule.
+
+    Raises
+    ------
+    SystemExit
+        With code 2 if an argument is wrong, or an environment cannot be found or built.
+    """
+    parser = argparse.ArgumentParser(prog="python -m envrax", description="Environments by name.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("list", help="the suites, or the ids of one of them")
+    listing.add_argument("prefix", nargs="?", help="a suite, such as gymnax")
+    showing = commands.add_parser("show", help="spaces, config, time limit and origin of an id")
+    showing.add_argument("id")
+    checking = commands.add_parser("check", help="check an environment against the contract")
+    checking.add_argument("id")
+    checking.add_argument("options", nargs=argparse.REMAINDER, help="of python -m envrax.testing")
+    arguments = parser.parse_args(argv)
+    sys.path.insert(0, "")  # so that modules in the working directory are found
+    if arguments.command == "check":
+        return check_main([arguments.id, *arguments.options])
+    try:
+        lines = show(arguments.id) if arguments.command == "show" else listed(arguments.prefix)
+        print(*lines, sep="\n")
+    except Exception as error:  # whatever an import or a constructor raises
+        parser.error(f"{error}")
+    return 0
+
+
+def listed(prefix: str | None) -> Iterator[str]:
+    """A line for each suite, nothing imported; or for each id of one suite."""
+    if prefix is not None:
+        yield from load_suite(prefix)
+        return
+    installed = installed_suites()
+    for name in available_suites():
+        point = installed.get(name)
+        origin = f"{point.module}, from {_distribution(point)}" if point else "registered"
+        yield f"{name:<12}  {origin}"
+    yield from (name for name in registered_names() if "/" not in name)
+
+
+def show(name: str) -> Iterator[str]:
+    """What is known of an environment, a line each."""
+    spec = get_spec(name)
+    if spec.is_batched:
+        base: Any = make_vec(name, 1, jit_compile=False)
+        spaces = base.single_observation_space, base.single_action_space
+        agents = {"agents": base.n_slots}
+    else:
+        env = make(name, jit_compile=False)
+        base, spaces, agents = env.unwrapped, (env.observation_space, env.action_space), {}
+    config = getattr(base, "config", spec.default_config)
+    fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    rows: dict[str, Any] = {
+        "id": spec.name,
+        "class": f"{type(base).__module__}.{type(base).__qualname__}",
+        "suite": spec.suite or "none",
+        "wrappers": ", ".join(map(repr, spec.wrappers)) or "none",
+        "observations": spaces[0],
+        "actions": spaces[1],
+        **agents,
+        "max_steps": "none" if config.max_steps == 2**31 - 1 else config.max_steps,
+        "config": ", ".join(f"{key}={value!r}" for key, value in fields.items()),
+    }
+    for label, value in rows.items():
+        yield f"{label:<12}  {value}"
+
+
+def _distribution(point: metadata.EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown package"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

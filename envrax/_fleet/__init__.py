@@ -1,0 +1,1 @@
+"""What both fleets, `MultiEnv` and `MultiVecEnv`, share."""

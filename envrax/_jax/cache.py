@@ -1,0 +1,121 @@
+"""JAX's persistent compilation cache, in force for a while."""
+
+import os
+import threading
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import jax
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+_CONFIG: Any = jax.config  # its options are not declared
+CacheDir = str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class _DefaultCacheDir(os.PathLike[str]):
+    """`$ENVRAX_CACHE_DIR`, else `.jax_cache` in the working directory, looked up when used."""
+
+    def __fspath__(self) -> str:
+        return os.environ.get("ENVRAX_CACHE_DIR") or os.path.join(os.getcwd(), ".jax_cache")
+
+    def __repr__(self) -> str:
+        return "DEFAULT_CACHE_DIR"
+
+
+DEFAULT_CACHE_DIR: os.PathLike[str] = _DefaultCacheDir()
+
+# JAX has no scoped form of these options: they are set for the process, one scope at a time.
+_SCOPE = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """
+    How an environment compiles itself.
+
+    Attributes
+    ----------
+    cache_dir : path-like or None
+        The persistent compile cache of its warm-up; see `compile_cache`.
+    donate : bool
+        Whether a step takes over the buffers of the state it is given.
+    """
+
+    cache_dir: CacheDir = DEFAULT_CACHE_DIR
+    donate: bool = False
+
+
+@contextmanager
+def compile_cache(cache_dir: CacheDir) -> Generator[None]:
+    """
+    Put JAX's persistent compilation cache in force, and restore every setting afterwards.
+
+    Parameters
+    ----------
+    cache_dir : path-like or None
+        Where compiled programs are read and written, a local path or a URL. `DEFAULT_CACHE_DIR`
+        gives way to a cache that the user set up in JAX. None neither reads nor writes any cache.
+    """
+    with _SCOPE:
+        settings = _settings(cache_dir)
+        before = {name: getattr(_CONFIG, name) for name in settings}
+        try:
+            _apply(settings)
+            yield
+        finally:
+            _apply(before)
+
+
+def _apply(settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    reset_cache()  # else the directory that was used first in the process stays in use
+
+
+def _settings(cache_dir: CacheDir) -> dict[str, Any]:
+    path = _directory(cache_dir)
+    if path is None:
+        return {"jax_enable_compilation_cache": False}
+    settings = {
+        "jax_enable_compilation_cache": True,
+        "jax_compilation_cache_dir": path,
+        # JAX's own thresholds leave out every program that compiles in under a second.
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+        "jax_raise_persistent_cache_errors": False,
+    }
+    if path != _CONFIG.jax_compilation_cache_dir:
+        # XLA's caches of its own can be neither remote nor read-only, and before JAX 0.12 their
+        # path is part of the keys of ours, so that nothing is found in a directory that moved.
+        settings["jax_persistent_cache_enable_xla_caches"] = "none"
+    return settings
+
+
+def _directory(cache_dir: CacheDir) -> str | None:
+    """The directory, made if need be, or the URL; None for no cache."""
+    if isinstance(cache_dir, _DefaultCacheDir):
+        if not _CONFIG.jax_enable_compilation_cache:
+            return None
+        cache_dir = _CONFIG.jax_compilation_cache_dir or cache_dir
+    if cache_dir is None:
+        return None
+    try:
+        path: str = os.path.expanduser(os.fspath(cache_dir))
+        if path.startswith("file://"):
+            path = url2pathname(urlsplit(path).path)
+        if "://" not in path:
+            os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        warnings.warn(
+            f"compile cache: expected a directory that can be made at {cache_dir!r}; got {error}. "
+            "Compiling without a cache: pass another `cache_dir`, or None.",
+            stacklevel=2,
+        )
+        return None
+    return path

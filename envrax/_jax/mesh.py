@@ -1,0 +1,62 @@
+"""Meshes of devices: what is sharded over Explicit axes, and how to compute with it."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import jax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+R = TypeVar("R")
+
+
+def in_shard_map() -> bool:
+    """Whether the caller is traced inside a `shard_map`."""
+    return bool(jax.sharding.get_abstract_mesh().manual_axes)
+
+
+def is_sharded(tree: Any) -> bool:
+    """
+    Whether any leaf is sharded over an Explicit mesh axis.
+
+    Of the sharding over other axes the type of an array says nothing.
+    """
+    return any(axis is not None for x in jax.tree.leaves(tree) for axis in sharding(x).spec)
+
+
+def sharding(x: Any) -> NamedSharding:
+    """How `x` is sharded over Explicit mesh axes, as its type says."""
+    return jax.typeof(x).sharding
+
+
+def with_auto_axes(function: Callable[..., R], out: Any, *args: Any) -> R:
+    """
+    `function(*args)`, in which the compiler decides how values are sharded.
+
+    Over Explicit axes JAX refuses operations whose sharding it cannot tell, such as a gather.
+
+    Parameters
+    ----------
+    function : callable
+        A function of pytrees of arrays.
+    out : pytree of PartitionSpec
+        How its result is sharded; a spec may stand for a whole subtree.
+    *args : pytree of jax.Array
+        Its arguments, of which a leaf is sharded over an Explicit axis.
+    """
+    mesh = next(sharding(x).mesh for x in jax.tree.leaves(args) if is_sharded(x))
+    axes = zip(mesh.axis_names, mesh.axis_types, strict=True)
+    explicit = tuple(name for name, kind in axes if kind == AxisType.Explicit)
+    out = jax.tree.map(lambda spec: NamedSharding(mesh, spec), out)
+    return cast(Any, jax.sharding.auto_axes(function, axes=explicit, out_sharding=out)(*args))
+
+
+def take_slot(tree: Any, index: Any) -> Any:
+    """Entry `index` of the first axis of every leaf."""
+
+    def take(x: jax.Array) -> jax.Array:
+        if not is_sharded(x):
+            return x[index]
+        out = PartitionSpec(*sharding(x).spec[1:])
+        return with_auto_axes(lambda x: cast(jax.Array, x[index]), out, x)
+
+    return jax.tree.map(take, tree)

@@ -1,0 +1,97 @@
+"""One slot: a reset and a step of its environment, checked against the contract."""
+
+from typing import Any, cast
+
+import jax
+import numpy as np
+
+from envrax._checks import RETURNS, require_tuple
+from envrax._jax.programs import strong
+from envrax.env import AnyEnv, EnvState, episode_ended
+
+
+def reset_slot(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
+    """`env.reset`, checked, with strongly typed arrays."""
+    return cast(Any, checked(env, "reset", env.reset(rng)))
+
+
+def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
+    """`env.step`, checked, with strongly typed arrays; and whether the episode ended, last."""
+    obs, new_state, reward, done, info = checked(env, "step", env.step(cast(Any, state), action))
+    return obs, new_state, reward, done, info, episode_ended(env, new_state, done)
+
+
+def next_episode(env: AnyEnv, rng: jax.Array) -> dict[str, Any]:
+    """First observation and state of the episode that follows one which ended with key `rng`."""
+    obs, state = reset_slot(env, jax.random.split(rng)[0])
+    return {"obs": obs, "state": state}
+
+
+def require_slots(state: Any, num_envs: int) -> None:
+    """Refuse what is no state of so many slots."""
+    expected = f"VecEnv.step: expected the state of {num_envs} slots that reset or step returned"
+    if not isinstance(state, EnvState):
+        got = _leaf_type(state) if hasattr(state, "shape") else type(state).__name__
+        raise TypeError(f"{expected}; got {got}. Pass `state, actions`.")
+    for leaf in jax.tree.leaves(state):
+        if np.shape(leaf)[:1] != (num_envs,):
+            raise ValueError(
+                f"{expected}; got a leaf of shape {np.shape(leaf)}. Pass the state of this VecEnv."
+            )
+
+
+def require_same_types(env: AnyEnv, reset: Any, step: Any) -> None:
+    """Refuse an environment whose reset and step disagree, naming the first leaf that differs."""
+    at_reset, at_step = _leaf_types(reset), _leaf_types(step)
+    for leaf in [*at_reset, *at_step]:
+        if at_reset.get(leaf) != at_step.get(leaf):
+            raise TypeError(
+                f"{env.name}: expected reset and step to agree on `{leaf}`; got "
+                f"{at_reset.get(leaf, 'no such leaf')} at reset and "
+                f"{at_step.get(leaf, 'no such leaf')} after a step. Return the same structure, "
+                "shapes and dtypes from both, for example with `jnp.asarray(x, dtype)`."
+            )
+    if jax.tree.structure(reset) != jax.tree.structure(step):
+        raise TypeError(
+            f"{env.name}: expected reset and step to agree on the structure of obs and state; got "
+            f"{jax.tree.structure(reset)} at reset and {jax.tree.structure(step)} after a step. "
+            "Return the same containers from both."
+        )
+
+
+def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
+    """What `reset` or `step` of an environment returned, as strongly typed arrays, or an error."""
+    who = type(env).__name__
+    _, state, *_ = require_tuple(who, method, returned)
+    if not isinstance(state, EnvState):
+        raise TypeError(
+            f"{who}: expected {method} to return an EnvState in second place; got "
+            f"{type(state).__name__}. Extend EnvState with `@chex.dataclass`."
+        )
+
+    def convert(path: Any, leaf: Any) -> jax.Array:
+        try:
+            return strong(leaf)
+        except (TypeError, ValueError):
+            which: int = path[0].idx
+            where = ".".join(filter(None, (RETURNS[method].split(", ")[which], _name(path[1:]))))
+            raise TypeError(
+                f"{who}: expected {method} to return arrays and numbers; got {leaf!r} at `{where}`."
+                " Leave it out, or return a number in its place."
+            ) from None
+
+    return jax.tree_util.tree_map_with_path(convert, tuple(returned))
+
+
+def _leaf_types(tree: Any) -> dict[str, str]:
+    """Name, dtype and shape of every leaf."""
+    leaves = cast(Any, jax.tree_util.tree_leaves_with_path(tree))
+    return {_name(path): _leaf_type(leaf) for path, leaf in leaves}
+
+
+def _leaf_type(x: Any) -> str:
+    return f"{x.dtype}{list(x.shape)}"
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")

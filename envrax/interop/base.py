@@ -1,0 +1,291 @@
+"""`PeerEnv`: the base of all adapters. It makes a `JaxEnv` of another library's functions."""
+
+from abc import abstractmethod
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import partial_eval
+
+from envrax._jax.programs import output_types
+from envrax.env import Info, JaxEnv
+from envrax.interop.forms import cast_to, common_form, types_of
+from envrax.interop.params import Params, changed, concrete
+from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.spaces import Space
+from envrax.spaces.conform import conform
+
+
+class _Form(NamedTuple):
+    """The types that reset and step share, and whether a step draws from its key."""
+
+    obs: Any
+    inner: Any
+    mask: Any
+    info: Any
+    draws: bool
+
+
+class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
+    """
+    An environment of another library, without that library's own auto-reset.
+
+    A subclass writes `build`, `begin`, `advance` and `spaces`; and `default_params`, `limit`,
+    `with_limit`, `waivers` and `render` where there is something to say. This class does the rest.
+    What the library returns has one form at reset and after a step, strongly typed. Nothing that
+    the caller passes is edited. A step that draws nothing leaves `state.rng` alone. The time limit
+    truncates.
+
+    Parameters
+    ----------
+    config : PeerConfig
+        Which environment, and how to build it.
+    peer : Any, optional
+        The library's object, if it is built already.
+
+    Attributes
+    ----------
+    library : str
+        The library's name, which is the prefix of its ids.
+    peer : Any
+        The library's object.
+    params : pytree
+        The library's parameters; None where it has none.
+    concrete_params : pytree
+        The same, with the default in place of each value that is traced.
+
+    Raises
+    ------
+    ValueError
+        If the library cannot build the environment; its message is quoted.
+    TypeError
+        If the config is wrong, or the library's object breaks the library's own contract.
+    """
+
+    library: ClassVar[str]
+
+    def __init__(self, config: PeerConfig | None = None, *, peer: Any = None) -> None:
+        super().__init__(config)
+        self._given = peer
+        # The caller may trace, and may want strict promotion; the library was written for neither.
+        with jax.ensure_compile_time_eval(), jax.numpy_dtype_promotion("standard"):
+            self.peer = self._built() if peer is None else peer
+            default = self.default_params()
+        self.params = changed(self._who, default, self.config.params)
+        if self.config.max_steps:
+            self.params = self.with_limit(self.params, self.config.max_steps)
+        self.concrete_params = concrete(self.params, default)
+        self._config = self.config.replace(max_steps=self.config.max_steps or self.limit())
+        self._params = Params(self.params)
+        self._begin: Any = jax.jit(self._begin_with)
+        self._advance: Any = jax.jit(self._advance_with)
+        self._forms: dict[Any, _Form] = {}
+        with self._asking("tell its spaces"), jax.ensure_compile_time_eval():
+            self._observation_space, self._action_space = self.spaces()
+
+    @abstractmethod
+    def build(self) -> Any:
+        """The library's object, from `config.id` and `config.options`."""
+
+    def default_params(self) -> Any:
+        """The parameters that `peer` has by default; None where the library has none."""
+        return None
+
+    def limit(self) -> int:
+        """The library's own time limit, in steps."""
+        return NO_LIMIT
+
+    def with_limit(self, params: Any, max_steps: int) -> Any:
+        """Parameters with another time limit, for a library that keeps it there."""
+        return params
+
+    @abstractmethod
+    def spaces(self) -> tuple[Space, Space]:
+        """The spaces of observations and of actions. `observed` has the dtypes of the former."""
+
+    @abstractmethod
+    def begin(self, params: Any, rng: jax.Array) -> Begun:
+        """
+        Begin an episode.
+
+        Parameters
+        ----------
+        params : pytree
+            The library's parameters. Use these, and not `self.params`: some may be traced.
+        rng : jax.Array
+            One PRNG key.
+        """
+
+    @abstractmethod
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+        """
+        Take one step, without auto-reset.
+
+        Parameters
+        ----------
+        params : pytree
+            The library's parameters, as for `begin`.
+        inner : pytree
+            The library's state. It may be edited: it is a copy.
+        action : pytree
+            An element of `action_space`.
+        rng : jax.Array
+            One PRNG key, for a library that wants one.
+        """
+
+    @property
+    def waivers(self) -> dict[str, str]:
+        """Rules of `check_env` that the library itself breaks, and the reasons."""
+        return {}
+
+    @property
+    def name(self) -> str:
+        return self.config.id
+
+    @property
+    def class_name(self) -> str:
+        return self.config.id
+
+    @property
+    def observation_space(self) -> Space:
+        return self._observation_space
+
+    @property
+    def action_space(self) -> Space:
+        return self._action_space
+
+    @property
+    def observed(self) -> Any:
+        """Shape and dtype of each leaf of an observation at reset."""
+        return types_of(self._typed_begin(jax.random.key(0)).obs)
+
+    def action_mask(self, state: PeerState) -> Any:
+        return state.mask
+
+    def reset(self, rng: jax.Array) -> tuple[Any, PeerState]:
+        form = self._form(rng)
+        rng, key = jax.random.split(rng)
+        obs, inner, mask = self._begin(self._params.arrays, key)
+        state = PeerState(
+            rng=rng,
+            step=jnp.int32(0),
+            done=jnp.bool_(False),
+            inner=cast_to(form.inner, inner),
+            mask=cast_to(form.mask, mask),
+        )
+        return cast_to(form.obs, obs), state
+
+    def step(
+        self, state: PeerState, action: Any
+    ) -> tuple[Any, PeerState, jax.Array, jax.Array, Info]:
+        form = self._form(state.rng)
+        rng, key = jax.random.split(state.rng) if form.draws else (state.rng, state.rng)
+        action = conform(self.action_space, action, f"{self._who}.step", "action")
+        out = Advanced(*self._advance(self._params.arrays, state.inner, action, key))
+        step = state.step + 1
+        terminated = _flag(out.terminated)
+        truncated = _flag(out.truncated) | (step >= self.config.max_steps)
+        done = terminated | truncated
+        info = {**cast_to(form.info, out.info), "terminated": terminated, "truncated": truncated}
+        new_state = state.replace(
+            rng=rng,
+            step=step,
+            done=done,
+            inner=cast_to(form.inner, out.inner),
+            mask=cast_to(form.mask, out.mask),
+        )
+        reward = jnp.sum(jnp.asarray(out.reward, jnp.float32))
+        return cast_to(form.obs, out.obs), new_state, reward, done, info
+
+    @property
+    def _who(self) -> str:
+        return f"{self.library}/{self.config.id}"
+
+    def _built(self) -> Any:
+        try:
+            return self.build()
+        except Exception as error:
+            options = f" with options {self.config.options}" if self.config.options else ""
+            raise ValueError(
+                f"{self._who}: expected {self.library} to build it{options}; got "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    @contextmanager
+    def _asking(self, what: str) -> Generator[None]:
+        """Ask the library for something: a mistake in it, or in a custom object, is a sentence."""
+        try:
+            with jax.numpy_dtype_promotion("standard"):
+                yield
+        except Exception as error:
+            # A sentence of ours, or what JAX's checker of keys has found.
+            if str(error).startswith(self._who) or isinstance(error, jax.errors.KeyReuseError):
+                raise
+            got = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise TypeError(
+                f"{self._who}: expected {self.library} to {what}; got {got}. Mend the environment."
+            ) from error
+
+    def _begin_with(self, arrays: list[Any], rng: jax.Array) -> Begun:
+        with jax.numpy_dtype_promotion("standard"):
+            return Begun(*self.begin(self._params.whole(arrays), rng))
+
+    def _advance_with(self, arrays: list[Any], inner: Any, action: Any, rng: jax.Array) -> Any:
+        with jax.numpy_dtype_promotion("standard"):
+            return Advanced(*self.advance(self._params.whole(arrays), inner, action, rng))
+
+    def _typed_begin(self, rng: Any) -> Begun:
+        return Begun(*self._begin.trace(self._params.arrays, rng).out_info)
+
+    def _form(self, rng: jax.Array) -> _Form:
+        """The form for keys of this kind: a library that keeps a key keeps one of its kind."""
+        key = jax.ShapeDtypeStruct(rng.shape, rng.dtype)
+        kind = key.shape, key.dtype
+        if kind not in self._forms:
+            with self._asking("reset and step by its own contract"):
+                self._forms[kind] = self._find_form(key)
+        return self._forms[kind]
+
+    def _find_form(self, key: jax.ShapeDtypeStruct) -> _Form:
+        begun = self._typed_begin(key)
+        action = output_types(self.action_space.sample)
+        obs, inner, mask = types_of((begun.obs, begun.inner, begun.mask))
+        while True:
+            traced = self._advance.trace(self._params.arrays, inner, action, key)
+            out = Advanced(*traced.out_info)
+            after = (out.obs, out.inner, out.mask)
+            names = ("obs", "state.inner", "state.mask")
+            pairs = zip(names, (obs, inner, mask), after, strict=True)
+            found = tuple(common_form(self._who, name, a, b) for name, a, b in pairs)
+            if _leaves(found) == _leaves((obs, inner, mask)):
+                return _Form(obs, inner, mask, types_of(out.info), _reads_last(traced.jaxpr))
+            obs, inner, mask = found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), self._config, self._given)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config.id!r}, max_steps={self.config.max_steps})"
+
+
+def _leaves(types: Any) -> list[Any]:
+    """To compare: a class of the library may give `==` another meaning."""
+    return jax.tree.leaves(types)
+
+
+def _flag(x: Any) -> jax.Array:
+    """Whether all agents ended, for a library that says so for each of several."""
+    return jnp.all(jnp.asarray(x).astype(jnp.bool_))
+
+
+def _reads_last(jaxpr: Any) -> bool:
+    """Whether any output of a program depends on its last argument."""
+    program = jaxpr.jaxpr
+    _, used = partial_eval.dce_jaxpr(program, [True] * len(program.outvars))
+    return used[-1]
+
+
+def _rebuilt(env_class: type[PeerEnv], config: PeerConfig, peer: Any) -> PeerEnv:
+    return env_class(config, peer=peer)

@@ -1,0 +1,126 @@
+# pyright: basic, reportMissingImports=false
+"""
+craftax: `envrax.make("craftax/Craftax-Symbolic-v1")`, or `wrap(env, params)` for one built by hand.
+
+The library draws its textures when its modules are first imported, which takes minutes, and keeps
+them in files beside its own code, in `site-packages`. It prints that it does.
+"""
+
+import functools
+import importlib
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax._jax.programs import is_traced
+from envrax.interop.base import PeerEnv
+from envrax.interop.convert import box
+from envrax.interop.custom import require_methods
+from envrax.interop.library import require, suite_of
+from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.registry import register_suite
+from envrax.spaces import Discrete, Space
+
+require("craftax", "1.6")
+
+from craftax.craftax_env import make_craftax_env_from_name  # noqa: E402
+
+IDS = (
+    "Craftax-Symbolic-v1",
+    "Craftax-Pixels-v1",
+    "Craftax-Classic-Symbolic-v1",
+    "Craftax-Classic-Pixels-v1",
+)
+
+
+class CraftaxEnv(PeerEnv):
+    """
+    An environment of craftax. `params` are its `EnvParams`, `options` its `static_env_params`.
+
+    Death, and in Craftax the defeat of the boss, terminates; `params.max_timesteps` truncates.
+    `info` has what craftax puts there: the achievements on the step that ends an episode, whatever
+    ends it, and `discount`, which is 0 at a termination only.
+    """
+
+    library = "craftax"
+
+    def build(self) -> Any:
+        env = make_craftax_env_from_name(self.config.id, auto_reset=False)
+        return type(env)(**self.config.options) if self.config.options else env
+
+    def default_params(self) -> Any:
+        return self.peer.default_params
+
+    def limit(self) -> int:
+        # craftax itself counts to a traced limit.
+        steps = self.params.max_timesteps
+        return NO_LIMIT if is_traced(steps) else min(int(steps), NO_LIMIT)
+
+    def with_limit(self, params: Any, max_steps: int) -> Any:
+        return params.replace(max_timesteps=max_steps)
+
+    def spaces(self) -> tuple[Space, Space]:
+        seen = self.peer.observation_space(self.concrete_params)
+        acted = self.peer.action_space(self.concrete_params)
+        return box(seen.low, seen.high, self.observed), Discrete(int(acted.n))
+
+    @property
+    def waivers(self) -> dict[str, str]:
+        return dict.fromkeys(
+            ("keys_are_used_once", "calls_share_no_key"),
+            "craftax uses keys again: where it generates its world, and in steps of Craftax too",
+        )
+
+    def begin(self, params: Any, rng: jax.Array) -> Begun:
+        return Begun(*self.peer.reset_env(rng, params))
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+        obs, inner, reward, _, info = self.peer.step_env(rng, inner, action, params)
+        # craftax's `done` does not say which end it was: ask again, without the limit.
+        endless = params.replace(max_timesteps=NO_LIMIT)
+        terminated = self.peer.is_terminal(inner, endless)
+        info = {**info, "discount": self.peer.discount(inner, endless)}
+        truncated = inner.timestep >= params.max_timesteps
+        return Advanced(obs, inner, reward, terminated, truncated, info)
+
+    def render(self, state: PeerState) -> np.ndarray:
+        with jax.numpy_dtype_promotion("standard"):
+            image = np.asarray(self._draw(state.inner))
+        return image.clip(0, 255).astype(np.uint8)
+
+    @functools.cached_property
+    def _draw(self) -> Any:
+        origins = [base.__module__ for base in type(self.peer).__mro__]
+        classic = any(origin.startswith("craftax.craftax_classic") for origin in origins)
+        home = "craftax.craftax_classic" if classic else "craftax.craftax"
+        size = importlib.import_module(f"{home}.constants").BLOCK_PIXEL_SIZE_IMG
+        return jax.jit(
+            importlib.import_module(f"{home}.renderer").make_craftax_pixel_renderer(size)
+        )
+
+
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> CraftaxEnv:
+    """
+    A craftax environment that you built, with or without the library's own auto-reset.
+
+    Parameters
+    ----------
+    env : EnvironmentNoAutoReset or EnvironmentAutoReset
+        The environment.
+    params : EnvParams or dict, optional
+        Its parameters, or changes to `env.default_params`.
+    max_steps : int, default 0
+        Time limit; 0 takes that of the parameters.
+
+    Raises
+    ------
+    TypeError
+        If it is no environment of craftax.
+    """
+    require_methods("craftax", env, "reset_env", "step_env", "is_terminal", "default_params")
+    name = env.name.replace("-NoAutoReset", "")
+    return CraftaxEnv(PeerConfig(id=name, params=params, max_steps=max_steps), peer=env)
+
+
+register_suite(suite_of(CraftaxEnv, IDS))

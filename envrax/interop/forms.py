@@ -1,0 +1,87 @@
+"""One form for what a library returns at reset and at a step: dtypes found once, then cast."""
+
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+
+from envrax._jax.programs import strong
+
+
+def is_key(x: Any) -> bool:
+    """Whether an array, or its type, holds typed PRNG keys."""
+    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def common_form(who: str, name: str, first: Any, second: Any) -> Any:
+    """
+    The types that hold the leaves of both trees.
+
+    Parameters
+    ----------
+    who, name : str
+        The environment, and what the trees are, for the message.
+    first, second : pytree
+        Arrays, or their shapes and dtypes: at reset, and after a step.
+
+    Raises
+    ------
+    TypeError
+        If the trees differ in structure, or a leaf in shape.
+    """
+
+    def promote(path: Any, a: Any, b: Any) -> jax.ShapeDtypeStruct:
+        if a.shape != b.shape or is_key(a) != is_key(b):
+            where = jax.tree_util.keystr(path, simple=True, separator=".")
+            got = f"{a.dtype}{list(a.shape)} at reset and {b.dtype}{list(b.shape)} after a step"
+            raise TypeError(
+                f"{who}: expected `{name}{'.' * bool(where)}{where}` to keep its shape; got {got}. "
+                "The library breaks its own contract here; wrap its environment and mend it."
+            )
+        with jax.numpy_dtype_promotion("standard"):
+            dtype = a.dtype if a.dtype == b.dtype else jnp.promote_types(a.dtype, b.dtype)
+        return jax.ShapeDtypeStruct(a.shape, dtype)
+
+    first, second = types_of(first), types_of(second)
+    if jax.tree.structure(first) != jax.tree.structure(second):
+        raise TypeError(
+            f"{who}: expected `{name}` of one structure; got {jax.tree.structure(first)} at reset "
+            f"and {jax.tree.structure(second)} after a step. The library breaks its own contract "
+            "here; wrap its environment and mend it."
+        )
+    return jax.tree_util.tree_map_with_path(promote, first, second)
+
+
+def types_of(tree: Any) -> Any:
+    """Shape and dtype of every leaf, Python numbers included, without weak types."""
+
+    def type_of(x: Any) -> jax.ShapeDtypeStruct:
+        x = x if hasattr(x, "dtype") else jax.eval_shape(lambda: jnp.asarray(x))
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    return jax.tree.map(type_of, tree)
+
+
+def cast_to(form: Any, tree: Any) -> Any:
+    """The tree as strongly typed arrays of the form's dtypes, in the form's containers."""
+
+    def cast_leaf(leaf: Any, type_: jax.ShapeDtypeStruct) -> jax.Array:
+        x = jnp.asarray(leaf)
+        return x if is_key(x) else strong(x.astype(type_.dtype))
+
+    leaves = jax.tree.leaves(tree)
+    wanted, structure = cast(Any, jax.tree.flatten(form))
+    return jax.tree.unflatten(structure, list(map(cast_leaf, leaves, wanted)))
+
+
+def as_dicts(tree: Any) -> Any:
+    """NamedTuples, and dataclasses that are pytrees, as dicts of their fields, at every depth."""
+    if isinstance(tree, dict):
+        return {str(k): as_dicts(v) for k, v in cast(dict[Any, Any], tree).items()}
+    if hasattr(tree, "_fields"):
+        return {name: as_dicts(getattr(tree, name)) for name in tree._fields}
+    if hasattr(tree, "__dataclass_fields__") and not jax.tree_util.all_leaves([tree]):
+        return {name: as_dicts(getattr(tree, name)) for name in tree.__dataclass_fields__}
+    if isinstance(tree, tuple | list):
+        return tuple(as_dicts(x) for x in cast(Any, tree))
+    return tree

@@ -1,0 +1,189 @@
+# pyright: basic
+"""gymnax: `envrax.make("gymnax/CartPole-v1")`, or `wrap(env, params)` for one built by hand."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from envrax.interop.base import PeerEnv
+from envrax.interop.convert import box
+from envrax.interop.forms import as_dicts
+from envrax.interop.library import require, suite_of
+from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.registry import register_suite
+from envrax.spaces import Box, Dict, Discrete, Space, Tuple
+
+gymnax = require("gymnax", "1.0")
+
+DOWNLOADS = {"MNISTBandit-bsuite": "the four files of MNIST (11 MB), to /tmp/mnist"}
+"""Ids that gymnax builds only with a network, and what it fetches."""
+
+CLASSIC = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
+DRAWN = (
+    *CLASSIC,
+    *("Asterix-MinAtar", "Breakout-MinAtar", "Freeway-MinAtar", "Seaquest-MinAtar"),
+    "SpaceInvaders-MinAtar",
+    *("Catch-bsuite", "FourRooms-misc", "MetaMaze-misc", "PointRobot-misc", "Pong-misc"),
+)
+"""Ids that gymnax can draw: the first through Gymnasium, the others through matplotlib."""
+
+_Bounds = list[tuple[Any, float, float]]  # an index, and what also is in the space there
+
+MENDED: dict[str, tuple[str, Callable[[Any], _Bounds]]] = {
+    "BernoulliBandit-misc": (
+        "time is scaled by `t_max`, whatever the time limit",
+        lambda p: [(3, 0, p.min_lim + (p.max_lim - p.min_lim) * _steps(p) / p.t_max)],
+    ),
+    "GaussianBandit-misc": (
+        "the last reward is normal and has no bounds; scaled time begins at -1",
+        lambda p: [(0, -np.inf, np.inf), (3, -1, 0)],
+    ),
+    "MemoryChain-bsuite": (
+        "a bit of the context is shown as -1 or 1, and the time left ends at -1.5e-8",
+        lambda p: [(0, -1e-6, 1), (slice(2, None), -1, 1)],
+    ),
+    "MetaMaze-misc": (
+        "the last reward is as large as the params say; scaled time begins at -1",
+        lambda p: [(-2, -np.inf, np.inf), (-1, -1, 0)],
+    ),
+    "UmbrellaChain-bsuite": ("the time left ends at -1.5e-8", lambda p: [(2, -1e-6, 1)]),
+}
+"""Ids whose observations leave gymnax's own bounds: why, and what is added to the bounds."""
+
+_OWN_NAMES = {"DiscountingChain-v0": "DiscountingChain-bsuite"}  # not the id
+_METHODS = (
+    *("default_params", "reset_env", "step_env", "is_truncated"),
+    *("observation_space", "action_space"),
+)
+
+
+class GymnaxEnv(PeerEnv):
+    """An environment of gymnax. `params` are its `EnvParams`; `info` has what gymnax puts there."""
+
+    library = "gymnax"
+
+    def build(self) -> Any:
+        try:
+            return gymnax.make(self.config.id, **self.config.options)[0]
+        except OSError as error:
+            if self.config.id not in DOWNLOADS:
+                raise
+            raise OSError(
+                f"no network for what it downloads, {DOWNLOADS[self.config.id]} ({error}). Build "
+                "it once where there is a network, or put the files there"
+            ) from error
+
+    def default_params(self) -> Any:
+        return self.peer.default_params
+
+    def limit(self) -> int:
+        steps = _steps(self.params)
+        # gymnax itself counts to a traced limit.
+        return NO_LIMIT if isinstance(steps, Tracer) else min(int(steps), NO_LIMIT)
+
+    def with_limit(self, params: Any, max_steps: int) -> Any:
+        if not hasattr(params, "max_steps_in_episode"):
+            return params
+        # gymnax compares and divides by it, so that it must stay an int or a float.
+        number = float if isinstance(_steps(self.default_params()), float) else int
+        return params.replace(max_steps_in_episode=number(max_steps))
+
+    def spaces(self) -> tuple[Space, Space]:
+        seen = self.peer.observation_space(self.concrete_params)
+        acted = self.peer.action_space(self.concrete_params)
+        space = _space(seen, self.observed)
+        if self.config.id in MENDED and isinstance(space, Box):
+            space = _widened(space, MENDED[self.config.id][1](self.concrete_params))
+        return space, _space(acted, None)
+
+    def begin(self, params: Any, rng: jax.Array) -> Begun:
+        obs, inner = self.peer.reset_env(rng, params)
+        return Begun(as_dicts(obs), inner)
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+        obs, inner, reward, terminated, info = self.peer.step_env(rng, inner, action, params)
+        truncated = self.peer.is_truncated(inner, params)
+        return Advanced(as_dicts(obs), inner, reward, terminated, truncated, info)
+
+
+class DrawnGymnaxEnv(GymnaxEnv):
+    """An environment of gymnax that gymnax can draw."""
+
+    def render(self, state: PeerState) -> np.ndarray:
+        with jax.numpy_dtype_promotion("standard"):
+            return self._draw(self.peer.name, state.inner, self.concrete_params)
+
+    def _draw(self, name: str, inner: Any, params: Any) -> np.ndarray:
+        if name in CLASSIC:
+            return _module("gymnax.visualize.vis_gym").render_gym_frame(name, inner, params)
+        drawn = _module("gymnax.visualize.visualizer").Visualizer(self.peer, params, [inner])
+        try:
+            drawn.init()
+            canvas = _module("matplotlib.backends.backend_agg").FigureCanvasAgg(drawn.fig)
+            canvas.draw()
+            return np.array(canvas.buffer_rgba())[..., :3]
+        finally:
+            _module("matplotlib.pyplot").close(drawn.fig)
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(name)  # when it is asked for: drawing is slow to import
+
+
+def _steps(params: Any) -> Any:
+    return getattr(params, "max_steps_in_episode", NO_LIMIT)
+
+
+def _space(space: Any, types: Any) -> Space:
+    """A space of gymnax, in the dtypes that are observed."""
+    if hasattr(space, "spaces"):
+        if isinstance(space.spaces, dict):
+            return Dict({k: _space(v, types and types[k]) for k, v in space.spaces.items()})
+        return Tuple([_space(x, types and types[i]) for i, x in enumerate(space.spaces)])
+    if types is not None and types.shape != tuple(space.shape):
+        raise TypeError(f"observations of shape {types.shape}, and the space {space}")
+    if hasattr(space, "n"):
+        return Discrete(int(space.n), types.dtype if types is not None else np.dtype(space.dtype))
+    return box(space.low, space.high, types or jax.ShapeDtypeStruct(space.shape, space.dtype))
+
+
+def _widened(space: Box, bounds: _Bounds) -> Box:
+    low, high = (np.broadcast_to(x, space.shape).copy() for x in (space.low, space.high))
+    for i, least, most in bounds:
+        low[i], high[i] = np.minimum(low[i], least), np.maximum(high[i], most)
+    return Box(low, high, space.shape, space.dtype)
+
+
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> GymnaxEnv:
+    """
+    A gymnax environment that you built.
+
+    Parameters
+    ----------
+    env : gymnax.environments.environment.Environment
+        The environment.
+    params : EnvParams or dict, optional
+        Its parameters, or changes to `env.default_params`.
+    max_steps : int, default 0
+        Time limit; 0 takes that of the parameters.
+
+    Raises
+    ------
+    TypeError
+        If it is no environment of gymnax 1.0 or newer, or breaks the contract of one.
+    """
+    if missing := [name for name in _METHODS if not hasattr(type(env), name)]:
+        raise TypeError(
+            f"gymnax.wrap: expected an environment of gymnax 1.0 or newer; got {env!r}, without "
+            f"{', '.join(f'`{name}`' for name in missing)}. Pass an instance, not what wraps it."
+        )
+    name = str(_OWN_NAMES.get(env.name, env.name))
+    env_class = DrawnGymnaxEnv if name in DRAWN else GymnaxEnv
+    return env_class(PeerConfig(id=name, params=params, max_steps=max_steps), peer=env)
+
+
+register_suite(suite_of(GymnaxEnv, gymnax.registered_envs, dict.fromkeys(DRAWN, DrawnGymnaxEnv)))

@@ -1,0 +1,283 @@
+# pyright: basic
+"""JaxMARL: `envrax.make_vec("jaxmarl/MPE_simple_spread_v3", 8)`, a slot for each of its agents."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax.interop.agents import AgentBatch, World
+from envrax.interop.convert import box
+from envrax.interop.forms import as_dicts
+from envrax.interop.jaxmarl_frames import drawer
+from envrax.interop.library import require, suite_of
+from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.registry import register_suite
+from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
+
+jaxmarl = require("jaxmarl", "0.2")
+
+DRAWN = (
+    *("MPE", "SMAX", "HeuristicEnemySMAX", "LearnedPolicyEnemySMAX"),
+    *("jaxnav", "overcooked", "storm"),
+)
+"""How the ids begin that JaxMARL can draw."""
+
+_OF_BRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
+
+
+class _Rule(NamedTuple):
+    """Of a family of games: its time limit, and whether a step ends it for another reason."""
+
+    limit: Callable[[Any], int]
+    over: Callable[[Any, Any, Any, Any], Any] = lambda peer, before, after, action: False
+
+
+def _one_side_is_dead(peer: Any, before: Any, after: Any, action: Any) -> Any:
+    alive = getattr(after, "state", after).unit_alive
+    return ~alive[: peer.num_allies].any() | ~alive[peer.num_allies :].any()
+
+
+def _inner_times_outer(peer: Any) -> int:
+    return peer.num_inner_steps * peer.num_outer_steps
+
+
+_SMAX = _Rule(lambda peer: peer.max_steps + 1, _one_side_is_dead)
+_MATRIX_GAME = _Rule(_inner_times_outer)
+_RULES = {
+    # Its counter is compared before it counts the step, also in SMAX.
+    "SimpleMPE": _Rule(lambda peer: peer.max_steps + 1),
+    "SwitchRiddle": _Rule(
+        lambda peer: peer.max_steps,
+        lambda peer, before, _, action: action[before.agent_in_room] == peer.game_actions["TELL"],
+    ),
+    "SMAX": _SMAX,
+    "EnemySMAX": _SMAX,
+    "MABraxEnv": _Rule(
+        lambda peer: -(-peer.episode_length // peer.action_repeat),
+        lambda peer, before, after, _: after.done * (1 - after.info["truncation"]) > 0,
+    ),
+    "InTheGrid": _MATRIX_GAME,
+    "InTheGrid_2p": _MATRIX_GAME,
+    "InTheMatrix": _MATRIX_GAME,
+    "CoinGame": _MATRIX_GAME,
+    "Overcooked": _Rule(lambda peer: peer.max_steps),
+    "OvercookedV2": _Rule(lambda peer: peer.max_steps),
+    "JaxNav": _Rule(
+        lambda peer: peer.max_steps,
+        lambda peer, before, after, _: jnp.all(after.move_term | after.goal_reached | before.done),
+    ),
+}
+
+
+def _rule(peer: Any) -> _Rule | None:
+    """The rule of a game of JaxMARL; None for a step that somebody else wrote."""
+    if not _is_its_own(peer.step_env):
+        return None
+    families = [x for x in type(peer).__mro__ if x.__name__ in _RULES and _is_its_own(x)]
+    return _RULES[families[0].__name__] if families else None
+
+
+def _is_its_own(x: Any) -> bool:
+    return str(getattr(x, "__module__", "")).startswith("jaxmarl.")
+
+
+class JaxMarlWorld(World):
+    """
+    One world of JaxMARL, as a `JaxEnv`; `info` has what JaxMARL puts there, for each agent.
+
+    What belongs to the world is repeated for every agent. `info["agent_done"]` are JaxMARL's own
+    `dones` of the agents: an agent of SMAX that is dead stays so until its world ends.
+    """
+
+    library = "jaxmarl"
+
+    def build(self) -> Any:
+        options = self.config.options
+        if self.config.id in _OF_BRAX:
+            options = {"auto_reset": False, **options}
+        return jaxmarl.make(self.config.id, **options)
+
+    def limit(self) -> int:
+        rule = _rule(self.peer)
+        return rule.limit(self.peer) if rule else NO_LIMIT
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return tuple(map(str, self.peer.agents))
+
+    @property
+    def agent_spaces(self) -> tuple[Space, Space]:
+        return self._agent_spaces
+
+    def spaces(self) -> tuple[Space, Space]:
+        peer, names = self.peer, self.peer.agents
+        self._require_usable(peer)
+        seen, acted = (
+            [of(name) for name in names] for of in (peer.observation_space, peer.action_space)
+        )
+        for spaces in (seen, acted):
+            ours = [_space(space) for space in spaces]
+            for name, space in zip(names, ours, strict=True):
+                if space != ours[0]:
+                    raise TypeError(
+                        f"{self._who}: expected agents that share their spaces, since each is a "
+                        f"slot; got {ours[0]} of {names[0]} and {space} of {name}. Step it with "
+                        "jaxmarl itself, or make them alike: the games of Brax take "
+                        '`options={"homogenisation_method": "max"}`.'
+                    )
+        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self.observed)
+        self._agent_spaces = _space(seen[0], one), _space(acted[0])
+        return super().spaces()
+
+    def begin(self, params: Any, rng: jax.Array) -> Begun:
+        obs, inner = self.peer.reset(rng)
+        return Begun(self._of_agents(obs), inner)
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+        peer, names = self.peer, self.peer.agents
+        actions: Any = [jax.tree.map(lambda x, i=i: x[i], action) for i in range(len(names))]
+        if not _is_a(peer, "InTheGrid_2p"):  # which takes a pair
+            actions = dict(zip(names, actions, strict=True))
+        obs, after, rewards, dones, info = peer.step_env(rng, inner, actions)
+        rewards, rule = self._of_agents(rewards), _rule(peer)
+        over = rule.over(peer, inner, after, action) if rule else dones["__all__"]
+        info = {name: self._for_agents(x) for name, x in info.items()}
+        info["rewards"] = jnp.asarray(rewards, jnp.float32)
+        out = [jnp.asarray(dones.get(name, dones["__all__"])) for name in names]
+        info["agent_done"] = jnp.stack(out)
+        return Advanced(self._of_agents(obs), after, rewards, over, info=info)
+
+    def action_mask(self, state: PeerState) -> Any:
+        if not isinstance(self.agent_spaces[1], Discrete):
+            return None
+        method = getattr(self.peer, "get_legal_moves", self.peer.get_avail_actions)
+        with jax.numpy_dtype_promotion("standard"):
+            try:
+                legal = method(state.inner)
+            except NotImplementedError:
+                return None
+            return self._of_agents(legal).astype(jnp.bool_)
+
+    def _of_agents(self, tree: Any) -> Any:
+        """What JaxMARL has for each agent, in one array; in STORM it is in one already."""
+        if isinstance(tree, dict) and all(name in tree for name in self.peer.agents):
+            tree = [tree[name] for name in self.peer.agents]
+        if isinstance(tree, tuple | list):
+            return jax.tree.map(lambda *x: jnp.stack(x), *map(as_dicts, tree))
+        if _is_a(self.peer, "InTheGrid") and isinstance(tree, dict):
+            return {"observation": tree["observations"], "inventory": tree["inventory"].T}
+        return as_dicts(tree)
+
+    def _for_agents(self, tree: Any) -> Any:
+        """An entry of `info` for each agent; what belongs to the world is repeated."""
+        names = self.peer.agents
+        if isinstance(tree, dict) and set(tree) == set(names):
+            return self._of_agents(tree)
+
+        def repeated(x: Any) -> jax.Array:
+            x = jnp.asarray(x)
+            has_agents = x.shape[:1] == (len(names),)
+            return x if has_agents else jnp.broadcast_to(x, (len(names), *x.shape))
+
+        return jax.tree.map(repeated, as_dicts(tree))
+
+    def _require_usable(self, peer: Any) -> None:
+        if getattr(peer, "auto_reset", False):
+            raise TypeError(
+                f"{self._who}: expected a game of Brax without its own auto-reset; got "
+                "`auto_reset=True`. Build it with `auto_reset=False`."
+            )
+        if _is_a(peer, "JaxNav") and self.config.max_steps > peer.max_steps:
+            raise TypeError(
+                f"{self._who}: expected max_steps up to {peer.max_steps}, where JaxNav itself "
+                f"stops all agents; got {self.config.max_steps}. Pass "
+                f'`options={{"max_steps": {self.config.max_steps}}}`.'
+            )
+
+
+class DrawnJaxMarlWorld(JaxMarlWorld):
+    """One world of JaxMARL that JaxMARL can draw."""
+
+    def render(self, state: PeerState) -> np.ndarray:
+        draw: Any = drawer(self.peer)
+        with jax.numpy_dtype_promotion("standard"):
+            return draw(self.peer, state.inner)
+
+
+class JaxMarlBatch(AgentBatch):
+    """
+    Worlds of JaxMARL, a slot for each agent: slot `i * n_agents + j` is agent j of world i.
+
+    Rewards are those that JaxMARL gives to each agent. In most of its games a team shares one
+    reward, which every agent of it then gets in full: MPE's spread, SMAX, Brax, Hanabi, Overcooked
+    and the riddle. An agent that is out before its world ends keeps its slot, gets rewards, and
+    does what its mask allows; `infos["agent_done"]` says so. All agents of a game must share their
+    spaces. The global `world_state` of SMAX is no agent's observation:
+    `env.world.peer.get_world_state` computes it from `slot_state(state, i).inner`.
+    """
+
+    library = JaxMarlWorld.library
+    world_class = JaxMarlWorld
+
+
+class DrawnJaxMarlBatch(JaxMarlBatch):
+    """Worlds of JaxMARL that JaxMARL can draw."""
+
+    world_class = DrawnJaxMarlWorld
+
+
+def _is_a(peer: Any, name: str) -> bool:
+    return any(x.__name__ == name and _is_its_own(x) for x in type(peer).__mro__)
+
+
+def _space(space: Any, types: Any = None) -> Space:
+    """A space of JaxMARL, in the dtypes that are observed."""
+    parts = getattr(space, "spaces", space)
+    if isinstance(parts, dict):
+        return Dict({k: _space(v, types and types[k]) for k, v in parts.items()})
+    dtype = np.dtype(types.dtype if types is not None else space.dtype)
+    if hasattr(space, "num_categories"):
+        return MultiDiscrete(np.asarray(space.num_categories).tolist(), dtype)
+    if hasattr(space, "n"):
+        return Discrete(int(space.n), dtype)
+    shape = tuple(map(int, np.ravel(space.shape)))  # Hanabi's is a number
+    if types is None:
+        types = jax.ShapeDtypeStruct(shape, dtype)
+    return box(space.low, space.high, types)
+
+
+def wrap(env: Any, n_worlds: int = 1, *, max_steps: int = 0) -> JaxMarlBatch:
+    """
+    Worlds of a JaxMARL environment that you built.
+
+    Parameters
+    ----------
+    env : jaxmarl.environments.MultiAgentEnv
+        The environment, without a wrapper of JaxMARL.
+    n_worlds : int, default 1
+        Number of worlds.
+    max_steps : int, default 0
+        Time limit; 0 takes JaxMARL's own.
+
+    Raises
+    ------
+    TypeError
+        If it is no environment of JaxMARL, breaks the contract of one, or has agents of different
+        spaces.
+    """
+    if not isinstance(env, jaxmarl.environments.MultiAgentEnv):
+        raise TypeError(
+            f"jaxmarl.wrap: expected a MultiAgentEnv of jaxmarl; got {env!r}. Pass an instance, "
+            "without what wraps it."
+        )
+    batch = DrawnJaxMarlBatch if drawer(env) else JaxMarlBatch
+    return batch(PeerConfig(id=env.name, max_steps=max_steps), n_worlds, peer=env)
+
+
+_IDS = jaxmarl.registration.registered_envs
+register_suite(
+    suite_of(JaxMarlBatch, _IDS, {id: DrawnJaxMarlBatch for id in _IDS if id.startswith(DRAWN)})
+)

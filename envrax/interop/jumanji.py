@@ -1,0 +1,253 @@
+# pyright: basic
+"""jumanji: `envrax.make("jumanji/Snake-v1")`, or `wrap(env)` for one built by hand."""
+
+import copy
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax.interop.base import PeerEnv
+from envrax.interop.convert import box, unbounded
+from envrax.interop.forms import as_dicts
+from envrax.interop.library import require, suite_of
+from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.registry import register_suite
+from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
+
+jumanji = require("jumanji", "1.1")
+specs = jumanji.specs
+wrappers = require("jumanji.wrappers", "1.1", package="jumanji", extra="jumanji")
+
+DOWNLOADS = {"Sokoban-v0": "the Boxoban levels, `InstaDeepAI/boxoban-levels` of Hugging Face"}
+"""Ids that need the network when they are built, and what they download."""
+
+MENDED = {
+    "Snake": {"step_count": (0, None, "it reaches the time limit, which the spec leaves out")},
+    "TSP": {"position": (-1, None, "it is -1 before the first city, where the spec says 0")},
+}
+"""Bounds of the library's specs that are wrong, by class and key: (low, high, reason)."""
+
+GRAPHS = "GraphColoring", "MMST"
+"""Classes that draw in the unit square and leave its limits to matplotlib, which misses them."""
+
+_REUSED = "jumanji uses a key twice: "
+_GENERATOR = dict.fromkeys(
+    ["keys_are_used_once", "calls_share_no_key"], _REUSED + "at reset, in the generator of problems"
+)
+_GHOSTS = dict.fromkeys(_GENERATOR, _REUSED + "in a step, where the ghosts move")
+WAIVERS: dict[str, dict[str, str]] = {
+    "FlatPack-v0": _GENERATOR,
+    "MMST-v0": _GENERATOR,
+    "PacMan-v1": _GHOSTS,
+    "Tetris-v0": {"calls_share_no_key": _REUSED + "its state keeps a key that reset has used"},
+}
+"""Rules of `check_env` that the library breaks, by id: {rule: reason}."""
+
+
+class JumanjiEnv(PeerEnv):
+    """
+    An environment of jumanji.
+
+    Its time limit is `config.max_steps`; it truncates. Observations are dicts; `info` holds the
+    `extras`, and for several agents `rewards` and `discounts`. Where the library's mask is one of
+    whole combinations, as in Tetris, the actions are one `Discrete` that counts the combinations
+    in the order of `numpy.ravel_multi_index`. `action_mask` calls all legal where nothing is.
+    """
+
+    library = "jumanji"
+
+    def build(self) -> Any:
+        id, steps, options = self.config.id, self.config.max_steps, self.config.options
+        try:
+            peer = jumanji.make(id, **options)
+        except Exception as error:
+            if id not in DOWNLOADS or "generator" in options:
+                raise
+            raise ConnectionError(
+                f"{type(error).__name__}: {error}. This id needs the network: it downloads "
+                f"{DOWNLOADS[id]}, when it is built. Connect, or pass a generator in `options`"
+            ) from error
+        # The state, the spec and the reward of some depend on the limit.
+        if steps and "time_limit" not in options and self._own_limit(peer) not in (steps, NO_LIMIT):
+            return jumanji.make(id, **options, time_limit=steps)
+        return peer
+
+    def limit(self) -> int:
+        return self._own_limit(self.peer)
+
+    def spaces(self) -> tuple[Space, Space]:
+        if self.config.max_steps > self.limit():
+            raise ValueError(
+                f"{self._who}: expected `max_steps` of at most the library's own time limit, "
+                f"{self.limit()}; got {self.config.max_steps}. Build it with a larger `time_limit`."
+            )
+        mended = MENDED.get(type(self.peer.unwrapped).__name__, {})
+        observed = self._space(self.peer.observation_spec, self.observed, "observation", mended)
+        return observed, self._acted()
+
+    def begin(self, params: Any, rng: jax.Array) -> Begun:
+        inner, timestep = self._unlimited.reset(rng)
+        obs = as_dicts(timestep.observation)
+        return Begun(obs, inner, self._mask(obs))
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+        if self._combined:
+            action = jnp.stack(jnp.unravel_index(action, self._counts)).astype(jnp.int32)
+        inner, timestep = self._unlimited.step(inner, action)
+        obs, reward, discount = as_dicts(timestep.observation), timestep.reward, timestep.discount
+        info = dict(timestep.extras)
+        if jnp.ndim(reward):
+            info |= {"rewards": reward, "discounts": discount}
+        terminated = timestep.last() & jnp.all(discount == 0)
+        if isinstance(self.peer.unwrapped, jumanji.environments.SearchAndRescue):
+            terminated = jnp.all(inner.targets.found)
+        truncated = timestep.last() & ~terminated
+        return Advanced(obs, inner, reward, terminated, truncated, info, self._mask(obs))
+
+    @property
+    def waivers(self) -> dict[str, str]:
+        return WAIVERS.get(self.config.id, {})
+
+    def render(self, state: PeerState) -> np.ndarray:
+        import matplotlib.pyplot as plt
+
+        # Copies: the viewer would open a window, and `Snake.render` forgets to return the image.
+        env, drawn = copy.copy(self.peer.unwrapped), []
+        name = next((x for x in ("_viewer", "_env_viewer", "viewer") if x in vars(env)), None)
+        if name is None:
+            return super().render(state)
+        viewer: Any = copy.copy(getattr(env, name))
+        setattr(env, name, viewer)
+
+        def display(figure: Any) -> None:
+            if graph:
+                figure.axes[0].set(xlim=(0, 1), ylim=(0, 1))
+            drawn.append(np.array(viewer._display_rgb_array(figure))[..., :3])
+
+        graph = type(env).__name__ in GRAPHS
+        viewer._display = display
+        viewer._get_fig_ax = functools.partial(viewer._get_fig_ax, show=False)
+        with plt.ioff(), jax.numpy_dtype_promotion("standard"):
+            env.render(jax.device_get(state.inner) if graph else state.inner)
+            viewer.close()
+        return drawn[-1]
+
+    @functools.cached_property
+    def _unlimited(self) -> Any:
+        """`peer` with its own time limit out of reach: it ends for it as it does for a loss."""
+        if isinstance(self.peer.unwrapped, jumanji.environments.SearchAndRescue):
+            return self.peer  # its reward reads the limit
+        return _without_limit(self.peer)
+
+    @functools.cached_property
+    def _counts(self) -> tuple[int, ...]:
+        """The number of values of each entry of an action; none where they are not counted."""
+        spec = self.peer.action_spec
+        integers = isinstance(spec, specs.BoundedArray) and jnp.issubdtype(spec.dtype, jnp.integer)
+        if not integers or np.any(spec.minimum):
+            return ()
+        highest = np.broadcast_to(np.asarray(spec.maximum), spec.shape)
+        return tuple(int(n) + 1 for n in highest.ravel())
+
+    @functools.cached_property
+    def _combined(self) -> bool:
+        """Whether the mask is one of combinations, and not one for each entry."""
+        shape = getattr(getattr(self.peer.observation_spec, "action_mask", None), "shape", ())
+        spec, counts = self.peer.action_spec, self._counts
+        for_each = (*spec.shape, max(counts, default=0))
+        return len(counts) > 1 and shape == counts and (shape != for_each or len({*counts}) > 1)
+
+    @staticmethod
+    def _own_limit(peer: Any) -> int:
+        return int(getattr(peer, "time_limit", NO_LIMIT))
+
+    def _mask(self, obs: Any) -> Any:
+        """The library's mask of an observation, as `JaxEnv.action_mask` wants it."""
+        if not self._counts or not isinstance(obs, dict) or "action_mask" not in obs:
+            return None
+        mask = jnp.asarray(obs["action_mask"], jnp.bool_)
+        mask = mask.ravel() if self._combined else mask
+        # Some go on when nothing is legal, whatever is chosen: FlatPack, MMST, a snake in a knot.
+        mask |= ~mask.any(axis=-1, keepdims=True)
+        if self._combined:
+            return mask
+        # What the spec allows beyond the mask, in MultiCVRP, is never legal.
+        missing = max(self._counts) - mask.shape[-1]
+        return jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, missing)])
+
+    def _acted(self) -> Space:
+        spec, counts = self.peer.action_spec, self._counts
+        if self._combined:
+            return Discrete(math.prod(counts))
+        if not counts:
+            return self._space(spec, jax.ShapeDtypeStruct(spec.shape, spec.dtype), "action", {})
+        if not spec.shape:
+            return Discrete(counts[0], spec.dtype)
+        return MultiDiscrete(np.reshape(counts, spec.shape), spec.dtype)
+
+    def _space(self, spec: Any, types: Any, where: str, mended: dict[str, Any]) -> Space:
+        """The space of a spec, in the dtypes that are observed."""
+        children = {k: x for k, x in vars(spec).items() if isinstance(x, specs.Spec)}
+        fits = set(children) == set(types if hasattr(types, "keys") else ())
+        if not fits or (not children and types.shape != spec.shape):
+            raise TypeError(
+                f"{self._who}: expected `{where}` as in the spec, {spec}; got {types}. The library "
+                "breaks its own contract here; wrap its environment and mend it."
+            )
+        if children:
+            keys = children.items()
+            return Dict({k: self._space(x, types[k], f"{where}.{k}", mended) for k, x in keys})
+        if not isinstance(spec, specs.BoundedArray):
+            return unbounded(types)
+        low, high = np.asarray(spec.minimum), np.asarray(spec.maximum)
+        if (key := where.rpartition(".")[2]) in mended:
+            low, high = mended[key][0], self.limit() if key == "step_count" else high
+        elif isinstance(spec, specs.DiscreteArray):
+            return Discrete(spec.num_values, types.dtype)
+        return box(low, high, types)
+
+
+def _without_limit(env: Any) -> Any:
+    twin = copy.copy(env)
+    if "_env" in vars(twin):
+        twin._env = _without_limit(twin._env)
+    elif "time_limit" in vars(twin):
+        twin.time_limit = NO_LIMIT
+    return twin
+
+
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JumanjiEnv:
+    """
+    A jumanji environment that you built.
+
+    Parameters
+    ----------
+    env : jumanji.env.Environment
+        The environment, without a wrapper that resets it or batches it.
+    params : None
+        jumanji has no parameters.
+    max_steps : int, default 0
+        Time limit, at most that of the environment; 0 takes its own.
+
+    Raises
+    ------
+    TypeError
+        If `env` is no such environment.
+    """
+    layer, refused = env, wrappers.AutoResetWrapper | wrappers.VmapWrapper
+    while isinstance(layer, wrappers.Wrapper) and not isinstance(layer, refused):
+        layer = layer._env
+    if not isinstance(layer, jumanji.env.Environment) or isinstance(layer, refused):
+        raise TypeError(
+            "jumanji.wrap: expected a jumanji Environment that neither resets itself nor is a "
+            f"batch; got {env!r}. Pass what is inside: `VecEnv` resets and batches it."
+        )
+    config = PeerConfig(id=type(env.unwrapped).__name__, params=params, max_steps=max_steps)
+    return JumanjiEnv(config, peer=env)
+
+
+register_suite(suite_of(JumanjiEnv, sorted(jumanji.registered_environments())))

@@ -1,0 +1,138 @@
+# pyright: basic, reportMissingImports=false
+"""kinetix: `envrax.make("kinetix/s/h4_thrust_aim")`, or `wrap(env, params)` for one you built."""
+
+import functools
+from importlib import resources
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax._jax.programs import is_traced
+from envrax.interop.base import PeerEnv
+from envrax.interop.convert import box, nested, unbounded
+from envrax.interop.custom import require_methods
+from envrax.interop.forms import as_dicts
+from envrax.interop.library import require, suite_of
+from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.registry import register_suite
+from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
+
+require("kinetix", "3.0", package="kinetix-env")
+
+from kinetix.environment import (  # noqa: E402
+    ActionType,
+    DiscreteActions,
+    MultiDiscreteActions,
+    ObservationType,
+    PixelObservations,
+    make_kinetix_env,
+)
+from kinetix.render import make_render_pixels  # noqa: E402
+from kinetix.util.saving import load_from_json_file  # noqa: E402
+
+SIZES = ("s", "m", "l")
+
+
+class KinetixEnv(PeerEnv):
+    """
+    A level of kinetix; every episode begins in it. `params` are its `EnvParams`.
+
+    `options` are keywords of `make_kinetix_env`, such as `action_type` (default `DISCRETE`) and
+    `observation_type` (default `SYMBOLIC_FLAT`): members of kinetix's enums, or their names in
+    small letters. `params.max_timesteps` truncates; reaching the goal, or what must not be touched,
+    terminates. `info` has what kinetix puts there, `GoalR` and `distance`.
+    """
+
+    library = "kinetix"
+
+    def build(self) -> Any:
+        level, static, self._level_params = load_from_json_file(self.config.id)
+        options: dict[str, Any] = {"action_type": "discrete", "observation_type": "symbolic_flat"}
+        options |= {"static_env_params": static, **self.config.options}
+        for name, enum in (("action_type", ActionType), ("observation_type", ObservationType)):
+            if isinstance(options[name], str):
+                options[name] = enum.from_string(options[name])
+        options = {"env_params": self._level_params, "reset_fn": lambda rng: level, **options}
+        return make_kinetix_env(**options)
+
+    def default_params(self) -> Any:
+        return self.peer.default_params if self._given else self._level_params
+
+    def limit(self) -> int:
+        # `advance` counts to a traced limit.
+        steps = self.params.max_timesteps
+        return NO_LIMIT if is_traced(steps) else min(int(steps), NO_LIMIT)
+
+    def with_limit(self, params: Any, max_steps: int) -> Any:
+        return params.replace(max_timesteps=max_steps)
+
+    def spaces(self) -> tuple[Space, Space]:
+        seen: Any = nested(unbounded, self.observed)
+        if isinstance(self.peer.observation_type, PixelObservations):
+            seen = Dict({**seen.spaces, "image": box(0, 1, self.observed["image"])})
+        acted = self.peer.action_space(self.concrete_params)
+        if isinstance(self.peer.action_type, MultiDiscreteActions):
+            return seen, MultiDiscrete(acted.number_of_dims_per_distribution.tolist())
+        if isinstance(self.peer.action_type, DiscreteActions):
+            return seen, Discrete(int(acted.n))
+        return seen, box(acted.low, acted.high, jax.ShapeDtypeStruct(acted.shape, np.float32))
+
+    def begin(self, params: Any, rng: jax.Array) -> Begun:
+        obs, inner = self.peer.reset_env(rng, params, None)
+        return Begun(as_dicts(obs), inner)
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+        # Without its own limit kinetix's `done` is a termination, as no observation shows the time.
+        endless = params.replace(max_timesteps=NO_LIMIT)
+        obs, inner, reward, terminated, info = self.peer.step_env(rng, inner, action, endless)
+        truncated = inner.timestep >= params.max_timesteps
+        return Advanced(as_dicts(obs), inner, reward, terminated, truncated, info)
+
+    def render(self, state: PeerState) -> np.ndarray:
+        with jax.numpy_dtype_promotion("standard"):
+            image = np.asarray(self._draw(state.inner))
+        return image.clip(0, 255).astype(np.uint8).transpose(1, 0, 2)[::-1]
+
+    @functools.cached_property
+    def _draw(self) -> Any:
+        return jax.jit(make_render_pixels(self.concrete_params, self.peer.static_env_params))
+
+
+def levels() -> list[str]:
+    """The levels in the wheel, `<size>/<level>` as the files are named."""
+    home = resources.files("kinetix") / "levels"
+    files = [(size, file.name) for size in SIZES for file in (home / size).iterdir()]
+    return sorted(f"{size}/{name[:-5]}" for size, name in files if name.endswith(".json"))
+
+
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> KinetixEnv:
+    """
+    A kinetix environment that you built, with or without the library's own auto-reset.
+
+    Parameters
+    ----------
+    env : kinetix.environment.KinetixEnv
+        The environment; its `reset_function` draws the level in which an episode begins.
+    params : EnvParams or dict, optional
+        Its parameters, or changes to `env.default_params`.
+    max_steps : int, default 0
+        Time limit; 0 takes that of the parameters.
+
+    Raises
+    ------
+    TypeError
+        If it is no environment of kinetix, or has no `reset_function`.
+    """
+    require_methods("kinetix", env, "reset_env", "step_env", "action_type", "observation_type")
+    if env.reset_function is None:
+        raise TypeError(
+            "envrax.interop.kinetix.wrap: expected an environment that knows where an episode "
+            "begins; its `reset_function` is None. Pass `reset_fn=lambda rng: level` to "
+            "`make_kinetix_env`."
+        )
+    config = PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps)
+    return KinetixEnv(config, peer=env)
+
+
+register_suite(suite_of(KinetixEnv, levels()))

@@ -1,0 +1,80 @@
+"""The libraries themselves: imported when they are asked for, in the versions that work."""
+
+import importlib
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from importlib import metadata
+from types import ModuleType
+
+from envrax.error import MissingPackageError
+from envrax.interop.agents import AgentBatch
+from envrax.interop.base import PeerEnv
+from envrax.interop.records import PeerConfig
+from envrax.registry import EnvSpec
+from envrax.suite import EnvSuite
+
+
+def require(module: str, least: str, *, package: str = "", extra: str = "") -> ModuleType:
+    """
+    Import a library.
+
+    Parameters
+    ----------
+    module : str
+        The name that is imported.
+    least : str
+        The oldest version that the adapter works with.
+    package : str, optional
+        The name that is installed, where it is another one.
+    extra : str, optional
+        The extra of envrax that brings it, where it has another name than `module`.
+
+    Raises
+    ------
+    MissingPackageError
+        If it is not installed, or cannot be imported, or is too old.
+    """
+    package, extra = package or module, extra or module
+    advice = f'Install it with `pip install "envrax[{extra}]"`.'
+    try:
+        # JaxMARL replaces both when it is imported, and what is printed later would be lost.
+        with redirect_stdout(sys.stdout), redirect_stderr(sys.stderr):
+            found = importlib.import_module(module)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"envrax.interop.{extra}: expected {package} {least} or newer; got an error: {error}. "
+            f"{advice}"
+        ) from error
+    version = metadata.version(package)
+    if _numbers(version) < _numbers(least):
+        raise MissingPackageError(
+            f"envrax.interop.{extra}: expected {package} {least} or newer; got {version}. {advice}"
+        )
+    return found
+
+
+def suite_of(
+    env_class: type[PeerEnv] | type[AgentBatch],
+    ids: Iterable[str],
+    classes: Mapping[str, type[PeerEnv] | type[AgentBatch]] = {},
+) -> EnvSuite:
+    """
+    The suite of a library: its own ids, unchanged, under the prefix `env_class.library`.
+
+    Parameters
+    ----------
+    env_class : type[PeerEnv] or type[AgentBatch]
+        The adapter.
+    ids : iterable of str
+        The library's ids.
+    classes : mapping, optional
+        Other adapters, by the ids that have one.
+    """
+    specs = [EnvSpec(id, classes.get(id, env_class), PeerConfig(id=id)) for id in ids]
+    return EnvSuite(env_class.library, env_class.library, "", [], specs)
+
+
+def _numbers(version: str) -> list[int]:
+    parts = version.split("+")[0].split(".")
+    return [int("".join(filter(str.isdigit, part)) or 0) for part in parts[:3]]

@@ -1,0 +1,117 @@
+# pyright: basic
+"""navix: `envrax.make("navix/Navix-Empty-5x5-v0")`, or `wrap(env)` for one built by hand."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax.interop.base import PeerEnv
+from envrax.interop.convert import box
+from envrax.interop.library import require, suite_of
+from envrax.interop.records import Advanced, Begun, PeerConfig, PeerState
+from envrax.registry import register_suite
+from envrax.spaces import Discrete, Space
+
+navix = require("navix", "4.0")
+observations = navix.observations
+
+MENDED = {observations.categorical: -1, observations.categorical_first_person: -1}
+"""Observations that leave navix's own bounds, and the true lower one: a wall is -1, not its tag."""
+
+KEYS_TWICE = {
+    "Crossings": "draws both coordinates of a gap",
+    "DoorKey": "draws the direction, the goal and the key, where the start is random,",
+    "FourRooms": "draws the openings, the positions and the direction",
+    "GoToDoor": "draws the positions, the colours and the mission",
+    "KeyCorridor": "draws a row and a place in it, and the colour of the key and the goal",
+}
+"""Classes of navix whose reset uses a PRNG key twice, and what for."""
+
+
+class NavixEnv(PeerEnv):
+    """
+    An environment of navix.
+
+    `options` are what `navix.make` takes. `state.inner` is its `Timestep`, without the observation
+    and the cache of drawn walls, which a step makes again where it needs it.
+    """
+
+    library = "navix"
+
+    def build(self) -> Any:
+        steps = {"max_steps": self.config.max_steps} if self.config.max_steps else {}
+        return navix.make(self.config.id, **self.config.options).replace(**steps)
+
+    def limit(self) -> int:
+        return int(self.peer.max_steps)
+
+    def spaces(self) -> tuple[Space, Space]:
+        seen, acted = self.peer.observation_space, self.peer.action_space
+        low = MENDED.get(self.peer.observation_fn, seen.minimum)
+        return box(low, seen.maximum, self.observed), Discrete(int(acted.n))
+
+    def begin(self, params: Any, rng: jax.Array) -> Begun:
+        timestep = self.peer.reset(rng)
+        return Begun(timestep.observation, _bare(timestep))
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+        step = self.peer._step(inner.replace(state=_with_cache(inner.state)), action)
+        ended = step.is_termination(), step.is_truncation()
+        return Advanced(step.observation, _bare(step), step.reward, *ended, dict(step.info))
+
+    @property
+    def waivers(self) -> dict[str, str]:
+        name = type(self.peer).__name__
+        if name not in KEYS_TWICE or not getattr(self.peer, "random_start", True):
+            return {}
+        reason = f"navix's {name} {KEYS_TWICE[name]} from one key"
+        return dict.fromkeys(["keys_are_used_once", "calls_share_no_key"], reason)
+
+    def render(self, state: PeerState) -> np.ndarray:
+        with jax.numpy_dtype_promotion("standard"):
+            return np.array(_draw(state.inner.state))
+
+
+def _bare(timestep: Any) -> Any:
+    return timestep.replace(observation=None, state=timestep.state.replace(cache=None))
+
+
+def _with_cache(state: Any) -> Any:
+    return state.replace(cache=navix.rendering.cache.RenderingCache.init(state.grid))
+
+
+@jax.jit
+def _draw(state: Any) -> Any:
+    return observations.rgb(_with_cache(state))
+
+
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> NavixEnv:
+    """
+    A navix environment that you built.
+
+    Parameters
+    ----------
+    env : navix.Environment
+        The environment.
+    params : None
+        navix has no parameters beside what its constructor takes.
+    max_steps : int, default 0
+        Time limit; 0 takes that of `env`.
+
+    Raises
+    ------
+    TypeError
+        If it is no environment of navix, or breaks the contract of one.
+    """
+    if not isinstance(env, navix.Environment):
+        raise TypeError(
+            f"navix.wrap: expected an environment of navix; got {env!r}. Pass what `navix.make` "
+            "returns."
+        )
+    env = env.replace(max_steps=max_steps) if max_steps else env
+    config = PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps)
+    return NavixEnv(config, peer=env)
+
+
+register_suite(suite_of(NavixEnv, navix.registry()))

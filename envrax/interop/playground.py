@@ -1,0 +1,121 @@
+# pyright: basic, reportMissingImports=false
+"""MuJoCo Playground: `envrax.make("playground/CartpoleBalance")`, or `wrap(env)`."""
+
+import copy
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax.interop.base import PeerEnv
+from envrax.interop.convert import box, nested, unbounded
+from envrax.interop.custom import require_bare, require_methods
+from envrax.interop.forms import as_dicts
+from envrax.interop.frames import draw
+from envrax.interop.library import require, suite_of
+from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.registry import register_suite
+from envrax.spaces import Space
+
+require("mujoco_playground", "0.2", package="playground", extra="playground")
+
+from brax.envs.wrappers import training  # noqa: E402
+from mujoco_playground import locomotion, manipulation, registry  # noqa: E402
+from mujoco_playground import wrapper as wrappers  # noqa: E402
+from mujoco_playground._src.mjx_env import MENAGERIE_PATH  # noqa: E402
+
+# Building one of these clones mujoco_menagerie, unless it is there.
+NEED_ASSETS = frozenset((*locomotion.ALL_ENVS, *manipulation.ALL_ENVS))
+
+# These do what PeerEnv and VecEnv do, and report the end of an episode in another way.
+_TRAINING = (
+    training.EpisodeWrapper,
+    training.VmapWrapper,
+    wrappers.BraxAutoResetWrapper,
+    wrappers.BraxDomainRandomizationVmapWrapper,
+)
+
+_TWICE: dict[str, str] = dict.fromkeys(
+    ("keys_are_used_once", "calls_share_no_key"), "playground splits the key given to `reset` twice"
+)
+WAIVERS = {id: _TWICE for id in registry.ALL_ENVS if id.startswith("Cartpole")}
+
+
+class PlaygroundEnv(PeerEnv):
+    """
+    An environment of MuJoCo Playground. `options` are keywords of `registry.load`.
+
+    The physics runs on `impl="jax"`, unless `options={"config_overrides": {"impl": "warp"}}`, since
+    Warp's data shares arrays between the worlds of a batch. Observations are unbounded, actions
+    between -1 and 1; `info` has `State.metrics`, while `State.info` stays in `state.inner`. `done`
+    of Playground is a termination; `episode_length` of the config truncates. `render` needs OpenGL.
+    """
+
+    library = "playground"
+
+    def build(self) -> Any:
+        id = self.config.id
+        if id in NEED_ASSETS and not MENAGERIE_PATH.exists():
+            raise FileNotFoundError(
+                f"{id} needs models that playground does not bring. Without them, it would `git "
+                f"clone` deepmind/mujoco_menagerie from GitHub to {MENAGERIE_PATH}. Clone it "
+                "there, at the commit `mujoco_playground._src.mjx_env.MENAGERIE_COMMIT_SHA`"
+            )
+        options = copy.deepcopy(self.config.options)
+        if "config" not in options and "impl" in registry.get_default_config(id):
+            overrides = options.get("config_overrides") or {}
+            options["config_overrides"] = {"impl": "jax", **overrides}
+        return registry.load(id, **options)
+
+    def limit(self) -> int:
+        return int(self.peer.unwrapped._config.get("episode_length", NO_LIMIT))
+
+    def spaces(self) -> tuple[Space, Space]:
+        acted = jax.ShapeDtypeStruct((self.peer.action_size,), np.float32)
+        return nested(unbounded, self.observed), box(-1, 1, acted)
+
+    @property
+    def waivers(self) -> dict[str, str]:
+        return WAIVERS.get(self.config.id, {})
+
+    def begin(self, params: Any, rng: jax.Array) -> Begun:
+        inner = self.peer.reset(rng)
+        return Begun(as_dicts(inner.obs), inner)
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+        inner = self.peer.step(inner, action)
+        info = dict(inner.metrics)
+        return Advanced(as_dicts(inner.obs), inner, inner.reward, inner.done, info=info)
+
+    def render(self, state: PeerState) -> np.ndarray:
+        data = state.inner.data
+        names = ("qpos", "qvel", "mocap_pos", "mocap_quat", "xfrc_applied")
+        fields = {name: getattr(data, name) for name in names}
+        return draw(self._who, self.peer.mj_model, **fields)
+
+
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> PlaygroundEnv:
+    """
+    An environment of MuJoCo Playground that you built.
+
+    Parameters
+    ----------
+    env : mujoco_playground.MjxEnv
+        The environment, without the library's wrappers for training.
+    params : None
+        Playground has no parameters.
+    max_steps : int, default 0
+        Time limit; 0 takes `episode_length` of its config.
+
+    Raises
+    ------
+    TypeError
+        If it is no environment of Playground, or is wrapped for training.
+    """
+    require_methods("playground", env, "reset", "step", "mj_model", "action_size")
+    require_bare("playground", env, _TRAINING)
+    config = PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps)
+    return PlaygroundEnv(config, peer=env)
+
+
+register_suite(suite_of(PlaygroundEnv, registry.ALL_ENVS))

@@ -1,0 +1,88 @@
+"""What adapters take, keep and return: the config, the state, the results of begin and advance."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import chex
+
+from envrax.env import EnvConfig, EnvState, Info
+
+NO_LIMIT = 2**31 - 1
+
+
+@chex.dataclass
+class PeerConfig(EnvConfig):
+    """
+    Which environment of a library, and how to build it.
+
+    Attributes
+    ----------
+    id : str
+        The library's own id.
+    max_steps : int
+        Time limit in steps; 0 takes the library's own. Once the environment is built, its
+        `config.max_steps` is the limit in force, `2**31 - 1` where there is none.
+    params : pytree or dict, optional
+        The library's parameters, or a dict of changes to its defaults. Values may be traced.
+    options : dict
+        Keywords of the library's own constructor.
+    """
+
+    id: str = ""
+    max_steps: int = 0
+    params: Any = None
+    options: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+
+
+@chex.dataclass
+class PeerState(EnvState):
+    """
+    State of a `PeerEnv`.
+
+    Attributes
+    ----------
+    inner : pytree
+        The library's own state.
+    mask : pytree of bool, optional
+        Legal actions, for a library that tells them beside its state.
+    """
+
+    inner: Any
+    mask: Any = None
+
+
+class Begun(NamedTuple):
+    """What `PeerEnv.begin` returns; the attributes are those of `Advanced`."""
+
+    obs: Any
+    inner: Any
+    mask: Any = None
+
+
+class Advanced(NamedTuple):
+    """
+    What `PeerEnv.advance` returns.
+
+    Attributes
+    ----------
+    obs : pytree
+        Observation, structured as `observation_space`.
+    inner : pytree
+        The library's state.
+    reward : array
+        A number, or one for each of several agents: they are summed.
+    terminated, truncated : array
+        Why the episode ended, if it did. `PeerEnv` adds the time limit to `truncated`.
+    info : dict
+        Further arrays, the same keys on every step.
+    mask : pytree of bool, optional
+        Legal actions after the step, structured as `JaxEnv.action_mask` says.
+    """
+
+    obs: Any
+    inner: Any
+    reward: Any
+    terminated: Any
+    truncated: Any = False
+    info: Info = {}  # noqa: RUF012
+    mask: Any = None

@@ -1,0 +1,113 @@
+# pyright: basic
+"""XLand-MiniGrid: `envrax.make("xminigrid/MiniGrid-Empty-5x5")`, or `wrap(env, params)`."""
+
+import importlib
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax.interop.base import PeerEnv
+from envrax.interop.convert import box, nested, unbounded
+from envrax.interop.forms import as_dicts
+from envrax.interop.library import require, suite_of
+from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.registry import register_suite
+from envrax.spaces import Discrete, Space
+
+xminigrid = require("xminigrid", "0.9")
+wrappers = importlib.import_module("xminigrid.wrappers")
+
+_AUTO_RESET = ("GymAutoResetWrapper", "DmEnvAutoResetWrapper")
+_LAST = 2  # `StepType.LAST`
+
+
+class XMiniGridEnv(PeerEnv):
+    """
+    An environment of XLand-MiniGrid.
+
+    `params` are its `EnvParams`: only their arrays, the `ruleset` of XLand, may be traced.
+    `options` are what `xminigrid.make` changes in them, such as `view_size`. `state.inner` is its
+    `TimeStep`.
+    """
+
+    library = "xminigrid"
+
+    def build(self) -> Any:
+        env, self._made = xminigrid.make(self.config.id, **self.config.options)
+        return env
+
+    def default_params(self) -> Any:
+        return self.peer.default_params() if self._given else self._made
+
+    def limit(self) -> int:
+        return self.params.max_steps or NO_LIMIT
+
+    def with_limit(self, params: Any, max_steps: int) -> Any:
+        return params.replace(max_steps=max_steps)
+
+    def spaces(self) -> tuple[Space, Space]:
+        return nested(_space, self.observed), Discrete(self.peer.num_actions(self.params))
+
+    def begin(self, params: Any, rng: jax.Array) -> Begun:
+        step = self.peer.reset(params, rng)
+        return Begun(as_dicts(step.observation), step)
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+        step = self.peer.step(params, inner, action)
+        last, discount = step.step_type == _LAST, step.discount
+        obs = as_dicts(step.observation)
+        return Advanced(obs, step, step.reward, last & (discount == 0), last & (discount != 0))
+
+    def render(self, state: PeerState) -> np.ndarray:
+        params = self.concrete_params.replace(render_mode="rgb_array")
+        inner = state.inner.state
+        agent = jax.tree.map(np.asarray, inner.agent)  # it is compared with every tile
+        return self.peer.render(params, state.inner.replace(state=inner.replace(agent=agent)))
+
+
+def _space(type_: Any) -> Space:
+    if type_.dtype != np.uint8:
+        return unbounded(type_)
+    if len(type_.shape) == 3 and type_.shape[-1] == 2:  # a tile and a colour for each place
+        most = [xminigrid.core.constants.NUM_TILES - 1, xminigrid.core.constants.NUM_COLORS - 1]
+        return box(0, np.broadcast_to(most, type_.shape), type_)
+    return box(0, 255, type_)
+
+
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> XMiniGridEnv:
+    """
+    An environment of XLand-MiniGrid that you built, in its wrappers too.
+
+    Parameters
+    ----------
+    env : xminigrid.environment.Environment
+        The environment.
+    params : EnvParams or dict, optional
+        Its parameters, or changes to `env.default_params()`.
+    max_steps : int, default 0
+        Time limit; 0 takes that of the parameters.
+
+    Raises
+    ------
+    TypeError
+        If it is no environment of XLand-MiniGrid, breaks the contract of one, or resets itself.
+    """
+    layer = env
+    while isinstance(layer, wrappers.Wrapper):
+        if type(layer).__name__ in _AUTO_RESET:
+            raise TypeError(
+                f"xminigrid.wrap: expected an environment that does not reset itself; got one in "
+                f"{type(layer).__name__}. Leave that wrapper out: `VecEnv` resets."
+            )
+        layer = layer._env
+    if not isinstance(layer, xminigrid.environment.Environment):
+        raise TypeError(
+            f"xminigrid.wrap: expected an environment of XLand-MiniGrid; got {env!r}. Pass the "
+            "first of what `xminigrid.make` returns, and the second as `params`."
+        )
+    config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
+    return XMiniGridEnv(config, peer=env)
+
+
+register_suite(suite_of(XMiniGridEnv, xminigrid.registered_environments()))

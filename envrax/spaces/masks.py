@@ -1,0 +1,89 @@
+"""Masks of legal elements: their shape, and draws among what is legal."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax.spaces.base import Space, is_mapping, kind
+
+
+def mask_shape(space: Space) -> Any:
+    """
+    Shape of a mask of the legal elements of a space.
+
+    `(n,)` for a `Discrete`; `(*shape, largest n)` for a `MultiDiscrete`, where entries with fewer
+    values are padded with False; `(*shape, 2)` for a `MultiBinary`; a container for a nested space,
+    with None for a `Box` in it. None for a `Box`, but one of integers from 0 or of bools has the
+    masks of the `MultiDiscrete` or `MultiBinary` with the same elements.
+    """
+    children: Any = getattr(space, "spaces", None)
+    if is_mapping(children):
+        return {name: mask_shape(child) for name, child in children.items()}
+    if children is not None:
+        return tuple(mask_shape(child) for child in children)
+    bounds: Any = getattr(space, "_bounds", None)
+    if bounds is None or kind(space.dtype) == "float" or bounds[0].any():
+        return None
+    return (*space.shape, int(bounds[1].max()) + 1)
+
+
+def existing(space: Space) -> np.ndarray | None:
+    """
+    Where the mask of an array space stands for an element, and not for padding.
+
+    It broadcasts against the mask. None if there is no padding.
+    """
+    highest: Any = getattr(space, "_bounds")[1]  # noqa: B009  # private to the package
+    if highest.min() == highest.max():
+        return None
+    return np.arange(int(highest.max()) + 1) <= highest[..., None]
+
+
+def legal(space: Space, mask: Any) -> jax.Array:
+    """
+    The mask of a space of integers, or an error.
+
+    Raises
+    ------
+    ValueError
+        If it is of another shape.
+    TypeError
+        If it is not bool, or the space has no masks.
+    """
+    who, shape = f"{type(space).__name__}.sample", mask_shape(space)
+    if shape is None:
+        raise TypeError(
+            f"{who}: expected no mask, since {space} has no countable elements; got one. Pass None."
+        )
+    if is_mapping(mask):
+        raise ValueError(
+            f"{who}: expected a mask of shape {shape}, bool; got a dict. Pass one array."
+        )
+    mask = jnp.asarray(mask)
+    if mask.shape != shape:
+        raise ValueError(
+            f"{who}: expected a mask of shape {shape}, bool; got {mask.shape} {mask.dtype}. Map "
+            "over a batch: `jax.vmap(space.sample)(rngs, masks)`."
+        )
+    if mask.dtype != jnp.bool_:
+        raise TypeError(
+            f"{who}: expected a mask of bool; got {mask.dtype}. Compare, as in `mask > 0`."
+        )
+    return mask
+
+
+def draw_legal(rng: jax.Array, mask: jax.Array, exist: np.ndarray | None) -> jax.Array:
+    """
+    Draw an index of the last axis of `mask`, uniformly among those that are True.
+
+    Where none is, among all that `exist`; None says that all do.
+    """
+    if exist is not None:
+        mask = mask & exist
+    none = ~mask.any(axis=-1, keepdims=True)
+    mask = mask | (none if exist is None else none & exist)
+    rank = jnp.cumsum(mask, axis=-1, dtype=jnp.int32)
+    drawn = jax.random.randint(rng, mask.shape[:-1], 0, rank[..., -1], jnp.int32)
+    return jnp.argmax(rank > drawn[..., None], axis=-1)

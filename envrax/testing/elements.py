@@ -1,0 +1,135 @@
+"""Elements compared with their spaces, leaf by leaf, with the first that does not fit in words."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from envrax.spaces import Box, Dict, Space, Tuple
+from envrax.spaces.base import canonical, is_list, is_mapping
+from envrax.testing.trees import describe, describe_as, to_numpy
+
+UNITS = 4  # in the last place of a bound: XLA fuses and reorders float arithmetic
+
+
+class Mismatch(NamedTuple):
+    """
+    A leaf that is not in its space.
+
+    Attributes
+    ----------
+    path, expected, got : str
+        The leaf, and the two halves of a sentence.
+    dtype : str
+        The dtype that it should have, if only its dtype is wrong; else empty.
+    """
+
+    path: str
+    expected: str
+    got: str
+    dtype: str = ""
+
+
+def why_outside(space: Space, x: Any, path: str, *, rounded: bool = False) -> Mismatch | None:
+    """
+    The first leaf of `x` that is not as `space` says, dtype included.
+
+    Parameters
+    ----------
+    space : Space
+        The space.
+    x : Any
+        What should be an element.
+    path : str
+        Its name.
+    rounded : bool, default False
+        Whether floats may lie beyond a bound by a few units in its last place.
+
+    Returns
+    -------
+    Mismatch or None
+        None for an element.
+    """
+    return first_mismatch(space, x, path, partial(_why_leaf_outside, rounded))
+
+
+def first_mismatch(
+    space: Space,
+    x: Any,
+    path: str,
+    of_leaf: Callable[[Space, Any, str], Mismatch | None],
+    *,
+    optional: bool = False,
+) -> Mismatch | None:
+    """
+    The first leaf of `x` that does not go with its space.
+
+    Parameters
+    ----------
+    space : Space
+        The space, which may be nested.
+    x : Any
+        Something of the same structure.
+    path : str
+        Its name.
+    of_leaf : callable
+        What is wrong with a leaf, from its space, the leaf and its path.
+    optional : bool, default False
+        Whether None may stand for any part of `x`.
+    """
+    if optional and x is None:
+        return None
+    if isinstance(space, Dict):
+        if not is_mapping(x) or set(x) != set(space.keys()):
+            keys = f"keys {sorted(map(str, x))}" if is_mapping(x) else describe(x)
+            return Mismatch(path, f"to be a dict with keys {sorted(space.keys())}", keys)
+        parts = [(child, x[key], f"{path}.{key}") for key, child in space.items()]
+    elif isinstance(space, Tuple):
+        if not is_list(x) or len(x) != len(space):
+            got = f"a {type(x).__name__} of length {len(x)}" if is_list(x) else describe(x)
+            return Mismatch(path, f"to be a tuple of length {len(space)}", got)
+        pairs = enumerate(zip(space, x, strict=True))
+        parts = [(child, item, f"{path}.{i}") for i, (child, item) in pairs]
+    else:
+        return of_leaf(space, x, path)
+    found = (first_mismatch(*part, of_leaf, optional=optional) for part in parts)
+    return next(filter(None, found), None)
+
+
+def _why_leaf_outside(rounded: bool, space: Space, x: Any, path: str) -> Mismatch | None:
+    got = describe(x)
+    try:
+        dtype = canonical(space.dtype)
+    except TypeError:  # a space of the user's own may nest in its own way
+        return None if bool(space.contains(x)) else Mismatch(path, f"to be in {space}", got)
+    expected = describe_as(dtype, space.shape)
+    if got != expected:
+        only_dtype = got.partition("[")[2] == expected.partition("[")[2]
+        return Mismatch(path, f"to be {expected}", got, str(dtype) if only_dtype else "")
+    inside = bool(space.contains(x)) or (rounded and _almost_in(space, x))
+    return None if inside else Mismatch(path, f"to be in {space}", _span(x))
+
+
+def _almost_in(space: Space, x: Any) -> bool:
+    """Whether floats are in a `Box` but for rounding."""
+    if not isinstance(space, Box) or not jnp.issubdtype(space.dtype, jnp.floating):
+        return False
+    values, low, high = (np.asarray(v, np.float64) for v in (to_numpy(x), space.low, space.high))
+    eps = UNITS * float(jnp.finfo(canonical(space.dtype)).eps)
+    # At 0 the unit is that of the other bound: `1 - x` is off by units in the last place of 1.
+    below, above = (
+        eps * np.abs(np.where(np.isfinite(unit), unit, 0))
+        for unit in (np.where(low == 0, high, low), np.where(high == 0, low, high))
+    )
+    return bool(np.all((values >= low - below) & (values <= high + above)))
+
+
+def _span(x: Any) -> str:
+    values = to_numpy(x)
+    if values.size == 1:
+        return str(values.item())
+    if np.issubdtype(values.dtype, np.floating) and np.isnan(values).any():
+        return "NaN"
+    return f"values from {values.min()} to {values.max()}"

@@ -1,0 +1,63 @@
+"""Masks of legal actions: whether they fit the action space."""
+
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from envrax.spaces import Space
+from envrax.spaces.array import ArraySpace
+from envrax.spaces.masks import existing, mask_shape
+from envrax.testing.elements import Mismatch, first_mismatch
+from envrax.testing.trees import describe, leaves, to_numpy
+
+
+def why_unfit(space: Space, mask: Any) -> Mismatch | None:
+    """
+    The first leaf of a mask that is not of the form that masks of a space have.
+
+    Parameters
+    ----------
+    space : Space
+        The space.
+    mask : Any
+        The mask, which may be traced.
+
+    Returns
+    -------
+    Mismatch or None
+        None for a mask that fits, and for None.
+    """
+    return first_mismatch(space, mask, "mask", _why_leaf_unfit, optional=True)
+
+
+def why_not_playable(space: Space, mask: Any, *, running: bool) -> Mismatch | None:
+    """
+    The first leaf of a fitting mask that allows padding, or nothing while the episode is running.
+    """
+    of_leaf = partial(_why_leaf_not_playable, running)
+    return first_mismatch(space, mask, "mask", of_leaf, optional=True)
+
+
+def _why_leaf_unfit(space: Space, mask: Any, path: str) -> Mismatch | None:
+    got = describe(mask)
+    if not isinstance(space, ArraySpace):  # one of the user's own has masks of its own form
+        kinds = {name: jnp.result_type(leaf) for name, leaf in leaves(mask, path).items()}
+        wrong = [name for name, dtype in kinds.items() if dtype != np.bool_]
+        return Mismatch(wrong[0], "to be bool", str(kinds[wrong[0]])) if wrong else None
+    if (shape := mask_shape(space)) is None:
+        return Mismatch(path, f"to be None, since {space} has no countable elements", got)
+    expected = f"bool[{','.join(map(str, shape))}]"
+    return None if got == expected else Mismatch(path, f"to be {expected}", got)
+
+
+def _why_leaf_not_playable(running: bool, space: Space, mask: Any, path: str) -> Mismatch | None:
+    if not isinstance(space, ArraySpace):
+        return None
+    values, exist = to_numpy(mask), existing(space)
+    if exist is not None and (values & ~exist).any():
+        return Mismatch(path, "to be False where it is padded", "True there")
+    if running and not values.any(axis=-1).all():
+        return Mismatch(path, "to allow at least one action while the episode runs", "none")
+    return None

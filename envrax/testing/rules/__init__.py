@@ -1,0 +1,82 @@
+"""The rules of both checks, in the order in which they are checked."""
+
+from envrax.testing.rules import (
+    batches,
+    episodes,
+    keys,
+    masks,
+    purity,
+    returns,
+    slots,
+    spaces,
+    transforms,
+)
+from envrax.testing.rules.base import Rule
+
+_RUNS = ("step_returns",)
+_PURE = ("traces_under_jit", "inputs_are_left_alone", "same_key_same_episode")
+
+# To add a rule, write a function in one of these modules, and a row here.
+ENV_RULES = (
+    Rule(spaces.spaces_are_legal),
+    Rule(purity.no_tracer_leaks, ("spaces_are_legal",), traced=True),
+    Rule(returns.reset_returns),
+    Rule(returns.step_returns, ("reset_returns", "spaces_are_legal")),
+    Rule(returns.info_is_fixed, _RUNS),
+    Rule(purity.inputs_are_left_alone, _RUNS),
+    Rule(purity.same_key_same_episode, ("inputs_are_left_alone",)),
+    Rule(transforms.traces_under_jit, ("info_is_fixed",), traced=True),
+    Rule(masks.masks_fit_the_space, _RUNS),
+    Rule(spaces.observations_are_in_the_space, _RUNS),
+    Rule(returns.reset_and_step_agree, ("observations_are_in_the_space",)),
+    Rule(episodes.done_is_a_flag, _RUNS),
+    Rule(episodes.step_counts, _RUNS),
+    Rule(episodes.reward_is_a_float, _RUNS),
+    Rule(episodes.ends_have_reasons, ("info_is_fixed", "done_is_a_flag")),
+    Rule(returns.render_is_an_image, _RUNS),
+    Rule(keys.key_moves_on, ("same_key_same_episode",)),
+    Rule(keys.draws_depend_on_the_key, ("traces_under_jit",), traced=True),
+    Rule(keys.keys_are_used_once, ("traces_under_jit",), traced=True),
+    Rule(keys.calls_share_no_key, ("keys_are_used_once", "key_moves_on"), traced=True),
+    Rule(keys.both_kinds_of_keys, ("same_key_same_episode", "key_moves_on")),
+    Rule(transforms.jit_agrees, _PURE, traced=True),
+    Rule(transforms.compiles_once, ("jit_agrees", "reset_and_step_agree"), traced=True),
+    Rule(transforms.vmap_agrees, ("jit_agrees",), traced=True),
+    Rule(transforms.scan_agrees, ("compiles_once",), traced=True),
+    Rule(transforms.gradients_are_finite, ("jit_agrees",), traced=True),
+)
+
+_FORMS = (
+    "infos_have_slots",
+    "observations_are_in_the_space",
+    "reset_and_step_agree",
+    "dones_are_flags",
+    "reward_is_a_float",
+)
+
+BATCHED_RULES = (
+    Rule(spaces.batch_spaces_are_legal),
+    Rule(purity.no_tracer_leaks, ("batch_spaces_are_legal",), traced=True),
+    Rule(batches.reset_returns),
+    Rule(batches.step_returns, ("reset_returns", "batch_spaces_are_legal")),
+    Rule(returns.info_is_fixed, _RUNS),
+    Rule(batches.infos_have_slots, ("info_is_fixed",)),
+    Rule(purity.inputs_are_left_alone, _RUNS),
+    Rule(purity.same_key_same_episode, ("inputs_are_left_alone",), traced=True),
+    Rule(transforms.traces_under_jit, ("info_is_fixed",), traced=True),
+    Rule(masks.masks_fit_the_space, _RUNS),
+    Rule(spaces.observations_are_in_the_space, _RUNS),
+    Rule(returns.reset_and_step_agree, ("observations_are_in_the_space",), traced=True),
+    Rule(batches.dones_are_flags, _RUNS),
+    Rule(episodes.reward_is_a_float, _RUNS),
+    Rule(batches.render_slot_is_an_image, _RUNS),
+    Rule(batches.slot_state_takes_an_index, _RUNS),
+    Rule(keys.both_kinds_of_keys, ("same_key_same_episode",)),
+    Rule(transforms.jit_agrees, _PURE, traced=True),
+    Rule(transforms.compiles_once, ("jit_agrees", "reset_and_step_agree"), traced=True),
+    Rule(transforms.vmap_agrees, ("jit_agrees",), traced=True),
+    Rule(transforms.scan_agrees, ("compiles_once",), traced=True),
+    Rule(slots.slots_are_independent, (*_PURE, *_FORMS)),
+    Rule(slots.slots_step_like_one, ("slots_are_independent",)),
+    Rule(slots.ended_slots_start_again, ("slots_step_like_one",)),
+)

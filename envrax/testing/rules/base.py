@@ -1,0 +1,128 @@
+"""What a rule is, and how a table of rules is run."""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from envrax.testing.report import Finding, Report
+from envrax.testing.waivers import Waiver
+
+
+class Fault(NamedTuple):
+    """What the function of a rule yields: a `Finding` without the name of the rule."""
+
+    where: str
+    expected: str
+    got: str
+    fix: str
+
+
+Faults = Iterator[Fault]
+
+
+class SkipRule(Exception):
+    """Raised in a rule that does not apply, with the reason."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """
+    A rule. Its name is the name of its function, its sentence is the docstring of the function.
+
+    Attributes
+    ----------
+    check : callable
+        Takes a probe and yields faults.
+    needs : tuple of str
+        Rules that must hold first. A broken one would break this rule too, and one defect should
+        give one finding.
+    traced : bool
+        Whether the rule traces the environment; it is then skipped where `traceable` is False.
+    """
+
+    check: Callable[[Any], Faults]
+    needs: tuple[str, ...] = ()
+    traced: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the rule."""
+        return self.check.__name__
+
+    @property
+    def sentence(self) -> str:
+        """What the rule checks."""
+        return " ".join((inspect.getdoc(self.check) or "").split())
+
+
+def run_rules(
+    rules: Iterable[Rule], probe: Any, subject: str, waivers: Mapping[str, Waiver]
+) -> Report:
+    """
+    Check every rule of a table.
+
+    Parameters
+    ----------
+    rules : iterable of Rule
+        The table. A rule comes after the rules that it needs.
+    probe : Probe
+        The argument of the rules.
+    subject : str
+        What is checked, for the report.
+    waivers : mapping of str to Waiver
+        Why rules may be broken, by their names. A waived rule counts as kept for those that need
+        it.
+
+    Returns
+    -------
+    Report
+        If a rule finds the same fault at several steps, only the first is reported.
+    """
+    findings: list[Finding] = []
+    kept: list[str] = []
+    waived: dict[str, str] = {}
+    skipped: dict[str, str] = {}
+    for rule in rules:
+        waiver = waivers.get(rule.name)
+        if rule.traced and not probe.traceable:
+            skipped[rule.name] = "runs on the host, `traceable` is False"
+        elif missing := [name for name in rule.needs if name not in {*kept, *waived}]:
+            skipped[rule.name] = skipped.get(missing[0], f"needs {' and '.join(missing)}")
+        else:
+            try:
+                found = {fault[:2]: fault for fault in reversed(_faults(rule, probe, subject))}
+            except SkipRule as reason:
+                skipped[rule.name] = str(reason)
+                continue
+            if not found:
+                kept.append(rule.name)
+            if waiver and found:
+                waived[rule.name] = waiver.reason
+            elif waiver and waiver.is_needed:
+                findings.append(_unneeded(rule, probe, waiver))
+            else:
+                findings += [Finding(rule.name, *fault) for fault in reversed(found.values())]
+    return Report(subject, tuple(findings), tuple(kept), skipped, tuple(probe.notes()), waived)
+
+
+def _unneeded(rule: Rule, probe: Any, waiver: Waiver) -> Finding:
+    expected = f"the rule to be broken, as its waiver says ({waiver.reason.rstrip('.')})"
+    return Finding(rule.name, probe.class_name, expected, "one that holds", "Remove the waiver.")
+
+
+def fault_of(error: Exception, where: str, expected: str, fix: str) -> Fault:
+    """The fault of code that raised an exception."""
+    message = str(error).strip().split("\n")[0].rstrip(".")
+    got = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return Fault(where, expected, got, fix)
+
+
+def _faults(rule: Rule, probe: Any, subject: str) -> list[Fault]:
+    try:
+        return list(rule.check(probe))
+    except SkipRule:
+        raise
+    except Exception as error:  # whatever the code of a user raises
+        expected = f"no exception while `{rule.name}` is checked"
+        return [fault_of(error, subject, expected, "Fix the code that raised it.")]

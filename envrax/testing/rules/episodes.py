@@ -1,0 +1,92 @@
+"""Rules on the values of an episode: reward, step count, done and the reasons of the end."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from envrax.testing.probe import REASONS, Probe
+from envrax.testing.rules.base import Fault, Faults, SkipRule
+from envrax.testing.trees import describe, describe_weak, tree_to_numpy
+
+_ONE_BOOL = "Return one bool, such as the result of a comparison."
+
+
+def done_is_a_flag(probe: Probe) -> Faults:
+    """`done` is a bool scalar, equal to `state.done`, and False at reset. If a wrapper has a hook \
+`done`, the returned `done` is what the hook makes of `state.done`."""
+    reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
+    done = probe.at_reset[1].done
+    if describe(done) != "bool[]":
+        yield Fault(reset, "`state.done` to be bool[]", describe(done), _ONE_BOOL)
+        return
+    if bool(done):
+        yield Fault(reset, "`state.done` to be False", "True", "Start with `jnp.bool_(False)`.")
+    like = describe_weak(probe.after_hooks("done", jnp.bool_(False)))
+    for t in probe.uncompiled:
+        for name, x, expected in (("state.done", t.state.done, "bool[]"), ("done", t.done, like)):
+            if describe(x) != expected:
+                yield Fault(step, f"`{name}` to be {expected}", describe(x), _ONE_BOOL)
+                return
+    for t in probe.numpy_transitions:
+        expected = tree_to_numpy(probe.after_hooks("done", jnp.asarray(t.state.done)))
+        if not np.array_equal(expected, t.done):
+            got = f"{t.done} with a `state.done` of {t.state.done}"
+            fix = "Write the same value to both: `state.replace(done=done)`."
+            yield Fault(step, "`done` to equal `state.done`", got, fix)
+
+
+def step_counts(probe: Probe) -> Faults:
+    """`state.step` is an int32 scalar, 0 at reset, and 1 more after every step. One step of a \
+wrapper may count as several."""
+    reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
+    first, wrapped = probe.at_reset[1].step, probe.env.unwrapped is not probe.env
+    fix = "Start with `jnp.int32(0)`."
+    if describe(first) != "int32[]":
+        yield Fault(reset, "`state.step` to be int32[]", describe(first), fix)
+        return
+    if int(first) != 0:
+        yield Fault(reset, "`state.step` to be 0", str(first), fix)
+    for t in probe.all_steps():
+        counted = int(t.state.step) - int(t.before.step)
+        if counted != 1 and not (wrapped and counted > 1):
+            got = f"{t.state.step} after {t.before.step}"
+            fix = "Write `state.replace(step=state.step + 1)`."
+            yield Fault(step, "`state.step` to be 1 more after a step", got, fix)
+
+
+def reward_is_a_float(probe: Probe) -> Faults:
+    """The reward is a finite float32 scalar, or what the hooks of the wrappers make of one."""
+    where = f"{probe.class_name}.step"
+    hooked = describe_weak(probe.after_hooks("reward", probe.zeros(jnp.float32)))
+    expected = f"float32{hooked[hooked.index('[') :]}"
+    for t in probe.uncompiled:
+        if describe(t.reward) != expected:
+            fix = "Convert it with `jnp.asarray(reward, jnp.float32)`; sum it if it is an array."
+            yield Fault(where, f"`reward` to be {expected}", describe(t.reward), fix)
+            return
+    for t in probe.numpy_transitions:
+        if not np.isfinite(np.asarray(t.reward, np.float64)).all():
+            fix = "Guard the division or the overflow: one NaN or infinity spoils a whole batch."
+            yield Fault(where, "`reward` to be finite", str(t.reward), fix)
+
+
+def ends_have_reasons(probe: Probe) -> Faults:
+    """`info["terminated"]` and `info["truncated"]`, if there are any, are bool scalars. At least \
+one is True exactly where the episode is done."""
+    where, info = f"{probe.class_name}.step", probe.uncompiled[0].info
+    given = [name for name in REASONS if name in info]
+    if not given:
+        raise SkipRule('info has neither "terminated" nor "truncated"')
+    if len(given) == 1:
+        fix = "Return both: bootstrapping at a time limit needs to know which one it was."
+        yield Fault(where, f"`info` with {' and '.join(REASONS)}", f"only {given[0]}", fix)
+        return
+    for name in REASONS:
+        if (got := describe(info[name])) != "bool[]":
+            yield Fault(where, f"`info.{name}` to be bool[]", got, _ONE_BOOL)
+            return
+    for t in probe.numpy_transitions:
+        terminated, truncated = (bool(t.info[name]) for name in REASONS)
+        if (terminated or truncated) != bool(t.state.done):
+            got = f"terminated {terminated}, truncated {truncated}, done {t.state.done}"
+            fix = "Write `done = terminated | truncated`."
+            yield Fault(where, "`done` to be `terminated | truncated`", got, fix)

@@ -1,0 +1,128 @@
+"""Rules on PRNG keys: each is used once, and all of them come from the key given to `reset`."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax._jax.keys import key_types
+from envrax.env import EnvState
+from envrax.testing.jaxprs import draws_from_a_fixed_key, reused_key
+from envrax.testing.probe import Probe, Transition, by_name
+from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
+from envrax.testing.trees import describe_weak, is_key, tree_to_numpy, value_differences
+
+_SPLIT = "Split a key once: draw from one part, keep the other in `state.rng`."
+
+
+def key_moves_on(probe: Probe) -> Faults:
+    """`state.rng` is one key of the kind given to `reset`. At reset it depends on the given key \
+and differs from it; after every step that draws from it, it is another key."""
+    reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
+    state, kind = probe.at_reset[1], describe_weak(probe.rng)
+    if describe_weak(state.rng) != kind:
+        fix = "Keep one of the keys that `jax.random.split` returns."
+        yield Fault(reset, f"`state.rng` to be a key, {kind}", describe_weak(state.rng), fix)
+        return
+    if _same_key(state.rng, probe.rng):
+        fix = "Write `rng, key = jax.random.split(rng)`, draw from `key`, keep `rng`."
+        yield Fault(reset, "`state.rng` to differ from the key given", "the same key", fix)
+    elif _same_key(probe.env.reset(probe.other_rng)[1].rng, state.rng):
+        fix = "Derive it from the given key: otherwise every episode draws the same numbers."
+        got = "the same key for two different keys"
+        yield Fault(reset, "`state.rng` to depend on the key given", got, fix)
+    for t in probe.uncompiled:
+        if _same_key(t.state.rng, t.before.rng) and _is_random(probe, t):
+            expected = "`state.rng` to be another key after a step that draws from it"
+            yield Fault(step, expected, "the same key", _SPLIT)
+            return
+
+
+def _same_key(a: Any, b: Any) -> bool:
+    return np.array_equal(tree_to_numpy(a), tree_to_numpy(b))
+
+
+def _is_random(probe: Probe, t: Transition) -> bool:
+    """Whether the step returns something else, apart from the key, if the key is another one."""
+    other = _with_rng(t.before, probe.other_rng)
+    again = t._replace(**by_name(probe.env.step(other, t.action)))
+    again = again._replace(state=_with_rng(again.state, t.state.rng))
+    return any(True for _ in value_differences(t.returned, again.returned, exact=True))
+
+
+def _with_rng(state: Any, rng: jax.Array) -> Any:
+    """The state with another key, also in the states of wrapped environments."""
+    inner = getattr(state, "env_state", None)
+    changes = {"env_state": _with_rng(inner, rng)} if isinstance(inner, EnvState) else {}
+    return state.replace(rng=rng, **changes)
+
+
+def draws_depend_on_the_key(probe: Probe) -> Faults:
+    """No number is drawn from a fixed key, such as `jax.random.key(0)`."""
+    calls = _calls(probe)
+    for method, source in (("reset", "the key given"), ("step", "`state.rng`")):
+        if draws_from_a_fixed_key(*calls[method]):
+            fix = f"Split {source}, and draw from one part. Compute constants in `__init__`."
+            expected, got = f"every draw to depend on {source}", "a draw from a fixed key"
+            yield Fault(f"{probe.class_name}.{method}", expected, got, fix)
+
+
+def keys_are_used_once(probe: Probe) -> Faults:
+    """Within one call of `reset` or `step`, no key is used twice."""
+    for method, call in _calls(probe).items():
+        if error := reused_key(*call):
+            where = f"{probe.class_name}.{method}"
+            yield fault_of(error, where, "every key to be used once", _SPLIT)
+
+
+def _calls(probe: Probe) -> dict[str, tuple[Any, ...]]:
+    """Both functions, with arguments to trace them."""
+    step = probe.env.step, probe.at_reset[1], probe.actions[0]
+    return {"reset": (probe.env.reset, probe.rng), "step": step}
+
+
+def calls_share_no_key(probe: Probe) -> Faults:
+    """No key is used by two calls: not in `reset`, two steps, and the next `reset` with \
+`jax.random.split(state.rng)[0]`."""
+    env, action = probe.env, probe.actions[0]
+
+    def one_step(rng: jax.Array) -> Any:
+        return env.step(env.reset(rng)[1], action)[1]
+
+    def next_reset(rng: jax.Array) -> Any:
+        state = env.step(one_step(rng), action)[1]
+        return env.reset(jax.random.split(state.rng)[0])
+
+    walks = {"reset, then step": one_step, "reset, two steps, then the next reset": next_reset}
+    for walk, function in walks.items():
+        if error := reused_key(function, probe.rng):
+            expected = "every call to use keys of its own"
+            fix = f"{_SPLIT} Keep no key in the state that was used."
+            yield fault_of(error, f"{probe.class_name} ({walk})", expected, fix)
+            return
+
+
+def both_kinds_of_keys(probe: Probe) -> Faults:
+    """A legacy key gives the same results as the typed key with the same bits."""
+    if len(key_types()) < 2:
+        raise SkipRule("legacy keys are switched off")
+    fix = "Use keys as they are: `jax.random.split` and all other functions take both kinds."
+    legacy = jax.random.key_data(probe.rng)
+    try:
+        obs, state = probe.env.reset(legacy)
+        stepped = by_name(probe.env.step(state, probe.uncompiled[0].action))
+    except Exception as error:
+        expected = "it to work with legacy keys, `jax.random.PRNGKey(0)`"
+        yield fault_of(error, probe.class_name, expected, fix)
+        return
+    if isinstance(state, EnvState) and is_key(stepped["state"].rng):
+        expected = "`state.rng` to stay a legacy key"
+        yield Fault(probe.class_name, expected, "a typed key", fix)
+        return
+    names, typed = ("reward", "done"), probe.uncompiled[0].returned
+    first = {"obs": probe.at_reset[0], **{name: typed[name] for name in names}}
+    ours = {"obs": obs, **{name: stepped[name] for name in names}}
+    for leaf, a, b in value_differences(first, ours):
+        expected = f"the same `{leaf}` from a legacy key as from a typed one, {a}"
+        yield Fault(probe.class_name, expected, b, fix)
+        return

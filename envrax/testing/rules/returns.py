@@ -1,0 +1,119 @@
+"""Rules on the structure of what `reset`, `step` and `render` return."""
+
+from typing import Any
+
+import numpy as np
+
+from envrax.env import EnvState
+from envrax.testing.probe import Probe
+from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
+from envrax.testing.trees import describe, describe_weak, leaves, type_differences
+
+_RETURNS = {"reset": "(obs, state)", "step": "(obs, new_state, reward, done, info)"}
+_PYTHON_NUMBERS = (bool, int, float, complex)
+
+
+def reset_returns(probe: Probe) -> Faults:
+    """`reset(rng)` runs and returns `(obs, state)`; the state is an `EnvState`."""
+    yield from call_faults(probe, "reset", lambda: probe.at_reset, EnvState)
+
+
+def step_returns(probe: Probe) -> Faults:
+    """`step(state, action)` runs and returns `(obs, new_state, reward, done, info)`."""
+    first = probe.at_reset[1]
+    state, action = probe.state_to_pass(first), probe.action(0, first)
+    yield from call_faults(probe, "step", lambda: probe.env.step(state, action), EnvState)
+
+
+def call_faults(probe: Probe, method: str, call: Any, state_class: type) -> Faults:
+    """What is wrong with a call and the tuple that it returns."""
+    where, returns = f"{probe.class_name}.{method}", _RETURNS[method]
+    try:
+        returned = call()
+    except Exception as error:
+        fix = "The check passes one typed key to `reset`, and samples of `action_space` to `step`."
+        yield fault_of(error, where, f"{returns} to be returned", fix)
+        return
+    size = len(returns.split(", "))
+    if not isinstance(returned, tuple) or len(returned) != size:
+        is_tuple = isinstance(returned, tuple)
+        got = f"a tuple of length {len(returned)}" if is_tuple else describe(returned)
+        yield Fault(where, f"a tuple {returns}", got, f"Return these {size}, in this order.")
+        return
+    if not isinstance(returned[1], state_class):
+        fix = "Extend EnvState with `@chex.dataclass`."
+        yield Fault(where, "the second value to be an EnvState", type(returned[1]).__name__, fix)
+    if size == 5 and not isinstance(returned[4], dict):
+        yield Fault(where, "info to be a dict", repr(returned[4]), "Return `{}` if there is none.")
+
+
+def reset_and_step_agree(probe: Probe) -> Faults:
+    """The state is made of arrays. State and observation have the same leaves, shapes, dtypes and \
+weak types after a step as at reset."""
+    obs, state = probe.at_reset
+    numbers = {k: x for k, x in leaves(state, "state").items() if type(x) in _PYTHON_NUMBERS}
+    for leaf, x in numbers.items():
+        fix = "Write `jnp.int32(0)`, `jnp.bool_(False)` or `jnp.asarray(x, dtype)`."
+        got = f"the Python {type(x).__name__} {x}"
+        yield Fault(f"{probe.class_name}.reset", f"`{leaf}` to be an array", got, fix)
+    if numbers:
+        return
+    where, at_reset = f"{probe.class_name}.step", {"obs": obs, "state": state}
+    for t in probe.uncompiled:
+        for leaf, before, now in type_differences(at_reset, {"obs": t.obs, "state": t.state}):
+            fix = (
+                "A Python number makes it weak: write `jnp.int32(0)` or `jnp.asarray(x, dtype)`."
+                if "weak" in before + now
+                else "Return the same from both, for example with `jnp.asarray(x, dtype)`."
+            )
+            yield Fault(where, f"`{leaf}` as at reset, {before}", now, fix)
+        if type(t.state) is not type(state):
+            got, fix = type(t.state).__name__, "Return the same class from both."
+            yield Fault(where, f"a state of class {type(state).__name__}", got, fix)
+
+
+def info_is_fixed(probe: Probe) -> Faults:
+    """`info` has the same string keys, shapes and dtypes on every step, and holds only arrays."""
+    where, first = f"{probe.class_name}.step", probe.uncompiled[0].info
+    for key in first:
+        if not isinstance(key, str):
+            fix = "Use a string as the key."
+            yield Fault(where, "the keys of `info` to be strings", repr(key), fix)
+    for leaf, x in leaves(first, "info").items():
+        if (got := describe(x)).startswith("a "):
+            yield Fault(
+                where, f"`{leaf}` to be an array", got, "Remove it, or encode it as a number."
+            )
+    for t in probe.uncompiled[1:]:
+        for leaf, before, now in type_differences({"info": first}, {"info": t.info}):
+            fix = "Return every key on every step; use a value such as 0 where there is none."
+            yield Fault(where, f"`{leaf}` as on the first step, {before}", now, fix)
+
+
+def render_is_an_image(probe: Probe) -> Faults:
+    """`render`, if there is one, returns a NumPy array of shape (H, W, 3), uint8, of one size."""
+    render, states = probe.env.render, (probe.at_reset[1], probe.uncompiled[-1].state)
+    where = f"{probe.class_name}.render"
+    faults = list(image_faults(where, lambda: render(states[0])))
+    yield from faults
+    if faults:
+        return
+    first, last = map(render, states)
+    if first.shape != last.shape:
+        fix = "Draw every state at the same size: a video has one size."
+        yield Fault(where, f"every image of shape {first.shape}", str(last.shape), fix)
+
+
+def image_faults(where: str, draw: Any) -> Faults:
+    """What is wrong with an image."""
+    try:
+        image = draw()
+    except NotImplementedError:
+        raise SkipRule("there is no `render`") from None
+    except Exception as error:
+        yield fault_of(error, where, "an image", "It is called with the state of one environment.")
+        return
+    got = f"{type(image).__name__} {describe_weak(image)}"
+    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape[2:] != (3,):
+        fix = "Return `np.asarray(image, np.uint8)` with red, green and blue on the last axis."
+        yield Fault(where, "a NumPy array of shape (H, W, 3), uint8", got, fix)

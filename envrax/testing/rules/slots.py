@@ -1,0 +1,92 @@
+"""Rules that compare the slots of a `VecEnv` with each other, and with its environment."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+from envrax.testing.batched_probe import BatchedProbe, SingleEnv
+from envrax.testing.probe import Transition, by_name
+from envrax.testing.rules.base import Fault, Faults, SkipRule
+from envrax.testing.trees import take, value_differences
+
+
+def slots_are_independent(probe: BatchedProbe) -> Faults:
+    """In a `VecEnv`, another state and action in slot 0 change nothing in the other slots."""
+    _single(probe)
+    if probe.batch.n_slots < 2:
+        return
+    t = probe.uncompiled[0]
+    before = jax.tree.map(lambda x: x.at[0].set(x[1]), t.before)
+    other = probe.action(1, before)
+    action = jax.tree.map(lambda x, y: x.at[0].set(y[0]), t.action, other)
+    changed = probe.repeat(t._replace(before=before, action=action))
+    mine, yours = (take(x.returned, slice(1, None)) for x in (t, changed))
+    for leaf, a, b in value_differences(mine, yours):
+        fix = "Compute every slot from its own state, action and key."
+        expected = f"`{leaf}` of a slot to depend on that slot only"
+        got = f"{a}, and {b} after a change in slot 0"
+        yield Fault(f"{probe.class_name}.step", expected, got, fix)
+        return
+
+
+def slots_step_like_one(probe: BatchedProbe) -> Faults:
+    """In a `VecEnv`, slot i is reset with `jax.random.split(rng, num_envs)[i]`, and steps as the \
+environment does alone; floats up to rounding."""
+    n, single = probe.batch.n_slots, _single(probe)
+    rngs = jax.random.split(probe.rng, n)
+    fix = "Compute every slot as `env.reset` and `env.step` do, with its own key."
+    for slot in sorted({0, n - 1}):
+        alone, ours = by_name(single.reset(rngs[slot])), by_name(take(probe.at_reset, slot))
+        for leaf, a, b in value_differences(alone, ours):
+            expected = f"`{leaf}` of slot {slot} as from the environment alone, {a}"
+            yield Fault(f"{probe.class_name}.reset", expected, b, fix)
+            return
+    for t, slot, alone, next_episode in _slots(probe):
+        ours = take(t.returned, slot)
+        ours["info"] = {k: ours["info"][k] for k in alone["info"] if k in ours["info"]}
+        for name in ("obs", "state") if next_episode else ():
+            del alone[name], ours[name]
+        for leaf, a, b in value_differences(alone, ours):
+            expected = f"`{leaf}` of slot {slot} as from the environment alone, {a}"
+            yield Fault(f"{probe.class_name}.step", expected, b, fix)
+            return
+
+
+def ended_slots_start_again(probe: BatchedProbe) -> Faults:
+    """In a `VecEnv`, a slot whose episode ends returns the first observation and state of the \
+next one, reset with `jax.random.split(new_state.rng)[0]`. `infos["final_obs"]`, if there is one, \
+is the observation of the step that ended the episode."""
+    where = f"{probe.class_name}.step"
+    ends = [found for found in _slots(probe) if found[-1]]
+    probe.saw_an_end = bool(ends)
+    for t, slot, alone, next_episode in ends:
+        ours = {"obs": take(t.obs, slot), "state": take(t.state, slot)}
+        for leaf, a, b in value_differences(next_episode, ours):
+            fix = "Reset a slot in the step that ends its episode."
+            expected = f"`{leaf}` of slot {slot} as in its next episode, {a}"
+            yield Fault(where, expected, b, fix)
+            return
+        if "final_obs" in t.info and "final_obs" not in alone["info"]:
+            final = {"infos.final_obs": take(t.info["final_obs"], slot)}
+            for leaf, a, b in value_differences({"infos.final_obs": alone["obs"]}, final):
+                fix = "Keep the observation of the step, from before the reset."
+                yield Fault(where, f"`{leaf}` of slot {slot} to be {a}", b, fix)
+                return
+
+
+def _single(probe: BatchedProbe) -> SingleEnv:
+    if probe.single is None:
+        raise SkipRule("only for a `VecEnv`, whose slots are copies of one environment")
+    return probe.single
+
+
+def _slots(
+    probe: BatchedProbe,
+) -> Iterator[tuple[Transition, int, dict[str, Any], dict[str, Any]]]:
+    """For each step, and for the first and the last slot: what the environment gives alone, and \
+the reset that follows if the episode ends."""
+    single = _single(probe)
+    for t in probe.transitions:
+        for slot in sorted({0, probe.batch.n_slots - 1}):
+            yield t, slot, *single.step(t, slot)

@@ -1,0 +1,87 @@
+"""Rules on the spaces, and on the observations that must be in one."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from envrax.spaces import Space
+from envrax.testing.batched_probe import BatchedProbe
+from envrax.testing.elements import Mismatch, why_outside
+from envrax.testing.probe import Probe
+from envrax.testing.rules.base import Fault, Faults, fault_of
+
+
+def spaces_are_legal(probe: Probe) -> Faults:
+    """Both spaces are a `Space`, equal on every access, and contain their own samples."""
+    for name in ("observation_space", "action_space"):
+        yield from _space_faults(probe, name)
+
+
+def batch_spaces_are_legal(probe: BatchedProbe) -> Faults:
+    """`n_slots` is an int of at least 1. Each of the four spaces is a `Space`, equal on every \
+access, and contains its own samples; the batched spaces contain stacked samples of the single \
+ones."""
+    n: Any = probe.batch.n_slots
+    if not isinstance(n, int) or n < 1:
+        fix = "Return the number of slots."
+        yield Fault(probe.class_name, "`n_slots` to be an int of at least 1", repr(n), fix)
+        return
+    for kind in ("observation_space", "action_space"):
+        names = f"single_{kind}", kind
+        faults = [fault for name in names for fault in _space_faults(probe, name)]
+        yield from faults
+        if not faults:
+            single, batch = (getattr(probe.batch, name) for name in names)
+            rows = jax.tree.map(lambda x: jnp.stack([x] * n), single.sample(probe.rng))
+            if outside := why_outside(batch, rows, "sample"):
+                fix = f"Remove `{kind}`: the default is `single_{kind}.batch(n_slots)`."
+                expected = f"stacked samples, `{outside.path}`, {outside.expected}"
+                yield Fault(f"{probe.class_name}.{kind}", expected, outside.got, fix)
+
+
+def _space_faults(probe: Probe, name: str) -> Faults:
+    where = f"{probe.class_name}.{name}"
+    try:
+        space: Any = getattr(probe.env, name)
+    except Exception as error:
+        yield fault_of(error, where, "a Space", "Return a space, such as a Box.")
+        return
+    if not isinstance(space, Space):
+        yield Fault(where, "a Space", repr(space), "Return a space, such as `Discrete(4)`.")
+        return
+    second = getattr(probe.env, name)
+    if second != space:
+        fix = "Build it from the config only. A space class of your own needs an `__eq__`."
+        yield Fault(where, "an equal space on every access", f"{space}, then {second}", fix)
+    try:
+        outside = why_outside(space, space.sample(probe.rng), "sample")
+    except Exception as error:
+        fix = "Fix its `sample` or its `contains`."
+        yield fault_of(error, where, "a space that can be sampled", fix)
+        return
+    if outside:
+        fix = "Make `sample` and `contains` agree."
+        yield Fault(where, f"`{outside.path}` {outside.expected}", outside.got, fix)
+
+
+def observations_are_in_the_space(probe: Probe) -> Faults:
+    """Every observation has the structure, shapes, dtypes and bounds of `observation_space`. A \
+float may lie beyond a bound by 4 units in the last place of that bound, or of the other one if \
+the bound is 0."""
+    space = probe.env.observation_space
+    reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
+    observations = ((step, t.obs) for t in probe.all_steps())
+    for where, obs in itertools.chain([(reset, probe.at_reset[0])], observations):
+        if outside := why_outside(space, obs, "obs", rounded=True):
+            expected = f"`{outside.path}` {outside.expected}"
+            yield Fault(where, expected, outside.got, _fix(space, outside))
+            return
+
+
+def _fix(space: Space, outside: Mismatch) -> str:
+    if outside.dtype:
+        cast = f"Cast it: `{outside.path}.astype(jnp.{outside.dtype})`"
+        return f"{cast}. If the dtype is intended, change `observation_space` instead."
+    return f"Return what `observation_space` says, {space}, or change the space."

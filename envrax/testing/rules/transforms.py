@@ -1,0 +1,160 @@
+"""Rules on `reset` and `step` under `jit`, `vmap`, `scan` and `grad`."""
+
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax.testing.probe import Probe, by_name
+from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
+from envrax.testing.rules.purity import PURE
+from envrax.testing.trees import is_key, leaves, stack, take, value_differences
+
+_NO_VALUE = "While JAX traces, an array has no value for"
+
+# The first class that fits an error says how to fix it.
+_TRACE_FIXES: tuple[tuple[type[Exception], str], ...] = (
+    (
+        jax.errors.TracerBoolConversionError,
+        f"{_NO_VALUE} `if`, `while`, `and`, `or`, `not` or `bool()`: use `jnp.where` or "
+        "`jax.lax.cond`, `&`, `|` and `~`, and keep bools as arrays.",
+    ),
+    (
+        jax.errors.TracerIntegerConversionError,
+        f"{_NO_VALUE} `range()` or the index of a list: use `jax.lax.fori_loop`, and make the list "
+        "an array.",
+    ),
+    (
+        jax.errors.NonConcreteBooleanIndexError,
+        "While JAX traces, the size of `x[mask]` is not known: use `jnp.where(mask, x, 0)`.",
+    ),
+    (jax.errors.TracerArrayConversionError, f"{_NO_VALUE} functions of `np`: use `jnp`."),
+    (
+        jax.errors.ConcretizationTypeError,
+        f"{_NO_VALUE} `int()`, `float()`, `.item()` or a shape: use `x.astype(...)`, and take "
+        "shapes from the config.",
+    ),
+)
+
+
+def traces_under_jit(probe: Probe) -> Faults:
+    """`reset` and `step` can be compiled."""
+    first = probe.uncompiled[0]
+    calls = {
+        "reset": lambda: probe.reset(probe.rng),
+        "step": lambda: probe.step(probe.state_to_pass(first.before), first.action),
+    }
+    for method, call in calls.items():
+        try:
+            call()
+        except Exception as error:
+            yield untraceable(error, f"{probe.class_name}.{method}")
+            return
+    probe.compiles = True
+
+
+def untraceable(error: Exception, where: str) -> Fault:
+    """The fault of code that cannot be compiled."""
+    found = (fix for error_class, fix in _TRACE_FIXES if isinstance(error, error_class))
+    fix = next(found, "Use `jnp` instead of `np`, and arrays instead of Python objects.")
+    return fault_of(error, where, "it to work under `jax.jit`", fix)
+
+
+def jit_agrees(probe: Probe) -> Faults:
+    """Compiled, `reset` and `step` give the same results as uncompiled; floats up to rounding."""
+    yield from _disagreements(probe, "reset", "jit", probe.at_reset, probe.reset(probe.rng))
+    for t in probe.uncompiled:
+        compiled = probe.step(probe.state_to_pass(t.before), t.action)
+        yield from _disagreements(probe, "step", "jit", t[2:], compiled)
+
+
+def vmap_agrees(probe: Probe) -> Faults:
+    """Under `vmap`, `reset` and `step` give the same results as alone; floats up to rounding."""
+    t, reset, step = probe.uncompiled[0], probe.env.reset, probe.env.step
+    rngs = stack([probe.rng, probe.other_rng])
+    states, actions = stack([t.before] * 2), stack([t.action] * 2)
+    try:
+        both = jax.jit(lambda r, s, a: (jax.vmap(reset)(r), jax.vmap(step)(s, a)))
+        at_reset, stepped = take(both(rngs, states, actions), 0)
+    except Exception as error:
+        fix = "Use operations that JAX can batch; give a callback a `vmap_method`."
+        where = f"{probe.class_name}.step"
+        yield fault_of(error, where, "it to work under `jax.vmap`", fix)
+        return
+    yield from _disagreements(probe, "reset", "vmap", probe.at_reset, at_reset)
+    yield from _disagreements(probe, "step", "vmap", t[2:], stepped)
+
+
+def scan_agrees(probe: Probe) -> Faults:
+    """`jax.lax.scan` over `step` gives the same results as a loop; floats up to rounding."""
+    steps = probe.first_episode
+
+    def body(state: Any, action: Any) -> tuple[Any, Any]:
+        out = probe.env.step(state, action)
+        return out[1], out
+
+    try:
+        _, out = jax.lax.scan(body, steps[0].before, stack([t.action for t in steps]))
+    except Exception as error:
+        fix = "Return a state with the same structure, shapes, dtypes and weak types."
+        where = f"{probe.class_name}.step"
+        yield fault_of(error, where, "it to work under `jax.lax.scan`", fix)
+        return
+    for i, t in enumerate(steps):
+        yield from _disagreements(probe, "step", "scan", t[2:], take(out, i))
+
+
+def _disagreements(probe: Probe, method: str, transform: str, plain: Any, ours: Any) -> Faults:
+    """The first leaf that a transformation changes."""
+    for leaf, a, b in value_differences(by_name(plain), by_name(ours)):
+        expected = f"`{leaf}` as in a plain call, {a}"
+        fix = f"{PURE} Do not ask whether a value is traced."
+        yield Fault(f"{probe.class_name}.{method}", expected, f"{b} under `{transform}`", fix)
+        return
+
+
+def compiles_once(probe: Probe) -> Faults:
+    """`reset` and `step` are each compiled once for a whole episode and the resets that follow."""
+    _ = probe.numpy_transitions
+    for method, counter in (("reset", probe.reset), ("step", probe.step)):
+        if counter.traces > 1:
+            fix = "Keep static fields and Python objects in the state the same from step to step."
+            where = f"{probe.class_name}.{method}"
+            yield Fault(where, "one compilation", f"{counter.traces}", fix)
+
+
+def gradients_are_finite(probe: Probe) -> Faults:
+    """With `gradients=True`: the reward can be differentiated by the floats of state and action, \
+and the gradient is finite."""
+    if not probe.gradients:
+        raise SkipRule("only with `gradients=True`")
+    t, where = probe.uncompiled[0], f"{probe.class_name}.step"
+    inputs = t.before, t.action
+    flat: list[Any] = jax.tree.leaves(inputs)
+    at = [i for i, x in enumerate(flat) if _is_float(x)]
+
+    def reward(floats: list[Any]) -> Any:
+        filled = dict(enumerate(flat)) | dict(zip(at, floats, strict=True))
+        state, action = jax.tree.unflatten(jax.tree.structure(inputs), filled.values())
+        returned = probe.env.step(state, action)
+        return sum(jnp.sum(x) for x in jax.tree.leaves(returned[2]))
+
+    try:
+        gradients: list[Any] = cast(Any, jax.jit(jax.grad(reward)))([flat[i] for i in at])
+    except Exception as error:
+        fix = "Use operations that JAX can differentiate: `jax.lax.scan` instead of `while_loop`."
+        yield fault_of(error, where, "a reward that can be differentiated", fix)
+        return
+    paths = [*leaves(t.before, "state"), *leaves(t.action, "action")]
+    for i, gradient in zip(at, gradients, strict=True):
+        if not np.isfinite(np.asarray(gradient, np.float64)).all():
+            fix = (
+                "Guard roots, divisions and logarithms at zero, in both branches of a `jnp.where`."
+            )
+            expected = f"a finite gradient of the reward by `{paths[i]}`"
+            yield Fault(where, expected, str(gradient), fix)
+
+
+def _is_float(x: Any) -> bool:
+    return not is_key(x) and jnp.issubdtype(jnp.result_type(x), jnp.floating)

@@ -1,0 +1,78 @@
+"""Rules that an environment may break, each with the reason."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """
+    Why an environment may break a rule.
+
+    Attributes
+    ----------
+    reason : str
+        The reason.
+    is_needed : bool
+        Whether it is a finding if the rule holds.
+    """
+
+    reason: str
+    is_needed: bool
+
+
+Waivers = dict[str, Waiver]
+
+
+def read_waivers(who: str, given: Any, known: Iterable[str], *, is_needed: bool) -> Waivers:
+    """
+    Waivers as they were written.
+
+    Parameters
+    ----------
+    who : str
+        Where they were written, for messages: "check_env: expected `waive`".
+    given : Any
+        A dict of reasons by the names of rules; None for no waiver.
+    known : iterable of str
+        The names that there are.
+    is_needed : bool
+        As in `Waiver`.
+
+    Raises
+    ------
+    TypeError
+        If they are no dict, or a reason is no text.
+    ValueError
+        If a rule is unknown, or a reason is empty.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{who} to be a dict {{rule: reason}}; got {given!r}.")
+    legal = list(dict.fromkeys(known))
+    waivers: Waivers = {}
+    for rule, reason in cast(Mapping[Any, Any], given).items():
+        if rule not in legal:
+            close = difflib.get_close_matches(str(rule), legal)
+            meant = f"Did you mean {' or '.join(map(repr, close))}? " * bool(close)
+            raise ValueError(
+                f"{who} to name rules; got {rule!r}. {meant}The rules are {', '.join(legal)}."
+            )
+        if not isinstance(reason, str):
+            raise TypeError(f"{who} to give {rule!r} a reason, a text; got {reason!r}.")
+        if not reason.strip():
+            raise ValueError(
+                f"{who} to give {rule!r} a reason; got {reason!r}. Say why it cannot be kept."
+            )
+        waivers[rule] = Waiver(reason.strip(), is_needed)
+    return waivers
+
+
+def declared_waivers(owner: Any, known: Iterable[str], *, is_needed: bool) -> Waivers:
+    """What an environment or a batch declares in its attribute `waivers`, if it has one."""
+    given = getattr(owner, "waivers", None)
+    who = f"{type(owner).__name__}: expected `waivers`"
+    return read_waivers(who, given, known, is_needed=is_needed)

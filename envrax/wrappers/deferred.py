@@ -1,0 +1,94 @@
+"""Deferred construction: a wrapper class called without an environment returns a factory."""
+
+import inspect
+from abc import ABCMeta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from envrax.env import AnyEnv, JaxEnv
+
+
+@dataclass(frozen=True)
+class WrapperFactory:
+    """
+    A wrapper class and its keywords; called with an environment, it wraps it.
+
+    Calling a wrapper class without an environment makes one: `ResizeObservation(h=84, w=84)`.
+    Factories are compared by value and can be pickled.
+
+    Attributes
+    ----------
+    wrapper : type
+        The wrapper class.
+    kwargs : dict
+        Its keywords.
+    """
+
+    wrapper: Callable[..., AnyEnv]
+    kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def __call__(self, env: AnyEnv) -> AnyEnv:
+        """Wrap `env`."""
+        return self.wrapper(env, **self.kwargs)
+
+    def __hash__(self) -> int:  # the values of the keywords may be unhashable
+        return hash((self.wrapper, tuple(sorted(self.kwargs))))
+
+    def __repr__(self) -> str:
+        return call_repr(cast(type, self.wrapper).__name__, self.kwargs)
+
+
+class WrapperMeta(ABCMeta):
+    """Builds a wrapper when its class is called with an environment, else a `WrapperFactory`."""
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        return inspect.signature(partial(cls.__init__, None))
+
+    if not TYPE_CHECKING:  # type checkers read `Wrapper.__new__` instead
+
+        def __call__(cls, *args, **kwargs):
+            deferred = not args and "env" not in kwargs
+            env = None if deferred else args[0] if args else kwargs["env"]
+            if not deferred and not isinstance(env, JaxEnv):
+                raise TypeError(_refusal(cls, env))
+            try:
+                inspect.signature(cls).bind(*([env] if deferred else args), **kwargs)
+            except TypeError as error:
+                rest = [_short(x) for x in args[1:]]
+                raise TypeError(
+                    f"{cls.__name__}: expected the keywords of {_usage(cls)}; got "
+                    f"{call_repr(cls.__name__, kwargs, *rest)}: {error}."
+                ) from None
+            return WrapperFactory(cls, kwargs) if deferred else super().__call__(*args, **kwargs)
+
+
+def keywords(cls: type) -> dict[str, Any]:
+    """The keywords that a wrapper class takes besides its environment, with their defaults."""
+    _, *others = inspect.signature(cls).parameters.values()
+    return {p.name: p.default for p in others if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+
+
+def call_repr(name: str, kwargs: Mapping[str, Any], *first: str) -> str:
+    """A call written out: `name(*first, **kwargs)`."""
+    return f"{name}({', '.join([*first, *(f'{k}={_short(v)}' for k, v in kwargs.items())])})"
+
+
+def _refusal(cls: type, env: Any) -> str:
+    wrong = f"{cls.__name__}: expected a JaxEnv as first argument; got {env!r}."
+    if hasattr(type(env), "n_slots"):  # a BatchedEnv, which this module does not know
+        return f"{wrong} Wrappers go inside: `VecEnv({cls.__name__}(env), n)`."
+    return (
+        f"{wrong} Pass an environment, or only keywords to get a factory that is called with one "
+        f"later: {_usage(cls)}."
+    )
+
+
+def _usage(cls: type) -> str:
+    return call_repr(cls.__name__, keywords(cls))
+
+
+def _short(value: Any) -> str:
+    return "..." if value is inspect.Parameter.empty else repr(value)

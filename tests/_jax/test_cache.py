@@ -1,0 +1,379 @@
+"""The compile cache: whose directory is used, when, and that a broken one costs a warning only."""
+
+import os
+import pickle
+import shutil
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import ScriptEnv
+
+from envrax import (
+    DEFAULT_CACHE_DIR,
+    JitWrapper,
+    VecEnv,
+    make,
+    make_vec,
+    register,
+    unregister,
+)
+from envrax._jax.cache import compile_cache
+
+REWARDS = (1.0, 2.0)
+
+
+class QuickEnv(ScriptEnv):
+    """Compiles in a millisecond, and lets a test look on while it is compiled."""
+
+    def __init__(
+        self, config: Any = None, while_stepping: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(rewards=REWARDS)
+        self.while_stepping = while_stepping
+
+    def step(self, state: Any, action: Any) -> tuple[Any, ...]:
+        if self.while_stepping:
+            self.while_stepping()
+        return super().step(state, action)
+
+
+def warm(cache_dir: Any = DEFAULT_CACHE_DIR, while_stepping: Any = None) -> None:
+    """Compile a new env, one that no program in memory answers for, and see that it works."""
+    env = JitWrapper(QuickEnv(None, while_stepping), cache_dir)
+    _, state = env.reset(jax.random.key(0))
+    assert float(env.step(state, 1)[2]) == REWARDS[0]
+
+
+def entries(directory: Path) -> set[str]:
+    """The names of the programs in a cache."""
+    return {path.name for path in directory.glob("*-cache")}
+
+
+@contextmanager
+def settings(**values: Any) -> Generator[None]:
+    """Values of `jax.config`, as a user sets them."""
+    before = {name: getattr(jax.config, name) for name in values}
+    try:
+        for name, value in values.items():
+            jax.config.update(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+
+
+@pytest.fixture
+def default_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory that `DEFAULT_CACHE_DIR` stands for."""
+    monkeypatch.setenv("ENVRAX_CACHE_DIR", str(tmp_path / "default"))
+    return tmp_path / "default"
+
+
+def test_a_second_compilation_is_read_and_not_compiled(
+    default_dir: Path, cache_events: Any, compile_counter: Any
+) -> None:
+    with cache_events() as first:
+        warm()
+    assert first.misses == len(entries(default_dir)) > 0
+    with cache_events() as second, compile_counter() as compiled:
+        JitWrapper(QuickEnv())
+    assert (second.hits, second.misses) == (compiled.count, 0)
+
+
+def test_default_is_resolved_when_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default_dir: Path
+) -> None:
+    assert os.fspath(DEFAULT_CACHE_DIR) == str(default_dir)
+    monkeypatch.setenv("ENVRAX_CACHE_DIR", str(tmp_path / "later"))
+    assert os.fspath(DEFAULT_CACHE_DIR) == str(tmp_path / "later")
+    warm()
+    assert entries(tmp_path / "later") and not default_dir.exists()
+    monkeypatch.delenv("ENVRAX_CACHE_DIR")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert os.fspath(DEFAULT_CACHE_DIR) == str(tmp_path / "work" / ".jax_cache")
+    warm()
+    assert entries(tmp_path / "work" / ".jax_cache")
+    assert repr(DEFAULT_CACHE_DIR) == "DEFAULT_CACHE_DIR"
+
+
+def test_a_pickled_default_is_still_the_default(tmp_path: Path, default_dir: Path) -> None:
+    with settings(jax_compilation_cache_dir=str(tmp_path / "users")):
+        warm(pickle.loads(pickle.dumps(DEFAULT_CACHE_DIR)))
+    assert entries(tmp_path / "users") and not default_dir.exists()
+
+
+def test_default_gives_way_to_the_users_own(
+    tmp_path: Path, default_dir: Path, cache_events: Any
+) -> None:
+    users = tmp_path / "users"
+    with settings(jax_compilation_cache_dir=str(users)):
+        warm()
+        with cache_events() as events:
+            JitWrapper(QuickEnv())
+    assert entries(users) and not default_dir.exists()
+    assert events.hits and not events.misses
+
+
+def test_default_gives_way_to_a_cache_that_the_user_switched_off(default_dir: Path) -> None:
+    with settings(jax_enable_compilation_cache=False):
+        warm()
+    assert not default_dir.exists()
+
+
+def test_explicit_wins_over_the_users_own(tmp_path: Path, default_dir: Path) -> None:
+    users, explicit = tmp_path / "users", tmp_path / "deep" / "explicit"
+    with settings(jax_compilation_cache_dir=str(users), jax_enable_compilation_cache=False):
+        warm(explicit)
+    assert entries(explicit) and not users.exists() and not default_dir.exists()
+
+
+@pytest.mark.parametrize("users_own", [True, False])
+def test_none_neither_reads_nor_writes(
+    users_own: bool, tmp_path: Path, default_dir: Path, cache_events: Any, compile_counter: Any
+) -> None:
+    path = str(tmp_path / "users") if users_own else None
+    with settings(jax_compilation_cache_dir=path, jax_persistent_cache_min_compile_time_secs=0.0):
+        warm()
+        before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
+        with cache_events() as events, compile_counter() as compiled:
+            JitWrapper(QuickEnv(), None)
+        assert compiled.count > 0
+        assert (events.hits, events.misses) == (0, 0)
+        assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+        with cache_events() as events:  # and the next call has its cache again
+            warm()
+    assert events.hits
+
+
+def test_a_later_call_with_another_directory_uses_that_one(
+    tmp_path: Path, cache_events: Any
+) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for directory in (one, two):
+        with cache_events() as events:
+            warm(directory)
+        assert events.misses
+    assert entries(one) == entries(two)  # each has all it needs
+    for directory in (one, two):
+        with cache_events() as events:
+            JitWrapper(QuickEnv(), directory)
+        assert events.hits and not events.misses
+
+
+def test_a_cache_that_was_moved_still_serves(tmp_path: Path, cache_events: Any) -> None:
+    warm(tmp_path / "here")
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    with cache_events() as events:
+        JitWrapper(QuickEnv(), str(tmp_path / "there"))
+    assert events.hits and not events.misses
+
+
+def test_what_is_compiled_before_and_after_goes_where_the_user_says(
+    tmp_path: Path, cache_events: Any
+) -> None:
+    users, ours = tmp_path / "users", tmp_path / "ours"
+    with settings(
+        jax_compilation_cache_dir=str(users), jax_persistent_cache_min_compile_time_secs=0.0
+    ):
+        jax.jit(lambda x: x * 3 + 1)(np.float32(1))
+        before = entries(users)
+        warm(ours)
+        assert before and entries(users) == before
+        jax.jit(lambda x: x * 5 + 2)(np.float32(1))
+        assert len(entries(users)) > len(before)
+        with cache_events() as events:
+            JitWrapper(QuickEnv(), ours)
+        assert events.hits and not events.misses
+
+
+def test_the_scope_is_around_the_warm_up_only(tmp_path: Path, default_dir: Path) -> None:
+    """A lazy first call follows the user's own settings."""
+    users = tmp_path / "users"
+    lazy = JitWrapper(QuickEnv(), pre_warm=False)
+    lazy.step(lazy.reset(jax.random.key(0))[1], 1)
+    assert not default_dir.exists()
+    with settings(jax_compilation_cache_dir=str(users)):  # and JAX's threshold of one second
+        lazy = JitWrapper(QuickEnv(), pre_warm=False)
+        lazy.step(lazy.reset(jax.random.key(0))[1], 1)
+    assert not users.exists() or not entries(users)
+
+
+@pytest.mark.parametrize("cache_dir", ["explicit", DEFAULT_CACHE_DIR, None])
+def test_every_setting_is_restored(cache_dir: Any, tmp_path: Path, default_dir: Path) -> None:
+    cache_dir = tmp_path / cache_dir if isinstance(cache_dir, str) else cache_dir
+    seen: list[Any] = []
+
+    def look() -> None:
+        seen.append(dict(jax.config.values))
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    users = {
+        "jax_compilation_cache_dir": str(tmp_path / "users"),
+        "jax_persistent_cache_min_compile_time_secs": 7.0,
+        "jax_persistent_cache_min_entry_size_bytes": 77,
+        "jax_raise_persistent_cache_errors": True,
+        "jax_persistent_cache_enable_xla_caches": "xla_gpu_kernel_cache_file",
+    }
+    with settings(**users):
+        before = dict(jax.config.values)
+        warm(cache_dir, look)
+        assert dict(jax.config.values) == before != seen[0]
+        with pytest.raises(ZeroDivisionError):
+            warm(cache_dir, fail)
+        assert dict(jax.config.values) == before
+
+
+def test_scopes_may_be_nested(tmp_path: Path) -> None:
+    def directory() -> Any:
+        return jax.config.jax_compilation_cache_dir
+
+    with compile_cache(tmp_path / "one"):
+        with compile_cache(tmp_path / "two"):
+            assert directory() == str(tmp_path / "two")
+        assert directory() == str(tmp_path / "one")
+        with compile_cache(None):
+            assert not jax.config.jax_enable_compilation_cache
+        assert jax.config.jax_enable_compilation_cache
+    assert directory() is None
+
+
+@pytest.mark.parametrize("source", ["argument", "environment", "users"])
+def test_a_url_passes_unchanged(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "gs://bucket/some//folder"
+    monkeypatch.chdir(tmp_path)
+    if source == "environment":
+        monkeypatch.setenv("ENVRAX_CACHE_DIR", url)
+    users = url if source == "users" else None
+    ours = url if source == "argument" else DEFAULT_CACHE_DIR
+    with settings(jax_compilation_cache_dir=users), compile_cache(ours):
+        assert jax.config.jax_compilation_cache_dir == url
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_every_way_to_compile_takes_the_directory(tmp_path: Path) -> None:
+    register("Quick-v0", QuickEnv, QuickEnv().config)
+    try:
+        ways: dict[str, Callable[[Path], Any]] = {
+            "make": lambda path: make("Quick-v0", cache_dir=path),
+            "make_vec": lambda path: make_vec("Quick-v0", 2, cache_dir=path),
+            "jit_wrapper": lambda path: JitWrapper(QuickEnv(), path, pre_warm=False).compile(),
+            "vec_env": lambda path: VecEnv(QuickEnv(), 2).compile(path),
+        }
+        for name, compile_into in ways.items():
+            compile_into(tmp_path / name)
+            assert entries(tmp_path / name), name
+    finally:
+        unregister("Quick-v0")
+
+
+# A directory that cannot be used costs a warning, never the run: `warm` sees that the env works.
+
+
+def test_a_file_where_the_directory_should_be(tmp_path: Path, default_dir: Path) -> None:
+    default_dir.write_text("I am a file.")
+    for cache_dir in (DEFAULT_CACHE_DIR, default_dir, str(default_dir / "below")):
+        with pytest.warns(UserWarning, match=r"compile cache: .*Compiling without a cache"):
+            warm(cache_dir)
+    assert default_dir.read_text() == "I am a file."
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Any, *args: Any, **kwargs: Any) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "makedirs", refuse)
+    with pytest.warns(UserWarning, match=r"compile cache: .*Permission denied"):
+        warm(tmp_path / "new")
+
+
+def test_a_working_directory_that_vanished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ENVRAX_CACHE_DIR")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.warns(UserWarning, match=r"compile cache: .* DEFAULT_CACHE_DIR"):
+        warm()
+
+
+def test_a_directory_that_vanishes_while_compiling(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="persistent compilation cache"):
+        warm(tmp_path / "cache", lambda: shutil.rmtree(tmp_path / "cache", ignore_errors=True))
+
+
+@pytest.mark.parametrize("damage", [lambda b: b"", lambda b: b[:-9], lambda b: b"no program" * 99])
+def test_corrupt_entries(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    warm(tmp_path)
+    for path in tmp_path.glob("*-cache"):
+        path.write_bytes(damage(path.read_bytes()))
+    raises = settings(jax_raise_persistent_cache_errors=True)  # if the user asks JAX to
+    warned = pytest.warns(UserWarning, match="Error reading persistent compilation cache entry")
+    with raises, warned:
+        warm(tmp_path)
+
+
+def test_a_directory_that_takes_no_file(run_python: Any) -> None:
+    """Permissions do not bind root; a limit on the size of files binds everyone."""
+    printed = run_python(
+        """
+        import resource, warnings
+        from _jax.test_cache import warm
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warm("full")
+        print(*(w.message for w in caught), sep="\\n")
+        """
+    )
+    assert "Error writing persistent compilation cache entry" in printed
+
+
+def test_users_threads_may_compile_meanwhile(tmp_path: Path) -> None:
+    errors: list[BaseException] = []
+    stop = threading.Event()
+
+    def work(seed: int) -> None:
+        try:
+            k = seed
+            while not stop.is_set():
+                k += 1
+                value = jax.jit(lambda x, k=k: x * k + 1)(jnp.float32(2))
+                assert float(value) == 2.0 * k + 1
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in (0, 10**5)]
+    for thread in threads:
+        thread.start()
+    try:
+        before = dict(jax.config.values)
+        for i in range(6):
+            warm([tmp_path / "one", tmp_path / "two", None][i % 3])
+        assert dict(jax.config.values) == before
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not errors
+
+
+@pytest.mark.parametrize("spelled", ["~/cache", "file://{home}/cache"])
+def test_home_and_file_urls(spelled: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    warm(spelled.format(home=tmp_path))
+    assert any((tmp_path / "cache").iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]

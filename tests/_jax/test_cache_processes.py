@@ -1,0 +1,114 @@
+"""The compile cache between processes: the second compiles nothing that the first one compiled."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Counts what JAX compiles, and what of that the persistent cache served or was given.
+COUNTING = """
+import json, os
+import jax
+
+counts = dict(compiled=0, hits=0, misses=0)
+EVENTS = {
+    "/jax/core/compile/backend_compile_duration": "compiled",
+    "/jax/compilation_cache/cache_hits": "hits",
+    "/jax/compilation_cache/cache_misses": "misses",
+}
+
+def count(event, *args, **kwargs):
+    if event in EVENTS:
+        counts[EVENTS[event]] += 1
+
+jax.monitoring.register_event_listener(count)
+jax.monitoring.register_event_duration_secs_listener(count)
+
+report = []
+
+def measure(compile, *args, **kwargs):
+    counts.update(compiled=0, hits=0, misses=0)
+    out = compile(*args, **kwargs)
+    report.append(dict(counts))
+    return out
+
+def unrelated(seed):
+    for i in range(3):
+        jax.jit(lambda x: x * (seed + i) + 1)(jax.numpy.arange(3.0))
+"""
+QUICK = """
+import envrax
+from _jax.test_cache import QuickEnv
+"""
+BOTH_ENVS = """
+import envrax, envrax_classic
+from _jax.test_cache import QuickEnv
+
+envrax.register("Quick-v0", QuickEnv, QuickEnv().config)
+unrelated(os.getpid())
+for name in ("classic/CartPole-v0", "Quick-v0"):
+    measure(envrax.make, name)
+    unrelated(os.getpid() + 10)
+    vec_env = measure(envrax.make_vec, name, n_envs=4)
+    # Whole first calls, with both kinds of key.
+    for make_rng in (jax.random.key, jax.random.PRNGKey):
+        rng = make_rng(1)
+        counts.update(compiled=0)
+        vec_env.step(vec_env.reset(rng)[1], [0, 1, 1, 0])
+        assert counts["compiled"] == 0, counts
+"""
+PRINT = "print(json.dumps(report))"
+
+
+def run_twice(run_python: Callable[..., str], code: str, **environment: str) -> list[Any]:
+    """What two processes, one after the other, report."""
+    script = COUNTING + code + PRINT
+    return [json.loads(run_python(script, **environment).splitlines()[-1]) for _ in range(2)]
+
+
+def assert_second_compiles_nothing(reports: list[Any]) -> None:
+    first, second = reports
+    assert first and len(first) == len(second)
+    for one, two in zip(first, second, strict=True):
+        assert one["misses"] > 0
+        assert one["compiled"] == one["hits"] + one["misses"]
+        assert two["misses"] == 0
+        assert two["hits"] == two["compiled"] == one["compiled"]
+
+
+def test_two_processes(run_python: Any, tmp_path: Path) -> None:
+    """CartPole and an env that compiles in a millisecond, with unrelated programs in between."""
+    cache_dir = str(tmp_path / "cache")
+    assert_second_compiles_nothing(run_twice(run_python, BOTH_ENVS, ENVRAX_CACHE_DIR=cache_dir))
+
+
+@pytest.mark.slow
+def test_two_processes_with_a_cache_of_the_users_own(run_python: Any, tmp_path: Path) -> None:
+    users, default = tmp_path / "users", tmp_path / "default"
+    environment = {"ENVRAX_CACHE_DIR": str(default), "JAX_COMPILATION_CACHE_DIR": str(users)}
+    assert_second_compiles_nothing(run_twice(run_python, BOTH_ENVS, **environment))
+    assert list(users.glob("*-cache")) and not default.exists()
+
+
+MEASURE_DEFAULT = QUICK + "measure(lambda: envrax.VecEnv(QuickEnv(), 2).compile())\n"
+MEASURE_EXPLICIT = QUICK + "measure(lambda: envrax.VecEnv(QuickEnv(), 2).compile('explicit'))\n"
+USERS_CONFIG = "jax.config.update('jax_compilation_cache_dir', 'users')\nunrelated(1)\n"
+
+
+@pytest.mark.slow
+def test_two_processes_with_the_users_environment_variable(run_python: Any, tmp_path: Path) -> None:
+    reports = run_twice(run_python, MEASURE_DEFAULT, JAX_COMPILATION_CACHE_DIR="users")
+    assert_second_compiles_nothing(reports)
+    assert list((tmp_path / "users").glob("*-cache"))
+
+
+@pytest.mark.slow
+def test_two_processes_with_an_explicit_directory_and_the_users_config(
+    run_python: Any, tmp_path: Path
+) -> None:
+    reports = run_twice(run_python, USERS_CONFIG + MEASURE_EXPLICIT)
+    assert_second_compiles_nothing(reports)
+    assert list((tmp_path / "explicit").glob("*-cache"))
+    assert not list((tmp_path / "users").glob("*-cache"))

@@ -1,0 +1,263 @@
+"""Auto-reset equals the plain select inside the vmapped step, whatever transforms it."""
+
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import CoinConfig, CoinEnv, NestedEnv, VectorConfig, VectorEnv
+from helpers import assert_trees_close, assert_trees_equal, random_actions
+
+from envrax import (
+    EpisodeDiscount,
+    ExpandDims,
+    FrameStackObservation,
+    RecordEpisodeStatistics,
+    VecEnv,
+)
+from envrax.autoreset import Compact, Select
+
+RATES = (0.0, 0.01, 0.5, 1.0)
+STEPS = 12
+
+
+def reference_step(env: Any, state: Any, actions: Any) -> Any:
+    """What the auto-reset promises, as the contract words it."""
+
+    def one(state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = env.step(state, action)
+        fresh = env.reset(jax.random.split(state.rng)[0])
+        kept = jax.tree.map(partial(jnp.where, state.done), fresh, (obs, state))
+        return *kept, reward, done, info
+
+    return jax.vmap(one)(state, actions)
+
+
+def rollout(step: Any, reset: Any, rng: jax.Array, actions: Any) -> Any:
+    def body(state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = step(state, action)
+        return state, (obs, state, reward, done, info)
+
+    obs, state = reset(rng)
+    return obs, state, jax.lax.scan(body, state, actions)[1]
+
+
+def our_rollout(make_env: Any, n: int, strategy: Any) -> Any:
+    actions = random_actions(make_env().action_space, (STEPS, n))
+
+    @jax.jit
+    def run(rng: jax.Array, *config: Any) -> Any:
+        vec_env = VecEnv(make_env(*config), n, autoreset=strategy)
+        return rollout(vec_env.step, vec_env.reset, rng, actions)
+
+    return run
+
+
+@cache
+def reference_rollout(make_env: Any, n: int) -> Any:
+    actions = random_actions(make_env().action_space, (STEPS, n))
+
+    @jax.jit
+    def run(rng: jax.Array, *config: Any) -> Any:
+        env = make_env(*config)
+        reset = lambda rng: jax.vmap(env.reset)(jax.random.split(rng, n))  # noqa: E731
+        return rollout(partial(reference_step, env), reset, rng, actions)
+
+    return run
+
+
+def both_rollouts(make_env: Any, n: int, strategy: Any, rng: jax.Array, *config: Any) -> Any:
+    """One rollout by `VecEnv` and one by the reference, each in a program of its own."""
+    ours, theirs = our_rollout(make_env, n, strategy), reference_rollout(make_env, n)
+    return ours(rng, *config), theirs(rng, *config)
+
+
+def coin(end_rate: Any = 0.5, reset_kind: str = "plain") -> CoinEnv:
+    return CoinEnv(CoinConfig(end_rate=end_rate, reset_kind=reset_kind))
+
+
+def strategy_of(chunk: str, n: int) -> Any:
+    # 3 divides none of the batches above 1; a chunk larger than the batch is cut to it.
+    if chunk == "select":
+        return Select()
+    if chunk == "rest":
+        return Compact(max(1, n // 4), 2)
+    return Compact({"one": 1, "part": 3, "all": n}[chunk])
+
+
+def check_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
+    ours, theirs = our_rollout(coin, n, strategy_of(chunk, n)), reference_rollout(coin, n)
+    for end_rate in RATES:  # a traced config value: one program for all four
+        got = ours(key(n), end_rate)
+        assert_trees_equal(got, theirs(key(n), end_rate))
+        ended = got[2][3]
+        assert ended.mean() == pytest.approx(end_rate, abs=0.3)
+
+
+@pytest.mark.parametrize(
+    ("n", "chunk", "key"),
+    [
+        pytest.param(7, "part", jax.random.PRNGKey, marks=pytest.mark.slow),
+        (64, "rest", jax.random.key),
+    ],
+)
+def test_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
+    check_equals_select_bitwise(n, chunk, key)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
+@pytest.mark.parametrize("n", [1, 2, 7, 64, 257])
+@pytest.mark.parametrize("chunk", ["one", "part", "rest", "all", "select"])
+def test_equals_select_bitwise_everywhere(n: int, chunk: str, key: Any) -> None:
+    check_equals_select_bitwise(n, chunk, key)
+
+
+@pytest.mark.parametrize(
+    "key", [jax.random.key, pytest.param(jax.random.PRNGKey, marks=pytest.mark.slow)]
+)
+def test_equals_select_on_nested_state_and_observations(key: Any) -> None:
+    ours, theirs = both_rollouts(NestedEnv, 7, Compact(2), key(3))
+    assert_trees_equal(ours, theirs)
+    assert ours[2][3].any()
+
+
+def test_equals_select_with_an_inner_loop_in_reset() -> None:
+    make_env = partial(coin, reset_kind="loop")
+    ours, theirs = both_rollouts(make_env, 7, Compact(3), jax.random.key(0), 0.5)
+    assert_trees_equal(ours, theirs)
+
+
+def test_equals_select_under_stateful_wrappers() -> None:
+    def stack(end_rate: Any = 0.5) -> Any:
+        env = FrameStackObservation(RecordEpisodeStatistics(coin(end_rate)), n_stack=3)
+        return RecordEpisodeStatistics(env)
+
+    ours, theirs = both_rollouts(stack, 7, Compact(2), jax.random.key(1), 0.5)
+    assert_trees_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["normal", *(pytest.param(k, marks=pytest.mark.slow) for k in ("norm", "softmax", "matmul"))],
+)
+def test_equals_select_to_rounding_where_xla_rounds_by_width(kind: str) -> None:
+    make_env = partial(coin, reset_kind=kind)
+    ours, theirs = both_rollouts(make_env, 64, Compact(3), jax.random.key(0), 0.5)
+    assert_trees_close(ours, theirs, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_equals_select_under_outer_vmap() -> None:
+    keys = jax.random.split(jax.random.key(0), 3)
+    actions = random_actions(coin(0.5).action_space, (STEPS, 7))
+
+    def ours(rng: jax.Array) -> Any:
+        vec_env = VecEnv(coin(0.5), 7, autoreset=Compact(2))
+        return rollout(vec_env.step, vec_env.reset, rng, actions)
+
+    batched = jax.jit(jax.vmap(ours))(keys)
+    alone = [jax.jit(ours)(key) for key in keys]
+    assert_trees_equal(batched, jax.tree.map(lambda *x: jnp.stack(x), *alone))
+
+
+def loss(gravity: Any, strategy: Any, rng: jax.Array, actions: jax.Array) -> jax.Array:
+    """Depends on the config through reset and step, over several episodes."""
+    vec_env = VecEnv(VectorEnv(VectorConfig(gravity=gravity, max_steps=3)), 7, autoreset=strategy)
+    _, _, (obs, state, reward, _, _) = rollout(vec_env.step, vec_env.reset, rng, actions)
+    return jnp.sum(reward) + jnp.sum(obs**3) + jnp.sum(state.pos)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        "reverse of jit step",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("plain", "jit", "forward", "vmap")
+        ),
+    ],
+)
+def test_gradient_of_a_config_value_equals_that_of_select(transform: str) -> None:
+    rng = jax.random.key(0)
+    actions = random_actions(VectorEnv().action_space, (7, 7))
+    gravity = jnp.float32(0.4)
+
+    def gradient(strategy: Any) -> Any:
+        target = lambda g: loss(g, strategy, rng, actions)  # noqa: E731
+        match transform:
+            case "jit":
+                return jax.jit(jax.grad(target))(gravity)
+            case "vmap":
+                return jax.vmap(jax.grad(target))(gravity * jnp.arange(1, 4, dtype=jnp.float32))
+            case "forward":
+                return jax.jvp(target, (gravity,), (jnp.float32(1),))[1]
+            case "reverse of jit step":
+                return jax.grad(jax.jit(target))(gravity)
+            case _:
+                return jax.grad(target)(gravity)
+
+    ours, theirs = gradient(Compact(2)), gradient(Select())
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    assert np.abs(ours).min() > 0
+
+
+@pytest.mark.slow
+def test_gradient_equals_finite_differences() -> None:
+    rng, actions = jax.random.key(0), random_actions(VectorEnv().action_space, (7, 7))
+    value = jax.jit(lambda g: loss(g, Compact(2), rng, actions))
+    slope = jax.grad(lambda g: loss(g, Compact(2), rng, actions))(jnp.float32(0.4))
+    step = 1e-2
+    differences = (value(jnp.float32(0.4 + step)) - value(jnp.float32(0.4 - step))) / (2 * step)
+    np.testing.assert_allclose(slope, differences, rtol=1e-2)
+
+
+def test_gradient_of_the_state_passes_through_a_step() -> None:
+    def after(pos: jax.Array, strategy: Any) -> jax.Array:
+        vec_env = VecEnv(VectorEnv(VectorConfig(max_steps=1)), 4, autoreset=strategy)
+        _, state = vec_env.reset(jax.random.key(0))
+        _, state, reward, _, _ = vec_env.step(state.replace(pos=pos), jnp.zeros(4, jnp.int32))
+        return jnp.sum(reward) + jnp.sum(state.pos)
+
+    pos = jnp.ones((4, 3), jnp.float32)
+    ours, theirs = (jax.grad(after)(pos, strategy) for strategy in (Compact(1), Select()))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_final_obs_is_what_the_step_gave_transformed_by_every_wrapper() -> None:
+    env = FrameStackObservation(VectorEnv(VectorConfig(max_steps=2)), n_stack=2)
+    plain, vec_env = VecEnv(env, 3), VecEnv(env, 3, final_obs=True)
+    _, state = plain.reset(jax.random.key(0))
+    for t in range(1, 5):
+        actions = jnp.asarray([0, 1, 2], jnp.int32)
+        before, (obs, state, *_, infos) = state, vec_env.step(state, actions)
+        assert "final_obs" not in plain.step(before, actions)[4]
+        expected = jnp.stack(
+            [env.step(plain.slot_state(before, i), actions[i])[0] for i in range(3)]
+        )
+        np.testing.assert_allclose(infos["final_obs"], expected, rtol=1e-6)
+        assert np.array_equal(infos["final_obs"], obs) == (t % 2 == 1)
+
+
+@pytest.mark.slow
+def test_a_retyped_done_does_not_confuse_the_end_of_an_episode() -> None:
+    rng, actions = jax.random.key(0), jnp.ones((6, 4), jnp.int32)
+    plain = VecEnv(VectorEnv(), 4)
+    for wrap in (EpisodeDiscount, ExpandDims, lambda env: ExpandDims(EpisodeDiscount(env))):
+        vec_env = VecEnv(wrap(VectorEnv()), 4)
+        ours = rollout(vec_env.step, vec_env.reset, rng, actions)
+        theirs = rollout(plain.step, plain.reset, rng, actions)
+        assert_trees_equal(ours[2][:2], theirs[2][:2])
+        assert theirs[2][3].any()
+
+
+@pytest.mark.parametrize("strategy", [Select(), Compact(2, 1)])
+@pytest.mark.parametrize("jit_compile", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_no_key_counts_as_used_twice(strategy: Any, jit_compile: bool) -> None:
+    with jax.debug_key_reuse(True):
+        vec_env = VecEnv(coin(), 4, autoreset=strategy, jit_compile=jit_compile)
+        _, state = vec_env.reset(jax.random.key(0))
+        for _ in range(3):
+            _, state, *_ = vec_env.step(state, jnp.ones((4, 2), jnp.float32))

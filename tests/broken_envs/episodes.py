@@ -1,0 +1,78 @@
+"""Environments that break a rule on the values of an episode."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from broken_envs.drift import F32, Drift, DriftConfig, Edited
+
+
+class DoneIsAFloat(Edited):
+    def edit(self, obs: Any, state: Any, reward: Any, done: Any, info: Any) -> Any:
+        return obs, state, reward, done.astype(F32), info
+
+
+class StateIsNeverDone(Edited):
+    def edit(self, obs: Any, state: Any, reward: Any, done: Any, info: Any) -> Any:
+        return obs, state.replace(done=jnp.bool_(False)), reward, done, info
+
+
+class DoneAtReset(Drift):
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return obs, state.replace(done=jnp.bool_(True))
+
+
+class StepIsNotCounted(Edited):
+    def edit(self, obs: Any, state: Any, *rest: Any) -> Any:
+        return obs, state.replace(step=jnp.minimum(state.step, 3)), *rest
+
+
+class StepIsAFloat(Drift):
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return obs, state.replace(step=jnp.float32(0))
+
+
+class RewardIsAnInteger(Edited):
+    def edit(self, obs: Any, state: Any, reward: Any, *rest: Any) -> Any:
+        return obs, state, jnp.int32(1), *rest
+
+
+class RewardIsAVector(Edited):
+    def edit(self, obs: Any, state: Any, reward: Any, *rest: Any) -> Any:
+        return obs, state, state.place, *rest
+
+
+class RewardIsNaN(Edited):
+    def edit(self, obs: Any, state: Any, reward: Any, *rest: Any) -> Any:
+        return obs, state, jnp.where(state.step == 5, jnp.nan, reward), *rest
+
+
+class EndHasNoReason(Edited):
+    def edit(self, *returned: Any) -> Any:
+        return *returned[:4], {"terminated": jnp.bool_(False), "truncated": jnp.bool_(False)}
+
+
+class TruncatedIsNotDone(Edited):
+    """Late, so that a short check has to run on to see it."""
+
+    def __init__(self) -> None:
+        super().__init__(DriftConfig(max_steps=40))
+
+    def edit(self, obs: Any, state: Any, reward: Any, done: Any, info: Any) -> Any:
+        return obs, state, reward, done, {**info, "truncated": state.step >= 25}
+
+
+class EndHasOneReason(Edited):
+    def edit(self, obs: Any, state: Any, reward: Any, done: Any, info: Any) -> Any:
+        return obs, state, reward, done, {"terminated": done}
+
+
+BROKEN: dict[str, list[Any]] = {
+    "done_is_a_flag": [DoneIsAFloat, StateIsNeverDone, DoneAtReset],
+    "step_counts": [StepIsNotCounted, StepIsAFloat],
+    "reward_is_a_float": [RewardIsAnInteger, RewardIsAVector, RewardIsNaN],
+    "ends_have_reasons": [EndHasNoReason, TruncatedIsNotDone, EndHasOneReason],
+}

@@ -1,0 +1,67 @@
+"""Environments that break a rule on PRNG keys."""
+
+from typing import Any
+
+import jax
+
+from broken_envs.drift import F32, Drift, DriftState
+
+
+class ResetKeepsTheKey(Drift):
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return obs, state.replace(rng=rng)
+
+
+class ResetIgnoresTheKey(Drift):
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return obs, state.replace(rng=jax.random.key(0))
+
+
+class StepKeepsTheKey(Drift):
+    def step(self, state: DriftState, action: Any) -> Any:
+        obs, new, *rest = super().step(state, action)
+        return obs, new.replace(rng=state.rng), *rest
+
+
+class ResetDrawsFromAFixedKey(Drift):
+    def reset(self, rng: jax.Array) -> Any:
+        _, state = super().reset(rng)
+        state.place = jax.random.uniform(jax.random.key(3), (2,), F32)
+        return self.observe(state), state
+
+
+class StepDrawsFromAFixedKey(Drift):
+    def next_extra(self, extra: Any) -> Any:
+        return jax.random.uniform(jax.random.key(3), (), F32)
+
+
+class KeyIsUsedTwice(Drift):
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return obs, state.replace(extra=jax.random.uniform(rng, (), F32))
+
+
+class StateKeepsAUsedKey(Drift):
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return obs, state.replace(extra=jax.random.fold_in(rng, 1))
+
+    def next_extra(self, extra: Any) -> Any:
+        jax.random.uniform(extra, (), F32)
+        return extra
+
+
+class KeysMustBeTyped(Drift):
+    def reset(self, rng: jax.Array) -> Any:
+        return super().reset(jax.random.wrap_key_data(jax.random.key_data(rng)))
+
+
+BROKEN: dict[str, list[Any]] = {
+    "key_moves_on": [ResetKeepsTheKey, ResetIgnoresTheKey, StepKeepsTheKey],
+    "draws_depend_on_the_key": [ResetDrawsFromAFixedKey, StepDrawsFromAFixedKey],
+    "keys_are_used_once": [KeyIsUsedTwice],
+    "calls_share_no_key": [StateKeepsAUsedKey],
+    "both_kinds_of_keys": [KeysMustBeTyped],
+}

@@ -1,0 +1,56 @@
+"""Environments that are no pure functions."""
+
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from broken_envs.drift import Drift, DriftState
+
+
+class TableIsFilledInATrace(Drift):
+    @cached_property
+    def table(self) -> jax.Array:
+        return jnp.arange(3.0)
+
+    def next_extra(self, extra: Any) -> Any:
+        return self.table[0]
+
+
+class KeepsATracer(Drift):
+    kept: list[Any] = []  # noqa: RUF012
+
+    def next_extra(self, extra: Any) -> Any:
+        self.kept.append(extra)
+        return extra
+
+
+class StateIsEdited(Drift):
+    def step(self, state: DriftState, action: Any) -> Any:
+        _, new, *rest = super().step(state, action)
+        vars(state).update(vars(new))
+        return self.observe(state), state, *rest
+
+
+class CallsAreCounted(Drift):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def step(self, state: DriftState, action: Any) -> Any:
+        self.calls += 1
+        return super().step(state, action)
+
+
+class NoiseIsFromNumPy(Drift):
+    def next_extra(self, extra: Any) -> Any:
+        return jnp.float32(np.random.random())
+
+
+BROKEN: dict[str, list[Any]] = {
+    "no_tracer_leaks": [TableIsFilledInATrace, KeepsATracer],
+    "inputs_are_left_alone": [StateIsEdited, CallsAreCounted],
+    "same_key_same_episode": [NoiseIsFromNumPy],
+}

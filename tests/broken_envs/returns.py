@@ -1,0 +1,98 @@
+"""Environments that break a rule on what `reset`, `step` and `render` return."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from broken_envs.drift import F32, Drift, DriftState, Edited
+
+
+class ResetGivesTheObservationAlone(Drift):
+    def reset(self, rng: jax.Array) -> Any:
+        return super().reset(rng)[0]
+
+
+class StateIsADict(Drift):
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return obs, dict(vars(state))
+
+
+class StepGivesFour(Edited):
+    def edit(self, *returned: Any) -> Any:
+        return returned[:4]
+
+
+class StepRaises(Drift):
+    def step(self, state: DriftState, action: Any) -> Any:
+        raise RuntimeError("the motor is not plugged in")
+
+
+class InfoIsNone(Edited):
+    def edit(self, *returned: Any) -> Any:
+        return *returned[:4], None
+
+
+class InfoHasAText(Edited):
+    def edit(self, *returned: Any) -> Any:
+        return *returned[:4], {**returned[4], "mood": "good"}
+
+
+class InfoGainsAKey(Edited):
+    def edit(self, obs: Any, state: Any, reward: Any, done: Any, info: Any) -> Any:
+        if not isinstance(state.step, Tracer) and state.step > 1:
+            info["late"] = reward
+        return obs, state, reward, done, info
+
+
+class StateChangesDtype(Drift):
+    def next_extra(self, extra: Any) -> Any:
+        return jnp.int32(1)
+
+
+class StateIsAPythonNumber(Drift):
+    def extra(self) -> Any:
+        return 0.0
+
+
+class StateIsWeakAtReset(Drift):
+    def extra(self) -> Any:
+        return jnp.asarray(0.0)
+
+    def next_extra(self, extra: Any) -> Any:
+        return jnp.float32(1)
+
+
+class StateGrows(Drift):
+    def extra(self) -> Any:
+        return jnp.zeros((1,), F32)
+
+    def next_extra(self, extra: Any) -> Any:
+        return jnp.append(extra, F32(1))
+
+
+class ImageIsAFloat(Drift):
+    def render(self, state: DriftState) -> np.ndarray:
+        return np.zeros((4, 5, 3))
+
+
+class ImageGrows(Drift):
+    def render(self, state: DriftState) -> np.ndarray:
+        return np.zeros((4 + int(state.step), 5, 3), np.uint8)
+
+
+BROKEN: dict[str, list[Any]] = {
+    "reset_returns": [ResetGivesTheObservationAlone, StateIsADict],
+    "step_returns": [StepGivesFour, StepRaises, InfoIsNone],
+    "info_is_fixed": [InfoHasAText, InfoGainsAKey],
+    "reset_and_step_agree": [
+        StateChangesDtype,
+        StateIsAPythonNumber,
+        StateIsWeakAtReset,
+        StateGrows,
+    ],
+    "render_is_an_image": [ImageIsAFloat, ImageGrows],
+}

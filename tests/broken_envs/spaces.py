@@ -1,0 +1,85 @@
+"""Environments that break a rule on spaces or observations."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from broken_envs.drift import Drift, DriftState
+from envrax import Box, Dict, Discrete, Space
+
+
+class SpaceIsAnInt(Drift):
+    @property
+    def action_space(self) -> Any:
+        return 3
+
+
+class SpaceIsNeverTheSame(Drift):
+    bounds: Iterator[float] = itertools.cycle((20.0, 30.0))
+
+    @property
+    def observation_space(self) -> Any:
+        return Box(-20.0, next(self.bounds), (2,))
+
+
+@dataclass(frozen=True)
+class Crooked(Space):
+    shape: Any = ()
+    dtype: Any = np.int32
+
+    def sample(self, rng: jax.Array, mask: Any = None) -> Any:
+        return jnp.int32(7)
+
+    def contains(self, x: Any) -> Any:
+        return x < 3
+
+    def batch(self, n: int) -> Space:
+        return Discrete(3).batch(n)
+
+
+class SampleLiesOutside(Drift):
+    @property
+    def action_space(self) -> Any:
+        return Crooked()
+
+
+class ObservationIsAnInteger(Drift):
+    def observe(self, state: DriftState) -> Any:
+        return state.place.astype(jnp.int32)
+
+
+class ObservationHasAnotherShape(Drift):
+    def observe(self, state: DriftState) -> Any:
+        return state.place[None]
+
+
+class ObservationLeavesTheBox(Drift):
+    """Only towards the end of an episode."""
+
+    def observe(self, state: DriftState) -> Any:
+        return jnp.where(state.step == 5, 100.0, state.place)
+
+
+class ObservationLacksAKey(Drift):
+    @property
+    def observation_space(self) -> Any:
+        return Dict(place=Box(-20.0, 20.0, (2,)), time=Box(0.0, 9.0, ()))
+
+    def observe(self, state: DriftState) -> Any:
+        return {"place": state.place}
+
+
+BROKEN: dict[str, list[Any]] = {
+    "spaces_are_legal": [SpaceIsAnInt, SpaceIsNeverTheSame, SampleLiesOutside],
+    "observations_are_in_the_space": [
+        ObservationIsAnInteger,
+        ObservationHasAnotherShape,
+        ObservationLeavesTheBox,
+        ObservationLacksAKey,
+    ],
+}

@@ -1,0 +1,108 @@
+"""What an environment returns, and what a caller passes, is checked when it is first traced."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import PixelEnv, VectorConfig, VectorEnv
+
+import envrax
+from envrax import ClipReward, JitWrapper, RecordVideo, VecEnv
+from envrax.autoreset import Compact
+
+
+class Returning(VectorEnv):
+    """Hands what it returns through a function of the test's."""
+
+    def __init__(self, change_reset: Any = None, change_step: Any = None) -> None:
+        super().__init__(VectorConfig())
+        self.change_reset = change_reset or (lambda out: out)
+        self.change_step = change_step or (lambda out: out)
+
+    def reset(self, rng: jax.Array) -> Any:
+        return self.change_reset(super().reset(rng))
+
+    def step(self, state: Any, action: jax.Array) -> Any:
+        return self.change_step(super().step(state, action))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda out: out[0], r"Returning: expected reset .* \(obs, state\); got a \w+"),
+        (lambda out: (*out, {}), r"got a tuple of length 3"),
+        (lambda out: out[::-1], r"EnvState in second place"),
+    ],
+)
+def test_a_reset_of_another_form_is_refused(change: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        VecEnv(Returning(change_reset=change), 2).reset(jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda out: None, r"Returning: expected step .* reward, done, info\); got a NoneType"),
+        (lambda out: out[:4], r"got a tuple of length 4"),
+        (lambda out: (out[0], out[2], out[3], out[3], out[4]), r"EnvState in second place"),
+    ],
+)
+def test_a_step_of_another_form_is_refused(change: Any, message: str) -> None:
+    vec_env = VecEnv(Returning(change_step=change), 2)
+    _, state = vec_env.reset(jax.random.key(0))
+    with pytest.raises(TypeError, match=message):
+        vec_env.step(state, jnp.zeros(2, jnp.int32))
+
+
+def test_a_state_that_is_not_this_vec_envs_is_refused() -> None:
+    vec_env, actions = VecEnv(VectorEnv(), 2), jnp.zeros(2, jnp.int32)
+    obs, state = vec_env.reset(jax.random.key(0))
+    with pytest.raises(TypeError, match=r"VecEnv\.step: expected the state of 2 slots"):
+        vec_env.step(obs, actions)  # type: ignore[arg-type]
+    _, three = VecEnv(VectorEnv(), 3).reset(jax.random.key(0))
+    with pytest.raises(ValueError, match=r"state of 2 slots .* got a leaf of shape \(3,"):
+        vec_env.step(three, actions)
+    with pytest.raises(ValueError, match=r"state of 2 slots .* got a leaf of shape \("):
+        vec_env.step(vec_env.slot_state(state), actions)
+
+
+@pytest.mark.parametrize("autoreset", ["select", Compact])
+def test_an_autoreset_that_is_no_value_is_refused(autoreset: Any) -> None:
+    with pytest.raises(TypeError, match=r"VecEnv: expected autoreset to be a value such as"):
+        VecEnv(VectorEnv(), 2, autoreset=autoreset)
+
+
+def test_actions_are_checked_under_a_tracer_too() -> None:
+    env = JitWrapper(VectorEnv(), pre_warm=False)
+    _, state = env.reset(jax.random.key(0))
+    with pytest.raises(TypeError, match=r"JitWrapper\.step: expected actions of shape \(\), int32"):
+        jax.jit(lambda state: env.step(state, jnp.float32(1.5)))(state)
+
+
+def test_a_wide_numpy_action_does_not_wrap_around() -> None:
+    env = JitWrapper(VectorEnv(), pre_warm=False)
+    _, state = env.reset(jax.random.key(0))
+    for action in (np.int64(2**32 + 2), np.array(2**40)):
+        with pytest.raises(ValueError, match="an int that int32 cannot hold"):
+            env.step(state, action)
+
+
+def test_a_suite_that_is_none_is_refused() -> None:
+    class Broken(envrax.EnvSuite):
+        prefix = "broken"
+        specs = [VectorEnv]  # type: ignore[assignment]  # noqa: RUF012
+
+    with pytest.raises(TypeError, match=r"Pass an instance: `Broken\(\)`"):
+        envrax.register_suite(Broken)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"expected `specs` to hold EnvSpecs; got <class"):
+        envrax.register_suite(Broken())
+
+
+def test_close_reaches_a_recording_beneath_other_wrappers(tmp_path: Any) -> None:
+    env = ClipReward(RecordVideo(PixelEnv(), output_dir=tmp_path / "-dash"))
+    env.reset(jax.random.key(0))
+    assert not list(tmp_path.glob("*/*.mp4"))
+    env.close()
+    assert [path.name for path in tmp_path.glob("*/*.mp4")] == ["episode_0000.mp4"]

@@ -1,0 +1,215 @@
+"""How many programs a fleet is, when they are compiled, and that nothing is compiled twice."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost, Scene
+from fakes import CounterEnv, PixelEnv, VectorConfig
+
+import envrax._fleet.fleet
+from envrax import JitWrapper, MultiEnv, MultiVecEnv, RecordVideo, VecEnv
+
+KINDS = 2  # of keys
+
+
+def jitted(env: Any, **kwargs: Any) -> Any:
+    return JitWrapper(env, pre_warm=False, **kwargs)
+
+
+def use_all(multi: Any, rng: jax.Array) -> None:
+    """Every one of the four calls, on every member."""
+    _, states = multi.reset(rng)
+    actions = [np.zeros(space.shape, space.dtype) for space in multi.action_spaces]
+    multi.step(states, actions)
+    for i, action in enumerate(actions):
+        _, state = multi.reset_at(i, rng)
+        multi.step_at(i, state, action)
+
+
+FLEETS = {
+    "one": (lambda: MultiEnv([jitted(CounterEnv())]), 2),
+    "equal": (lambda: MultiEnv([jitted(CounterEnv()) for _ in range(4)]), 2),
+    "unequal": (lambda: MultiEnv([jitted(CounterEnv()), jitted(PixelEnv())]), 3),
+    "configs": (
+        lambda: MultiEnv([jitted(CounterEnv(VectorConfig(max_steps=n))) for n in (3, 3, 4)]),
+        3,
+    ),
+    "vec": (lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), Scene(2), VecEnv(CounterEnv(), 3)]), 3),
+    "host": (lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), OnTheHost(2)]), 2),
+}
+
+
+SLOW = ("one", "configs", "vec", "host")
+QUICK_FIRST = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in FLEETS]
+
+
+@pytest.mark.parametrize("name", QUICK_FIRST)
+def test_after_compile_nothing_is_compiled(name: str, compile_counter: Any) -> None:
+    make, _ = FLEETS[name]
+    multi = make()
+    multi.compile(progress=False)
+    keys = [jax.random.key(7), jax.random.PRNGKey(7)]
+    if name == "host":
+        OnTheHost(2).reset(keys[0])  # what its own reset compiles: a draw from the key
+        OnTheHost(2).reset(keys[1])
+    with compile_counter() as compiled:
+        for key in keys:
+            use_all(multi, key)
+        multi.compile(progress=False)
+    assert compiled.count == 0
+
+
+@pytest.mark.parametrize("name", QUICK_FIRST)
+def test_the_bar_counts_programs(name: str, monkeypatch: Any) -> None:
+    bars: list[Any] = []
+
+    class Bar(envrax._fleet.fleet.tqdm):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            bars.append(self)
+
+    monkeypatch.setattr(envrax._fleet.fleet, "tqdm", Bar)
+    make, pairs = FLEETS[name]
+    multi = make()
+    multi.compile()
+    (bar,) = bars
+    assert bar.n == bar.total == 2 * KINDS * pairs
+    assert bar.desc == ("Compiling envs" if isinstance(multi, MultiEnv) else "Compiling vec envs")
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_the_bar_is_seen_unless_it_is_not_wanted(progress: bool, capfd: Any) -> None:
+    MultiEnv([jitted(CounterEnv())]).compile(progress=progress)
+    assert ("Compiling envs: 100%" in capfd.readouterr().err) is progress
+
+
+@pytest.mark.slow
+def test_equal_members_cost_what_one_costs(compile_counter: Any) -> None:
+    warm = MultiVecEnv([VecEnv(CounterEnv(), 3)])
+    warm.compile(progress=False)  # also what any call compiles for the first time in a process
+    counts: list[int] = []
+    for n in (1, 6):
+        env = CounterEnv(VectorConfig(max_steps=100 + n))
+        multi = MultiVecEnv([VecEnv(env, 3) for _ in range(n)])
+        with compile_counter() as compiled:
+            multi.compile(progress=False)
+        counts.append(compiled.count)
+    # A reset does not know the limit: that of one member is there already.
+    assert counts[0] <= counts[1] <= 2 * KINDS * 2
+
+
+def test_each_member_is_traced_once() -> None:
+    traced: list[int] = []
+
+    class Traced(CounterEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            traced.append(1)
+            return super().step(state, action)
+
+    multi = MultiEnv([jitted(Traced()) for _ in range(5)])
+    _, states = multi.reset(jax.random.key(0))
+    multi.step(states, [0] * 5)
+    multi.step_at(1, states[1], 0)
+    assert len(traced) == 5
+
+
+def test_uncompiled_members_run_as_they_are() -> None:
+    seen: list[Any] = []
+
+    class Looking(CounterEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            seen.append(isinstance(state.step, jax.core.Tracer))
+            return super().step(state, action)
+
+    multi = MultiEnv([Looking(), jitted(Looking()), Looking()])
+    multi.compile(progress=False)
+    seen.clear()
+    _, states = multi.reset(jax.random.key(0))
+    multi.step(states, [0, 1, 2])
+    assert seen == [False, False]
+
+
+def test_a_fleet_that_nobody_compiled_shows_no_bar(capfd: Any) -> None:
+    fleets: list[Any] = [
+        MultiEnv([CounterEnv()]),
+        MultiVecEnv([VecEnv(CounterEnv(), 2, jit_compile=False)]),
+    ]
+    for multi in fleets:
+        multi.compile()
+        _, states = multi.reset(jax.random.key(0))
+        multi.step(states, [multi.action_spaces[0].sample(jax.random.key(1))])
+    assert capfd.readouterr().err == ""
+
+
+def test_compile_reaches_the_part_of_a_host_side_stack_that_can_be_compiled(
+    tmp_path: Path, compile_counter: Any
+) -> None:
+    inside = jitted(CounterEnv())
+    multi = MultiEnv([RecordVideo(inside, output_dir=tmp_path), jitted(PixelEnv())])
+    multi.compile(progress=False)
+    with compile_counter() as compiled:
+        inside.reset(jax.random.key(0))
+        multi.reset(jax.random.key(0))
+    assert compiled.count == 0
+    multi.close()
+
+
+@pytest.mark.parametrize(
+    "vec", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["single", "vec"]
+)
+def test_the_cache_is_the_one_that_the_members_name(
+    vec: bool, tmp_path: Path, monkeypatch: Any, cache_events: Any
+) -> None:
+    monkeypatch.setenv("ENVRAX_CACHE_DIR", str(tmp_path / "default"))
+
+    def fleet(*places: Path) -> Any:
+        envs = [jitted(CounterEnv(), cache_dir=place) for place in places]
+        envs.append(jitted(CounterEnv()))  # names none
+        return MultiVecEnv([VecEnv(env, 2) for env in envs]) if vec else MultiEnv(envs)
+
+    with cache_events() as cache:
+        fleet(tmp_path / "mine", tmp_path / "mine").compile(progress=False)
+    assert cache.misses > 0
+    assert {path.name for path in tmp_path.iterdir()} == {"mine"}
+    with pytest.raises(ValueError, match=r"Multi\w+\.compile: expected members with one cache_dir"):
+        fleet(tmp_path / "mine", tmp_path / "other").compile(progress=False)
+
+
+def test_the_compile_of_a_members_own_class_is_called() -> None:
+    seen: list[Any] = []
+
+    class WithCompile(Scene):
+        def compile(self, cache_dir: Any = None) -> None:
+            seen.append(cache_dir)
+
+    MultiVecEnv([WithCompile(2)]).compile(progress=False)
+    assert len(seen) == 1
+
+
+@pytest.mark.slow
+def test_mixed_calls_compile_one_step(compile_counter: Any) -> None:
+    """Actions as Python ints, lists, NumPy and JAX arrays: one program for each kind of key."""
+    multi = MultiVecEnv([VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 2), Scene(2)])
+    spellings = [[0, 1], np.asarray([0, 1]), np.asarray([0, 1], np.int8), jax.numpy.arange(2)]
+    keys = [jax.random.key(0), jax.random.PRNGKey(0)]
+    with compile_counter() as compiled:
+        for key in keys:
+            _, states = multi.reset(key)
+            for i in range(40):
+                _, states, *_ = multi.step(states, [spellings[(i + j) % 4] for j in range(3)])
+    assert compiled.count == 2 * KINDS
+
+
+def test_members_of_one_class_that_are_traced_apart_stay_apart() -> None:
+    fleet = MultiVecEnv(
+        [VecEnv(CounterEnv(VectorConfig(max_steps=n)), 2) for n in (2, 3, 2)]
+        + [VecEnv(CounterEnv(VectorConfig(max_steps=2)), 3)]
+    )
+    _, states = fleet.reset(jax.random.key(0))
+    step = functools.partial(fleet.step, actions=[[0] * m.n_slots for m in fleet.vec_envs])
+    *_, dones, _ = step(step(states)[1])
+    assert [bool(done[0]) for done in dones] == [True, False, True, True]

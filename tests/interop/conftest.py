@@ -1,0 +1,14 @@
+"""The tests of adapters are collected only where `-m` asks for `interop`, since they import the \
+libraries."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    asked = re.sub(r"not\s+interop", "", config.getoption("markexpr"))
+    if collection_path.name.startswith("test_") and "interop" not in asked:
+        return True
+    return None

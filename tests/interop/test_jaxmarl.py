@@ -1,0 +1,284 @@
+# pyright: basic, reportMissingImports=false, reportPossiblyUnboundVariable=false
+# pyright: reportAttributeAccessIssue=false
+"""JaxMARL by name: equal to JaxMARL stepped by hand; agents as slots, ends, masks, images."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envrax
+from envrax import BatchedEnv, Box, Discrete, MultiVecEnv
+from envrax.interop.records import PeerConfig
+from envrax.testing import report_batched_env, report_env
+
+pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]  # libraries warn
+
+SPREAD = "MPE_simple_spread_v3"
+COMPARED: dict[str, dict[str, Any]] = {
+    SPREAD: {"max_steps": 20},
+    "switch_riddle": {"max_steps": 4},
+    "HeuristicEnemySMAX": {"max_steps": 19},
+    "jaxnav": {"max_steps": 25},
+}
+
+
+@pytest.fixture(scope="module")
+def adapter() -> Any:
+    import envrax.interop.jaxmarl
+
+    return envrax.interop.jaxmarl
+
+
+def _make(id: str, n_worlds: int = 2, **fields: Any) -> Any:
+    fields["config"] = PeerConfig(id=id, **fields.pop("config", {}))
+    return envrax.make_vec(f"jaxmarl/{id}", n_worlds, pre_warm=False, **fields)
+
+
+def _equal(ours: Any, theirs: Any) -> None:
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("id", COMPARED)
+def test_200_steps_are_those_of_jaxmarl(adapter: Any, id: str) -> None:
+    world = _make(id, 1, config=COMPARED[id], jit_compile=False).world
+    peer, names = world.peer, world.peer.agents
+    reset, step = jax.jit(world.reset), jax.jit(world.step)
+
+    def listed(tree: Any) -> Any:
+        return jnp.stack([tree[name] for name in names])
+
+    @jax.jit
+    def begin(rng: Any) -> Any:
+        with jax.numpy_dtype_promotion("standard"):
+            obs, inner = peer.reset(jax.random.split(rng)[1])
+            return listed(obs), inner
+
+    @jax.jit
+    def advance(rng: Any, inner: Any, action: Any) -> Any:
+        with jax.numpy_dtype_promotion("standard"):
+            actions = dict(zip(names, action, strict=True))
+            key = jax.random.split(rng)[1]
+            obs, inner, rewards, dones, _ = peer.step_env(key, inner, actions)
+            # Within the shorter limit of this test JaxMARL's own does not end anything.
+            return listed(obs), inner, listed(rewards), listed(dones), dones["__all__"]
+
+    ends: Counter[str] = Counter()
+    rng = jax.random.key(3)
+    (obs, state), (hand_obs, inner) = reset(rng), begin(rng)
+    for action_key in jax.random.split(jax.random.key(4), 200):
+        action = world.action_space.sample(action_key, world.action_mask(state))
+        hand_obs, inner, *hand = advance(state.rng, inner, action)
+        obs, state, reward, done, info = step(state, action)
+        _equal((obs, state.inner), (hand_obs, inner))
+        _equal([info[name] for name in ("rewards", "agent_done", "terminated")], hand)
+        _equal(reward, info["rewards"].sum())
+        if done:
+            ends.update(which for which in ("terminated", "truncated") if info[which])
+            rng = jax.random.split(state.rng)[0]
+            (obs, state), (hand_obs, inner) = reset(rng), begin(rng)
+            _equal((obs, state.inner), (hand_obs, inner))
+    assert ends["truncated"]
+    assert bool(ends["terminated"]) is (id != SPREAD)  # which only ends by its limit
+
+
+LIMITS: dict[str, tuple[dict[str, Any], int]] = {
+    SPREAD: ({"max_steps": 3}, 4),  # its counter is compared before it counts the step
+    "switch_riddle": ({}, 6),
+    "HeuristicEnemySMAX": ({"max_steps": 3}, 4),
+    "coin_game": ({"num_inner_steps": 3, "num_outer_steps": 2}, 6),
+    "storm_2p": ({"num_inner_steps": 3, "num_outer_steps": 2}, 6),
+    "overcooked": ({"max_steps": 5}, 5),
+    "overcooked_v2": ({"max_steps": 5}, 5),
+    "jaxnav": ({"max_steps": 2}, 2),
+}
+
+
+@pytest.mark.parametrize("id", LIMITS)
+def test_the_limits_of_jaxmarl_truncate(adapter: Any, id: str) -> None:
+    options, limit = LIMITS[id]
+    world = _make(id, 1, config={"options": options}, jit_compile=False).world
+    assert world.config.max_steps == limit
+    _, state = world.reset(jax.random.key(5))
+    step = jax.jit(world.step)
+    action = jax.tree.map(jnp.zeros_like, world.action_space.sample(jax.random.key(0)))
+    for t in range(1, limit + 1):
+        obs, state, _, done, info = step(state, action)
+        assert obs in world.observation_space
+        assert bool(done) is bool(info["truncated"]) is (t == limit)
+        assert not info["terminated"]
+
+
+def test_agents_are_slots_side_by_side(adapter: Any) -> None:
+    env = _make(SPREAD, 8, final_obs=True)
+    assert isinstance(env, BatchedEnv)
+    assert (env.n_slots, env.n_worlds, env.n_agents) == (24, 8, 3)
+    assert env.agents == ("agent_0", "agent_1", "agent_2")
+    assert env.single_observation_space == Box(-np.inf, np.inf, (18,))
+    assert env.single_action_space == Discrete(5)
+    assert repr(env).endswith(f"('{SPREAD}', n_worlds=8, n_agents=3)")
+    worlds = envrax.VecEnv(env.world, 8, final_obs=True)
+    (obs, state), (of_worlds, inner) = (x.reset(jax.random.key(0)) for x in (env, worlds))
+    for key in jax.random.split(jax.random.key(1), 30):
+        _equal((obs.reshape(8, 3, 18), state), (of_worlds, inner))
+        actions = env.action_space.sample(key)
+        obs, state, rewards, dones, infos = env.step(state, actions)
+        of_worlds, inner, _, ends, told = worlds.step(inner, actions.reshape(8, 3))
+        for name in ("terminated", "truncated"):
+            _equal(infos.pop(name), told.pop(name).repeat(3))
+        _equal((rewards, dones), (told.pop("rewards").reshape(24), ends.repeat(3)))
+        _equal(infos, jax.tree.map(lambda x: x.reshape(24, *x.shape[2:]), told))
+    assert state.step.max() < 26 and state.step.min() == 4  # every world has begun again
+
+
+def test_it_keeps_the_contract(adapter: Any) -> None:
+    env = _make("switch_riddle")
+    report = report_env(env.world, num_steps=40)
+    assert not report.findings, report
+    report = report_batched_env(env, num_steps=20)
+    assert not report.findings, report
+
+
+def test_states_indices_and_copies(adapter: Any) -> None:
+    env = _make("switch_riddle", 2)
+    _, state = env.reset(jax.random.key(0))
+    one = env.slot_state(state, 4)
+    _equal(one, jax.tree.map(lambda x: x[1], state))
+    _equal(env.slot_state(state, -2), one)
+    _equal(jax.jit(env.slot_state)(state, 5), one)
+    with pytest.raises(IndexError, match=r"slot_state: expected an index from -6 to 5; got 6"):
+        env.slot_state(state, 6)
+    with pytest.raises(ValueError, match=r"JaxMarlBatch\.step: expected actions of shape \(6,\)"):
+        env.step(state, [0, 1])
+    with pytest.raises(TypeError, match=r"JaxMarlBatch\.reset"):
+        env.reset(3)
+    actions = np.ones(6, np.int32)
+    expected = env.step(state, actions)
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        _equal(twin.step(state, actions), expected)
+
+
+def test_it_is_compiled_ahead_and_donates(adapter: Any, compile_counter: Any) -> None:
+    env = envrax.make_vec("jaxmarl/switch_riddle", 2, donate=True)
+    actions = np.ones(env.n_slots, np.int32)
+    rng = jax.random.key(0)
+    with compile_counter() as compiled:
+        _, state = env.reset(rng)
+        new = env.step(state, actions)[1]
+    assert compiled.count == 0
+    with pytest.raises(RuntimeError, match=r"JaxMarlBatch\.step: expected the newest state"):
+        env.step(state, actions)
+    env.step(new, actions)
+
+
+def test_fleets_hold_it(adapter: Any) -> None:
+    fleet = MultiVecEnv([_make("switch_riddle", 2), _make("coin_game", 3)])
+    assert fleet.env_keys == ["switch_riddle", "coin_game"]
+    assert fleet.total_envs == 12
+    obs, states = fleet.reset(jax.random.key(0))
+    actions = [space.sample(jax.random.key(1)) for space in fleet.action_spaces]
+    obs, states, rewards, *_ = fleet.step(states, actions)
+    assert [x.shape for x in rewards] == [(6,), (6,)]
+    member, rng = fleet.envs[0], jax.random.split(jax.random.key(0), 2)[0]
+    _equal(obs[0], member.step(member.reset(rng)[1], actions[0])[0])
+
+
+def test_legal_actions(adapter: Any) -> None:
+    env = _make("HeuristicEnemySMAX")
+    _, state = env.reset(jax.random.key(0))
+    mask = env.action_mask(state)
+    assert mask.shape == (10, 10) and mask.dtype == bool and mask.any(axis=1).all()
+    with jax.numpy_dtype_promotion("standard"):
+        theirs = jax.vmap(env.world.peer.get_avail_actions)(state.inner)
+    _equal(mask[5:], jnp.stack([theirs[name][1] for name in env.agents]).astype(bool))
+    env = _make("hanabi")
+    mask = env.action_mask(env.reset(jax.random.key(0))[1])
+    assert mask.shape == (4, 21)
+    waiting = mask.sum(axis=1) == 1  # one of two players waits, and can only do nothing
+    assert waiting.reshape(2, 2).sum(axis=1).tolist() == [1, 1]
+    env = _make(SPREAD)
+    assert env.action_mask(env.reset(jax.random.key(0))[1]) is None
+
+
+@pytest.mark.parametrize("id", [SPREAD, "storm_2p", "overcooked_v2", "HeuristicEnemySMAX"])
+def test_it_draws(adapter: Any, id: str) -> None:
+    env = _make(id)
+    _, state = env.reset(jax.random.key(0))
+    frame = env.render_slot(state, -1)
+    assert frame.dtype == np.uint8
+    assert frame.ndim == 3 and frame.shape[2] == 3
+    assert len(np.unique(frame.reshape(-1, 3), axis=0)) > 2
+
+
+def test_ids_need_no_building(adapter: Any) -> None:
+    names = [name for name in envrax.registered_names() if name.startswith("jaxmarl/")]
+    assert len(names) == 38 and "jaxmarl/humanoid_9|8" in names
+
+
+def test_games_of_brax_reset_by_our_rule(adapter: Any) -> None:
+    world = _make("walker2d_2x3", 1, config={"options": {"episode_length": 7, "action_repeat": 2}})
+    assert world.config.max_steps == 4 and world.world.peer.auto_reset is False
+    with pytest.raises(TypeError, match=r"without its own auto-reset.*`auto_reset=False`"):
+        _make("walker2d_2x3", config={"options": {"auto_reset": True}})
+    padded = _make("halfcheetah_6x1", 1, config={"options": {"homogenisation_method": "max"}})
+    assert padded.single_observation_space.shape == (15,)
+
+
+def test_bad_input(adapter: Any) -> None:
+    with pytest.raises(ValueError, match=r"make: .*holds several agents: use `make_vec`"):
+        envrax.make(f"jaxmarl/{SPREAD}")
+    with pytest.raises(ValueError, match=f"Did you mean 'jaxmarl/{SPREAD}'"):
+        envrax.make_vec("jaxmarl/MPE_simple_spred_v3", 2)
+    with pytest.raises(TypeError, match=r"share their spaces.*\(16,\).* of adversary_0 and .*14"):
+        _make("MPE_simple_tag_v3")
+    with pytest.raises(ValueError, match=r"jaxmarl to build it with options .*'size': 3.*'size'"):
+        _make("switch_riddle", config={"options": {"size": 3}})
+    with pytest.raises(ValueError, match=r"JaxRobotarium_rware requires the jaxrobotarium package"):
+        _make("JaxRobotarium_rware")
+    with pytest.raises(TypeError, match=r"max_steps up to 500.*`options={\"max_steps\": 900}`"):
+        _make("jaxnav", config={"max_steps": 900})
+
+
+def test_wrap(adapter: Any) -> None:
+    riddle = type(adapter.jaxmarl.make("switch_riddle"))
+
+    class Short(riddle):  # a step of the user's own: what ends it is what it says
+        def step_env(self, key: Any, state: Any, actions: Any) -> Any:
+            obs, state, rewards, dones, info = super().step_env(key, state, actions)
+            done = state.step >= 2
+            return obs, state, rewards, {name: done for name in dones}, {"world": state.step}
+
+    env = adapter.wrap(Short(4), 2, max_steps=9)
+    assert (env.n_slots, env.name, env.config.max_steps) == (8, "Short", 9)
+    _, state = env.reset(jax.random.key(0))
+    _, state, *_ = env.step(state, np.zeros(8, np.int32))
+    _, state, _, dones, infos = env.step(state, np.zeros(8, np.int32))
+    assert infos["terminated"].all() and dones.all() and infos["world"].tolist() == [2] * 8
+    assert adapter.wrap(riddle(3)).config.max_steps == 6
+
+    class Broken(riddle):
+        def step_env(self, key: Any, state: Any, actions: Any) -> Any:
+            return super().step_env(key, state, actions)[:4]
+
+    with pytest.raises(TypeError, match=r"jaxmarl/Broken: expected jaxmarl to reset and step by"):
+        adapter.wrap(Broken(3)).reset(jax.random.key(0))
+    with pytest.raises(TypeError, match=r"jaxmarl\.wrap: expected a MultiAgentEnv of jaxmarl"):
+        adapter.wrap(object())
+
+
+def test_importing_it_leaves_the_streams_alone() -> None:
+    code = "import io, sys; sys.stdout = own = io.StringIO(); import envrax.interop.jaxmarl\n"
+    code += "assert sys.stdout is own"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,205 @@
+# pyright: basic, reportMissingImports=false
+"""pgx by name: equal to pgx stepped by hand; the view of one player; refusals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envrax
+from envrax.interop import PeerConfig
+from envrax.testing import report_env
+
+# Libraries warn when they are imported.
+pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def adapter() -> Any:
+    import envrax.interop.pgx
+
+    return envrax.interop.pgx
+
+
+def _make(adapter: Any, id: str, **fields: Any) -> Any:
+    config = PeerConfig(id=id, **fields)
+    return envrax.make(f"pgx/{id}", config=config, jit_compile=False)
+
+
+def _equal(ours: Any, theirs: Any) -> None:
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def _theirs(function: Any) -> Any:
+    """Compiled as its users do: the tests of envrax promote dtypes strictly."""
+    compiled = jax.jit(function)
+
+    def call(*args: Any) -> Any:
+        with jax.numpy_dtype_promotion("standard"):
+            return compiled(*args)
+
+    return call
+
+
+@pytest.mark.parametrize("id", ["minatar-breakout", "2048"])
+def test_200_steps_are_those_of_pgx(adapter: Any, id: str) -> None:
+    env = _make(adapter, id, max_steps=25)
+    init, move = _theirs(env.unwrapped.peer.init), _theirs(env.unwrapped.peer.step)
+    reset, step = jax.jit(env.reset), jax.jit(env.step)
+    ends: Counter[str] = Counter()
+    rng = jax.random.key(3)
+    (obs, state), inner = reset(rng), init(jax.random.split(rng)[1])
+    for i, key in enumerate(jax.random.split(jax.random.key(4), 200)):
+        # Later on moves of any kind, so that games of 2048 are lost, too.
+        mask = None if i >= 100 else env.action_mask(state)
+        action = env.action_space.sample(key, mask)
+        inner = move(inner, action, jax.random.split(state.rng)[1])
+        obs, state, reward, done, info = step(state, action)
+        _equal((obs, state.inner), (inner.observation, inner))
+        _equal((reward, info["terminated"]), (inner.rewards[0], inner.terminated))
+        if done:
+            ends.update(name for name in ("terminated", "truncated") if info[name])
+            rng = jax.random.split(state.rng)[0]
+            (obs, state), inner = reset(rng), init(jax.random.split(rng)[1])
+            _equal((obs, state.inner), (inner.observation, inner))
+    assert {*ends} == {"terminated", "truncated"}
+
+
+class ByHand:
+    """A game of pgx, played move by move by `player` against uniform opponents."""
+
+    def __init__(self, adapter: Any, env: Any, player: int) -> None:
+        peer = env.unwrapped.peer
+        self.init, self.move, self.player = _theirs(peer.init), _theirs(peer.step), player
+        self.observe = _theirs(lambda inner: peer._observe(inner, jnp.int32(player)))
+        self.uniform = adapter.uniform
+
+    def reset(self, rng: Any) -> None:
+        key, others = jax.random.split(jax.random.split(rng)[1])
+        self.inner, self.owed = self.init(key), 0.0
+        self.others_move(others)
+
+    def step(self, rng: Any, action: Any) -> Any:
+        key, others = jax.random.split(jax.random.split(rng)[1])
+        self.inner = self.move(self.inner, action, key)
+        self.owed += self.inner.rewards
+        self.others_move(others)
+        rewards, self.owed = self.owed, 0.0
+        return rewards
+
+    def others_move(self, rng: Any) -> None:
+        while not self.inner.terminated and self.inner.current_player != self.player:
+            rng, choice, key = jax.random.split(rng, 3)
+            mask = self.inner.legal_action_mask
+            action = self.uniform(self.inner.observation, mask, choice)
+            self.inner = self.move(self.inner, action, key)
+            self.owed += self.inner.rewards
+
+
+@pytest.mark.parametrize(("id", "player"), [("tic_tac_toe", 1), ("leduc_holdem", 0)])
+def test_200_steps_of_a_view_are_those_of_pgx(adapter: Any, id: str, player: int) -> None:
+    env = _make(adapter, id, options={"player": player}, max_steps=3)
+    reset, step, hand = jax.jit(env.reset), jax.jit(env.step), ByHand(adapter, env, player)
+    ends: Counter[str] = Counter()
+
+    def same(obs: Any, inner: Any) -> None:
+        _equal(obs, hand.observe(hand.inner))
+        paid = hand.inner.replace(rewards=inner.rewards)
+        _equal(inner, paid)
+
+    rng = jax.random.key(3)
+    obs, state = reset(rng)
+    hand.reset(rng)
+    for key in jax.random.split(jax.random.key(4), 200):
+        assert state.inner.current_player == player
+        action = env.action_space.sample(key, env.action_mask(state))
+        rewards = hand.step(state.rng, action)
+        obs, state, reward, done, info = step(state, action)
+        same(obs, state.inner)
+        _equal((info["rewards"], reward), (rewards, rewards[player]))
+        assert not state.inner.rewards.any()
+        assert info["terminated"] == hand.inner.terminated
+        if done:
+            ends.update(name for name in ("terminated", "truncated") if info[name])
+            rng = jax.random.split(state.rng)[0]
+            obs, state = reset(rng)
+            hand.reset(rng)
+            same(obs, state.inner)
+    assert {*ends} == {"terminated", "truncated"}
+
+
+@pytest.mark.parametrize("id", ["minatar-breakout", "kuhn_poker"])
+def test_it_keeps_the_contract(adapter: Any, id: str) -> None:
+    report = report_env(_make(adapter, id), num_steps=100)
+    assert not report.findings, report
+
+
+def test_ids_need_no_building(adapter: Any) -> None:
+    names = {x.removeprefix("pgx/") for x in envrax.registered_names() if x.startswith("pgx/")}
+    assert len(names) == 20
+    assert {*adapter.GO, *adapter.WAIVERS} <= names
+
+
+def test_the_opponent_may_be_any_policy(adapter: Any) -> None:
+    """The first legal move, and ours the last: who plays first wins or loses alike."""
+
+    def first(obs: Any, mask: Any, rng: Any) -> Any:
+        return jnp.argmax(mask)
+
+    env = adapter.wrap(adapter.pgx.make("tic_tac_toe"), opponent=first)
+    obs, state = env.reset(jax.random.key(0))
+    assert obs.shape == (3, 3, 2)
+    done, reward = False, 0.0
+    while not done:
+        mask = env.action_mask(state)
+        last = mask.shape[0] - 1 - jnp.argmax(mask[::-1])
+        _, state, reward, done, _ = env.step(state, last)
+    board = state.inner._x.board
+    assert reward == 1.0 or (board[:3] == board[0]).all()
+
+
+def test_a_game_lost_before_the_first_move_is_paid_in_the_first_step(adapter: Any) -> None:
+    """An opponent who begins with an illegal move loses at once, inside `reset`."""
+
+    def illegal(obs: Any, mask: Any, rng: Any) -> Any:
+        return jnp.argmin(mask)
+
+    env = adapter.wrap(adapter.pgx.make("leduc_holdem"), opponent=illegal)
+    states = [jax.jit(env.reset)(jax.random.key(i))[1] for i in range(8)]
+    over = [state for state in states if state.inner.terminated]
+    assert 0 < len(over) < 8
+    assert env.action_mask(over[0]).all()
+    _, state, reward, done, info = env.step(over[0], 0)
+    assert reward == -info["rewards"][1] > 0
+    assert done
+    assert env.step(state, 0)[2] == 0.0  # and is not paid twice
+
+
+def test_options_are_keywords_of_the_game(adapter: Any) -> None:
+    env = _make(adapter, "go_9x9", options={"komi": 0.5, "player": 1})
+    assert env.observation_space.shape == (9, 9, 17)
+    assert env.unwrapped.player == 1
+    assert _make(adapter, "minatar-breakout", options={"sticky_action_prob": 0.0}).name
+
+
+def test_wrong_input_is_a_sentence(adapter: Any) -> None:
+    with pytest.raises(ValueError, match="pgx/tic_tac_toe"):
+        envrax.make("pgx/tictactoe")
+    with pytest.raises(ValueError, match=r"hex: expected pgx to build it with options \{'sise'"):
+        _make(adapter, "hex", options={"sise": 3})
+    with pytest.raises(ValueError, match=r"expected `player` to be below 2, .*; got 2"):
+        _make(adapter, "tic_tac_toe", options={"player": 2})
+    with pytest.raises(TypeError, match=r"pgx\.wrap: expected a pgx\.Env; got"):
+        adapter.wrap("tic_tac_toe")
+
+    def two(obs: Any, mask: Any, rng: Any) -> Any:
+        return jnp.zeros(2, jnp.int32)
+
+    with pytest.raises(ValueError, match="tic_tac_toe: opponent"):
+        _make(adapter, "tic_tac_toe", options={"opponent": two})

@@ -1,0 +1,116 @@
+"""Every Python block in README and the documentation runs, and prints what the page shows."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+from sybil import Sybil
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown import CodeBlockParser
+
+import envrax
+import envrax.testing
+import envrax_classic  # noqa: F401  # the pages that import it find its names registered
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = [
+    str(page.relative_to(ROOT))
+    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
+    for page in ROOT.glob(pattern)
+]
+
+
+class Shown:
+    """Runs the `python` blocks of a page; compares a `text` block with what was printed before."""
+
+    def __init__(self) -> None:
+        self.printed, self.run = io.StringIO(), PythonEvaluator()
+
+    def python(self, example: Any) -> None:
+        with contextlib.redirect_stdout(self.printed):
+            self.run(example)
+
+    def text(self, example: Any) -> None:
+        assert self.take() == example.parsed
+
+    def take(self) -> str:
+        printed = self.printed.getvalue()
+        self.printed.seek(0)
+        self.printed.truncate()
+        return printed
+
+
+# They check whole environments, or train, or compile much.
+SLOW = ("docs/advanced/", "docs/getting-started.md")
+# They need the libraries.
+INTEROP = "docs/libraries/"
+
+
+def tier(page: str) -> list[Any]:
+    """One page runs by default: what breaks all of them breaks it too."""
+    if page == "docs/tutorials/spaces.md":
+        return []
+    if page.startswith(INTEROP):  # libraries warn when they are imported
+        return [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+    return [pytest.mark.slow if page.startswith(SLOW) else pytest.mark.integration]
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=tier(page)) for page in sorted(PAGES)])
+def test_a_page_runs_and_prints_what_it_shows(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if not page.startswith(INTEROP):  # the suite of a library registers itself once in a process
+        request.getfixturevalue("clean_registry")
+    monkeypatch.chdir(tmp_path)
+    shown = Shown()
+    parsers = [CodeBlockParser("python", shown.python), CodeBlockParser("text", shown.text)]
+    with jax.numpy_dtype_promotion("standard"):  # as users have it
+        for example in Sybil(parsers, path=str(ROOT)).parse(ROOT / page).examples():
+            example.evaluate()
+    assert not shown.take(), "the page does not show what its last blocks printed"
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def told() -> list[tuple[str, str]]:
+    row = r"^\| `(.+?)` \| `` (.+) `` \|$"
+    return re.findall(row, read("docs/errors.md"), re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def typed() -> dict[str, Any]:
+    page = Sybil([CodeBlockParser("python", PythonEvaluator())]).parse(ROOT / "docs/errors.md")
+    for example in page.examples():
+        example.evaluate()
+    return page.namespace
+
+
+@pytest.mark.parametrize(("code", "sentence"), told(), ids=[code for code, _ in told()])
+def test_bad_input_gets_the_sentence_that_the_page_shows(
+    code: str, sentence: str, typed: dict[str, Any]
+) -> None:
+    with pytest.raises(Exception) as told:  # the sentence is compared whole
+        eval(code, typed)
+    assert f"{told.type.__name__}: {told.value}" == sentence
+
+
+def test_every_guard_that_the_page_of_traps_names_exists() -> None:
+    named = re.findall(r"`(\w+/test_\w+\.py)::(test_\w+)`", read("docs/traps.md"))
+    assert len(named) > 40
+    for file, test in named:
+        assert f"\ndef {test}(" in read(f"tests/{file}"), test
+
+
+def test_the_reference_has_every_public_name() -> None:
+    pages = "\n".join(read(str(page)) for page in (ROOT / "docs/reference").glob("*.md"))
+    listed = {path.rpartition(".")[2] for path in re.findall(r"^::: envrax\.(\S+)$", pages, re.M)}
+    public = {*envrax.__all__, *envrax.autoreset.__all__, *envrax.testing.__all__}
+    assert public - listed == {"__version__", "spaces", "wrappers"}

@@ -1,0 +1,31 @@
+"""The pictures of the documentation can be drawn again, and every one that is shown is there."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def test_every_picture_is_shown_and_every_one_shown_is_there() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    shown = {
+        (page.parent / picture).resolve()
+        for page in pages
+        for picture in re.findall(r"!\[[^\]]+\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    }
+    assert shown == set((ROOT / "docs" / "img").iterdir())
+
+
+@pytest.mark.slow
+def test_they_are_drawn_by_a_command(tmp_path: Path) -> None:
+    names = ["factories", "autoreset", "env-catch"]
+    command = [sys.executable, str(ROOT / ".ci" / "pictures"), "--output", str(tmp_path), *names]
+    subprocess.run(command, check=True)
+    drawn = {path.name for path in tmp_path.iterdir() if path.stat().st_size > 1000}
+    ways = ("light", "dark")
+    diagrams = {f"{name}-{way}.svg" for name in ("factories", "autoreset") for way in ways}
+    assert drawn == diagrams | {"env-catch.gif"}

@@ -1,0 +1,282 @@
+"""The public names of the contract: where they are, and their exact signatures."""
+
+import importlib
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+import envrax
+from envrax import DEFAULT_CACHE_DIR
+
+MODULES = [
+    "env",
+    "spaces",
+    "wrappers",
+    "batched_env",
+    "vec_env",
+    "multi_env",
+    "multi_vec_env",
+    "registry",
+    "suite",
+    "envs",
+    "make",
+    "error",
+    "testing",
+]
+
+TOP_LEVEL = """
+    JaxEnv EnvState EnvConfig BatchedEnv VecEnv MultiEnv MultiVecEnv
+    Space Discrete Box MultiDiscrete MultiBinary Tuple Dict
+    JitWrapper GrayscaleObservation ResizeObservation NormalizeObservation FrameStackObservation
+    ClipReward ExpandDims EpisodeDiscount RecordEpisodeStatistics RecordVideo
+    Wrapper StatefulWrapper FrameStackState EpisodeStatisticsState
+    EnvSpec EnvSuite EnvSet
+    register register_suite unregister get_spec registered_names available_suites load_suite
+    make make_vec make_multi make_multi_vec
+    MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers
+"""
+
+HOMES = {
+    "env": "JaxEnv EnvState EnvConfig",
+    "spaces": "Space Discrete Box MultiDiscrete MultiBinary Tuple Dict",
+    "wrappers": "Wrapper StatefulWrapper JitWrapper GrayscaleObservation ResizeObservation "
+    "NormalizeObservation FrameStackObservation ClipReward ExpandDims EpisodeDiscount "
+    "RecordEpisodeStatistics RecordVideo FrameStackState EpisodeStatisticsState",
+    "batched_env": "BatchedEnv",
+    "vec_env": "BatchedEnv VecEnv",
+    "multi_env": "MultiEnv",
+    "multi_vec_env": "MultiVecEnv",
+    "registry": "EnvSpec register register_suite unregister get_spec registered_names "
+    "available_suites",
+    "suite": "EnvSuite EnvSet load_suite",
+    "envs": "EnvSuite EnvSet",
+    "make": "make make_vec make_multi make_multi_vec",
+    "error": "MissingPackageError",
+    "testing": "check_env check_batched_env report_env report_batched_env Finding Report "
+    "ConformanceError CountingEnv ImageEnv MaskedEnv NestedEnv RingWorld",
+}
+
+# Written from the contract, one callable a line.
+SIGNATURES = """
+    env.JaxEnv(config=None)
+    env.JaxEnv.reset(rng)
+    env.JaxEnv.step(state, action)
+    env.JaxEnv.action_mask(state)
+    env.JaxEnv.render(state)
+    env.JaxEnv.compile()
+
+    spaces.Space.sample(rng, mask=None)
+    spaces.Space.contains(x)
+    spaces.Space.batch(n)
+    spaces.Discrete(n, dtype="int32")
+    spaces.Box(low, high, shape, dtype="float32")
+    spaces.MultiDiscrete(nvec, dtype="int32")
+
+    wrappers.Wrapper(env)
+    wrappers.JitWrapper(env, cache_dir=DEFAULT_CACHE_DIR, *, pre_warm=True)
+    wrappers.JitWrapper.compile()
+    wrappers.GrayscaleObservation(env)
+    wrappers.ResizeObservation(env, h=84, w=84)
+    wrappers.NormalizeObservation(env)
+    wrappers.FrameStackObservation(env, n_stack=4)
+    wrappers.ClipReward(env)
+    wrappers.ExpandDims(env)
+    wrappers.EpisodeDiscount(env)
+    wrappers.RecordEpisodeStatistics(env)
+    wrappers.RecordVideo(env, output_dir="runs/recordings", fps=30, episode_trigger=None, \
+step_trigger=None, recording_trigger=None)
+    wrappers.RecordVideo.close()
+
+    batched_env.BatchedEnv.reset(rng)
+    batched_env.BatchedEnv.step(state, actions)
+    batched_env.BatchedEnv.action_mask(state)
+    batched_env.BatchedEnv.slot_state(state, slot_idx=0)
+    batched_env.BatchedEnv.render_slot(state, slot_idx=0)
+    batched_env.BatchedEnv.compile(cache_dir=DEFAULT_CACHE_DIR)
+    batched_env.BatchedEnv.close()
+
+    vec_env.VecEnv(env, num_envs, *, jit_compile=True, final_obs=False)
+    vec_env.VecEnv.reset(rng)
+    vec_env.VecEnv.step(state, actions)
+    vec_env.VecEnv.action_mask(state)
+    vec_env.VecEnv.slot_state(state, slot_idx=0)
+    vec_env.VecEnv.render_slot(state, slot_idx=0)
+    vec_env.VecEnv.render(state, *, index=0)
+    vec_env.VecEnv.compile(cache_dir=DEFAULT_CACHE_DIR)
+    vec_env.VecEnv.close()
+
+    multi_env.MultiEnv(envs)
+    multi_env.MultiEnv.reset(rng)
+    multi_env.MultiEnv.step(states, actions)
+    multi_env.MultiEnv.action_masks(states)
+    multi_env.MultiEnv.reset_at(idx, rng)
+    multi_env.MultiEnv.step_at(idx, state, action)
+    multi_env.MultiEnv.pad_dims()
+    multi_env.MultiEnv.compile(*, progress=True)
+    multi_env.MultiEnv.choice_mask()
+    multi_env.MultiEnv.pad_observations(obs)
+    multi_env.MultiEnv.unpad_actions(actions)
+    multi_env.MultiEnv.close()
+
+    multi_vec_env.MultiVecEnv(vec_envs)
+    multi_vec_env.MultiVecEnv.reset(rng)
+    multi_vec_env.MultiVecEnv.step(states, actions)
+    multi_vec_env.MultiVecEnv.action_masks(states)
+    multi_vec_env.MultiVecEnv.reset_at(idx, rng)
+    multi_vec_env.MultiVecEnv.step_at(idx, state, action)
+    multi_vec_env.MultiVecEnv.slot_state(states, idx, slot_idx=0)
+    multi_vec_env.MultiVecEnv.render_slot(states, idx, slot_idx=0)
+    multi_vec_env.MultiVecEnv.pad_dims()
+    multi_vec_env.MultiVecEnv.compile(*, progress=True)
+    multi_vec_env.MultiVecEnv.choice_mask()
+    multi_vec_env.MultiVecEnv.pad_observations(obs)
+    multi_vec_env.MultiVecEnv.unpad_actions(actions)
+    multi_vec_env.MultiVecEnv.close()
+
+    registry.EnvSpec(name, env_class, default_config, suite="", wrappers=())
+    registry.register(name, cls, default_config, *, suite="", wrappers=())
+    registry.register_suite(suite, *, version=None)
+    registry.unregister(name)
+    registry.get_spec(name)
+    registry.registered_names()
+    registry.available_suites()
+    suite.load_suite(prefix)
+
+    suite.EnvSuite(prefix="", category="", version="v0", required_packages=FACTORY, specs=FACTORY)
+    suite.EnvSuite.get_name(name, version=None)
+    suite.EnvSuite.all_names(version=None)
+    suite.EnvSuite.check()
+    suite.EnvSuite.is_available()
+    suite.EnvSet(*suites)
+    suite.EnvSet.all_names(version=None)
+    suite.EnvSet.env_categories()
+    suite.EnvSet.verify_packages()
+    suite.EnvSet.from_names(names)
+
+    make.make(name, *, config=None, wrappers=None, jit_compile=True, pre_warm=True, \
+cache_dir=DEFAULT_CACHE_DIR, **fields)
+    make.make_vec(name, n_envs, *, config=None, wrappers=None, jit_compile=True, pre_warm=True, \
+cache_dir=DEFAULT_CACHE_DIR, **fields)
+    make.make_multi(names, *, wrappers=None, jit_compile=True, pre_warm=False, \
+cache_dir=DEFAULT_CACHE_DIR, **fields)
+    make.make_multi_vec(names, n_envs=None, *, wrappers=None, jit_compile=True, pre_warm=False, \
+cache_dir=DEFAULT_CACHE_DIR, **fields)
+
+    testing.check_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)
+    testing.report_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)
+    testing.check_batched_env(batched_env, *, num_steps=50, seed=0, waive=None)
+    testing.report_batched_env(batched_env, *, num_steps=50, seed=0, waive=None)
+    testing.Finding(rule, where, expected, got, fix)
+    testing.Report(subject, findings, kept, skipped, notes=(), waived=FACTORY)
+    testing.Report.raise_if_any()
+    testing.ConformanceError(report)
+    testing.CountingEnv(config=None)
+    testing.ImageEnv(config=None)
+    testing.MaskedEnv(config=None)
+    testing.NestedEnv(config=None)
+    testing.RingWorld(n_agents=6, size=8)
+"""
+
+LINES = [line.strip() for line in SIGNATURES.splitlines() if line.strip()]
+FACTORY = object()  # the default of a dataclass field that is built anew: an empty list here
+PROPERTIES = {
+    "env.JaxEnv": "observation_space action_space config name unwrapped traceable",
+    "spaces.Space": "size",
+    "batched_env.BatchedEnv": "n_slots name single_observation_space single_action_space "
+    "observation_space action_space traceable",
+    "vec_env.VecEnv": "n_slots name config single_observation_space single_action_space "
+    "observation_space action_space",
+    "multi_env.MultiEnv": "num_envs envs observation_spaces action_spaces observation_shapes "
+    "action_shapes observation_sizes action_sizes observation_dtypes action_dtypes class_groups "
+    "env_keys",
+    "multi_vec_env.MultiVecEnv": "num_envs total_envs vec_envs envs slots_per_env "
+    "observation_spaces action_spaces single_observation_spaces single_action_spaces "
+    "single_observation_shapes single_action_shapes single_observation_sizes single_action_sizes "
+    "single_observation_dtypes single_action_dtypes class_groups env_keys",
+    "suite.EnvSuite": "envs n_envs",
+    "suite.EnvSet": "n_envs",
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_path_imports(name: str) -> None:
+    module = importlib.import_module(f"envrax.{name}")
+    for public in HOMES[name].split():
+        assert hasattr(module, public), public
+
+
+@pytest.mark.parametrize("name", TOP_LEVEL.split())
+def test_every_name_is_at_the_top_level(name: str) -> None:
+    assert hasattr(envrax, name)
+    assert name in envrax.__all__
+    for home, names in HOMES.items():
+        if name in names.split():
+            assert getattr(importlib.import_module(f"envrax.{home}"), name) is getattr(envrax, name)
+
+
+def test_every_name_that_is_listed_exists() -> None:
+    assert [name for name in envrax.__all__ if not hasattr(envrax, name)] == []
+
+
+def resolve(path: str) -> Any:
+    module, *names = path.split(".")
+    found: Any = importlib.import_module(f"envrax.{module}")
+    for name in names:
+        found = getattr(found, name)
+    return found
+
+
+def parameters(function: Any) -> list[tuple[str, Any, Any]]:
+    """Name, kind and default of each parameter, without `self`."""
+    found = [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
+    return [p for p in found if p[0] != "self"]
+
+
+def same_default(ours: Any, theirs: Any) -> bool:
+    if theirs is FACTORY:
+        return repr(ours) == "<factory>"
+    if theirs in ("int32", "float32"):
+        return np.dtype(ours) == theirs
+    return type(ours) is type(theirs) and ours == theirs
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_signature(line: str) -> None:
+    path, arguments = line[:-1].split("(", 1)
+    names = {"DEFAULT_CACHE_DIR": DEFAULT_CACHE_DIR, "FACTORY": FACTORY}
+    expected = parameters(eval(f"lambda {arguments}: None", names))
+    ours = parameters(resolve(path))
+    added = [p for p in ours if p[0] not in {name for name, _, _ in expected}]
+    promised = [p for p in ours if p not in added]
+    assert [p[:2] for p in promised] == [p[:2] for p in expected]
+    for (name, _, our_default), (_, _, default) in zip(promised, expected, strict=True):
+        assert same_default(our_default, default), f"{name}={our_default!r}"
+    for name, kind, default in added:
+        assert kind is inspect.Parameter.KEYWORD_ONLY, f"{name} is more than the contract has"
+        assert default is not inspect.Parameter.empty, f"{name} needs a default"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [(path, name) for path, names in PROPERTIES.items() for name in names.split()]
+)
+def test_property(path: str, name: str) -> None:
+    assert isinstance(inspect.getattr_static(resolve(path), name), property)
+
+
+def test_every_public_function_and_method_of_these_rooms_is_in_the_table() -> None:
+    """What is public and callable is promised; the rest is private."""
+    table = {line.split("(")[0] for line in LINES}
+    for path in (
+        "batched_env.BatchedEnv",
+        "vec_env.VecEnv",
+        "multi_env.MultiEnv",
+        "multi_vec_env.MultiVecEnv",
+        "suite.EnvSuite",
+        "suite.EnvSet",
+    ):
+        members = inspect.getmembers_static(
+            resolve(path), lambda x: inspect.isroutine(x) or isinstance(x, classmethod)
+        )
+        assert {f"{path}.{name}" for name, _ in members if not name.startswith("_")} <= table

@@ -1,0 +1,205 @@
+"""Suites of installed packages, found by the prefix of an id; fields as keywords; `-m envrax`."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import VectorConfig, VectorEnv
+
+import envrax
+from envrax.__main__ import main
+from envrax.error import MissingPackageError
+
+pytestmark = pytest.mark.usefixtures("clean_registry")
+
+SUITE = """
+from fakes import VectorConfig, VectorEnv
+from envrax import EnvSpec, EnvSuite, register_suite
+specs = [EnvSpec("A", VectorEnv, VectorConfig()), EnvSpec("B", VectorEnv, VectorConfig())]
+register_suite(EnvSuite(prefix="{prefix}", category="toys", specs=specs))
+"""
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """`install(prefix, code)`: a package on the path that names a suite, as pip leaves it."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    modules = set(sys.modules)
+
+    def install(prefix: str, code: str = SUITE) -> None:
+        module, info = f"{prefix}_envs", tmp_path / f"{prefix}-1.2.dist-info"
+        (tmp_path / f"{module}.py").write_text(code.format(prefix=prefix))
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {prefix}\nVersion: 1.2\n")
+        (info / "entry_points.txt").write_text(f"[envrax.suites]\n{prefix} = {module}\n")
+
+    yield install
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+def test_a_prefix_is_loaded_when_an_id_asks_for_it(install: Install) -> None:
+    install("toys")
+    assert "toys" in envrax.available_suites()
+    assert "toys_envs" not in sys.modules and "toys/A-v0" not in envrax.registered_names()
+    env = envrax.make("toys/A-v0", jit_compile=False)
+    assert isinstance(env, VectorEnv)
+    assert {"toys/A-v0", "toys/B-v0"} <= {*envrax.registered_names()}
+
+
+def test_every_factory_and_get_spec_load_it(install: Install) -> None:
+    install("toys")
+    assert envrax.get_spec("toys/B-v0").suite == "toys"
+    for name in ("toys/A-v0", "toys/B-v0"):
+        envrax.unregister(name)
+    del sys.modules["toys_envs"]
+    assert envrax.make_multi(["toys/A-v0"], jit_compile=False).num_envs == 1
+
+
+def test_a_suite_is_loaded_whole(install: Install) -> None:
+    install("toys")
+    suite = envrax.load_suite("toys")
+    assert (suite.prefix, suite.category, suite.envs) == ("toys", "toys", ["A", "B"])
+    assert list(suite) == ["toys/A-v0", "toys/B-v0"]
+    assert list(envrax.load_suite("toys")) == list(suite)
+
+
+def test_suites_that_share_a_prefix_are_one() -> None:
+    for version in ("v0", "v1"):
+        specs = [envrax.EnvSpec("A", VectorEnv, VectorConfig())]
+        envrax.register_suite(envrax.EnvSuite(prefix="p", version=version, specs=specs))
+    assert list(envrax.load_suite("p")) == ["p/A-v0", "p/A-v1"]
+
+
+def test_a_module_before_the_id_is_imported_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "by_hand.py").write_text(SUITE.format(prefix="hand"))
+    assert envrax.get_spec("by_hand:hand/A-v0").name == "hand/A-v0"
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        envrax.get_spec("nowhere:hand/A-v0")
+
+
+def test_a_library_that_is_missing_is_named(install: Install) -> None:
+    install("lacking", "import a_library_that_is_not_there")
+    with pytest.raises(MissingPackageError, match=r"Install a_library_that_is_not_there\."):
+        envrax.make("lacking/A-v0")
+    with pytest.raises(MissingPackageError, match="lacking_envs"):
+        envrax.load_suite("lacking")
+
+
+def test_unknown_prefixes_offer_those_that_there_are(install: Install) -> None:
+    install("toys")
+    with pytest.raises(ValueError, match=r"Unknown suite 'toy'\. Did you mean 'toys'\?"):
+        envrax.load_suite("toy")
+    with pytest.raises(ValueError, match=r"Did you mean the suite 'toys'\?"):
+        envrax.make("toyz/A-v0")
+    with pytest.raises(ValueError, match=r"Did you mean 'toys/A-v0'"):
+        envrax.make("toys/A-v1")
+
+
+def test_of_many_names_only_those_of_the_prefix_are_listed() -> None:
+    for prefix in ("long", "short"):
+        specs = [envrax.EnvSpec(f"E{i}", VectorEnv, VectorConfig()) for i in range(45)]
+        envrax.register_suite(envrax.EnvSuite(prefix=prefix, specs=specs))
+    with pytest.raises(ValueError, match=r"Available: (long/E\d+-v0, ){39}long/\S+ and 5 more\.$"):
+        envrax.make("long/Nothing-v0")
+
+
+def test_fields_of_the_config_are_keywords() -> None:
+    envrax.register("V-v0", VectorEnv, VectorConfig(max_steps=9))
+    assert envrax.make("V-v0", jit_compile=False, max_steps=3).config.max_steps == 3
+    assert envrax.make_vec("V-v0", 2, pre_warm=False, max_steps=4).config.max_steps == 4
+    fleet = envrax.make_multi(["V-v0"], jit_compile=False, max_steps=5)
+    assert fleet.envs[0].config.max_steps == 5
+    fleet = envrax.make_multi_vec(["V-v0"], 2, max_steps=6)
+    assert fleet.vec_envs[0].config.max_steps == 6
+    assert envrax.get_spec("V-v0").default_config.max_steps == 9
+
+
+def test_fields_change_the_config_that_is_given() -> None:
+    envrax.register("V-v0", VectorEnv, VectorConfig())
+    given = VectorConfig(max_steps=8)
+    env = envrax.make("V-v0", jit_compile=False, config=given, max_steps=3)
+    assert (env.config.max_steps, given.max_steps) == (3, 8)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "message"),
+    [
+        ("max_step", r"or the fields of VectorConfig .*; got max_step\. Did you mean max_steps\?"),
+        ("wraper", r"; got wraper\. Did you mean wrappers\?"),
+        ("zzz", r"; got zzz\. Leave it out\."),
+    ],
+)
+def test_unknown_fields_are_refused(keyword: str, message: str) -> None:
+    envrax.register("V-v0", VectorEnv, VectorConfig())
+    with pytest.raises(TypeError, match=f"^make: expected the keywords .*{message}"):
+        envrax.make("V-v0", **{keyword: 1})
+
+
+def test_ready_environments_take_no_fields() -> None:
+    with pytest.raises(ValueError, match="max_steps with names only"):
+        envrax.make_multi([VectorEnv()], max_steps=3)
+
+
+class Scaled(VectorEnv):
+    """Its reward is scaled by a number that may be traced."""
+
+    def __init__(self, scale: Any) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = super().step(state, action)
+        return obs, state, jnp.asarray(reward * self.scale, jnp.float32), done, info
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, jax.jit], ids=["vmap", "jit of vmap"])
+def test_an_environment_with_traced_values_can_be_compiled_ahead(outer: Any) -> None:
+    def reward(scale: Any) -> jax.Array:
+        env = envrax.VecEnv(Scaled(scale), 2)
+        env.compile(None)
+        _, state = env.reset(jax.random.key(0))
+        return env.step(state, env.action_space.sample(jax.random.key(1)))[2]
+
+    scales = jnp.arange(1, 4, dtype=jnp.float32)
+    together = outer(jax.vmap(reward))(scales)
+    alone = jnp.stack([reward(scale) for scale in scales])
+    np.testing.assert_allclose(together, alone, rtol=1e-5)
+
+
+def test_the_command_line_lists_and_shows(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("toys")
+    assert main(["list"]) == 0
+    assert "toys          toys_envs, from toys 1.2\n" in capsys.readouterr().out
+    assert "toys_envs" not in sys.modules
+    assert main(["list", "toys"]) == 0
+    assert capsys.readouterr().out == "toys/A-v0\ntoys/B-v0\n"
+    assert main(["show", "toys/A-v0"]) == 0
+    shown = capsys.readouterr().out
+    assert "max_steps" in shown and "fakes.VectorEnv" in shown and "Box(" in shown
+
+
+def test_the_command_line_refuses_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["show", "nobody/A-v0"])
+    assert stopped.value.code == 2
+    assert "Unknown environment 'nobody/A-v0'." in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_command_line_checks(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
+    install("toys")
+    assert main(["check", "toys/A-v0", "--num-steps", "5"]) == 0
+    assert "rules kept, 0 broken" in capsys.readouterr().out

@@ -1,0 +1,348 @@
+"""`EnvSuite` and `EnvSet`: names, membership, parts, and what must be installed."""
+
+import copy
+import dataclasses
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+import chex
+import numpy as np
+import pytest
+from fakes import CounterEnv, VectorConfig
+
+import envrax.envs
+import envrax.suite
+from envrax import (
+    EnvConfig,
+    EnvSet,
+    EnvSpec,
+    EnvSuite,
+    MissingPackageError,
+    get_spec,
+    register,
+    register_suite,
+    unregister,
+)
+
+pytestmark = pytest.mark.usefixtures("clean_registry")
+
+
+def specs(*names: str) -> list[EnvSpec]:
+    return [EnvSpec(name, CounterEnv, VectorConfig()) for name in names]
+
+
+class Plain(EnvSuite):
+    """Pinned by plain class attributes."""
+
+    prefix = "demo"
+    category = "Demo"
+    version = "v2"
+    required_packages = ["json", "os.path"]  # noqa: RUF012 - as users write it
+    specs = specs("One", "Two", "Three")
+
+
+@dataclass
+class AsFields(EnvSuite):
+    """Pinned by dataclass fields."""
+
+    prefix: str = "demo"
+    category: str = "Demo"
+    version: str = "v2"
+    required_packages: list[str] = field(default_factory=lambda: ["json", "os.path"])
+    specs: list[EnvSpec] = field(default_factory=lambda: specs("One", "Two", "Three"))
+
+
+class PlainAgain(Plain):
+    """A subclass of a subclass, that changes one thing."""
+
+    version = "v3"
+
+
+class PlainOfFields(AsFields):
+    """Plain class attributes on top of dataclass fields."""
+
+    version = "v3"
+
+
+@dataclass
+class FieldsOfPlain(Plain):
+    """Dataclass fields on top of plain class attributes, and one of its own."""
+
+    version: str = "v3"
+    extra: int = 7
+
+
+V2 = ["demo/One-v2", "demo/Two-v2", "demo/Three-v2"]
+V3 = ["demo/One-v3", "demo/Two-v3", "demo/Three-v3"]
+SUITES: list[tuple[Any, list[str]]] = [
+    (Plain, V2),
+    (AsFields, V2),
+    (PlainAgain, V3),
+    (PlainOfFields, V3),
+    (FieldsOfPlain, V3),
+]
+
+
+def test_second_name() -> None:
+    assert envrax.envs.EnvSuite is envrax.suite.EnvSuite is EnvSuite
+    assert envrax.envs.EnvSet is envrax.suite.EnvSet is EnvSet
+
+
+def test_fields_and_their_defaults() -> None:
+    names = ["prefix", "category", "version", "required_packages", "specs"]
+    assert [f.name for f in dataclasses.fields(EnvSuite)] == names
+    assert list(inspect.signature(EnvSuite).parameters) == names
+    assert dataclasses.astuple(EnvSuite()) == ("", "", "v0", [], [])
+    given = EnvSuite("p", "c", "v1", ["json"], specs("One"))
+    assert (given.prefix, given.category, given.version) == ("p", "c", "v1")
+    assert (given.required_packages, given.envs) == (["json"], ["One"])
+
+
+@pytest.mark.parametrize(("cls", "names"), SUITES)
+def test_a_suite_however_it_pins_its_fields(cls: Any, names: list[str]) -> None:
+    suite = cls()
+    assert suite.envs == ["One", "Two", "Three"]
+    assert suite.n_envs == len(suite) == 3
+    assert list(suite) == suite.all_names() == names
+    assert suite.all_names("v9") == ["demo/One-v9", "demo/Two-v9", "demo/Three-v9"]
+    assert suite.all_names(version="v9")[0] == suite.get_name("One", version="v9") == "demo/One-v9"
+    assert suite.get_name("One") == names[0]
+    assert suite.check() == {"json": True, "os.path": True}
+    assert suite.is_available()
+
+
+@pytest.mark.parametrize(("cls", "names"), SUITES)
+def test_every_name_that_iteration_gives_is_in_the_suite(cls: Any, names: list[str]) -> None:
+    suite = cls()
+    assert all(name in suite for name in suite)
+    assert "One" in suite
+    for absent in ("Four", "demo/One-v9", "demo/One", "One-v2x", "", 3, None):
+        assert absent not in suite
+
+
+@pytest.mark.parametrize(("cls", "names"), SUITES)
+def test_an_index_or_a_slice_is_a_suite_of_the_same_class(cls: Any, names: list[str]) -> None:
+    suite = cls()
+    for part, expected in (
+        (suite[0], names[:1]),
+        (suite[-1], names[-1:]),
+        (suite[1:], names[1:]),
+        (suite[::-2], names[::-2]),
+        (suite[3:], []),
+    ):
+        assert type(part) is cls
+        assert list(part) == expected
+        assert (part.prefix, part.category, part.version) == ("demo", "Demo", suite.version)
+        assert part.required_packages == ["json", "os.path"]
+    with pytest.raises(IndexError):
+        suite[3]
+    assert list(suite) == names
+
+
+@pytest.mark.parametrize("cls", [cls for cls, _ in SUITES])
+def test_a_field_given_wins_over_one_pinned(cls: Any) -> None:
+    assert list(cls(version="v7", specs=specs("Four"))) == ["demo/Four-v7"]
+    # Also where what is given is the default of `EnvSuite`, or of a class in between.
+    for version in ("v0", "v2"):
+        assert cls(version=version).version == cls("demo", "Demo", version).version == version
+    bare = cls(prefix="", category="", required_packages=[], specs=[])
+    assert (bare.prefix, bare.category, bare.required_packages, bare.specs) == ("", "", [], [])
+    assert cls("other").all_names()[0].startswith("other/One-")
+
+
+class OwnInit(Plain):
+    """Passes one field on, and leaves the others to the class attributes."""
+
+    def __init__(self, number: int = 0) -> None:
+        super().__init__(version=f"v{number + 5}")
+        self.first = self.envs[0]
+
+
+@dataclass
+class FactoryOverPlain(Plain):
+    """A factory in place of the plain class attribute above."""
+
+    specs: list[EnvSpec] = field(default_factory=lambda: specs("Four"))
+
+
+def test_fields_and_class_attributes_of_several_classes() -> None:
+    assert list(OwnInit(3)) == ["demo/One-v8", "demo/Two-v8", "demo/Three-v8"]
+    assert OwnInit().version == "v5" and OwnInit().first == "One"
+    assert list(FactoryOverPlain()) == ["demo/Four-v2"]
+    assert copy.copy(Plain(version="v0")) == copy.deepcopy(Plain("demo", version="v0"))
+    assert vars(copy.copy(Plain(version="v0"))).keys() == vars(Plain()).keys()
+
+
+@pytest.mark.parametrize(("cls", "names"), SUITES)
+def test_instances_share_nothing_that_can_change(cls: Any, names: list[str]) -> None:
+    one, part, two = cls(), cls()[1:], cls()
+    one.specs.pop()
+    one.required_packages.append("nothing")
+    part.specs.pop()
+    part.required_packages.append("nothing")
+    assert list(two) == list(cls()) == names
+    assert two.required_packages == ["json", "os.path"]
+    part.specs[0].default_config.max_steps = 99
+    two.specs[2].default_config.max_steps = 98
+    for suite in (one, two, cls()):
+        assert suite.specs[1].default_config.max_steps == 5
+    assert cls().specs[2].default_config.max_steps == 5
+
+
+def test_a_suite_and_the_specs_that_it_is_made_of_share_no_config() -> None:
+    given = specs("One")
+    suite = EnvSuite("demo", specs=given)
+    given[0].default_config.max_steps = 99
+    given.clear()
+    assert suite.specs[0].default_config.max_steps == 5
+
+
+def test_a_dataclass_subclass_keeps_its_own_fields() -> None:
+    assert FieldsOfPlain(extra=3)[1:].extra == 3  # pyright: ignore[reportCallIssue]
+
+
+def test_configs_may_hold_arrays() -> None:
+    @chex.dataclass
+    class Heavy(EnvConfig):
+        weights: Any = None
+
+    def heavy() -> list[EnvSpec]:
+        return [EnvSpec("One", CounterEnv, Heavy(weights=np.ones(3)))]
+
+    @dataclass
+    class Fields(EnvSuite):
+        specs: list[EnvSpec] = field(default_factory=heavy)
+
+    class Attributes(EnvSuite):
+        specs = heavy()
+
+    assert Fields().envs == Attributes().envs == ["One"]
+
+
+def test_without_a_prefix_or_a_version_the_marks_between_go_too() -> None:
+    assert EnvSuite().get_name("Ball") == "Ball-v0"
+    assert EnvSuite(version="").get_name("Ball") == "Ball"
+    assert EnvSuite("demo", version="").get_name("Ball") == "demo/Ball"
+
+
+def test_check_knows_missing_and_dotted_packages() -> None:
+    names = ["json", "os.path", "missing_pkg", "missing_pkg.sub", "json.missing", "json.decoder.x"]
+    suite = EnvSuite(required_packages=names)
+    assert list(suite.check().values()) == [True, True, False, False, False, False]
+    assert list(suite.check()) == names
+    assert not suite.is_available()
+    assert EnvSuite().is_available() and EnvSuite().check() == {}
+
+
+def test_a_set_of_suites() -> None:
+    one, two = Plain(), EnvSuite("other", "Other", specs=specs("Six"))
+    both = EnvSet(one, two)
+    assert both.suites == [one, two]
+    assert both.n_envs == len(both) == 4
+    assert list(both) == both.all_names() == [*V2, "other/Six-v0"]
+    assert both.all_names("v9") == [*one.all_names("v9"), "other/Six-v9"]
+    assert both.env_categories() == {"Demo": 3, "Other": 1}
+    assert repr(both) == "EnvSet([Plain, EnvSuite], n_envs=4)"
+    assert len(EnvSet()) == 0
+
+
+def test_adding_a_set_or_a_suite() -> None:
+    one, two, three = Plain(), EnvSuite("b", "B", specs=specs("X")), EnvSuite("c", specs=specs("Y"))
+    start = EnvSet(one)
+    assert (start + EnvSet(two, three)).suites == [one, two, three]
+    assert (start + two).suites == [one, two]
+    assert start.suites == [one]
+    for wrong in (3, "demo"):
+        with pytest.raises(TypeError):
+            start + wrong  # pyright: ignore[reportOperatorIssue, reportUnusedExpression]
+    with pytest.raises(TypeError, match="EnvSet: expected EnvSuites; got"):
+        EnvSet([one])  # pyright: ignore[reportArgumentType]
+
+
+def test_one_category_may_have_several_suites() -> None:
+    one = EnvSuite("a", "Same", specs=specs("X"))
+    two = EnvSuite("b", "Same", specs=specs("Y"))
+    assert EnvSet(one, two).env_categories() == {"Same": 2}
+
+
+def test_verify_packages_names_every_suite_and_package() -> None:
+    class Arcade(EnvSuite):
+        prefix, category, required_packages = "arc", "Games", ["no_such_a", "json"]
+
+    class Board(EnvSuite):
+        prefix, category, required_packages = "brd", "Games", ["no_such_b.sub", "no_such_a"]
+
+    EnvSet(Plain()).verify_packages()
+    with pytest.raises(MissingPackageError) as error:
+        EnvSet(Arcade(), Plain(), Board()).verify_packages()
+    message = str(error.value)
+    assert isinstance(error.value, ImportError)
+    for part in ("Arcade", "arc", "Board", "brd", "Games", "no_such_a", "no_such_b.sub"):
+        assert part in message
+    assert "json" not in message and "Plain" not in message
+    assert MissingPackageError.__module__ == "envrax.error"
+
+
+def test_from_names_keeps_the_order_and_the_packages() -> None:
+    register_suite(Plain())
+    register_suite(AsFields(prefix="other", category="Other", required_packages=["no_such"]))
+    register("Lonely-v5", CounterEnv, VectorConfig())
+    register("x/y/Deep-v1", CounterEnv, VectorConfig(), suite="Deep")
+    register("Bare", CounterEnv, VectorConfig(), suite="Deep")
+    names = [
+        *("demo/Two-v2", "demo/One-v2"),
+        *("other/One-v2", "other/Three-v2"),
+        *("demo/Three-v2", "Lonely-v5", "x/y/Deep-v1", "Bare"),
+    ]
+    rebuilt = EnvSet.from_names(iter(names))
+    assert rebuilt.all_names() == list(rebuilt) == names
+    runs = [(type(s), s.category, len(s), s.required_packages) for s in rebuilt.suites[:3]]
+    assert runs == [
+        (Plain, "Demo", 2, ["json", "os.path"]),
+        (AsFields, "Other", 2, ["no_such"]),
+        (Plain, "Demo", 1, ["json", "os.path"]),
+    ]
+    with pytest.raises(MissingPackageError, match="no_such"):
+        rebuilt.verify_packages()
+    assert list(EnvSet.from_names([])) == []
+
+
+def test_from_names_gives_specs_that_can_be_registered_again() -> None:
+    register_suite(Plain(), version="v8")
+    [suite] = EnvSet.from_names(["demo/Two-v8", "demo/One-v8"]).suites
+    assert (suite.envs, suite.version) == (["Two", "One"], "v8")
+    unregister("demo/Two-v8")
+    unregister("demo/One-v8")
+    register_suite(suite)
+    assert get_spec("demo/Two-v8").suite == "Demo"
+
+
+def test_from_names_is_untouched_by_what_happens_to_the_suite_or_the_result() -> None:
+    suite = Plain()
+    register_suite(suite)
+    suite.specs.clear()
+    suite.required_packages.clear()
+    suite.prefix = "changed"
+    rebuilt = EnvSet.from_names(V2)
+    assert list(rebuilt) == V2
+    assert rebuilt.suites[0].required_packages == ["json", "os.path"]
+    rebuilt.suites[0].specs[0].default_config.max_steps = 99
+    assert get_spec("demo/One-v2").default_config.max_steps == VectorConfig().max_steps
+    assert EnvSet.from_names(V2).suites[0].specs[0].default_config == VectorConfig()
+
+
+def test_from_names_wants_a_list() -> None:
+    with pytest.raises(TypeError, match=r"names: .*got 'Ball-v0'. Pass a list: `\['Ball-v0'\]`"):
+        EnvSet.from_names("Ball-v0")
+
+
+def test_from_names_with_an_unknown_name() -> None:
+    register_suite(Plain())
+    with pytest.raises(ValueError, match=r"Unknown environment 'demo/Won-v2'.*'demo/One-v2'"):
+        EnvSet.from_names(["demo/One-v2", "demo/Won-v2"])
+
+
+def test_required_packages_that_are_no_list() -> None:
+    with pytest.raises(TypeError, match=r"required_packages to be a list; got 'numpy'"):
+        EnvSuite(prefix="demo", category="Demo", required_packages="numpy")  # type: ignore[arg-type]

@@ -1,0 +1,222 @@
+"""Properties of all spaces, over spaces made up by Hypothesis."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from envrax.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    MultiBinary,
+    MultiDiscrete,
+    Space,
+    Tuple,
+    conform,
+)
+from envrax.spaces.sampling import draw_integers
+
+# Each compiled sample takes a while, so those properties are tried on few spaces by default.
+few = settings(max_examples=6, deadline=None, derandomize=True, database=None)
+more = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+many = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+
+INTEGERS = [np.dtype(name) for name in ("int8", "uint8", "int16", "int32", "uint32")]
+FLOATS = [np.dtype(dtype) for dtype in (jnp.float16, jnp.bfloat16, jnp.float32)]
+shapes = hnp.array_shapes(min_dims=0, max_dims=3, max_side=3)
+
+
+@st.composite
+def boxes(draw: st.DrawFn) -> Box:
+    """Boxes with scalar or array bounds, closed, half-open and open, of every dtype."""
+    shape, dtype = draw(shapes), draw(st.sampled_from(INTEGERS + FLOATS))
+    if dtype in FLOATS:
+        limit = 6e4
+        numbers: Any = st.floats(-limit, limit, width=draw(st.sampled_from([16, 32])))
+    else:
+        info = np.iinfo(dtype)
+        numbers = st.integers(int(info.min), int(info.max))
+    low_shape = draw(st.sampled_from([(), shape, shape[-1:]]))
+    entries = st.tuples(numbers, numbers).map(sorted)
+    pairs = [draw(entries) for _ in range(int(np.prod(low_shape)))]
+    low, high = (np.array([p[i] for p in pairs], object).reshape(low_shape) for i in (0, 1))
+    if draw(st.booleans()):
+        low = np.where(draw(hnp.arrays(bool, low_shape)), -np.inf, low)
+    if draw(st.booleans()):
+        high = np.where(draw(hnp.arrays(bool, low_shape)), np.inf, high)
+    as_bound = (lambda b: np.asarray(b).tolist()) if draw(st.booleans()) else _to_float_array
+    return Box(as_bound(low), as_bound(high), shape, dtype)
+
+
+def _to_float_array(bound: Any) -> np.ndarray:
+    return np.asarray(bound, np.float64)
+
+
+counts = st.integers(1, 100)
+array_spaces = st.one_of(
+    st.builds(Discrete, counts, st.sampled_from(INTEGERS)),
+    st.builds(
+        MultiDiscrete, hnp.arrays(np.int64, shapes, elements=counts), st.sampled_from(INTEGERS)
+    ),
+    st.builds(MultiBinary, shapes, st.sampled_from([*INTEGERS, np.dtype(bool)])),
+    boxes(),
+)
+spaces = st.recursive(
+    array_spaces,
+    lambda inner: st.one_of(
+        st.builds(Tuple, st.lists(inner, max_size=3)),
+        st.builds(Dict, st.dictionaries(st.text("abc", max_size=2), inner, max_size=3)),
+    ),
+    max_leaves=4,
+)
+
+
+@few
+@given(spaces, st.integers(0, 2**31))
+def test_a_sample_is_an_element_and_conforms(space: Space, seed: int) -> None:
+    x = space.sample(jax.random.key(seed))
+    assert space.contains(x) is True
+    assert bool(jax.jit(space.contains)(x))
+    assert jax.tree.map(jnp.shape, x) == space.shape
+    assert jax.tree.map(lambda leaf: leaf.dtype, x) == space.dtype
+    assert sum(leaf.size for leaf in jax.tree.leaves(x)) == space.size
+    assert all(np.isfinite(np.asarray(leaf, np.float64)).all() for leaf in jax.tree.leaves(x))
+    for a, b in zip(jax.tree.leaves(conform(space, x, "who")), jax.tree.leaves(x), strict=True):
+        assert a is b
+
+
+@few
+@given(spaces, st.integers(1, 3))
+def test_a_batch_is_n_stacked_elements(space: Space, n: int) -> None:
+    batch = space.batch(n)
+    x = batch.sample(jax.random.key(0))
+    assert batch.size == n * space.size
+    for i in range(n):
+        assert space.contains(jax.tree.map(lambda leaf: np.asarray(leaf)[i], x)) is True  # noqa: B023
+    host = jax.tree.map(np.asarray, x)
+    restacked = jax.tree.map(lambda *rows: np.stack(rows), *[_row(host, i) for i in range(n)])
+    assert batch.contains(restacked) is True
+    assert batch.batch(2) == space.batch(n).batch(2)
+
+
+def _row(x: Any, i: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[i], x)
+
+
+@pytest.mark.slow
+@more
+@given(spaces, st.integers(0, 2**31))
+def test_samples_of_many_spaces(space: Space, seed: int) -> None:
+    one: Any = test_a_sample_is_an_element_and_conforms  # Hypothesis keeps what it decorates
+    batch: Any = test_a_batch_is_n_stacked_elements
+    one.hypothesis.inner_test(space, seed)
+    batch.hypothesis.inner_test(space, 1 + seed % 3)
+
+
+@many
+@given(spaces, spaces)
+def test_copies_are_equal_and_others_are_equal_only_if_they_look_it(a: Space, b: Space) -> None:
+    for twin in (copy.deepcopy(a), pickle.loads(pickle.dumps(a))):
+        assert twin == a
+        assert hash(twin) == hash(a)
+    assert (a == b) == (b == a)
+    if a == b:
+        assert hash(a) == hash(b)
+        assert (a.shape, a.dtype, type(a)) == (b.shape, b.dtype, type(b))
+
+
+@many
+@given(boxes())
+def test_a_box_is_rebuilt_from_what_it_gives_back(box: Box) -> None:
+    again = Box(box.low, box.high, box.shape, box.dtype)
+    low, high = (np.broadcast_to(bound, box.shape) for bound in (box.low, box.high))
+    full = Box(low, high, box.shape, box.dtype)
+    assert again == full == box
+    assert hash(again) == hash(full) == hash(box)
+    assert repr(again) == repr(box)
+
+
+def holds(dtype: Any, low: float, value: float, high: float) -> bool:
+    """Whether a number lies between bounds, once they are all of the dtype."""
+    if dtype in INTEGERS:
+        low, high = max(low, int(np.iinfo(dtype).min)), min(high, int(np.iinfo(dtype).max))
+        return low <= value <= high
+    return bool(dtype.type(low) <= dtype.type(value) <= dtype.type(high))
+
+
+@many
+@given(st.data())
+def test_membership_is_a_comparison_with_every_bound(data: st.DataObject) -> None:
+    box = data.draw(boxes())
+    lows, highs = (np.broadcast_to(b, box.shape).ravel().tolist() for b in (box.low, box.high))
+    if box.dtype in INTEGERS:
+        common, values = [0, 1, 100], st.integers(-(2**40), 2**40)
+        values |= st.sampled_from(common + [b for b in lows + highs if np.isfinite(b)])
+    else:
+        values = st.sampled_from([0.0, float("nan"), float("inf"), *lows, *highs])
+    xs = [data.draw(values) for _ in lows]
+    expected = all(holds(box.dtype, *row) for row in zip(lows, xs, highs, strict=True))
+    x = np.array(xs, np.int64 if box.dtype in INTEGERS else np.float64).reshape(box.shape)
+    assert box.contains(x) is expected
+    assert box.contains(x.tolist()) is expected
+
+
+junk = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=2)
+    | st.binary(max_size=2)
+    | hnp.arrays(
+        st.sampled_from([bool, np.int8, np.uint64, np.float64, np.complex64, object, "m8[D]"]),
+        shapes,
+        fill=st.nothing(),
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text("abc", max_size=1), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+
+
+@many
+@given(spaces, junk)
+def test_membership_never_raises_and_refusals_are_sentences(space: Space, x: Any) -> None:
+    inside = space.contains(x)
+    assert type(inside) is bool
+    try:
+        result = conform(space, x, "VecEnv.step")
+    except (TypeError, ValueError) as error:
+        assert str(error).startswith("VecEnv.step: expected actions")
+        assert not inside
+    else:
+        assert jax.tree.map(np.shape, result) == space.shape
+
+
+@few
+@given(st.data(), st.integers(0, 2**31))
+def test_integers_are_drawn_by_an_exact_multiplication(data: st.DataObject, seed: int) -> None:
+    dtype = data.draw(st.sampled_from([np.dtype(np.int32), np.dtype(np.uint32)]))
+    info, widest = np.iinfo(dtype), data.draw(st.sampled_from([300, 2**17, 2**31, 2**32 - 1]))
+    ends = st.integers(int(info.min), min(int(info.max), int(info.min) + widest))
+    pairs = [sorted([data.draw(ends), data.draw(ends)]) for _ in range(7)]
+    pairs.append([int(info.min), int(info.min) + 256])  # too many values for a single word
+    low, high = np.array(pairs, dtype).T
+    rng = jax.random.key(seed)
+    words = np.asarray(jax.random.bits(rng, (2, 8), np.uint32)).tolist()
+    drawn = draw_integers(rng, (8,), low, high, dtype).tolist()
+    for (least, most), upper, lower, value in zip(pairs, *words, drawn, strict=True):
+        assert value == least + ((upper << 32 | lower) * (most - least + 1) >> 64)

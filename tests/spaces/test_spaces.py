@@ -1,0 +1,307 @@
+"""Spaces: definitions, what they give back, equality and batches."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.vector.utils import batch_space
+
+import envrax.spaces
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+
+INF = float("inf")
+NESTED = Dict(
+    move=Discrete(4),
+    aim=Tuple([Box(-1.0, 1.0, (2,)), MultiBinary(3)]),
+    gear=MultiDiscrete((3, 5)),
+)
+SPACES = [
+    Discrete(4),
+    Discrete(256, jnp.uint8),
+    MultiDiscrete((3, 5)),
+    MultiDiscrete(((2, 3), (4, 5)), jnp.int16),
+    MultiDiscrete(7),
+    MultiBinary(3),
+    MultiBinary((2, 3), bool),
+    Box(-1.0, 1.0, (4,)),
+    Box(0, 255, (2, 3), jnp.uint8),
+    Box(np.array([-1.0, -INF]), np.array([INF, 2.0]), (3, 2), jnp.float16),
+    Box(-INF, INF, (), jnp.bfloat16),
+    Box(False, True, (2,), bool),
+    Box(0, 1, (0, 3)),
+    Tuple([]),
+    NESTED,
+]
+every_space = pytest.mark.parametrize("space", SPACES, ids=repr)
+
+
+# What spaces are
+
+
+@every_space
+def test_a_space_is_frozen_hashable_and_a_static_argument(space: Space) -> None:
+    with pytest.raises(FrozenInstanceError, match=r"is frozen: 'shape' cannot be set"):
+        space.shape = (9,)
+    with pytest.raises(FrozenInstanceError, match=r"is frozen: 'extra' cannot be set"):
+        space.extra = 1  # type: ignore[attr-defined]
+    with pytest.raises(FrozenInstanceError, match=r"is frozen: '_key' cannot be deleted"):
+        del space._key  # type: ignore[attr-defined]
+    traced: list[Space] = []
+
+    @jax.jit
+    def size(x: jax.Array) -> jax.Array:
+        return x + space.size
+
+    def static(space: Space, x: jax.Array) -> jax.Array:
+        traced.append(space)
+        return x
+
+    compiled = jax.jit(static, static_argnums=0)
+    compiled(space, jnp.ones(()))
+    compiled(pickle.loads(pickle.dumps(space)), jnp.ones(()))
+    assert len(traced) == 1
+    assert size(jnp.zeros((), jnp.int32)) == space.size
+
+
+@every_space
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))]
+)
+def test_a_copy_is_an_equal_space(space: Space, again: Any) -> None:
+    twin = again(space)
+    assert twin == space
+    assert hash(twin) == hash(space)
+    assert repr(twin) == repr(space)
+    assert (twin.shape, twin.dtype, twin.size) == (space.shape, space.dtype, space.size)
+
+
+def test_array_bounds_stay_read_only_in_copies() -> None:
+    box = Box(np.array([0.0, 1.0]), 2.0, (2,))
+    for twin in (box, copy.deepcopy(box), pickle.loads(pickle.dumps(box)), box.batch(2)):
+        with pytest.raises(ValueError, match="read-only"):
+            twin.low[...] = 5
+
+
+def test_no_two_of_these_spaces_are_equal() -> None:
+    others = [
+        *SPACES,
+        Discrete(5),
+        Discrete(4, jnp.int8),
+        MultiDiscrete((5, 3)),
+        MultiDiscrete(4),
+        MultiDiscrete((2, 2, 2), jnp.int8),
+        Box(-1.0, 1.5, (4,)),
+        Box(-1.0, 1.0, (5,)),
+        Box(-1.0, 1.0, (4,), jnp.float16),
+        Box(0, 3, (), jnp.int32),
+        Tuple([NESTED]),
+        Dict(a=Discrete(4)),
+        Dict(b=Discrete(4)),
+    ]
+    assert len(set(others)) == len(others)
+    assert Discrete(4) != 4
+
+
+def test_equal_spaces_are_equal_however_they_were_made() -> None:
+    same = [
+        [Discrete(4).batch(8), MultiDiscrete((4,) * 8), MultiDiscrete(np.full(8, 4))],
+        [Discrete(4), Discrete(np.int64(4), "int32")],  # type: ignore[arg-type]
+        [MultiDiscrete((3, 5)).batch(2), MultiDiscrete([[3, 5], [3, 5]])],
+        [MultiBinary(3).batch(2), MultiBinary((2, 3)), MultiBinary([2, 3])],
+        [Box(0, 1, 3), Box(0.0, np.ones(3), (3,)), Box(np.zeros(()), jnp.ones((3,)), [3])],
+        [Box(-0.0, 0, (2,)), Box(np.array([0.0, -0.0]), 0.0, (2,))],
+        [Box(-INF, INF, (), jnp.int8), Box(-128, 127, (), jnp.int8)],
+        [Box(0, 1, (0,)), Box(np.zeros(0), np.ones(0), (0,))],
+        [Box(np.array([0.0, 1.0]), 2, 2).batch(3), Box(np.array([[0.0, 1.0]] * 3), 2, (3, 2))],
+        [Dict(a=Discrete(2), b=Discrete(3)), Dict({"b": Discrete(3)}, a=Discrete(2))],
+        [Tuple([Discrete(4)]).batch(2), Tuple((MultiDiscrete((4, 4)),))],
+    ]
+    for first, *others in same:
+        for other in others:
+            assert other == first
+            assert hash(other) == hash(first)
+
+
+# What spaces give back
+
+
+def test_discrete_kinds_give_back_python_values() -> None:
+    assert type(Discrete(np.int32(4)).n) is int  # type: ignore[arg-type]
+    assert MultiDiscrete(np.array([[3, 5]])).nvec == ((3, 5),)
+    assert MultiDiscrete(7).nvec == 7
+    assert type(MultiDiscrete(jnp.array([3, 5])).nvec[0]) is int
+    assert MultiBinary(3).n == 3
+    assert MultiBinary([2, 3]).n == (2, 3)
+    assert Discrete(2**64, jnp.uint64).batch(2).nvec == (2**64, 2**64)
+
+
+@pytest.mark.parametrize("bound", [1, 1.0, 2.5, INF])
+def test_a_scalar_bound_stays_a_python_scalar(bound: Any) -> None:
+    for box in (Box(-INF, bound, (3,)), Box(-INF, bound, (3,)).batch(2)):
+        assert type(box.high) is type(bound)
+        assert box.high == bound
+    assert jnp.clip(3.0, -1.0, Box(-1.0, bound, ()).high) == min(3.0, bound)
+
+
+def test_a_numpy_scalar_bound_becomes_a_python_scalar() -> None:
+    box = Box(np.float32(-1), np.int64(1), (3,))
+    assert (type(box.low), type(box.high)) == (float, int)
+
+
+@pytest.mark.parametrize("given", [np.float64, jnp.float32], ids=["numpy", "jax"])
+def test_an_array_bound_comes_back_as_numpy_in_shape_and_dtype(given: Any) -> None:
+    array = np.asarray if given is np.float64 else jnp.asarray
+    box = Box(array([0.0, 1.0], given), array(2.0, given), (3, 2))
+    for bound in (box.low, box.high):
+        assert type(bound) is np.ndarray
+        assert (bound.shape, bound.dtype) == ((3, 2), np.float32)
+        assert not bound.flags.writeable
+    np.testing.assert_array_equal(box.low, [[0, 1]] * 3)
+    np.testing.assert_array_equal(box.high, np.full((3, 2), 2))
+
+
+def test_a_later_change_of_the_given_array_changes_nothing() -> None:
+    low = np.zeros(2, np.float32)
+    box = Box(low, 1.0, (2,))
+    low[:] = 1
+    np.testing.assert_array_equal(box.low, [0, 0])
+
+
+def test_infinite_integer_array_bounds_are_the_limits_of_the_dtype() -> None:
+    box = Box(np.array([-INF, 0.0]), np.array([3.0, INF]), (2,), jnp.int8)
+    assert (box.low.tolist(), box.high.tolist()) == ([-128, 0], [3, 127])
+
+
+def test_dtypes_are_numpy_dtypes() -> None:
+    for space in SPACES:
+        for dtype in jax.tree.leaves(space.dtype):
+            assert isinstance(dtype, np.dtype)
+    assert Discrete(4).dtype == jnp.int32
+
+
+def test_nested_spaces_mirror_their_nesting() -> None:
+    assert NESTED.shape == {"aim": ((2,), (3,)), "gear": (2,), "move": ()}
+    assert NESTED.dtype["aim"] == (np.float32, np.int8)
+    assert NESTED.size == 2 + 3 + 2 + 1
+    assert list(NESTED) == list(NESTED.keys()) == ["aim", "gear", "move"]
+    assert list(NESTED.values()) == [space for _, space in NESTED.items()]
+    assert NESTED["gear"] == NESTED.spaces["gear"] == MultiDiscrete((3, 5))
+    aim = NESTED["aim"]
+    assert isinstance(aim, Tuple)
+    assert (len(aim), aim[1], list(aim)) == (2, MultiBinary(3), list(aim.spaces))
+    assert len(NESTED) == 3
+    with pytest.raises(KeyError):
+        NESTED["fire"]
+
+
+def test_dicts_handed_out_are_copies() -> None:
+    space = Dict(a=Discrete(2))
+    space.shape["a"] = (9,)
+    space.spaces["a"] = Discrete(9)
+    assert space.shape == {"a": ()}
+    assert space["a"] == Discrete(2)
+
+
+@pytest.mark.parametrize(
+    ("space", "text"),
+    [
+        (Discrete(4), "Discrete(4)"),
+        (Discrete(4, jnp.int8), "Discrete(4, int8)"),
+        (MultiDiscrete((3, 5)), "MultiDiscrete((3, 5))"),
+        (MultiDiscrete((3, 5)).batch(100), "MultiDiscrete(<(100, 2) of 3..5>)"),
+        (Discrete(4).batch(1_000_000), "MultiDiscrete(<(1000000,) of 4>)"),
+        (MultiBinary((2, 3)), "MultiBinary((2, 3))"),
+        (Box(-1.0, 1.0, (4,)), "Box(-1.0, 1.0, (4,), float32)"),
+        (Box(0, np.array([1, 2]), (2,), jnp.int8), "Box(0, [1, 2], (2,), int8)"),
+        (Tuple([Discrete(2)]), "Tuple((Discrete(2),))"),
+        (Dict(a=Discrete(2)), "Dict({'a': Discrete(2)})"),
+    ],
+)
+def test_repr(space: Space, text: str) -> None:
+    assert repr(space) == text
+
+
+# Batches
+
+
+def to_gymnasium(space: Any) -> gymnasium.Space[Any]:
+    if isinstance(space, Discrete):
+        return gymnasium.spaces.Discrete(space.n)
+    if isinstance(space, MultiDiscrete):
+        return gymnasium.spaces.MultiDiscrete(np.array(space.nvec))
+    if isinstance(space, MultiBinary):
+        return gymnasium.spaces.MultiBinary(space.n)
+    if isinstance(space, Box):
+        return gymnasium.spaces.Box(space.low, space.high, space.shape, space.dtype.type)
+    if isinstance(space, Tuple):
+        return gymnasium.spaces.Tuple([to_gymnasium(child) for child in space])
+    return gymnasium.spaces.Dict({key: to_gymnasium(child) for key, child in space.items()})
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_batch_holds_what_gymnasium_batches_hold(n: int) -> None:
+    ours, theirs = NESTED.batch(n), batch_space(to_gymnasium(NESTED), n)
+    assert isinstance(theirs, gymnasium.spaces.Dict)
+    assert ours.shape["move"] == theirs["move"].shape == (n,)
+    assert ours.shape["gear"] == theirs["gear"].shape == (n, 2)
+    aim = theirs["aim"]
+    assert isinstance(aim, gymnasium.spaces.Tuple)
+    assert ours.shape["aim"] == tuple(space.shape for space in aim) == ((n, 2), (n, 3))
+
+
+def test_stacked_elements_are_elements_of_the_batch() -> None:
+    keys = jax.random.split(jax.random.key(3), 5)
+    stacked = jax.jit(lambda: [jax.vmap(space.sample)(keys) for space in SPACES if space.size])()
+    for space, elements in zip(filter(lambda s: s.size, SPACES), stacked, strict=True):
+        assert space.batch(5).contains(elements) is True, space
+    for space in SPACES:
+        assert space.batch(5).batch(2).size == 10 * space.size
+        if not space.size:
+            assert space.batch(5).contains(space.batch(5).sample(keys[0])) is True
+
+
+def test_a_batch_keeps_dtype_and_scalar_bounds() -> None:
+    assert Discrete(4, jnp.int8).batch(2).dtype == np.int8
+    assert MultiBinary(2, bool).batch(2).dtype == bool
+    assert Box(-1, 1.5, (4,)).batch(2).high == 1.5
+    assert Box(np.zeros(4), 1, (4,)).batch(2).low.shape == (2, 4)
+    assert MultiDiscrete((3, 5)).batch(4).shape == (4, 2)
+
+
+@every_space
+def test_a_batch_has_at_least_one_element(space: Space) -> None:
+    for n in (0, -1):
+        with pytest.raises(ValueError, match=rf"batch: expected n to be at least 1; got {n}\."):
+            space.batch(n)
+
+
+@pytest.mark.parametrize("space", [Discrete(4), Box(np.arange(2.0), 2, (2,)), NESTED], ids=repr)
+def test_a_batch_of_a_million_is_as_small_as_one(space: Space) -> None:
+    huge, small = space.batch(1_000_000), space.batch(2)
+    assert len(pickle.dumps(huge)) < len(pickle.dumps(small)) + 100
+    program = jax.jit(huge.sample).lower(jax.random.key(0)).as_text()
+    assert len(program) < 2 * len(jax.jit(small.sample).lower(jax.random.key(0)).as_text())
+    assert len(repr(huge)) < 300
+
+
+@pytest.mark.parametrize("space", [Discrete(4), Box(np.arange(2.0), 2, (2,)), NESTED], ids=repr)
+def test_no_batch_is_ever_written_out(space: Space) -> None:
+    n = 10**12  # more than memory holds
+    huge = space.batch(n)
+    assert huge.size == n * space.size
+    assert huge == pickle.loads(pickle.dumps(huge))
+    assert hash(huge) != hash(space.batch(n - 1))
+    assert huge.contains(None) is False
+
+
+def test_only_the_spaces_are_public() -> None:
+    names = ["Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete", "Space", "Tuple"]
+    assert sorted(envrax.spaces.__all__) == names

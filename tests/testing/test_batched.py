@@ -1,0 +1,238 @@
+"""`check_batched_env`: what is right passes, and each rule finds the batch that breaks it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost, Scene
+from broken_envs import faults
+
+from envrax import BatchedEnv, EpisodeDiscount, ExpandDims, MultiDiscrete, VecEnv
+from envrax.testing import (
+    ConformanceError,
+    CountingEnv,
+    MaskedEnv,
+    NestedEnv,
+    RingWorld,
+    check_batched_env,
+    report_batched_env,
+)
+from envrax_classic import CartPole
+
+SOUND: dict[str, Any] = {
+    "on the host": lambda: OnTheHost(2),
+}
+SLOW: dict[str, Any] = {
+    "a world": RingWorld,
+    "CartPole": lambda: VecEnv(CartPole(), 8),
+    "donated": lambda: VecEnv(CountingEnv(), 3, donate=True),
+    "nested": lambda: VecEnv(NestedEnv(), 4),
+    "masked": lambda: VecEnv(MaskedEnv(), 3),
+    "masked and donated": lambda: VecEnv(MaskedEnv(), 2, donate=True),
+    "one slot": lambda: VecEnv(CountingEnv(), 1),
+    "re-typed": lambda: VecEnv(EpisodeDiscount(ExpandDims(CountingEnv())), 2),
+    "uncompiled": lambda: VecEnv(NestedEnv(), 2, jit_compile=False),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [*SOUND, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+)
+def test_sound_batches_pass(name: str) -> None:
+    check_batched_env({**SOUND, **SLOW}[name](), num_steps=12)
+
+
+@pytest.mark.slow
+def test_the_whole_contract_is_checked_of_a_vec_env() -> None:
+    report = report_batched_env(VecEnv(CountingEnv(), 2, final_obs=True), num_steps=6)
+    report.raise_if_any()
+    assert report.skipped == {} and report.notes == ()
+
+
+@pytest.mark.slow
+def test_a_scene_that_clamps_its_index_is_found() -> None:
+    report = report_batched_env(Scene(5), num_steps=5)
+    assert [finding.rule for finding in report.findings] == ["slot_state_takes_an_index"]
+    assert "an IndexError at 5 of 5 slots; got a state" in str(report)
+
+
+class Counting(VecEnv[Any, Any, Any, Any]):
+    """Two counting environments, in which subclasses break something."""
+
+    edit: Any = staticmethod(lambda *returned: returned)
+
+    def __init__(self) -> None:
+        super().__init__(CountingEnv(), 2)
+
+    def step(self, state: Any, actions: Any) -> Any:
+        return self.edit(*super().step(state, actions))
+
+
+class NoSlots(Counting):
+    @property
+    def n_slots(self) -> int:
+        return 0
+
+
+class AnotherActionSpace(Counting):
+    @property
+    def action_space(self) -> Any:
+        return MultiDiscrete((3, 3, 3))
+
+
+class ResetGivesOne(Counting):
+    def reset(self, rng: jax.Array) -> Any:
+        return super().reset(rng)[0]
+
+
+class StepGivesFour(Counting):
+    def edit(self, *returned: Any) -> Any:
+        return returned[:4]
+
+
+class InfoIsShared(Counting):
+    def edit(self, *returned: Any) -> Any:
+        return *returned[:4], {**returned[4], "temperature": jnp.float32(1)}
+
+
+class RewardIsTheMean(Counting):
+    def edit(self, obs: Any, state: Any, rewards: Any, *rest: Any) -> Any:
+        return obs, state, rewards.mean(), *rest
+
+
+class DoneIsAny(Counting):
+    def edit(self, obs: Any, state: Any, rewards: Any, dones: Any, infos: Any) -> Any:
+        return obs, state, rewards, dones.any(), infos
+
+
+class ObservationIsAFloat(Counting):
+    def edit(self, obs: Any, *rest: Any) -> Any:
+        return obs.astype(jnp.float32), *rest
+
+
+class StateForgetsItsKey(Counting):
+    def edit(self, obs: Any, state: Any, *rest: Any) -> Any:
+        return obs, state.replace(rng=jax.random.key_data(state.rng)), *rest
+
+
+class DrawsFromNumPy(Counting):
+    def edit(self, obs: Any, state: Any, rewards: Any, *rest: Any) -> Any:
+        return obs, state, rewards + np.float32(np.random.random()), *rest
+
+
+class CountsCalls(Counting):
+    calls = 0
+
+    def edit(self, *returned: Any) -> Any:
+        self.calls += 1
+        return returned
+
+
+class AsksATracer(Counting):
+    def edit(self, *returned: Any) -> Any:
+        return returned if returned[3].any() else (*returned,)
+
+
+class LooksAtTheNeighbours(Counting):
+    def edit(self, obs: Any, state: Any, rewards: Any, *rest: Any) -> Any:
+        return obs, state, rewards - rewards[::-1], *rest
+
+
+class OneKeyForAll(Counting):
+    def reset(self, rng: jax.Array) -> Any:
+        return jax.vmap(self.env.reset)(jnp.stack([rng, rng]))
+
+
+class NeverResets(Counting):
+    def step(self, state: Any, actions: Any) -> Any:
+        return jax.vmap(self.env.step)(state, actions)
+
+
+class FinalIsFirst(VecEnv[Any, Any, Any, Any]):
+    def __init__(self) -> None:
+        super().__init__(CountingEnv(), 2, final_obs=True)
+
+    def step(self, state: Any, actions: Any) -> Any:
+        *rest, infos = super().step(state, actions)
+        return *rest, {**infos, "final_obs": rest[0]}
+
+
+class IndexIsClamped(Counting):
+    def slot_state(self, state: Any, slot_idx: Any = 0) -> Any:
+        return jax.tree.map(lambda x: x[slot_idx], state)
+
+
+class ImageIsAFloat(Counting):
+    def render_slot(self, state: Any, slot_idx: int = 0) -> Any:
+        return np.zeros((4, 4, 3))
+
+
+class WantsTypedKeys(Counting):
+    def reset(self, rng: jax.Array) -> Any:
+        assert jnp.issubdtype(rng.dtype, jax.dtypes.prng_key)
+        return super().reset(rng)
+
+
+class MaskOfOneSlot(Counting):
+    def action_mask(self, state: Any) -> Any:
+        return state.number[0] != jnp.arange(3, dtype=jnp.int32)
+
+
+class NothingIsLegalInOneSlot(Counting):
+    def action_mask(self, state: Any) -> Any:
+        return jnp.stack([jnp.ones(3, jnp.bool_), jnp.full(3, state.step[1] != 2)])
+
+
+BROKEN: list[tuple[type[BatchedEnv[Any, Any]], str]] = [
+    (NoSlots, "batch_spaces_are_legal"),
+    (AnotherActionSpace, "batch_spaces_are_legal"),
+    (ResetGivesOne, "reset_returns"),
+    (StepGivesFour, "step_returns"),
+    (AsksATracer, "traces_under_jit"),
+    (MaskOfOneSlot, "masks_fit_the_space"),
+    (NothingIsLegalInOneSlot, "masks_fit_the_space"),
+    (InfoIsShared, "infos_have_slots"),
+    (CountsCalls, "inputs_are_left_alone"),
+    (DrawsFromNumPy, "same_key_same_episode"),
+    (RewardIsTheMean, "reward_is_a_float"),
+    (DoneIsAny, "dones_are_flags"),
+    (ObservationIsAFloat, "observations_are_in_the_space"),
+    (StateForgetsItsKey, "reset_and_step_agree"),
+    (LooksAtTheNeighbours, "slots_are_independent"),
+    (OneKeyForAll, "slots_step_like_one"),
+    (NeverResets, "ended_slots_start_again"),
+    (FinalIsFirst, "ended_slots_start_again"),
+    (IndexIsClamped, "slot_state_takes_an_index"),
+    (ImageIsAFloat, "render_slot_is_an_image"),
+    (WantsTypedKeys, "both_kinds_of_keys"),
+]
+CHEAP = (
+    NoSlots,
+    AnotherActionSpace,
+    IndexIsClamped,
+    LooksAtTheNeighbours,
+    OneKeyForAll,
+    MaskOfOneSlot,
+)
+
+
+@pytest.mark.parametrize(("env_class", "rule"), [row for row in BROKEN if row[0] in CHEAP])
+def test_a_rule_of_batches_finds_what_breaks_it(env_class: Any, rule: str) -> None:
+    assert faults(rule, env_class())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("env_class", "rule"), BROKEN)
+def test_a_broken_batch_gets_its_one_finding(env_class: Any, rule: str) -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_batched_env(env_class(), num_steps=6)
+    (finding,) = caught.value.report.findings
+    assert finding.rule == rule
+    assert f"expected {finding.expected}; got {finding.got}. {finding.fix}" in str(finding)
+
+
+def test_what_is_no_batched_env_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"expected a BatchedEnv; got CountingEnv.*VecEnv\(env"):
+        report_batched_env(CountingEnv())

@@ -1,0 +1,118 @@
+"""`check_env` and `report_env`: what is right passes, and what was not seen is noted."""
+
+from pathlib import Path
+from typing import Any
+
+import fakes
+import jax.numpy as jnp
+import pytest
+from broken_envs import faults
+from broken_envs.drift import Drift
+from broken_envs.spaces import SpaceIsAnInt
+from wrapper_rows import ROWS
+
+import envrax_classic
+from envrax import EnvConfig, EpisodeDiscount, ExpandDims, RecordVideo, Wrapper
+from envrax.testing import (
+    ConformanceError,
+    CountingEnv,
+    ImageEnv,
+    MaskedEnv,
+    NestedEnv,
+    check_env,
+    report_env,
+)
+from envrax.testing.probe import Probe
+
+SOUND: list[Any] = [Drift, CountingEnv, ImageEnv, MaskedEnv, NestedEnv, *fakes.ALL]
+SOUND += [spec.env_class for spec in envrax_classic.ClassicSuite().specs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env_class", SOUND)
+def test_sound_environments_pass(env_class: Any) -> None:
+    assert not report_env(env_class(), num_steps=30).findings
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS)
+def test_every_wrapper_passes(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrap, envs = ROWS[row]
+    ours: Any = ImageEnv if fakes.PixelEnv in envs else CountingEnv
+    check_env(wrap(ours()), num_steps=8)
+
+
+def test_a_finding_is_a_sentence() -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_env(SpaceIsAnInt(), num_steps=1)
+    (finding,) = caught.value.report.findings
+    assert str(caught.value.report) == str(caught.value)
+    assert str(finding) in str(caught.value)
+    assert str(finding) == f"{finding.where}: expected a Space; got 3. {finding.fix}"
+
+
+def test_an_environment_on_the_host_is_checked_without_traces(tmp_path: Path) -> None:
+    env = RecordVideo(ImageEnv(), tmp_path, episode_trigger=lambda _: False)
+    report = report_env(env, num_steps=8)
+    assert report.ok and report.notes == ()
+    assert report.skipped["vmap_agrees"] == "runs on the host, `traceable` is False"
+
+
+class IntegerReward(Wrapper[Any, Any, Any, Any]):
+    def reward(self, reward: Any) -> Any:
+        return reward.astype("int32")
+
+
+def test_the_hooks_of_wrappers_say_what_reward_and_done_are() -> None:
+    """But a reward has to stay a float."""
+    retyped = ExpandDims(EpisodeDiscount(CountingEnv()))
+    for rule in ("reward_is_a_float", "done_is_a_flag"):
+        assert not faults(rule, retyped)
+    assert faults("reward_is_a_float", IntegerReward(CountingEnv()))
+
+
+class NeverDone(CountingEnv):
+    """Ends in what it returns, and not in its state."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = super().step(state, action)
+        return obs, state.replace(done=jnp.bool_(False)), reward, done, info
+
+
+def test_an_episode_longer_than_the_check_is_run_to_its_end() -> None:
+    assert faults("done_is_a_flag", NeverDone(EnvConfig(max_steps=200)), num_steps=1)
+
+
+class Endless(CountingEnv):
+    """Forgets its time limit."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = super().step(state, action)
+        never = jnp.zeros_like(done)
+        return obs, state.replace(done=never), reward, never, dict.fromkeys(info, never)
+
+
+def test_steps_without_an_end_are_noted() -> None:
+    probe = Probe(CountingEnv(), 8, 0, False)  # as one that cannot be compiled
+    assert len(probe.transitions) == 4
+    (note,) = probe.notes()
+    assert note.startswith("no episode ended within 4 steps") and "fix the findings" in note
+    probe = Probe(Endless(), 8, 0, False)
+    probe.compiles = True
+    assert len(probe.transitions) == 8
+    (note,) = probe.notes()
+    assert note.endswith("`config.max_steps` is 5; does `step` use it?")
+
+
+@pytest.mark.parametrize(
+    ("env", "num_steps", "message"),
+    [
+        (CountingEnv, 5, "expected a JaxEnv; got <class"),
+        (CountingEnv(), 0, "num_steps to be at least"),
+        (CountingEnv(), 2.5, "num_steps to be an int; got 2.5"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(env: Any, num_steps: int, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        check_env(env, num_steps=num_steps)

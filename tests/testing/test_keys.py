@@ -1,0 +1,139 @@
+"""The rules on PRNG keys refuse what is wrong, and nothing that is right."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from broken_envs import faults
+from broken_envs.drift import F32, Drift, DriftState
+from broken_envs.keys import KeyIsUsedTwice, StepKeepsTheKey
+
+from envrax import JitWrapper, Wrapper
+from envrax.testing import CountingEnv, NestedEnv, check_env
+
+
+class FrameSkip(Wrapper[Any, Any, Any, Any]):
+    """Repeats an action until the episode ends; `jnp.where` keeps the last state."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        def repeat(carry: Any, _: None) -> Any:
+            last, total = carry
+            stepped = self.env.step(last[1], action)
+            done = last[1].done
+            kept = jax.tree.map(lambda old, new: jnp.where(done, old, new), last, stepped)
+            return (kept, total + jnp.where(done, F32(0), stepped[2])), None
+
+        first = self.env.step(state, action)
+        (last, total), _ = jax.lax.scan(repeat, (first, first[2]), None, 3)
+        return *last[:2], total, *last[3:]
+
+
+class FrameSkipByCond(Wrapper[Any, Any, Any, Any]):
+    """The same with `jax.lax.cond`."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        def repeat(last: Any, _: None) -> Any:
+            step = lambda: self.env.step(last[1], action)  # noqa: E731
+            return jax.lax.cond(last[1].done, lambda: last, step), None
+
+        return jax.lax.scan(repeat, self.env.step(state, action), None, 3)[0]
+
+
+class UsesTheKeyOfTheState(FrameSkip):
+    def step(self, state: Any, action: Any) -> Any:
+        obs, new, *rest = super().step(state, action)
+        return obs, new.replace(extra=jax.random.uniform(state.rng, (), F32)), *rest
+
+
+class CallsOtherFunctions(Drift):
+    """Uses what has jaxprs of its own: `custom_jvp`, `custom_vjp`, `checkpoint`, `while_loop`."""
+
+    def next_extra(self, extra: Any) -> Any:
+        @jax.custom_vjp
+        def twice(x: Any) -> Any:
+            return x * 2
+
+        twice.defvjp(lambda x: (twice(x), None), lambda _, dy: (dy,))
+        extra = jax.checkpoint(lambda x: jax.nn.relu(jnp.sin(x)))(twice(extra))
+        return jax.lax.while_loop(lambda x: x < -1, lambda x: x + 1, extra)
+
+
+def reuse(env: Any) -> list[Any]:
+    return [*faults("keys_are_used_once", env), *faults("calls_share_no_key", env)]
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        FrameSkip(Drift()),
+        FrameSkipByCond(Drift()),
+        FrameSkip(FrameSkip(CallsOtherFunctions())),
+    ],
+    ids=["where", "cond", "twice"],
+)
+def test_a_frame_skip_uses_no_key_twice(env: Any) -> None:
+    assert not reuse(env)
+
+
+@pytest.mark.slow
+def test_a_frame_skip_keeps_every_rule() -> None:
+    check_env(FrameSkip(NestedEnv()), num_steps=6)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        FrameSkip(KeyIsUsedTwice()),
+        FrameSkip(StepKeepsTheKey()),
+        FrameSkipByCond(StepKeepsTheKey()),
+        UsesTheKeyOfTheState(Drift()),
+        FrameSkip(JitWrapper(KeyIsUsedTwice(), pre_warm=False)),
+    ],
+    ids=["reset", "where", "cond", "wrapper", "jit"],
+)
+def test_reuse_in_and_around_a_frame_skip_is_found(env: Any) -> None:
+    assert reuse(env)
+
+
+class StartsAtOnePlace(Drift):
+    """A reset without a random number is legal, and so is a table of them that is made once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = jax.random.uniform(jax.random.key(3), (4, 2), F32)
+
+    def reset(self, rng: jax.Array) -> Any:
+        _, state = super().reset(rng)
+        state.place = self.places[0]
+        return self.observe(state), state
+
+
+class DrawsInALoop(Drift):
+    """The key of a loop begins as a constant, and nothing is drawn before it is mixed."""
+
+    def next_extra(self, extra: Any) -> Any:
+        def body(key: Any, i: Any) -> Any:
+            key = jax.random.fold_in(key, i)
+            return key, jax.random.uniform(key, (), F32)
+
+        numbers = jax.lax.convert_element_type(extra, jnp.int32) + jnp.arange(3, dtype=jnp.int32)
+        return jnp.sum(jax.lax.scan(body, jax.random.key(3), numbers)[1])
+
+
+@pytest.mark.parametrize("env_class", [CountingEnv, StartsAtOnePlace, DrawsInALoop])
+def test_draws_that_depend_on_the_key_or_on_none_are_legal(env_class: Any) -> None:
+    assert not faults("draws_depend_on_the_key", env_class())
+
+
+class LevelsFromAFixedKey(Drift):
+    def reset(self, rng: jax.Array) -> Any:
+        keys = jax.random.split(jax.random.key(3), 2)
+        _, places = jax.lax.scan(lambda c, k: (c, jax.random.uniform(k, (2,), F32)), None, keys)
+        _, state = super().reset(rng)
+        return self.observe(state), DriftState(**{**vars(state), "place": places[0]})
+
+
+def test_a_fixed_key_is_found_inside_a_loop() -> None:
+    (fault,) = faults("draws_depend_on_the_key", LevelsFromAFixedKey())
+    assert fault.where == "LevelsFromAFixedKey.reset"

@@ -1,0 +1,112 @@
+"""Each rule finds the environments that break it; the docs show every rule and finding."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broken_envs import BROKEN, faults, table_row, the_one_finding
+from broken_envs.episodes import TruncatedIsNotDone
+from broken_envs.keys import KeyIsUsedTwice, ResetKeepsTheKey
+from broken_envs.spaces import ObservationIsAnInteger
+from broken_envs.transforms import AsksATracer, DoneIsAPythonBool, RewardIsAPythonFloat
+
+from envrax.testing import CountingEnv
+from envrax.testing.rules import BATCHED_RULES, ENV_RULES
+
+DOCS = (Path(__file__).parents[2] / "docs/advanced/checking.md").read_text(encoding="utf-8")
+
+
+def one_by_default() -> Iterator[Any]:
+    """Of each rule the first environment; the others are slow."""
+    for rule, env_classes in BROKEN.items():
+        for i, cls in enumerate(env_classes):
+            yield pytest.param(cls, rule, id=cls.__name__, marks=[pytest.mark.slow] if i else [])
+
+
+@pytest.mark.parametrize(("env_class", "rule"), [*one_by_default()])
+def test_a_rule_finds_what_breaks_it(env_class: Any, rule: str) -> None:
+    found = faults(rule, env_class(), num_steps=2 if rule == "compiles_once" else 8)
+    assert found and all(fault.where.startswith(env_class.__name__) for fault in found)
+    assert all(fault.fix.endswith(".") for fault in found)
+
+
+@pytest.mark.slow
+def test_each_broken_environment_gets_one_finding_which_the_docs_show() -> None:
+    """`python tests/testing/test_rules.py` prints the table."""
+    assert [row for row in DOCS.splitlines() if row.startswith("| `") and ": expected " in row] == [
+        *table()
+    ]
+
+
+def table() -> Iterator[str]:
+    for rule, env_classes in BROKEN.items():
+        for env_class in env_classes:
+            yield table_row(the_one_finding(env_class, rule))
+
+
+def test_each_rule_has_an_environment_that_breaks_it() -> None:
+    assert [*BROKEN] == [rule.name for rule in ENV_RULES]
+    assert all(BROKEN.values())
+
+
+@pytest.mark.parametrize("rules", [ENV_RULES, BATCHED_RULES])
+def test_rules_come_after_those_that_they_need_and_are_in_the_docs(rules: Any) -> None:
+    known: set[str] = set()
+    for rule in rules:
+        assert known >= set(rule.needs), rule.name
+        known.add(rule.name)
+        assert f"| `{rule.name}` | {rule.sentence} |" in DOCS.splitlines()
+
+
+def test_the_docs_name_no_other_rule_or_broken_environment() -> None:
+    names = {rule.name for rule in (*ENV_RULES, *BATCHED_RULES)}
+    names |= {cls.__name__ for env_classes in BROKEN.values() for cls in env_classes}
+    assert set(re.findall(r"^\| `(\w+)` \|", DOCS, re.MULTILINE)) == names
+
+
+def test_an_end_beyond_the_checked_steps_needs_a_reason_too() -> None:
+    """Truncated at step 25, which `done` does not follow."""
+    (fault,) = faults("ends_have_reasons", TruncatedIsNotDone())
+    assert fault.got == "terminated False, truncated True, done False"
+
+
+def test_two_broken_key_rules_are_both_reported() -> None:
+    class Both(KeyIsUsedTwice, ResetKeepsTheKey):
+        pass
+
+    needs = {rule.name: rule.needs for rule in ENV_RULES}
+    for rule, other in (RULES := ("key_moves_on", "keys_are_used_once")), RULES[::-1]:
+        assert faults(rule, Both())
+        needed = [rule]
+        for name in needed:
+            needed += needs[name]
+        assert other not in needed
+
+
+@pytest.mark.parametrize(
+    ("env_class", "word"),
+    [(AsksATracer, "`if`"), (DoneIsAPythonBool, "`bool()`"), (RewardIsAPythonFloat, "`float()`")],
+)
+def test_the_advice_names_what_asks_for_a_traced_value(env_class: Any, word: str) -> None:
+    (fault,) = faults("traces_under_jit", env_class())
+    assert word in fault.fix
+
+
+def test_a_wrong_dtype_is_to_be_cast() -> None:
+    (fault,) = faults("observations_are_in_the_space", ObservationIsAnInteger())
+    assert fault.fix.startswith("Cast it: `obs.astype(jnp.float32)`.")
+
+
+def test_an_exception_in_a_rule_is_a_finding() -> None:
+    class Shy(CountingEnv):
+        def render(self, state: Any) -> Any:
+            raise RuntimeError("no display")
+
+    (fault,) = faults("render_is_an_image", Shy())
+    assert fault.got == "RuntimeError: no display"
+
+
+if __name__ == "__main__":
+    print(*table(), sep="\n")

@@ -1,0 +1,177 @@
+"""Rules that an environment may break, with the reason: reported, tested, and never silent."""
+
+import pickle
+from typing import Any, ClassVar
+
+import pytest
+from broken_envs.drift import Drift
+from broken_envs.episodes import RewardIsAnInteger, StepIsNotCounted
+from broken_envs.keys import KeyIsUsedTwice
+
+from envrax import JitWrapper, RewardWrapper, VecEnv
+from envrax.testing import CountingEnv, RingWorld, check_env, report_batched_env, report_env
+from envrax.testing.probe import Probe
+from envrax.testing.report import Report
+from envrax.testing.rules import BATCHED_RULES, ENV_RULES
+from envrax.testing.rules.base import Rule, run_rules
+from envrax.testing.waivers import Waiver, declared_waivers, read_waivers
+
+NAMES = [rule.name for rule in ENV_RULES]
+REASON = "The library counts rewards."
+COUNTED = {"reward_is_a_float": REASON}
+
+
+class Declares(RewardIsAnInteger):
+    waivers = COUNTED
+
+
+class Mends(RewardWrapper[Any, Any, Any, Any]):
+    def reward(self, reward: Any) -> Any:
+        return reward.astype("float32")
+
+
+def run(env: Any, rules: str, waivers: dict[str, Waiver], num_steps: int = 4) -> Report:
+    """A check by some of the rules, without those that they need."""
+    rows = [Rule(rule.check) for rule in ENV_RULES if rule.name in rules.split()]
+    return run_rules(rows, Probe(env, num_steps, 0, False), "it", waivers)
+
+
+def test_a_broken_rule_that_is_waived_is_no_finding() -> None:
+    waivers = {"reward_is_a_float": Waiver(REASON, True)}
+    report = run(RewardIsAnInteger(), "step_counts reward_is_a_float", waivers)
+    assert report.ok and report.kept == ("step_counts",)
+    assert report.waived == COUNTED
+    report.raise_if_any()
+    assert str(report).splitlines()[:2] == [
+        "it: 1 rules kept, 0 broken, 1 waived, 0 skipped.",
+        "  waived   reward_is_a_float: The library counts rewards.",
+    ]
+
+
+def test_a_waiver_of_a_rule_that_holds_is_a_finding() -> None:
+    waivers = {"reward_is_a_float": Waiver(REASON, True)}
+    report = run(Drift(), "reward_is_a_float", waivers)
+    (finding,) = report.findings
+    assert finding.rule == "reward_is_a_float" and report.waived == {}
+    assert str(finding) == (
+        "Drift: expected the rule to be broken, as its waiver says (The library counts rewards); "
+        "got one that holds. Remove the waiver."
+    )
+    assert run(Drift(), "reward_is_a_float", {"reward_is_a_float": Waiver("", False)}).ok
+
+
+def test_rules_that_need_a_waived_one_are_checked() -> None:
+    def follows(probe: Any) -> Any:
+        yield from ()
+
+    (needed,) = (rule for rule in ENV_RULES if rule.name == "step_counts")
+    rows = [Rule(needed.check), Rule(follows, ("step_counts",))]
+    probe = Probe(StepIsNotCounted(), 4, 0, False)
+    waived = run_rules(rows, probe, "it", {"step_counts": Waiver("so it is", True)})
+    assert waived.kept == ("follows",) and waived.skipped == {}
+    assert run_rules(rows, probe, "it", {}).skipped == {"follows": "needs step_counts"}
+    held = run_rules(rows, Probe(Drift(), 4, 0, False), "it", {"step_counts": Waiver("no", True)})
+    assert held.skipped == {} and not held.ok
+
+
+def test_a_rule_that_is_not_checked_needs_no_waiver_and_has_none() -> None:
+    report = run(Drift(), "gradients_are_finite", {"gradients_are_finite": Waiver("no", True)})
+    assert report.ok and report.waived == {} and "gradients_are_finite" in report.skipped
+
+
+def test_a_report_with_waivers_survives_pickle() -> None:
+    report = run(RewardIsAnInteger(), "reward_is_a_float", read("it", COUNTED))
+    assert pickle.loads(pickle.dumps(report)) == report
+
+
+def read(who: str, given: Any) -> dict[str, Waiver]:
+    return read_waivers(who, given, NAMES, is_needed=True)
+
+
+def test_waivers_are_declared_on_a_class_an_instance_or_by_a_property() -> None:
+    class Property(RewardIsAnInteger):
+        @property
+        def waivers(self) -> dict[str, str]:
+            return COUNTED
+
+    instance: Any = RewardIsAnInteger()
+    instance.waivers = COUNTED
+    for env in (Declares(), Property(), instance):
+        assert declared_waivers(env, NAMES, is_needed=True) == read("", COUNTED)
+    assert declared_waivers(Drift(), NAMES, is_needed=True) == {}
+
+
+@pytest.mark.slow
+def test_a_whole_check_with_waivers() -> None:
+    waive = {
+        "keys_are_used_once": "It draws twice from the key of `reset`.",
+        "calls_share_no_key": "This follows from it.",
+    }
+    report = report_env(KeyIsUsedTwice(), num_steps=8, waive=waive)
+    assert {finding.rule for finding in report.findings} <= {"calls_share_no_key"}
+    assert "keys_are_used_once" in report.waived
+    check_env(KeyIsUsedTwice(), num_steps=8, waive=report.waived)
+    check_env(Declares(), num_steps=8)
+    check_env(JitWrapper(Declares(), pre_warm=False), num_steps=8)
+
+
+@pytest.mark.slow
+def test_a_wrapper_may_mend_what_the_environment_declares() -> None:
+    assert report_env(Mends(Declares()), num_steps=4).ok
+    (finding,) = report_env(Mends(Declares()), num_steps=4, waive=COUNTED).findings
+    assert finding.fix == "Remove the waiver."
+
+    class Mended(Drift):
+        waivers = COUNTED
+
+    for env in (Mended(), JitWrapper(Mended(), pre_warm=False)):
+        assert [x.rule for x in report_env(env, num_steps=4).findings] == ["reward_is_a_float"]
+
+
+@pytest.mark.slow
+def test_a_batch_takes_the_waivers_of_its_environment() -> None:
+    """What is waived there and holds here is no finding."""
+    report = report_batched_env(VecEnv(Declares(), 2), num_steps=8)
+    assert report.ok and report.waived == COUNTED
+
+    class Other(CountingEnv):
+        waivers = COUNTED | {"keys_are_used_once": "no batch is checked by it"}
+
+    assert report_batched_env(VecEnv(Other(), 2), num_steps=3).ok
+
+    class Ring(RingWorld):
+        waivers = COUNTED
+
+    (finding,) = report_batched_env(Ring(), num_steps=3).findings
+    assert finding.fix == "Remove the waiver."
+
+
+@pytest.mark.parametrize(
+    ("waive", "error", "message"),
+    [
+        (["step_counts"], TypeError, r"check_env: expected `waive` to be a dict \{rule: reason\}"),
+        ({"step_count": "x"}, ValueError, "got 'step_count'. Did you mean 'step_counts'"),
+        ({7: "x"}, ValueError, "to name rules; got 7. The rules are spaces_are_legal, no_tracer"),
+        ({"step_counts": " "}, ValueError, "to give 'step_counts' a reason; got ' '. Say why"),
+        ({"step_counts": None}, TypeError, "a reason, a text; got None"),
+        ({"dones_are_flags": "x"}, ValueError, "got 'dones_are_flags'. Did you mean"),
+    ],
+)
+def test_waivers_that_say_nothing_are_refused(
+    waive: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        check_env(CountingEnv(), waive=waive)
+
+
+def test_declared_waivers_that_say_nothing_are_refused() -> None:
+    class Misspelt(Drift):
+        waivers: ClassVar[dict[str, str]] = {"step_count": "x"}
+
+    with pytest.raises(ValueError, match="Misspelt: expected `waivers` to name rules"):
+        check_env(Misspelt())
+    with pytest.raises(ValueError, match="Misspelt: expected `waivers`"):
+        report_batched_env(VecEnv(Misspelt(), 2))
+    with pytest.raises(ValueError, match="check_batched_env: expected `waive` to name rules"):
+        report_batched_env(RingWorld(), waive={"step_counts": "of single ones"})
+    assert "step_counts" not in [rule.name for rule in BATCHED_RULES]

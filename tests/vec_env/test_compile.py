@@ -1,0 +1,161 @@
+"""`VecEnv.compile`: afterwards the first real reset and step compile nothing."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import CounterEnv, NestedEnv, PixelEnv, ScriptEnv
+from helpers import assert_trees_equal
+
+from envrax import (
+    Box,
+    ClipReward,
+    FrameStackObservation,
+    JitWrapper,
+    MultiEnv,
+    NormalizeObservation,
+    RecordEpisodeStatistics,
+    VecEnv,
+)
+
+KEYS = [jax.random.key, jax.random.PRNGKey]
+
+
+class PushEnv(ScriptEnv):
+    """Takes a push of two floats, and compiles fast."""
+
+    @property
+    def action_space(self) -> Any:
+        return Box(-1.0, 1.0, (2,))
+
+
+def pixels() -> Any:
+    env = FrameStackObservation(NormalizeObservation(PixelEnv()), n_stack=2)
+    return ClipReward(RecordEpisodeStatistics(JitWrapper(env, pre_warm=False)))
+
+
+CASES: dict[str, tuple[Callable[[], Any], list[Any]]] = {
+    "discrete": (CounterEnv, [[0, 1], (2, 2), np.asarray([1, 0]), jnp.ones(2, jnp.int32)]),
+    "box": (
+        PushEnv,
+        [[[0, 0.5], [1, 0.1]], np.zeros((2, 2), np.float64), jnp.ones((2, 2), jnp.float32)],
+    ),
+    "nested": (NestedEnv, [{"turn": np.asarray([[0, 1], [1, 2]]), "move": [0, 1]}]),
+    "stack of wrappers": (pixels, [[0, 1], jnp.asarray([1, 2], jnp.int32)]),
+}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[pytest.mark.slow] * (c != "box")) for c in CASES]
+)
+def test_real_calls_compile_nothing(case: str, compile_counter: Any) -> None:
+    make_env, ways = CASES[case]
+    vec_env = VecEnv(make_env(), 2, final_obs=case == "nested")
+    vec_env.compile(cache_dir=None)
+    keys = [make_rng(3) for make_rng in KEYS]
+    with compile_counter() as compiled:
+        for key in keys:
+            _, state = vec_env.reset(key)
+            for actions in ways:
+                state = vec_env.step(state, actions)[1]
+        vec_env.compile(cache_dir=None)
+    assert compiled.count == 0
+
+
+def test_compiling_changes_no_result(compile_counter: Any) -> None:
+    warmed, cold = VecEnv(ScriptEnv(), 2), VecEnv(ScriptEnv(), 2)
+    with compile_counter() as compiled:
+        warmed.compile(None)
+    assert compiled.count >= 4  # reset and step, for typed and for legacy keys
+    first = cold.reset(jax.random.key(1))
+    assert_trees_equal(warmed.reset(jax.random.key(1)), first)
+    assert_trees_equal(warmed.step(first[1], [1, 2]), cold.step(first[1], [1, 2]))
+
+
+def test_an_eager_one_compiles_nothing() -> None:
+    class Unreachable(CounterEnv):
+        def reset(self, rng: jax.Array) -> Any:
+            raise AssertionError
+
+    VecEnv(Unreachable(), 2, jit_compile=False).compile(None)
+
+
+def test_works_while_the_caller_is_traced() -> None:
+    @jax.jit
+    def train(rng: jax.Array) -> Any:
+        vec_env = VecEnv(ScriptEnv(), 2)
+        vec_env.compile(None)
+        return vec_env.step(vec_env.reset(rng)[1], jnp.asarray([0, 1], jnp.int32))
+
+    vec_env = VecEnv(ScriptEnv(), 2)
+    rng = jax.random.key(0)
+    assert_trees_equal(train(rng), vec_env.step(vec_env.reset(rng)[1], [0, 1]))
+
+
+@pytest.mark.slow
+def test_works_in_threads(compile_counter: Any) -> None:
+    vec_envs = [VecEnv(ScriptEnv(), 2), VecEnv(ScriptEnv(), 3)]
+    threads = [threading.Thread(target=vec_env.compile, args=(None,)) for vec_env in vec_envs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rng = jax.random.key(0)
+    with compile_counter() as compiled:
+        for vec_env in vec_envs:
+            vec_env.step(vec_env.reset(rng)[1], [0] * vec_env.num_envs)
+    assert compiled.count == 0
+
+
+SETTINGS = [
+    ("jax_legacy_prng_key", "error"),
+    ("jax_legacy_prng_key", "warn"),
+    ("jax_enable_custom_prng", True),
+    ("jax_default_prng_impl", "unsafe_rbg"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), SETTINGS)
+def test_respects_the_kinds_of_key_that_the_user_allows(
+    name: str, value: Any, compile_counter: Any
+) -> None:
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        vec_env = VecEnv(ScriptEnv(), 2)
+        vec_env.compile(None)
+        rng = jax.random.key(0)
+        with compile_counter() as compiled:
+            vec_env.step(vec_env.reset(rng)[1], [0, 1])
+        assert compiled.count == 0
+    finally:
+        jax.config.update(name, getattr(before, "value", before))
+
+
+class Picky(ScriptEnv):
+    """Its action space leaves out 0, whose reward is NaN. It tells the host of its steps."""
+
+    seen: ClassVar[list[Any]] = []
+
+    @property
+    def action_space(self) -> Any:
+        return Box(0.5, 2.0, ())
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, _, done, info = super().step(state, action)
+        jax.debug.callback(self.seen.append, action)
+        return obs, state, jnp.log(action), done, info
+
+
+def test_compiling_runs_nothing() -> None:
+    Picky.seen.clear()
+    with jax.debug_nans(True):
+        VecEnv(Picky(), 2).compile(None)
+        JitWrapper(Picky(), None)
+        MultiEnv([JitWrapper(Picky(), pre_warm=False)] * 2).compile(progress=False)
+    jax.effects_barrier()
+    assert Picky.seen == []

@@ -1,0 +1,114 @@
+"""`donate=True`: the state is written over, and nothing else."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import ALL, CounterEnv, PixelEnv, VectorEnv
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import FrameStackObservation, JaxEnv, MultiVecEnv, VecEnv
+
+
+def stacked() -> JaxEnv[Any, Any, Any, Any]:
+    """Its observation is a part of its state."""
+
+    class Gray(PixelEnv):
+        shape = (6, 5)  # pyright: ignore[reportAssignmentType]
+
+        def _image(self, pos: jax.Array) -> jax.Array:
+            return jnp.full(self.shape, pos[0], jnp.uint8)
+
+    return FrameStackObservation(Gray())
+
+
+@pytest.mark.parametrize(
+    "make", [*(pytest.param(env, marks=pytest.mark.slow) for env in ALL), stacked]
+)
+@pytest.mark.parametrize(
+    "key", [jax.random.key, pytest.param(jax.random.PRNGKey, marks=pytest.mark.slow)]
+)
+def test_what_the_caller_holds_stays_readable(make: Any, key: Any) -> None:
+    ours, theirs = VecEnv(make(), 4, donate=True, final_obs=True), VecEnv(make(), 4, final_obs=True)
+    first, state = ours.reset(key(0))
+    expected, other = theirs.reset(key(0))
+    held, wanted = [first], [expected]
+    for t in range(7):
+        actions = theirs.action_space.sample(jax.random.key(t))
+        obs, state, *rest = ours.step(state, actions)
+        held += [obs, rest]
+        obs, other, *rest = theirs.step(other, actions)
+        wanted += [obs, rest]
+    assert_trees_equal([*held, state], [*wanted, other])
+
+
+def test_a_slot_of_an_old_state_gets_a_sentence() -> None:
+    vec_env = VecEnv(CounterEnv(), 3, donate=True)
+    _, state = vec_env.reset(jax.random.key(0))
+    _, new, *_ = vec_env.step(state, [0, 1, 2])
+    with pytest.raises(RuntimeError, match=r"VecEnv\.slot_state: expected the newest state"):
+        vec_env.slot_state(state, 0)
+    assert int(vec_env.slot_state(new, 0).step) == 1
+
+
+def test_an_old_state_gets_a_sentence() -> None:
+    vec_env = VecEnv(CounterEnv(), 3, donate=True)
+    _, state = vec_env.reset(jax.random.key(0))
+    _, new, *_ = vec_env.step(state, [0, 1, 2])
+    with pytest.raises(
+        RuntimeError, match=r"VecEnv\.step: expected the newest state; got one that"
+    ):
+        vec_env.step(state, [0, 1, 2])
+    vec_env.step(new, [0, 1, 2])
+
+
+def test_off_by_default() -> None:
+    vec_env = VecEnv(CounterEnv(), 3)
+    _, state = vec_env.reset(jax.random.key(0))
+    assert_trees_equal(vec_env.step(state, [0, 1, 2]), vec_env.step(state, [0, 1, 2]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_inside_other_programs_nothing_is_donated(jit_compile: bool) -> None:
+    vec_env = VecEnv(CounterEnv(), 3, donate=True, jit_compile=jit_compile)
+    _, state = vec_env.reset(jax.random.key(0))
+    actions = np.asarray([0, 1, 2], np.int32)
+    jax.jit(vec_env.step)(state, actions)
+    jax.lax.scan(lambda s, _: (vec_env.step(s, actions)[1], None), state, length=2)
+    jax.vmap(vec_env.step)(*jax.tree.map(lambda x: x[None], (state, actions)))
+    jax.jit(MultiVecEnv([vec_env]).step)([state], [actions])
+    assert int(state.step[0]) == 0
+
+
+def test_a_fleet_donates_what_its_members_would() -> None:
+    """Also members that step as one batch, and one of them alone."""
+    donating = [VecEnv(CounterEnv(), 2, donate=True) for _ in range(2)]
+    multi = MultiVecEnv([*donating, VecEnv(CounterEnv(), 2)])
+    _, old = multi.reset(jax.random.key(0))
+    actions = [np.zeros(2, np.int32)] * 3
+    _, new, *_ = multi.step(old, actions)
+    assert [state.step.is_deleted() for state in old] == [True, True, False]
+    with pytest.raises(RuntimeError, match=r"MultiVecEnv\.step: expected the newest state"):
+        multi.step(old, actions)
+    multi.step_at(0, new[0], actions[0])
+    with pytest.raises(RuntimeError, match=r"MultiVecEnv\.step_at: expected the newest state"):
+        multi.step_at(0, new[0], actions[0])
+
+
+@pytest.mark.slow
+def test_compile_and_make(compile_counter: Any) -> None:
+    envrax.register("donate/Vector-v0", VectorEnv, VectorEnv().config)
+    try:
+        vec_env = envrax.make_vec("donate/Vector-v0", 3, donate=True)
+    finally:
+        envrax.unregister("donate/Vector-v0")
+    for key in (jax.random.key(0), jax.random.PRNGKey(0)):
+        with compile_counter() as compiled:
+            _, state = vec_env.reset(key)
+            _, new, *_ = vec_env.step(state, [0, 1, 2])
+        assert compiled.count == 0
+        assert state.pos.is_deleted() and not new.pos.is_deleted()

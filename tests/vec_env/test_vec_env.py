@@ -1,0 +1,272 @@
+"""`VecEnv`: what it returns, that it is compiled, and that it composes."""
+
+import copy
+import pickle
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import CounterEnv, NestedEnv, PixelEnv, VectorConfig
+from helpers import assert_trees_equal
+
+from envrax import (
+    BatchedEnv,
+    Discrete,
+    EpisodeDiscount,
+    FrameStackObservation,
+    JitWrapper,
+    MultiDiscrete,
+    RecordEpisodeStatistics,
+    VecEnv,
+)
+
+KEYS = [jax.random.key, jax.random.PRNGKey]
+ACTIONS = np.asarray([0, 1, 2], np.int32)
+
+
+@cache
+def counters() -> VecEnv[Any, Any, Any, Any]:
+    """Three counters whose episodes last three steps, compiled once for the module."""
+    return VecEnv(CounterEnv(VectorConfig(max_steps=3)), 3)
+
+
+@cache
+def rollout(make_rng: Any = jax.random.key) -> list[Any]:
+    """What a reset and four steps of `counters()` return, an episode's end among them."""
+    vec_env = counters()
+    obs, state = vec_env.reset(make_rng(0))
+    outputs: list[Any] = [(obs, state)]
+    for _ in range(4):
+        outputs.append(vec_env.step(state, ACTIONS))
+        state = outputs[-1][1]
+    return outputs
+
+
+def test_attributes() -> None:
+    env = EpisodeDiscount(CounterEnv(VectorConfig(max_steps=7)))
+    vec_env = VecEnv(env, num_envs=5)
+    assert isinstance(vec_env, BatchedEnv)
+    assert vec_env.env is env
+    assert vec_env.num_envs == vec_env.n_slots == 5
+    assert vec_env.name == "CounterEnv"
+    assert vec_env.config == VectorConfig(max_steps=7)
+    assert vec_env.single_action_space == Discrete(3)
+    assert vec_env.action_space == MultiDiscrete((3,) * 5)
+    assert vec_env.single_observation_space == env.observation_space
+    assert vec_env.observation_space == env.observation_space.batch(5)
+    assert vec_env.traceable
+    assert "EpisodeDiscount" in repr(vec_env) and "num_envs=5" in repr(vec_env)
+
+
+@pytest.mark.parametrize("make_rng", KEYS)
+def test_reset_gives_one_key_to_each_slot(make_rng: Any) -> None:
+    obs, state = rollout(make_rng)[0]
+    for i, rng in enumerate(jax.random.split(make_rng(0), 3)):
+        expected = counters().env.reset(rng)
+        assert_trees_equal(jax.tree.map(lambda x: x[i], (obs, state)), expected)  # noqa: B023
+
+
+@pytest.mark.parametrize("make_rng", KEYS)
+def test_step_is_the_env_step_of_each_slot_and_begins_the_next_episode(make_rng: Any) -> None:
+    env, outputs = counters().env, rollout(make_rng)
+    for t in range(1, 5):
+        for i in range(3):
+            before = jax.tree.map(lambda x: x[i], outputs[t - 1][1])  # noqa: B023
+            obs, state, *rest = env.step(before, ACTIONS[i])
+            if t == 3:
+                obs, state = env.reset(jax.random.split(state.rng)[0])
+            ours = jax.tree.map(lambda x: x[i], outputs[t])  # noqa: B023
+            assert_trees_equal(ours, (obs, state, *rest))
+    assert [bool(o[3].all()) for o in outputs[1:]] == [False, False, True, False]
+
+
+def test_every_output_has_the_leading_axis() -> None:
+    vec_env = VecEnv(NestedEnv(), 4, final_obs=True)
+    obs, state = jax.eval_shape(vec_env.reset, jax.random.key(0))
+    actions = {"move": [0, 1, 2, 0], "turn": np.asarray([[1, 2]] * 4)}
+    stepped = jax.eval_shape(partial(vec_env.step, actions=actions), state)
+    for leaf in jax.tree.leaves((obs, state, stepped)):
+        assert leaf.shape[:1] == (4,)
+    assert stepped[2].dtype == jnp.float32 and stepped[3].dtype == jnp.bool_
+    for given in (obs, stepped[0], stepped[4]["final_obs"]):
+        space = vec_env.observation_space
+        assert jax.tree.map(lambda x: x.shape, given) == space.shape
+        assert jax.tree.map(lambda x: x.dtype, given) == space.dtype
+    assert all(counters().observation_space.contains(out[0]) for out in rollout())
+
+
+def test_infos_are_exactly_those_of_the_env() -> None:
+    assert rollout()[1][4].keys() == {"terminated", "truncated"}
+
+
+def test_compiles_one_program_for_each_kind_of_key(compile_counter: Any) -> None:
+    """However the actions are written, and however often it is called."""
+    vec_env = VecEnv(CounterEnv(), 3)
+    ways = [[0, 1, 2], (2, 1, 0), np.asarray([1, 1, 1]), np.ones(3, np.uint8), jnp.asarray(ACTIONS)]
+    for make_rng in KEYS:
+        keys = [make_rng(seed) for seed in range(2)]
+        with compile_counter() as compiled:
+            states = [vec_env.reset(key)[1] for key in keys]
+        assert compiled.count == 1
+        with compile_counter() as compiled:
+            for state in states:
+                for actions in ways:
+                    state = vec_env.step(state, actions)[1]
+        assert compiled.count == 1
+
+
+class TracedEnv(CounterEnv):
+    """Notes every time that Python runs its step."""
+
+    calls = 0  # of the class: a compiled environment is a copy
+
+    def step(self, state: Any, action: Any) -> tuple[Any, ...]:
+        TracedEnv.calls += 1
+        return super().step(state, action)
+
+
+def test_jit_compile_false_runs_python_on_every_call() -> None:
+    TracedEnv.calls = 0
+    eager = VecEnv(TracedEnv(), 3, jit_compile=False)
+    state = eager.reset(jax.random.key(0))[1]
+    for t in (1, 2):
+        out = eager.step(state, ACTIONS)
+        state = out[1]
+        assert TracedEnv.calls == t
+        assert_trees_equal(out, rollout()[t])
+
+
+def test_compiled_runs_python_only_to_trace() -> None:
+    TracedEnv.calls = 0
+    vec_env = VecEnv(TracedEnv(), 3)
+    _, state = vec_env.reset(jax.random.key(0))
+    for _ in range(4):
+        state = vec_env.step(state, ACTIONS)[1]
+    assert TracedEnv.calls == 1
+
+
+def test_composes_with_jit_and_scan() -> None:
+    vec_env = counters()
+
+    @jax.jit
+    def run(rng: jax.Array) -> Any:
+        first = vec_env.reset(rng)
+
+        def body(state: Any, _: None) -> Any:
+            out = vec_env.step(state, ACTIONS)
+            return out[1], out
+
+        return first, jax.lax.scan(body, first[1], None, 4)[1]
+
+    first, steps = run(jax.random.key(0))
+    assert_trees_equal(first, rollout()[0])
+    for t in range(4):
+        assert_trees_equal(jax.tree.map(lambda x: x[t], steps), rollout()[t + 1])  # noqa: B023
+
+
+def test_composes_with_vmap_over_seeds_and_actions() -> None:
+    vec_env = counters()
+    seeds = jnp.stack([jax.random.key(5), jax.random.key(0)])
+    actions = np.stack([ACTIONS[::-1], ACTIONS])
+    first = jax.vmap(vec_env.reset)(seeds)
+    steps = jax.vmap(vec_env.step)(first[1], actions)
+    assert_trees_equal(jax.tree.map(lambda x: x[1], (first, steps)), (rollout()[0], rollout()[1]))
+
+
+def test_slot_state_follows_list_rules() -> None:
+    vec_env, state = counters(), rollout()[1][1]
+    starts = [int(s) for s in state.number]
+    assert len(set(starts)) == 3
+    assert [int(vec_env.slot_state(state, i).number) for i in (0, 1, 2)] == starts
+    assert [int(vec_env.slot_state(state, i).number) for i in (-3, -2, -1)] == starts
+    assert int(vec_env.slot_state(state).number) == starts[0]
+    for one in (np.int64(1), jnp.int32(1), jnp.uint8(1)):
+        assert int(vec_env.slot_state(state, slot_idx=one).number) == starts[1]
+    alone = vec_env.slot_state(state, 1)
+    assert alone.rng.shape == alone.done.shape == ()
+    vec_env.env.step(alone, 0)  # it is a state of the single env
+
+
+@pytest.mark.parametrize("index", [3, -4, 10**12, np.int64(3), jnp.int32(-4)])
+def test_an_index_out_of_range_is_an_index_error(index: Any) -> None:
+    vec_env, state = counters(), rollout()[0][1]
+    with pytest.raises(IndexError, match=r"expected an index from -3 to 2; got -?\d+"):
+        vec_env.slot_state(state, index)
+    with pytest.raises(IndexError, match=r"expected an index from -3 to 2"):
+        vec_env.render_slot(state, index)
+    with pytest.raises(IndexError, match=r"expected an index from -3 to 2"):
+        vec_env.render(state, index=index)
+
+
+def test_an_index_that_is_no_integer_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="integer"):
+        counters().slot_state(rollout()[0][1], 1.0)  # pyright: ignore[reportArgumentType]
+
+
+def test_slot_state_takes_a_traced_index() -> None:
+    vec_env, state = counters(), rollout()[1][1]
+    slots = jax.vmap(partial(vec_env.slot_state, state))(jnp.asarray([2, 0, -1], jnp.int32))
+    np.testing.assert_array_equal(slots.number, state.number[jnp.asarray([2, 0, 2])])
+    again = jax.jit(vec_env.slot_state)(state, 1)
+    assert_trees_equal(again, vec_env.slot_state(state, 1))
+
+
+def test_renders_one_slot_through_any_stack() -> None:
+    vec_env = VecEnv(EpisodeDiscount(RecordEpisodeStatistics(CounterEnv())), 3)
+    _, state = vec_env.reset(jax.random.key(0))
+    for i in (0, 2, -1):
+        image = vec_env.render_slot(state, i)
+        assert isinstance(image, np.ndarray) and image.dtype == np.uint8
+        expected = np.full((16, 16, 3), np.asarray(state.env_state.number)[i], np.uint8)
+        np.testing.assert_array_equal(image, expected)
+        np.testing.assert_array_equal(vec_env.render(state, index=i), image)
+    np.testing.assert_array_equal(vec_env.render(state), vec_env.render_slot(state))
+
+
+def test_pickle_and_deepcopy_run() -> None:
+    rollout()
+    for twin in (pickle.loads(pickle.dumps(counters())), copy.deepcopy(counters())):
+        assert twin.env is not counters().env
+        assert (twin.num_envs, twin.action_space) == (3, counters().action_space)
+        first = twin.reset(jax.random.key(0))
+        assert_trees_equal([first, twin.step(first[1], ACTIONS)], rollout()[:2])
+
+
+def test_a_wrapped_stack_survives_pickle() -> None:
+    env = FrameStackObservation(JitWrapper(PixelEnv(), pre_warm=False), n_stack=2)
+    vec_env = VecEnv(env, 2, final_obs=True, jit_compile=False)
+    twin = pickle.loads(pickle.dumps(vec_env))
+    for key in KEYS:
+        assert_trees_equal(twin.reset(key(1)), vec_env.reset(key(1)))
+
+
+@contextmanager
+def no_device_reads() -> Generator[None]:
+    """Make every way in which Python asks a JAX array for its values fail, but the buffer's."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("the host read a device array")
+
+    array = type(jnp.zeros(()))
+    names = ["__array__", "__bool__", "__int__", "__float__", "__index__", "item", "tolist"]
+    with mock.patch.multiple(array, _value=property(refuse), **dict.fromkeys(names, refuse)):
+        yield
+
+
+def test_step_reads_nothing_from_the_device() -> None:
+    vec_env, (_, state) = counters(), rollout()[0]
+    actions = jnp.asarray(ACTIONS)
+    rollout()
+    with no_device_reads():
+        with pytest.raises(AssertionError):
+            int(actions[0])
+        for given in (actions, list(actions)):
+            state = vec_env.step(state, given)[1]
+    # A traced call can read nothing at all; whatever it may do on values, it does there too.
+    jax.eval_shape(vec_env.step, state, actions)

@@ -1,0 +1,221 @@
+"""Deferred construction, copies of wrapped envs, and what the wrapper classes look like."""
+
+import copy
+import inspect
+import pickle
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from fakes import PixelEnv, VectorConfig, VectorEnv
+from helpers import assert_trees_equal
+
+from envrax import (
+    DEFAULT_CACHE_DIR,
+    ClipReward,
+    EpisodeDiscount,
+    ExpandDims,
+    FrameStackObservation,
+    GrayscaleObservation,
+    JitWrapper,
+    NormalizeObservation,
+    RecordEpisodeStatistics,
+    RecordVideo,
+    ResizeObservation,
+    RewardWrapper,
+    VecEnv,
+)
+
+SIGNATURES: dict[Any, dict[str, Any]] = {
+    JitWrapper: {"cache_dir": DEFAULT_CACHE_DIR, "pre_warm": True},
+    GrayscaleObservation: {},
+    ResizeObservation: {"h": 84, "w": 84},
+    NormalizeObservation: {},
+    FrameStackObservation: {"n_stack": 4},
+    ClipReward: {},
+    ExpandDims: {},
+    EpisodeDiscount: {},
+    RecordEpisodeStatistics: {},
+    RecordVideo: {
+        "output_dir": "runs/recordings",
+        "fps": 30,
+        "episode_trigger": None,
+        "step_trigger": None,
+        "recording_trigger": None,
+    },
+}
+
+KEYWORDS: dict[Any, dict[str, Any]] = {
+    **{wrapper: {} for wrapper in SIGNATURES},
+    JitWrapper: {"cache_dir": None, "pre_warm": False},
+    ResizeObservation: {"h": 6, "w": 5},
+    FrameStackObservation: {"n_stack": 2},
+    RecordVideo: {"output_dir": "videos", "fps": 10},
+}
+
+each_wrapper = pytest.mark.parametrize("wrapper", KEYWORDS, ids=lambda cls: cls.__name__)
+
+
+class Scale(RewardWrapper[Any, Any, Any, Any]):
+    """A wrapper as users write it: a required keyword, called like one of the hooks."""
+
+    def __init__(self, env: Any, reward: float, unused: Any = None) -> None:
+        super().__init__(env)
+        self.factor = reward
+
+    def reward(self, reward: jax.Array) -> jax.Array:
+        return reward * self.factor
+
+
+@each_wrapper
+def test_signature(wrapper: Any) -> None:
+    env, *others = inspect.signature(wrapper).parameters.values()
+    assert env.name == "env" and env.default is env.empty
+    assert {p.name: p.default for p in others} == SIGNATURES[wrapper]
+    by_keyword = [p.name for p in others if p.kind is p.KEYWORD_ONLY]
+    assert by_keyword == (["pre_warm"] if wrapper is JitWrapper else [])
+
+
+@each_wrapper
+def test_factory_waits_for_an_env(wrapper: Any) -> None:
+    factory = wrapper(**KEYWORDS[wrapper])
+    env = PixelEnv()
+    once, again = factory(env), factory(env)
+    assert type(once) is type(again) is wrapper
+    assert once is not again and once.env is again.env is env
+    for name, value in KEYWORDS[wrapper].items():
+        assert getattr(once, name, value) == value
+    assert type(wrapper(env, **KEYWORDS[wrapper])) is wrapper
+    assert type(wrapper(env=env, **KEYWORDS[wrapper])) is wrapper
+
+
+@each_wrapper
+def test_factory_is_readable_and_a_value(wrapper: Any) -> None:
+    factory = wrapper(**KEYWORDS[wrapper])
+    written = ", ".join(f"{k}={v!r}" for k, v in KEYWORDS[wrapper].items())
+    assert repr(factory) == f"{wrapper.__name__}({written})"
+    same = [
+        wrapper(**KEYWORDS[wrapper]),
+        copy.copy(factory),
+        copy.deepcopy(factory),
+        pickle.loads(pickle.dumps(factory)),
+    ]
+    for twin in same:
+        assert twin == factory and hash(twin) == hash(factory)
+        assert type(twin(PixelEnv())) is wrapper
+    assert factory != Scale(reward=1.0)
+    assert factory != wrapper
+
+
+def test_factories_of_other_keywords_differ() -> None:
+    assert ResizeObservation(h=3) != ResizeObservation(h=4)
+    assert ResizeObservation(h=3) != ResizeObservation()
+    assert ResizeObservation(h=3, w=4) == ResizeObservation(w=4, h=3)
+    assert len({ResizeObservation(h=3), ResizeObservation(h=3), ResizeObservation(w=3)}) == 2
+
+
+def test_factory_with_an_unhashable_keyword_has_a_hash() -> None:
+    factory = Scale(reward=1.0, unused=[1])
+    assert hash(factory) == hash(Scale(reward=1.0, unused=[1]))
+    assert factory != Scale(reward=1.0, unused=[2])
+
+
+@each_wrapper
+def test_misspelt_keyword_fails_where_it_is_written(wrapper: Any) -> None:
+    with pytest.raises(TypeError, match=rf"{wrapper.__name__}: expected .* got .*hight=3"):
+        wrapper(hight=3)
+    with pytest.raises(TypeError, match="hight"):
+        wrapper(PixelEnv(), hight=3)
+
+
+def test_missing_keyword_fails_where_it_is_left_out() -> None:
+    with pytest.raises(TypeError, match=r"Scale: .*'reward'"):
+        Scale()
+    assert Scale(reward=2.0)(VectorEnv()).factor == 2.0
+
+
+@each_wrapper
+@pytest.mark.parametrize("first", [3, None, "videos", PixelEnv, ClipReward, ClipReward()], ids=repr)
+def test_first_argument_that_is_no_env_is_refused(wrapper: Any, first: Any) -> None:
+    for arguments, keywords in [((first,), {}), ((), {"env": first})]:
+        with pytest.raises(TypeError) as refusal:
+            wrapper(*arguments, **keywords)
+        said = str(refusal.value)
+        assert said.startswith(f"{wrapper.__name__}: expected a JaxEnv")
+        assert repr(first) in said and "keywords" in said
+
+
+@each_wrapper
+def test_a_batch_of_envs_is_refused_with_the_way_to_do_it(wrapper: Any) -> None:
+    with pytest.raises(TypeError, match=rf"go inside: `VecEnv\({wrapper.__name__}\(env\), n\)`"):
+        wrapper(VecEnv(PixelEnv(), 2))
+
+
+def test_subscripted_class_defers_too() -> None:
+    assert ResizeObservation[Any, Any, Any](h=3) == ResizeObservation(h=3)
+    assert type(ResizeObservation[Any, Any, Any](PixelEnv())) is ResizeObservation
+
+
+def test_bare_class_and_function_stand_beside_factories() -> None:
+    env: Any = PixelEnv()
+    for wrap in [GrayscaleObservation, ResizeObservation(h=4, w=4), lambda env: ClipReward(env)]:
+        env = wrap(env)
+    assert repr(env) == (
+        "ClipReward(ResizeObservation(GrayscaleObservation("
+        "PixelEnv(VectorConfig(max_steps=5, gravity=0.5))), h=4, w=4))"
+    )
+
+
+def test_repr_does_not_take_a_hook_for_a_keyword() -> None:
+    assert repr(Scale(VectorEnv(), reward=2.0)).startswith("Scale(VectorEnv(")
+
+
+# Copies
+
+
+def five_deep() -> Any:
+    env = PixelEnv(VectorConfig(max_steps=3))
+    env = RecordEpisodeStatistics(JitWrapper(GrayscaleObservation(env), pre_warm=False))
+    return ClipReward(FrameStackObservation(env, n_stack=2))
+
+
+def play(env: Any, steps: int = 2) -> Any:
+    obs, state = env.reset(jax.random.key(0))
+    rest: list[Any] = []
+    for _ in range(steps):
+        obs, state, *rest = env.step(state, jnp.int32(2))
+    return obs, state, rest
+
+
+@pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_wrapped_env_survives_a_copy(twin_of: Any) -> None:
+    env = five_deep()
+    played = play(env)
+    twin = twin_of(env)
+    assert repr(twin) == repr(env)
+    assert twin.unwrapped is not env.unwrapped and twin.config == env.config
+    assert_trees_equal(play(twin), played)
+    twin.config.max_steps = 99
+    assert env.config.max_steps == 3
+
+
+@each_wrapper
+def test_each_wrapper_survives_pickle_and_deepcopy(wrapper: Any, tmp_path: Any) -> None:
+    keywords = {**KEYWORDS[wrapper], **({"output_dir": tmp_path} if wrapper is RecordVideo else {})}
+    env = wrapper(PixelEnv(), **keywords)
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert type(twin) is wrapper and repr(twin) == repr(env)
+        assert twin.env is not env.env
+        assert twin.observation_space == env.observation_space
+
+
+def test_copy_of_a_copied_stack_with_a_video_on_top(tmp_path: Any) -> None:
+    env = RecordVideo(five_deep(), tmp_path)
+    obs, state = env.reset(jax.random.key(0))
+    assert env.recording
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert not twin.recording  # one writer per file
+        assert repr(twin) == repr(env)
+    assert env.recording
+    env.close()

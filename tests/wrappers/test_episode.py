@@ -1,0 +1,248 @@
+"""The wrappers of reward and done, and the episode statistics in every place of a stack."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import CoinConfig, CoinEnv, PixelEnv, ScriptEnv, VectorConfig, VectorEnv
+from helpers import assert_trees_equal, jax_flag
+
+from envrax import (
+    ClipReward,
+    EnvState,
+    EpisodeDiscount,
+    ExpandDims,
+    FrameStackObservation,
+    GrayscaleObservation,
+    JitWrapper,
+    NormalizeObservation,
+    RecordEpisodeStatistics,
+    RecordVideo,
+    ResizeObservation,
+    VecEnv,
+    Wrapper,
+)
+
+KEY = jax.random.key(0)
+ZERO = jnp.int32(0)
+REWARDS = (2.0, -0.5, 0.0, -1.5)
+
+
+def rollout(env: Any, steps: int, action: Any = ZERO) -> list[Any]:
+    """State, reward, done and info of each step."""
+    _, state = env.reset(KEY)
+    seen = []
+    for _ in range(steps):
+        _, state, reward, done, info = env.step(state, action)
+        seen.append((state, reward, done, info))
+    return seen
+
+
+# Reward
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_clip_keeps_the_sign(compiled: bool) -> None:
+    clip = ClipReward(VectorEnv()).reward
+    clip = jax.jit(clip) if compiled else clip
+    rewards = [-jnp.inf, -3.5, -1e-30, -0.0, 0.0, 1e-30, 0.25, 7, jnp.inf]
+    for given in (jnp.float32, jnp.float16, np.float64):
+        for reward in rewards:
+            clipped = clip(given(reward))
+            assert clipped.dtype == jnp.float32
+            assert float(clipped) == np.sign(given(reward))
+    for reward in (-4, 0, 9, jnp.int32(-4), np.uint8(200), True, 2.5):
+        clipped = clip(reward)
+        assert clipped.dtype == jnp.float32 and float(clipped) == np.sign(int(reward))
+
+
+def test_clip_changes_nothing_else() -> None:
+    env = ScriptEnv(rewards=REWARDS)
+    ours, theirs = rollout(ClipReward(env), 4), rollout(env, 4)
+    assert [float(reward) for _, reward, _, _ in ours] == [1, -1, 0, -1]
+    for (state, _, *rest), (plain_state, _, *plain_rest) in zip(ours, theirs, strict=True):
+        assert_trees_equal((state, rest), (plain_state, plain_rest))
+
+
+# Done
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_expand_dims_adds_a_trailing_axis_to_reward_and_done(vector: bool) -> None:
+    env = ExpandDims(ScriptEnv(rewards=REWARDS))
+    if not vector:
+        for step, (state, reward, done, _) in enumerate(rollout(env, 4), 1):
+            assert reward.shape == done.shape == (1,)
+            assert reward.dtype == jnp.float32 and done.dtype == jnp.bool_
+            assert reward[0] == REWARDS[step - 1] and done[0] == state.done == (step == 4)
+            assert state.done.shape == () and state.done.dtype == jnp.bool_
+        return
+    vec_env = VecEnv(env, 3)
+    for step, (states, rewards, dones, _) in enumerate(
+        rollout(vec_env, 9, jnp.zeros(3, jnp.int32)), 1
+    ):
+        assert rewards.shape == dones.shape == (3, 1)
+        assert dones.all() == (step % 4 == 0)
+        assert states.step.tolist() == [step % 4] * 3
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, ExpandDims, RecordEpisodeStatistics, ClipReward])
+def test_discount_is_one_until_the_end_and_then_zero(wrap: Any) -> None:
+    shape = (1,) if wrap is ExpandDims else ()
+    inner = ScriptEnv(rewards=REWARDS)
+    for env in (EpisodeDiscount(wrap(inner)), wrap(EpisodeDiscount(inner))):
+        for step, (state, _, discount, _) in enumerate(rollout(env, 4), 1):
+            assert discount.dtype == jnp.float32 and discount.shape == shape
+            assert float(discount.sum()) == (0.0 if step == 4 else 1.0)
+            assert state.done.shape == () and state.done.dtype == jnp.bool_
+            assert bool(state.done) == (step == 4)
+
+
+def test_discount_never_passes_for_done_in_a_vec_env() -> None:
+    vec_env = VecEnv(EpisodeDiscount(ExpandDims(ScriptEnv(rewards=REWARDS))), 2)
+    seen = rollout(vec_env, 9, jnp.zeros(2, jnp.int32))
+    for step, (states, _, discounts, _) in enumerate(seen, 1):
+        assert states.step.tolist() == [step % 4] * 2
+        assert discounts.tolist() == [[float(step % 4 != 0)]] * 2
+
+
+def test_second_discount_is_refused() -> None:
+    env = ClipReward(EpisodeDiscount(VectorEnv()))
+    for build in (EpisodeDiscount, EpisodeDiscount()):
+        with pytest.raises(TypeError, match=r"EpisodeDiscount: .* done as a bool; got Clip"):
+            build(env)
+
+
+@pytest.mark.parametrize("wrapper", [ExpandDims, EpisodeDiscount])
+def test_re_typed_done_scans(wrapper: Any) -> None:
+    env = wrapper(ScriptEnv(rewards=REWARDS))
+    _, state = env.reset(KEY)
+    state, dones = jax.lax.scan(
+        lambda state, action: env.step(state, action)[1:4:2], state, jnp.zeros(4, jnp.int32)
+    )
+    assert bool(state.done)
+    assert dones.shape[0] == 4
+
+
+# Statistics
+
+
+def episodes(infos: list[Any]) -> list[tuple[float, int]]:
+    return [(float(info["episode"]["r"]), int(info["episode"]["l"])) for info in infos]
+
+
+def test_statistics_come_on_the_last_step_alone() -> None:
+    seen = rollout(RecordEpisodeStatistics(ScriptEnv(rewards=REWARDS)), 4)
+    assert episodes([info for *_, info in seen]) == [(0, 0)] * 3 + [(0, 4)]  # a return of zero
+    assert [float(state.episode_return) for state, *_ in seen] == [2, 1.5, 1.5, 0]
+    assert [int(state.episode_length) for state, *_ in seen] == [1, 2, 3, 4]
+    for _, _, _, info in seen:
+        assert set(info) == {"terminated", "truncated", "episode"}
+
+
+def test_statistics_of_one_episode_after_another() -> None:
+    vec_env = VecEnv(RecordEpisodeStatistics(CoinEnv(CoinConfig(end_rate=0.3))), 8)
+    _, state = vec_env.reset(KEY)
+    total, length = np.zeros(8), np.zeros(8, int)
+    ended = 0
+    for step in range(20):
+        actions = np.random.default_rng(step).uniform(-1, 1, (8, 2)).astype(np.float32)
+        _, state, rewards, dones, infos = vec_env.step(state, actions)
+        total, length, dones = total + np.asarray(rewards), length + 1, np.asarray(dones)
+        np.testing.assert_array_equal(infos["episode"]["l"], np.where(dones, length, 0))
+        np.testing.assert_allclose(infos["episode"]["r"], np.where(dones, total, 0), atol=1e-5)
+        total, length = np.where(dones, 0, total), np.where(dones, 0, length)
+        ended += dones.sum()
+    assert ended > 20
+
+
+def beneath_and_above(wrapper: Any) -> list[Any]:
+    def pixels() -> Any:
+        env = PixelEnv(VectorConfig(max_steps=3))
+        return GrayscaleObservation(env) if wrapper is FrameStackObservation else env
+
+    return [
+        RecordEpisodeStatistics(wrapper(pixels())),
+        wrapper(RecordEpisodeStatistics(pixels())),
+        RecordEpisodeStatistics(wrapper(RecordEpisodeStatistics(pixels()))),
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        Wrapper,
+        JitWrapper(pre_warm=False),
+        GrayscaleObservation,
+        ResizeObservation(h=4, w=4),
+        NormalizeObservation,
+        FrameStackObservation,
+        ClipReward,
+        ExpandDims,
+        EpisodeDiscount,
+        RecordEpisodeStatistics,
+        RecordVideo(episode_trigger=lambda _: False),
+    ],
+    ids=lambda entry: getattr(entry, "wrapper", entry).__name__,
+)
+def test_statistics_are_right_above_and_beneath(wrapper: Any) -> None:
+    rewards = [float(r) for _, r, *_ in rollout(PixelEnv(VectorConfig(max_steps=3)), 3)]
+    above, beneath, both = beneath_and_above(wrapper)
+    clipped = sum(np.sign(rewards)) if wrapper is ClipReward else sum(rewards)
+    for env, expected in [(above, clipped), (beneath, sum(rewards)), (both, clipped)]:
+        infos = [info for *_, info in rollout(env, 3)]
+        assert episodes(infos[:2]) == [(0, 0)] * 2
+        assert episodes(infos[2:]) == [(pytest.approx(expected), 3)]
+        assert infos[2]["episode"]["r"].shape == infos[2]["episode"]["l"].shape == ()
+    assert sum(np.sign(rewards)) != sum(rewards)
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_statistics_keep_their_dtypes(x64: bool) -> None:
+    class Wide(ScriptEnv):
+        """Rewards as wide as they come."""
+
+        def step(self, state: EnvState, action: Any) -> tuple[Any, ...]:
+            obs, state, reward, done, info = super().step(state, action)
+            return obs, state, reward.astype(float), done, info
+
+    with jax_flag("jax_enable_x64", x64):
+        env = RecordEpisodeStatistics(ExpandDims(Wide()))
+        for state, _, _, info in rollout(env, 2):
+            for stats in (info["episode"].values(), (state.episode_return, state.episode_length)):
+                assert [x.dtype for x in stats] == [jnp.float32, jnp.int32]
+            assert state.step.dtype == jnp.int32
+
+
+@pytest.mark.parametrize(
+    "wrap", [RecordEpisodeStatistics, lambda env: FrameStackObservation(JitWrapper(env))]
+)
+def test_what_is_written_to_the_state_on_top_reaches_the_environment(wrap: Any) -> None:
+    """A key for other luck, a step count close to the limit."""
+
+    def world(state: Any) -> Any:
+        return state.world if hasattr(state, "world") else world(state.env_state)
+
+    bare = CoinEnv(CoinConfig(end_rate=0.0, max_steps=1000))
+    env = RecordEpisodeStatistics(wrap(bare))
+    (_, plain), (_, state) = bare.reset(KEY), env.reset(KEY)
+    other, action = jax.random.key(7), jnp.ones(2, jnp.float32)
+    plain = bare.step(plain.replace(rng=other, step=jnp.int32(40)), action)[1]
+    state = env.step(state.replace(rng=other, step=jnp.int32(40)), action)[1]
+    assert int(state.step) == int(plain.step) == 41
+    assert_trees_equal((state.rng, world(state)), (plain.rng, plain.world))
+
+
+def test_long_episode_is_counted_to_its_end() -> None:
+    env = RecordEpisodeStatistics(ScriptEnv(rewards=[0.5] * 3000))
+    _, state = env.reset(KEY)
+
+    def step(state: Any, action: Any) -> Any:
+        _, state, _, _, info = env.step(state, action)
+        return state, info["episode"]
+
+    _, stats = jax.lax.scan(step, state, jnp.zeros(3000, jnp.int32))
+    assert np.flatnonzero(stats["l"]).tolist() == [2999]
+    assert int(stats["l"][-1]) == 3000 and float(stats["r"][-1]) == 1500.0

@@ -1,0 +1,165 @@
+"""`NanGuard`: one slot that breaks is begun anew, and no other notices."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import VectorConfig, VectorEnv
+from helpers import assert_trees_equal, plain
+
+from envrax import (
+    EpisodeDiscount,
+    ExpandDims,
+    FrameStackObservation,
+    JaxEnv,
+    NanGuard,
+    RecordEpisodeStatistics,
+    VecEnv,
+)
+
+BREAK = 2  # the action that breaks a slot
+
+
+class BreakableEnv(VectorEnv):
+    """Its observation, its reward, or both become `value` under action 2."""
+
+    def __init__(self, value: float = jnp.nan, where: str = "both", told: bool = True) -> None:
+        super().__init__(VectorConfig(max_steps=50))
+        self.value, self.where, self.told = value, where, told
+
+    def step(self, state: Any, action: Any) -> tuple[Any, ...]:
+        obs, state, reward, done, info = super().step(state, jnp.minimum(action, 1))
+        broken = jnp.asarray(action) == BREAK
+        if self.where in ("obs", "both"):
+            obs = jnp.where(broken, obs.at[1].set(self.value), obs)
+            state = state.replace(pos=obs)
+        if self.where in ("reward", "both"):
+            reward = jnp.where(broken, jnp.float32(self.value), reward)
+        return obs, state, reward, done, info if self.told else {}
+
+
+@pytest.mark.parametrize("where", ["obs", "reward", "both"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_the_episode_ends_with_nothing(value: float, where: str) -> None:
+    plain, env = BreakableEnv(value, where), NanGuard(BreakableEnv(value, where))
+    obs, state = env.reset(jax.random.key(0))
+    raw, *_ = plain.step(state, BREAK)
+    obs, state, reward, done, info = env.step(state, BREAK)
+    assert bool(done) and bool(state.done) and float(reward) == 0.0
+    assert bool(info["non_finite"]) and bool(info["terminated"]) and not bool(info["truncated"])
+    np.testing.assert_array_equal(obs, np.where(np.isfinite(raw), raw, 0))
+    assert (obs.dtype, reward.dtype, done.dtype) == (jnp.float32, jnp.float32, jnp.bool_)
+
+
+def test_a_sound_environment_is_left_alone() -> None:
+    plain, env = VectorEnv(), NanGuard(VectorEnv())
+    assert_trees_equal(env.reset(jax.random.key(0)), plain.reset(jax.random.key(0)))
+    _, state = plain.reset(jax.random.key(0))
+    info: Any = {}
+    for _ in range(5):
+        *returned, info = env.step(state, 1)
+        *expected, expected_info = plain.step(state, 1)
+        assert not bool(info.pop("non_finite"))
+        assert_trees_equal((returned, info), (expected, expected_info))
+        state = returned[1]
+    assert bool(state.done) and bool(info["truncated"])
+
+
+class Changed(NanGuard[Any, Any, Any, Any]):
+    """A guard with every hook, each of which can be told from the others."""
+
+    def action(self, action: Any) -> Any:
+        return jnp.minimum(action, 1)
+
+    def observation(self, obs: jax.Array) -> jax.Array:
+        return -obs
+
+    def reward(self, reward: jax.Array) -> jax.Array:
+        return jnp.log(reward)  # of a negative number
+
+    def info(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {**info, "tag": jnp.int32(7)}
+
+
+def test_the_hooks_of_a_subclass_run_before_the_check() -> None:
+    env, plain = Changed(BreakableEnv()), BreakableEnv()
+    obs, state = env.reset(jax.random.key(0))
+    np.testing.assert_array_equal(obs, -plain.reset(jax.random.key(0))[0])
+    obs, _, reward, done, info = env.step(state, BREAK)
+    np.testing.assert_array_equal(obs, -plain.step(state, 1)[0])
+    assert bool(done) and float(reward) == 0.0
+    assert int(info["tag"]) == 7 and bool(info["non_finite"])
+
+
+def test_a_second_guard_keeps_what_the_first_one_found() -> None:
+    env = NanGuard(NanGuard(BreakableEnv()))
+    _, state = env.reset(jax.random.key(0))
+    assert bool(env.step(state, BREAK)[4]["non_finite"])
+    assert not bool(env.step(state, 0)[4]["non_finite"])
+
+
+def test_an_environment_that_tells_no_reasons_gets_none() -> None:
+    env = NanGuard(BreakableEnv(told=False))
+    *_, info = env.step(env.reset(jax.random.key(0))[1], BREAK)
+    assert set(info) == {"non_finite"}
+
+
+def stack(guard: Any) -> JaxEnv[Any, Any, Any, Any]:
+    return FrameStackObservation(RecordEpisodeStatistics(guard(BreakableEnv())), n_stack=2)
+
+
+def test_the_other_slots_never_notice() -> None:
+    """Slot by slot the bits are those of a batch in which nothing breaks."""
+    n, steps, hurt = 4, 6, 2
+    sound = np.random.default_rng(1).integers(0, 2, (steps, n), np.int32)
+    vec_env = VecEnv(stack(NanGuard), n, final_obs=True)
+    _, start = vec_env.reset(jax.random.key(0))
+
+    @jax.jit
+    def rollout(actions: jax.Array) -> Any:
+        def step(state: Any, action: jax.Array) -> Any:
+            obs, state, reward, *_ = vec_env.step(state, action)
+            return state, (obs, reward)
+
+        state, (obs, reward) = jax.lax.scan(step, start, actions)
+        return state, obs, reward
+
+    def others(tree: Any) -> Any:
+        state, obs, reward = tree
+        kept = np.asarray([i for i in range(n) if i != hurt])
+        return jax.tree.map(lambda x: plain(x)[kept], state), obs[:, kept], reward[:, kept]
+
+    hurtful = sound.copy()
+    hurtful[3, hurt] = BREAK
+    broken, whole = rollout(hurtful), rollout(sound)
+    assert_trees_equal(others(broken), others(whole))
+    leaves = [x for x in jax.tree.leaves(broken) if jnp.issubdtype(x.dtype, jnp.floating)]
+    assert all(np.isfinite(x).all() for x in leaves)
+    assert int(broken[0].step[hurt]) == 2 and int(whole[0].step[hurt]) == 6
+
+
+def test_what_bootstrapping_reads_is_finite() -> None:
+    vec_env = VecEnv(stack(NanGuard), 2, final_obs=True)
+    _, state = vec_env.reset(jax.random.key(0))
+    obs, state, reward, done, info = vec_env.step(state, [0, BREAK])
+    assert np.isfinite(obs).all() and np.isfinite(info["final_obs"]).all()
+    np.testing.assert_array_equal(done, [False, True])
+    np.testing.assert_array_equal(info["non_finite"], [False, True])
+    np.testing.assert_array_equal(info["episode"]["l"], [0, 1])
+    assert np.isfinite(info["episode"]["r"]).all()
+
+
+@pytest.mark.parametrize(
+    ("beneath", "end"), [(EpisodeDiscount, np.float32(0)), (ExpandDims, np.array([True]))]
+)
+def test_above_a_wrapper_that_makes_something_else_of_done(beneath: Any, end: Any) -> None:
+    env = NanGuard(beneath(BreakableEnv()))
+    _, state = env.reset(jax.random.key(0))
+    _, after, reward, done, _ = env.step(state, BREAK)
+    np.testing.assert_array_equal(done, end)
+    assert np.asarray(done).dtype == end.dtype and done.shape == end.shape
+    assert bool(after.done) and after.done.shape == () and not np.any(reward)
+    _, after, _, done, _ = env.step(state, 0)
+    assert not bool(after.done) and not np.array_equal(done, end)

@@ -1,0 +1,187 @@
+"""`action_mask` goes through wrappers, batches and fleets, and is that of the next episode."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import CoinEnv, VectorEnv
+from helpers import random_actions
+from wrapper_rows import ROWS
+
+from envrax import (
+    ActionWrapper,
+    Discrete,
+    FrameStackObservation,
+    JitWrapper,
+    MultiEnv,
+    MultiVecEnv,
+    RecordEpisodeStatistics,
+    VecEnv,
+    Wrapper,
+)
+from envrax.autoreset import Compact, Select
+from envrax.testing import CountingEnv, MaskedEnv, RingWorld
+
+SLOTS = 3
+
+
+def mask_of(state: Any) -> jax.Array:
+    """A mask that no two states share, from what every state in a stack has."""
+    bits = jax.random.bits(jax.random.fold_in(state.rng, state.step), (12,), jnp.uint8)
+    return bits > 100
+
+
+@cache
+def masked(env_class: Any) -> Any:
+    """The class, with a mask."""
+    return type(env_class)(
+        f"Masked{env_class.__name__}",
+        (env_class,),
+        {"action_mask": lambda self, state: mask_of(state)},
+    )
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_wrapper_hands_it_through(
+    row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrap, (env_class, *_) = ROWS[row]
+    env = wrap(masked(env_class)())
+    _, state = env.reset(jax.random.key(0))
+    _, after, *_ = env.step(state, env.action_space.sample(jax.random.key(1)))
+    for now in (state, after):
+        np.testing.assert_array_equal(env.action_mask(now), mask_of(now))
+        np.testing.assert_array_equal(jax.jit(env.action_mask)(now), mask_of(now))
+    plain = wrap(env_class())
+    assert plain.action_mask(state) is None and jax.jit(plain.action_mask)(state) is None
+
+
+def stack(env: Any) -> Any:
+    return RecordEpisodeStatistics(FrameStackObservation(JitWrapper(env, pre_warm=False)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(),
+        dict(jit_compile=False),
+        dict(donate=True),
+        dict(autoreset=Compact()),
+        dict(autoreset=Select(), final_obs=True),
+    ],
+    ids=str,
+)
+def test_a_batch_has_that_of_each_slot_and_of_the_next_episode(options: Any) -> None:
+    batch = VecEnv(stack(masked(CoinEnv)()), SLOTS, **options)
+    _, state = batch.reset(jax.random.key(0))
+    begun = jax.vmap(batch.env.reset)(jax.random.split(jax.random.key(0), SLOTS))[1]
+    np.testing.assert_array_equal(batch.action_mask(state), jax.vmap(mask_of)(begun))
+    ended = 0
+    for action in random_actions(batch.action_space, (8,)):
+        before = jax.tree.map(jnp.copy, state)
+        _, state, _, done, _ = batch.step(state, action)
+        masks = batch.action_mask(state)
+        assert masks.shape == (SLOTS, 12) and masks.dtype == jnp.bool_
+        alone = jax.vmap(batch.env.step)(before, action)[1]
+        fresh = jax.vmap(lambda rng: batch.env.reset(jax.random.split(rng)[0])[1])(alone.rng)
+        expected = jnp.where(done[:, None], jax.vmap(mask_of)(fresh), jax.vmap(mask_of)(alone))
+        np.testing.assert_array_equal(masks, expected)
+        ended += int(done.sum())
+    assert ended > 2
+
+
+def test_it_composes_with_the_callers_own_transformations() -> None:
+    batch = VecEnv(MaskedEnv(), SLOTS)
+    batch.compile()
+
+    @jax.jit
+    def play(rng: jax.Array) -> Any:
+        def step(state: Any, rng: jax.Array) -> Any:
+            action = batch.action_space.sample(rng, batch.action_mask(state))
+            _, state, _, _, info = batch.step(state, action)
+            return state, (action, info["terminated"], info["truncated"])
+
+        return jax.lax.scan(step, batch.reset(rng)[1], jax.random.split(rng, 40))[1]
+
+    action, terminated, truncated = jax.vmap(play)(jax.random.split(jax.random.key(0), 2))
+    assert not terminated.any() and truncated.sum() == 2 * SLOTS * 8
+    assert set(np.unique(action).tolist()) == {0, 1, 2}
+
+
+def test_a_donated_state_has_none() -> None:
+    batch = VecEnv(MaskedEnv(), 2, donate=True)
+    _, state = batch.reset(jax.random.key(0))
+    batch.step(state, jnp.zeros(2, jnp.int32))
+    with pytest.raises(RuntimeError, match=r"VecEnv\.action_mask"):
+        batch.action_mask(state)
+
+
+def test_batches_without_any() -> None:
+    for batch in (VecEnv(CountingEnv(), 2), VecEnv(stack(CountingEnv()), 2), RingWorld()):
+        _, state = batch.reset(jax.random.key(0))
+        assert batch.action_mask(state) is None
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_a_fleet_has_a_container_of_them(as_dict: bool) -> None:
+    def both(envs: Any) -> Any:
+        return dict(zip("ba", envs, strict=True)) if as_dict else envs
+
+    rng = jax.random.key(0)
+    one = MultiEnv(both([MaskedEnv(), VectorEnv()]))
+    _, states = one.reset(rng)
+    first, second = keys = ("b", "a") if as_dict else (0, 1)
+    masks = one.action_masks(states)
+    np.testing.assert_array_equal(masks[first], MaskedEnv().action_mask(states[first]))
+    assert masks[second] is None
+    assert not as_dict or tuple(masks) == keys
+
+    many = MultiVecEnv(both([VecEnv(MaskedEnv(), SLOTS), RingWorld()]))
+    _, states = many.reset(rng)
+    for t in range(6):  # the limit is five
+        masks = many.action_masks(states)
+        assert masks[second] is None
+        slots = jax.vmap(MaskedEnv().action_mask)(states[first])
+        np.testing.assert_array_equal(masks[first], slots)
+        action = Discrete(3).batch(SLOTS).sample(jax.random.key(t), masks[first])
+        actions = both([action, many.action_spaces[second].sample(rng)])
+        _, states, _, _, infos = many.step(states, actions)
+        assert not infos[first]["terminated"].any()
+    with pytest.raises((TypeError, ValueError), match="action_masks"):
+        many.action_masks(both([1, 2])[first])
+
+
+class Mirror(ActionWrapper[Any, Discrete, Any, Any]):
+    """Actions the other way round, without a word on the mask."""
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(3)
+
+    def action(self, action: Any) -> Any:
+        return 2 - action
+
+
+class MirroredMask(Mirror):
+    def action_mask(self, state: Any) -> Any:
+        return self.env.action_mask(state)[::-1]
+
+
+def test_a_wrapper_of_actions_has_to_say_what_becomes_of_it() -> None:
+    env = Mirror(MaskedEnv())
+    _, state = env.reset(jax.random.key(0))
+    with pytest.raises(NotImplementedError) as told:
+        env.action_mask(state)
+    assert str(told.value) == (
+        "Mirror.action_mask: expected a mask of the wrapper's own actions; got one of those of "
+        "MaskedEnv(FakeConfig(max_steps=5)). Override `action_mask`."
+    )
+    assert Mirror(CountingEnv()).action_mask(state) is None
+    mirrored = Wrapper(MirroredMask(MaskedEnv()))
+    inner = MaskedEnv().action_mask(state)
+    np.testing.assert_array_equal(mirrored.action_mask(state), inner[::-1])

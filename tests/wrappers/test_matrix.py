@@ -1,0 +1,237 @@
+"""
+Every wrapper on every kind of env, in every way to call it, against a loop over compiled calls.
+
+A new wrapper is one row of `ROWS`. By default each row meets the first of its envs, and the rows
+that are stacks of wrappers are called in other ways too; `-m slow` is the rest of the matrix.
+"""
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import PixelEnv
+from helpers import assert_trees_close, assert_trees_equal, jax_flag, plain, random_actions
+from wrapper_rows import ROWS
+
+from envrax import (
+    ClipReward,
+    FrameStackObservation,
+    GrayscaleObservation,
+    MultiVecEnv,
+    NormalizeObservation,
+    RecordEpisodeStatistics,
+    RecordVideo,
+    ResizeObservation,
+    VecEnv,
+)
+from envrax_classic import CartPole
+
+SLOTS, STEPS = 2, 7  # over the limit of five steps, so that new episodes begin
+
+
+# How a rollout with auto-reset is written, five times: of each slot the first observation, and of
+# each step all that it returns.
+
+
+def by_hand(env: Any, reset: Any, step: Any, rng: jax.Array, actions: list[Any]) -> Any:
+    first, state = reset(rng)
+    out = []
+    for action in actions:
+        obs, state, *rest = step(state, action)
+        if bool(state.done):
+            obs, state = reset(jax.random.split(state.rng)[0])
+        out.append((obs, state, *rest))
+    return first, stacked(out)
+
+
+def with_select(env: Any, state: Any, action: Any) -> Any:
+    obs, state, *rest = env.step(state, action)
+    fresh = env.reset(jax.random.split(state.rng)[0])
+    merged = jax.tree.map(lambda a, b: jnp.where(state.done, a, b), fresh, (obs, state))
+    return *merged, *rest
+
+
+def stacked(out: list[Any], axis: int = 0) -> Any:
+    """As NumPy arrays, which compiles nothing."""
+    return jax.tree.map(lambda *leaves: np.stack([plain(x) for x in leaves], axis), *out)
+
+
+def eager(env: Any, keys: Any, actions: Any) -> Any:
+    slots = [by_hand(env, env.reset, env.step, keys[i], at(actions, i)) for i in range(SLOTS)]
+    return stacked(slots)
+
+
+def jit(env: Any, keys: Any, actions: Any) -> Any:
+    on_host = isinstance(env, RecordVideo)  # it compiles nothing, nor lets others
+    reset, step = (env.reset, env.step) if on_host else (jax.jit(env.reset), jax.jit(env.step))
+    return stacked([by_hand(env, reset, step, keys[i], at(actions, i)) for i in range(SLOTS)])
+
+
+def vmap(env: Any, keys: Any, actions: Any) -> Any:
+    first, state = jax.vmap(env.reset)(keys)
+    step = jax.jit(jax.vmap(lambda state, action: with_select(env, state, action)))
+    return first, over_time(step, state, actions)
+
+
+def scan(env: Any, keys: Any, actions: Any) -> Any:
+    def body(state: Any, action: Any) -> Any:
+        out = with_select(env, state, action)
+        return out[1], out
+
+    def run(rng: Any, actions: Any) -> Any:
+        first, state = env.reset(rng)
+        return first, jax.lax.scan(body, state, actions)[1]
+
+    # One slot after the other: what is compiled is the scan of a single env.
+    return jax.lax.map(lambda slot: run(*slot), (keys, actions))
+
+
+def vec_env(env: Any, keys: Any, actions: Any) -> Any:
+    batch = VecEnv(env, SLOTS)
+    first, state = batch.reset(jax.random.key(0))
+    return first, over_time(batch.step, state, actions)
+
+
+def multi_vec_env(env: Any, keys: Any, actions: Any) -> Any:
+    """Both of two equal members do what one does alone."""
+    batch = VecEnv(env, SLOTS)
+    fleet = MultiVecEnv([batch, VecEnv(env, SLOTS)])
+    first, state = batch.reset(jax.random.key(0))
+    step = lambda states, actions: fleet.step(states, [actions] * 2)  # noqa: E731
+    returned = over_time(step, [state] * 2, actions)
+    one, other = (tuple(part[i] for part in returned) for i in range(2))
+    assert_trees_equal(one, other)
+    return first, one
+
+
+def over_time(step: Any, state: Any, actions: Any) -> Any:
+    out = []
+    for t in range(STEPS):
+        out.append(step(state, jax.tree.map(lambda x, t=t: x[:, t], actions)))
+        state = out[-1][1]
+    return stacked(out, axis=1)
+
+
+def at(actions: Any, slot: int) -> list[Any]:
+    return [jax.tree.map(lambda x, t=t: x[slot, t], actions) for t in range(STEPS)]
+
+
+@cache
+def rolled(row: str, env_class: Any) -> Any:
+    """The wrapped env, what it was called with, and what the loop made of it."""
+    env = ROWS[row][0](env_class())
+    keys = jax.random.split(jax.random.key(0), SLOTS)
+    actions = jax.tree.map(np.asarray, random_actions(env.action_space, (SLOTS, STEPS)))
+    return env, keys, actions, jit(env, keys, actions)
+
+
+def cases(*modes: Any) -> list[Any]:
+    """Pairs of row and env, or triples with a mode; most are slow."""
+
+    def by_default(row: str, env_class: Any, *mode: Any) -> bool:
+        known = {scan, vec_env} if row in ("images", "episodes") else set[Any]()
+        return env_class is ROWS[row][1][0] and {*mode} <= known
+
+    triples = [
+        (row, env_class, *mode)
+        for row, (_, envs) in ROWS.items()
+        for env_class in envs
+        for mode in ([(mode,) for mode in modes] or [()])
+    ]
+    return [
+        pytest.param(
+            *triple,
+            marks=[] if by_default(*triple) else [pytest.mark.slow],
+            id="-".join([triple[0], *(x.__name__ for x in triple[1:])]),
+        )
+        for triple in triples
+    ]
+
+
+@pytest.mark.parametrize(("row", "env_class"), cases())
+def test_loop_keeps_the_contract(row: str, env_class: Any) -> None:
+    env, _, _, (first, (obs, state, reward, done, info)) = rolled(row, env_class)
+    space = env.observation_space.batch(SLOTS)
+    assert space.contains(first) and all(
+        space.contains(jax.tree.map(lambda x, t=t: x[:, t], obs)) for t in range(STEPS)
+    )
+    assert state.step.dtype == jnp.int32 and state.done.dtype == jnp.bool_
+    assert state.step.shape == state.done.shape == (SLOTS, STEPS)
+    assert reward.dtype == jnp.float32
+    assert not state.done.any()  # a new episode has begun
+    ended = np.asarray(state.step) == 0
+    assert ended.any()
+    if done.dtype == jnp.bool_:
+        np.testing.assert_array_equal(done.reshape(SLOTS, STEPS), ended)
+    else:
+        np.testing.assert_array_equal(done.reshape(SLOTS, STEPS), 1.0 - ended)
+
+
+@pytest.mark.parametrize(
+    ("row", "env_class", "mode"),
+    [
+        case
+        for case in cases(eager, vmap, scan, vec_env, multi_vec_env)
+        if case.values[0] != "RecordVideo"
+    ],
+)
+def test_every_way_to_call_it_agrees(row: str, env_class: Any, mode: Any) -> None:
+    env, keys, actions, expected = rolled(row, env_class)
+    got = jax.tree.map(plain, mode(env, keys, actions))
+    assert_trees_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+# The settings that users of JAX turn on
+
+FLAGS = {
+    "jax_enable_x64": True,
+    "jax_disable_jit": True,
+    "jax_debug_nans": True,
+    "jax_check_tracer_leaks": True,
+    "jax_numpy_dtype_promotion": "standard",  # `strict` is how all tests run
+    "jax_numpy_rank_promotion": "raise",
+}
+
+
+def cart_pole() -> Any:
+    env = RecordEpisodeStatistics(CartPole())
+    return FrameStackObservation(ClipReward(env), n_stack=2)
+
+
+def picture() -> Any:
+    # Twice the size: all weights are quarters, so that no tie is left to the rounding of a float.
+    env = ResizeObservation(GrayscaleObservation(PixelEnv()), h=24, w=20)
+    return NormalizeObservation(FrameStackObservation(env, n_stack=2))
+
+
+@cache
+def stack_rollout(stack: Any, flag: str | None) -> Any:
+    """Reset, and enough steps for a pole to fall."""
+    env = stack()
+    batch = VecEnv(env, 3)
+    obs, state = batch.reset(jax.random.PRNGKey(0))
+    seen = []
+    for _ in range(12):
+        obs, state, *rest = batch.step(state, jnp.ones(3, jnp.int32))
+        seen.append((obs, state.step, *rest))
+    return jax.tree.map(np.asarray, stacked(seen)), state.step.dtype
+
+
+@pytest.mark.parametrize(
+    "flag",
+    FLAGS,
+)
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", [cart_pole, picture])
+def test_settings_change_nothing(stack: Any, flag: str) -> None:
+    expected, _ = stack_rollout(stack, None)
+    with jax_flag(flag, FLAGS[flag]):
+        got, step_dtype = stack_rollout(stack, flag)
+    obs, step, reward, done, info = got
+    assert step_dtype == step.dtype == np.int32 and reward.dtype == np.float32
+    assert obs.dtype == np.float32 and done.dtype == np.bool_
+    assert done.any()
+    assert_trees_close(got, expected, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,295 @@
+"""The observation wrappers: what they compute, to the number, and what they refuse to wrap."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import NestedEnv, PixelEnv, ScriptEnv, VectorConfig, VectorEnv
+from PIL import Image
+
+from envrax import (
+    Box,
+    Dict,
+    Discrete,
+    FrameStackObservation,
+    GrayscaleObservation,
+    MultiBinary,
+    NormalizeObservation,
+    ResizeObservation,
+    Tuple,
+    VecEnv,
+)
+
+Obs = np.ndarray[Any, Any]
+
+
+def image_space(*shape: int) -> Box:
+    return Box(0, 255, shape, jnp.uint8)
+
+
+def observe(wrapper: Any, space: Any, obs: Any) -> Obs:
+    """The wrapped observation: the same eager, compiled, batched, at reset and after a step."""
+    env = wrapper(ScriptEnv(space, jnp.asarray(obs)))
+    eager, state = env.reset(jax.random.key(0))
+
+    @jax.jit
+    def compiled(obs: jax.Array, batch: jax.Array) -> Any:
+        return env.observation(obs), jax.vmap(env.observation)(batch)
+
+    alone, batched = compiled(obs, np.stack([obs] * 3))
+    for other in (
+        alone,
+        env.observation(np.asarray(obs)),
+        *np.asarray(batched),
+        env.step(state, jnp.int32(0))[0],
+    ):
+        assert other.dtype == eager.dtype
+        np.testing.assert_array_equal(other, eager)
+    assert eager.shape == env.observation_space.shape
+    assert eager.dtype == env.observation_space.dtype
+    assert env.observation_space.contains(eager)
+    return np.asarray(eager)
+
+
+# Grayscale
+
+
+def test_grey_is_the_weighted_sum_to_the_nearest() -> None:
+    steps = [*range(0, 256, 17), 1, 2, 127, 128, 254]
+    colours = np.array([*itertools.product(steps, repeat=3)], np.uint8)[None]
+    grey = observe(GrayscaleObservation, image_space(*colours.shape), colours)
+    exact = colours.astype(np.float64) @ [0.299, 0.587, 0.114]
+    assert grey.dtype == np.uint8 and grey.shape == colours.shape[:2]
+    assert np.abs(grey - exact).max() <= 0.5 + 1e-9
+
+
+def test_greys_stay_as_they_are() -> None:
+    greys = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    colours = np.repeat(greys[..., None], 3, -1)
+    seen = observe(GrayscaleObservation, image_space(16, 16, 3), colours)
+    np.testing.assert_array_equal(seen, greys)
+
+
+# Resize
+
+SIZES = [(1, 1), (5, 4), (13, 31), (84, 84)]
+
+
+@pytest.mark.parametrize("shape", [(7, 10), (7, 10, 3), (210, 160, 3)], ids=str)
+def test_constant_images_stay_constant(shape: tuple[int, ...]) -> None:
+    sizes = SIZES if shape[0] < 99 else [(84, 84)]
+    envs = [ResizeObservation(ScriptEnv(image_space(*shape)), h=h, w=w) for h, w in sizes]
+    resize = jax.jit(lambda image: [env.observation(image) for env in envs])
+    for value in (0, 1, 127, 128, 254, 255):
+        images = resize(np.full(shape, value, np.uint8))
+        for (h, w), env, image in zip(sizes, envs, images, strict=True):
+            assert env.observation_space == image_space(h, w, *shape[2:])
+            assert image.shape == (h, w, *shape[2:]) and image.dtype == jnp.uint8
+            assert (np.asarray(image) == value).all(), (h, w, value)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        ((12, 10), (1, 1)),
+        ((12, 10), (13, 31)),
+        ((9, 11, 3), (5, 4)),
+        pytest.param((9, 11, 3), (84, 84), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_resize_agrees_with_pillow(shape: tuple[int, ...], size: tuple[int, int]) -> None:
+    image = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+    resized = observe(ResizeObservation(h=size[0], w=size[1]), image_space(*shape), image)
+    pillow = np.asarray(Image.fromarray(image).resize(size[::-1], Image.Resampling.BILINEAR))
+    # Pillow rounds twice, once per axis.
+    assert np.abs(resized.astype(int) - pillow.astype(int)).max() <= 1
+
+
+def test_resize_to_the_same_size_changes_nothing() -> None:
+    image = np.random.default_rng(1).integers(0, 256, (6, 5, 3)).astype(np.uint8)
+    np.testing.assert_array_equal(
+        observe(ResizeObservation(h=6, w=5), image_space(6, 5, 3), image), image
+    )
+
+
+def test_resize_interpolates_and_rounds() -> None:
+    image = np.array([[0, 101]], np.uint8)
+    wide = observe(ResizeObservation(h=1, w=4), image_space(1, 2), image)
+    assert wide.tolist() == [[0, 25, 76, 101]]  # 25.25 and 75.75
+
+
+# Normalize
+
+
+def test_bytes_are_divided_by_255() -> None:
+    values = np.arange(256, dtype=np.uint8)
+    seen = observe(NormalizeObservation, image_space(256), values)
+    wanted = values.astype(np.float32) / np.float32(255)
+    np.testing.assert_array_equal(seen, wanted)
+    normalize = NormalizeObservation(ScriptEnv(image_space(256))).observation
+    batches = [np.stack([values] * width) for width in (1, 7, 32)]
+    lowered = jax.jit(lambda xs: [jax.vmap(normalize)(x) for x in xs]).lower(batches)
+    for level in ("0", "3"):
+        for seen in lowered.compile({"xla_backend_optimization_level": level})(batches):
+            np.testing.assert_array_equal(seen, np.stack([wanted] * len(seen)))
+    narrow = NormalizeObservation(ScriptEnv(Box(0, 10, (256,), jnp.uint8)))
+    np.testing.assert_array_equal(narrow.observation(values), wanted)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"),
+    [
+        (-1.0, 1.0, jnp.float32),
+        (0.0, 1.0, jnp.float32),
+        (-2.0, 30.0, jnp.float16),
+        (10.0, 11.0, jnp.float32),
+        (-3e38, 3e38, jnp.float32),
+        (1e-30, 2e-30, jnp.float32),
+        (-5, 7, jnp.int8),
+        (-128, 127, jnp.int8),
+        (0, 65535, jnp.uint16),
+        (-(2**31), 2**31 - 1, jnp.int32),
+        (0, 2**32 - 1, jnp.uint32),
+        (False, True, jnp.bool_),
+    ],
+)
+def test_bounded_boxes_are_scaled_from_their_bounds(low: Any, high: Any, dtype: Any) -> None:
+    exact = np.float64(low) + np.array([0, 0.37, 1]) * (np.float64(high) - np.float64(low))
+    obs = exact.astype(dtype)
+    wanted = (obs.astype(np.float64) - exact[0]) / (exact[2] - exact[0])
+    with jax.debug_nans(True):
+        seen = observe(NormalizeObservation, Box(low, high, (3,), dtype), obs)
+    assert seen.dtype == np.float32 and seen[0] == 0 and seen[2] == 1
+    np.testing.assert_allclose(seen, wanted, rtol=2e-5, atol=1e-7)
+
+
+def test_each_element_has_bounds_of_its_own() -> None:
+    space = Box([-1.0, 0.0, 5.0], [1.0, 10.0, 5.0], (3,))
+    with jax.debug_nans(True):
+        seen = observe(NormalizeObservation, space, np.float32([0.5, 2.5, 5.0]))
+    np.testing.assert_allclose(seen, [0.75, 0.25, 0.0], rtol=1e-6)
+
+
+def test_bounds_become_exactly_0_and_1() -> None:
+    high = np.arange(1, 200, dtype=np.float32)  # x * (1 / x) is not 1 for some of them
+    box = Box(-1.0, high, (199,))
+    for obs, wanted in ((high, 1.0), (np.full(199, -1, np.float32), 0.0)):
+        assert (observe(NormalizeObservation, box, obs) == wanted).all()
+    below = observe(NormalizeObservation, box, np.nextafter(high, np.float32(0)))
+    assert (below <= 1).all()
+
+
+@pytest.mark.parametrize("bound", [0.0, 7.5, -3e38])
+def test_equal_bounds_give_zero(bound: float) -> None:
+    with jax.debug_nans(True):
+        seen = observe(NormalizeObservation, Box(bound, bound, (2,)), np.full(2, bound, np.float32))
+    assert (seen == 0).all()
+
+
+# Frame stack
+
+
+def test_stack_is_filled_at_reset_and_oldest_is_first() -> None:
+    env = FrameStackObservation(VectorEnv(VectorConfig(max_steps=9)), n_stack=3)
+    first, state = VectorEnv().reset(jax.random.key(0))
+    stack, stacked = env.reset(jax.random.key(0))
+    np.testing.assert_array_equal(stack, np.stack([first] * 3, -1))
+    history = [first] * 3
+    for action in (0, 2, 2, 1):
+        obs, state, *_ = VectorEnv().step(state, jnp.int32(action))
+        stack, stacked, *_ = env.step(stacked, jnp.int32(action))
+        history = [*history[1:], obs]
+        np.testing.assert_allclose(stack, np.stack(history, -1), rtol=1e-6)
+        np.testing.assert_array_equal(stacked.obs_stack, stack)
+        assert env.observation_space.contains(stack)
+
+
+@pytest.mark.parametrize("n_stack", [1, 3])
+@pytest.mark.parametrize(
+    "space",
+    [
+        image_space(4, 5),
+        image_space(4, 5, 3),
+        Box(-1.0, 1.0, ()),
+        Box(-jnp.inf, jnp.inf, (3,)),
+        Box(-5, 9, (2, 2), jnp.int32),
+        Box(False, True, (2,), jnp.bool_),
+    ],
+    ids=str,
+)
+def test_any_box_gains_a_last_axis(space: Box, n_stack: int) -> None:
+    obs = space.sample(jax.random.key(0))
+    env = FrameStackObservation(ScriptEnv(space, obs), n_stack=n_stack)
+    assert env.observation_space == Box(space.low, space.high, (*space.shape, n_stack), space.dtype)
+    for stack in (env.reset(jax.random.key(0))[0], env.step(env.reset(jax.random.key(0))[1], 0)[0]):
+        assert stack.dtype == space.dtype
+        np.testing.assert_array_equal(stack, np.stack([obs] * n_stack, -1))
+
+
+def test_array_bounds_are_stacked_too() -> None:
+    space = Box([-1.0, 0.0], [1.0, 2.0], (2,))
+    env = FrameStackObservation(ScriptEnv(space), n_stack=3)
+    np.testing.assert_array_equal(env.observation_space.low, [[-1.0] * 3, [0.0] * 3])
+    np.testing.assert_array_equal(env.observation_space.high, [[1.0] * 3, [2.0] * 3])
+
+
+def test_next_episode_begins_with_a_stack_of_its_own() -> None:
+    env = GrayscaleObservation(PixelEnv(VectorConfig(max_steps=2)))
+    vec_env = VecEnv(FrameStackObservation(env, n_stack=3), 4)
+    obs, state = vec_env.reset(jax.random.key(0))
+    for step in range(1, 5):
+        obs, state, _, dones, _ = vec_env.step(state, jnp.zeros(4, jnp.int32))
+        ended = step % 2 == 0
+        assert (dones == ended).all()
+        assert bool((obs[..., :1] == obs).all()) == ended
+
+
+# Refusals
+
+REFUSED = [
+    (GrayscaleObservation, Discrete(3), "observations in a Box"),
+    (GrayscaleObservation, NestedEnv().observation_space, "observations in a Box"),
+    (GrayscaleObservation, Box(0.0, 1.0, (4, 4, 3)), "uint8 images"),
+    (GrayscaleObservation, Box(0, 255, (4, 4, 3), jnp.int32), "uint8 images"),
+    (GrayscaleObservation, image_space(4, 4), "images with 3 axes"),
+    (GrayscaleObservation, image_space(2, 4, 4, 3), "images with 3 axes"),
+    (GrayscaleObservation, image_space(4, 4, 4), "a last axis of 3"),
+    (GrayscaleObservation, image_space(4, 4, 1), "a last axis of 3"),
+    (ResizeObservation, MultiBinary(4), "observations in a Box"),
+    (ResizeObservation, Box(0.0, 1.0, (4, 4)), "uint8 images"),
+    (ResizeObservation, image_space(4), "images with 2 or 3 axes"),
+    (ResizeObservation, image_space(1, 4, 4, 3), "images with 2 or 3 axes"),
+    (NormalizeObservation, Discrete(3), "observations in a Box"),
+    (NormalizeObservation, Tuple((image_space(2), image_space(2))), "observations in a Box"),
+    (NormalizeObservation, Box(-jnp.inf, jnp.inf, (2,)), "a bounded Box"),
+    (NormalizeObservation, Box(0.0, jnp.inf, (2,)), "a bounded Box"),
+    (NormalizeObservation, Box([0.0, -jnp.inf], 1.0, (2,)), "a bounded Box"),
+    (FrameStackObservation, Discrete(3), "observations in a Box"),
+    (FrameStackObservation, Dict(a=image_space(2, 2)), "observations in a Box"),
+]
+
+
+@pytest.mark.parametrize(("wrapper", "space", "expected"), REFUSED)
+def test_observations_that_do_not_fit_are_refused(wrapper: Any, space: Any, expected: str) -> None:
+    for build in (wrapper, wrapper()):
+        with pytest.raises(TypeError) as refusal:
+            build(ScriptEnv(space, obs=()))
+        said = str(refusal.value)
+        assert said.startswith(f"{wrapper.__name__}: expected")
+        assert expected in said and said.endswith(f"got {space}.")
+
+
+@pytest.mark.parametrize("keywords", [{"h": 0}, {"w": 0}, {"h": -3, "w": 4}])
+def test_sizes_must_be_positive(keywords: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"ResizeObservation: expected [hw] to be at least 1; got"):
+        ResizeObservation(PixelEnv(), **keywords)
+
+
+@pytest.mark.parametrize("n_stack", [0, -1])
+def test_stack_must_not_be_empty(n_stack: int) -> None:
+    with pytest.raises(ValueError, match=f"expected n_stack to be at least 1; got {n_stack}"):
+        FrameStackObservation(PixelEnv(), n_stack=n_stack)

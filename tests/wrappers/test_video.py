@@ -1,0 +1,258 @@
+"""`RecordVideo`: which episodes are recorded, from where, and under which names."""
+
+import copy
+import gc
+import threading
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import VectorConfig, VectorState
+from films import FakeEncoder, FilmEnv, file_names, film, play, steps_seen
+
+from envrax import ClipReward, RecordVideo
+
+
+@pytest.fixture(autouse=True)
+def no_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("envrax.wrappers.video_file.start_encoder", FakeEncoder)
+
+
+def test_recording_changes_nothing_that_the_env_returns(tmp_path: Path) -> None:
+    bare, filmed = FilmEnv(), RecordVideo(FilmEnv(), tmp_path)
+    obs, state = bare.reset(jax.random.key(3))
+    seen, filmed_state = filmed.reset(jax.random.key(3))
+    np.testing.assert_array_equal(seen, obs)
+    ours = filmed.step(filmed_state, jnp.int32(2))
+    theirs = bare.step(state, jnp.int32(2))
+    assert jax.tree.all(jax.tree.map(np.array_equal, ours[:1] + ours[2:], theirs[:1] + theirs[2:]))
+    filmed.close()
+
+
+# Triggers
+
+
+@pytest.mark.parametrize(
+    ("triggers", "expected"),
+    [
+        ({}, [0, 1, 2, 3]),
+        ({"episode_trigger": lambda episode: episode % 2 == 1}, [1, 3]),
+        ({"episode_trigger": lambda episode: False}, []),
+        ({"step_trigger": lambda step: step == 4}, [1]),
+        ({"step_trigger": lambda step: step in (1, 10)}, [0, 3]),
+        ({"step_trigger": lambda step: step in (0, 13)}, []),
+        ({"step_trigger": lambda step: step == 6}, [1]),
+        (
+            {
+                "episode_trigger": lambda episode: episode == 0,
+                "step_trigger": lambda step: step == 7,
+            },
+            [0, 2],
+        ),
+        (
+            {
+                "episode_trigger": lambda episode: episode == 1,
+                "recording_trigger": lambda: False,
+            },
+            [1],
+        ),
+        (
+            {
+                "episode_trigger": lambda episode: False,
+                "recording_trigger": lambda: True,
+            },
+            [0, 1, 2, 3],
+        ),
+    ],
+)
+def test_triggers_are_ored(tmp_path: Path, triggers: Any, expected: list[int]) -> None:
+    play(film(tmp_path, **triggers), 3, 3, 3, 3)
+    assert file_names(tmp_path) == [f"episode_{number:04d}.mp4" for number in expected]
+
+
+def test_step_trigger_begins_within_an_episode(tmp_path: Path) -> None:
+    env = film(tmp_path, steps=4, step_trigger=lambda step: step == 2)
+    obs, state = env.reset(jax.random.key(0))
+    recording = [env.recording]
+    for _ in range(4):
+        obs, state, *_ = env.step(state, jnp.int32(1))
+        recording.append(env.recording)
+    assert recording == [False, False, True, True, False]
+    assert steps_seen(tmp_path / "episode_0000.mp4") == [2, 3, 4]
+
+
+def test_step_trigger_at_the_last_step_records_the_last_state(tmp_path: Path) -> None:
+    play(film(tmp_path, step_trigger=lambda step: step == 3), 3, 1)
+    assert file_names(tmp_path) == ["episode_0000.mp4"]
+    assert steps_seen(tmp_path / "episode_0000.mp4") == [3]
+
+
+def test_step_trigger_is_asked_with_the_steps_since_construction(tmp_path: Path) -> None:
+    asked: list[int] = []
+    play(film(tmp_path, step_trigger=asked.append), 3, 2)
+    assert asked == [1, 2, 3, 4, 5]
+
+
+def test_recording_trigger_is_asked_at_reset_and_at_every_step(tmp_path: Path) -> None:
+    answers = iter([False, False, True, False])
+    play(film(tmp_path, recording_trigger=lambda: next(answers)), 3)
+    assert next(answers, None) is None
+    assert steps_seen(tmp_path / "episode_0000.mp4") == [2, 3]
+
+
+def test_nothing_is_recorded_after_the_end(tmp_path: Path) -> None:
+    env = film(tmp_path, recording_trigger=lambda: True)
+    obs, state = env.reset(jax.random.key(0))
+    for _ in range(6):  # over the limit of three
+        obs, state, *_ = env.step(state, jnp.int32(1))
+    assert file_names(tmp_path) == ["episode_0000.mp4"]
+    assert steps_seen(tmp_path / "episode_0000.mp4") == [0, 1, 2, 3]
+
+
+def test_env_that_forgets_its_done_ends_its_film(tmp_path: Path) -> None:
+    class Forgetful(FilmEnv):
+        def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
+            obs, state, reward, done, info = super().step(state, action)
+            return obs, state.replace(done=jnp.bool_(False)), reward, done, info
+
+    play(RecordVideo(Forgetful(VectorConfig(max_steps=2)), tmp_path), 2)
+    assert file_names(tmp_path) == ["episode_0000.mp4"]
+
+
+# Files
+
+
+def test_file_has_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
+    env = film(tmp_path)
+    assert not env.recording
+    obs, state = env.reset(jax.random.key(0))
+    for _ in range(2):
+        assert env.recording
+        assert file_names(tmp_path) != [] and not list(tmp_path.glob("*.mp4"))
+        obs, state, *_ = env.step(state, jnp.int32(1))
+    env.step(state, jnp.int32(1))
+    assert not env.recording
+    assert file_names(tmp_path) == ["episode_0000.mp4"]
+
+
+def test_reset_keeps_the_episode_that_it_cuts_short(tmp_path: Path) -> None:
+    play(film(tmp_path), 2, 0, 3)
+    seen = [steps_seen(tmp_path / name) for name in file_names(tmp_path)]
+    assert seen == [[0, 1, 2], [0], [0, 1, 2, 3]]
+
+
+def test_close_keeps_the_episode_that_it_cuts_short(tmp_path: Path) -> None:
+    env = film(tmp_path)
+    env.close()  # nothing to close
+    play(env, 1)
+    env.close()
+    env.close()
+    assert not env.recording
+    assert steps_seen(tmp_path / "episode_0000.mp4") == [0, 1]
+    play(env, 3)
+    assert file_names(tmp_path) == ["episode_0000.mp4", "episode_0001.mp4"]
+
+
+def test_with_closes_also_after_an_error(tmp_path: Path) -> None:
+    with film(tmp_path) as env:
+        assert isinstance(env, RecordVideo)
+        play(env, 1)
+    with pytest.raises(KeyError), film(tmp_path) as env:
+        play(env, 2)
+        raise KeyError
+    assert [steps_seen(tmp_path / name) for name in file_names(tmp_path)] == [[0, 1], [0, 1, 2]]
+
+
+def test_with_closes_beneath_other_wrappers(tmp_path: Path) -> None:
+    with ClipReward(film(tmp_path)) as env:
+        play(env, 1)
+    assert steps_seen(tmp_path / "episode_0000.mp4") == [0, 1]
+
+
+def test_forgotten_env_completes_its_file(tmp_path: Path) -> None:
+    env = film(tmp_path)
+    play(env, 1)
+    del env
+    gc.collect()
+    assert steps_seen(tmp_path / "episode_0000.mp4") == [0, 1]
+
+
+def test_numbers_go_on_after_those_of_earlier_runs(tmp_path: Path) -> None:
+    play(film(tmp_path), 1, 3)
+    (tmp_path / "episode_0007.mp4").write_bytes(b"kept")
+    (tmp_path / "notes.txt").touch()
+    before = {name: (tmp_path / name).read_bytes() for name in file_names(tmp_path)}
+    play(film(tmp_path), 3, 3)
+    assert set(file_names(tmp_path)) - set(before) == {"episode_0008.mp4", "episode_0009.mp4"}
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+
+
+def test_two_envs_that_write_at_once_share_a_folder(tmp_path: Path) -> None:
+    ours, theirs = film(tmp_path), film(tmp_path)
+    play(ours, 1)
+    play(theirs, 2)
+    ours.close()
+    theirs.close()
+    assert [steps_seen(tmp_path / name) for name in file_names(tmp_path)] == [[0, 1], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("existing", ["episode_0000.mp4", "episode_0000.mp4.part"])
+def test_a_number_that_another_recorder_takes_meanwhile_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existing: str
+) -> None:
+    def outdated(folder: Path) -> int:
+        (folder / existing).write_bytes(b"theirs")
+        return 0
+
+    monkeypatch.setattr("envrax.wrappers.video.free_number", outdated)
+    play(film(tmp_path), 3)
+    assert file_names(tmp_path) == [existing, "episode_0001.mp4"]
+    assert (tmp_path / existing).read_bytes() == b"theirs"
+
+
+def test_recorders_in_threads_share_a_folder(tmp_path: Path) -> None:
+    failed: list[BaseException] = []
+    together = threading.Barrier(6)
+
+    def record() -> None:
+        env = film(tmp_path)
+        try:
+            for _ in range(3):
+                together.wait()
+                env.reset(jax.random.key(0))
+            env.close()
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    threads = [threading.Thread(target=record) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert len(list(tmp_path.glob("*.mp4"))) == 18
+    assert {tuple(steps_seen(path)) for path in tmp_path.iterdir()} == {(0,)}
+
+
+def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    play(film("~/films"), 3)  # pyright: ignore[reportArgumentType]
+    assert file_names(tmp_path / "films") == ["episode_0000.mp4"]
+
+
+def test_copy_does_not_write_into_the_same_file(tmp_path: Path) -> None:
+    env = film(tmp_path)
+    obs, state = env.reset(jax.random.key(0))
+    twin = copy.deepcopy(env)
+    assert env.recording and not twin.recording
+    twin.step(state, jnp.int32(1))
+    twin.close()
+    play(twin, 3)
+    for _ in range(3):
+        obs, state, *_ = env.step(state, jnp.int32(1))
+    assert [steps_seen(tmp_path / name) for name in file_names(tmp_path)] == [[0, 1, 2, 3]] * 2

@@ -1,0 +1,77 @@
+"""The files of `RecordVideo`, written by ffmpeg: what is in them, and what it says of failures."""
+
+from pathlib import Path
+from typing import Any
+
+import imageio.v3
+import numpy as np
+import pytest
+from fakes import VectorConfig, VectorState
+from films import FilmEnv, file_names, film, frames, play, reading, steps_seen
+
+from envrax import RecordVideo
+
+
+def test_every_episode_is_recorded_from_its_first_frame_to_its_last(tmp_path: Path) -> None:
+    env = film(tmp_path / "a" / "b")
+    play(env, 3, 3)
+    assert file_names(tmp_path / "a" / "b") == ["episode_0000.mp4", "episode_0001.mp4"]
+    for name in file_names(tmp_path / "a" / "b"):
+        assert steps_seen(tmp_path / "a" / "b" / name) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("shape", [(16, 16, 3), (31, 16, 3), (3, 5, 3)])
+def test_frames_keep_their_size(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    class Sized(FilmEnv):
+        def render(self, state: VectorState) -> np.ndarray:
+            return np.full(shape, 200, np.uint8)
+
+    play(RecordVideo(Sized(VectorConfig(max_steps=1)), tmp_path), 1)
+    seen = frames(tmp_path / "episode_0000.mp4")
+    assert seen.shape == (2, *shape)
+    np.testing.assert_allclose(seen, 200, atol=3)
+
+
+def test_colours_and_rows_come_out_as_drawn(tmp_path: Path) -> None:
+    image = np.zeros((32, 48, 3), np.uint8)
+    image[:16, :, 0] = image[:, :16, 2] = 250
+
+    class Painting(FilmEnv):
+        def render(self, state: VectorState) -> np.ndarray:
+            return image[:, ::-1][:, ::-1]  # not contiguous either
+
+    play(RecordVideo(Painting(VectorConfig(max_steps=1)), tmp_path), 1)
+    seen = frames(tmp_path / "episode_0000.mp4")[0].astype(int)
+    for row, column in [(4, 4), (4, 40), (28, 4), (28, 40)]:
+        np.testing.assert_allclose(seen[row, column], image[row, column], atol=12)
+
+
+def test_fps_is_that_of_the_file(tmp_path: Path) -> None:
+    play(film(tmp_path, fps=12), 3)
+    with reading():
+        about = imageio.v3.immeta(tmp_path / "episode_0000.mp4", plugin="FFMPEG")
+    assert about["fps"] == 12
+
+
+def test_encoder_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = film(tmp_path, fps=10)
+    env.fps = "nonsense"
+    with pytest.raises(RuntimeError, match=r"ffmpeg to complete .*episode_0000\.mp4.*nonsense"):
+        play(env, 3)
+    assert not env.recording and file_names(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_encoder_starts_without_a_fork(run_python: Any) -> None:
+    tests = str(Path(__file__).parents[1])
+    said = run_python(
+        f"""
+        import os, subprocess, sys
+        os.register_at_fork(before=lambda: print("forked"))
+        sys.path.insert(0, {tests!r})
+        from films import film, play, Path
+        play(film(Path("films")), 3)
+        print(os.listdir("films"))
+        """
+    )
+    assert said.split("\n")[:-1] == ["['episode_0000.mp4']"]

@@ -1,0 +1,304 @@
+"""What every wrapper passes on, what users write themselves, and envs that keep no promise."""
+
+from typing import Any, Generic
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import PixelEnv, ScriptEnv, VectorConfig, VectorEnv, VectorState
+from helpers import assert_trees_close, assert_trees_equal
+
+from envrax import (
+    ActionWrapper,
+    Box,
+    ClipReward,
+    Discrete,
+    EnvState,
+    EpisodeDiscount,
+    ExpandDims,
+    FrameStackObservation,
+    GrayscaleObservation,
+    JitWrapper,
+    NanGuard,
+    ObservationWrapper,
+    RecordEpisodeStatistics,
+    RewardWrapper,
+    StatefulWrapper,
+    VecEnv,
+    Wrapper,
+)
+from envrax.env import ActSpaceT, ConfigT, ObsSpaceT
+from envrax.wrappers import WrapperState
+from envrax.wrappers.stateful import InnerStateT
+
+KEY = jax.random.key(0)
+ZERO = jnp.int32(0)
+
+# What users write
+
+
+class Negative(ObservationWrapper[Box, Discrete, VectorState, VectorConfig]):
+    @property
+    def observation_space(self) -> Box:
+        return Box(-9.0, 9.0, (3,))
+
+    def observation(self, obs: jax.Array) -> jax.Array:
+        return -obs
+
+
+class Mirrored(ActionWrapper[Box, Discrete, VectorState, VectorConfig]):
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(3)
+
+    def action(self, action: jax.Array) -> jax.Array:
+        return 2 - action
+
+
+class Double(RewardWrapper[Box, Discrete, VectorState, VectorConfig]):
+    def reward(self, reward: jax.Array) -> jax.Array:
+        return 2 * reward
+
+
+class Tagged(Wrapper[Box, Discrete, VectorState, VectorConfig]):
+    def info(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {**info, "tag": jnp.int32(7)}
+
+
+class Survival(Wrapper[Box, Discrete, VectorState, VectorConfig]):
+    def done(self, done: jax.Array) -> jax.Array:
+        return jnp.where(done, jnp.int8(-1), jnp.int8(1))
+
+
+@chex.dataclass
+class ScoreState(WrapperState[InnerStateT]):
+    score: jax.Array
+
+
+class Score(
+    StatefulWrapper[ObsSpaceT, ActSpaceT, ScoreState[InnerStateT], ConfigT, InnerStateT],
+    Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
+):
+    """Rewards count what was gained so far."""
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return obs, {"score": jnp.float32(0)}
+
+    def on_step(self, obs: Any, state: Any, reward: Any, done: Any, info: Any) -> tuple[Any, ...]:
+        score = state.score + reward
+        return obs, state.replace(score=score), score, done, info
+
+
+@chex.dataclass
+class PlainState(EnvState):
+    env_state: VectorState
+    calls: jax.Array
+
+
+class Calls(StatefulWrapper[Box, Discrete, PlainState, VectorConfig, VectorState]):
+    """A state that extends `EnvState` itself, and hooks beside `on_reset` and `on_step`."""
+
+    def action(self, action: jax.Array) -> jax.Array:
+        return 2 - action
+
+    def observation(self, obs: jax.Array) -> jax.Array:
+        return -obs
+
+    def reward(self, reward: jax.Array) -> jax.Array:
+        return 2 * reward
+
+    def info(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {**info, "tag": jnp.int32(7)}
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return obs, {"calls": jnp.int32(0)}
+
+    def on_step(self, obs: Any, state: PlainState, *rest: Any) -> tuple[Any, ...]:
+        return obs, state.replace(calls=state.calls + 1), *rest
+
+
+def first_step(env: Any, action: int = 0) -> Any:
+    obs, state = env.reset(KEY)
+    return obs, env.step(state, jnp.int32(action))
+
+
+def test_each_hook_changes_what_it_is_for_and_nothing_else() -> None:
+    env = VectorEnv()
+    plain_first, plain = first_step(env)
+    mirrored = first_step(env, 2)[1]
+    doubled = (*plain[:2], 2 * plain[2], *plain[3:])
+    tagged = (*plain[:4], {**plain[4], "tag": jnp.int32(7)})
+    survival = (*plain[:3], jnp.int8(1), plain[4])
+    assert_trees_equal(first_step(Negative(env)), (-plain_first, (-plain[0], *plain[1:])))
+    assert_trees_equal(first_step(Mirrored(env)), (plain_first, mirrored))
+    assert_trees_equal(first_step(Double(env)), (plain_first, doubled))
+    assert_trees_equal(first_step(Tagged(env)), (plain_first, tagged))
+    assert_trees_equal(first_step(Survival(env)), (plain_first, survival))
+    assert Negative(env).observation_space == Box(-9.0, 9.0, (3,))
+
+
+def test_hooks_work_in_a_stateful_wrapper_too() -> None:
+    env = Calls(VectorEnv())
+    plain_first, (obs, inner, reward, done, info) = first_step(VectorEnv(), 2)
+    state = PlainState(
+        rng=inner.rng, step=inner.step, done=inner.done, env_state=inner, calls=jnp.int32(1)
+    )
+    expected = (-obs, state, 2 * reward, done, {**info, "tag": jnp.int32(7)})
+    assert_trees_equal(first_step(env), (-plain_first, expected))
+
+
+def test_stateful_wrapper_of_a_few_lines() -> None:
+    env = Score(ScriptEnv(rewards=(1.0, 2.0, -5.0)))
+    obs, state = env.reset(KEY)
+    scores = []
+    for _ in range(3):
+        obs, state, reward, done, info = env.step(state, ZERO)
+        scores.append(float(reward))
+    assert scores == [1.0, 3.0, -2.0]
+    assert bool(state.done)
+    vec_env = VecEnv(env, 2)
+    _, states = vec_env.reset(KEY)
+    for score in [1.0, 3.0, -2.0, 1.0, 3.0]:  # a new episode counts from zero
+        _, states, rewards, _, _ = vec_env.step(states, jnp.zeros(2, jnp.int32))
+        assert rewards.tolist() == [score] * 2
+
+
+@pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
+def test_stateful_wrapper_forwards_rng_step_and_done(key: Any) -> None:
+    env = Score(RecordEpisodeStatistics(VectorEnv(VectorConfig(max_steps=2))))
+    obs, state = env.reset(key(1))
+    for _ in range(3):
+        assert type(state) is ScoreState
+        inner = state.env_state.env_state
+        assert type(inner) is VectorState
+        for name in ("rng", "step", "done"):
+            assert_trees_equal(getattr(state, name), getattr(inner, name))
+        obs, state, *_ = env.step(state, ZERO)
+
+
+def test_stateful_wrapper_without_a_state_class_is_refused() -> None:
+    class Nameless(StatefulWrapper[Any, Any, Any, Any, Any]):
+        on_reset = Score.on_reset
+        on_step = Score.on_step
+
+    with pytest.raises(TypeError, match="Nameless does not pin a concrete type for its state"):
+        Nameless(VectorEnv())
+
+
+HOOK_BASES = [ObservationWrapper, ActionWrapper, RewardWrapper, StatefulWrapper]
+
+
+@pytest.mark.parametrize("base", HOOK_BASES)
+def test_hook_bases_want_their_hook(base: Any) -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        type("Empty", (base,), {})(VectorEnv())
+
+
+# What a stack passes on
+
+
+class Noted(PixelEnv):
+    compiled = 0
+
+    def compile(self) -> None:
+        self.compiled += 1
+
+
+def deep(env: Any) -> Any:
+    env = RecordEpisodeStatistics(Wrapper(env))
+    env = FrameStackObservation(GrayscaleObservation(env), n_stack=2)
+    return ExpandDims(RecordEpisodeStatistics(ClipReward(env)))
+
+
+def test_stack_tells_of_the_env_at_its_bottom() -> None:
+    inner = Noted(VectorConfig(max_steps=3))
+    env = deep(inner)
+    assert env.unwrapped is inner
+    assert env.name == "Noted"
+    assert env.config is inner.config
+    assert env.traceable is True
+    assert env.action_space == inner.action_space
+    assert env.observation_space == Box(0, 255, (12, 10, 2), jnp.uint8)
+    assert repr(env).count("(") >= 8 and repr(inner) in repr(env)
+    env.compile()
+    assert inner.compiled == 1
+
+
+def test_wrapper_without_hooks_adds_nothing_to_the_program() -> None:
+    bare, env = VectorEnv(), Wrapper(Wrapper(VectorEnv()))
+    _, state = bare.reset(KEY)
+    assert str(jax.make_jaxpr(env.step)(state, ZERO)) == str(jax.make_jaxpr(bare.step)(state, ZERO))
+
+
+def test_stack_that_works_on_the_host_is_not_traceable() -> None:
+    class OnHost(VectorEnv):
+        @property
+        def traceable(self) -> bool:
+            return False
+
+    assert ClipReward(RecordEpisodeStatistics(OnHost())).traceable is False
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        deep,
+        lambda env: JitWrapper(deep(env), pre_warm=False),
+        lambda env: deep(JitWrapper(env, pre_warm=False)),
+        lambda env: FrameStackObservation(FrameStackObservation(env, n_stack=2), n_stack=2),
+        ClipReward,
+    ],
+)
+def test_render_goes_through_any_stack(stack: Any) -> None:
+    env = stack(PixelEnv())
+    _, state = env.reset(jax.random.key(3))
+    _, state, *_ = env.step(state, jnp.int32(2))
+    _, inner = PixelEnv().reset(jax.random.key(3))
+    _, inner, *_ = PixelEnv().step(inner, jnp.int32(2))
+    np.testing.assert_array_equal(env.render(state), PixelEnv().render(inner))
+
+
+def test_render_of_an_env_that_cannot_is_refused_by_its_name() -> None:
+    env = ClipReward(RecordEpisodeStatistics(VectorEnv()))
+    with pytest.raises(NotImplementedError, match="VectorEnv does not implement render"):
+        env.render(env.reset(KEY)[1])
+
+
+def test_info_is_never_changed_in_place() -> None:
+    theirs = {"score": np.float32(3), "terminated": np.bool_(False)}
+
+    class OneDict(ScriptEnv):
+        def step(self, state: EnvState, action: Any) -> tuple[Any, ...]:
+            return (*super().step(state, action)[:4], theirs)
+
+    env = ExpandDims(EpisodeDiscount(RecordEpisodeStatistics(NanGuard(OneDict()))))
+    env = RecordEpisodeStatistics(FrameStackObservation(env, n_stack=2))
+    for step in (env.step, jax.jit(env.step)):
+        info = step(env.reset(KEY)[1], ZERO)[4]
+        assert set(info) == {*theirs, "episode", "non_finite"}
+        assert theirs == {"score": np.float32(3), "terminated": np.bool_(False)}
+
+
+def test_out_of_range_actions_crash_nothing() -> None:
+    env = JitWrapper(deep(PixelEnv()), pre_warm=False)
+    _, state = env.reset(KEY)
+    for action in (-1, 3, 2**31 - 1):
+        obs, *_ = env.step(state, action)
+        assert env.observation_space.contains(obs)
+
+
+def test_gradients_reach_through_a_stack() -> None:
+    def gain(gravity: jax.Array, wrap: Any) -> jax.Array:
+        env = wrap(VectorEnv(VectorConfig(gravity=gravity)))  # pyright: ignore
+        _, state = env.reset(KEY)
+        _, state, reward, *_ = env.step(state, jnp.int32(2))
+        return jnp.sum(reward)
+
+    def wrap(env: Any) -> Any:
+        return ExpandDims(RecordEpisodeStatistics(JitWrapper(Double(env), pre_warm=False)))
+
+    bare = jax.grad(gain)(0.3, lambda env: env)
+    assert_trees_close(jax.grad(gain)(0.3, wrap), 2 * bare, rtol=1e-5)
+    assert abs(float(bare)) > 0.1
