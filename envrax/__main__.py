@@ -89,9 +89,22 @@ def show(name: str) -> Iterator[str]:
         **agents,
         "max_steps": "none" if config.max_steps == 2**31 - 1 else config.max_steps,
         "config": ", ".join(f"{key}={value!r}" for key, value in fields.items()),
+        **_library_faults(base),
     }
     for label, value in rows.items():
         yield f"{label:<12}  {value}"
+
+
+def _library_faults(base: Any) -> dict[str, str]:
+    """What an adapter declares of the library behind it."""
+    world = getattr(base, "world", base)
+    labels = {"waivers": "waived", "mended_bounds": "mended"}
+    faults = {label: getattr(world, name, {}) for name, label in labels.items()}
+    return {
+        label: "; ".join(f"{what}: {reason}" for what, reason in found.items())
+        for label, found in faults.items()
+        if found
+    }
 
 
 def _distribution(point: metadata.EntryPoint) -> str:

@@ -33,10 +33,10 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     An environment of another library, without that library's own auto-reset.
 
     A subclass writes `build`, `begin`, `advance` and `spaces`; and `default_params`, `limit`,
-    `with_limit`, `waivers` and `render` where there is something to say. This class does the rest.
-    What the library returns has one form at reset and after a step, strongly typed. Nothing that
-    the caller passes is edited. A step that draws nothing leaves `state.rng` alone. The time limit
-    truncates.
+    `with_limit`, `waivers`, `mended_bounds` and `render` where there is something to say. This
+    class does the rest. What the library returns has one form at reset and after a step, strongly
+    typed. Nothing that the caller passes is edited. A step that draws nothing leaves `state.rng`
+    alone. The time limit truncates.
 
     Parameters
     ----------
@@ -138,6 +138,11 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     @property
     def waivers(self) -> dict[str, str]:
         """Rules of `check_env` that the library itself breaks, and the reasons."""
+        return {}
+
+    @property
+    def mended_bounds(self) -> dict[str, str]:
+        """Leaves of an observation that leave the library's own bounds, and what is wrong there."""
         return {}
 
     @property

@@ -96,9 +96,13 @@ class GymnaxEnv(PeerEnv):
         seen = self.peer.observation_space(self.concrete_params)
         acted = self.peer.action_space(self.concrete_params)
         space = _space(seen, self.observed)
-        if self.config.id in MENDED and isinstance(space, Box):
+        if self.mended_bounds and isinstance(space, Box):
             space = _widened(space, MENDED[self.config.id][1](self.concrete_params))
         return space, _space(acted, None)
+
+    @property
+    def mended_bounds(self) -> dict[str, str]:
+        return {"obs": MENDED[self.config.id][0]} if self.config.id in MENDED else {}
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
         obs, inner = self.peer.reset_env(rng, params)

@@ -112,6 +112,11 @@ class JumanjiEnv(PeerEnv):
     def waivers(self) -> dict[str, str]:
         return WAIVERS.get(self.config.id, {})
 
+    @property
+    def mended_bounds(self) -> dict[str, str]:
+        mended = MENDED.get(type(self.peer.unwrapped).__name__, {})
+        return {f"obs.{key}": reason for key, (_, _, reason) in mended.items()}
+
     def render(self, state: PeerState) -> np.ndarray:
         import matplotlib.pyplot as plt
 

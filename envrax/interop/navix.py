@@ -68,6 +68,11 @@ class NavixEnv(PeerEnv):
         reason = f"navix's {name} {KEYS_TWICE[name]} from one key"
         return dict.fromkeys(["keys_are_used_once", "calls_share_no_key"], reason)
 
+    @property
+    def mended_bounds(self) -> dict[str, str]:
+        mended = self.peer.observation_fn in MENDED
+        return {"obs": "a wall is -1, where the space begins at 0"} if mended else {}
+
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):
             return np.array(_draw(state.inner.state))
