@@ -168,7 +168,7 @@ def leaves_space(env: Any) -> str:
     carry = vec_env.reset(jax.random.key(1))
     for key in jax.random.split(jax.random.key(2), STEPS // CHUNK):
         carry, seen = chunk(carry, key)
-        each = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[3:]), seen)
+        each = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), seen)
         for extreme in (np.min, np.max):
             for obs in jax.tree.map(lambda x, f=extreme: f(x, axis=0), each):
                 if found := why_outside(env.observation_space, obs, "obs", rounded=True):

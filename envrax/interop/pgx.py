@@ -5,11 +5,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import nested, unbounded
 from envrax.interop.library import require, suite_of
 from envrax.interop.records import Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.svg import drawn
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 from envrax.spaces.conform import conform
@@ -96,6 +98,10 @@ class PgxEnv(PeerEnv):
     @property
     def waivers(self) -> dict[str, str]:
         return WAIVERS.get(self.config.id, {})
+
+    def render(self, state: PeerState) -> np.ndarray:
+        with jax.numpy_dtype_promotion("standard"):
+            return drawn(self._who, state.inner.to_svg())
 
     def _seen(self, inner: Any) -> jax.Array:
         """The player's observation, also at the end, when it may be another's turn."""

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from interop.by_hand import follow, keeps_the_contract
+from interop.filming import shows_its_episode
 
 import envrax
 from envrax.interop import PeerConfig
@@ -81,10 +82,8 @@ def test_params_may_be_traced(adapter: Any) -> None:
     assert truncated.tolist() == [True, False] and not terminated.any()
 
 
-def test_render(adapter: Any) -> None:
-    env = _make(CLASSIC)
-    image = env.render(jax.jit(env.reset)(jax.random.key(0))[1])
-    assert image.dtype == np.uint8 and image.shape[2:] == (3,) and image.std() > 5
+def test_it_draws(adapter: Any, tmp_path: Any) -> None:
+    shows_its_episode(_make(CLASSIC), tmp_path)
 
 
 def test_what_is_refused(adapter: Any) -> None:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from interop.filming import shows_its_episode
 
 import envrax
 from envrax.interop import PeerConfig
@@ -169,17 +170,7 @@ def test_params_may_be_traced(adapter: Any) -> None:
 
 @pytest.mark.parametrize("id", ["CartPole-v1", "Breakout-MinAtar", "Catch-bsuite"])
 def test_it_draws(adapter: Any, id: str, tmp_path: Any) -> None:
-    env = _make(adapter, id, max_steps=3)
-    frame = env.render(env.reset(jax.random.key(0))[1])
-    assert frame.dtype == np.uint8
-    assert frame.ndim == 3 and frame.shape[2] == 3
-    assert len(np.unique(frame.reshape(-1, 3), axis=0)) > 2
-    if id == "Catch-bsuite":
-        with RecordVideo(env, output_dir=tmp_path) as film:
-            _, state = film.reset(jax.random.key(0))
-            for _ in range(3):
-                _, state, *_ = film.step(state, 0)
-        assert len(list(tmp_path.iterdir())) == 1
+    shows_its_episode(_make(adapter, id), tmp_path)
 
 
 def test_what_cannot_be_drawn_says_so(adapter: Any) -> None:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from interop.filming import shows_its_episode
 
 import envrax
 from envrax import BatchedEnv, Box, Discrete, MultiVecEnv
@@ -213,13 +214,13 @@ def test_legal_actions(adapter: Any) -> None:
 
 
 @pytest.mark.parametrize("id", [SPREAD, "storm_2p", "overcooked_v2", "HeuristicEnemySMAX"])
-def test_it_draws(adapter: Any, id: str) -> None:
+def test_it_draws(adapter: Any, id: str, tmp_path: Any) -> None:
     env = _make(id)
+    shows_its_episode(env.world, tmp_path)
     _, state = env.reset(jax.random.key(0))
-    frame = env.render_slot(state, -1)
-    assert frame.dtype == np.uint8
-    assert frame.ndim == 3 and frame.shape[2] == 3
-    assert len(np.unique(frame.reshape(-1, 3), axis=0)) > 2
+    images = [env.render_slot(state, slot) for slot in (0, 1, -1)]
+    np.testing.assert_array_equal(images[0], images[1])  # of one world
+    assert np.any(images[0] != images[2])
 
 
 def test_ids_need_no_building(adapter: Any) -> None:

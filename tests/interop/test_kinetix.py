@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from interop.by_hand import follow, keeps_the_contract
+from interop.filming import shows_its_episode
 
 import envrax
 from envrax.interop import PeerConfig
@@ -100,10 +101,9 @@ def test_params_may_be_traced(adapter: Any) -> None:
     assert jax.jit(jax.vmap(truncated))(np.array([1, 2])).tolist() == [True, False]
 
 
-def test_render(adapter: Any) -> None:
-    env = _make("s/h4_thrust_aim")
-    image = env.render(env.reset(jax.random.key(0))[1])
-    assert image.shape == (125, 125, 3) and image.dtype == np.uint8 and image.std() > 5
+def test_it_draws(adapter: Any, tmp_path: Any) -> None:
+    image = shows_its_episode(_make("s/h4_thrust_aim"), tmp_path)
+    assert image.shape == (125, 125, 3)
 
 
 def test_what_is_refused(adapter: Any) -> None:

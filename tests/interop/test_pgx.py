@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from typing import Any
 
@@ -10,9 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from interop.filming import shows_its_episode
 
 import envrax
 from envrax.interop import PeerConfig
+from envrax.interop.svg import drawn
 from envrax.testing import report_env
 
 # Libraries warn when they are imported.
@@ -138,6 +141,27 @@ def test_200_steps_of_a_view_are_those_of_pgx(adapter: Any, id: str, player: int
 def test_it_keeps_the_contract(adapter: Any, id: str) -> None:
     report = report_env(_make(adapter, id), num_steps=100)
     assert not report.findings, report
+
+
+@pytest.mark.parametrize("id", ["minatar-breakout", "tic_tac_toe", "backgammon"])
+def test_it_draws(adapter: Any, id: str, tmp_path: Any) -> None:
+    shows_its_episode(_make(adapter, id), tmp_path)
+
+
+def test_letters_are_drawn(adapter: Any) -> None:
+    text = '<text x="10" y="40" font-size="30" font-family="Courier">Q</text>'
+    blank = '<svg xmlns="http://www.w3.org/2000/svg" width="60" height="60">{}</svg>'
+    image = drawn("pgx", blank.format(text))
+    assert image.shape == (60, 60, 3) and image.min() == 0
+    assert drawn("pgx", blank.format("")).min() == 255
+
+
+def test_what_draws_is_not_installed(adapter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    env = _make(adapter, "tic_tac_toe")
+    state = jax.jit(env.reset)(jax.random.key(0))[1]
+    with pytest.raises(NotImplementedError, match=r"pgx/tic_tac_toe\.render: .*resvg"):
+        env.render(state)
 
 
 def test_ids_need_no_building(adapter: Any) -> None:
