@@ -1,7 +1,6 @@
 """The registry: environment ids and what to build for them. Suite packages fill it at import."""
 
 import dataclasses
-import difflib
 import importlib
 import threading
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from typing import Any, Protocol, Self, cast
 from envrax._entry_points import import_suite, installed_suites
 from envrax._spec import AnyBatchedEnv, AnyEnv, Wrappers, check, copied
 from envrax._spec import EnvSpec as EnvSpec
+from envrax._unknown import unknown_env, unknown_suite
 from envrax.env import EnvConfig
 
 
@@ -36,8 +36,6 @@ class _Entry:
     spec: EnvSpec
     suite: Suite | None = None  # of the same class as the one registered, with this spec alone
 
-
-MOST_LISTED = 40  # names in an error
 
 _ENTRIES: dict[str, _Entry] = {}
 _LOCK = threading.RLock()
@@ -185,12 +183,7 @@ def names_of_suite(prefix: str) -> list[str]:
     names = _names_under(prefix)
     if not names:
         if not import_suite(prefix):
-            known = available_suites()
-            close = difflib.get_close_matches(prefix, known)
-            hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-            raise ValueError(
-                f"Unknown suite {prefix!r}.{hint} Available: {', '.join(known) or 'none'}."
-            )
+            raise unknown_suite(prefix, available_suites())
         names = _names_under(prefix)
     return names
 
@@ -211,46 +204,13 @@ def find_entry(name: str) -> _Entry:
     """The registry's own record of a name; a ValueError if there is none."""
     entry = _ENTRIES.get(name) if isinstance(cast(Any, name), str) else None
     if entry is None:
-        names = registered_names()
-        raise ValueError(
-            f"Unknown environment {name!r}.{_hint(name, names)} Available: "
-            f"{_available(name, names)}."
-        )
+        raise unknown_env(name, registered_names(), available_suites())
     return entry
 
 
 def _names_under(prefix: str) -> list[str]:
     with _LOCK:
         return [name for name in _ENTRIES if name.startswith(f"{prefix}/")]
-
-
-def _hint(name: Any, names: list[str]) -> str:
-    """What is probably wrong with a name that is not one of `names`."""
-    if not isinstance(name, str):
-        return " Pass a name; an environment or its class needs no `make`."
-    lower = {known.lower(): known for known in names}
-    close = [lower[match] for match in difflib.get_close_matches(name.lower(), lower)]
-    hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-    prefix, slash, _ = name.partition("/")
-    if slash and not any(known.startswith(f"{prefix}/") for known in names):
-        hint += (
-            f" No suite with the prefix {prefix!r} is registered: import the package that "
-            "registers it, or install it first."
-        )
-        if close := difflib.get_close_matches(prefix, available_suites()):
-            hint += f" Did you mean the suite {' or '.join(map(repr, close))}?"
-    return hint
-
-
-def _available(name: Any, names: list[str]) -> str:
-    """The names to choose from: those of the same prefix, if there are many."""
-    prefix = name.partition("/")[0] if isinstance(name, str) else ""
-    alike = [known for known in names if known.startswith(f"{prefix}/")] or names
-    listed = names if len(names) <= MOST_LISTED else alike
-    if not listed:
-        return "none; import the package that registers it"
-    more = len(listed) - MOST_LISTED
-    return ", ".join(listed[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _add(entries: Iterable[_Entry]) -> None:

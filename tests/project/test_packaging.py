@@ -20,7 +20,7 @@ import envrax
 # The rooms and the direction of imports: a module imports only from rows above its own. A package
 # is one room, and its modules may import each other; one listed by itself is a room of its own.
 ROWS = [
-    {"error", "_checks", "_closing", "_generics"},
+    {"error", "_checks", "_closing", "_generics", "_unknown"},
     {"_config", "_entry_points", "_jax"},
     {"spaces"},
     {"env"},
@@ -109,6 +109,21 @@ except RuntimeError as error:
     quiet = {"JAX_PLATFORMS": "no_such_platform", "PYTHONDONTWRITEBYTECODE": "1"}
     assert "no_such_platform" in run(code, tmp_path, **home, **quiet)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_import_brings_no_library(tmp_path: Path) -> None:
+    """Nothing but jax, chex and tqdm, also when it is asked which suites are installed."""
+    code = """
+import sys
+import chex, jax, tqdm
+brought = lambda: {name.partition(".")[0] for name in sys.modules}
+before = brought()
+import envrax
+print(*envrax.available_suites())
+others = brought() - before - set(sys.stdlib_module_names) - {"envrax"}
+assert not others, others
+"""
+    assert {"brax", "gymnax", "pgx"} <= set(run(code, tmp_path).split())
 
 
 @pytest.mark.integration
