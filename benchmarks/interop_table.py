@@ -122,7 +122,9 @@ def _row(name: str, library: str, steps: int) -> dict[str, Any]:
         "limit": "none" if limit == 2**31 - 1 else limit,
     }
     try:
-        report = (report_batched_env if batched else report_env)(env, num_steps=steps)
+        report = report_env(env.world if batched else env, num_steps=steps)
+        if batched:
+            report_batched_env(env, num_steps=steps).raise_if_any()
         outside = leaves_space(env) if library in LONG else ""
     except Exception as error:
         return {**row, "verdict": "broken", "why": _first_line(error)}

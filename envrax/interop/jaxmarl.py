@@ -28,6 +28,15 @@ DRAWN = (
 _OF_BRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
 
 
+KEYS_TWICE = {
+    "SimpleFacmacMPE": "draws the move of each prey, and the noise of the physics",
+    "InTheGrid": "draws the places and directions of the agents",
+    "InTheGrid_2p": "draws the places and directions of the agents",
+    "InTheMatrix": "draws the places and directions of the agents",
+}
+"""Classes of JaxMARL that use a PRNG key twice, and what for."""
+
+
 class _Rule(NamedTuple):
     """Of a family of games: its time limit, and whether a step ends it for another reason."""
 
@@ -160,6 +169,15 @@ class JaxMarlWorld(World):
             except NotImplementedError:
                 return None
             return self._of_agents(legal).astype(jnp.bool_)
+
+    @property
+    def waivers(self) -> dict[str, str]:
+        reasons = [
+            f"JaxMARL {why} from one key" for x, why in KEYS_TWICE.items() if _is_a(self.peer, x)
+        ]
+        return (
+            dict.fromkeys(["keys_are_used_once", "calls_share_no_key"], *reasons) if reasons else {}
+        )
 
     def _of_agents(self, tree: Any) -> Any:
         """What JaxMARL has for each agent, in one array; in STORM it is in one already."""

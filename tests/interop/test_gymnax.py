@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from interop.by_hand import equal
 from interop.filming import shows_its_episode
 
 import envrax
@@ -40,11 +41,6 @@ def _make(adapter: Any, id: str, **fields: Any) -> Any:
     return envrax.make(f"gymnax/{id}", config=config, jit_compile=False)
 
 
-def _equal(ours: Any, theirs: Any) -> None:
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 @pytest.mark.parametrize("id", COMPARED)
 def test_200_steps_are_those_of_gymnax(adapter: Any, id: str) -> None:
     env = _make(adapter, id, **COMPARED[id])
@@ -73,13 +69,13 @@ def test_200_steps_are_those_of_gymnax(adapter: Any, id: str) -> None:
         hand = advance(state.rng, inner, action)
         obs, state, reward, done, info = step(state, action)
         hand_obs, inner, *rest = hand
-        _equal((obs, state.inner), (hand_obs, inner))
-        _equal((reward, info["terminated"], info["truncated"]), rest)
+        equal((obs, state.inner), (hand_obs, inner))
+        equal((reward, info["terminated"], info["truncated"]), rest)
         if done:
             ends.update(name for name in ("terminated", "truncated") if info[name])
             rng = jax.random.split(state.rng)[0]
             (obs, state), (hand_obs, inner) = reset(rng), begin(rng)
-            _equal((obs, state.inner), (hand_obs, inner))
+            equal((obs, state.inner), (hand_obs, inner))
     assert ends["truncated"]
     assert ends["terminated"] or id == "PointRobot-misc"  # which only ends by its limit
 

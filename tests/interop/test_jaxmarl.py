@@ -15,12 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from interop.by_hand import equal
 from interop.filming import shows_its_episode
 
 import envrax
 from envrax import BatchedEnv, Box, Discrete, MultiVecEnv
 from envrax.interop.records import PeerConfig
 from envrax.testing import report_batched_env, report_env
+from envrax.testing.jaxprs import reused_key
 
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]  # libraries warn
 
@@ -43,13 +45,6 @@ def adapter() -> Any:
 def _make(id: str, n_worlds: int = 2, **fields: Any) -> Any:
     fields["config"] = PeerConfig(id=id, **fields.pop("config", {}))
     return envrax.make_vec(f"jaxmarl/{id}", n_worlds, pre_warm=False, **fields)
-
-
-def _equal(ours: Any, theirs: Any) -> None:
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
-            a, b = jax.random.key_data(a), jax.random.key_data(b)
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("id", COMPARED)
@@ -83,14 +78,14 @@ def test_200_steps_are_those_of_jaxmarl(adapter: Any, id: str) -> None:
         action = world.action_space.sample(action_key, world.action_mask(state))
         hand_obs, inner, *hand = advance(state.rng, inner, action)
         obs, state, reward, done, info = step(state, action)
-        _equal((obs, state.inner), (hand_obs, inner))
-        _equal([info[name] for name in ("rewards", "agent_done", "terminated")], hand)
-        _equal(reward, info["rewards"].sum())
+        equal((obs, state.inner), (hand_obs, inner))
+        equal([info[name] for name in ("rewards", "agent_done", "terminated")], hand)
+        equal(reward, info["rewards"].sum())
         if done:
             ends.update(which for which in ("terminated", "truncated") if info[which])
             rng = jax.random.split(state.rng)[0]
             (obs, state), (hand_obs, inner) = reset(rng), begin(rng)
-            _equal((obs, state.inner), (hand_obs, inner))
+            equal((obs, state.inner), (hand_obs, inner))
     assert ends["truncated"]
     assert bool(ends["terminated"]) is (id != SPREAD)  # which only ends by its limit
 
@@ -133,14 +128,14 @@ def test_agents_are_slots_side_by_side(adapter: Any) -> None:
     worlds = envrax.VecEnv(env.world, 8, final_obs=True)
     (obs, state), (of_worlds, inner) = (x.reset(jax.random.key(0)) for x in (env, worlds))
     for key in jax.random.split(jax.random.key(1), 30):
-        _equal((obs.reshape(8, 3, 18), state), (of_worlds, inner))
+        equal((obs.reshape(8, 3, 18), state), (of_worlds, inner))
         actions = env.action_space.sample(key)
         obs, state, rewards, dones, infos = env.step(state, actions)
         of_worlds, inner, _, ends, told = worlds.step(inner, actions.reshape(8, 3))
         for name in ("terminated", "truncated"):
-            _equal(infos.pop(name), told.pop(name).repeat(3))
-        _equal((rewards, dones), (told.pop("rewards").reshape(24), ends.repeat(3)))
-        _equal(infos, jax.tree.map(lambda x: x.reshape(24, *x.shape[2:]), told))
+            equal(infos.pop(name), told.pop(name).repeat(3))
+        equal((rewards, dones), (told.pop("rewards").reshape(24), ends.repeat(3)))
+        equal(infos, jax.tree.map(lambda x: x.reshape(24, *x.shape[2:]), told))
     assert state.step.max() < 26 and state.step.min() == 4  # every world has begun again
 
 
@@ -152,13 +147,22 @@ def test_it_keeps_the_contract(adapter: Any) -> None:
     assert not report.findings, report
 
 
+@pytest.mark.parametrize("id", ["MPE_simple_facmac_v1", "storm_2p"])
+def test_what_is_waived_is_broken_in_jaxmarl(adapter: Any, id: str) -> None:
+    world = _make(id).world
+    state, action = world.reset(jax.random.key(0))[1], world.action_space.sample(jax.random.key(1))
+    assert reused_key(world.step, state, action)
+    assert set(world.waivers) == {"keys_are_used_once", "calls_share_no_key"}
+    assert not _make("switch_riddle").world.waivers
+
+
 def test_states_indices_and_copies(adapter: Any) -> None:
     env = _make("switch_riddle", 2)
     _, state = env.reset(jax.random.key(0))
     one = env.slot_state(state, 4)
-    _equal(one, jax.tree.map(lambda x: x[1], state))
-    _equal(env.slot_state(state, -2), one)
-    _equal(jax.jit(env.slot_state)(state, 5), one)
+    equal(one, jax.tree.map(lambda x: x[1], state))
+    equal(env.slot_state(state, -2), one)
+    equal(jax.jit(env.slot_state)(state, 5), one)
     with pytest.raises(IndexError, match=r"slot_state: expected an index from -6 to 5; got 6"):
         env.slot_state(state, 6)
     with pytest.raises(ValueError, match=r"JaxMarlBatch\.step: expected actions of shape \(6,\)"):
@@ -168,7 +172,7 @@ def test_states_indices_and_copies(adapter: Any) -> None:
     actions = np.ones(6, np.int32)
     expected = env.step(state, actions)
     for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-        _equal(twin.step(state, actions), expected)
+        equal(twin.step(state, actions), expected)
 
 
 def test_it_is_compiled_ahead_and_donates(adapter: Any, compile_counter: Any) -> None:
@@ -193,7 +197,7 @@ def test_fleets_hold_it(adapter: Any) -> None:
     obs, states, rewards, *_ = fleet.step(states, actions)
     assert [x.shape for x in rewards] == [(6,), (6,)]
     member, rng = fleet.envs[0], jax.random.split(jax.random.key(0), 2)[0]
-    _equal(obs[0], member.step(member.reset(rng)[1], actions[0])[0])
+    equal(obs[0], member.step(member.reset(rng)[1], actions[0])[0])
 
 
 def test_legal_actions(adapter: Any) -> None:
@@ -203,7 +207,7 @@ def test_legal_actions(adapter: Any) -> None:
     assert mask.shape == (10, 10) and mask.dtype == bool and mask.any(axis=1).all()
     with jax.numpy_dtype_promotion("standard"):
         theirs = jax.vmap(env.world.peer.get_avail_actions)(state.inner)
-    _equal(mask[5:], jnp.stack([theirs[name][1] for name in env.agents]).astype(bool))
+    equal(mask[5:], jnp.stack([theirs[name][1] for name in env.agents]).astype(bool))
     env = _make("hanabi")
     mask = env.action_mask(env.reset(jax.random.key(0))[1])
     assert mask.shape == (4, 21)

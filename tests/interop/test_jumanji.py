@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from interop.by_hand import equal
 from interop.filming import shows_its_episode
 
 import envrax
@@ -32,13 +33,6 @@ def adapter() -> Any:
 def _make(adapter: Any, id: str, **fields: Any) -> Any:
     config = PeerConfig(id=id, **fields)
     return envrax.make(f"jumanji/{id}", config=config, jit_compile=False)
-
-
-def _equal(ours: Any, theirs: Any) -> None:
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
-            a, b = jax.random.key_data(a), jax.random.key_data(b)
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("id", COMPARED)
@@ -72,17 +66,17 @@ def test_200_steps_are_those_of_jumanji(adapter: Any, id: str) -> None:
         action = env.action_space.sample(key, mask(state) if i % 2 else None)
         inner, timestep, last = advance(inner, action)
         obs, state, reward, done, info = step(state, action)
-        _equal((obs, state.inner), (dict(vars_of(timestep.observation)), inner))
+        equal((obs, state.inner), (dict(vars_of(timestep.observation)), inner))
         assert reward == np.sum(timestep.reward)
         assert done == last
         assert info["truncated"] == (state.step == env.config.max_steps)
         assert info["terminated"] or info["truncated"] == done
-        _equal({k: info[k] for k in timestep.extras}, timestep.extras)
+        equal({k: info[k] for k in timestep.extras}, timestep.extras)
         if done:
             ends.update(name for name in ("terminated", "truncated") if info[name])
             rng = jax.random.split(state.rng)[0]
             (obs, state), (inner, timestep) = reset(rng), begin(rng)
-            _equal((obs, state.inner), (dict(vars_of(timestep.observation)), inner))
+            equal((obs, state.inner), (dict(vars_of(timestep.observation)), inner))
     assert ends == {"terminated", "truncated"} - {"truncated" if id == "TSP-v1" else ""}
 
 

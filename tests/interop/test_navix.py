@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from interop.by_hand import bits, equal
 from interop.filming import shows_its_episode
 
 import envrax
@@ -38,15 +38,6 @@ def adapter() -> Any:
 def _make(adapter: Any, id: str, **fields: Any) -> Any:
     config = PeerConfig(id=id, **fields)
     return envrax.make(f"navix/{id}", config=config, jit_compile=False)
-
-
-def _equal(ours: Any, theirs: Any) -> None:
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_array_equal(_data(a), _data(b))
-
-
-def _data(x: Any) -> Any:
-    return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
 
 
 def _bare(timestep: Any) -> Any:
@@ -78,7 +69,7 @@ def test_200_steps_are_those_of_navix(adapter: Any, id: str) -> None:
         action = env.action_space.sample(action_key)
         obs, state, reward, done, info = step(state, action)
         hand = advance(hand, action)
-        _equal((obs, state.inner, reward), (hand.observation, _bare(hand), hand.reward))
+        equal((obs, state.inner, reward), (hand.observation, _bare(hand), hand.reward))
         assert info["terminated"] == hand.is_termination()
         # An end by the task at the limit is both; navix calls it an end by the task.
         assert info["truncated"] == (hand.t >= peer.max_steps)
@@ -87,7 +78,7 @@ def test_200_steps_are_those_of_navix(adapter: Any, id: str) -> None:
             ends.update(name for name in ("terminated", "truncated") if info[name])
             rng = jax.random.split(state.rng)[0]
             (obs, state), hand = reset(rng), begin(rng)
-            _equal((obs, state.inner), (hand.observation, _bare(hand)))
+            equal((obs, state.inner), (hand.observation, _bare(hand)))
     assert ends["truncated"] and ends["terminated"], ends
 
 
@@ -134,7 +125,7 @@ def test_ids_need_no_building(adapter: Any) -> None:
 def test_the_state_carries_no_pictures(adapter: Any) -> None:
     env = _make(adapter, "Navix-Empty-5x5-v0")
     _, state = env.reset(jax.random.key(0))
-    assert sum(_data(leaf).nbytes for leaf in jax.tree.leaves(state)) < 400
+    assert sum(bits(leaf).nbytes for leaf in jax.tree.leaves(state)) < 400
 
 
 def test_it_draws(adapter: Any, tmp_path: Any) -> None:

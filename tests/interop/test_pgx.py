@@ -9,8 +9,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from interop.by_hand import by_hand, equal
 from interop.filming import shows_its_episode
 
 import envrax
@@ -34,26 +34,10 @@ def _make(adapter: Any, id: str, **fields: Any) -> Any:
     return envrax.make(f"pgx/{id}", config=config, jit_compile=False)
 
 
-def _equal(ours: Any, theirs: Any) -> None:
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def _theirs(function: Any) -> Any:
-    """Compiled as its users do: the tests of envrax promote dtypes strictly."""
-    compiled = jax.jit(function)
-
-    def call(*args: Any) -> Any:
-        with jax.numpy_dtype_promotion("standard"):
-            return compiled(*args)
-
-    return call
-
-
 @pytest.mark.parametrize("id", ["minatar-breakout", "2048"])
 def test_200_steps_are_those_of_pgx(adapter: Any, id: str) -> None:
     env = _make(adapter, id, max_steps=25)
-    init, move = _theirs(env.unwrapped.peer.init), _theirs(env.unwrapped.peer.step)
+    init, move = by_hand(env.unwrapped.peer.init), by_hand(env.unwrapped.peer.step)
     reset, step = jax.jit(env.reset), jax.jit(env.step)
     ends: Counter[str] = Counter()
     rng = jax.random.key(3)
@@ -64,13 +48,13 @@ def test_200_steps_are_those_of_pgx(adapter: Any, id: str) -> None:
         action = env.action_space.sample(key, mask)
         inner = move(inner, action, jax.random.split(state.rng)[1])
         obs, state, reward, done, info = step(state, action)
-        _equal((obs, state.inner), (inner.observation, inner))
-        _equal((reward, info["terminated"]), (inner.rewards[0], inner.terminated))
+        equal((obs, state.inner), (inner.observation, inner))
+        equal((reward, info["terminated"]), (inner.rewards[0], inner.terminated))
         if done:
             ends.update(name for name in ("terminated", "truncated") if info[name])
             rng = jax.random.split(state.rng)[0]
             (obs, state), inner = reset(rng), init(jax.random.split(rng)[1])
-            _equal((obs, state.inner), (inner.observation, inner))
+            equal((obs, state.inner), (inner.observation, inner))
     assert {*ends} == {"terminated", "truncated"}
 
 
@@ -79,8 +63,8 @@ class ByHand:
 
     def __init__(self, adapter: Any, env: Any, player: int) -> None:
         peer = env.unwrapped.peer
-        self.init, self.move, self.player = _theirs(peer.init), _theirs(peer.step), player
-        self.observe = _theirs(lambda inner: peer._observe(inner, jnp.int32(player)))
+        self.init, self.move, self.player = by_hand(peer.init), by_hand(peer.step), player
+        self.observe = by_hand(lambda inner: peer._observe(inner, jnp.int32(player)))
         self.uniform = adapter.uniform
 
     def reset(self, rng: Any) -> None:
@@ -112,9 +96,9 @@ def test_200_steps_of_a_view_are_those_of_pgx(adapter: Any, id: str, player: int
     ends: Counter[str] = Counter()
 
     def same(obs: Any, inner: Any) -> None:
-        _equal(obs, hand.observe(hand.inner))
+        equal(obs, hand.observe(hand.inner))
         paid = hand.inner.replace(rewards=inner.rewards)
-        _equal(inner, paid)
+        equal(inner, paid)
 
     rng = jax.random.key(3)
     obs, state = reset(rng)
@@ -125,7 +109,7 @@ def test_200_steps_of_a_view_are_those_of_pgx(adapter: Any, id: str, player: int
         rewards = hand.step(state.rng, action)
         obs, state, reward, done, info = step(state, action)
         same(obs, state.inner)
-        _equal((info["rewards"], reward), (rewards, rewards[player]))
+        equal((info["rewards"], reward), (rewards, rewards[player]))
         assert not state.inner.rewards.any()
         assert info["terminated"] == hand.inner.terminated
         if done:

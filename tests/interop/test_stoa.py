@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from interop.by_hand import equal
 
 import envrax
 from envrax.interop.forms import as_dicts
@@ -97,13 +98,6 @@ def _objects(adapter: Any, walk: Any, name: str) -> Any:
     return stoa.EpisodeStepLimitWrapper(adapted, 12)
 
 
-def _equal(ours: Any, theirs: Any) -> None:
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
-            a, b = jax.random.key_data(a), jax.random.key_data(b)
-        np.testing.assert_array_equal(a, b)
-
-
 @pytest.mark.parametrize("name", ["Walk", "Snake"])
 def test_200_steps_are_those_of_stoa(adapter: Any, walk: Any, name: str) -> None:
     peer = _objects(adapter, walk, name)
@@ -127,15 +121,15 @@ def test_200_steps_are_those_of_stoa(adapter: Any, walk: Any, name: str) -> None
         action = env.action_space.sample(action_key, env.action_mask(state))
         inner, seen = advance(inner, action)
         obs, state, reward, done, info = step(state, action)
-        _equal((obs, state.inner), (as_dicts(seen.observation), inner))
-        _equal((reward, info["discount"]), (jnp.float32(seen.reward), seen.discount))
-        _equal((info["terminated"], info["truncated"]), (seen.terminated(), seen.truncated()))
+        equal((obs, state.inner), (as_dicts(seen.observation), inner))
+        equal((reward, info["discount"]), (jnp.float32(seen.reward), seen.discount))
+        equal((info["terminated"], info["truncated"]), (seen.terminated(), seen.truncated()))
         assert done == seen.last()
         if done:
             ends.update(which for which in ("terminated", "truncated") if info[which])
             rng = jax.random.split(state.rng)[0]
             (obs, state), (inner, seen) = reset(rng), begin(rng)
-            _equal((obs, state.inner), (as_dicts(seen.observation), inner))
+            equal((obs, state.inner), (as_dicts(seen.observation), inner))
     assert ends["terminated"] and ends["truncated"]
 
 

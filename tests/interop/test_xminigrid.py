@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from interop.by_hand import equal
 from interop.filming import shows_its_episode
 
 import envrax
@@ -39,15 +39,6 @@ def _make(adapter: Any, id: str, **fields: Any) -> Any:
     return envrax.make(f"xminigrid/{id}", config=config, jit_compile=False)
 
 
-def _equal(ours: Any, theirs: Any) -> None:
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_array_equal(_data(a), _data(b))
-
-
-def _data(x: Any) -> Any:
-    return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
-
-
 @pytest.mark.parametrize("id", COMPARED)
 def test_200_steps_are_those_of_xminigrid(adapter: Any, id: str) -> None:
     env = _make(adapter, id, max_steps=COMPARED[id])
@@ -72,14 +63,14 @@ def test_200_steps_are_those_of_xminigrid(adapter: Any, id: str) -> None:
         action = env.action_space.sample(action_key)
         obs, state, reward, done, info = step(state, action)
         hand = advance(hand, action)
-        _equal((obs, state.inner, reward, done), (hand.observation, hand, hand.reward, hand.last()))
+        equal((obs, state.inner, reward, done), (hand.observation, hand, hand.reward, hand.last()))
         assert info["terminated"] == (hand.last() & (hand.discount == 0))
         assert info["truncated"] == (hand.state.step_num == params.max_steps)
         if done:
             ends.update(name for name in ("terminated", "truncated") if info[name])
             rng = jax.random.split(state.rng)[0]
             (obs, state), hand = reset(rng), begin(rng)
-            _equal((obs, state.inner), (hand.observation, hand))
+            equal((obs, state.inner), (hand.observation, hand))
     assert ends["truncated"], ends
     assert ends["terminated"] or id.startswith(("XLand", "MiniGrid-Unlock")), ends
 
