@@ -172,12 +172,11 @@ class JaxMarlWorld(World):
 
     @property
     def waivers(self) -> dict[str, str]:
-        reasons = [
-            f"JaxMARL {why} from one key" for x, why in KEYS_TWICE.items() if _is_a(self.peer, x)
-        ]
-        return (
-            dict.fromkeys(["keys_are_used_once", "calls_share_no_key"], *reasons) if reasons else {}
-        )
+        for family, what in KEYS_TWICE.items():
+            if _is_a(self.peer, family):
+                rules = "keys_are_used_once", "calls_share_no_key"
+                return dict.fromkeys(rules, f"JaxMARL {what} from one key")
+        return {}
 
     def _of_agents(self, tree: Any) -> Any:
         """What JaxMARL has for each agent, in one array; in STORM it is in one already."""
