@@ -6,7 +6,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import adapters, cartpole, fleet, memory, operations, resets, start, training
+from benchmarks import (
+    adapters,
+    cartpole,
+    fleet,
+    interop_speed,
+    memory,
+    operations,
+    resets,
+    start,
+    training,
+)
 from benchmarks.measure import Table, machine
 from benchmarks.memory import Plan
 from benchmarks.plot import save
@@ -32,6 +42,8 @@ BENCHMARKS: dict[str, Callable[[], list[Table] | list[Plan]]] = {
     "seeds": seeds,
     "training": training.cartpole,
     "start": start.both,
+    "start-gymnax": start.peers,
+    "interop": interop_speed.interop,
     "memory": memory.memory,
     "operations": operations.operations,
 }

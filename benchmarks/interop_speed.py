@@ -1,0 +1,241 @@
+"""
+Step environments of other libraries by `make_vec` and by the libraries' own auto-reset loops.
+
+    python -m benchmarks interop                          all libraries
+    python -m benchmarks.interop_speed gymnax pgx         these
+    python -m benchmarks.interop_speed --table            the table, from the results so far
+
+A process of its own times each library. Results go to `benchmarks/results/interop_speed.json` as
+they come; cases that are there already are not timed again, unless `--again` is given.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Table, compare, machine
+
+SIZES, TURNS, SECONDS, SHORT = (64, 1024), 5, 0.8, 5
+RESULTS = Path(__file__).parent / "results/interop_speed.json"
+OURS = "envrax"
+FIRST = "draws no new start: it goes back to the first state of each slot"
+NEXT = "the step after an end resets and ignores its action"
+LEVEL = "every episode begins in the same level, so that there is nothing to compute"
+BOTH = "a step is a move of each player; a game may end and begin between the two"
+
+# Of a library: ids, how many steps a scan has at least, and what it does less.
+CASES: dict[str, tuple[tuple[str, ...], int, dict[str, str]]] = {
+    "gymnax": (("CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "FourRooms-misc"), 100, {}),
+    "jumanji": (("Snake-v1", "Game2048-v1", "Maze-v0"), 20, {}),
+    "navix": (("Navix-Empty-5x5-v0", "Navix-DoorKey-8x8-v0"), 20, {"navix": NEXT}),
+    "pgx": (("minatar-breakout", "2048", "connect_four"), 20, {"connect_four": BOTH}),
+    "xminigrid": (("MiniGrid-Empty-8x8", "MiniGrid-FourRooms"), 20, {}),
+    "craftax": (("Craftax-Classic-Symbolic-v1", "Craftax-Symbolic-v1"), SHORT, {}),
+    "brax": (("inverted_pendulum", "ant"), SHORT, {"brax": FIRST}),
+    "jaxmarl": (("MPE_simple_spread_v3", "overcooked", "SMAX"), 20, {}),
+    "kinetix": (("s/h4_thrust_aim", "m/h17_thrustcontrol_left"), SHORT, {"kinetix": LEVEL}),
+    "playground": (("CartpoleBalance", "CheetahRun"), SHORT, {"playground": FIRST}),
+}
+
+
+def interop() -> list[Table]:
+    """All libraries, a process each; no `Table`, since the ways differ between the rows."""
+    main([])
+    return []
+
+
+def main(given: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("libraries", nargs="*", help=f"of {', '.join(CASES)}; default all")
+    parser.add_argument("--only", help="cases with this in their name")
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--again", action="store_true", help="time these cases anew")
+    parser.add_argument("--table", action="store_true", help="only print the table")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args(given)
+    for library in [] if arguments.table else arguments.libraries or CASES:
+        cases = [(id, n) for id in CASES[library][0] for n in arguments.sizes]
+        cases = [case for case in cases if (arguments.only or "") in _name(library, *case)]
+        if arguments.child:
+            for id, n in cases:
+                _time(library, id, n)
+            return
+        for id, n in cases if arguments.again else []:
+            _write(_name(library, id, n), None)
+        again = ["--sizes", *map(str, arguments.sizes), "--only", arguments.only or ""]
+        command = [sys.executable, "-m", "benchmarks.interop_speed", library, "--child", *again]
+        while subprocess.run(command).returncode:  # a crash costs one case
+            print(f"{library}: the process ended; on with the next case", flush=True)
+    print("\n".join(table()))
+
+
+def _time(library: str, id: str, n: int) -> None:
+    name = _name(library, id, n)
+    if name in _read():
+        return
+    _write(name, {"why": "the process ended"})  # what stays if it does
+    try:
+        _write(name, timed(library, id, n))
+    except Exception as error:
+        _write(name, {"why": _first_line(error)})
+    print("\n".join(_rows(name, _read()[name])), flush=True)
+
+
+def timed(library: str, id: str, n: int) -> dict[str, Any]:
+    """Each way's times of a step in µs, ends and rewards, and why a way did not run."""
+    from benchmarks import interop_loops as loops
+
+    _, least, _ = CASES[library]
+    ours, space = loops.ours(f"{library}/{id}", n)
+    makers: dict[str, Callable[[], loops.Loop]] = {
+        OURS: lambda: ours,
+        library: lambda: getattr(loops, library)(id, n),
+    }
+    if library == "craftax":
+        makers["craftax, optimistic resets"] = lambda: loops.craftax_optimistic(id, n)
+    for name, (make, libraries) in loops.PEERS.items():
+        if library in libraries:
+            makers[name] = lambda make=make: make(library, id, n)
+    ways, why = dict[str, Rollout](), dict[str, str]()
+    for name, make in makers.items():
+        begin = time.perf_counter()
+        try:
+            ways[name] = Rollout(make(), space, least)
+            ways[name](1)
+        except Exception as error:
+            if name in (OURS, library):
+                raise
+            ways.pop(name, None)
+            why[name] = _first_line(error)
+        print(f"{name}: {time.perf_counter() - begin:.0f} s to compile", flush=True)
+    chunks = _chunks(ways[OURS], ways[library])
+    seconds = compare({name: lambda way=way: way(chunks) for name, way in ways.items()}, TURNS)
+    steps = chunks * least
+    shown = {
+        name: {
+            "us": [round(1e6 * x / steps, 2) for x in seconds[name]],
+            "ends": round(1000 * way.ends / way.steps / n, 3),
+            "reward": round(way.reward / way.steps / n, 5),
+        }
+        for name, way in ways.items()
+    }
+    return {"ways": shown, "steps": steps, "why": why, "machine": machine()}
+
+
+def _chunks(*ways: "Rollout") -> int:
+    """How many chunks take the slowest of them `SECONDS`."""
+    chunks = 1
+    while True:
+        times = list[float]()
+        for way in ways:
+            begin = time.perf_counter()
+            way(chunks)
+            times.append(time.perf_counter() - begin)
+        if max(times) > SECONDS / 4:
+            return max(1, round(chunks * SECONDS / max(times)))
+        chunks *= 2
+
+
+class Rollout:
+    """
+    Steps of a loop in one compiled program, with legal actions drawn inside.
+
+    Each call goes on where the last one stopped, so that the slots soon differ in their ages.
+    All outputs are summed, so that the compiler cannot remove any of them.
+    """
+
+    def __init__(self, loop: Any, space: Any, length: int) -> None:
+        import jax
+        import jax.numpy as jnp
+
+        def body(carry: Any, _: None) -> tuple[Any, Any]:
+            state, rng = carry
+            rng, draw, step = jax.random.split(rng, 3)
+            actions = space.sample(draw, *([loop.mask(state)] if loop.mask else []))
+            state, (obs, reward, done) = loop.step(state, actions, step)
+            return (state, rng), tuple(map(total, (obs, reward, done)))
+
+        def total(tree: Any) -> Any:
+            return sum(jnp.sum(x, dtype=jnp.float32) for x in jax.tree.leaves(tree))
+
+        def chunk(_: Any, carry: Any) -> Any:
+            state, sums = carry
+            state, seen = jax.lax.scan(body, state, None, length)
+            return state, jax.tree.map(lambda a, b: a + jnp.sum(b), sums, seen)
+
+        def run(n_chunks: Any, state: Any) -> Any:
+            zeros = (jnp.float32(0),) * 3
+            return jax.lax.fori_loop(0, n_chunks, chunk, (state, zeros))
+
+        def typed(x: Any, like: Any) -> Any:
+            is_key = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
+            return x if is_key else jnp.asarray(x, like.dtype)
+
+        start = loop.start, jax.random.key(2)
+        after, _ = jax.eval_shape(body, start, None)
+        self._state = jax.tree.map(typed, start, after)
+        self._run, self._length = jax.jit(run), length
+        self.steps, self.reward, self.ends = 0, 0.0, 0.0
+
+    def __call__(self, n_chunks: int) -> None:
+        self._state, (_, reward, ends) = self._run(n_chunks, self._state)
+        self.reward, self.ends = self.reward + float(reward), self.ends + float(ends)
+        self.steps += n_chunks * self._length
+
+
+def table() -> Iterator[str]:
+    """The lines of the table."""
+    yield "| environment | N | way | µs per step | min .. max | times envrax | ends | |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for name, row in _read().items():
+        yield from _rows(name, row)
+
+
+def _rows(name: str, row: dict[str, Any]) -> Iterator[str]:
+    environment, n = name.split(", N = ")
+    library, id = environment.split("/", 1)
+    less = CASES[library][2] if library in CASES else {}
+    if "ways" not in row:
+        yield f"| {environment} | {n} | | | | | | {row['why']} |"
+        return
+    times = {way: x["us"] for way, x in row["ways"].items()}
+    ratios = Table(name, times, row["steps"])
+    for way, us in times.items():
+        note = less.get(id, less.get(library, "")) if way == library else ""
+        spread = f"{min(us):,.4g} .. {max(us):,.4g}"
+        ratio, ends = f"{ratios.ratio(way):.2f}", row["ways"][way]["ends"]
+        cells = environment, n, way, f"{statistics.median(us):,.4g}", spread, ratio, ends, note
+        yield "| " + " | ".join(map(str, cells)) + " |"
+    for way, why in row["why"].items():
+        yield f"| {environment} | {n} | {way} | | | | | does not run: {why} |"
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".split("\n")[0][:160]
+
+
+def _name(library: str, id: str, n: int) -> str:
+    return f"{library}/{id}, N = {n}"
+
+
+def _read() -> dict[str, dict[str, Any]]:
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def _write(name: str, row: dict[str, Any] | None) -> None:
+    rows = {**_read(), name: row}
+    RESULTS.parent.mkdir(exist_ok=True)
+    written = RESULTS.with_suffix(".new")
+    written.write_text(json.dumps({k: v for k, v in rows.items() if v}, indent=1) + "\n")
+    os.replace(written, RESULTS)
+
+
+if __name__ == "__main__":
+    main()
