@@ -28,7 +28,7 @@ def seeds() -> list[Table]:
     return train()
 
 
-BENCHMARKS: dict[str, Callable[[], list[Table] | list[Plan]]] = {
+BENCHMARKS: dict[str, Callable[[], list[Table] | list[Plan] | list[interop_speed.Report]]] = {
     "scan": cartpole.scan,
     "scan-all-sizes": lambda: cartpole.scan((1, 8, 64, 512, 4096, 65_536)),
     "envpool": cartpole.envpool,

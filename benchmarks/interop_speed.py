@@ -16,7 +16,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,53 +28,93 @@ RESULTS = Path(__file__).parent / "results/interop_speed.json"
 OURS = "envrax"
 FIRST = "draws no new start: it goes back to the first state of each slot"
 NEXT = "the step after an end resets and ignores its action"
-LEVEL = "every episode begins in the same level, so that there is nothing to compute"
-BOTH = "a step is a move of each player; a game may end and begin between the two"
+LEVEL = "as much: a reset returns the level, which costs nothing"
+BOTH = "has no opponent: the benchmark draws the second move, with one key for all slots"
+HALF = "has no opponent: a step is one move, half of the work"
+SHARED = "a sixteenth of the resets, which slots share"
 
-# Of a library: ids, how many steps a scan has at least, and what it does less.
-CASES: dict[str, tuple[tuple[str, ...], int, dict[str, str]]] = {
-    "gymnax": (("CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "FourRooms-misc"), 100, {}),
-    "jumanji": (("Snake-v1", "Game2048-v1", "Maze-v0"), 20, {}),
-    "navix": (("Navix-Empty-5x5-v0", "Navix-DoorKey-8x8-v0"), 20, {"navix": NEXT}),
-    "pgx": (("minatar-breakout", "2048", "connect_four"), 20, {"connect_four": BOTH}),
-    "xminigrid": (("MiniGrid-Empty-8x8", "MiniGrid-FourRooms"), 20, {}),
-    "craftax": (("Craftax-Classic-Symbolic-v1", "Craftax-Symbolic-v1"), SHORT, {}),
-    "brax": (("inverted_pendulum", "ant"), SHORT, {"brax": FIRST}),
-    "jaxmarl": (("MPE_simple_spread_v3", "overcooked"), 20, {}),
-    "kinetix": (("s/h4_thrust_aim", "m/h0_unicycle"), SHORT, {"kinetix": LEVEL}),
-    "playground": (("CartpoleBalance", "CheetahRun"), SHORT, {"playground": FIRST}),
+# Of a way: what it does less, in all of a library or in one id.
+LESS: dict[tuple[str, str], str] = {
+    ("navix", "navix"): NEXT,
+    ("gxm", "navix"): NEXT,
+    ("pgx", "connect_four"): BOTH,
+    ("Stoa", "connect_four"): HALF,
+    ("gxm", "connect_four"): HALF,
+    ("gxm", "xminigrid"): "never resets: it goes on after an end",
+    ("craftax, optimistic resets", "craftax"): SHARED,
+    ("brax", "brax"): FIRST,
+    ("gxm", "brax"): FIRST,
+    ("kinetix", "kinetix"): LEVEL,
+    ("playground", "playground"): FIRST,
+}
+
+# Of a library: ids, and how many steps a scan has at least.
+CASES: dict[str, tuple[tuple[str, ...], int]] = {
+    "gymnax": (("CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "FourRooms-misc"), 100),
+    "jumanji": (("Snake-v1", "Game2048-v1", "Maze-v0"), 20),
+    "navix": (("Navix-Empty-5x5-v0", "Navix-DoorKey-8x8-v0"), 20),
+    "pgx": (("minatar-breakout", "2048", "connect_four"), 20),
+    "xminigrid": (("MiniGrid-Empty-8x8", "MiniGrid-FourRooms"), 20),
+    "craftax": (("Craftax-Classic-Symbolic-v1", "Craftax-Symbolic-v1"), SHORT),
+    "brax": (("inverted_pendulum", "ant"), SHORT),
+    "jaxmarl": (("MPE_simple_spread_v3", "overcooked"), 20),
+    "kinetix": (("s/h4_thrust_aim", "m/h0_unicycle"), SHORT),
+    "playground": (("CartpoleBalance", "CheetahRun"), SHORT),
 }
 
 
-def interop() -> list[Table]:
-    """All libraries, a process each; no `Table`, since the ways differ between the rows."""
-    main([])
-    return []
+@dataclass(frozen=True)
+class Report:
+    """The table of all results; not a `Table`, since rows have several ways each."""
+
+    lines: tuple[str, ...]
+
+    def markdown(self) -> str:
+        return "\n".join(self.lines)
+
+
+def interop() -> list[Report]:
+    """All libraries, a process each, as far as there is no result yet."""
+    for library in CASES:
+        time_library(library)
+    return [Report(tuple(table()))]
 
 
 def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("libraries", nargs="*", help=f"of {', '.join(CASES)}; default all")
-    parser.add_argument("--only", help="cases with this in their name")
+    parser.add_argument("--only", default="", help="cases with this in their name")
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     parser.add_argument("--again", action="store_true", help="time these cases anew")
     parser.add_argument("--table", action="store_true", help="only print the table")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(given)
     for library in [] if arguments.table else arguments.libraries or CASES:
-        cases = [(id, n) for id in CASES[library][0] for n in arguments.sizes]
-        cases = [case for case in cases if (arguments.only or "") in _name(library, *case)]
-        if arguments.child:
-            for id, n in cases:
-                _time(library, id, n)
-            return
-        for id, n in cases if arguments.again else []:
-            _write(_name(library, id, n), None)
-        again = ["--sizes", *map(str, arguments.sizes), "--only", arguments.only or ""]
-        command = [sys.executable, "-m", "benchmarks.interop_speed", library, "--child", *again]
-        while subprocess.run(command).returncode:  # a crash costs one case
-            print(f"{library}: the process ended; on with the next case", flush=True)
-    print("\n".join(table()))
+        if not arguments.child:
+            time_library(library, arguments.sizes, arguments.only, arguments.again)
+            continue
+        for id, n in _cases(library, arguments.sizes, arguments.only):
+            _time(library, id, n)
+    if not arguments.child:
+        print("\n".join(table()))
+
+
+def time_library(
+    library: str, sizes: Sequence[int] = SIZES, only: str = "", again: bool = False
+) -> None:
+    """Time the cases of a library that have no result, in a process: a crash costs one case."""
+    for id, n in _cases(library, sizes, only) if again else []:
+        _write(_name(library, id, n), None)
+    child = [sys.executable, "-m", "benchmarks.interop_speed", library, "--child", "--only", only]
+    for _ in _cases(library, sizes, only):
+        if not subprocess.run([*child, "--sizes", *map(str, sizes)]).returncode:
+            break
+        print(f"{library}: the process ended; on with the next case", flush=True)
+
+
+def _cases(library: str, sizes: Sequence[int], only: str) -> list[tuple[str, int]]:
+    cases = [(id, n) for id in CASES[library][0] for n in sizes]
+    return [case for case in cases if only in _name(library, *case)]
 
 
 def _time(library: str, id: str, n: int) -> None:
@@ -92,7 +133,7 @@ def timed(library: str, id: str, n: int) -> dict[str, Any]:
     """Each way's times of a step in µs, ends and rewards, and why a way did not run."""
     from benchmarks import interop_loops as loops
 
-    _, least, _ = CASES[library]
+    least = CASES[library][1]
     ours, space = loops.ours(f"{library}/{id}", n)
     makers: dict[str, Callable[[], loops.Loop]] = {
         OURS: lambda: ours,
@@ -103,9 +144,10 @@ def timed(library: str, id: str, n: int) -> dict[str, Any]:
     ways, why = dict[str, Rollout](), dict[str, str]()
     is_slow = least == SHORT and n > min(SIZES)
     least = 2 if is_slow else least
+    is_first = id == CASES[library][0][0]
     for name, (make, libraries) in loops.PEERS.items():
-        if library in libraries and is_slow:
-            why[name] = f"not run with more than {min(SIZES)} slots, for its time"
+        if library in libraries and (is_slow or (least <= SHORT and not is_first)):
+            why[name] = f"run only on the first id with {min(SIZES)} slots: it takes minutes"
         elif library in libraries:
             makers[name] = lambda make=make: make(library, id, n)
     for name, make in makers.items():
@@ -113,6 +155,7 @@ def timed(library: str, id: str, n: int) -> dict[str, Any]:
         try:
             ways[name] = Rollout(make(), space, least)
             ways[name](1)
+            ways[name](1)  # a library's state may have other types after a step: another program
         except Exception as error:
             if name in (OURS, library):
                 raise
@@ -159,6 +202,8 @@ class Rollout:
         import jax
         import jax.numpy as jnp
 
+        from envrax._jax.programs import strong
+
         def body(carry: Any, _: None) -> tuple[Any, Any]:
             state, rng = carry
             rng, draw, step = jax.random.split(rng, 3)
@@ -180,7 +225,7 @@ class Rollout:
 
         def typed(x: Any, like: Any) -> Any:
             is_key = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
-            return x if is_key else jnp.asarray(x, like.dtype)
+            return x if is_key else strong(jnp.asarray(x, like.dtype))
 
         start = loop.start, jax.random.key(2)
         after, _ = jax.eval_shape(body, start, None)
@@ -205,14 +250,13 @@ def table() -> Iterator[str]:
 def _rows(name: str, row: dict[str, Any]) -> Iterator[str]:
     environment, n = name.split(", N = ")
     library, id = environment.split("/", 1)
-    less = CASES[library][2] if library in CASES else {}
     if "ways" not in row:
         yield f"| {environment} | {n} | | | | | | | {row['why']} |"
         return
     times = {way: x["us"] for way, x in row["ways"].items()}
     ratios = Table(name, times, row["steps"])
     for way, us in times.items():
-        note = less.get(id, less.get(library, "")) if way == library else ""
+        note = LESS.get((way, id), LESS.get((way, library), ""))
         spread = f"{min(us):,.4g} .. {max(us):,.4g}"
         ratio, ends = f"{ratios.ratio(way):.2f}", row["ways"][way]["ends"]
         median, steps = f"{statistics.median(us):,.4g}", row["steps"]
