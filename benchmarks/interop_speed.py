@@ -12,6 +12,7 @@ they come; cases that are there already are not timed again, unless `--again` is
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -267,7 +268,8 @@ def _rows(name: str, row: dict[str, Any]) -> Iterator[str]:
 
 
 def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".split("\n")[0][:160]
+    line = f"{type(error).__name__}: {error}".split("\n")[0]
+    return re.sub(r" ?\(?/\S+", "", line)[:160]  # without paths of this machine
 
 
 def _name(library: str, id: str, n: int) -> str:
