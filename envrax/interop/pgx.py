@@ -27,7 +27,12 @@ WAIVERS: dict[str, dict[str, str]] = {}
 
 def uniform(obs: Any, mask: jax.Array, rng: jax.Array) -> jax.Array:
     """The opponent that draws uniformly among the legal moves."""
-    return Discrete(mask.shape[0]).sample(rng, mask)
+    # One word of random bits: `Discrete.sample` also splits the key and draws two.
+    rank = jnp.cumsum(mask, dtype=jnp.int32)
+    word, count = jax.random.bits(rng, (), jnp.uint32), rank[-1].astype(jnp.uint32)
+    # The upper half of their product is below the count, which is below 2**16.
+    product = (word >> 16) * count + ((word & 0xFFFF) * count >> 16)
+    return jnp.argmax(rank > (product >> 16).astype(jnp.int32))
 
 
 class PgxEnv(PeerEnv):
