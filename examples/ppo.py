@@ -9,8 +9,8 @@ PPO on any environment that envrax knows by name, in pure JAX.
 Rollouts and updates are one compiled program, `PPO.train`; Python calls it twenty times and draws
 the progress bar. Beside this file: `ppo_algorithm.py` has the algorithm, `ppo_options.py` the
 hyper-parameters, `ppo_spaces.py` the wrappers, `ppo_network.py` the policies and their network,
-`ppo_report.py` the picture and the video, and `multi_task.py` trains one policy on several
-environments.
+`ppo_agents.py` worlds of several agents, `ppo_report.py` the picture and the video, and
+`multi_task.py` trains one policy on several environments.
 """
 # ruff: noqa: E402
 
@@ -20,14 +20,18 @@ START = time.perf_counter()  # before the imports, to include them
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from ppo_agents import AgentsPPO
 from ppo_algorithm import EPISODES, PPO
-from ppo_options import parse
+from ppo_options import Options, parse
 from tqdm import tqdm
+
+import envrax
 
 EVALUATION_SEED = 1_000_003  # the same starts before and after training
 
@@ -76,11 +80,20 @@ def run(ppo: PPO) -> Result:
     return Result(state.params, curves, before, after)
 
 
+def trainer(options: Options) -> PPO:
+    """The one that fits the environment; leaves the process with a sentence if none does."""
+    try:
+        several = envrax.get_spec(options.env).is_batched
+        return AgentsPPO(options) if several else PPO(options)
+    except (ImportError, TypeError, ValueError) as error:
+        raise SystemExit(f"ppo.py: error: {error}") from error
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     options, video = parse(arguments)
     folder = Path("runs") / f"{options.env}-{options.seed}"
     print(f"PPO on {options.env}, seed {options.seed}: compiling")
-    ppo = PPO(options)
+    ppo = trainer(options)
     result = run(ppo)
     for name, returns in (("before", result.before), ("after", result.after)):
         score = f"{returns.mean():.2f} ± {returns.std():.2f}"
@@ -92,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     save_curve(folder / "curve.png", title, curve, result.before, result.after)
     print(f"{time.perf_counter() - START:.1f} s of wall time, imports and compilation included")
     if video:
-        act = jax.jit(lambda obs, mask: ppo.network.apply(result.params, obs, mask)[0].mode())
+        act = jax.jit(partial(ppo.act, result.params))
         save_video(folder, ppo.single_env, act, options.fps, EVALUATION_SEED)
     print(f"see {folder}")
 

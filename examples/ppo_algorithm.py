@@ -63,6 +63,7 @@ class PPO:
     """The algorithm: `init`, `train` and `evaluate` are pure functions, to be compiled."""
 
     tasks: tuple[str, ...] = ("return",)  # reported separately; each has as many slots
+    n_agents = 1  # in one environment; each is a slot
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -95,6 +96,14 @@ class PPO:
     def forward(self, params: Any, obs: Any, mask: Any = None) -> tuple[Policy, jax.Array]:
         """The policy over the legal actions, and the value, of each slot."""
         return jax.vmap(self.network.apply, (None, 0, 0))(params, obs, mask)
+
+    def choose(self, policy: Policy, rng: jax.Array) -> jax.Array:
+        """Actions of the trained policy."""
+        return policy.mode() if self.options.greedy else policy.sample(rng)
+
+    def act(self, params: Any, obs: Any, mask: Any, rng: jax.Array) -> Any:
+        """What the trained policy does in `single_env`."""
+        return self.choose(self.network.apply(params, obs, mask)[0], rng)
 
     def train(self, state: TrainState) -> tuple[TrainState, Any]:
         """Some updates; for each, and for each task, the sum and number of finished returns."""
@@ -162,14 +171,15 @@ class PPO:
 
     def evaluate(self, params: Any, seed: int) -> jax.Array:
         """
-        Returns of 100 episodes of each task, without exploration.
+        Returns of 100 episodes of each task and agent, without exploration if it is `greedy`.
 
         One episode in each slot, cut after 5,000 steps. The first 100 to finish would be biased:
         short episodes finish first.
         """
-        n_slots = EPISODES * len(self.tasks)
+        n_slots = EPISODES * len(self.tasks) * self.n_agents
         env = self.make_env(n_slots)
         obs, env_state = env.reset(jax.random.key(seed))
+        rng = jax.random.key(seed + 1)
         longest = min(env.config.max_steps, LONGEST)
 
         def running(carry: Any) -> jax.Array:
@@ -178,7 +188,8 @@ class PPO:
 
         def step(carry: Any) -> Any:
             over, n_steps, returns, obs, env_state = carry
-            action = self.forward(params, obs, env.action_mask(env_state))[0].mode()
+            policy, _ = self.forward(params, obs, env.action_mask(env_state))
+            action = self.choose(policy, jax.random.fold_in(rng, n_steps))
             obs, env_state, reward, done, _ = env.step(env_state, action)
             returns += jnp.where(over, 0.0, reward)
             return over | done, n_steps + 1, returns, obs, env_state

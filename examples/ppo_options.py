@@ -30,6 +30,7 @@ class Options:
     value_weight: float = 0.5
     reward_scale: float = 1.0
     hidden: int = 64
+    greedy: bool = True  # in evaluations and the video: the likeliest action, not a drawn one
     fps: int = 30  # of the video
 
     def __post_init__(self) -> None:
@@ -77,7 +78,11 @@ def add_flags(parser: argparse.ArgumentParser, preset: dict[str, Any]) -> None:
         kind: Any = field.type
         flag = f"--{field.name.replace('_', '-')}"
         default = preset.get(field.name, field.default)
-        parser.add_argument(flag, type=kind, metavar=kind.__name__, help=f"({default})")
+        if kind is bool:
+            on_or_off = argparse.BooleanOptionalAction
+            parser.add_argument(flag, action=on_or_off, help=f"({default})")
+        else:
+            parser.add_argument(flag, type=kind, metavar=kind.__name__, help=f"({default})")
 
 
 def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:

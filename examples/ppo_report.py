@@ -12,7 +12,8 @@ from matplotlib.ticker import EngFormatter
 import envrax
 
 BLUE, CORAL, GREY = "#2f6fb5", "#e2614b", "#8a93a0"
-LONGEST_VIDEO = 1_000  # steps
+LONGEST_VIDEO = 30  # seconds
+SMALLEST_FRAME = 240  # pixels of a side: smaller ones are enlarged
 
 
 def save_curve(
@@ -57,11 +58,20 @@ def save_curve(
     figure.savefig(path)
 
 
+class Enlarged(envrax.Wrapper[Any, Any, Any, Any]):
+    """Draw small images larger: some libraries draw 8 pixels for a tile."""
+
+    def render(self, state: Any) -> np.ndarray:
+        frame = super().render(state)
+        factor = -(-SMALLEST_FRAME // min(frame.shape[:2]))
+        return frame.repeat(factor, axis=0).repeat(factor, axis=1)
+
+
 def save_video(
-    folder: Path, env: Any, policy: Callable[[Any, Any], Any], fps: int, seed: int
+    folder: Path, env: Any, policy: Callable[[Any, Any, Any], Any], fps: int, seed: int
 ) -> None:
     """
-    Record one episode with `RecordVideo`, or its first 1,000 steps, if it can be drawn.
+    Record one episode with `RecordVideo`, or its first 30 seconds, if it can be drawn.
 
     Parameters
     ----------
@@ -70,13 +80,13 @@ def save_video(
     env : JaxEnv
         The environment.
     policy : callable
-        From an observation and the mask of the legal actions to an action.
+        From an observation, the mask of the legal actions and a key to an action.
     fps : int
         Frames per second.
     seed : int
         Chooses the episode.
     """
-    env = envrax.JitWrapper(env, pre_warm=False)
+    env = envrax.JitWrapper(Enlarged(env), pre_warm=False)
     obs, state = env.reset(jax.random.key(seed))
     try:
         env.render(state)
@@ -85,10 +95,10 @@ def save_video(
         return
     with envrax.RecordVideo(env, folder, fps) as record:
         obs, state = record.reset(jax.random.key(seed))
-        for _ in range(LONGEST_VIDEO):
+        for key in jax.random.split(jax.random.key(seed + 1), LONGEST_VIDEO * fps):
             if state.done:
                 break
-            action = policy(obs, record.action_mask(state))
+            action = policy(obs, record.action_mask(state), key)
             obs, state, *_ = record.step(state, action)
 
 

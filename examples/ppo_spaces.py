@@ -36,11 +36,16 @@ class Features(envrax.ObservationWrapper[Any, Any, Any, Any]):
         return self._space
 
     def observation(self, obs: Any) -> Any:
-        leaves = list(floats(self.env.observation_space, obs))
-        images = [x for x in leaves if is_image(x)]
-        others = [x.ravel() for x in leaves if not is_image(x)]
-        seen = [*images, *([jnp.concatenate(others)] if others else [])]
-        return tuple(seen) if len(seen) > 1 else seen[0]
+        return features(self.env.observation_space, obs)
+
+
+def features(space: Space, obs: Any) -> Any:
+    """One observation as `Features` shows it."""
+    leaves = list(floats(space, obs))
+    images = [x for x in leaves if is_image(x)]
+    others = [x.ravel() for x in leaves if not is_image(x)]
+    seen = [*images, *([jnp.concatenate(others)] if others else [])]
+    return tuple(seen) if len(seen) > 1 else seen[0]
 
 
 def is_image(x: Any) -> bool:
@@ -88,34 +93,40 @@ class VectorAction(envrax.ActionWrapper[Any, Box, Any, Any]):
 
     @property
     def action_space(self) -> Box:
-        return Box(-np.inf, np.inf, (self.env.action_space.size,))
+        return vectors(self.env.action_space)
 
     def action(self, action: jax.Array) -> jax.Array:
-        space: Box = self.env.action_space
-        low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
-        bounded = np.isfinite(low) & np.isfinite(high)
-        left = np.where(bounded, low, -1).astype(np.float32)
-        right = np.where(bounded, high, 1).astype(np.float32)
-        wanted = left / 2 + right / 2 + (right / 2 - left / 2) * action.reshape(space.shape)
-        return jnp.clip(wanted.astype(space.dtype), low, high)
+        return rescaled(self.env.action_space, action)
+
+
+def vectors(space: Box) -> Box:
+    """What `rescaled` takes to the Box."""
+    return Box(-np.inf, np.inf, (space.size,))
+
+
+def rescaled(space: Box, action: jax.Array) -> jax.Array:
+    """A real vector as an element of the Box."""
+    low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
+    bounded = np.isfinite(low) & np.isfinite(high)
+    left = np.where(bounded, low, -1).astype(np.float32)
+    right = np.where(bounded, high, 1).astype(np.float32)
+    wanted = left / 2 + right / 2 + (right / 2 - left / 2) * action.reshape(space.shape)
+    return jnp.clip(wanted.astype(space.dtype), low, high)
 
 
 def choosable(env: Any) -> Any:
-    """
-    The environment, in a `VectorAction` where its actions are real.
+    """The environment, in a `VectorAction` where its actions are real."""
+    require_policy(env.action_space, env.name)
+    return VectorAction(env) if isinstance(env.action_space, Box) else env
 
-    Raises
-    ------
-    TypeError
-        If there is no policy for its actions.
-    """
-    space = env.action_space
+
+def require_policy(space: Space, name: str) -> None:
+    """Raise a TypeError if there is no policy for such actions."""
     if not isinstance(space, Discrete | MultiDiscrete | Box):
         raise TypeError(
             f"ppo: expected actions in a Discrete, a MultiDiscrete or a Box; got {space} from "
-            f"{env.name}. Wrap it, and register the wrapped class."
+            f"{name}. Wrap it, and register the wrapped class."
         )
-    return VectorAction(env) if isinstance(space, Box) else env
 
 
 # Innermost first: the statistics are those of the original rewards.
