@@ -61,7 +61,7 @@ def test_a_tuple_of_observations_is_one_input() -> None:
 def test_a_video_only_where_there_is_something_to_see(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def policy(obs: Any, mask: Any) -> Any:
+    def policy(obs: Any, mask: Any, rng: Any) -> Any:
         assert mask.shape == (3,)
         return jnp.argmax(mask)
 
