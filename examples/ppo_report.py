@@ -44,7 +44,7 @@ def save_curve(
     axes.plot(steps, _smooth(returns), color=BLUE, linewidth=2, label="training, while exploring")
     ends = ("before", 0, before, GREY), ("after", steps.max(initial=0), after, CORAL)
     for name, step, evaluation, colour in ends:
-        mean, std = evaluation.mean(), evaluation.std()
+        mean, std = evaluation.mean(), evaluation.std().round(3)  # equal returns: 0, not 1e-8
         label = f"{name}: {mean:.4g} ± {std:.3g}"
         axes.errorbar(step, mean, std, color=colour, fmt="o", capsize=4, zorder=3, label=label)
     axes.set_title(title, loc="left", fontweight="bold")
