@@ -74,11 +74,11 @@ PRESETS: dict[str, dict[str, Any]] = {
     "jumanji/Snake-v1": dict(total_steps=500_000, entropy_weight=0.01, greedy=False, fps=8),
     "navix/Navix-Empty-5x5-v0": dict(total_steps=100_000, entropy_weight=0.01, fps=6),
     "craftax/Craftax-Classic-Symbolic-v1": dict(
-        n_envs=128, n_steps=64, entropy_weight=0.01, greedy=False, fps=6
+        total_steps=700_000, n_envs=128, n_steps=64, entropy_weight=0.01, greedy=False, fps=6
     ),
     "pgx/minatar-breakout": dict(n_envs=128, entropy_weight=0.01, fps=10),
     "xminigrid/MiniGrid-Empty-5x5": dict(total_steps=100_000, entropy_weight=0.01, fps=6),
-    "kinetix/s/h4_thrust_aim": dict(total_steps=300_000, entropy_weight=0.01),
+    "kinetix/s/h4_thrust_aim": dict(total_steps=200_000, entropy_weight=0.01, fps=15),
     "playground/CartpoleBalance": dict(total_steps=200_000, reward_scale=0.1),
     "jaxmarl/MPE_simple_spread_v3": dict(n_envs=96, minibatches=12, fps=6),
 }
