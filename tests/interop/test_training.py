@@ -1,5 +1,9 @@
 # pyright: basic, reportMissingImports=false
-"""The example trainer on an id of each library, and on a fleet of four: one update, compiled."""
+"""
+The example trainer on an id of each library, and on a fleet of four: one update, compiled.
+
+Kinetix and MuJoCo Playground are left out: these two would take a third of the time of this file.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 SIZES: dict[str, Any] = dict(n_steps=2, epochs=1, minibatches=1, hidden=4)
 TINY = [f"--{name.replace('_', '-')}={value}" for name, value in SIZES.items()]
-LEFT_OUT = ()
+LEFT_OUT = "kinetix/", "playground/"
 FLEET = (
     *("gymnax/CartPole-v1", "navix/Navix-Empty-5x5-v0"),
     *("jumanji/Snake-v1", "pgx/minatar-breakout"),
@@ -77,6 +81,6 @@ def test_there_is_a_preset_for_every_library() -> None:
 def test_a_fleet_of_four_libraries_is_one_program(compile_counter: Any) -> None:
     ppo = multi_task.trainer([*FLEET, "--n-envs=8", *TINY])
     before, after = learn(ppo, compile_counter)
-    assert list(after.env_state) == list(FLEET)
+    assert set(after.env_state) == set(FLEET)
     for name, then, now in zip(FLEET, *(np.split(x.obs, 4) for x in (before, after)), strict=True):
         assert (then != now).any(), name
