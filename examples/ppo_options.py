@@ -78,7 +78,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     ),
     "pgx/minatar-breakout": dict(n_envs=128, entropy_weight=0.01, fps=10),
     "xminigrid/MiniGrid-Empty-5x5": dict(total_steps=100_000, entropy_weight=0.01, fps=6),
-    "kinetix/s/h4_thrust_aim": dict(total_steps=200_000, entropy_weight=0.01, fps=15),
+    "kinetix/s/h4_thrust_aim": dict(total_steps=300_000, entropy_weight=0.01, fps=15),
     "playground/CartpoleBalance": dict(total_steps=200_000, reward_scale=0.1),
     "jaxmarl/MPE_simple_spread_v3": dict(n_envs=96, minibatches=12, fps=6),
 }
