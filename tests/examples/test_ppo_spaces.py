@@ -211,3 +211,15 @@ def test_no_time_limit_is_no_endless_evaluation(
     )
     params = favouring(2, jax.jit(trainer.init)(0).params)
     np.testing.assert_array_equal(jax.jit(trainer.evaluate)(params, 0), np.full(100, 3 * 2.0))
+
+
+@pytest.mark.integration
+def test_actions_of_an_evaluation_are_the_likeliest_or_drawn(registered: Any) -> None:
+    """The fake pays the action, of three that are equally likely; its episodes have five steps."""
+    name = registered(CountingEnv)
+    greedy, drawn = (PPO(Options(env=name, greedy=greedy, **TINY)) for greedy in (True, False))
+    params = jax.jit(greedy.init)(0).params
+    np.testing.assert_array_equal(jax.jit(greedy.evaluate)(params, 0), np.zeros(100))
+    returns = np.asarray(jax.jit(drawn.evaluate)(params, 0))
+    assert returns.mean() == pytest.approx(5, abs=1)  # over 500 draws
+    assert returns.std() == pytest.approx(np.sqrt(5 * 2 / 3), abs=0.6)
