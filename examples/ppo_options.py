@@ -71,7 +71,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "classic/Maze-v0": dict(n_envs=128, n_steps=64, minibatches=16, entropy_weight=0.01, fps=10),
     "gymnax/Breakout-MinAtar": dict(n_envs=128, entropy_weight=0.01, fps=10),
     "brax/inverted_pendulum": dict(total_steps=300_000, reward_scale=0.1),
-    "jumanji/Snake-v1": dict(total_steps=500_000, entropy_weight=0.01, greedy=False, fps=8),
+    "jumanji/Snake-v1": dict(total_steps=500_000, entropy_weight=0.03, greedy=False, fps=8),
     "navix/Navix-Empty-5x5-v0": dict(total_steps=100_000, entropy_weight=0.01, fps=6),
     "craftax/Craftax-Classic-Symbolic-v1": dict(
         total_steps=700_000, n_envs=128, n_steps=64, entropy_weight=0.01, greedy=False, fps=6
