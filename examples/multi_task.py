@@ -4,7 +4,7 @@ One policy for several environments, trained by PPO over a fleet.
     python examples/multi_task.py                              three, in half a minute
     python examples/multi_task.py --seed 1 --total-steps 2000000
     python examples/multi_task.py gymnax/CartPole-v1 navix/Navix-Empty-5x5-v0 jumanji/Snake-v1 \
-        pgx/minatar-breakout                                   of four libraries
+        pgx/minatar-breakout --entropy-weight 0.03 --no-greedy --total-steps 1300000
 
 The environments have different observations and numbers of actions. `MultiVecEnv` pads the
 observations, and splits the actions; the choices that a task does not have are masked, and so are
@@ -41,6 +41,7 @@ FACTORS = {
     "classic/Acrobot-v0": 0.1,
     "gymnax/CartPole-v1": 0.1,
     "gymnax/Acrobot-v1": 0.1,
+    "jumanji/Snake-v1": 5.0,
 }
 PRESET: dict[str, Any] = dict(n_envs=96, total_steps=750_000, minibatches=12)
 
