@@ -5,6 +5,7 @@ from math import prod
 from typing import Any, cast
 
 import jax
+from jax.extend.core import Var
 
 from envrax._checks import require_count
 from envrax._jax.keys import key_types
@@ -13,8 +14,9 @@ from envrax.autoreset.strategies import AutoReset, Compact, Select
 from envrax.env import AnyEnv, JaxEnv
 
 # Resets of common environments lie far from it, on either side: CartPole's computes 60 numbers,
-# those of grid worlds with an image 3,000 to 30,000, a world generator's millions.
-_EXPENSIVE = 2000
+# that of a grid with a fixed start 10 to 30, those of generated worlds 4,000 to millions. MinAtar's
+# Breakout, with 1,700 or 2,000, takes twice as long as it need if it counts as expensive.
+_EXPENSIVE = 3000
 _UNKNOWN_LENGTH = 1000
 
 
@@ -22,9 +24,10 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
     """
     How `VecEnv` resets the slots that ended, unless it is told.
 
-    It depends on one question: is a reset expensive? It is if it computes more than 2000 numbers:
-    the elements of all arrays that the reset of one slot computes, once for every iteration of a
-    loop. A `while` loop counts as 1000 iterations, and a call to the host is always expensive.
+    It depends on one question: is a reset expensive? It is if it computes more than 3000 numbers:
+    the elements of all arrays that the reset of one slot computes from its key, once for every
+    iteration of a loop. A `while` loop counts as 1000 iterations, and a call to the host is always
+    expensive.
 
     | | CPU | GPU, TPU |
     |---|---|---|
@@ -106,7 +109,9 @@ def _choose(reset: Any, num_envs: int, backend: str) -> AutoReset:
 
 def numbers_computed(jaxpr: Any) -> int:
     """
-    How many numbers a program computes: the elements of what its operations give.
+    How many numbers a program computes from its arguments: the elements of all such results.
+
+    What depends on no argument is left out: XLA computes it once, for all slots together.
 
     Parameters
     ----------
@@ -119,12 +124,34 @@ def numbers_computed(jaxpr: Any) -> int:
         Of branches, the largest; of a loop, one iteration times their number, which is taken to be
         1000 where it is unknown. A call to the host counts as a million.
     """
-    return sum(map(_numbers_of, jaxpr.eqns))
+    return _count(jaxpr, [True] * len(jaxpr.invars))[0]
 
 
-def _numbers_of(eqn: Any) -> int:
+def _count(jaxpr: Any, given: list[bool]) -> tuple[int, list[bool]]:
+    """The numbers computed from the arguments that are given, and which results depend on them."""
+    depends = {v for v, is_given in zip(jaxpr.invars, given, strict=True) if is_given}
+
+    def does(v: Any) -> bool:
+        return isinstance(v, Var) and v in depends
+
+    total = 0
+    for eqn in jaxpr.eqns:
+        arguments, results = [*map(does, eqn.invars)], [True] * len(eqn.outvars)
+        programs = list(_inner(eqn.params))
+        if eqn.primitive.name in ("jit", "pjit"):
+            numbers, results = _count(programs[0], arguments)
+        elif any(arguments) or eqn.primitive.name.endswith("callback"):
+            numbers = _numbers_of(eqn, programs)
+        else:
+            continue
+        total += numbers
+        depends.update(v for v, result in zip(eqn.outvars, results, strict=True) if result)
+    return total, [*map(does, jaxpr.outvars)]
+
+
+def _numbers_of(eqn: Any, programs: list[Any]) -> int:
     name, params = eqn.primitive.name, eqn.params
-    inner = [numbers_computed(jaxpr) for jaxpr in _inner(params)]
+    inner = [numbers_computed(program) for program in programs]
     if name == "cond":
         return max(inner)
     if inner:

@@ -26,7 +26,22 @@ def test_what_counts_is_the_elements_of_every_result() -> None:
     assert numbers(lambda x: x + x, X) == 64
     assert numbers(lambda x: jnp.sum(x * x), X) == 64 + 1
     assert numbers(lambda x: jnp.split(x, 2), X) == 64
-    assert numbers(lambda: jax.random.bits(jax.random.key(0), (1000,))) > 1000
+    assert numbers(lambda rng: jax.random.bits(rng, (1000,)), jax.random.key(0)) == 1000
+
+
+def test_what_depends_on_no_argument_is_left_out() -> None:
+    assert numbers(lambda x: x + jnp.arange(64.0) ** 2, X) == 64
+    assert numbers(lambda x: jnp.zeros((8, 8)).at[2, 2].set(1.0), X) == 0
+    assert numbers(lambda: jax.random.bits(jax.random.key(0), (1000,))) == 0
+
+    def helper(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return x + x, jnp.sin(y)
+
+    def calls(x: jax.Array) -> jax.Array:
+        doubled, sines = jax.jit(helper)(x, jnp.zeros(640))
+        return doubled * sines[:64]  # of which the slice depends on nothing
+
+    assert numbers(calls, X) == 64 + 64
 
 
 @pytest.mark.parametrize("length", [1, 7, 1000])
