@@ -41,37 +41,38 @@ def main() -> None:
     parser.add_argument("libraries", nargs="*", help=f"of {', '.join(LIBRARIES)}; default all")
     parser.add_argument("--steps", type=int, default=100, help="steps of each check (100)")
     parser.add_argument("--again", action="store_true", help="check all ids anew")
+    parser.add_argument("--backwards", action="store_true", help="begin with the last id")
     parser.add_argument("--page", action="store_true", help="only write the page")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        check_library(arguments.child, arguments.steps)
+        check_library(arguments.child, arguments.steps, arguments.backwards)
         return
     for library in [] if arguments.page else arguments.libraries or LIBRARIES:
         if arguments.again:
             _path(library).unlink(missing_ok=True)
         command = [sys.executable, "-m", "benchmarks.interop_table", "--child", library]
         for _ in range(50):  # a crash or a time-out costs one id
-            if subprocess.run([*command, "--steps", str(arguments.steps)]).returncode == 0:
+            options = ["--steps", str(arguments.steps), *["--backwards"] * arguments.backwards]
+            if subprocess.run([*command, *options]).returncode == 0:
                 break
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text("\n".join(page()) + "\n")
 
 
-def check_library(library: str, steps: int) -> None:
+def check_library(library: str, steps: int, backwards: bool) -> None:
     """Add the verdict on every id of a library that has none yet."""
     import envrax
 
-    rows = _read(library)
-    for name in envrax.load_suite(library):
-        if name in rows:
+    names = list(envrax.load_suite(library))
+    for name in reversed(names) if backwards else names:
+        if name in _read(library):
             continue
-        rows[name] = {"verdict": "stopped", "why": "the process that checked it ended"}
-        _write(library, rows)  # what stays if it does
-        started = time.perf_counter()
-        rows[name] = {**_row(name, library, steps), "s": round(time.perf_counter() - started, 1)}
-        _write(library, rows)
-        print(name, rows[name]["verdict"], rows[name]["s"], rows[name].get("why", ""), flush=True)
+        _add(library, name, {"verdict": "stopped", "why": "the process that checked it ended"})
+        started = time.perf_counter()  # what was just written stays if it does
+        row = _row(name, library, steps)
+        _add(library, name, {**row, "s": round(time.perf_counter() - started, 1)})
+        print(name, row["verdict"], row.get("why", ""), flush=True)
 
 
 def page() -> Iterator[str]:
@@ -89,7 +90,7 @@ def page() -> Iterator[str]:
             yield f"\n## {library}\n"
             yield "| id | observations | actions | limit | verdict |"
             yield "|---|---|---|---|---|"
-        for name, row in rows.items():
+        for name, row in sorted(rows.items()):
             cells = (row.get(key, "") for key in ("obs", "action", "limit"))
             why = f": {row['why']}" if row.get("why") else ""
             shown = " | ".join(str(cell).replace("|", "\\|") for cell in cells)
@@ -202,8 +203,10 @@ def _read(library: str) -> dict[str, dict[str, Any]]:
     return json.loads(_path(library).read_text()) if _path(library).exists() else {}
 
 
-def _write(library: str, rows: dict[str, Any]) -> None:
+def _add(library: str, name: str, row: dict[str, Any]) -> None:
+    """Read again, since another process may check the same library from the other end."""
     VERDICTS.mkdir(exist_ok=True)
+    rows = {**_read(library), name: row}
     _path(library).write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -2,9 +2,11 @@
 """Images of JaxMARL's games, as JaxMARL draws them, on the host."""
 
 import contextlib
+import copy
 import importlib
 import io
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,18 @@ def _particles(peer: Any, inner: Any) -> np.ndarray:
 
 
 def _tiles(peer: Any, inner: Any) -> np.ndarray:
-    return np.asarray(peer.render(inner), np.uint8)
+    drawn = copy.copy(peer)
+    drawn.render_time = partial(_clock, peer)  # JaxMARL's own fails on NumPy 2 after the first step
+    return np.asarray(drawn.render(inner), np.uint8)
+
+
+def _clock(peer: Any, inner: Any, width: int, height: int = 32) -> np.ndarray:
+    """Two bars: the steps of this round, and the rounds that are over."""
+    bars = np.zeros((2, height, width, 3), np.uint8)
+    times = (inner.step, peer.num_inner_steps), (inner.outer_t, peer.num_outer_steps)
+    for bar, (now, of) in zip(bars, times, strict=True):
+        bar[:, : int(now) * (width // of)] = 255
+    return bars.reshape(2 * height, width, 3)
 
 
 def _kitchen(peer: Any, inner: Any) -> np.ndarray:
