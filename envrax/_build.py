@@ -93,10 +93,12 @@ def build_batch(
     return cast(Any, spec.env_class)(_config(who, spec, config, fields), n_envs, **options)
 
 
-def _config(who: str, spec: EnvSpec, config: EnvConfig | None, fields: dict[str, Any]) -> Any:
+def _config(who: str, spec: EnvSpec, config: Any, fields: dict[str, Any]) -> Any:
     config = widened(config, spec.default_config)
     keywords = [*_KEYWORDS, *(("n_envs", *OF_BATCHES) if "vec" in who else ())]
-    return with_fields(who, keywords, config, fields)
+    config = with_fields(who, keywords, config, fields)
+    # What is no config is refused by the environment.
+    return config.in_place_of(spec.default_config) if isinstance(config, EnvConfig) else config
 
 
 def _wrapped(who: str, wrapper: Callable[[Any], Any], env: AnyEnv) -> AnyEnv:

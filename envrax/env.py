@@ -58,6 +58,22 @@ class EnvConfig(FieldsByKeyword):
 
     max_steps: int = 1000
 
+    def in_place_of(self, registered: "EnvConfig") -> "EnvConfig":
+        """
+        This config, given to a factory in place of the registered one. By default it is itself.
+
+        Parameters
+        ----------
+        registered : EnvConfig
+            The config under the id that is made.
+
+        Raises
+        ------
+        ValueError
+            If it is a config of another environment, for a class that can tell.
+        """
+        return self
+
 
 ObsSpaceT = TypeVar("ObsSpaceT", bound=Space)
 ActSpaceT = TypeVar("ActSpaceT", bound=Space)

@@ -140,8 +140,8 @@ def get_spec(name: str) -> EnvSpec:
     Parameters
     ----------
     name : str
-        A registered name. If nothing of its prefix is registered, the installed package that names
-        that prefix is imported first; "package.module:prefix/Name-v0" imports that module first.
+        A registered name. If it is not registered yet, the installed package that names its prefix
+        is imported first; "package.module:prefix/Name-v0" imports that module first.
 
     Raises
     ------
@@ -173,29 +173,27 @@ def available_suites() -> list[str]:
 
 def names_of_suite(prefix: str) -> list[str]:
     """
-    The names registered under a prefix, in that order; its package is imported if there are none.
+    The names registered under a prefix, in that order; an installed package of it is imported.
 
     Raises
     ------
     ValueError
         If there is no such suite; the message offers close matches.
     """
-    names = _names_under(prefix)
-    if not names:
-        if not import_suite(prefix):
-            raise unknown_suite(prefix, available_suites())
-        names = _names_under(prefix)
-    return names
+    if not import_suite(prefix) and not _names_under(prefix):
+        raise unknown_suite(prefix, available_suites())
+    return _names_under(prefix)
 
 
 def load_entry(name: str) -> _Entry:
     """As `find_entry`, after the import of what registers the name."""
     if isinstance(cast(Any, name), str):
-        module, colon, name = name.rpartition(":")
-        if colon:
+        module, _, name = name.rpartition(":")
+        if module:
             importlib.import_module(module)
         prefix, slash, _ = name.partition("/")
-        if slash and not _names_under(prefix):
+        # Also if some names of the prefix are there: another thread may be importing the rest.
+        if slash and name not in _ENTRIES:
             import_suite(prefix)
     return find_entry(name)
 

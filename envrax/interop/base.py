@@ -7,8 +7,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.interpreters import partial_eval
 
+from envrax._jax.keys import require_key
 from envrax._jax.programs import output_types
 from envrax.env import Info, JaxEnv
 from envrax.interop.forms import cast_to, common_form, types_of
@@ -68,6 +70,10 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     def __init__(self, config: PeerConfig | None = None, *, peer: Any = None) -> None:
         super().__init__(config)
+        # Copies of the dicts: `__reduce__` builds again from this config.
+        own = jax.tree.map(lambda x: x, (self.config.params, dict(self.config.options or {})))
+        self._config = self.config.replace(params=own[0], options=own[1])
+        self._require_steps("`max_steps`", self.config.max_steps, 0)
         self._given = peer
         # The caller may trace, and may want strict promotion; the library was written for neither.
         with jax.ensure_compile_time_eval(), jax.numpy_dtype_promotion("standard"):
@@ -77,7 +83,8 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         if self.config.max_steps:
             self.params = self.with_limit(self.params, self.config.max_steps)
         self.concrete_params = concrete(self.params, default)
-        self._config = self.config.replace(max_steps=self.config.max_steps or self.limit())
+        limit = self.config.max_steps or self.limit()
+        self._config = self.config.replace(max_steps=self._require_steps("its limit", limit, 1))
         self._params = Params(self.params)
         self._begin: Any = jax.jit(self._begin_with)
         self._advance: Any = jax.jit(self._advance_with)
@@ -170,6 +177,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         return state.mask
 
     def reset(self, rng: jax.Array) -> tuple[Any, PeerState]:
+        require_key(rng, f"{self._who}.reset", "Pass one key; `VecEnv` splits it.")
         form = self._form(rng)
         rng, key = jax.random.split(rng)
         obs, inner, mask = self._begin(self._params.arrays, key)
@@ -218,6 +226,20 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
                 f"{type(error).__name__}: {error}"
             ) from error
 
+    def _require_steps(self, name: str, steps: Any, least: int) -> int:
+        """Refuse what is no number of steps."""
+        if isinstance(steps, bool) or not isinstance(steps, int | np.integer):
+            raise TypeError(
+                f"{self._who}: expected {name} to be an int, since it is fixed when the "
+                f"environment is built; got {steps!r}. Pass an int."
+            )
+        if not least <= steps <= NO_LIMIT:
+            raise ValueError(
+                f"{self._who}: expected {name} from {least} to {NO_LIMIT}; got {steps}. Pass one "
+                "that is, or 0 for the library's own."
+            )
+        return int(steps)
+
     @contextmanager
     def _asking(self, what: str) -> Generator[None]:
         """Ask the library for something: a mistake in it, or in a custom object, is a sentence."""
@@ -229,8 +251,12 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             if str(error).startswith(self._who) or isinstance(error, jax.errors.KeyReuseError):
                 raise
             got = f"{type(error).__name__}: {error}".removesuffix(": ")
+            config = {"params": self.config.params is not None, "options": self.config.options}
+            given = [f"`{name}`" for name, is_given in config.items() if is_given]
+            check = f"Check {' and '.join(given)}, or mend" if given else "Mend"
             raise TypeError(
-                f"{self._who}: expected {self.library} to {what}; got {got}. Mend the environment."
+                f"{self._who}: expected {self.library} to {what}; got {got}. {check} the "
+                "environment."
             ) from error
 
     def _begin_with(self, arrays: list[Any], rng: jax.Array) -> Begun:
@@ -238,6 +264,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             return Begun(*self.begin(self._params.whole(arrays), rng))
 
     def _advance_with(self, arrays: list[Any], inner: Any, action: Any, rng: jax.Array) -> Any:
+        inner = jax.tree.map(lambda x: x, inner)  # containers of its own, without `jit` too
         with jax.numpy_dtype_promotion("standard"):
             return Advanced(*self.advance(self._params.whole(arrays), inner, action, rng))
 

@@ -31,8 +31,10 @@ def box(low: Any, high: Any, type_: Any) -> Space:
         bounds = [np.asarray(x, object).astype(object) for x in (low, high)]
         low, high = (np.vectorize(int, otypes=[object])(x) for x in bounds)
         return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
-    with np.errstate(over="ignore"):
-        return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
+    # Gymnasium's habit of calling the largest float the bound of what has none.
+    least, most = limits(dtype)
+    low, high = np.where(low <= least, -np.inf, low), np.where(high >= most, np.inf, high)
+    return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
 
 
 def unbounded(type_: Any) -> Space:

@@ -16,7 +16,7 @@ import numpy as np
 from envrax._jax.programs import is_traced
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box
-from envrax.interop.custom import require_methods
+from envrax.interop.custom import require_methods, require_unwrapped
 from envrax.interop.library import require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
@@ -119,6 +119,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> CraftaxEnv:
         If it is no environment of craftax.
     """
     require_methods("craftax", env, "reset_env", "step_env", "is_terminal", "default_params")
+    require_unwrapped("craftax", env)
     name = env.name.replace("-NoAutoReset", "")
     return CraftaxEnv(PeerConfig(id=name, params=params, max_steps=max_steps), peer=env)
 

@@ -55,3 +55,26 @@ def require_bare(library: str, env: Any, wrappers: tuple[type, ...]) -> None:
                 "limit as `max_steps`, and make a batch with `VecEnv`."
             )
         env = getattr(env, "env", None)
+
+
+def require_unwrapped(library: str, env: Any) -> None:
+    """
+    Refuse an environment in a wrapper, of which an adapter would call what lies inside.
+
+    Parameters
+    ----------
+    library : str
+        The module of envrax that the object was given to.
+    env : Any
+        The object; a wrapper has what it wraps in `_env`.
+
+    Raises
+    ------
+    TypeError
+        If it is one.
+    """
+    if "_env" in vars(env):
+        raise TypeError(
+            f"envrax.interop.{library}.wrap: expected an environment in no wrapper; got a "
+            f"{type(env).__name__}. Pass what it wraps, and write the wrapper for envrax."
+        )

@@ -37,6 +37,10 @@ KEYS_TWICE = {
 """Classes of JaxMARL that use a PRNG key twice, and what for."""
 
 
+SEE_THE_LIMIT = ("Overcooked", "OvercookedV2", "JaxNav")
+"""Classes of JaxMARL in which a limit counts before it is reached, so that they get ours."""
+
+
 class _Rule(NamedTuple):
     """Of a family of games: its time limit, and whether a step ends it for another reason."""
 
@@ -107,7 +111,11 @@ class JaxMarlWorld(World):
         options = self.config.options
         if self.config.id in _OF_BRAX:
             options = {"auto_reset": False, **options}
-        return jaxmarl.make(self.config.id, **options)
+        peer, steps = jaxmarl.make(self.config.id, **options), self.config.max_steps
+        # Their agents see the time left, or stop at the limit.
+        if steps and "max_steps" not in options and any(_is_a(peer, x) for x in SEE_THE_LIMIT):
+            return jaxmarl.make(self.config.id, **options, max_steps=steps)
+        return peer
 
     def limit(self) -> int:
         rule = _rule(self.peer)

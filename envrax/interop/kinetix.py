@@ -11,7 +11,7 @@ import numpy as np
 from envrax._jax.programs import is_traced
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box, nested, unbounded
-from envrax.interop.custom import require_methods
+from envrax.interop.custom import require_methods, require_unwrapped
 from envrax.interop.forms import as_dicts
 from envrax.interop.library import require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
@@ -47,6 +47,8 @@ class KinetixEnv(PeerEnv):
     library = "kinetix"
 
     def build(self) -> Any:
+        if "env_params" in self.config.options:
+            raise TypeError("`env_params` is no option here: pass it as `params`")
         level, static, self._level_params = load_from_json_file(self.config.id)
         options: dict[str, Any] = {"action_type": "discrete", "observation_type": "symbolic_flat"}
         options |= {"static_env_params": static, **self.config.options}
@@ -125,6 +127,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> KinetixEnv:
         If it is no environment of kinetix, or has no `reset_function`.
     """
     require_methods("kinetix", env, "reset_env", "step_env", "action_type", "observation_type")
+    require_unwrapped("kinetix", env)
     if env.reset_function is None:
         raise TypeError(
             "envrax.interop.kinetix.wrap: expected an environment that knows where an episode "

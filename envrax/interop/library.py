@@ -38,8 +38,8 @@ def require(module: str, least: str, *, package: str = "", extra: str = "") -> M
     package, extra = package or module, extra or module
     advice = f'Install it with `pip install "envrax[{extra}]"`.'
     try:
-        # JaxMARL replaces both when it is imported, and what is printed later would be lost.
-        with redirect_stdout(sys.stdout), redirect_stderr(sys.stderr):
+        # JaxMARL replaces both streams when it is imported, and prints what is no result of ours.
+        with redirect_stdout(sys.stderr), redirect_stderr(sys.stderr):
             found = importlib.import_module(module)
     except ImportError as error:
         raise MissingPackageError(
@@ -71,6 +71,8 @@ def suite_of(
     classes : mapping, optional
         Other adapters, by the ids that have one.
     """
+    if isinstance(ids, str):
+        raise TypeError(f"suite_of: expected a list of ids; got {ids!r}. Pass `[{ids!r}]`.")
     specs = [EnvSpec(id, classes.get(id, env_class), PeerConfig(id=id)) for id in ids]
     return EnvSuite(env_class.library, env_class.library, "", [], specs)
 

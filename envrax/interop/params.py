@@ -61,7 +61,7 @@ def changed(who: str, default: Any, changes: Any) -> Any:
     Raises
     ------
     TypeError
-        If there are no parameters, or none of such a name.
+        If there are no parameters, none of such a name, or those of another class are given.
     """
     if changes is None:
         return default
@@ -71,6 +71,11 @@ def changed(who: str, default: Any, changes: Any) -> Any:
             "keywords of its constructor in `options`."
         )
     if not isinstance(changes, dict):
+        if not isinstance(changes, type(default)):
+            raise TypeError(
+                f"{who}: expected `params` to be a {type(default).__name__}, or a dict of changes "
+                f"to one; got {changes!r}. Correct `params`."
+            )
         return changes
     given = cast(dict[str, Any], changes)
     fields: Any = getattr(default, "__dataclass_fields__", getattr(default, "_fields", default))

@@ -21,9 +21,6 @@ pgx = require("pgx", "2.5")
 GO = {"go_9x9": {"size": 9}, "go_19x19": {"size": 19}}
 """Keywords that an id stands for."""
 
-WAIVERS: dict[str, dict[str, str]] = {}
-"""Rules of `check_env` that the library breaks, by id: {rule: reason}."""
-
 
 def uniform(obs: Any, mask: jax.Array, rng: jax.Array) -> jax.Array:
     """The opponent that draws uniformly among the legal moves."""
@@ -72,6 +69,12 @@ class PgxEnv(PeerEnv):
                 f"{self._who}: expected `player` to be below {n}, the number of players; got "
                 f"{player!r}. Pass one of {', '.join(map(str, range(n)))}, or None."
             )
+        opponent = self.config.options.get("opponent")
+        if opponent is not None and not callable(opponent):
+            raise TypeError(
+                f"{self._who}: expected `opponent` to be a function of (obs, mask, rng); got "
+                f"{opponent!r}. Pass one that returns an action, or None."
+            )
         begun = self._typed_begin(jax.random.key(0))
         return nested(unbounded, begun.obs), Discrete(begun.inner.legal_action_mask.shape[0])
 
@@ -99,10 +102,6 @@ class PgxEnv(PeerEnv):
 
     def action_mask(self, state: PeerState) -> Any:
         return state.inner.legal_action_mask
-
-    @property
-    def waivers(self) -> dict[str, str]:
-        return WAIVERS.get(self.config.id, {})
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):

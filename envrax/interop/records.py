@@ -33,6 +33,15 @@ class PeerConfig(EnvConfig):
     params: Any = None
     options: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])
 
+    def in_place_of(self, registered: EnvConfig) -> "PeerConfig":
+        id = getattr(registered, "id", "")
+        if self.id and self.id != id:
+            raise ValueError(
+                f"PeerConfig: expected the config of {id!r}; got one of {self.id!r}. Leave `id` "
+                "out, or make that environment."
+            )
+        return self.replace(id=id)
+
 
 @chex.dataclass
 class PeerState(EnvState):

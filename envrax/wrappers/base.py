@@ -111,7 +111,21 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         )
 
     def action_mask(self, state: StateT) -> Any:
-        return self.env.action_mask(state)
+        """
+        Legal actions of the wrapper: those of the wrapped environment.
+
+        Raises
+        ------
+        NotImplementedError
+            If `action` is overridden, this method is not, and the wrapped environment has a mask.
+        """
+        mask = self.env.action_mask(state)
+        if mask is not None and type(self).action is not Wrapper.action:
+            raise NotImplementedError(
+                f"{type(self).__name__}.action_mask: expected a mask of the wrapper's own actions; "
+                f"got one of those of {self.env}. Override `action_mask`."
+            )
+        return mask
 
     def render(self, state: StateT) -> np.ndarray:
         return self.env.render(state)
@@ -174,22 +188,6 @@ class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     @abstractmethod
     def action(self, action: Any) -> Any: ...
-
-    def action_mask(self, state: StateT) -> Any:
-        """
-        The mask of the wrapper's own actions.
-
-        Raises
-        ------
-        NotImplementedError
-            If the wrapped environment has a mask and this method is not overridden.
-        """
-        if self.env.action_mask(state) is not None:
-            raise NotImplementedError(
-                f"{type(self).__name__}.action_mask: expected a mask of the wrapper's own actions; "
-                f"got one of those of {self.env}. Override `action_mask`."
-            )
-        return None
 
 
 class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import Counter
 from typing import Any
 
@@ -16,7 +18,7 @@ from interop.filming import shows_its_episode
 import envrax
 from envrax.interop import PeerConfig
 from envrax.testing import report_env
-from envrax.wrappers import RecordVideo
+from envrax.wrappers import NormalizeObservation, RecordVideo
 
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -190,6 +192,49 @@ def test_bad_input(adapter: Any) -> None:
         _make(adapter, "CartPole-v1", options={"size": 3})
     with pytest.raises(TypeError, match=r"expected `params` of .*gravity.*got 'gravty'"):
         _make(adapter, "CartPole-v1", params={"gravty": 3.0})
+
+
+def test_configs_are_the_environments_own(adapter: Any) -> None:
+    params, gravities = {}, []
+    envs = []
+    for params["gravity"] in (1.0, 9.0):
+        envs.append(envrax.make("gymnax/CartPole-v1", params=params, jit_compile=False))
+    for env in envs:
+        copies = env, copy.deepcopy(env), pickle.loads(pickle.dumps(env))
+        gravities.append({float(twin.unwrapped.params.gravity) for twin in copies})
+    assert gravities == [{1.0}, {9.0}]
+
+
+def test_a_config_given_by_hand_needs_no_id(adapter: Any) -> None:
+    config = PeerConfig(max_steps=9)
+    env = envrax.make("gymnax/Catch-bsuite", config=config, jit_compile=False)
+    assert (env.name, env.config.max_steps) == ("Catch-bsuite", 9)
+    for given in ({"config": PeerConfig(id="CartPole-v1")}, {"id": "CartPole-v1"}):
+        with pytest.raises(ValueError, match="config of 'Catch-bsuite'; got one of 'CartPole-v1'"):
+            envrax.make("gymnax/Catch-bsuite", jit_compile=False, **given)
+
+
+@pytest.mark.parametrize(
+    ("steps", "error"),
+    [(-1, ValueError), (2**31, ValueError), (True, TypeError), (1.5, TypeError), ("7", TypeError)],
+)
+def test_max_steps_is_a_number_of_steps(adapter: Any, steps: Any, error: type) -> None:
+    with pytest.raises(error, match="gymnax/CartPole-v1: expected `max_steps`"):
+        _make(adapter, "CartPole-v1", max_steps=steps)
+
+
+def test_the_largest_float_is_no_bound(adapter: Any) -> None:
+    env = _make(adapter, "CartPole-v1")
+    assert env.observation_space.high[1] == np.inf
+    with pytest.raises(TypeError, match="NormalizeObservation"):
+        NormalizeObservation(env)
+
+
+def test_params_of_another_kind(adapter: Any) -> None:
+    with pytest.raises(TypeError, match="expected `params` to be a EnvParams, or a dict"):
+        _make(adapter, "CartPole-v1", params=3)
+    with pytest.raises(TypeError, match="expected a PRNG key"):
+        _make(adapter, "CartPole-v1").reset(0)
 
 
 def test_wrap(adapter: Any) -> None:

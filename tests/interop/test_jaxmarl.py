@@ -31,7 +31,7 @@ COMPARED: dict[str, dict[str, Any]] = {
     SPREAD: {"max_steps": 20},
     "switch_riddle": {"max_steps": 4},
     "HeuristicEnemySMAX": {"max_steps": 19},
-    "jaxnav": {"max_steps": 25},
+    "jaxnav": {"max_steps": 25, "options": {"max_steps": 500}},
 }
 
 
@@ -81,6 +81,7 @@ def test_200_steps_are_those_of_jaxmarl(adapter: Any, id: str) -> None:
         equal((obs, state.inner), (hand_obs, inner))
         equal([info[name] for name in ("rewards", "agent_done", "terminated")], hand)
         equal(reward, info["rewards"].sum())
+        assert bool(info["truncated"]) is (int(state.step) == world.config.max_steps)
         if done:
             ends.update(which for which in ("terminated", "truncated") if info[which])
             rng = jax.random.split(state.rng)[0]
@@ -253,7 +254,13 @@ def test_bad_input(adapter: Any) -> None:
     with pytest.raises(ValueError, match=r"JaxRobotarium_rware requires the jaxrobotarium package"):
         _make("JaxRobotarium_rware")
     with pytest.raises(TypeError, match=r"max_steps up to 500.*`options={\"max_steps\": 900}`"):
-        _make("jaxnav", config={"max_steps": 900})
+        _make("jaxnav", config={"max_steps": 900, "options": {"max_steps": 500}})
+
+
+@pytest.mark.parametrize("id", ["overcooked", "overcooked_v2", "jaxnav"])
+def test_agents_that_see_the_limit_see_ours(adapter: Any, id: str) -> None:
+    world = _make(id, config={"max_steps": 900}).world
+    assert world.config.max_steps == world.peer.max_steps == 900
 
 
 def test_wrap(adapter: Any) -> None:

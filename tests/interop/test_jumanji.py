@@ -94,7 +94,8 @@ def test_it_keeps_the_contract(adapter: Any, id: str) -> None:
 def test_ids_need_no_building(adapter: Any) -> None:
     names = {name.removeprefix("jumanji/") for name in envrax.registered_names()}
     assert len(names) >= 26
-    assert {*adapter.DOWNLOADS, *adapter.WAIVERS} <= names
+    assert set(adapter.DOWNLOADS) <= names
+    assert {*adapter.WAIVERS, *adapter.MENDED} <= {name.partition("-")[0] for name in names}
 
 
 @pytest.mark.parametrize(
@@ -157,6 +158,11 @@ def test_what_is_mended_is_broken_in_jumanji(adapter: Any, id: str) -> None:
 def test_it_draws(adapter: Any, id: str, tmp_path: Any) -> None:
     image = shows_its_episode(_make(adapter, id), tmp_path)
     assert image.shape == (1000, 1000, 3)
+
+
+def test_waivers_go_with_the_class(adapter: Any) -> None:
+    env = adapter.wrap(adapter.jumanji.make("FlatPack-v0"))
+    assert set(env.waivers) == {"keys_are_used_once", "calls_share_no_key"}
 
 
 def test_wrong_input_is_a_sentence(adapter: Any) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import jax
@@ -120,6 +121,11 @@ def test_what_is_refused(adapter: Any) -> None:
         bare = adapter.make_kinetix_env(*kinds, None)
     with pytest.raises(TypeError, match="`reset_function` is None"):
         adapter.wrap(bare)
+    wrapper = importlib.import_module("kinetix.environment.wrappers").GymnaxWrapper
+    with pytest.raises(TypeError, match="expected an environment in no wrapper; got a Gymnax"):
+        adapter.wrap(wrapper(bare))
+    with pytest.raises(ValueError, match="`env_params` is no option here: pass it as `params`"):
+        _make("s/h4_thrust_aim", options={"env_params": None})
 
 
 def test_wrap(adapter: Any) -> None:

@@ -50,6 +50,7 @@ def test_200_steps_are_those_of_pgx(adapter: Any, id: str) -> None:
         obs, state, reward, done, info = step(state, action)
         equal((obs, state.inner), (inner.observation, inner))
         equal((reward, info["terminated"]), (inner.rewards[0], inner.terminated))
+        assert bool(info["truncated"]) is (int(state.step) == env.config.max_steps)
         if done:
             ends.update(name for name in ("terminated", "truncated") if info[name])
             rng = jax.random.split(state.rng)[0]
@@ -112,6 +113,7 @@ def test_200_steps_of_a_view_are_those_of_pgx(adapter: Any, id: str, player: int
         equal((info["rewards"], reward), (rewards, rewards[player]))
         assert not state.inner.rewards.any()
         assert info["terminated"] == hand.inner.terminated
+        assert bool(info["truncated"]) is (int(state.step) == env.config.max_steps)
         if done:
             ends.update(name for name in ("terminated", "truncated") if info[name])
             rng = jax.random.split(state.rng)[0]
@@ -151,7 +153,7 @@ def test_what_draws_is_not_installed(adapter: Any, monkeypatch: pytest.MonkeyPat
 def test_ids_need_no_building(adapter: Any) -> None:
     names = {x.removeprefix("pgx/") for x in envrax.registered_names() if x.startswith("pgx/")}
     assert len(names) == 20
-    assert {*adapter.GO, *adapter.WAIVERS} <= names
+    assert set(adapter.GO) <= names
 
 
 def test_the_opponent_may_be_any_policy(adapter: Any) -> None:
@@ -209,5 +211,7 @@ def test_wrong_input_is_a_sentence(adapter: Any) -> None:
     def two(obs: Any, mask: Any, rng: Any) -> Any:
         return jnp.zeros(2, jnp.int32)
 
+    with pytest.raises(TypeError, match="expected `opponent` to be a function"):
+        _make(adapter, "tic_tac_toe", options={"opponent": 3})
     with pytest.raises(ValueError, match="tic_tac_toe: opponent"):
         _make(adapter, "tic_tac_toe", options={"opponent": two})

@@ -1,7 +1,9 @@
 """Suites of installed packages, found by the prefix of an id; fields as keywords; `-m envrax`."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,32 @@ def test_every_factory_and_get_spec_load_it(install: Install) -> None:
         envrax.unregister(name)
     del sys.modules["toys_envs"]
     assert envrax.make_multi(["toys/A-v0"], jit_compile=False).num_envs == 1
+
+
+def test_a_name_of_ones_own_hides_no_suite(install: Install) -> None:
+    install("toys")
+    envrax.register("toys/Mine-v0", VectorEnv, VectorConfig())
+    assert envrax.get_spec("toys/B-v0").suite == "toys"
+    assert set(envrax.load_suite("toys")) == {"toys/A-v0", "toys/B-v0", "toys/Mine-v0"}
+
+
+def test_a_name_is_found_while_its_package_is_being_imported(install: Install) -> None:
+    slow = (
+        SUITE
+        + """
+import time
+time.sleep(0.5)
+more = [EnvSpec("C", VectorEnv, VectorConfig())]
+register_suite(EnvSuite(prefix="{prefix}", category="toys", specs=more))
+"""
+    )
+    install("toys", slow)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(envrax.get_spec, "toys/A-v0")
+        while "toys/A-v0" not in envrax.registered_names():
+            time.sleep(0.01)
+        assert envrax.get_spec("toys/C-v0").name == "toys/C-v0"
+        assert first.result().name == "toys/A-v0"
 
 
 def test_a_suite_is_loaded_whole(install: Install) -> None:

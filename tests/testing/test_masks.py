@@ -228,3 +228,10 @@ class JustBelow(Drift):
 
 def test_an_observation_may_miss_a_bound_by_rounding() -> None:
     assert not faults("observations_are_in_the_space", JustBelow())
+
+
+def test_at_a_bound_of_zero_the_other_bound_does_not_widen_the_tolerance() -> None:
+    space = Box(0.0, 1e9, ())
+    assert why_outside(space, jnp.float32(-1e-7), "obs", rounded=True) is None
+    assert why_outside(space, jnp.float32(-1e-3), "obs", rounded=True) is not None
+    assert why_outside(Box(-1e9, 0.0, ()), jnp.float32(1e-3), "obs", rounded=True) is not None

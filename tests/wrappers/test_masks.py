@@ -167,6 +167,13 @@ class Mirror(ActionWrapper[Any, Discrete, Any, Any]):
         return 2 - action
 
 
+class MirrorToo(Wrapper[Any, Any, Any, Any]):
+    """The same by the hook of any wrapper."""
+
+    def action(self, action: Any) -> Any:
+        return 2 - action
+
+
 class MirroredMask(Mirror):
     def action_mask(self, state: Any) -> Any:
         return self.env.action_mask(state)[::-1]
@@ -181,6 +188,8 @@ def test_a_wrapper_of_actions_has_to_say_what_becomes_of_it() -> None:
         "Mirror.action_mask: expected a mask of the wrapper's own actions; got one of those of "
         "MaskedEnv(FakeConfig(max_steps=5)). Override `action_mask`."
     )
+    with pytest.raises(NotImplementedError, match=r"MirrorToo\.action_mask: expected a mask"):
+        MirrorToo(MaskedEnv()).action_mask(state)
     assert Mirror(CountingEnv()).action_mask(state) is None
     mirrored = Wrapper(MirroredMask(MaskedEnv()))
     inner = MaskedEnv().action_mask(state)
