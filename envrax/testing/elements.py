@@ -118,10 +118,13 @@ def _almost_in(space: Space, x: Any) -> bool:
         return False
     values, low, high = (np.asarray(v, np.float64) for v in (to_numpy(x), space.low, space.high))
     eps = UNITS * float(jnp.finfo(canonical(space.dtype)).eps)
-    # At 0 the unit is that of 1, or of a nearer bound: `1 - x` is off by units in the last place.
-    low_unit = np.where(low == 0, np.minimum(np.abs(high), 1), np.abs(low))
-    high_unit = np.where(high == 0, np.minimum(np.abs(low), 1), np.abs(high))
-    below, above = (eps * np.where(np.isfinite(x), x, 0) for x in (low_unit, high_unit))
+
+    def allowed(bound: np.ndarray, other: np.ndarray) -> np.ndarray:
+        # At 0 the unit is that of the other bound, at most that of 1: as `1 - x` is off.
+        unit = np.where(bound == 0, np.where(np.isinf(other), 0, np.minimum(abs(other), 1)), bound)
+        return eps * np.where(np.isinf(unit), 0, abs(unit))
+
+    below, above = allowed(low, high), allowed(high, low)
     return bool(np.all((values >= low - below) & (values <= high + above)))
 
 
