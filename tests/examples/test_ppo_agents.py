@@ -25,8 +25,15 @@ TINY = dict(env=NAME, n_steps=4, minibatches=2, hidden=4, total_steps=32)
 class Walkers(World):
     """Two walk; the reward is where one is; whoever is beyond 8 ends it, or 5 steps."""
 
-    library, agents = "test", ("left", "right")
-    agent_spaces = Box(-np.inf, np.inf, (1, 1)), Box(0.0, 4.0, (1,))
+    library = "test"
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return "left", "right"
+
+    @property
+    def agent_spaces(self) -> tuple[Box, Box]:
+        return Box(-np.inf, np.inf, (1, 1)), Box(0.0, 4.0, (1,))
 
     def build(self) -> Any:
         return object()

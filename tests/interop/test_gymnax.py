@@ -209,7 +209,11 @@ def test_a_config_given_by_hand_needs_no_id(adapter: Any) -> None:
     config = PeerConfig(max_steps=9)
     env = envrax.make("gymnax/Catch-bsuite", config=config, jit_compile=False)
     assert (env.name, env.config.max_steps) == ("Catch-bsuite", 9)
-    for given in ({"config": PeerConfig(id="CartPole-v1")}, {"id": "CartPole-v1"}):
+    another: list[dict[str, Any]] = [
+        {"config": PeerConfig(id="CartPole-v1")},
+        {"id": "CartPole-v1"},
+    ]
+    for given in another:
         with pytest.raises(ValueError, match="config of 'Catch-bsuite'; got one of 'CartPole-v1'"):
             envrax.make("gymnax/Catch-bsuite", jit_compile=False, **given)
 
