@@ -35,11 +35,11 @@ _TRAINING = (
     wrappers.BraxDomainRandomizationVmapWrapper,
 )
 
-_TWICE: dict[str, str] = dict.fromkeys(
-    ("keys_are_used_once", "calls_share_no_key"), "playground splits the key given to `reset` twice"
-)
-WAIVERS = {"cartpole": _TWICE}
-"""Rules of `check_env` that the library breaks, by module: {rule: reason}."""
+KEYS_TWICE = {
+    "cartpole": "splits the key given to `reset` twice",
+    "finger": "draws the joints and the spinner from one key",
+}
+"""Modules of playground whose reset uses a PRNG key twice, and what for."""
 
 
 class PlaygroundEnv(PeerEnv):
@@ -77,7 +77,9 @@ class PlaygroundEnv(PeerEnv):
 
     @property
     def waivers(self) -> dict[str, str]:
-        return WAIVERS.get(type(self.peer.unwrapped).__module__.rpartition(".")[2], {})
+        what = KEYS_TWICE.get(type(self.peer.unwrapped).__module__.rpartition(".")[2])
+        rules = "keys_are_used_once", "calls_share_no_key"
+        return dict.fromkeys(rules, f"playground {what}") if what else {}
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
         inner = self.peer.reset(rng)
