@@ -32,7 +32,7 @@ HEAD = """# All environments of other libraries
 Made by `python -m benchmarks.interop_table`, which builds each one and runs `check_env` on it.
 *Clean*: every rule of the conformance kit is kept. *Mended bounds*: so too, with bounds of the
 library's space corrected. *Waived*: the library itself breaks the rules named. An id that is not
-built says why.
+built says why. An id that is missing has not been checked yet.
 """
 
 
@@ -92,7 +92,9 @@ def page() -> Iterator[str]:
             yield "|---|---|---|---|---|"
         for name, row in sorted(rows.items()):
             cells = (row.get(key, "") for key in ("obs", "action", "limit"))
-            why = f": {row['why']}" if row.get("why") else ""
+            # Errors begin with their class and the id, which stand in the row already.
+            told = row.get("why", "").partition(f"Error: {name}: ")
+            why = f": {told[2] or told[0]}" if told[0] else ""
             shown = " | ".join(str(cell).replace("|", "\\|") for cell in cells)
             yield f"| `{name}` | {shown} | {row['verdict']}{why.replace('|', ' ')} |"
 

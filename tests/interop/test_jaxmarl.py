@@ -225,7 +225,8 @@ def test_it_draws(adapter: Any, id: str, tmp_path: Any) -> None:
     _, state = env.reset(jax.random.key(0))
     images = [env.render_slot(state, slot) for slot in (0, 1, -1)]
     np.testing.assert_array_equal(images[0], images[1])  # of one world
-    assert np.any(images[0] != images[2])
+    if id == SPREAD:  # whose worlds begin in different places
+        assert np.any(images[0] != images[2])
 
 
 def test_ids_need_no_building(adapter: Any) -> None:
