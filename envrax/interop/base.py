@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.interpreters import partial_eval
 
+from envrax._checks import require_count
 from envrax._jax.keys import require_key
 from envrax._jax.programs import output_types
 from envrax.env import Info, JaxEnv
@@ -73,7 +73,8 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         # Copies of the dicts: `__reduce__` builds again from this config.
         own = jax.tree.map(lambda x: x, (self.config.params, dict(self.config.options or {})))
         self._config = self.config.replace(params=own[0], options=own[1])
-        self._require_steps("`max_steps`", self.config.max_steps, 0)
+        if not (type(self.config.max_steps) is int and self.config.max_steps == 0):
+            self._require_steps("`max_steps`", self.config.max_steps)
         self._given = peer
         # The caller may trace, and may want strict promotion; the library was written for neither.
         with jax.ensure_compile_time_eval(), jax.numpy_dtype_promotion("standard"):
@@ -84,7 +85,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             self.params = self.with_limit(self.params, self.config.max_steps)
         self.concrete_params = concrete(self.params, default)
         limit = self.config.max_steps or self.limit()
-        self._config = self.config.replace(max_steps=self._require_steps("its limit", limit, 1))
+        self._config = self.config.replace(max_steps=self._require_steps("its limit", limit))
         self._params = Params(self.params)
         self._begin: Any = jax.jit(self._begin_with)
         self._advance: Any = jax.jit(self._advance_with)
@@ -226,19 +227,11 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
                 f"{type(error).__name__}: {error}"
             ) from error
 
-    def _require_steps(self, name: str, steps: Any, least: int) -> int:
-        """Refuse what is no number of steps."""
-        if isinstance(steps, bool) or not isinstance(steps, int | np.integer):
-            raise TypeError(
-                f"{self._who}: expected {name} to be an int, since it is fixed when the "
-                f"environment is built; got {steps!r}. Pass an int."
-            )
-        if not least <= steps <= NO_LIMIT:
-            raise ValueError(
-                f"{self._who}: expected {name} from {least} to {NO_LIMIT}; got {steps}. Pass one "
-                "that is, or 0 for the library's own."
-            )
-        return int(steps)
+    def _require_steps(self, name: str, steps: Any) -> int:
+        number = require_count(f"{self._who}: expected {name}", steps)
+        if number > NO_LIMIT:
+            raise ValueError(f"{self._who}: expected {name} to be at most {NO_LIMIT}; got {steps}.")
+        return number
 
     @contextmanager
     def _asking(self, what: str) -> Generator[None]:

@@ -1,8 +1,7 @@
 # pyright: basic
 """JaxMARL: `envrax.make_vec("jaxmarl/MPE_simple_spread_v3", 8)`, a slot for each of its agents."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ from envrax.interop.agents import AgentBatch, World
 from envrax.interop.convert import box
 from envrax.interop.forms import as_dicts
 from envrax.interop.jaxmarl_frames import drawer
+from envrax.interop.jaxmarl_rules import KEYS_TWICE, SEE_THE_LIMIT, is_a, rule_of
 from envrax.interop.library import require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
@@ -26,75 +26,6 @@ DRAWN = (
 """How the ids begin that JaxMARL can draw."""
 
 _OF_BRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
-
-
-KEYS_TWICE = {
-    "SimpleFacmacMPE": "draws the move of each prey, and the noise of the physics",
-    "InTheGrid": "draws the places and directions of the agents",
-    "InTheGrid_2p": "draws the places and directions of the agents",
-    "InTheMatrix": "draws the places and directions of the agents",
-}
-"""Classes of JaxMARL that use a PRNG key twice, and what for."""
-
-
-SEE_THE_LIMIT = ("Overcooked", "OvercookedV2", "JaxNav")
-"""Classes of JaxMARL in which a limit counts before it is reached, so that they get ours."""
-
-
-class _Rule(NamedTuple):
-    """Of a family of games: its time limit, and whether a step ends it for another reason."""
-
-    limit: Callable[[Any], int]
-    over: Callable[[Any, Any, Any, Any], Any] = lambda peer, before, after, action: False
-
-
-def _one_side_is_dead(peer: Any, before: Any, after: Any, action: Any) -> Any:
-    alive = getattr(after, "state", after).unit_alive
-    return ~alive[: peer.num_allies].any() | ~alive[peer.num_allies :].any()
-
-
-def _inner_times_outer(peer: Any) -> int:
-    return peer.num_inner_steps * peer.num_outer_steps
-
-
-_SMAX = _Rule(lambda peer: peer.max_steps + 1, _one_side_is_dead)
-_MATRIX_GAME = _Rule(_inner_times_outer)
-_RULES = {
-    # Its counter is compared before it counts the step, also in SMAX.
-    "SimpleMPE": _Rule(lambda peer: peer.max_steps + 1),
-    "SwitchRiddle": _Rule(
-        lambda peer: peer.max_steps,
-        lambda peer, before, _, action: action[before.agent_in_room] == peer.game_actions["TELL"],
-    ),
-    "SMAX": _SMAX,
-    "EnemySMAX": _SMAX,
-    "MABraxEnv": _Rule(
-        lambda peer: -(-peer.episode_length // peer.action_repeat),
-        lambda peer, before, after, _: after.done * (1 - after.info["truncation"]) > 0,
-    ),
-    "InTheGrid": _MATRIX_GAME,
-    "InTheGrid_2p": _MATRIX_GAME,
-    "InTheMatrix": _MATRIX_GAME,
-    "CoinGame": _MATRIX_GAME,
-    "Overcooked": _Rule(lambda peer: peer.max_steps),
-    "OvercookedV2": _Rule(lambda peer: peer.max_steps),
-    "JaxNav": _Rule(
-        lambda peer: peer.max_steps,
-        lambda peer, before, after, _: jnp.all(after.move_term | after.goal_reached | before.done),
-    ),
-}
-
-
-def _rule(peer: Any) -> _Rule | None:
-    """The rule of a game of JaxMARL; None for a step that somebody else wrote."""
-    if not _is_its_own(peer.step_env):
-        return None
-    families = [x for x in type(peer).__mro__ if x.__name__ in _RULES and _is_its_own(x)]
-    return _RULES[families[0].__name__] if families else None
-
-
-def _is_its_own(x: Any) -> bool:
-    return str(getattr(x, "__module__", "")).startswith("jaxmarl.")
 
 
 class JaxMarlWorld(World):
@@ -113,12 +44,12 @@ class JaxMarlWorld(World):
             options = {"auto_reset": False, **options}
         peer, steps = jaxmarl.make(self.config.id, **options), self.config.max_steps
         # Their agents see the time left, or stop at the limit.
-        if steps and "max_steps" not in options and any(_is_a(peer, x) for x in SEE_THE_LIMIT):
+        if steps and "max_steps" not in options and any(is_a(peer, x) for x in SEE_THE_LIMIT):
             return jaxmarl.make(self.config.id, **options, max_steps=steps)
         return peer
 
     def limit(self) -> int:
-        rule = _rule(self.peer)
+        rule = rule_of(self.peer)
         return rule.limit(self.peer) if rule else NO_LIMIT
 
     @property
@@ -156,10 +87,10 @@ class JaxMarlWorld(World):
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
         peer, names = self.peer, self.peer.agents
         actions: Any = [jax.tree.map(lambda x, i=i: x[i], action) for i in range(len(names))]
-        if not _is_a(peer, "InTheGrid_2p"):  # which takes a pair
+        if not is_a(peer, "InTheGrid_2p"):  # which takes a pair
             actions = dict(zip(names, actions, strict=True))
         obs, after, rewards, dones, info = peer.step_env(rng, inner, actions)
-        rewards, rule = self._of_agents(rewards), _rule(peer)
+        rewards, rule = self._of_agents(rewards), rule_of(peer)
         over = rule.over(peer, inner, after, action) if rule else dones["__all__"]
         info = {name: self._for_agents(x) for name, x in info.items()}
         info["rewards"] = jnp.asarray(rewards, jnp.float32)
@@ -181,7 +112,7 @@ class JaxMarlWorld(World):
     @property
     def waivers(self) -> dict[str, str]:
         for family, what in KEYS_TWICE.items():
-            if _is_a(self.peer, family):
+            if is_a(self.peer, family):
                 rules = "keys_are_used_once", "calls_share_no_key"
                 return dict.fromkeys(rules, f"JaxMARL {what} from one key")
         return {}
@@ -192,7 +123,7 @@ class JaxMarlWorld(World):
             tree = [tree[name] for name in self.peer.agents]
         if isinstance(tree, tuple | list):
             return jax.tree.map(lambda *x: jnp.stack(x), *map(as_dicts, tree))
-        if _is_a(self.peer, "InTheGrid") and isinstance(tree, dict):
+        if is_a(self.peer, "InTheGrid") and isinstance(tree, dict):
             return {"observation": tree["observations"], "inventory": tree["inventory"].T}
         return as_dicts(tree)
 
@@ -215,7 +146,7 @@ class JaxMarlWorld(World):
                 f"{self._who}: expected a game of Brax without its own auto-reset; got "
                 "`auto_reset=True`. Build it with `auto_reset=False`."
             )
-        if _is_a(peer, "JaxNav") and self.config.max_steps > peer.max_steps:
+        if is_a(peer, "JaxNav") and self.config.max_steps > peer.max_steps:
             raise TypeError(
                 f"{self._who}: expected max_steps up to {peer.max_steps}, where JaxNav itself "
                 f"stops all agents; got {self.config.max_steps}. Pass "
@@ -252,10 +183,6 @@ class DrawnJaxMarlBatch(JaxMarlBatch):
     """Worlds of JaxMARL that JaxMARL can draw."""
 
     world_class = DrawnJaxMarlWorld
-
-
-def _is_a(peer: Any, name: str) -> bool:
-    return any(x.__name__ == name and _is_its_own(x) for x in type(peer).__mro__)
 
 
 def _space(space: Any, types: Any = None) -> Space:
