@@ -3,31 +3,21 @@
 from abc import abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import partial_eval
 
 from envrax._checks import require_count
 from envrax._jax.keys import require_key
 from envrax._jax.programs import output_types
 from envrax.env import Info, JaxEnv
-from envrax.interop.forms import cast_to, common_form, types_of
+from envrax.interop.forms import Form, cast_to, find_form, types_of
 from envrax.interop.params import Params, changed, concrete
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
-
-
-class _Form(NamedTuple):
-    """The types that reset and step share, and whether a step draws from its key."""
-
-    obs: Any
-    inner: Any
-    mask: Any
-    info: Any
-    draws: bool
 
 
 class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
@@ -89,7 +79,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         self._params = Params(self.params)
         self._begin: Any = jax.jit(self._begin_with)
         self._advance: Any = jax.jit(self._advance_with)
-        self._forms: dict[Any, _Form] = {}
+        self._forms: dict[Any, Form] = {}
         with self._asking("tell its spaces"), jax.ensure_compile_time_eval():
             self._observation_space, self._action_space = self.spaces()
 
@@ -264,7 +254,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     def _typed_begin(self, rng: Any) -> Begun:
         return Begun(*self._begin.trace(self._params.arrays, rng).out_info)
 
-    def _form(self, rng: jax.Array) -> _Form:
+    def _form(self, rng: jax.Array) -> Form:
         """The form for keys of this kind: a library that keeps a key keeps one of its kind."""
         key = jax.ShapeDtypeStruct(rng.shape, rng.dtype)
         kind = key.shape, key.dtype
@@ -273,20 +263,10 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
                 self._forms[kind] = self._find_form(key)
         return self._forms[kind]
 
-    def _find_form(self, key: jax.ShapeDtypeStruct) -> _Form:
-        begun = self._typed_begin(key)
+    def _find_form(self, key: jax.ShapeDtypeStruct) -> Form:
         action = output_types(self.action_space.sample)
-        obs, inner, mask = types_of((begun.obs, begun.inner, begun.mask))
-        while True:
-            traced = self._advance.trace(self._params.arrays, inner, action, key)
-            out = Advanced(*traced.out_info)
-            after = (out.obs, out.inner, out.mask)
-            names = ("obs", "state.inner", "state.mask")
-            pairs = zip(names, (obs, inner, mask), after, strict=True)
-            found = tuple(common_form(self._who, name, a, b) for name, a, b in pairs)
-            if _leaves(found) == _leaves((obs, inner, mask)):
-                return _Form(obs, inner, mask, types_of(out.info), _reads_last(traced.jaxpr))
-            obs, inner, mask = found
+        advance = partial(self._advance.trace, self._params.arrays)
+        return find_form(self._who, self._typed_begin(key), lambda x: advance(x, action, key))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (type(self), self._config, self._given)
@@ -295,21 +275,9 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         return f"{type(self).__name__}({self.config.id!r}, max_steps={self.config.max_steps})"
 
 
-def _leaves(types: Any) -> list[Any]:
-    """To compare: a class of the library may give `==` another meaning."""
-    return jax.tree.leaves(types)
-
-
 def _flag(x: Any) -> jax.Array:
     """Whether all agents ended, for a library that says so for each of several."""
     return jnp.all(jnp.asarray(x).astype(jnp.bool_))
-
-
-def _reads_last(jaxpr: Any) -> bool:
-    """Whether any output of a program depends on its last argument."""
-    program = jaxpr.jaxpr
-    _, used = partial_eval.dce_jaxpr(program, [True] * len(program.outvars))
-    return used[-1]
 
 
 def _rebuilt(env_class: type[PeerEnv], config: PeerConfig, peer: Any) -> PeerEnv:

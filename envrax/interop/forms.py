@@ -1,11 +1,24 @@
 """One form for what a library returns at reset and at a step: dtypes found once, then cast."""
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
+from jax.interpreters import partial_eval
 
 from envrax._jax.programs import strong
+from envrax.interop.records import Advanced, Begun
+
+
+class Form(NamedTuple):
+    """The types that reset and step share, and whether a step draws from its key."""
+
+    obs: Any
+    inner: Any
+    mask: Any
+    info: Any
+    draws: bool
 
 
 def is_key(x: Any) -> bool:
@@ -85,3 +98,46 @@ def as_dicts(tree: Any) -> Any:
     if isinstance(tree, tuple | list):
         return tuple(as_dicts(x) for x in cast(Any, tree))
     return tree
+
+
+def find_form(who: str, begun: Begun, advance: Callable[[Any], Any]) -> Form:
+    """
+    The form of an environment: what a reset gives, widened until a step changes no type.
+
+    Parameters
+    ----------
+    who : str
+        The environment, for the message.
+    begun : Begun
+        Types of what a reset gives.
+    advance : callable
+        From the types of the library's state to a traced step, whose last argument is the key.
+
+    Raises
+    ------
+    TypeError
+        If reset and step differ in structure or shape.
+    """
+    obs, inner, mask = types_of((begun.obs, begun.inner, begun.mask))
+    while True:
+        traced = advance(inner)
+        out = Advanced(*traced.out_info)
+        after = (out.obs, out.inner, out.mask)
+        names = ("obs", "state.inner", "state.mask")
+        pairs = zip(names, (obs, inner, mask), after, strict=True)
+        found = tuple(common_form(who, name, a, b) for name, a, b in pairs)
+        if _leaves(found) == _leaves((obs, inner, mask)):
+            return Form(obs, inner, mask, types_of(out.info), _reads_last(traced.jaxpr))
+        obs, inner, mask = found
+
+
+def _leaves(types: Any) -> list[Any]:
+    """To compare: a class of the library may give `==` another meaning."""
+    return jax.tree.leaves(types)
+
+
+def _reads_last(jaxpr: Any) -> bool:
+    """Whether any output of a program depends on its last argument."""
+    program = jaxpr.jaxpr
+    _, used = partial_eval.dce_jaxpr(program, [True] * len(program.outvars))
+    return used[-1]
