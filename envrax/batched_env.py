@@ -76,6 +76,14 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
         """
         return None
 
+    def with_final_obs(self) -> "BatchedEnv[Any, Any]":
+        """
+        This batch with `infos["final_obs"]`, the observation that the step itself made.
+
+        Trainers that bootstrap on truncation need it. Returns itself unless overridden.
+        """
+        return self
+
     @abstractmethod
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """

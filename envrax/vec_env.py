@@ -108,7 +108,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         self.env, self.num_envs = env, num_envs
         self._action_space = env.action_space.batch(num_envs)
         self._donate, self._choice = donate and jit_compile, Choice(env, num_envs, autoreset)
-        self._options = dict(final_obs=final_obs, autoreset=autoreset)
+        self._options: dict[str, Any] = dict(final_obs=final_obs, autoreset=autoreset)
         self._reset: Any = partial(batch.reset, env, num_envs)
         self._step: Any = partial(_checked_step, self._choice, final_obs)
         self._mask: Any = partial(_masks, env)
@@ -208,6 +208,13 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         if (type(self).reset, type(self).step) != (VecEnv.reset, VecEnv.step):
             return None
         return self.env, partial(VecEnv, jit_compile=False, **self._options)
+
+    def with_final_obs(self) -> "BatchedEnv[Any, Any]":
+        if self._options["final_obs"] or self.copies is None:
+            return self
+        compiled = self._compiled is not None
+        options = dict(self._options, final_obs=True, jit_compile=compiled, donate=self._donate)
+        return VecEnv(self.env, self.num_envs, **options)
 
     def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:
         if self._donate:

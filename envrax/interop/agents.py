@@ -97,6 +97,7 @@ class AgentBatch(BatchedEnv[Space, Space]):
         self.world = self.world_class(config, peer=peer)
         options: dict[str, Any] = dict(final_obs=final_obs, autoreset=autoreset)
         self._worlds: Any = VecEnv(self.world, n_envs, jit_compile=False, **options)
+        self._options = dict(options, jit_compile=jit_compile, donate=donate)
         self.n_worlds, self.agents = self._worlds.num_envs, self.world.agents
         self.n_agents = len(self.agents)
         self._action_space = self.single_action_space.batch(self.n_slots)
@@ -155,6 +156,10 @@ class AgentBatch(BatchedEnv[Space, Space]):
     def action_mask(self, state: Any) -> Any:
         self._require_own(state, "action_mask")
         return self._mask(state)
+
+    def with_final_obs(self) -> "AgentBatch":
+        options = dict(self._options, final_obs=True, peer=self.world.peer)
+        return type(self)(self.config, self.n_worlds, **options)
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:
         """The state of the world that holds the slot."""

@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-RTOL, ATOL = 1e-4, 1e-5  # XLA fuses and reorders float arithmetic when it compiles
+# XLA fuses and reorders float arithmetic when it compiles. What is left where large terms cancel,
+# as in physics, is rounded by those terms: the last of these is relative to an array's largest value.
+RTOL, ATOL, RTOL_OF_LARGEST = 1e-4, 1e-5, 1e-6
 
 
 def leaves(tree: Any, name: str) -> dict[str, Any]:
@@ -123,9 +125,11 @@ def _close(a: Any, b: Any, exact: bool) -> Any:
     if a.dtype != b.dtype:
         return np.zeros(a.shape, bool)
     if jnp.issubdtype(a.dtype, np.inexact):
-        tolerances = (0.0, 0.0) if exact else (RTOL, ATOL)
         wide: Any = np.complex128 if a.dtype.kind == "c" else np.float64  # NumPy has no bfloat16
-        return np.isclose(a.astype(wide), b.astype(wide), *tolerances, equal_nan=True)
+        a, b = a.astype(wide), b.astype(wide)
+        largest = np.max(np.abs(b), initial=0, where=np.isfinite(b))
+        tolerances = (0, 0) if exact else (RTOL, max(ATOL, RTOL_OF_LARGEST * largest))
+        return np.isclose(a, b, *tolerances, equal_nan=True)
     return a == b
 
 

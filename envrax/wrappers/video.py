@@ -66,7 +66,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         recording_trigger: Callable[[], bool] | None = None,
     ) -> None:
         super().__init__(env)
-        if not _implements_render(env):
+        if not implements_render(env):
             raise TypeError(
                 f"RecordVideo requires an environment that implements render; got {env}. Give it a "
                 "`render(state)` that returns a uint8 array of shape (H, W, 3)."
@@ -149,7 +149,8 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         self._finish = weakref.finalize(self, self._video.close)
 
 
-def _implements_render(env: AnyEnv) -> bool:
+def implements_render(env: AnyEnv) -> bool:
+    """Whether the environment, or a wrapper around it, draws."""
     inherited: set[Any] = {JaxEnv.render, Wrapper.render, StatefulWrapper.render}
     return any(type(layer).render not in inherited for layer in layers(env))
 

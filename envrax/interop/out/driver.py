@@ -1,0 +1,184 @@
+"""`Driver`: an environment driven from Python, with one transfer from the device a step."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax._checks import require_tuple
+from envrax.batched_env import BatchedEnv
+from envrax.env import AnyEnv, JaxEnv, episode_ended
+from envrax.interop.out.packing import Packing
+from envrax.spaces.conform import conform
+
+AnyBatch = BatchedEnv[Any, Any]
+
+
+class Told(NamedTuple):
+    """What a step tells a trainer, leaf by leaf an array. A reset tells `obs` and `mask` alone."""
+
+    obs: Any
+    mask: Any
+    reward: Any = None
+    terminated: Any = None
+    truncated: Any = None
+    info: Any = None
+    final_obs: Any = None
+
+
+class Driver:
+    """
+    Holds the state and the key of an environment, or a batch of them, for a trainer in Python.
+
+    `reset` and `step` are one compiled call each. What they return is copied from the device in one
+    `jax.device_get`, and belongs to the caller. The state stays where it is, as a flat list of
+    arrays, which costs less to pass than a pytree of dataclasses.
+
+    Parameters
+    ----------
+    env : JaxEnv or BatchedEnv
+        What to drive. Host-side ones work too.
+    who : str
+        The function that the user called, for error messages.
+    on_device : bool, default False
+        Hand out JAX arrays, without a transfer.
+    """
+
+    def __init__(self, env: AnyEnv | AnyBatch, who: str, *, on_device: bool = False) -> None:
+        self.env, self._who = env, who
+        self._batched = isinstance(env, BatchedEnv)
+        self._on_device = on_device
+        self._treedef: Any = None
+        self._impls: list[Any] = []
+        self._key: Any = None
+        self._leaves: list[Any] | None = None
+        compiled: Callable[[Any], Any] = jax.jit if env.traceable else lambda function: function
+        self._packings = Packing(), Packing()
+        self._reset: Any = compiled(self._reset_flat)
+        self._step: Any = compiled(self._step_flat)
+
+    @property
+    def state(self) -> Any:
+        """The state of the environment, as `reset` and `step` of it return it."""
+        return self._unflat(self._require_leaves("render"))
+
+    def reset(self, seed: int | None = None) -> Told:
+        """
+        Begin an episode, or one in every slot.
+
+        The key of the n-th reset is that which the n-th `rng, key = jax.random.split(rng)` gives,
+        beginning with `jax.random.key(seed)`. Without a seed the chain goes on, and the first reset
+        draws one from the operating system.
+        """
+        if seed is not None or self._key is None:
+            self._key = jax.random.key_data(jax.random.key(self._seed(seed)))
+        self._key, self._leaves, told = self._reset(self._key)
+        return told if self._on_device else self._packings[0].unpack(told)
+
+    def step(self, action: Any) -> Told:
+        """Take one step with an action of NumPy arrays, JAX arrays, Python numbers or lists."""
+        leaves = self._require_leaves("step")
+        name = "actions" if self._batched else "action"
+        action = conform(self.env.action_space, action, f"{self._who}: step", name)
+        self._leaves, told = self._step(leaves, action)
+        return told if self._on_device else self._packings[1].unpack(told)
+
+    def _seed(self, seed: int | None) -> int:
+        if seed is None:
+            return int(np.random.SeedSequence().generate_state(1)[0])
+        if not 0 <= int(seed) < 2**32:
+            raise ValueError(
+                f"{self._who}: reset: expected a seed from 0 to 2**32 - 1; got {seed}."
+            )
+        return int(seed)
+
+    def _require_leaves(self, what: str) -> list[Any]:
+        if self._leaves is None:
+            raise RuntimeError(
+                f"{self._who}: expected `reset` before `{what}`; got none. Call `reset` first."
+            )
+        return self._leaves
+
+    def _handed_out(self, told: Told, packing: Packing) -> Any:
+        # With buffers of their own: `jit` hands an input that it returns out as it is.
+        return _copied(told) if self._on_device else packing.pack(told)
+
+    def _reset_flat(self, key: Any) -> Any:
+        rng, key = jax.random.split(jax.random.wrap_key_data(key))
+        obs, state = self.env.reset(key)
+        told = Told(obs, self.env.action_mask(state))
+        return jax.random.key_data(rng), self._flat(state), self._handed_out(told, self._packings[0])
+
+    def _step_flat(self, leaves: list[Any], action: Any) -> Any:
+        returned = self.env.step(self._unflat(leaves), action)
+        obs, state, reward, done, info = require_tuple(self._who, "step", returned)
+        if isinstance(self.env, JaxEnv):
+            done = episode_ended(self.env, state, done)
+        elif "final_obs" not in info:
+            raise TypeError(
+                f"{self._who}: expected infos with `final_obs`; got {sorted(info)}. Build the batch "
+                "with `final_obs=True`, or override its `with_final_obs`."
+            )
+        shape = (self.env.n_slots,) if isinstance(self.env, BatchedEnv) else ()
+        terminated, truncated = self._ends(done, info, shape)
+        if jnp.shape(reward) != shape:
+            raise ValueError(
+                f"{self._who}: expected rewards of shape {shape}; got {jnp.shape(reward)}. Leave out "
+                "the wrapper that changes it, such as `ExpandDims`."
+            )
+        hidden = ("terminated", "truncated", "final_obs") if self._batched else tuple(_ENDS)
+        told = Told(
+            obs,
+            self.env.action_mask(state),
+            jnp.asarray(reward),
+            terminated,
+            truncated,
+            {name: x for name, x in info.items() if name not in hidden},
+            info.get("final_obs") if self._batched else None,
+        )
+        return self._flat(state), self._handed_out(told, self._packings[1])
+
+    def _ends(self, done: Any, info: dict[str, Any], shape: tuple[int, ...]) -> Any:
+        if all(name in info for name in _ENDS):
+            return tuple(jnp.asarray(info[name]) for name in _ENDS)
+        done = jnp.asarray(done)
+        if done.shape != shape or done.dtype != jnp.bool_:
+            raise TypeError(
+                f"{self._who}: expected dones of shape {shape}, bool, or infos with `terminated` and "
+                f"`truncated`; got {done.shape} {done.dtype}. Leave out the wrapper that changes it, "
+                "such as `EpisodeDiscount`."
+            )
+        # Without a word from the environment, an end is a termination.
+        truncated = jnp.asarray(info.get("truncated", jnp.zeros_like(done)))
+        return jnp.asarray(info.get("terminated", done & ~truncated)), truncated
+
+    def _flat(self, state: Any) -> list[Any]:
+        leaves, treedef = jax.tree.flatten(state)
+        if self._treedef is None:
+            self._treedef = treedef
+            self._impls = [jax.random.key_impl(x) if _is_typed_key(x) else None for x in leaves]
+        elif treedef != self._treedef:
+            raise TypeError(
+                f"{self._who}: expected states of one structure from reset and step; got "
+                f"{self._treedef} and {treedef}. Run `envrax.testing.check_env` on the environment."
+            )
+        pairs = zip(leaves, self._impls, strict=True)
+        return [x if impl is None else jax.random.key_data(x) for x, impl in pairs]
+
+    def _unflat(self, leaves: list[Any]) -> Any:
+        pairs = zip(leaves, self._impls, strict=True)
+        whole = [x if i is None else jax.random.wrap_key_data(x, impl=i) for x, i in pairs]
+        return jax.tree.unflatten(self._treedef, whole)
+
+
+_ENDS = ("terminated", "truncated")
+
+
+def _is_typed_key(x: Any) -> bool:
+    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _copied(told: Told) -> Told:
+    return jax.tree.map(lambda x: jnp.array(x, copy=True), told)

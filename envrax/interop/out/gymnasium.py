@@ -1,0 +1,251 @@
+# pyright: basic, reportMissingImports=false
+"""`to_gymnasium` and `to_gymnasium_vec`: for trainers that take environments of Gymnasium."""
+
+import re
+from functools import partial
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from envrax.batched_env import BatchedEnv
+from envrax.env import AnyEnv, JaxEnv
+from envrax.interop.library import require
+from envrax.interop.out.driver import AnyBatch, Driver, Told
+from envrax.interop.out.frames import can_render, require_render_mode
+from envrax.interop.out.infos import single_info, vector_infos
+from envrax.interop.out.masks import gymnasium_mask
+from envrax.interop.out.tensors import from_torch, to_torch
+from envrax.interop.spaces import to_space
+
+require("gymnasium", "1.1", extra="gymnasium")
+
+import gymnasium  # noqa: E402
+from gymnasium.envs.registration import EnvSpec  # noqa: E402
+from gymnasium.vector import AutoresetMode, VectorEnv  # noqa: E402
+from gymnasium.vector.utils import batch_space  # noqa: E402
+
+__all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "to_gymnasium", "to_gymnasium_vec"]
+
+FPS = 30
+
+
+class GymnasiumEnv(gymnasium.Env[Any, Any]):
+    """An environment of envrax as one of Gymnasium; made by `to_gymnasium`."""
+
+    def __init__(self, env: AnyEnv, render_mode: str | None = None) -> None:
+        who = "to_gymnasium"
+        if not isinstance(env, JaxEnv):
+            raise TypeError(f"{who}: expected a JaxEnv; got {env!r}. See also `to_gymnasium_vec`.")
+        require_render_mode(who, env, render_mode)
+        self.render_mode = render_mode
+        self.metadata = _metadata(env)
+        self.observation_space = to_space(env.observation_space)
+        self.action_space = to_space(env.action_space)
+        name = re.sub(r"[^\w:.-]", "-", env.name)
+        self.spec = EnvSpec(f"envrax/{name}", entry_point=partial(to_gymnasium, env))
+        self.jax_env = env
+        self._driver = Driver(env, who)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        _require_no_options("to_gymnasium", options)
+        super().reset(seed=seed)
+        told = self._driver.reset(seed)
+        return told.obs, self._with_mask({}, told)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        told = self._driver.step(action)
+        terminated, truncated = bool(told.terminated), bool(told.truncated)
+        info = self._with_mask(single_info(told.info, ended=terminated or truncated), told)
+        return told.obs, float(told.reward), terminated, truncated, info
+
+    def render(self) -> Any:
+        if self.render_mode is None:
+            gymnasium.logger.warn('`render` draws nothing without `render_mode="rgb_array"`.')
+            return None
+        return self.jax_env.render(self._driver.state)
+
+    def close(self) -> None:
+        self.jax_env.close()
+
+    def _with_mask(self, info: dict[str, Any], told: Told) -> dict[str, Any]:
+        if told.mask is None:
+            return info
+        mask = gymnasium_mask(self.jax_env.action_space, told.mask)
+        return {**info, "action_mask": mask}
+
+
+class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
+    """A batch of envrax as a vector environment of Gymnasium; made by `to_gymnasium_vec`."""
+
+    def __init__(
+        self, batched_env: AnyBatch, *, array: str = "numpy", render_mode: str | None = None
+    ) -> None:
+        who = "to_gymnasium_vec"
+        if not isinstance(batched_env, BatchedEnv):
+            raise TypeError(
+                f"{who}: expected a batched environment, such as a VecEnv; got {batched_env!r}."
+            )
+        if array not in ("numpy", "jax", "torch"):
+            raise ValueError(
+                f'{who}: expected array to be "numpy", "jax" or "torch"; got {array!r}.'
+            )
+        require_render_mode(who, batched_env, render_mode)
+        self.batched_env = batched_env.with_final_obs()
+        self.num_envs = batched_env.n_slots
+        self.render_mode = render_mode
+        self.metadata = {**_metadata(batched_env), "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.single_observation_space = to_space(batched_env.single_observation_space)
+        self.single_action_space = to_space(batched_env.single_action_space)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._driver = Driver(self.batched_env, who, on_device=array != "numpy")
+        self._array = array
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        _require_no_options("to_gymnasium_vec", options)
+        if not (seed is None or isinstance(seed, int | np.integer)):
+            raise TypeError(
+                "to_gymnasium_vec: reset: expected one seed, which is split among the slots; got "
+                f"{seed!r}."
+            )
+        super().reset(seed=None if seed is None else int(seed))
+        told = self._driver.reset(seed)
+        if self._array != "numpy":
+            return self._of_device((told.obs, _masks({}, told.mask)))
+        return told.obs, self._with_masks({}, told)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        told = self._driver.step(from_torch(actions) if self._array == "torch" else actions)
+        if self._array != "numpy":
+            infos = _masks({**told.info, "final_obs": told.final_obs}, told.mask)
+            out = told.obs, told.reward, told.terminated, told.truncated, infos
+            return self._of_device(out)
+        infos = vector_infos(told.info, told.terminated | told.truncated, told.final_obs)
+        rewards = told.reward.astype(np.float64)
+        return (
+            told.obs,
+            rewards,
+            told.terminated,
+            told.truncated,
+            self._with_masks(infos, told),
+        )
+
+    def render(self) -> tuple[Any, ...] | None:
+        if self.render_mode is None:
+            gymnasium.logger.warn('`render` draws nothing without `render_mode="rgb_array"`.')
+            return None
+        state = self._driver.state
+        return tuple(self.batched_env.render_slot(state, i) for i in range(self.num_envs))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self.batched_env.close()
+
+    def _of_device(self, tree: Any) -> Any:
+        return to_torch(tree) if self._array == "torch" else tree
+
+    def _with_masks(self, infos: dict[str, Any], told: Told) -> dict[str, Any]:
+        if told.mask is None:
+            return infos
+        mask = jax.tree.map(lambda x: x.astype(np.int8), told.mask)
+        return {**infos, "action_mask": mask, "_action_mask": np.ones(self.num_envs, bool)}
+
+
+def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv:
+    """
+    An environment as a `gymnasium.Env`.
+
+    `reset` and `step` are one compiled call and one transfer from the device each. What they return
+    belongs to the caller, who may edit it. `reset(seed=s)` begins the chain of keys of
+    `jax.random.key(s)`; without a seed it goes on.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment.
+    render_mode : str, optional
+        `"rgb_array"`: `render` gives the frame of the current state.
+
+    Returns
+    -------
+    gymnasium.Env
+        Observations are NumPy arrays of the space's dtype, `reward` is a float, `terminated` and
+        `truncated` are bools: those of the info, or else `done` and False. `info["action_mask"]`
+        is what `action_space.sample` takes, where the environment has masks; `info["episode"]` is
+        there on the last step alone.
+
+    Raises
+    ------
+    TypeError
+        If it is no `JaxEnv`, Gymnasium has no such space, or it cannot draw.
+    ValueError
+        For an unknown `render_mode`.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = to_gymnasium(CountingEnv())
+    >>> obs, info = env.reset(seed=0)
+    >>> obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+    >>> obs.shape, terminated, truncated
+    ((2,), False, False)
+    """
+    return GymnasiumEnv(env, render_mode)
+
+
+def to_gymnasium_vec(
+    batched_env: AnyBatch,
+    *,
+    array: Literal["numpy", "jax", "torch"] = "numpy",
+    render_mode: str | None = None,
+) -> GymnasiumVectorEnv:
+    """
+    A batch of environments as a `gymnasium.vector.VectorEnv`, with same-step auto-reset.
+
+    Parameters
+    ----------
+    batched_env : BatchedEnv
+        The batch, such as `make_vec(id, n)`.
+    array : {"numpy", "jax", "torch"}, default "numpy"
+        What is handed out. NumPy arrays belong to the caller. JAX arrays and Torch tensors stay on
+        the device; a tensor takes over the memory of its JAX array, without a copy.
+    render_mode : str, optional
+        `"rgb_array"`: `render` gives a tuple with the frame of each slot.
+
+    Returns
+    -------
+    gymnasium.vector.VectorEnv
+        `metadata["autoreset_mode"]` says that a slot whose episode ended returns the reward and the
+        end of that step with the first observation of the next episode. As in Gymnasium, what else
+        belongs to the episode that ended is in `infos["final_obs"]` (an object array; None where no
+        episode ended) and `infos["final_info"]`. As JAX or Torch arrays, `infos["final_obs"]` is
+        the observation of the step itself in every slot. `infos["action_mask"]` has one row a slot.
+
+    Raises
+    ------
+    TypeError
+        If it is no `BatchedEnv`, Gymnasium has no such space, or it cannot draw.
+    ValueError
+        For an unknown `array` or `render_mode`.
+    """
+    return GymnasiumVectorEnv(batched_env, array=array, render_mode=render_mode)
+
+
+def _metadata(env: Any) -> dict[str, Any]:
+    return {"render_modes": ["rgb_array"] if can_render(env) else [], "render_fps": FPS}
+
+
+def _require_no_options(who: str, options: dict[str, Any] | None) -> None:
+    if options:
+        raise ValueError(
+            f"{who}: reset: expected no options; got {sorted(options)}. Episodes are reset in the "
+            "step that ends them; set fields of the config when you make the environment."
+        )
+
+
+def _masks(infos: dict[str, Any], mask: Any) -> dict[str, Any]:
+    return infos if mask is None else {**infos, "action_mask": mask}

@@ -1,0 +1,64 @@
+"""Infos of envrax as infos of Gymnasium."""
+
+from typing import Any, cast
+
+import jax
+import numpy as np
+
+
+def is_episode(name: str, value: Any) -> bool:
+    """Whether it is what `RecordEpisodeStatistics` adds, which counts on the last step alone."""
+    return name == "episode" and isinstance(value, dict) and {"r", "l"} <= value.keys()
+
+
+def single_info(info: dict[str, Any], *, ended: bool) -> dict[str, Any]:
+    """The info of one environment, with scalars in place of arrays without axes."""
+    kept = {k: v for k, v in info.items() if ended or not is_episode(k, v)}
+    return jax.tree.map(_scalar, kept)
+
+
+def masked(infos: dict[str, Any], where: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Infos of many slots, each `name` with its `_name`: the slots where it counts."""
+    found: dict[str, Any] = {}
+    for name, value in infos.items():
+        nested = isinstance(value, dict)
+        found[name] = masked(cast(dict[str, Any], value), where) if nested else value
+        found[f"_{name}"] = where.copy()
+    return found
+
+
+def vector_infos(
+    infos: dict[str, Any], done: np.ndarray[Any, Any], final_obs: Any
+) -> dict[str, Any]:
+    """
+    Infos of a batch as a `gymnasium.vector.VectorEnv` with same-step auto-reset gives them.
+
+    Where an episode ended, what the step told is in `final_info`, and the observation that it made
+    in `final_obs`.
+    """
+    if not done.any():
+        return masked({k: v for k, v in infos.items() if not is_episode(k, v)}, ~done)
+    told = masked({k: v for k, v in infos.items() if not is_episode(k, v)}, ~done)
+    told |= masked({k: v for k, v in infos.items() if is_episode(k, v)}, done)
+    last = np.full(done.shape, None, object)
+    for slot in np.flatnonzero(done):
+        last[slot] = jax.tree.map(lambda x, i=slot: x[i], final_obs)
+    copied = jax.tree.map(np.copy, infos)
+    return told | {
+        "final_obs": last,
+        "_final_obs": done.copy(),
+        "final_info": masked(copied, done),
+        "_final_info": done.copy(),
+    }
+
+
+def slot_info(infos: dict[str, Any], slot: int) -> dict[str, Any]:
+    """What infos of many slots say of one."""
+    return jax.tree.map(lambda x: _scalar(x[slot]), infos)
+
+
+def _scalar(x: Any) -> Any:
+    if np.ndim(x):
+        return np.array(x)
+    # NumPy's bools are no numbers to Gymnasium, which would keep them as objects.
+    return bool(x) if np.asarray(x).dtype == np.bool_ else np.asarray(x)[()]

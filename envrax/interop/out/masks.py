@@ -1,0 +1,42 @@
+"""Masks of legal actions, as trainers expect them."""
+
+from typing import Any
+
+import numpy as np
+
+from envrax.spaces import Dict, Discrete, MultiDiscrete, Space, Tuple
+
+
+def gymnasium_mask(space: Space, mask: Any) -> Any:
+    """The mask that `sample` of the space of Gymnasium takes: int8, tuples for a MultiDiscrete."""
+    if mask is None:
+        return None
+    if isinstance(space, Dict):
+        return {name: gymnasium_mask(child, mask[name]) for name, child in space.spaces.items()}
+    if isinstance(space, Tuple):
+        return tuple(gymnasium_mask(*pair) for pair in zip(space.spaces, mask, strict=True))
+    if isinstance(space, MultiDiscrete):
+        return _rows(np.array(space.nvec), mask.astype(np.int8))
+    return mask.astype(np.int8)
+
+
+def flat_mask(who: str, space: Space, mask: Any) -> np.ndarray[Any, Any]:
+    """
+    The masks of all slots, of shape (n_slots, number of choices): the legal values of a `Discrete`, \
+or those of each entry of a `MultiDiscrete`, one after the other.
+    """
+    if isinstance(space, Discrete):
+        return mask
+    if isinstance(space, MultiDiscrete):
+        counts = np.array(space.nvec)
+        exists = np.arange(counts.max()) < counts[..., None]
+        return mask[:, exists]
+    raise TypeError(
+        f"{who}: expected a Discrete or a MultiDiscrete, whose masks are flat; got {space!r}."
+    )
+
+
+def _rows(counts: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> Any:
+    if counts.ndim == 0:
+        return mask[: int(counts)]
+    return tuple(_rows(*pair) for pair in zip(counts, mask, strict=True))

@@ -1,0 +1,126 @@
+# pyright: basic, reportMissingImports=false
+"""Spaces of Gymnasium and of envrax, each made from the other."""
+
+from typing import Any
+
+import numpy as np
+
+from envrax.interop.library import require
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from envrax.spaces.base import limits
+
+require("gymnasium", "1.1", extra="gymnasium")
+
+import gymnasium.spaces as gym_spaces  # noqa: E402
+
+__all__ = ["from_space", "to_space"]
+
+
+def to_space(space: Space) -> gym_spaces.Space[Any]:
+    """
+    The space of Gymnasium that holds the same elements, as NumPy arrays of the same dtypes.
+
+    A `Dict` keeps the order of its keys. A `MultiBinary` becomes int8, which is Gymnasium's only
+    dtype for it; one of bool becomes a `Box` of bool.
+
+    Parameters
+    ----------
+    space : Space
+        A space of envrax.
+
+    Raises
+    ------
+    TypeError
+        If Gymnasium has no such space.
+    """
+    match space:
+        case Discrete():
+            return gym_spaces.Discrete(space.n, dtype=_numpy_dtype(space).type)
+        case MultiDiscrete():
+            return gym_spaces.MultiDiscrete(np.array(space.nvec), dtype=_numpy_dtype(space).type)
+        case MultiBinary() if space.dtype == np.int8:
+            return gym_spaces.MultiBinary(space.n if type(space.n) is int else list(space.shape))
+        case MultiBinary():
+            return gym_spaces.Box(0, 1, space.shape, _numpy_dtype(space).type)
+        case Box():
+            low, high = (np.broadcast_to(x, space.shape) for x in _bounds(space))
+            return gym_spaces.Box(low, high, space.shape, _numpy_dtype(space).type)
+        case Tuple():
+            return gym_spaces.Tuple([to_space(child) for child in space.spaces])
+        case Dict():
+            # Pairs, since Gymnasium sorts the keys of a dict.
+            return gym_spaces.Dict([(name, to_space(child)) for name, child in space.spaces.items()])
+        case _:
+            raise TypeError(
+                f"to_space: expected a space of envrax that Gymnasium has too; got {space!r}. Build "
+                "the space of Gymnasium by hand."
+            )
+
+
+def from_space(space: gym_spaces.Space[Any]) -> Space:
+    """
+    The space of envrax that holds the same elements as one of Gymnasium.
+
+    Parameters
+    ----------
+    space : gymnasium.Space
+        `Box`, `Discrete`, `MultiDiscrete`, `MultiBinary`, `Dict` or `Tuple`, nesting freely.
+
+    Raises
+    ------
+    TypeError
+        If envrax has no such space, as for `Text`, `Graph`, `Sequence` and `OneOf`.
+    ValueError
+        If it counts from another number than 0.
+    """
+    match space:
+        case gym_spaces.Discrete():
+            _require_from_0(space, space.start)
+            return Discrete(int(space.n), space.dtype)
+        case gym_spaces.MultiDiscrete():
+            _require_from_0(space, space.start)
+            return MultiDiscrete(space.nvec, space.dtype)
+        case gym_spaces.MultiBinary():
+            return MultiBinary(space.n if isinstance(space.n, int) else tuple(space.shape))
+        case gym_spaces.Box():
+            return Box(_compact(space.low), _compact(space.high), space.shape, space.dtype)
+        case gym_spaces.Tuple():
+            return Tuple([from_space(child) for child in space.spaces])
+        case gym_spaces.Dict():
+            return Dict({name: from_space(child) for name, child in space.spaces.items()})
+        case _:
+            raise TypeError(
+                "from_space: expected a Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple of "
+                f"Gymnasium; got {space!r}. Elements must be arrays of one shape and dtype."
+            )
+
+
+def _numpy_dtype(space: Any) -> np.dtype[Any]:
+    if space.dtype.kind not in "biuf":
+        raise TypeError(
+            f"to_space: expected a dtype that NumPy has; got {space!r}. Cast it in the environment."
+        )
+    return space.dtype
+
+
+def _bounds(space: Box) -> tuple[Any, Any]:
+    """The bounds as arrays of the dtype; an open side of integers ends where the dtype does."""
+    if space.dtype.kind == "f":
+        return np.asarray(space.low, space.dtype), np.asarray(space.high, space.dtype)
+    least, most = limits(space.dtype)
+    low = least if np.ndim(space.low) == 0 and space.low == -np.inf else space.low
+    high = most if np.ndim(space.high) == 0 and space.high == np.inf else space.high
+    return np.asarray(low, space.dtype), np.asarray(high, space.dtype)
+
+
+def _compact(bound: np.ndarray) -> Any:
+    """A bound as a Python scalar where it is the same everywhere."""
+    return bound.flat[0].item() if bound.size and (bound == bound.flat[0]).all() else bound
+
+
+def _require_from_0(space: Any, start: Any) -> None:
+    if np.any(start):
+        raise ValueError(
+            f"from_space: expected a space that counts from 0; got {space!r}. Shift it with "
+            "Gymnasium's `TransformAction` or `TransformObservation`."
+        )
