@@ -111,7 +111,7 @@ class InfoKeys:
                 f"infos of every slot at every step; got it from {slots}. It gives "
                 f"{', '.join(known) or 'none'}."
             )
-        return cast(Any, column[0])
+        return column[0]
 
     def _fitted(self, name: str, x: Any) -> Any:
         assert self.types is not None
