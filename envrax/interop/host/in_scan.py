@@ -1,5 +1,6 @@
 """`in_scan`: a simulator on the host inside `jax.jit` and `jax.lax.scan`."""
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import jax
@@ -37,7 +38,7 @@ class InScan(BatchedEnv[Space, Space]):
     def __init__(self, env: HostEnv) -> None:
         self.env = env
         self._reset_types, self._step_types = env.result_types()
-        self._begin, self._advance = env.begin, _on_arrays(env.advance)
+        self._begin, self._advance = _on_arrays(env.begin), _on_arrays(env.advance)
 
     @property
     def waivers(self) -> dict[str, str]:
@@ -127,9 +128,11 @@ def in_scan(batched_env: BatchedEnv[Any, Any]) -> InScan:
     return InScan(batched_env)
 
 
-def _on_arrays(advance: Any) -> Any:
-    def call(state: Any, actions: Any) -> Any:
-        return advance(*jax.tree.map(np.asarray, (state, actions)))
+def _on_arrays(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method with NumPy arrays, since code that JAX calls must not wait for JAX."""
+
+    def call(*args: Any) -> Any:
+        return method(*jax.tree.map(np.asarray, args))
 
     return call
 
