@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from envrax.interop.bounds import bounds_of
 from envrax.interop.library import require
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
-from envrax.spaces.base import limits
 
 require("gymnasium", "1.1", extra="gymnasium")
 
@@ -43,7 +43,7 @@ def to_space(space: Space) -> gym_spaces.Space[Any]:
         case MultiBinary():
             return gym_spaces.Box(0, 1, space.shape, _numpy_dtype(space).type)
         case Box():
-            low, high = (np.broadcast_to(x, space.shape) for x in _bounds(space))
+            low, high = (np.broadcast_to(x, space.shape) for x in bounds_of(space))
             return gym_spaces.Box(low, high, space.shape, _numpy_dtype(space).type)
         case Tuple():
             return gym_spaces.Tuple([to_space(child) for child in space.spaces])
@@ -101,16 +101,6 @@ def _numpy_dtype(space: Any) -> np.dtype[Any]:
             f"to_space: expected a dtype that NumPy has; got {space!r}. Cast it in the environment."
         )
     return space.dtype
-
-
-def _bounds(space: Box) -> tuple[Any, Any]:
-    """The bounds as arrays of the dtype; an open side of integers ends where the dtype does."""
-    if space.dtype.kind == "f":
-        return np.asarray(space.low, space.dtype), np.asarray(space.high, space.dtype)
-    least, most = limits(space.dtype)
-    low = least if np.ndim(space.low) == 0 and space.low == -np.inf else space.low
-    high = most if np.ndim(space.high) == 0 and space.high == np.inf else space.high
-    return np.asarray(low, space.dtype), np.asarray(high, space.dtype)
 
 
 def _compact(bound: np.ndarray) -> Any:

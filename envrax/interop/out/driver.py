@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks import require_tuple
+from envrax._jax.keys import key_types
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv, episode_ended
 from envrax.interop.out.packing import Packing
@@ -84,6 +85,13 @@ class Driver:
         action = conform(self.env.action_space, action, f"{self._who}: step", name)
         self._leaves, told = self._step(leaves, action)
         return told if self._on_device else self._packings[1].unpack(told)
+
+    def has_masks(self) -> bool:
+        """Whether the environment tells which actions are legal."""
+        if not self.env.traceable:
+            return type(self.env).action_mask is not BatchedEnv.action_mask
+        mask = jax.eval_shape(lambda rng: self.env.action_mask(self.env.reset(rng)[1]), key_types()[0])
+        return bool(jax.tree.leaves(mask))
 
     def _seed(self, seed: int | None) -> int:
         if seed is None:

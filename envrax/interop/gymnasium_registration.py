@@ -1,0 +1,84 @@
+# pyright: basic, reportMissingImports=false
+"""
+Ids of envrax in Gymnasium's registry, for programs that call `gymnasium.make`.
+
+Importing this module registers the ids that envrax has by then, and `envrax/Make-v0`, which takes
+any id by its keyword `name`. An id of Gymnasium has one slash: `gymnax/CartPole-v1` becomes
+`envrax/gymnax.CartPole-v1`.
+"""
+
+import re
+from typing import Any
+
+import envrax
+from envrax.interop.library import require
+from envrax.interop.out.gymnasium import to_gymnasium, to_gymnasium_vec
+
+gymnasium = require("gymnasium", "1.1", extra="gymnasium")
+
+__all__ = ["gymnasium_id", "register"]
+
+
+def register(*prefixes: str) -> list[str]:
+    """
+    Register ids of envrax in Gymnasium, for `gymnasium.make` and `gymnasium.make_vec`.
+
+    Keywords of `gymnasium.make` go to `envrax.make`, those of `gymnasium.make_vec` to
+    `envrax.make_vec`; `render_mode` goes to `to_gymnasium`.
+
+    Parameters
+    ----------
+    *prefixes : str
+        Suites to load, as for `envrax.load_suite`. None: all ids that are registered in envrax.
+
+    Returns
+    -------
+    list of str
+        The ids in Gymnasium.
+
+    Raises
+    ------
+    ValueError
+        If a prefix is unknown.
+    MissingPackageError
+        If its library is not installed.
+    """
+    names = [name for prefix in prefixes for name in envrax.load_suite(prefix)]
+    found: list[str] = []
+    for name in names if prefixes else envrax.registered_names():
+        id = gymnasium_id(name)
+        known = gymnasium.registry.get(id)
+        if known is not None and known.kwargs != {"name": name}:
+            raise ValueError(
+                f"gymnasium_registration.register: expected ids that Gymnasium does not have yet; got "
+                f"{name}, whose id {id} is taken by {known.kwargs or known.entry_point}. Rename it."
+            )
+        _register(id, {"name": name})
+        found.append(id)
+    return found
+
+
+def gymnasium_id(name: str) -> str:
+    """The id in Gymnasium of an id of envrax."""
+    return "envrax/" + re.sub(r"[^\w.-]", ".", name)
+
+
+def _make(name: str, render_mode: str | None = None, **fields: Any) -> gymnasium.Env:
+    return to_gymnasium(envrax.make(name, **fields), render_mode=render_mode)
+
+
+def _make_vec(
+    name: str, num_envs: int = 1, render_mode: str | None = None, **fields: Any
+) -> gymnasium.vector.VectorEnv:
+    batched_env = envrax.make_vec(name, num_envs, **fields)
+    return to_gymnasium_vec(batched_env, render_mode=render_mode)
+
+
+def _register(id: str, kwargs: dict[str, Any]) -> None:
+    if id not in gymnasium.registry:
+        entry_points = f"{__name__}:_make", f"{__name__}:_make_vec"
+        gymnasium.register(id, entry_points[0], vector_entry_point=entry_points[1], kwargs=kwargs)
+
+
+_register("envrax/Make-v0", {})
+register()

@@ -1,0 +1,150 @@
+# pyright: basic, reportMissingImports=false
+"""`to_sb3`: for Stable-Baselines3 and what is built on it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from envrax.batched_env import BatchedEnv
+from envrax.interop.library import require
+from envrax.interop.out.driver import AnyBatch, Driver
+from envrax.interop.out.frames import can_render
+from envrax.interop.out.infos import is_episode, slot_info
+from envrax.interop.out.masks import flat_mask
+from envrax.interop.spaces import to_space
+from envrax.spaces import Dict, Space, Tuple
+
+require("stable_baselines3", "2.4", extra="sb3")
+
+from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
+
+__all__ = ["Sb3VecEnv", "to_sb3"]
+
+_WHO = "to_sb3"
+
+
+class Sb3VecEnv(VecEnv):
+    """A batch of envrax as a vector environment of Stable-Baselines3; made by `to_sb3`."""
+
+    def __init__(self, batched_env: AnyBatch) -> None:
+        if not isinstance(batched_env, BatchedEnv):
+            raise TypeError(
+                f"{_WHO}: expected a batched environment, such as a VecEnv; got {batched_env!r}."
+            )
+        _require_flat(batched_env.single_observation_space)
+        self.batched_env = batched_env.with_final_obs()
+        # What `get_attr` and `env_method` reach: one environment, which all slots share.
+        self._env: Any = getattr(batched_env, "env", batched_env)
+        self._driver = Driver(self.batched_env, _WHO)
+        self._mask: Any = None
+        self._actions: Any = None
+        super().__init__(
+            batched_env.n_slots,
+            to_space(batched_env.single_observation_space),
+            to_space(batched_env.single_action_space),
+        )
+
+    def reset(self) -> Any:
+        told = self._driver.reset(self._seeds[0])
+        self._reset_seeds()
+        self._reset_options()
+        self.reset_infos = [{} for _ in range(self.num_envs)]
+        self._mask = told.mask
+        return told.obs
+
+    def step_async(self, actions: np.ndarray) -> None:
+        self._actions = actions
+
+    def step_wait(self) -> Any:
+        told = self._driver.step(self._actions)
+        self._mask = told.mask
+        dones = told.terminated | told.truncated
+        every = {k: v for k, v in told.info.items() if not is_episode(k, v)}
+        cut = (told.truncated & ~told.terminated).tolist()
+        infos = [{**slot_info(every, i), "TimeLimit.truncated": x} for i, x in enumerate(cut)]
+        for slot in np.flatnonzero(dones):
+            infos[slot] |= slot_info({"terminal_observation": told.final_obs}, slot)
+            infos[slot] |= slot_info(told.info, slot)
+        return told.obs, told.reward.astype(np.float32, copy=False), dones, infos
+
+    def close(self) -> None:
+        self.batched_env.close()
+
+    def action_masks(self) -> np.ndarray:
+        """Legal actions now, bool of shape (n_slots, number of choices), as sb3-contrib has it."""
+        if self._mask is None:
+            raise RuntimeError(
+                f"{_WHO}: action_masks: expected an environment with masks, after `reset`; got none."
+            )
+        return flat_mask(_WHO, self.batched_env.single_action_space, self._mask)
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        if attr_name == "render_mode":
+            found = "rgb_array" if can_render(self.batched_env) else None
+        elif attr_name == "action_masks":
+            if not self._driver.has_masks():
+                raise AttributeError(f"{_WHO}: {self.batched_env} has no masks of legal actions.")
+            found = self.action_masks
+        else:
+            found = getattr(self._env, attr_name)
+        return [found for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        raise NotImplementedError(
+            f"{_WHO}: set_attr: expected no change of `{attr_name}`, since a compiled environment is "
+            "fixed. Make another one with that config."
+        )
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
+    ) -> list[Any]:
+        slots = list(self._get_indices(indices))
+        if method_name == "action_masks":
+            masks = self.action_masks()
+            return [masks[i] for i in slots]
+        if method_name == "render":
+            return [self._image(i) for i in slots]
+        method = getattr(self._env, method_name)
+        return [method(*method_args, **method_kwargs) for _ in slots]
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        return [False for _ in self._get_indices(indices)]
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        return [self._image(i) for i in range(self.num_envs)]
+
+    def _image(self, slot: int) -> np.ndarray:
+        return self.batched_env.render_slot(self._driver.state, slot)
+
+
+def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
+    """
+    A batch of environments as a `stable_baselines3.common.vec_env.VecEnv`.
+
+    Where an episode ended, the info of the slot has `terminal_observation`, and that of
+    `RecordEpisodeStatistics` as `episode`; `info["TimeLimit.truncated"]` tells whether it was only
+    cut. `env_method("action_masks")` gives legal actions to sb3-contrib's `MaskablePPO`.
+    `seed(s)` makes the next `reset` begin the chain of keys of `jax.random.key(s)`.
+
+    Parameters
+    ----------
+    batched_env : BatchedEnv
+        The batch, such as `make_vec(id, n)`.
+
+    Raises
+    ------
+    TypeError
+        If it is no `BatchedEnv`, or observations are `Tuple`s or nested `Dict`s, which
+        Stable-Baselines3 does not take.
+    """
+    return Sb3VecEnv(batched_env)
+
+
+def _require_flat(space: Space) -> None:
+    children = list(space.spaces.values()) if isinstance(space, Dict) else [space]
+    if any(isinstance(child, Dict | Tuple) for child in children):
+        raise TypeError(
+            f"{_WHO}: expected observations that Stable-Baselines3 takes, an array or one dict of "
+            f"arrays; got {space!r}. Flatten them with a wrapper."
+        )
