@@ -182,6 +182,24 @@ def test_python_and_a_program_may_take_turns() -> None:
         assert_trees_equal(jax.device_get([obs, rest]), [seen, others])
 
 
+def test_final_obs_may_be_added_later() -> None:
+    host, alone = cartpole(), cartpole(final_obs=True)
+    later = host.with_final_obs()
+    assert later.with_final_obs() is later and not host.final_obs
+    actions = some_actions(host)
+    expected = looped(alone, KEY, actions)
+    assert_trees_equal(looped(later, KEY, actions), expected)
+    env = in_scan(host).with_final_obs()
+    ours = jax.jit(lambda rng: scanned(env, rng, actions))(KEY)
+    assert_trees_equal(jax.device_get(ours), expected)
+    # There is one simulator: a step of the one makes the states of the other old.
+    _, state = later.reset(KEY)
+    _, newer, *_ = host.step(state, actions[0])
+    with pytest.raises(RuntimeError, match="number 1; got that of step 0"):
+        later.step(state, actions[0])
+    later.step(newer, actions[0])
+
+
 def loss(weights: Any, act: Callable[[Any], Any], env: Any) -> Any:
     """Return of one step of an environment that takes float actions."""
     _, state = env.reset(KEY)

@@ -4,7 +4,9 @@ import itertools
 import operator
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any, NamedTuple, NoReturn, cast
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn, Self, cast
 
 import jax
 import numpy as np
@@ -47,6 +49,14 @@ class Moved(NamedTuple):
     truncated: Any
     infos: dict[str, Any]
     final_obs: Any
+
+
+@dataclass
+class _Clock:
+    """Where a simulator is: run and step, None where nobody knows."""
+
+    now: tuple[int, int] | None = None
+    closed: bool = False
 
 
 class HostEnv(BatchedEnv[Space, Space]):
@@ -95,8 +105,7 @@ class HostEnv(BatchedEnv[Space, Space]):
         self._action_dtypes = action_dtypes
         self._obs_types = types_of(spaces[0].batch(n_slots))
         self.final_obs = final_obs
-        self._now: tuple[int, int] | None = None
-        self._closed = False
+        self._clock = _Clock()
 
     @abstractmethod
     def _begin(self, seed: int) -> Any:
@@ -139,6 +148,14 @@ class HostEnv(BatchedEnv[Space, Space]):
     def action_space(self) -> Space:
         return self._action_space
 
+    def with_final_obs(self) -> Self:
+        """The same simulator, with `infos["final_obs"]`; the states are those of both."""
+        if self.final_obs:
+            return self
+        twin = copy(self)
+        twin.final_obs = True
+        return twin
+
     def reset(self, rng: jax.Array) -> tuple[Any, HostState]:
         who = f"{type(self).__name__}.reset"
         require_key(rng, who, "Pass one key; the simulator makes seeds of it.")
@@ -167,7 +184,7 @@ class HostEnv(BatchedEnv[Space, Space]):
     def begin(self, bits: Any) -> tuple[Any, HostState]:
         """`reset`, from what `draw_seed` drew; it calls nothing of JAX."""
         self._require_open("reset")
-        self._now = None
+        self._clock.now = None
         obs = self._begin(int(bits) >> 2)  # 30 bits: a simulator adds the number of the slot
         return obs, self._at(next(_RUNS) & _LAST_STEP, 0)
 
@@ -177,7 +194,7 @@ class HostEnv(BatchedEnv[Space, Space]):
         run, step = self._require_now(state, "step")
         actions = zipped(lambda dtype, x: np.array(x, dtype), self._action_dtypes, actions)
         require_legal(self._single_action_space, actions, f"{type(self).__name__}.step")
-        self._now = None  # a step that fails leaves the simulator where no state says
+        self._clock.now = None  # a step that fails leaves the simulator where no state says
         moved = self._advance(actions)
         rewards = np.array(moved.rewards, np.float32)
         ends = {
@@ -225,12 +242,12 @@ class HostEnv(BatchedEnv[Space, Space]):
         return np.array(self._draw(index % self._n_slots), np.uint8)
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed, self._now = True, None
+        if not self._clock.closed:
+            self._clock.closed, self._clock.now = True, None
             self._close()
 
     def _at(self, run: int, step: int) -> HostState:
-        self._now = run, step
+        self._clock.now = run, step
         return HostState(np.int32(run), np.int32(step))
 
     def _require_now(self, state: Any, method: str) -> tuple[int, int]:
@@ -241,17 +258,26 @@ class HostEnv(BatchedEnv[Space, Space]):
                 f"{type(state).__name__}. Pass it on as it is."
             )
         given = int(np.asarray(state.run)), int(np.asarray(state.step))
-        if given != self._now:
-            last = "none" if self._now is None else f"step {self._now[1]} of run {self._now[0]}"
+        if self._clock.now is None:
             raise RuntimeError(
-                f"{who}: expected the state of the last step, {last}; got step {given[1]} of run "
-                f"{given[0]}. The simulator is on the host and cannot go back: pass the newest "
-                "state, or begin anew with `reset`."
+                f"{who}: expected a simulator that was reset, and not left by an error within a "
+                "step; got one of which no state is known. Begin with `reset`."
+            )
+        if given != self._clock.now:
+            got = (
+                f"that of step {given[1]}"
+                if given[0] == self._clock.now[0]
+                else "one of another run"
+            )
+            raise RuntimeError(
+                f"{who}: expected the state of the last step, number {self._clock.now[1]}; got {got}. "
+                "The simulator is on the host and cannot go back: pass the newest state, or begin "
+                "anew with `reset`."
             )
         return given
 
     def _require_open(self, method: str) -> None:
-        if self._closed:
+        if self._clock.closed:
             raise RuntimeError(
                 f"{type(self).__name__}.{method}: expected an open simulator; got one that was "
                 "closed. Build another one."

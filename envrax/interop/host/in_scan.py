@@ -65,6 +65,9 @@ class InScan(BatchedEnv[Space, Space]):
     def action_space(self) -> Space:
         return self.env.action_space
 
+    def with_final_obs(self) -> "InScan":
+        return InScan(self.env.with_final_obs())
+
     def reset(self, rng: jax.Array) -> tuple[Any, HostState]:
         require_key(rng, "in_scan(env).reset", "Pass one key; the simulator makes seeds of it.")
         bits = _not_mapped(draw_seed(rng))
