@@ -11,7 +11,8 @@ from jax.experimental import io_callback
 from envrax._jax.keys import require_key
 from envrax.batched_env import BatchedEnv
 from envrax.env import Info
-from envrax.interop.host.base import HostEnv, HostState, draw_seed
+from envrax.interop.host.base import HostEnv, draw_seed
+from envrax.interop.host.clock import HostState
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
