@@ -341,6 +341,7 @@ def test_a_directory_that_takes_no_file(run_python: Any) -> None:
     assert "Error writing persistent compilation cache entry" in printed
 
 
+@pytest.mark.slow
 def test_users_threads_may_compile_meanwhile(tmp_path: Path) -> None:
     errors: list[BaseException] = []
     stop = threading.Event()

@@ -33,7 +33,7 @@ BATCHES: list[Callable[[int], Any]] = [
     ("make", "spellings"),
     [
         (lambda config: JitWrapper(CounterEnv(config), pre_warm=False), SCALARS),
-        (lambda config: VecEnv(CounterEnv(config), 2), BATCHES),
+        pytest.param(lambda config: VecEnv(CounterEnv(config), 2), BATCHES, marks=pytest.mark.slow),
     ],
     ids=["jit", "vec"],
 )

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CounterEnv, NestedEnv
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 
 import envrax
 from envrax import (
@@ -224,7 +224,17 @@ def rewards(env: Any) -> set[float]:
 
 
 @pytest.mark.parametrize("stack", EVERY_STACK)
-@pytest.mark.parametrize("make", OF_WHAT_ALL_SHARE + OF_THE_OBJECT)
+@pytest.mark.parametrize(
+    "make",
+    slow_but(
+        of_a_global,
+        of_a_patched_method,
+        of_a_cached_closure,
+        of_a_class_made_in_a_loop,
+        of_a_masked_array,
+        values=OF_WHAT_ALL_SHARE + OF_THE_OBJECT,
+    ),
+)
 def test_what_changed_since_counts_for_a_new_one_alone(make: Any, stack: str) -> None:
     old = STACKS[stack](make(1.0))
     assert rewards(old) == {1.0}
@@ -233,7 +243,15 @@ def test_what_changed_since_counts_for_a_new_one_alone(make: Any, stack: str) ->
     assert rewards(old) == {1.0}
 
 
-@pytest.mark.parametrize("make", OF_THE_OBJECT)
+@pytest.mark.parametrize(
+    "make",
+    slow_but(
+        of_a_cached_closure,
+        of_a_class_made_in_a_loop,
+        of_a_field_that_pickle_leaves_out,
+        values=OF_THE_OBJECT,
+    ),
+)
 def test_unequal_members_of_one_fleet_stay_unequal(make: Any) -> None:
     multi = MultiEnv([jitted(make(1.0)), jitted(make(10.0)), jitted(make(1.0))])
     _, states = multi.reset(KEY)
@@ -376,11 +394,7 @@ def test_a_fleet_compiles_its_members_as_they_are_when_it_is_first_used(n: int) 
     assert rewards(members[0]) == {1.0}
 
 
-SLOW = ("jit-inside", "vec-wrapped", "fleet")
-SLOW_LAST = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in COUNTERS]
-
-
-@pytest.mark.parametrize("name", SLOW_LAST)
+@pytest.mark.parametrize("name", slow_but("jit", values=COUNTERS))
 def test_copies_run(name: str) -> None:
     first = COUNTERS[name](CounterEnv())
     expected = use(first)
@@ -400,7 +414,7 @@ def test_make_twice_compiles_from_the_cache(cache_events: Any) -> None:
         envrax.unregister("own/Gain-v0")
 
 
-@pytest.mark.parametrize("name", SLOW_LAST)
+@pytest.mark.parametrize("name", slow_but("vec", values=COUNTERS))
 def test_nothing_is_kept_alive(name: str) -> None:
     inner = CounterEnv()
     env = COUNTERS[name](inner)
@@ -411,6 +425,7 @@ def test_nothing_is_kept_alive(name: str) -> None:
     assert [ref() for ref in seen] == [None, None]
 
 
+@pytest.mark.slow
 def test_threads_get_equal_results() -> None:
     env = VecEnv(CounterEnv(), 3)
     with ThreadPoolExecutor(8) as pool:

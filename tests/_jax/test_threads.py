@@ -24,7 +24,8 @@ def episode(env: Any, seed: int) -> Any:
     return seen
 
 
-@pytest.mark.parametrize("n_threads", [2, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_threads", [2, 8])
 def test_registering_making_and_stepping_at_once(n_threads: int) -> None:
     """Each thread its own name, all of them one that they share; the results are those of one."""
     envrax.register("Threads-v0", VectorEnv, VectorConfig(max_steps=4))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CoinConfig, CoinEnv, NestedEnv, VectorConfig, VectorEnv
-from helpers import assert_trees_close, assert_trees_equal, random_actions
+from helpers import assert_trees_close, assert_trees_equal, random_actions, slow_but
 
 from envrax import (
     EpisodeDiscount,
@@ -115,15 +115,15 @@ def test_equals_select_bitwise_everywhere(n: int, chunk: str, key: Any) -> None:
     check_equals_select_bitwise(n, chunk, key)
 
 
-@pytest.mark.parametrize(
-    "key", [jax.random.key, pytest.param(jax.random.PRNGKey, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
 def test_equals_select_on_nested_state_and_observations(key: Any) -> None:
     ours, theirs = both_rollouts(NestedEnv, 7, Compact(2), key(3))
     assert_trees_equal(ours, theirs)
     assert ours[2][3].any()
 
 
+@pytest.mark.slow
 def test_equals_select_with_an_inner_loop_in_reset() -> None:
     make_env = partial(coin, reset_kind="loop")
     ours, theirs = both_rollouts(make_env, 7, Compact(3), jax.random.key(0), 0.5)
@@ -139,10 +139,8 @@ def test_equals_select_under_stateful_wrappers() -> None:
     assert_trees_equal(ours, theirs)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["normal", *(pytest.param(k, marks=pytest.mark.slow) for k in ("norm", "softmax", "matmul"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["normal", "norm", "softmax", "matmul"])
 def test_equals_select_to_rounding_where_xla_rounds_by_width(kind: str) -> None:
     make_env = partial(coin, reset_kind=kind)
     ours, theirs = both_rollouts(make_env, 64, Compact(3), jax.random.key(0), 0.5)
@@ -214,6 +212,7 @@ def test_gradient_equals_finite_differences() -> None:
     np.testing.assert_allclose(slope, differences, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_gradient_of_the_state_passes_through_a_step() -> None:
     def after(pos: jax.Array, strategy: Any) -> jax.Array:
         vec_env = VecEnv(VectorEnv(VectorConfig(max_steps=1)), 4, autoreset=strategy)
@@ -253,7 +252,7 @@ def test_a_retyped_done_does_not_confuse_the_end_of_an_episode() -> None:
         assert theirs[2][3].any()
 
 
-@pytest.mark.parametrize("strategy", [Select(), Compact(2, 1)])
+@pytest.mark.parametrize("strategy", slow_but(Compact(2, 1), values=[Select(), Compact(2, 1)]))
 @pytest.mark.parametrize("jit_compile", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_no_key_counts_as_used_twice(strategy: Any, jit_compile: bool) -> None:
     with jax.debug_key_reuse(True):

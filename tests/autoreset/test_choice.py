@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from fakes import CoinConfig, CoinEnv, PixelEnv, VectorConfig, VectorEnv
-from helpers import assert_trees_close, assert_trees_equal
+from helpers import assert_trees_close, assert_trees_equal, slow_but
 
 from envrax import VecEnv
 from envrax.autoreset import Compact, Select, choose
@@ -136,7 +136,15 @@ def resets_done(strategy: Any, ended: jax.Array) -> int:
 
 
 @pytest.mark.parametrize(
-    ("ended", "resets"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 4), (5, 5), (7, 8), (15, 16)]
+    ("ended", "resets"),
+    [
+        (5, 5),
+        (7, 8),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((0, 0), (1, 1), (2, 2), (3, 4), (4, 4), (15, 16))
+        ),
+    ],
 )
 def test_no_more_is_reset_than_the_chunks_hold(ended: int, resets: int) -> None:
     """Fours, and ones for what is not more than half of that."""
@@ -145,7 +153,13 @@ def test_no_more_is_reset_than_the_chunks_hold(ended: int, resets: int) -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "ended", "resets"),
-    [(Compact(4), 3, 16), (Compact(1), 3, 4), (Compact(4, 1), 3, 4), (Compact(4, 1), 9, 16)],
+    [
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((Compact(4), 3, 16), (Compact(1), 3, 4), (Compact(4, 1), 3, 4))
+        ),
+        (Compact(4, 1), 9, 16),
+    ],
 )
 def test_chunks_grow_with_the_seeds(strategy: Compact, ended: int, resets: int) -> None:
     """For four seeds a fair share of a batch becomes four times as large, a single slot twice."""
@@ -170,7 +184,7 @@ def test_the_choice_can_be_asked_for_and_overridden() -> None:
     assert VecEnv(CoinEnv(), 64, autoreset=Select()).autoreset == Select()
 
 
-@pytest.mark.parametrize("asked_first", [True, False])
+@pytest.mark.parametrize("asked_first", slow_but(True, values=[True, False]))
 def test_what_is_reported_is_what_the_step_does(asked_first: bool, monkeypatch: Any) -> None:
     """Whatever the environment has become since the choice was made."""
     done: list[Any] = []
@@ -194,10 +208,9 @@ def test_what_is_reported_is_what_the_step_does(asked_first: bool, monkeypatch: 
     assert {*done, vec_env.autoreset} == {Compact(2)}
 
 
-@pytest.mark.parametrize("batched_config", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "strategy", [pytest.param(Compact(1), marks=pytest.mark.slow), Compact(4, 1)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("batched_config", [False, True])
+@pytest.mark.parametrize("strategy", [Compact(1), Compact(4, 1)])
 def test_batches_of_batches_reset_as_one(batched_config: bool, strategy: Compact) -> None:
     """Several seeds under an outer vmap, also where each has a config of its own."""
     rates = jnp.asarray([0.1, 0.5, 0.9], jnp.float32)

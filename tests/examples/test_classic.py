@@ -25,6 +25,11 @@ ENVS: list[type[Env]] = [
     classic.Maze,
 ]
 every_env = pytest.mark.parametrize("cls", ENVS, ids=lambda cls: cls.__name__)
+two_by_default = pytest.mark.parametrize(
+    "cls",
+    slow_but(classic.CartPole, classic.Pendulum, values=ENVS),
+    ids=lambda cls: cls.__name__,
+)
 
 
 @contextmanager
@@ -36,7 +41,7 @@ def strictest(x64: bool) -> Iterator[None]:
         yield
 
 
-@every_env
+@two_by_default
 def test_a_random_episode_keeps_the_contract(cls: type[Env]) -> None:
     env, reset, step = compiled(cls)
     rng = np.random.default_rng(0)
@@ -65,7 +70,7 @@ def test_a_random_episode_keeps_the_contract(cls: type[Env]) -> None:
         assert np.all(np.isfinite(obs))
 
 
-@every_env
+@two_by_default
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("new_key", [jax.random.key, jax.random.PRNGKey])
 def test_reset_and_step_agree_in_type(cls: type[Env], x64: bool, new_key: Any) -> None:
@@ -112,7 +117,7 @@ def test_eager_compiled_vectorised_and_64_bit_runs_are_equal(cls: type[Env]) -> 
         assert_trees_close(one_of_three(), reference, rtol=1e-5, atol=1e-6)
 
 
-@every_env
+@two_by_default
 def test_resets_differ_and_keep_a_fresh_key(cls: type[Env]) -> None:
     _, reset, _ = compiled(cls)
     rng = jax.random.key(5)
@@ -126,7 +131,7 @@ def test_resets_differ_and_keep_a_fresh_key(cls: type[Env]) -> None:
     assert len(starts) > (2 if cls is classic.Catch else 7)
 
 
-@pytest.mark.parametrize("cls", slow_but(*ENVS[:-1], values=ENVS), ids=lambda cls: cls.__name__)
+@two_by_default
 def test_reset_uses_each_key_once_and_keeps_an_unused_one(
     cls: type[Env], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +165,7 @@ def test_an_episode_can_be_terminated_and_truncated_at_once() -> None:
     assert info["terminated"].tolist() == info["truncated"].tolist() == [False, False, True]
 
 
-@every_env
+@two_by_default
 def test_render_draws_the_state(cls: type[Env]) -> None:
     env, reset, step = compiled(cls)
     _, state = reset(jax.random.key(0))

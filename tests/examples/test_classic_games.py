@@ -118,7 +118,7 @@ def distances(walls: np.ndarray, goal: tuple[int, int]) -> dict[tuple[int, int],
     return found
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 9])
+@pytest.mark.parametrize("size", slow_but(2, 5, values=[1, 2, 5, 9]))
 def test_mazes_are_perfect_and_all_different(size: int) -> None:
     env = classic.Maze(classic.MazeConfig(size=size))
     keys = jax.random.split(jax.random.key(0), 16)
@@ -180,7 +180,8 @@ def test_the_way_out_of_a_maze_pays() -> None:
 # Both.
 
 
-@pytest.mark.parametrize("cls", slow_but(classic.Catch, values=[classic.Catch, classic.Maze]))
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", [classic.Catch, classic.Maze])
 def test_image_wrappers_fit_the_image_envs(cls: type[Env]) -> None:
     env = envrax.FrameStackObservation(
         envrax.ResizeObservation(envrax.GrayscaleObservation(cls()), h=16, w=16), n_stack=4

@@ -20,7 +20,11 @@ PEERS: dict[type[Env], str] = {
     classic.Pendulum: "Pendulum-v1",
     classic.Acrobot: "Acrobot-v1",
 }
-every_peer = pytest.mark.parametrize("cls", list(PEERS), ids=lambda cls: cls.__name__)
+two_by_default = pytest.mark.parametrize(
+    "cls",
+    slow_but(classic.CartPole, classic.Acrobot, values=PEERS),
+    ids=lambda cls: cls.__name__,
+)
 one_by_default = pytest.mark.parametrize(
     "cls", slow_but(classic.MountainCar, values=PEERS), ids=lambda cls: cls.__name__
 )
@@ -62,8 +66,8 @@ DRIFT = {
 }
 
 
-@every_peer
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@two_by_default
+@pytest.mark.parametrize("seed", slow_but(0, values=[0, 1, 2]))
 def test_200_random_steps_equal_gymnasium(cls: type[Env], seed: int) -> None:
     env, reset, step = compiled(cls)
     peer, close = gym_env(cls), DRIFT[cls]
@@ -113,7 +117,7 @@ SPREAD = {
 }
 
 
-@every_peer
+@two_by_default
 def test_one_step_from_anywhere_equals_gymnasium(cls: type[Env]) -> None:
     env, n = cls(), 300
     starts = np.random.default_rng(0).uniform(-1.0, 1.0, (n, len(SPREAD[cls]))) * SPREAD[cls]
@@ -142,7 +146,7 @@ def stay_up(obs: Any) -> np.ndarray:
     return np.array(0.1 * x + 0.3 * velocity + 3.0 * angle + spin > 0.0, np.int32)
 
 
-@every_peer
+@two_by_default
 def test_time_limit_is_gymnasiums(cls: type[Env]) -> None:
     env, reset, step = compiled(cls)
     peer = gym_env(cls)
@@ -166,7 +170,7 @@ def test_time_limit_is_gymnasiums(cls: type[Env]) -> None:
     assert truncated
 
 
-@every_peer
+@two_by_default
 def test_starts_are_distributed_as_gymnasiums(cls: type[Env]) -> None:
     """Two samples of 1500 starts, compared by their largest difference in cumulative share."""
     env, peer, n = cls(), gym_env(cls), 1500

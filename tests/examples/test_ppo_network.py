@@ -35,7 +35,11 @@ def test_policies_agree_with_their_samples(kind: Any, values: Any) -> None:
 
 @pytest.mark.parametrize(
     ("space", "shape", "n"),
-    [(Discrete(3), (), 3), (MultiDiscrete((2, 3)), (2,), 3), (MultiDiscrete(((4, 2),)), (1, 2), 4)],
+    [
+        (MultiDiscrete((2, 3)), (2,), 3),
+        pytest.param(Discrete(3), (), 3, marks=pytest.mark.slow),
+        pytest.param(MultiDiscrete(((4, 2),)), (1, 2), 4, marks=pytest.mark.slow),
+    ],
 )
 def test_masked_logits(space: Any, shape: tuple[int, ...], n: int) -> None:
     network, obs = ActorCritic(space, 4), jnp.ones(5, jnp.float32)
@@ -58,6 +62,7 @@ def test_a_tuple_of_observations_is_one_input() -> None:
     assert params["critic"]["Dense_0"]["kernel"].shape == (3 * 3 * 32 + 2 * 2 * 32 + 5, 4)
 
 
+@pytest.mark.slow
 def test_a_video_only_where_there_is_something_to_see(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,17 +51,22 @@ def seen(space: Any, obs: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     ("space", "given", "expected"),
     [
-        (Box(0, 255, (2,), jnp.uint8), [0, 255], [0, 1]),
         (Box(-5, 5, (3,), jnp.int8), [-5, 0, 5], [0, 0.5, 1]),
-        (Box(np.array([0, 7]), np.array([10, 7]), (2,), jnp.int32), [1, 7], [0.1, 0]),
-        (Box(-(2**31), 2**31 - 1, (2,), jnp.int32), [-9, 70_000], [-9, 70_000]),
-        (Box(-1.0, 1.0, (1, 2)), [[0.5, -1]], [0.5, -1]),
         (Discrete(4), 2, [0, 0, 1, 0]),
-        (Discrete(101), 25, [0.25]),
         (MultiDiscrete((2, 3)), [1, 2], [0, 1, 0, 0, 0, 1]),
-        (MultiDiscrete((101, 3)), [50, 1], [0.5, 0.5]),
-        (MultiBinary((2, 2)), [[True, False], [False, True]], [1, 0, 0, 1]),
         (Box(0, 9, (2, 1, 2), jnp.uint8), [[[9, 0]], [[0, 9]]], [1, 0, 0, 1]),  # a small image
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (Box(0, 255, (2,), jnp.uint8), [0, 255], [0, 1]),
+                (Box(np.array([0, 7]), np.array([10, 7]), (2,), jnp.int32), [1, 7], [0.1, 0]),
+                (Box(-(2**31), 2**31 - 1, (2,), jnp.int32), [-9, 70_000], [-9, 70_000]),
+                (Box(-1.0, 1.0, (1, 2)), [[0.5, -1]], [0.5, -1]),
+                (Discrete(101), 25, [0.25]),
+                (MultiDiscrete((101, 3)), [50, 1], [0.5, 0.5]),
+                (MultiBinary((2, 2)), [[True, False], [False, True]], [1, 0, 0, 1]),
+            )
+        ),
     ],
     ids=lambda x: str(x) if isinstance(x, envrax.Space) else "",
 )
@@ -104,6 +109,7 @@ def test_nested_observations_are_images_and_one_vector() -> None:
     assert [child.shape for child in space_seen.spaces] == [(8, 9, 2), (8, 8, 1), (4,)]
 
 
+@pytest.mark.slow
 def test_the_wrapper_passes_the_checks() -> None:
     check_env(Features(NestedEnv()), num_steps=20)
 
@@ -152,6 +158,7 @@ def favouring(choice: int, params: Any, n: int = 3) -> Any:
     return jax.tree.map(lambda x: x + bias if x.shape == (n,) else x, params)
 
 
+@pytest.mark.slow
 def test_illegal_actions_are_never_taken(registered: Any) -> None:
     """The fake allows no action twice in a row, and punishes it."""
     trainer = PPO(Options(env=registered(MaskedEnv), **TINY))
@@ -200,6 +207,7 @@ def test_a_nested_environment_with_many_actions_is_trained(registered: Any) -> N
     assert all(np.isfinite(new).all() for new, _ in pairs)
 
 
+@pytest.mark.slow
 def test_no_time_limit_is_no_endless_evaluation(
     registered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
 from fakes import CounterEnv, PixelEnv, VectorConfig
+from helpers import slow_but
 
 import envrax._fleet.fleet
 from envrax import JitWrapper, MultiEnv, MultiVecEnv, RecordVideo, VecEnv
@@ -43,11 +44,7 @@ FLEETS = {
 }
 
 
-SLOW = ("one", "configs", "vec", "host")
-QUICK_FIRST = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in FLEETS]
-
-
-@pytest.mark.parametrize("name", QUICK_FIRST)
+@pytest.mark.parametrize("name", slow_but("unequal", values=FLEETS))
 def test_after_compile_nothing_is_compiled(name: str, compile_counter: Any) -> None:
     make, _ = FLEETS[name]
     multi = make()
@@ -63,7 +60,7 @@ def test_after_compile_nothing_is_compiled(name: str, compile_counter: Any) -> N
     assert compiled.count == 0
 
 
-@pytest.mark.parametrize("name", QUICK_FIRST)
+@pytest.mark.parametrize("name", slow_but("equal", values=FLEETS))
 def test_the_bar_counts_programs(name: str, monkeypatch: Any) -> None:
     bars: list[Any] = []
 
@@ -145,6 +142,7 @@ def test_a_fleet_that_nobody_compiled_shows_no_bar(capfd: Any) -> None:
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_compile_reaches_the_part_of_a_host_side_stack_that_can_be_compiled(
     tmp_path: Path, compile_counter: Any
 ) -> None:
@@ -204,6 +202,7 @@ def test_mixed_calls_compile_one_step(compile_counter: Any) -> None:
     assert compiled.count == 2 * KINDS
 
 
+@pytest.mark.slow
 def test_members_of_one_class_that_are_traced_apart_stay_apart() -> None:
     fleet = MultiVecEnv(
         [VecEnv(CounterEnv(VectorConfig(max_steps=n)), 2) for n in (2, 3, 2)]

@@ -137,9 +137,8 @@ def actions_of(members: list[Any], t: int) -> list[Any]:
     return [member.action_space.sample(jax.random.key(t)) for member in members]
 
 
-@pytest.mark.parametrize(
-    "transform", ["scan", pytest.param("jit", marks=SLOW), pytest.param("vmap", marks=SLOW)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("transform", ["scan", "jit", "vmap"])
 def test_inside_the_callers_own_transform(transform: str) -> None:
     fleet = MultiVecEnv([counters(), scene(), counters(), coins(), scene()])
     actions = actions_of(fleet.vec_envs, 0)
@@ -252,6 +251,7 @@ class Filled(VectorEnv):
         return obs, state, reward, done, info
 
 
+@pytest.mark.slow
 def test_members_with_parameters_of_other_types_are_told_apart() -> None:
     fleet = MultiVecEnv([VecEnv(Filled(fill), 2) for fill in (None, 7.0)])
     _, states = fleet.reset(jax.random.key(0))

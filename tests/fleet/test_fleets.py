@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
 from fakes import CounterEnv, NestedEnv, PixelEnv
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 
 from envrax import (
     BatchedEnv,
@@ -32,6 +32,10 @@ def named(name: str) -> Any:
 
 def member(fleet: Any, env: Any) -> Any:
     return env if fleet is MultiEnv else VecEnv(env, 3)
+
+
+def pickled(fleet: Any) -> Any:
+    return pickle.loads(pickle.dumps(fleet))
 
 
 def test_describes_its_members() -> None:
@@ -96,7 +100,7 @@ def test_class_groups_go_by_the_class_and_not_by_the_name() -> None:
     assert MultiEnv([Renamed()]).class_groups == {"Renamed": [0]}
 
 
-@pytest.mark.parametrize("fleet", FLEETS)
+@pytest.mark.parametrize("fleet", slow_but(MultiEnv, values=FLEETS))
 def test_a_tuple_counts_as_a_list(fleet: Any) -> None:
     multi = fleet((member(fleet, CounterEnv()), member(fleet, CounterEnv())))
     obs, states = multi.reset(jax.random.key(0))
@@ -116,7 +120,7 @@ def test_the_members_that_it_was_given_are_kept_apart_from_its_own(fleet: Any) -
 @pytest.mark.parametrize(
     "keys", [[0, 1], pytest.param(["b", "a"], marks=pytest.mark.slow)], ids=["list", "dict"]
 )
-@pytest.mark.parametrize("fleet", FLEETS)
+@pytest.mark.parametrize("fleet", slow_but(MultiEnv, values=FLEETS))
 def test_one_member_at_a_time(fleet: Any, keys: list[Any]) -> None:
     made = [member(fleet, CounterEnv()), member(fleet, JitWrapper(PixelEnv(), pre_warm=False))]
     multi = fleet(made if keys == [0, 1] else dict(zip(keys, made, strict=True)))
@@ -144,8 +148,15 @@ def test_slots_of_a_member() -> None:
         multi.render_slot(states, "scene")
 
 
-@pytest.mark.parametrize("fleet", FLEETS)
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize(
+    ("fleet", "copied"),
+    [
+        (MultiEnv, copy.deepcopy),
+        (MultiVecEnv, pickled),
+        pytest.param(MultiEnv, pickled, marks=pytest.mark.slow),
+        pytest.param(MultiVecEnv, copy.deepcopy, marks=pytest.mark.slow),
+    ],
+)
 def test_copies(fleet: Any, copied: Any) -> None:
     multi = fleet({"b": member(fleet, CounterEnv()), "a": member(fleet, CounterEnv())})
     expected = multi.reset(jax.random.key(0))
@@ -329,6 +340,7 @@ def test_states_that_are_not_the_members() -> None:
     assert told.value.__notes__[0] == "This was in MultiVecEnv member 1."
 
 
+@pytest.mark.slow
 def test_identical_members_with_keys_of_both_kinds() -> None:
     multi = MultiVecEnv([VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 2)])
     _, states = multi.reset(jax.random.key(0))
@@ -373,6 +385,7 @@ def test_an_error_names_its_member(compiled: bool) -> None:
     assert "This was in MultiEnv member 'bad'." in error.value.__notes__
 
 
+@pytest.mark.slow
 def test_members_with_side_effects_share_nothing() -> None:
     """Each keeps its own host state, compiled or not."""
 

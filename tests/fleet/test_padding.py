@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CoinEnv, CounterEnv, NestedEnv, PixelEnv, ScriptEnv, VectorEnv
+from helpers import slow_but
 
 from envrax import (
     ActionWrapper,
@@ -129,7 +130,7 @@ def packed(space: Any, action: Any) -> np.ndarray:
     return np.concatenate([np.ravel(leaf).astype(np.float32) for leaf in jax.tree.leaves(action)])
 
 
-@pytest.mark.parametrize("vec", [False, True], ids=["single", "vec"])
+@pytest.mark.parametrize("vec", slow_but(True, values=[False, True]), ids=["single", "vec"])
 def test_actions_come_back_as_they_were(vec: bool) -> None:
     envs = [Actions(CounterEnv(), space) for space in SPACES]
     multi: Any = MultiVecEnv([VecEnv(env, 2) for env in envs]) if vec else MultiEnv(envs)

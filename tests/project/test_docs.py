@@ -48,17 +48,17 @@ class Shown:
 
 # They check whole environments, or train, or compile much.
 SLOW = ("docs/advanced/", "docs/getting-started.md")
-# They need the libraries of the extra of that name.
-LIBRARIES = {"docs/libraries/": "interop", "docs/trainers/": "trainers"}
+# They need the libraries.
+INTEROP, TRAINERS = "docs/libraries/", "docs/trainers/"
 
 
 def tier(page: str) -> list[Any]:
     """One page runs by default: what breaks all of them breaks it too."""
     if page == "docs/tutorials/spaces.md":
         return []
-    for folder, extra in LIBRARIES.items():
+    for folder, libraries in {INTEROP: pytest.mark.interop, TRAINERS: pytest.mark.trainers}.items():
         if page.startswith(folder):  # libraries warn when they are imported
-            return [getattr(pytest.mark, extra), pytest.mark.filterwarnings("ignore")]
+            return [libraries, pytest.mark.filterwarnings("ignore")]
     return [pytest.mark.slow if page.startswith(SLOW) else pytest.mark.integration]
 
 
@@ -66,7 +66,7 @@ def tier(page: str) -> list[Any]:
 def test_a_page_runs_and_prints_what_it_shows(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    if not page.startswith(tuple(LIBRARIES)):  # a suite registers itself once in a process
+    if not page.startswith(INTEROP):  # the suite of a library registers itself once in a process
         request.getfixturevalue("clean_registry")
     monkeypatch.chdir(tmp_path)
     shown = Shown()

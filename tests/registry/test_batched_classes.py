@@ -103,10 +103,14 @@ def test_a_spec_says_which_kind_it_is() -> None:
     assert suite.specs[0].is_batched
 
 
-def test_the_command_line_shows_and_checks_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "play/Scenes|3-v0"]) == 0
     shown = capsys.readouterr().out
     assert "test_batched_classes.Scenes" in shown and "agents        3\n" in shown
     assert "max_steps     9" in shown and "Discrete" in shown
+
+
+@pytest.mark.slow
+def test_the_command_line_checks_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert check(["play/Scenes|3-v0", "--num-steps", "3"]) == 0
     assert "rules kept, 0 broken" in capsys.readouterr().out

@@ -191,7 +191,11 @@ class Scaled(VectorEnv):
         return obs, state, jnp.asarray(reward * self.scale, jnp.float32), done, info
 
 
-@pytest.mark.parametrize("outer", [lambda f: f, jax.jit], ids=["vmap", "jit of vmap"])
+@pytest.mark.parametrize(
+    "outer",
+    [lambda f: f, pytest.param(jax.jit, marks=pytest.mark.slow)],
+    ids=["vmap", "jit of vmap"],
+)
 def test_an_environment_with_traced_values_can_be_compiled_ahead(outer: Any) -> None:
     def reward(scale: Any) -> jax.Array:
         env = envrax.VecEnv(Scaled(scale), 2)

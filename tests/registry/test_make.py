@@ -164,7 +164,11 @@ def test_make_vec_passes_final_obs_on() -> None:
         assert ("final_obs" in infos) is final_obs
 
 
-@pytest.mark.parametrize("above", [[], [ClipReward]], ids=["outermost", "beneath another"])
+@pytest.mark.parametrize(
+    "above",
+    [pytest.param([], marks=pytest.mark.slow), [ClipReward]],
+    ids=["outermost", "beneath another"],
+)
 def test_compilation_stops_beneath_a_wrapper_that_works_on_the_host(
     above: list[Any], tmp_path: Path, compile_counter: Any
 ) -> None:

@@ -41,6 +41,9 @@ def make(factory: Any, names: Any, **kwargs: Any) -> Any:
 
 
 FACTORIES = [(make_multi, MultiEnv), (make_multi_vec, MultiVecEnv)]
+single_by_default = pytest.mark.parametrize(
+    ("factory", "fleet"), [FACTORIES[0], pytest.param(*FACTORIES[1], marks=pytest.mark.slow)]
+)
 
 
 @pytest.mark.parametrize(("factory", "fleet"), FACTORIES)
@@ -53,7 +56,7 @@ def test_from_names(factory: Any, fleet: Any) -> None:
     assert isinstance(keyed.envs["b"].unwrapped, PixelEnv)
 
 
-@pytest.mark.parametrize(("factory", "fleet"), FACTORIES)
+@single_by_default
 def test_the_wrappers_go_around_each(factory: Any, fleet: Any) -> None:
     wrappers = [GrayscaleObservation, FrameStackObservation(n_stack=2)]
     multi = make(factory, [NAMES[1]] * 2, wrappers=wrappers)
@@ -63,7 +66,7 @@ def test_the_wrappers_go_around_each(factory: Any, fleet: Any) -> None:
         make(factory, NAMES, wrappers=wrappers)
 
 
-@pytest.mark.parametrize(("factory", "fleet"), FACTORIES)
+@single_by_default
 @pytest.mark.parametrize("pre_warm", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_pre_warm(factory: Any, fleet: Any, pre_warm: bool, compile_counter: Any) -> None:
     rng = jax.random.key(0)
@@ -81,7 +84,7 @@ def test_for_debugging_nothing_is_compiled(factory: Any, fleet: Any, capfd: Any)
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize(("factory", "fleet"), FACTORIES)
+@single_by_default
 def test_the_cache_directory_is_used(factory: Any, fleet: Any, tmp_path: Path) -> None:
     make(factory, NAMES[:1], cache_dir=tmp_path / "cache").compile(progress=False)
     assert any((tmp_path / "cache").iterdir())

@@ -210,9 +210,9 @@ def test_equal_dicts_draw_equal_samples_and_children_differ() -> None:
     "mode",
     [
         lambda: jax.numpy_dtype_promotion("strict"),
-        lambda: jax.numpy_rank_promotion("raise"),
+        pytest.param(lambda: jax.numpy_rank_promotion("raise"), marks=pytest.mark.slow),
         lambda: jax.debug_nans(True),
-        lambda: jax.checking_leaks(),
+        pytest.param(lambda: jax.checking_leaks(), marks=pytest.mark.slow),
         pytest.param(lambda: jax.disable_jit(), marks=pytest.mark.slow),
     ],
     ids=["strict dtypes", "strict ranks", "debug nans", "leaks", "no jit"],

@@ -27,7 +27,13 @@ class TableIsInADict(Drift):
         return self.tables["zero"][0]
 
 
-@pytest.mark.parametrize("env", [TableIsFilledInATrace(), ClipReward(TableIsInADict())])
+@pytest.mark.parametrize(
+    "env",
+    [
+        pytest.param(TableIsFilledInATrace(), marks=pytest.mark.slow),
+        ClipReward(TableIsInADict()),
+    ],
+)
 def test_a_table_that_a_trace_fills_is_found(env: Any) -> None:
     """Also if a plain call filled it before, and the environment is left as it was."""
     if isinstance(env, TableIsFilledInATrace):
@@ -38,6 +44,7 @@ def test_a_table_that_a_trace_fills_is_found(env: Any) -> None:
     assert not changed_attributes(before, read_attributes(env))
 
 
+@pytest.mark.slow
 def test_a_table_that_a_trace_fills_is_found_in_a_batch() -> None:
     assert faults("no_tracer_leaks", VecEnv(ClipReward(TableIsFilledInATrace()), 2))
 

@@ -84,11 +84,13 @@ def test_a_frame_skip_keeps_every_rule() -> None:
 @pytest.mark.parametrize(
     "env",
     [
-        FrameSkip(KeyIsUsedTwice()),
+        pytest.param(FrameSkip(KeyIsUsedTwice()), marks=pytest.mark.slow),
         FrameSkip(StepKeepsTheKey()),
         FrameSkipByCond(StepKeepsTheKey()),
         UsesTheKeyOfTheState(Drift()),
-        FrameSkip(JitWrapper(KeyIsUsedTwice(), pre_warm=False)),
+        pytest.param(
+            FrameSkip(JitWrapper(KeyIsUsedTwice(), pre_warm=False)), marks=pytest.mark.slow
+        ),
     ],
     ids=["reset", "where", "cond", "wrapper", "jit"],
 )

@@ -10,7 +10,7 @@ import pytest
 from broken_envs import faults
 from broken_envs.drift import Drift
 from broken_envs.masks import MaskIsTooShort
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 
 from envrax import (
     Box,
@@ -41,14 +41,14 @@ def probe_of(env: Any, num_steps: int, *, compiles: bool) -> Probe:
 @pytest.mark.parametrize(
     "wrap",
     [
-        lambda env: env,
+        pytest.param(lambda env: env, marks=pytest.mark.slow),
         lambda env: RecordEpisodeStatistics(JitWrapper(env, pre_warm=False)),
         lambda env: VecEnv(env, 3),
-        lambda env: VecEnv(env, 3, donate=True),
+        pytest.param(lambda env: VecEnv(env, 3, donate=True), marks=pytest.mark.slow),
     ],
     ids=["alone", "wrapped", "batch", "donated"],
 )
-@pytest.mark.parametrize("compiles", [False, True])
+@pytest.mark.parametrize("compiles", slow_but(True, values=[False, True]))
 def test_all_actions_are_legal(wrap: Any, compiles: bool) -> None:
     probe = probe_of(wrap(MaskedEnv()), 40, compiles=compiles)
     assert len(probe.transitions) == (40 if compiles else 4)
@@ -87,7 +87,16 @@ def test_on_the_host(tmp_path: Path) -> None:
     assert not faults("masks_fit_the_space", env)
 
 
-@pytest.mark.parametrize("env", [CountingEnv(), NestedEnv(), VecEnv(CountingEnv(), 2), RingWorld()])
+@pytest.mark.parametrize(
+    "env",
+    [
+        NestedEnv(),
+        *(
+            pytest.param(env, marks=pytest.mark.slow)
+            for env in (CountingEnv(), VecEnv(CountingEnv(), 2), RingWorld())
+        ),
+    ],
+)
 def test_where_there_is_no_mask_the_actions_are_the_same_as_ever(env: Any) -> None:
     keys = jax.random.split(jax.random.fold_in(jax.random.key(0), 1), 6)
     expected = jax.vmap(env.action_space.sample)(keys)
@@ -112,7 +121,8 @@ class PaddedMasks(NestedEnv):
         return None, jnp.stack([jnp.array([True, False, False]), jnp.stack(third)])
 
 
-@pytest.mark.parametrize("batched", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("batched", [False, True])
 def test_masks_of_nested_spaces(batched: bool) -> None:
     def check(env: Any) -> Any:
         env = VecEnv(env, 3) if batched else env

@@ -113,9 +113,9 @@ def test_works_in_threads(compile_counter: Any) -> None:
 
 SETTINGS = [
     ("jax_legacy_prng_key", "error"),
-    ("jax_legacy_prng_key", "warn"),
-    ("jax_enable_custom_prng", True),
     ("jax_default_prng_impl", "unsafe_rbg"),
+    pytest.param("jax_legacy_prng_key", "warn", marks=pytest.mark.slow),
+    pytest.param("jax_enable_custom_prng", True, marks=pytest.mark.slow),
 ]
 
 

@@ -265,7 +265,7 @@ def test_weak_types_are_canonicalised_silently(compile_counter: Any) -> None:
     assert not s.number.weak_type and int(s.number[0]) == 5
 
 
-@pytest.mark.parametrize("value", [True, np.True_])
+@pytest.mark.parametrize("value", [np.True_, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_host_bool_done_ends_the_episode(value: Any) -> None:
     vec_env = VecEnv(Flawed(at_step=lambda o, s, r, d, i: (o, s, r, value, i)), 2)
     first = vec_env.reset(jax.random.key(0))
@@ -274,6 +274,7 @@ def test_a_host_bool_done_ends_the_episode(value: Any) -> None:
     assert not out[1].step.any()
 
 
+@pytest.mark.slow
 def test_an_env_that_never_sets_its_state_done_still_ends() -> None:
     def forgetful(obs: Any, s: Any, *rest: Any) -> Any:
         return (obs, s.replace(done=jnp.bool_(False)), *rest)
@@ -293,7 +294,13 @@ def test_an_env_that_never_sets_its_state_done_still_ends() -> None:
         assert seen == [(1, False), (2, False), (0, True), (1, False)]
 
 
-@pytest.mark.parametrize("actions", [[99, -1, 2**31 - 1], np.asarray([-5, 1000, 3], np.int32)])
+@pytest.mark.parametrize(
+    "actions",
+    [
+        [99, -1, 2**31 - 1],
+        pytest.param(np.asarray([-5, 1000, 3], np.int32), marks=pytest.mark.slow),
+    ],
+)
 def test_a_discrete_action_out_of_range_does_not_crash(actions: Any) -> None:
     class Table(CounterEnv):
         def step(self, state: Any, action: Any) -> Any:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CounterEnv, NestedEnv, PixelEnv, VectorConfig
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 
 from envrax import (
     BatchedEnv,
@@ -27,6 +27,7 @@ from envrax import (
 )
 
 KEYS = [jax.random.key, jax.random.PRNGKey]
+either_kind_of_key = pytest.mark.parametrize("make_rng", slow_but(jax.random.key, values=KEYS))
 ACTIONS = np.asarray([0, 1, 2], np.int32)
 
 
@@ -64,7 +65,7 @@ def test_attributes() -> None:
     assert "EpisodeDiscount" in repr(vec_env) and "num_envs=5" in repr(vec_env)
 
 
-@pytest.mark.parametrize("make_rng", KEYS)
+@either_kind_of_key
 def test_reset_gives_one_key_to_each_slot(make_rng: Any) -> None:
     obs, state = rollout(make_rng)[0]
     for i, rng in enumerate(jax.random.split(make_rng(0), 3)):
@@ -72,7 +73,7 @@ def test_reset_gives_one_key_to_each_slot(make_rng: Any) -> None:
         assert_trees_equal(jax.tree.map(lambda x: x[i], (obs, state)), expected)  # noqa: B023
 
 
-@pytest.mark.parametrize("make_rng", KEYS)
+@either_kind_of_key
 def test_step_is_the_env_step_of_each_slot_and_begins_the_next_episode(make_rng: Any) -> None:
     env, outputs = counters().env, rollout(make_rng)
     for t in range(1, 5):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import ScriptEnv
+from helpers import slow_but
 
 from envrax import (
     ClipReward,
@@ -77,7 +78,13 @@ def test_either_done_begins_the_next_episode(env_class: Any) -> None:
         assert not states.done.any()
 
 
-@pytest.mark.parametrize("wrapper", [*AROUND, lambda env: JitWrapper(env, pre_warm=False)])
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        *slow_but(RecordEpisodeStatistics, EpisodeDiscount, values=AROUND),
+        lambda env: JitWrapper(env, pre_warm=False),
+    ],
+)
 def test_python_and_numpy_values_are_taken(wrapper: Any) -> None:
     env = wrapper(Homely())
     stack = FrameStackObservation(RecordEpisodeStatistics(env), n_stack=2)

@@ -188,7 +188,13 @@ def play(env: Any, steps: int = 2) -> Any:
     return obs, state, rest
 
 
-@pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+@pytest.mark.parametrize(
+    "twin_of",
+    [
+        pytest.param(copy.deepcopy, marks=pytest.mark.slow),
+        lambda env: pickle.loads(pickle.dumps(env)),
+    ],
+)
 def test_wrapped_env_survives_a_copy(twin_of: Any) -> None:
     env = five_deep()
     played = play(env)

@@ -173,17 +173,22 @@ def beneath_and_above(wrapper: Any) -> list[Any]:
 @pytest.mark.parametrize(
     "wrapper",
     [
-        Wrapper,
-        JitWrapper(pre_warm=False),
-        GrayscaleObservation,
-        ResizeObservation(h=4, w=4),
-        NormalizeObservation,
         FrameStackObservation,
         ClipReward,
-        ExpandDims,
         EpisodeDiscount,
-        RecordEpisodeStatistics,
         RecordVideo(episode_trigger=lambda _: False),
+        *(
+            pytest.param(wrapper, marks=pytest.mark.slow)
+            for wrapper in (
+                Wrapper,
+                JitWrapper(pre_warm=False),
+                GrayscaleObservation,
+                ResizeObservation(h=4, w=4),
+                NormalizeObservation,
+                ExpandDims,
+                RecordEpisodeStatistics,
+            )
+        ),
     ],
     ids=lambda entry: getattr(entry, "wrapper", entry).__name__,
 )
@@ -217,7 +222,11 @@ def test_statistics_keep_their_dtypes(x64: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrap", [RecordEpisodeStatistics, lambda env: FrameStackObservation(JitWrapper(env))]
+    "wrap",
+    [
+        pytest.param(RecordEpisodeStatistics, marks=pytest.mark.slow),
+        lambda env: FrameStackObservation(JitWrapper(env)),
+    ],
 )
 def test_what_is_written_to_the_state_on_top_reaches_the_environment(wrap: Any) -> None:
     """A key for other luck, a step count close to the limit."""

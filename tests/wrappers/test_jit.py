@@ -102,8 +102,17 @@ def test_pre_warm_compiles_at_construction(compile_counter: Any) -> None:
     assert compiled.count == 0
 
 
-@pytest.mark.parametrize("make_env", [VectorEnv, NestedEnv, Weak])
-@pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
+@pytest.mark.parametrize(
+    ("make_env", "key"),
+    [
+        (VectorEnv, jax.random.key),
+        (Weak, jax.random.PRNGKey),
+        pytest.param(VectorEnv, jax.random.PRNGKey, marks=pytest.mark.slow),
+        pytest.param(NestedEnv, jax.random.key, marks=pytest.mark.slow),
+        pytest.param(NestedEnv, jax.random.PRNGKey, marks=pytest.mark.slow),
+        pytest.param(Weak, jax.random.key, marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_is_compiled_after_compile(make_env: Any, key: Any, compile_counter: Any) -> None:
     env = JitWrapper(RecordEpisodeStatistics(make_env()), pre_warm=False)
     actions = [env.action_space.sample(KEY)]
@@ -123,8 +132,13 @@ def test_nothing_is_compiled_after_compile(make_env: Any, key: Any, compile_coun
     "stack",
     [
         lambda env: ClipReward(JitWrapper(env, pre_warm=False)),
-        lambda env: RecordEpisodeStatistics(FrameStackObservation(JitWrapper(env, pre_warm=False))),
         lambda env: JitWrapper(Wrapper(JitWrapper(env, pre_warm=False)), pre_warm=False),
+        pytest.param(
+            lambda env: RecordEpisodeStatistics(
+                FrameStackObservation(JitWrapper(env, pre_warm=False))
+            ),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_compile_reaches_it_wherever_it_sits(stack: Any) -> None:

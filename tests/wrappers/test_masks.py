@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CoinEnv, VectorEnv
-from helpers import random_actions
+from helpers import random_actions, slow_but
 from wrapper_rows import ROWS
 
 from envrax import (
@@ -45,7 +45,9 @@ def masked(env_class: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize(
+    "row", slow_but("Wrapper", "RecordVideo", "images", "episodes", values=ROWS)
+)
 def test_every_wrapper_hands_it_through(
     row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,13 +69,16 @@ def stack(env: Any) -> Any:
 
 @pytest.mark.parametrize(
     "options",
-    [
+    slow_but(
         dict(),
-        dict(jit_compile=False),
-        dict(donate=True),
-        dict(autoreset=Compact()),
-        dict(autoreset=Select(), final_obs=True),
-    ],
+        values=[
+            dict(),
+            dict(jit_compile=False),
+            dict(donate=True),
+            dict(autoreset=Compact()),
+            dict(autoreset=Select(), final_obs=True),
+        ],
+    ),
     ids=str,
 )
 def test_a_batch_has_that_of_each_slot_and_of_the_next_episode(options: Any) -> None:
@@ -95,6 +100,7 @@ def test_a_batch_has_that_of_each_slot_and_of_the_next_episode(options: Any) -> 
     assert ended > 2
 
 
+@pytest.mark.slow
 def test_it_composes_with_the_callers_own_transformations() -> None:
     batch = VecEnv(MaskedEnv(), SLOTS)
     batch.compile()
@@ -127,7 +133,7 @@ def test_batches_without_any() -> None:
         assert batch.action_mask(state) is None
 
 
-@pytest.mark.parametrize("as_dict", [False, True])
+@pytest.mark.parametrize("as_dict", slow_but(True, values=[False, True]))
 def test_a_fleet_has_a_container_of_them(as_dict: bool) -> None:
     def both(envs: Any) -> Any:
         return dict(zip("ba", envs, strict=True)) if as_dict else envs

@@ -1,8 +1,9 @@
 """
 Every wrapper on every kind of env, in every way to call it, against a loop over compiled calls.
 
-A new wrapper is one row of `ROWS`. By default each row meets the first of its envs, and the rows
-that are stacks of wrappers are called in other ways too; `-m slow` is the rest of the matrix.
+A new wrapper is one row of `ROWS`. By default those of `QUICK` meet the first of their envs, and
+the rows that are stacks of wrappers are called in other ways too; `-m slow` is the rest of the
+matrix.
 """
 
 from functools import cache
@@ -29,6 +30,9 @@ from envrax import (
 )
 from envrax_classic import CartPole
 
+# The stacks hold all other wrappers.
+STACKS = ("images", "episodes")
+QUICK = ("Wrapper", "FrameStackObservation", "ClipReward", "NanGuard", "RecordVideo", *STACKS)
 SLOTS, STEPS = 2, 7  # over the limit of five steps, so that new episodes begin
 
 
@@ -132,8 +136,8 @@ def cases(*modes: Any) -> list[Any]:
     """Pairs of row and env, or triples with a mode; most are slow."""
 
     def by_default(row: str, env_class: Any, *mode: Any) -> bool:
-        known = {scan, vec_env} if row in ("images", "episodes") else set[Any]()
-        return env_class is ROWS[row][1][0] and {*mode} <= known
+        known = {scan, vec_env} if row in STACKS else set[Any]()
+        return row in QUICK and env_class is ROWS[row][1][0] and {*mode} <= known
 
     triples = [
         (row, env_class, *mode)

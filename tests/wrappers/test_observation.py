@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import NestedEnv, PixelEnv, ScriptEnv, VectorConfig, VectorEnv
+from helpers import slow_but
 from PIL import Image
 
 from envrax import (
@@ -143,18 +144,23 @@ def test_bytes_are_divided_by_255() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "dtype"),
     [
-        (-1.0, 1.0, jnp.float32),
-        (0.0, 1.0, jnp.float32),
         (-2.0, 30.0, jnp.float16),
-        (10.0, 11.0, jnp.float32),
         (-3e38, 3e38, jnp.float32),
-        (1e-30, 2e-30, jnp.float32),
         (-5, 7, jnp.int8),
-        (-128, 127, jnp.int8),
-        (0, 65535, jnp.uint16),
         (-(2**31), 2**31 - 1, jnp.int32),
-        (0, 2**32 - 1, jnp.uint32),
         (False, True, jnp.bool_),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (-1.0, 1.0, jnp.float32),
+                (0.0, 1.0, jnp.float32),
+                (10.0, 11.0, jnp.float32),
+                (1e-30, 2e-30, jnp.float32),
+                (-128, 127, jnp.int8),
+                (0, 65535, jnp.uint16),
+                (0, 2**32 - 1, jnp.uint32),
+            )
+        ),
     ],
 )
 def test_bounded_boxes_are_scaled_from_their_bounds(low: Any, high: Any, dtype: Any) -> None:
@@ -208,16 +214,16 @@ def test_stack_is_filled_at_reset_and_oldest_is_first() -> None:
         assert env.observation_space.contains(stack)
 
 
-@pytest.mark.parametrize("n_stack", [1, 3])
+@pytest.mark.parametrize("n_stack", slow_but(3, values=[1, 3]))
 @pytest.mark.parametrize(
     "space",
     [
-        image_space(4, 5),
         image_space(4, 5, 3),
         Box(-1.0, 1.0, ()),
-        Box(-jnp.inf, jnp.inf, (3,)),
         Box(-5, 9, (2, 2), jnp.int32),
         Box(False, True, (2,), jnp.bool_),
+        pytest.param(image_space(4, 5), marks=pytest.mark.slow),
+        pytest.param(Box(-jnp.inf, jnp.inf, (3,)), marks=pytest.mark.slow),
     ],
     ids=str,
 )

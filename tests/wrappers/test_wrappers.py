@@ -246,9 +246,14 @@ def test_stack_that_works_on_the_host_is_not_traceable() -> None:
     [
         deep,
         lambda env: JitWrapper(deep(env), pre_warm=False),
-        lambda env: deep(JitWrapper(env, pre_warm=False)),
-        lambda env: FrameStackObservation(FrameStackObservation(env, n_stack=2), n_stack=2),
         ClipReward,
+        *(
+            pytest.param(stack, marks=pytest.mark.slow)
+            for stack in (
+                lambda env: deep(JitWrapper(env, pre_warm=False)),
+                lambda env: FrameStackObservation(FrameStackObservation(env, n_stack=2), n_stack=2),
+            )
+        ),
     ],
 )
 def test_render_goes_through_any_stack(stack: Any) -> None:

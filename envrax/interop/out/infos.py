@@ -36,9 +36,9 @@ def vector_infos(
     Where an episode ended, what the step told is in `final_info`, and the observation that it made
     in `final_obs`.
     """
-    if not done.any():
-        return masked({k: v for k, v in infos.items() if not is_episode(k, v)}, ~done)
     told = masked({k: v for k, v in infos.items() if not is_episode(k, v)}, ~done)
+    if not done.any():
+        return told
     told |= masked({k: v for k, v in infos.items() if is_episode(k, v)}, done)
     last = np.full(done.shape, None, object)
     for slot in np.flatnonzero(done):
@@ -54,7 +54,7 @@ def vector_infos(
 
 def slot_info(infos: dict[str, Any], slot: int) -> dict[str, Any]:
     """What infos of many slots say of one."""
-    return jax.tree.map(lambda x: _scalar(x[slot]), infos)
+    return jax.tree.map(lambda x: _scalar(x[slot]), infos) if infos else {}
 
 
 def _scalar(x: Any) -> Any:
