@@ -85,7 +85,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "playground/CartpoleBalance": dict(total_steps=200_000, reward_scale=0.1),
     "jaxmarl/MPE_simple_spread_v3": dict(n_envs=96, minibatches=12, fps=6),
     "gymnasium:ALE/Breakout-v5": dict(
-        total_steps=100_000, n_envs=16, n_steps=64, learning_rate=5e-4, entropy_weight=0.01
+        total_steps=20_000, n_envs=16, learning_rate=5e-4, entropy_weight=0.01, greedy=False
     ),
 }
 

@@ -90,3 +90,48 @@ def handed_out_stays(left: Any, written: Any, steps: int = 40) -> None:
         for array in jax.tree.leaves([theirs, others]):
             array[:] = 7
     assert_trees_equal(kept, copies)
+
+
+Stream = list[list[tuple[Any, ...]]]
+
+
+def same_step_stream(env: Any, actions: Any, info: str) -> Stream:
+    """By slot, transitions: observation, action, reward, ends, an info, what the step observed."""
+    obs, state = env.reset(KEY)
+    slots: Stream = [[] for _ in range(env.n_slots)]
+    for row in actions:
+        before = obs
+        obs, state, rewards, _, infos = env.step(state, row)
+        for i, slot in enumerate(slots):
+            ends = infos["terminated"][i], infos["truncated"][i]
+            told = infos[info][i], infos["final_obs"][i]
+            slot.append((before[i], row[i], rewards[i], *ends, *told))
+    return slots
+
+
+def next_step_stream(pool: Any, actions: Any, info: str, **options: Any) -> Stream:
+    """The same of a pool that spends a step on a reset, in which it ignores the action."""
+    obs, _ = pool.reset(**options)
+    slots: Stream = [[] for _ in range(len(actions[0]))]
+    ended = np.zeros(len(slots), bool)
+    while min(map(len, slots)) < len(actions):
+        at = [min(len(slot), len(actions) - 1) for slot in slots]
+        chosen = actions[at, np.arange(len(slots))]
+        before = np.array(obs)
+        obs, rewards, terminated, truncated, infos = pool.step(chosen.astype(np.int32))
+        for i, slot in enumerate(slots):
+            if not ended[i]:
+                told = infos[info][i], np.array(obs[i])
+                slot.append((before[i], chosen[i], rewards[i], terminated[i], truncated[i], *told))
+        ended = terminated | truncated
+    return [slot[: len(actions)] for slot in slots]
+
+
+def assert_streams_equal(ours: Stream, theirs: Stream) -> None:
+    """Transition by transition; at least one episode of each slot ended."""
+    assert len(ours) == len(theirs)
+    for mine, yours in zip(ours, theirs, strict=True):
+        assert any(step[3] or step[4] for step in mine)
+        for step, other in zip(mine, yours, strict=True):
+            for a, b in zip(step, other, strict=True):
+                np.testing.assert_array_equal(a, b)

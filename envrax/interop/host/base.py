@@ -1,10 +1,10 @@
 """`HostEnv`: a simulator that lives on the host, behind the batch contract."""
 
-import itertools
 import operator
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any, NamedTuple, NoReturn, cast
+from copy import copy
+from typing import Any, NamedTuple, NoReturn, Self, cast
 
 import jax
 import numpy as np
@@ -14,28 +14,10 @@ from envrax._jax.programs import is_traced
 from envrax.batched_env import BatchedEnv
 from envrax.env import Info
 from envrax.interop.host.arrays import require_legal, types_of, zipped
+from envrax.interop.host.clock import Clock, HostState
 from envrax.interop.host.infos import InfoKeys
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
-
-_RUNS = itertools.count()
-_LAST_STEP = 2**31 - 1
-
-
-class HostState(NamedTuple):
-    """
-    A token: which step of which run of a simulator was the last one.
-
-    Attributes
-    ----------
-    run : int32 scalar
-        Number of the reset, counted over all simulators of the process.
-    step : int32 scalar
-        Number of steps since then.
-    """
-
-    run: Any
-    step: Any
 
 
 class Moved(NamedTuple):
@@ -95,8 +77,7 @@ class HostEnv(BatchedEnv[Space, Space]):
         self._action_dtypes = action_dtypes
         self._obs_types = types_of(spaces[0].batch(n_slots))
         self.final_obs = final_obs
-        self._now: tuple[int, int] | None = None
-        self._closed = False
+        self._clock = Clock()
 
     @abstractmethod
     def _begin(self, seed: int) -> Any:
@@ -139,6 +120,14 @@ class HostEnv(BatchedEnv[Space, Space]):
     def action_space(self) -> Space:
         return self._action_space
 
+    def with_final_obs(self) -> Self:
+        """The same simulator, with `infos["final_obs"]`; the states are those of both."""
+        if self.final_obs:
+            return self
+        twin = copy(self)
+        twin.final_obs = True
+        return twin
+
     def reset(self, rng: jax.Array) -> tuple[Any, HostState]:
         who = f"{type(self).__name__}.reset"
         require_key(rng, who, "Pass one key; the simulator makes seeds of it.")
@@ -166,18 +155,18 @@ class HostEnv(BatchedEnv[Space, Space]):
 
     def begin(self, bits: Any) -> tuple[Any, HostState]:
         """`reset`, from what `draw_seed` drew; it calls nothing of JAX."""
-        self._require_open("reset")
-        self._now = None
+        self._clock.require_open(f"{type(self).__name__}.reset")
+        self._clock.stop()
         obs = self._begin(int(bits) >> 2)  # 30 bits: a simulator adds the number of the slot
-        return obs, self._at(next(_RUNS) & _LAST_STEP, 0)
+        return obs, self._clock.begin()
 
     def advance(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
         """`step`, with actions that `conform` made; it calls nothing of JAX."""
-        self._require_open("step")
-        run, step = self._require_now(state, "step")
+        who = f"{type(self).__name__}.step"
+        before = self._clock.require_now(state, who)
         actions = zipped(lambda dtype, x: np.array(x, dtype), self._action_dtypes, actions)
-        require_legal(self._single_action_space, actions, f"{type(self).__name__}.step")
-        self._now = None  # a step that fails leaves the simulator where no state says
+        require_legal(self._single_action_space, actions, who)
+        self._clock.stop()  # a step that fails leaves the simulator where no state says
         moved = self._advance(actions)
         rewards = np.array(moved.rewards, np.float32)
         ends = {
@@ -188,7 +177,7 @@ class HostEnv(BatchedEnv[Space, Space]):
         infos = {**ends, **moved.infos}
         if self.final_obs:
             infos["final_obs"] = moved.final_obs
-        return moved.obs, self._at(run, (step + 1) & _LAST_STEP), rewards, dones, infos
+        return moved.obs, self._clock.go_on(before), rewards, dones, infos
 
     def result_types(self) -> tuple[Any, Any]:
         """What `reset` and `step` return, as shapes and dtypes."""
@@ -220,42 +209,14 @@ class HostEnv(BatchedEnv[Space, Space]):
                 f"{type(self).__name__}.render_slot: expected an index from {-self._n_slots} to "
                 f"{self._n_slots - 1}; got {index}."
             )
-        self._require_open("render_slot")
-        self._require_now(state, "render_slot")
+        self._clock.require_now(state, f"{type(self).__name__}.render_slot")
         return np.array(self._draw(index % self._n_slots), np.uint8)
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed, self._now = True, None
+        if not self._clock.closed:
+            self._clock.closed = True
+            self._clock.stop()
             self._close()
-
-    def _at(self, run: int, step: int) -> HostState:
-        self._now = run, step
-        return HostState(np.int32(run), np.int32(step))
-
-    def _require_now(self, state: Any, method: str) -> tuple[int, int]:
-        who = f"{type(self).__name__}.{method}"
-        if not isinstance(state, HostState):
-            raise TypeError(
-                f"{who}: expected the state that `reset` or `step` returned; got "
-                f"{type(state).__name__}. Pass it on as it is."
-            )
-        given = int(np.asarray(state.run)), int(np.asarray(state.step))
-        if given != self._now:
-            last = "none" if self._now is None else f"step {self._now[1]} of run {self._now[0]}"
-            raise RuntimeError(
-                f"{who}: expected the state of the last step, {last}; got step {given[1]} of run "
-                f"{given[0]}. The simulator is on the host and cannot go back: pass the newest "
-                "state, or begin anew with `reset`."
-            )
-        return given
-
-    def _require_open(self, method: str) -> None:
-        if self._closed:
-            raise RuntimeError(
-                f"{type(self).__name__}.{method}: expected an open simulator; got one that was "
-                "closed. Build another one."
-            )
 
     def _refuse_tracers(self, who: str, tree: Any) -> None:
         if is_traced(tree):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from envrax._checks import known_keywords
-from envrax.interop.host.arrays import copied, replaced, rows
+from envrax.interop.host.arrays import copied, replaced, rows, taken
 from envrax.interop.host.base import HostEnv, Moved, dtypes_of
 from envrax.interop.host.infos import InfoKeys
 from envrax.interop.library import require
@@ -55,15 +55,18 @@ class EnvPoolBatch(HostEnv):
         self._require_order(infos, self._all)
         last = copied(self._obs_types, obs, WHO)
         kept = self._infos.read(infos)
-        ended = self._all[terminated | truncated]
-        obs = last
-        if ended.size:
-            first, infos = self.pool.reset(ended)  # in place of the one that the next step does
+        obs, ended = last, self._all[terminated | truncated]
+        if self.final_obs and not ended.size:
+            obs = copied(self._obs_types, last, WHO)
+        while ended.size:
+            # The step that the pool spends on a reset. Its `reset` is not the same: in Atari with
+            # `episodic_life` it begins another game where a life was lost.
+            ignored = taken(self._action_dtypes, actions, ended)
+            first, _, *again, infos = self.pool.step(ignored, ended)
             self._require_order(infos, ended)
             first = copied(rows(self._obs_types, ended.size), first, WHO)
-            obs = replaced(self._obs_types, last, ended, first)
-        elif self.final_obs:
-            obs = copied(self._obs_types, last, WHO)
+            obs = replaced(self._obs_types, obs, ended, first)
+            ended = ended[again[0] | again[1]]
         return Moved(obs, rewards, terminated, truncated, kept, last)
 
     def _require_order(self, infos: Any, ids: Any) -> None:

@@ -1,5 +1,6 @@
 """`in_scan`: a simulator on the host inside `jax.jit` and `jax.lax.scan`."""
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import jax
@@ -10,7 +11,8 @@ from jax.experimental import io_callback
 from envrax._jax.keys import require_key
 from envrax.batched_env import BatchedEnv
 from envrax.env import Info
-from envrax.interop.host.base import HostEnv, HostState, draw_seed
+from envrax.interop.host.base import HostEnv, draw_seed
+from envrax.interop.host.clock import HostState
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
@@ -37,7 +39,7 @@ class InScan(BatchedEnv[Space, Space]):
     def __init__(self, env: HostEnv) -> None:
         self.env = env
         self._reset_types, self._step_types = env.result_types()
-        self._begin, self._advance = env.begin, _on_arrays(env.advance)
+        self._begin, self._advance = _on_arrays(env.begin), _on_arrays(env.advance)
 
     @property
     def waivers(self) -> dict[str, str]:
@@ -63,6 +65,9 @@ class InScan(BatchedEnv[Space, Space]):
     @property
     def action_space(self) -> Space:
         return self.env.action_space
+
+    def with_final_obs(self) -> "InScan":
+        return InScan(self.env.with_final_obs())
 
     def reset(self, rng: jax.Array) -> tuple[Any, HostState]:
         require_key(rng, "in_scan(env).reset", "Pass one key; the simulator makes seeds of it.")
@@ -127,9 +132,11 @@ def in_scan(batched_env: BatchedEnv[Any, Any]) -> InScan:
     return InScan(batched_env)
 
 
-def _on_arrays(advance: Any) -> Any:
-    def call(state: Any, actions: Any) -> Any:
-        return advance(*jax.tree.map(np.asarray, (state, actions)))
+def _on_arrays(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method with NumPy arrays, since code that JAX calls must not wait for JAX."""
+
+    def call(*args: Any) -> Any:
+        return method(*jax.tree.map(np.asarray, args))
 
     return call
 
