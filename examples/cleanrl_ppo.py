@@ -183,7 +183,7 @@ def train(envs: VectorEnv[Any, Any, Any], o: Options) -> tuple[Agent, Log]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description="PPO on one environment.")
     for name, value in vars(Options()).items():
         parser.add_argument("--" + name.replace("_", "-"), type=type(value), default=value)
     options = Options(**vars(parser.parse_args()))
