@@ -1,6 +1,7 @@
 # pyright: basic, reportMissingImports=false
 """JAX arrays and Torch tensors that share their memory."""
 
+from functools import cache
 from typing import Any
 
 import jax
@@ -11,14 +12,14 @@ from envrax.interop.library import require
 
 def to_torch(tree: Any) -> Any:
     """Each JAX array as a tensor on the same device, without a copy where Torch allows that."""
-    torch: Any = require("torch", "2.0", extra="torch")
+    torch = _torch()
     # A CPU has no stream that a tensor could wait for.
     return jax.tree.map(torch.from_dlpack, jax.block_until_ready(tree))
 
 
 def from_torch(tree: Any) -> Any:
     """Each tensor as an array for `VecEnv.step`; whatever else there is as it is."""
-    torch: Any = require("torch", "2.0", extra="torch")
+    torch = _torch()
 
     def convert(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):
@@ -30,3 +31,9 @@ def from_torch(tree: Any) -> Any:
 
     is_leaf = lambda x: isinstance(x, torch.Tensor)  # noqa: E731
     return jax.tree.map(convert, tree, is_leaf=is_leaf)
+
+
+@cache
+def _torch() -> Any:
+    """Looked up once: to read a version from a package's metadata takes longer than a step."""
+    return require("torch", "2.0", extra="torch")
