@@ -14,7 +14,9 @@ import envrax
 from envrax.interop.library import require
 from envrax.interop.out.gymnasium import to_gymnasium, to_gymnasium_vec
 
-gymnasium = require("gymnasium", "1.1", extra="gymnasium")
+require("gymnasium", "1.1", extra="gymnasium")
+
+import gymnasium  # noqa: E402
 
 __all__ = ["gymnasium_id", "register"]
 
@@ -50,8 +52,9 @@ def register(*prefixes: str) -> list[str]:
         known = gymnasium.registry.get(id)
         if known is not None and known.kwargs != {"name": name}:
             raise ValueError(
-                f"gymnasium_registration.register: expected ids that Gymnasium does not have yet; got "
-                f"{name}, whose id {id} is taken by {known.kwargs or known.entry_point}. Rename it."
+                "gymnasium_registration.register: expected ids that Gymnasium does not have yet; "
+                f"got {name}, whose id {id} is taken by {known.kwargs or known.entry_point}. "
+                "Rename it."
             )
         _register(id, {"name": name})
         found.append(id)

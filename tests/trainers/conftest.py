@@ -1,4 +1,4 @@
-"""These tests are collected only where `-m` asks for `trainers`, since they import the libraries."""
+"""Collected only where `-m` asks for `trainers`, since they import the libraries."""
 
 import re
 from pathlib import Path

@@ -89,7 +89,7 @@ def to_spec(space: Space, name: str) -> Any:
         case Tuple():
             return tuple(to_spec(child, f"{name}_{i}") for i, child in enumerate(space.spaces))
         case Discrete():
-            return specs.DiscreteArray(space.n, space.dtype, name)
+            return specs.DiscreteArray(space.n, space.dtype.type, name)
         case MultiDiscrete():
             highest = np.array(space.nvec) - 1
             return specs.BoundedArray(space.shape, space.dtype, 0, highest, name)

@@ -22,14 +22,16 @@ def gymnasium_mask(space: Space, mask: Any) -> Any:
 
 def flat_mask(who: str, space: Space, mask: Any) -> np.ndarray[Any, Any]:
     """
-    The masks of all slots, of shape (n_slots, number of choices): the legal values of a `Discrete`, \
-or those of each entry of a `MultiDiscrete`, one after the other.
+    The masks of all slots, of shape (n_slots, number of choices).
+
+    A row holds the legal values of a `Discrete`, or those of each entry of a `MultiDiscrete`, one
+    after the other.
     """
     if isinstance(space, Discrete):
         return mask
     if isinstance(space, MultiDiscrete):
-        counts = np.array(space.nvec)
-        exists = np.arange(counts.max()) < counts[..., None]
+        counts: Any = np.array(space.nvec)
+        exists: Any = np.arange(counts.max()) < counts[..., None]
         return mask[:, exists]
     raise TypeError(
         f"{who}: expected a Discrete or a MultiDiscrete, whose masks are flat; got {space!r}."

@@ -46,6 +46,11 @@ class Sb3VecEnv(VecEnv):
         )
 
     def reset(self) -> Any:
+        if any(self._options):
+            raise ValueError(
+                f"{_WHO}: reset: expected no options; got {self._options}. Set fields of the "
+                "config when you make the environment."
+            )
         told = self._driver.reset(self._seeds[0])
         self._reset_seeds()
         self._reset_options()
@@ -63,7 +68,7 @@ class Sb3VecEnv(VecEnv):
         every = {k: v for k, v in told.info.items() if not is_episode(k, v)}
         cut = (told.truncated & ~told.terminated).tolist()
         infos = [{**slot_info(every, i), "TimeLimit.truncated": x} for i, x in enumerate(cut)]
-        for slot in np.flatnonzero(dones):
+        for slot in np.flatnonzero(dones).tolist():
             infos[slot] |= slot_info({"terminal_observation": told.final_obs}, slot)
             infos[slot] |= slot_info(told.info, slot)
         return told.obs, told.reward.astype(np.float32, copy=False), dones, infos
@@ -75,9 +80,11 @@ class Sb3VecEnv(VecEnv):
         """Legal actions now, bool of shape (n_slots, number of choices), as sb3-contrib has it."""
         if self._mask is None:
             raise RuntimeError(
-                f"{_WHO}: action_masks: expected an environment with masks, after `reset`; got none."
+                f"{_WHO}: action_masks: expected an environment with masks, after `reset`; got "
+                "none."
             )
-        return flat_mask(_WHO, self.batched_env.single_action_space, self._mask)
+        # A copy, since the caller may edit it and ask again.
+        return flat_mask(_WHO, self.batched_env.single_action_space, self._mask).copy()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         if attr_name == "render_mode":
@@ -92,8 +99,8 @@ class Sb3VecEnv(VecEnv):
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise NotImplementedError(
-            f"{_WHO}: set_attr: expected no change of `{attr_name}`, since a compiled environment is "
-            "fixed. Make another one with that config."
+            f"{_WHO}: set_attr: expected no change of `{attr_name}`, since a compiled environment "
+            "is fixed. Make another one with that config."
         )
 
     def env_method(
