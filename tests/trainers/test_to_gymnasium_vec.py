@@ -145,12 +145,12 @@ def test_seeds_begin_a_chain_and_none_goes_on_with_it() -> None:
 
 @pytest.mark.parametrize("env", [outward.MaskedRow(), MaskedEnv()], ids=["row", "number"])
 def test_masks_are_those_of_the_next_action(env: Any) -> None:
-    out = to_gymnasium_vec(VecEnv(env, 4))
+    out, batch = to_gymnasium_vec(VecEnv(env, 4)), VecEnv(env, 4)
     _, infos = out.reset(seed=2)
     for _ in range(30):
         mask = infos["action_mask"]
         assert mask.dtype == np.int8 and infos["_action_mask"].all()
-        wanted = VecEnv(env, 4).action_mask(out._driver.state)
+        wanted = batch.action_mask(out._driver.state)
         np.testing.assert_array_equal(mask, wanted)
         actions = np.stack([_draw(out.single_action_space, row) for row in mask])
         taken = np.take_along_axis(mask, actions[..., None], -1)
