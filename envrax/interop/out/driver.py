@@ -14,7 +14,7 @@ from envrax.autoreset.slot import checked, require_same_types
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv, episode_ended
 from envrax.interop.forms import types_of
-from envrax.interop.out.packing import pack, unpack
+from envrax.interop.out.packing import pack, unpack, without_keys
 from envrax.spaces.conform import conform
 
 AnyBatch = BatchedEnv[Any, Any]
@@ -237,4 +237,4 @@ def _is_typed_key(x: Any) -> bool:
 
 
 def _copied(told: Told) -> Told:
-    return jax.tree.map(lambda x: jnp.array(x, copy=True), told)
+    return jax.tree.map(lambda x: jnp.array(without_keys(x), copy=True), told)

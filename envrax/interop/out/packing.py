@@ -39,7 +39,7 @@ class Packed:
 def pack(tree: Any) -> Packed:
     """A flat array for each dtype; PRNG keys as their bits."""
     leaves, treedef = cast(Any, jax.tree.flatten(tree))
-    leaves = [_without_keys(x) for x in leaves]
+    leaves = [without_keys(x) for x in leaves]
     dtypes = list(dict.fromkeys(x.dtype for x in leaves))
     parts: list[list[jax.Array]] = [[] for _ in dtypes]
     places, ends = list[Place](), [0 for _ in dtypes]
@@ -66,6 +66,7 @@ def unpack(packed: Packed) -> Any:
     )
 
 
-def _without_keys(x: Any) -> jax.Array:
+def without_keys(x: Any) -> jax.Array:
+    """An array; of PRNG keys, their bits."""
     x = jnp.asarray(x)
     return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
