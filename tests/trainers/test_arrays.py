@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """`to_gymnasium_vec(array=...)`: JAX arrays and Torch tensors that no later step changes."""
 
 from collections.abc import Callable
@@ -167,6 +168,6 @@ def test_actions_that_carry_a_gradient_or_are_no_tensors() -> None:
 
 
 def test_render_and_state_as_arrays() -> None:
-    env = to_gymnasium_vec(VecEnv(CountingEnv(), 2), array="jax", render_mode="rgb_array")
+    env: Any = to_gymnasium_vec(VecEnv(CountingEnv(), 2), array="jax", render_mode="rgb_array")
     obs, _ = env.reset(seed=0)
     assert [frame[0, 0, 0] for frame in env.render()] == obs[:, 0].tolist()

@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """`Driver` and what it packs: types, ends, and what a change of JAX's settings may not break."""
 
 from collections.abc import Callable
@@ -163,7 +164,7 @@ def _with_final_obs(batch: BatchedEnv[Any, Any]) -> Any:
 
 
 def test_batches_that_are_no_vec_env() -> None:
-    with pytest.raises(TypeError, match="expected infos with `final_obs`; got \\['age'\\]. Build"):
+    with pytest.raises(TypeError, match=r"expected infos with `final_obs`; got \['age'\]\. B"):
         env = to_gymnasium_vec(RingWorld())
         env.reset(seed=0)
         env.step(np.zeros(6, np.int32))
@@ -214,7 +215,8 @@ def test_ends_that_are_no_bools_are_refused() -> None:
 
 def test_a_refused_action_leaves_the_episode_as_it_was() -> None:
     env, other = to_gymnasium(EndsEnv()), to_gymnasium(EndsEnv())
-    env.reset(seed=0), other.reset(seed=0)
+    env.reset(seed=0)
+    other.reset(seed=0)
     with pytest.raises(ValueError, match=r"to_gymnasium: step: expected action of shape \(\)"):
         env.step([1, 2])
     same(env.step(0)[0], other.step(0)[0])

@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """`to_space` and `from_space`: there and back, and elements of one that are in the other."""
 
 from typing import Any

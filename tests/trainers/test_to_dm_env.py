@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """`to_dm_env`: dm_env's own tests, and what a step tells."""
 
 import copy
@@ -29,10 +30,10 @@ def conforms(make: Callable[[], Any], actions: list[Any]) -> None:
     """The tests of dm_env, as they run in a project that has them as a test case."""
 
     class Case(EnvironmentTestMixin, absltest.TestCase):
-        def make_object_under_test(self) -> Any:
+        def make_object_under_test(self) -> Any:  # pyright: ignore
             return make()
 
-        def make_action_sequence(self) -> Iterator[Any]:
+        def make_action_sequence(self) -> Iterator[Any]:  # pyright: ignore
             yield from actions
 
     suite = absltest.TestLoader().loadTestsFromTestCase(Case)

@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """`to_gymnasium`: what a step tells, keys, ownership, copies; Gymnasium's own checker."""
 
 import copy
@@ -13,7 +14,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_of_sb3
 from trainers import outward
-from trainers.outward import TOLD, EndsEnv, GoalEnv, actions_of, edit, played, same, without
+from trainers.outward import TOLD, EndsEnv, actions_of, edit, played, same, without
 
 import envrax
 from envrax.interop import to_gymnasium
@@ -78,7 +79,8 @@ def test_what_is_handed_out_belongs_to_the_caller(name: str) -> None:
     inner = TOLD[name]
     env, other = to_gymnasium(inner), to_gymnasium(inner)
     actions = actions_of(inner.action_space, 30)
-    kept, copies = [env.reset(seed=0)], [copy.deepcopy(other.reset(seed=0))]
+    kept: list[Any] = [env.reset(seed=0)]
+    copies: list[Any] = [copy.deepcopy(other.reset(seed=0))]
     edit(kept[0])
     same_as_edited = copy.deepcopy(kept[0])
     for action in actions:
@@ -203,7 +205,7 @@ def test_lists_are_actions_too(compile_counter: Callable[..., Any]) -> None:
 def test_episode_statistics_are_there_on_the_last_step_alone() -> None:
     env = to_gymnasium(RecordEpisodeStatistics(CountingEnv()))
     _, info = env.reset(seed=0)
-    for step in range(1, 6):
+    for _ in range(5):
         assert "episode" not in info
         _, _, _, _, info = env.step(2)
     assert (info["episode"]["r"], info["episode"]["l"]) == (10.0, 5)
@@ -212,7 +214,8 @@ def test_episode_statistics_are_there_on_the_last_step_alone() -> None:
 def test_episode_statistics_of_gymnasium_agree() -> None:
     peer = gymnasium.wrappers.RecordEpisodeStatistics(to_gymnasium(NestedEnv()))
     env = to_gymnasium(RecordEpisodeStatistics(NestedEnv()))
-    peer.reset(seed=1), env.reset(seed=1)
+    peer.reset(seed=1)
+    env.reset(seed=1)
     for action in actions_of(NestedEnv().action_space, 100):
         *_, terminated, truncated, info = env.step(action)
         *_, peer_info = peer.step(action)
@@ -220,7 +223,8 @@ def test_episode_statistics_of_gymnasium_agree() -> None:
         if terminated or truncated:
             for name in ("r", "l"):
                 assert info["episode"][name] == pytest.approx(peer_info["episode"][name])
-            env.reset(), peer.reset()
+            env.reset()
+            peer.reset()
 
 
 def test_render_draws_the_state_and_without_a_mode_warns() -> None:
@@ -239,7 +243,7 @@ def test_render_draws_the_state_and_without_a_mode_warns() -> None:
 
 def test_gymnasium_makes_another_one_from_its_spec() -> None:
     env = to_gymnasium(CountingEnv())
-    again = gymnasium.make(env.spec, render_mode="rgb_array")
+    again: Any = gymnasium.make(env.spec, render_mode="rgb_array")
     same(again.reset(seed=4)[0], env.reset(seed=4)[0])
     same(again.step(1)[0], env.step(1)[0])
     assert again.render().shape == (16, 16, 3)

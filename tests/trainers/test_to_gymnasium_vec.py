@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """`to_gymnasium_vec`: same-step auto-reset as Gymnasium has it, infos, masks, its wrappers."""
 
 import copy
@@ -191,7 +192,8 @@ def test_episode_statistics_of_gymnasium_agree() -> None:
     inner = NestedEnv()
     peer = gym_vector.RecordEpisodeStatistics(to_gymnasium_vec(VecEnv(inner, 4)))
     env = to_gymnasium_vec(VecEnv(RecordEpisodeStatistics(inner), 4))
-    peer.reset(seed=1), env.reset(seed=1)
+    peer.reset(seed=1)
+    env.reset(seed=1)
     ends = 0
     for action in actions_of(env.batched_env.action_space, 60):
         infos, peer_infos = env.step(action)[4], peer.step(action)[4]

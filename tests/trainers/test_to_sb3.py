@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """`to_sb3`: what a step tells, what Stable-Baselines3 asks of a `VecEnv`, and training."""
 
 import copy
@@ -74,7 +75,8 @@ def test_what_ends_an_episode() -> None:
 def test_what_is_handed_out_belongs_to_the_caller() -> None:
     inner = RecordEpisodeStatistics(GoalEnv())
     env, other = (to_sb3(VecEnv(inner, 3)) for _ in range(2))
-    env.seed(1), other.seed(1)
+    env.seed(1)
+    other.seed(1)
     kept, copies = [env.reset()], [copy.deepcopy(other.reset())]
     for action in actions_of(env.batched_env.action_space, 12):
         mine = action.copy()
@@ -138,8 +140,9 @@ def test_episode_statistics_are_those_of_vec_monitor() -> None:
         to_sb3(VecEnv(RecordEpisodeStatistics(inner), 3)),
         VecMonitor(to_sb3(VecEnv(inner, 3))),
     )
-    env.seed(1), peer.seed(1)
-    env.reset(), peer.reset()
+    for which in (env, peer):
+        which.seed(1)
+        which.reset()
     ends = 0
     for action in actions_of(VecEnv(inner, 3).action_space, 60):
         told, wanted = env.step(action)[3], peer.step(action)[3]
@@ -153,7 +156,7 @@ def test_episode_statistics_are_those_of_vec_monitor() -> None:
 
 
 def test_attributes_and_methods() -> None:
-    env = to_sb3(VecEnv(ImageEnv(), 3))
+    env: Any = to_sb3(VecEnv(ImageEnv(), 3))
     assert env.get_attr("name") == ["ImageEnv"] * 3
     assert env.get_attr("config", indices=[0, 2])[1].max_steps == 5
     assert env.get_attr("render_mode") == ["rgb_array"] * 3

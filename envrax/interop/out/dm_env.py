@@ -26,7 +26,7 @@ class DmEnv(dm_env.Environment):
 
     def __init__(self, env: AnyEnv, seed: int | None = None) -> None:
         if not isinstance(env, JaxEnv):
-            raise TypeError(f"{_WHO}: expected a JaxEnv; got {env!r}.")
+            raise TypeError(f"{_WHO}: expected a JaxEnv; got {env!r}. Pass a single one.")
         self.jax_env = env
         self._driver, self._seed, self._ended = Driver(env, _WHO), seed, True
         self._observation_spec = to_spec(env.observation_space, "observation")

@@ -107,12 +107,13 @@ class Driver:
             number = operator.index(seed)
         except TypeError:
             raise TypeError(
-                f"{self._who}: reset: expected a seed that is an int; got {seed!r}."
+                f"{self._who}: reset: expected a seed that is an int; got {seed!r}. "
+                "Pass an int, or None to go on with the last one."
             ) from None
         if not 0 <= number < 2**32:
             raise ValueError(
-                f"{self._who}: reset: expected a seed from 0 to 2**32 - 1; got {seed}. Others name "
-                "no other key of JAX."
+                f"{self._who}: reset: expected a seed from 0 to 2**32 - 1; got {seed}. Pass "
+                "one of these, such as `seed % 2**32`."
             )
         return number
 

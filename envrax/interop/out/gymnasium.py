@@ -16,7 +16,7 @@ from envrax.interop.out.elements import with_ints
 from envrax.interop.out.frames import can_render, require_render_mode
 from envrax.interop.out.infos import single_info, vector_infos
 from envrax.interop.out.masks import gymnasium_mask
-from envrax.interop.out.tensors import from_torch, to_torch
+from envrax.interop.out.tensors import from_torch, require_torch, to_torch
 from envrax.interop.spaces import to_space
 
 require("gymnasium", "1.1", extra="gymnasium")
@@ -37,7 +37,10 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
     def __init__(self, env: AnyEnv, render_mode: str | None = None) -> None:
         who = "to_gymnasium"
         if not isinstance(env, JaxEnv):
-            raise TypeError(f"{who}: expected a JaxEnv; got {env!r}. See also `to_gymnasium_vec`.")
+            raise TypeError(
+                f"{who}: expected a JaxEnv; got {env!r}. Pass a single environment, or a batch to "
+                "`to_gymnasium_vec`."
+            )
         require_render_mode(who, env, render_mode)
         self.render_mode = render_mode
         self.metadata = _metadata(env)
@@ -91,12 +94,15 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         who = "to_gymnasium_vec"
         if not isinstance(batched_env, BatchedEnv):
             raise TypeError(
-                f"{who}: expected a batched environment, such as a VecEnv; got {batched_env!r}."
+                f"{who}: expected a batched environment, such as a VecEnv; got {batched_env!r}. "
+                "Pass `VecEnv(env, n)`, or one environment to `to_gymnasium`."
             )
         if array not in ("numpy", "jax", "torch"):
             raise ValueError(
                 f'{who}: expected array to be "numpy", "jax" or "torch"; got {array!r}.'
             )
+        if array == "torch":
+            require_torch()
         require_render_mode(who, batched_env, render_mode)
         self.batched_env = batched_env.with_final_obs()
         self.num_envs = batched_env.n_slots
@@ -116,7 +122,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         if not (seed is None or isinstance(seed, int | np.integer)):
             raise TypeError(
                 "to_gymnasium_vec: reset: expected one seed, which is split among the slots; got "
-                f"{seed!r}."
+                f"{seed!r}. Pass an int."
             )
         super().reset(seed=None if seed is None else int(seed))
         told = self._driver.reset(seed)

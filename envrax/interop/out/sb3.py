@@ -12,12 +12,13 @@ from envrax.interop.out.driver import AnyBatch, Driver
 from envrax.interop.out.frames import can_render
 from envrax.interop.out.infos import is_episode, slot_info
 from envrax.interop.out.masks import flat_mask
-from envrax.interop.spaces import to_space
 from envrax.spaces import Dict, Space, Tuple
 
 require("stable_baselines3", "2.4", extra="sb3")
 
 from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
+
+from envrax.interop.spaces import to_space  # noqa: E402  # which needs Gymnasium
 
 __all__ = ["Sb3VecEnv", "to_sb3"]
 
@@ -30,7 +31,8 @@ class Sb3VecEnv(VecEnv):
     def __init__(self, batched_env: AnyBatch) -> None:
         if not isinstance(batched_env, BatchedEnv):
             raise TypeError(
-                f"{_WHO}: expected a batched environment, such as a VecEnv; got {batched_env!r}."
+                f"{_WHO}: expected a batched environment, such as a VecEnv; got {batched_env!r}. "
+                "Pass `VecEnv(env, n)`."
             )
         _require_flat(batched_env.single_observation_space)
         self.batched_env = batched_env.with_final_obs()
@@ -81,7 +83,7 @@ class Sb3VecEnv(VecEnv):
         if self._mask is None:
             raise RuntimeError(
                 f"{_WHO}: action_masks: expected an environment with masks, after `reset`; got "
-                "none."
+                "none. Call `reset` first, or train without masks."
             )
         # A copy, since the caller may edit it and ask again.
         return flat_mask(_WHO, self.batched_env.single_action_space, self._mask).copy()
@@ -91,7 +93,10 @@ class Sb3VecEnv(VecEnv):
             found = "rgb_array" if can_render(self.batched_env) else None
         elif attr_name == "action_masks":
             if not self._driver.has_masks():
-                raise AttributeError(f"{_WHO}: {self.batched_env} has no masks of legal actions.")
+                raise AttributeError(
+                    f"{_WHO}: expected an environment with masks of legal actions; got "
+                    f"{self.batched_env}. Give it an `action_mask`."
+                )
             found = self.action_masks
         else:
             found = getattr(self._env, attr_name)
