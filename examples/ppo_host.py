@@ -29,7 +29,9 @@ class HostPPO(SlotsPPO):
 
     def make_env(self, n_slots: int) -> Slots:
         id = self.options.env.removeprefix(HOST)
-        slots = Slots(in_scan(from_gymnasium_vec(vector_env(id, n_slots), final_obs=True)), NO_LIMIT)
+        slots = Slots(
+            in_scan(from_gymnasium_vec(vector_env(id, n_slots), final_obs=True)), NO_LIMIT
+        )
         space = slots.batch.single_observation_space
         slots.see = jax.vmap(lambda obs: features(*channels_last(space, obs)))
         return slots

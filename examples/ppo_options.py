@@ -9,7 +9,6 @@ from typing import Any
 
 import envrax
 
-
 HOST = "gymnasium:"  # before the id of an environment of Gymnasium
 
 

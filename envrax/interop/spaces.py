@@ -20,8 +20,8 @@ def to_space(space: Space) -> gym_spaces.Space[Any]:
     """
     The space of Gymnasium that holds the same elements, as NumPy arrays of the same dtypes.
 
-    A `Dict` keeps the order of its keys. A `MultiBinary` becomes int8, which is Gymnasium's only
-    dtype for it; one of bool becomes a `Box` of bool.
+    A `MultiBinary` of another dtype than int8, the only one that Gymnasium has for it, becomes a
+    `Box`.
 
     Parameters
     ----------
@@ -48,12 +48,11 @@ def to_space(space: Space) -> gym_spaces.Space[Any]:
         case Tuple():
             return gym_spaces.Tuple([to_space(child) for child in space.spaces])
         case Dict():
-            # Pairs, since Gymnasium sorts the keys of a dict.
-            return gym_spaces.Dict([(name, to_space(child)) for name, child in space.spaces.items()])
+            return gym_spaces.Dict({name: to_space(child) for name, child in space.spaces.items()})
         case _:
             raise TypeError(
-                f"to_space: expected a space of envrax that Gymnasium has too; got {space!r}. Build "
-                "the space of Gymnasium by hand."
+                f"to_space: expected a space of envrax that Gymnasium has too; got {space!r}. "
+                "Build the space of Gymnasium by hand."
             )
 
 
@@ -90,8 +89,8 @@ def from_space(space: gym_spaces.Space[Any]) -> Space:
             return Dict({name: from_space(child) for name, child in space.spaces.items()})
         case _:
             raise TypeError(
-                "from_space: expected a Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple of "
-                f"Gymnasium; got {space!r}. Elements must be arrays of one shape and dtype."
+                "from_space: expected a Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple "
+                f"of Gymnasium; got {space!r}. Elements must be arrays of one shape and dtype."
             )
 
 

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 # XLA fuses and reorders float arithmetic when it compiles. What is left where large terms cancel,
-# as in physics, is rounded by those terms: the last of these is relative to an array's largest value.
+# as in physics, is rounded by those terms: the last of these is relative to an array's largest
+# value.
 RTOL, ATOL, RTOL_OF_LARGEST = 1e-4, 1e-5, 1e-6
 
 

@@ -26,7 +26,7 @@ class DmEnv(dm_env.Environment):
 
     def __init__(self, env: AnyEnv, seed: int | None = None) -> None:
         if not isinstance(env, JaxEnv):
-            raise TypeError(f"{_WHO}: expected a JaxEnv; got {env!r}.")
+            raise TypeError(f"{_WHO}: expected a JaxEnv; got {env!r}. Pass a single one.")
         self.jax_env = env
         self._driver, self._seed, self._ended = Driver(env, _WHO), seed, True
         self._observation_spec = to_spec(env.observation_space, "observation")
@@ -89,7 +89,7 @@ def to_spec(space: Space, name: str) -> Any:
         case Tuple():
             return tuple(to_spec(child, f"{name}_{i}") for i, child in enumerate(space.spaces))
         case Discrete():
-            return specs.DiscreteArray(space.n, space.dtype, name)
+            return specs.DiscreteArray(space.n, space.dtype.type, name)
         case MultiDiscrete():
             highest = np.array(space.nvec) - 1
             return specs.BoundedArray(space.shape, space.dtype, 0, highest, name)

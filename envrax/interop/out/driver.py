@@ -1,7 +1,7 @@
 """`Driver`: an environment driven from Python, with one transfer from the device a step."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import operator
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +9,12 @@ import numpy as np
 
 from envrax._checks import require_tuple
 from envrax._jax.keys import key_types
+from envrax._jax.programs import strong
+from envrax.autoreset.slot import checked, require_same_types
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv, episode_ended
-from envrax.interop.out.packing import Packing
+from envrax.interop.forms import types_of
+from envrax.interop.out.packing import pack, unpack, without_keys
 from envrax.spaces.conform import conform
 
 AnyBatch = BatchedEnv[Any, Any]
@@ -51,14 +54,12 @@ class Driver:
         self.env, self._who = env, who
         self._batched = isinstance(env, BatchedEnv)
         self._on_device = on_device
+        self._types: Any = None
         self._treedef: Any = None
         self._impls: list[Any] = []
         self._key: Any = None
         self._leaves: list[Any] | None = None
-        compiled: Callable[[Any], Any] = jax.jit if env.traceable else lambda function: function
-        self._packings = Packing(), Packing()
-        self._reset: Any = compiled(self._reset_flat)
-        self._step: Any = compiled(self._step_flat)
+        self._compile()
 
     @property
     def state(self) -> Any:
@@ -76,31 +77,45 @@ class Driver:
         if seed is not None or self._key is None:
             self._key = jax.random.key_data(jax.random.key(self._seed(seed)))
         self._key, self._leaves, told = self._reset(self._key)
-        return told if self._on_device else self._packings[0].unpack(told)
+        return told if self._on_device else unpack(told)
 
     def step(self, action: Any) -> Told:
         """Take one step with an action of NumPy arrays, JAX arrays, Python numbers or lists."""
         leaves = self._require_leaves("step")
         name = "actions" if self._batched else "action"
         action = conform(self.env.action_space, action, f"{self._who}: step", name)
+        if self._on_device:
+            # No one waits for this step, and until it is done it reads the caller's NumPy arrays.
+            action = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), action)
         self._leaves, told = self._step(leaves, action)
-        return told if self._on_device else self._packings[1].unpack(told)
+        return told if self._on_device else unpack(told)
 
     def has_masks(self) -> bool:
         """Whether the environment tells which actions are legal."""
         if not self.env.traceable:
             return type(self.env).action_mask is not BatchedEnv.action_mask
-        mask = jax.eval_shape(lambda rng: self.env.action_mask(self.env.reset(rng)[1]), key_types()[0])
-        return bool(jax.tree.leaves(mask))
+
+        def first_mask(rng: Any) -> Any:
+            return self.env.action_mask(self.env.reset(rng)[1])
+
+        return bool(jax.tree.leaves(jax.eval_shape(first_mask, key_types()[0])))
 
     def _seed(self, seed: int | None) -> int:
         if seed is None:
             return int(np.random.SeedSequence().generate_state(1)[0])
-        if not 0 <= int(seed) < 2**32:
+        try:
+            number = operator.index(seed)
+        except TypeError:
+            raise TypeError(
+                f"{self._who}: reset: expected a seed that is an int; got {seed!r}. "
+                "Pass an int, or None to go on with the last one."
+            ) from None
+        if not 0 <= number < 2**32:
             raise ValueError(
-                f"{self._who}: reset: expected a seed from 0 to 2**32 - 1; got {seed}."
+                f"{self._who}: reset: expected a seed from 0 to 2**32 - 1; got {seed}. Pass "
+                "one of these, such as `seed % 2**32`."
             )
-        return int(seed)
+        return number
 
     def _require_leaves(self, what: str) -> list[Any]:
         if self._leaves is None:
@@ -109,32 +124,32 @@ class Driver:
             )
         return self._leaves
 
-    def _handed_out(self, told: Told, packing: Packing) -> Any:
+    def _handed_out(self, told: Told) -> Any:
         # With buffers of their own: `jit` hands an input that it returns out as it is.
-        return _copied(told) if self._on_device else packing.pack(told)
+        return _copied(told) if self._on_device else pack(told)
 
     def _reset_flat(self, key: Any) -> Any:
         rng, key = jax.random.split(jax.random.wrap_key_data(key))
-        obs, state = self.env.reset(key)
-        told = Told(obs, self.env.action_mask(state))
-        return jax.random.key_data(rng), self._flat(state), self._handed_out(told, self._packings[0])
+        obs, state = self._checked("reset", self.env.reset(key))
+        told = self._handed_out(Told(obs, self.env.action_mask(state)))
+        return jax.random.key_data(rng), self._flat(state), told
 
     def _step_flat(self, leaves: list[Any], action: Any) -> Any:
         returned = self.env.step(self._unflat(leaves), action)
-        obs, state, reward, done, info = require_tuple(self._who, "step", returned)
+        obs, state, reward, done, info = self._checked("step", returned)
         if isinstance(self.env, JaxEnv):
             done = episode_ended(self.env, state, done)
         elif "final_obs" not in info:
             raise TypeError(
-                f"{self._who}: expected infos with `final_obs`; got {sorted(info)}. Build the batch "
-                "with `final_obs=True`, or override its `with_final_obs`."
+                f"{self._who}: expected infos with `final_obs`; got {sorted(info)}. Build the "
+                "batch with `final_obs=True`, or override its `with_final_obs`."
             )
         shape = (self.env.n_slots,) if isinstance(self.env, BatchedEnv) else ()
         terminated, truncated = self._ends(done, info, shape)
         if jnp.shape(reward) != shape:
             raise ValueError(
-                f"{self._who}: expected rewards of shape {shape}; got {jnp.shape(reward)}. Leave out "
-                "the wrapper that changes it, such as `ExpandDims`."
+                f"{self._who}: expected rewards of shape {shape}; got {jnp.shape(reward)}. Leave "
+                "out the wrapper that changes it, such as `ExpandDims`."
             )
         hidden = ("terminated", "truncated", "final_obs") if self._batched else tuple(_ENDS)
         told = Told(
@@ -146,39 +161,73 @@ class Driver:
             {name: x for name, x in info.items() if name not in hidden},
             info.get("final_obs") if self._batched else None,
         )
-        return self._flat(state), self._handed_out(told, self._packings[1])
+        return self._flat(state), self._handed_out(told)
+
+    def _checked(self, method: str, returned: Any) -> Any:
+        """What the environment returned, of the types that its reset and its step share."""
+        if isinstance(self.env, JaxEnv):
+            returned = checked(self.env, method, returned)
+        else:
+            returned = require_tuple(self._who, method, returned)
+        if self.env.traceable:  # the state of others is their own
+            returned = jax.tree.map(strong, tuple(returned))
+            types = types_of({"obs": returned[0], "state": returned[1]})
+            self._types = self._types or types
+            require_same_types(cast(Any, self.env), self._types, types)
+        return returned
 
     def _ends(self, done: Any, info: dict[str, Any], shape: tuple[int, ...]) -> Any:
-        if all(name in info for name in _ENDS):
-            return tuple(jnp.asarray(info[name]) for name in _ENDS)
+        told = {name: jnp.asarray(info[name]) for name in _ENDS if name in info}
         done = jnp.asarray(done)
-        if done.shape != shape or done.dtype != jnp.bool_:
+        for name, x in {**told, "done": done}.items():
+            if (x.shape, x.dtype) == (shape, jnp.bool_):
+                continue
+            if name == "done" and len(told) == 2:
+                done = told["terminated"] | told["truncated"]  # such as a discount in its place
+                continue
             raise TypeError(
-                f"{self._who}: expected dones of shape {shape}, bool, or infos with `terminated` and "
-                f"`truncated`; got {done.shape} {done.dtype}. Leave out the wrapper that changes it, "
-                "such as `EpisodeDiscount`."
+                f"{self._who}: expected `{name}` of shape {shape}, bool; got {x.shape} {x.dtype}. "
+                "Leave out the wrapper that changes it, such as `EpisodeDiscount`, or put bools "
+                "under `terminated` and `truncated` into the info."
             )
-        # Without a word from the environment, an end is a termination.
-        truncated = jnp.asarray(info.get("truncated", jnp.zeros_like(done)))
-        return jnp.asarray(info.get("terminated", done & ~truncated)), truncated
+        # An end is an end to auto-reset too; without a word of its reason, it is a termination.
+        alive = ~told["terminated"] if "terminated" in told else jnp.zeros_like(done)
+        truncated = done & told.get("truncated", alive)
+        return done & (told.get("terminated", ~truncated) | ~truncated), truncated
 
     def _flat(self, state: Any) -> list[Any]:
-        leaves, treedef = jax.tree.flatten(state)
-        if self._treedef is None:
+        leaves, treedef = cast(Any, jax.tree.flatten(state))
+        if self._treedef is None or not self.env.traceable:
             self._treedef = treedef
             self._impls = [jax.random.key_impl(x) if _is_typed_key(x) else None for x in leaves]
-        elif treedef != self._treedef:
-            raise TypeError(
-                f"{self._who}: expected states of one structure from reset and step; got "
-                f"{self._treedef} and {treedef}. Run `envrax.testing.check_env` on the environment."
-            )
         pairs = zip(leaves, self._impls, strict=True)
         return [x if impl is None else jax.random.key_data(x) for x, impl in pairs]
 
     def _unflat(self, leaves: list[Any]) -> Any:
         pairs = zip(leaves, self._impls, strict=True)
-        whole = [x if i is None else jax.random.wrap_key_data(x, impl=i) for x, i in pairs]
+        whole: list[Any] = [
+            x if i is None else jax.random.wrap_key_data(x, impl=i) for x, i in pairs
+        ]
         return jax.tree.unflatten(self._treedef, whole)
+
+    def _compile(self) -> None:
+        self._reset: Any = self._reset_flat
+        self._step: Any = self._step_flat
+        if self.env.traceable:
+            self._reset, self._step = jax.jit(self._reset), jax.jit(self._step)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Programs belong to the copy that compiled them, and a treedef cannot be pickled.
+        kept = {k: v for k, v in vars(self).items() if k not in ("_reset", "_step", "_types")}
+        if self._treedef is not None:
+            kept["_treedef"] = jax.tree.unflatten(self._treedef, range(len(self._impls)))
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        vars(self).update(kept, _types=None)
+        if self._treedef is not None:
+            self._treedef = jax.tree.structure(self._treedef)
+        self._compile()
 
 
 _ENDS = ("terminated", "truncated")
@@ -189,4 +238,4 @@ def _is_typed_key(x: Any) -> bool:
 
 
 def _copied(told: Told) -> Told:
-    return jax.tree.map(lambda x: jnp.array(x, copy=True), told)
+    return jax.tree.map(lambda x: jnp.array(without_keys(x), copy=True), told)

@@ -12,10 +12,11 @@ from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.library import require
 from envrax.interop.out.driver import AnyBatch, Driver, Told
+from envrax.interop.out.elements import with_ints
 from envrax.interop.out.frames import can_render, require_render_mode
 from envrax.interop.out.infos import single_info, vector_infos
 from envrax.interop.out.masks import gymnasium_mask
-from envrax.interop.out.tensors import from_torch, to_torch
+from envrax.interop.out.tensors import from_torch, require_torch, to_torch
 from envrax.interop.spaces import to_space
 
 require("gymnasium", "1.1", extra="gymnasium")
@@ -36,14 +37,18 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
     def __init__(self, env: AnyEnv, render_mode: str | None = None) -> None:
         who = "to_gymnasium"
         if not isinstance(env, JaxEnv):
-            raise TypeError(f"{who}: expected a JaxEnv; got {env!r}. See also `to_gymnasium_vec`.")
+            raise TypeError(
+                f"{who}: expected a JaxEnv; got {env!r}. Pass a single environment, or a batch to "
+                "`to_gymnasium_vec`."
+            )
         require_render_mode(who, env, render_mode)
         self.render_mode = render_mode
         self.metadata = _metadata(env)
         self.observation_space = to_space(env.observation_space)
         self.action_space = to_space(env.action_space)
         name = re.sub(r"[^\w:.-]", "-", env.name)
-        self.spec = EnvSpec(f"envrax/{name}", entry_point=partial(to_gymnasium, env))
+        make: Any = partial(to_gymnasium, env)
+        self.spec = EnvSpec(f"envrax/{name}", entry_point=make)
         self.jax_env = env
         self._driver = Driver(env, who)
 
@@ -53,13 +58,13 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         _require_no_options("to_gymnasium", options)
         super().reset(seed=seed)
         told = self._driver.reset(seed)
-        return told.obs, self._with_mask({}, told)
+        return self._observation(told), self._with_mask({}, told)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         told = self._driver.step(action)
         terminated, truncated = bool(told.terminated), bool(told.truncated)
         info = self._with_mask(single_info(told.info, ended=terminated or truncated), told)
-        return told.obs, float(told.reward), terminated, truncated, info
+        return self._observation(told), float(told.reward), terminated, truncated, info
 
     def render(self) -> Any:
         if self.render_mode is None:
@@ -69,6 +74,9 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
     def close(self) -> None:
         self.jax_env.close()
+
+    def _observation(self, told: Told) -> Any:
+        return with_ints(self.jax_env.observation_space, told.obs)
 
     def _with_mask(self, info: dict[str, Any], told: Told) -> dict[str, Any]:
         if told.mask is None:
@@ -86,12 +94,15 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         who = "to_gymnasium_vec"
         if not isinstance(batched_env, BatchedEnv):
             raise TypeError(
-                f"{who}: expected a batched environment, such as a VecEnv; got {batched_env!r}."
+                f"{who}: expected a batched environment, such as a VecEnv; got {batched_env!r}. "
+                "Pass `VecEnv(env, n)`, or one environment to `to_gymnasium`."
             )
         if array not in ("numpy", "jax", "torch"):
             raise ValueError(
                 f'{who}: expected array to be "numpy", "jax" or "torch"; got {array!r}.'
             )
+        if array == "torch":
+            require_torch()
         require_render_mode(who, batched_env, render_mode)
         self.batched_env = batched_env.with_final_obs()
         self.num_envs = batched_env.n_slots
@@ -111,7 +122,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         if not (seed is None or isinstance(seed, int | np.integer)):
             raise TypeError(
                 "to_gymnasium_vec: reset: expected one seed, which is split among the slots; got "
-                f"{seed!r}."
+                f"{seed!r}. Pass an int."
             )
         super().reset(seed=None if seed is None else int(seed))
         told = self._driver.reset(seed)
@@ -173,10 +184,10 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
     Returns
     -------
     gymnasium.Env
-        Observations are NumPy arrays of the space's dtype, `reward` is a float, `terminated` and
-        `truncated` are bools: those of the info, or else `done` and False. `info["action_mask"]`
-        is what `action_space.sample` takes, where the environment has masks; `info["episode"]` is
-        there on the last step alone.
+        Observations are NumPy arrays of the space's dtype, and an int for a `Discrete`; `reward` is
+        a float, `terminated` and `truncated` are bools: those of the info, or else `done` and
+        False. `info["action_mask"]` is what `action_space.sample` takes, where the environment has
+        masks; `info["episode"]` is there on the last step alone.
 
     Raises
     ------

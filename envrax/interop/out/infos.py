@@ -41,8 +41,9 @@ def vector_infos(
         return told
     told |= masked({k: v for k, v in infos.items() if is_episode(k, v)}, done)
     last = np.full(done.shape, None, object)
-    for slot in np.flatnonzero(done):
-        last[slot] = jax.tree.map(lambda x, i=slot: x[i], final_obs)
+    slots = np.flatnonzero(done)
+    for slot, row in zip(slots, _rows(final_obs, slots), strict=True):
+        last[slot] = row
     copied = jax.tree.map(np.copy, infos)
     return told | {
         "final_obs": last,
@@ -50,6 +51,13 @@ def vector_infos(
         "final_info": masked(copied, done),
         "_final_info": done.copy(),
     }
+
+
+def _rows(tree: Any, slots: np.ndarray[Any, Any]) -> list[Any]:
+    """The observations of some slots, each with memory of its own."""
+    if isinstance(tree, np.ndarray):
+        return list(tree[slots])  # rows of a copy
+    return [jax.tree.map(lambda x, i=slot: x[i].copy(), tree) for slot in slots]
 
 
 def slot_info(infos: dict[str, Any], slot: int) -> dict[str, Any]:

@@ -1,14 +1,19 @@
 """Masks of legal actions, as trainers expect them."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from envrax.spaces import Dict, Discrete, MultiDiscrete, Space, Tuple
+from envrax.spaces import Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
 
 def gymnasium_mask(space: Space, mask: Any) -> Any:
-    """The mask that `sample` of the space of Gymnasium takes: int8, tuples for a MultiDiscrete."""
+    """
+    The mask that `sample` of the space of Gymnasium takes, of int8.
+
+    Tuples of masks for a `MultiDiscrete`; for a `MultiBinary` the value of each entry that is
+    legal, or 2 for both.
+    """
     if mask is None:
         return None
     if isinstance(space, Dict):
@@ -17,22 +22,29 @@ def gymnasium_mask(space: Space, mask: Any) -> Any:
         return tuple(gymnasium_mask(*pair) for pair in zip(space.spaces, mask, strict=True))
     if isinstance(space, MultiDiscrete):
         return _rows(np.array(space.nvec), mask.astype(np.int8))
+    if isinstance(space, MultiBinary):
+        return np.where(mask.all(-1), 2, mask[..., 1]).astype(np.int8)
     return mask.astype(np.int8)
 
 
 def flat_mask(who: str, space: Space, mask: Any) -> np.ndarray[Any, Any]:
     """
-    The masks of all slots, of shape (n_slots, number of choices): the legal values of a `Discrete`, \
-or those of each entry of a `MultiDiscrete`, one after the other.
+    The masks of all slots, of shape (n_slots, number of choices).
+
+    A row holds the legal values of a `Discrete`, or those of each entry of a `MultiDiscrete` or a
+    `MultiBinary`, one after the other.
     """
     if isinstance(space, Discrete):
         return mask
     if isinstance(space, MultiDiscrete):
         counts = np.array(space.nvec)
-        exists = np.arange(counts.max()) < counts[..., None]
+        exists = cast(Any, np.arange(counts.max()) < counts[..., None])
         return mask[:, exists]
+    if isinstance(space, MultiBinary):
+        return mask.reshape(len(mask), -1)
     raise TypeError(
-        f"{who}: expected a Discrete or a MultiDiscrete, whose masks are flat; got {space!r}."
+        f"{who}: expected a Discrete, MultiDiscrete or MultiBinary, whose masks are flat; got "
+        f"{space!r}. Flatten the actions with a wrapper."
     )
 
 

@@ -12,12 +12,13 @@ from envrax.interop.out.driver import AnyBatch, Driver
 from envrax.interop.out.frames import can_render
 from envrax.interop.out.infos import is_episode, slot_info
 from envrax.interop.out.masks import flat_mask
-from envrax.interop.spaces import to_space
 from envrax.spaces import Dict, Space, Tuple
 
 require("stable_baselines3", "2.4", extra="sb3")
 
 from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
+
+from envrax.interop.spaces import to_space  # noqa: E402  # which needs Gymnasium
 
 __all__ = ["Sb3VecEnv", "to_sb3"]
 
@@ -30,7 +31,8 @@ class Sb3VecEnv(VecEnv):
     def __init__(self, batched_env: AnyBatch) -> None:
         if not isinstance(batched_env, BatchedEnv):
             raise TypeError(
-                f"{_WHO}: expected a batched environment, such as a VecEnv; got {batched_env!r}."
+                f"{_WHO}: expected a batched environment, such as a VecEnv; got {batched_env!r}. "
+                "Pass `VecEnv(env, n)`."
             )
         _require_flat(batched_env.single_observation_space)
         self.batched_env = batched_env.with_final_obs()
@@ -46,6 +48,11 @@ class Sb3VecEnv(VecEnv):
         )
 
     def reset(self) -> Any:
+        if any(self._options):
+            raise ValueError(
+                f"{_WHO}: reset: expected no options; got {self._options}. Set fields of the "
+                "config when you make the environment."
+            )
         told = self._driver.reset(self._seeds[0])
         self._reset_seeds()
         self._reset_options()
@@ -63,7 +70,7 @@ class Sb3VecEnv(VecEnv):
         every = {k: v for k, v in told.info.items() if not is_episode(k, v)}
         cut = (told.truncated & ~told.terminated).tolist()
         infos = [{**slot_info(every, i), "TimeLimit.truncated": x} for i, x in enumerate(cut)]
-        for slot in np.flatnonzero(dones):
+        for slot in np.flatnonzero(dones).tolist():
             infos[slot] |= slot_info({"terminal_observation": told.final_obs}, slot)
             infos[slot] |= slot_info(told.info, slot)
         return told.obs, told.reward.astype(np.float32, copy=False), dones, infos
@@ -75,16 +82,21 @@ class Sb3VecEnv(VecEnv):
         """Legal actions now, bool of shape (n_slots, number of choices), as sb3-contrib has it."""
         if self._mask is None:
             raise RuntimeError(
-                f"{_WHO}: action_masks: expected an environment with masks, after `reset`; got none."
+                f"{_WHO}: action_masks: expected an environment with masks, after `reset`; got "
+                "none. Call `reset` first, or train without masks."
             )
-        return flat_mask(_WHO, self.batched_env.single_action_space, self._mask)
+        # A copy, since the caller may edit it and ask again.
+        return flat_mask(_WHO, self.batched_env.single_action_space, self._mask).copy()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         if attr_name == "render_mode":
             found = "rgb_array" if can_render(self.batched_env) else None
         elif attr_name == "action_masks":
             if not self._driver.has_masks():
-                raise AttributeError(f"{_WHO}: {self.batched_env} has no masks of legal actions.")
+                raise AttributeError(
+                    f"{_WHO}: expected an environment with masks of legal actions; got "
+                    f"{self.batched_env}. Give it an `action_mask`."
+                )
             found = self.action_masks
         else:
             found = getattr(self._env, attr_name)
@@ -92,8 +104,8 @@ class Sb3VecEnv(VecEnv):
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise NotImplementedError(
-            f"{_WHO}: set_attr: expected no change of `{attr_name}`, since a compiled environment is "
-            "fixed. Make another one with that config."
+            f"{_WHO}: set_attr: expected no change of `{attr_name}`, since a compiled environment "
+            "is fixed. Make another one with that config."
         )
 
     def env_method(

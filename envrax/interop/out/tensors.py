@@ -10,16 +10,22 @@ import numpy as np
 from envrax.interop.library import require
 
 
+@cache  # to read a version from a package's metadata takes longer than a step
+def require_torch() -> Any:
+    """The library, or an error that says how to install it."""
+    return require("torch", "2.0", extra="torch")
+
+
 def to_torch(tree: Any) -> Any:
     """Each JAX array as a tensor on the same device, without a copy where Torch allows that."""
-    torch = _torch()
+    torch = require_torch()
     # A CPU has no stream that a tensor could wait for.
     return jax.tree.map(torch.from_dlpack, jax.block_until_ready(tree))
 
 
 def from_torch(tree: Any) -> Any:
     """Each tensor as an array for `VecEnv.step`; whatever else there is as it is."""
-    torch = _torch()
+    torch = require_torch()
 
     def convert(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):
@@ -27,13 +33,9 @@ def from_torch(tree: Any) -> Any:
         if x.device.type == "cpu":
             return np.asarray(x.detach())
         narrow = {torch.int64: torch.int32, torch.float64: torch.float32}  # JAX has no others
-        return jax.dlpack.from_dlpack(x.detach().to(narrow.get(x.dtype, x.dtype)).contiguous())
+        # A copy, since a state that keeps its action would see what is written into the tensor.
+        copied = x.detach().to(narrow.get(x.dtype, x.dtype), copy=True).contiguous()
+        return jax.dlpack.from_dlpack(copied)
 
     is_leaf = lambda x: isinstance(x, torch.Tensor)  # noqa: E731
     return jax.tree.map(convert, tree, is_leaf=is_leaf)
-
-
-@cache
-def _torch() -> Any:
-    """Looked up once: to read a version from a package's metadata takes longer than a step."""
-    return require("torch", "2.0", extra="torch")

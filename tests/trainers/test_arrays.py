@@ -1,0 +1,173 @@
+# pyright: basic, reportMissingImports=false
+"""`to_gymnasium_vec(array=...)`: JAX arrays and Torch tensors that no later step changes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from helpers import assert_trees_equal
+from trainers.outward import TOLD, EndsEnv, GoalEnv, actions_of
+
+from envrax import VecEnv
+from envrax.interop import to_gymnasium, to_gymnasium_vec
+from envrax.interop.out.tensors import from_torch, to_torch
+from envrax.testing import CountingEnv, MaskedEnv, NestedEnv
+from envrax.wrappers import RecordEpisodeStatistics
+
+pytestmark = pytest.mark.trainers
+
+
+def as_numpy(tree: Any) -> Any:
+    return jax.tree.map(
+        lambda x: x.numpy().copy() if isinstance(x, torch.Tensor) else np.array(x), tree
+    )
+
+
+@pytest.mark.parametrize("array", ["jax", "torch"])
+@pytest.mark.parametrize("name", ["nested", "image", "masked", "goal", "many dtypes"])
+def test_steps_are_those_of_the_vec_env(array: Any, name: str) -> None:
+    inner = RecordEpisodeStatistics(TOLD[name])
+    env, batch = to_gymnasium_vec(VecEnv(inner, 4), array=array), VecEnv(inner, 4, final_obs=True)
+    obs, infos = env.reset(seed=7)
+    wanted, state = batch.reset(jax.random.split(jax.random.key(7))[1])
+    kind = {"jax": jax.Array, "torch": torch.Tensor}[array]
+    assert all(isinstance(x, kind) for x in jax.tree.leaves((obs, infos)))
+    assert_trees_equal(as_numpy(obs), as_numpy(wanted))
+    for action in actions_of(batch.action_space, 60):
+        given = jax.tree.map(torch.tensor if array == "torch" else jnp.asarray, action)
+        told = env.step(given)
+        assert all(isinstance(x, kind) for x in jax.tree.leaves(told))
+        obs, state, rewards, dones, hers = batch.step(state, action)
+        mine = dict(told[4])
+        if (mask := batch.action_mask(state)) is not None:
+            assert_trees_equal(as_numpy(mine.pop("action_mask")), as_numpy(mask))
+        assert_trees_equal(as_numpy(told[:2]), as_numpy((obs, rewards)))
+        assert_trees_equal(as_numpy(told[2] | told[3]), as_numpy(dones))
+        rest = {k: v for k, v in hers.items() if k not in ("terminated", "truncated")}
+        assert_trees_equal(as_numpy(mine), as_numpy(rest))
+
+
+def test_tensors_may_be_edited() -> None:
+    inner = RecordEpisodeStatistics(GoalEnv())
+    env, other = (to_gymnasium_vec(VecEnv(inner, 4), array="torch") for _ in range(2))
+    plain = to_gymnasium_vec(VecEnv(inner, 4))
+    kept = [env.reset(seed=0), other.reset(seed=0)][0]
+    plain.reset(seed=0)
+    copies = as_numpy(kept)
+    for action in actions_of(plain.batched_env.action_space, 20):
+        given = torch.from_numpy(action.copy())
+        told, edited, wanted = env.step(given), other.step(given.clone()), plain.step(action)
+        given.fill_(5)
+        assert_trees_equal(as_numpy(told[0]), wanted[0])
+        assert_trees_equal(as_numpy(edited[0]), wanted[0])
+        assert_trees_equal(as_numpy(kept), copies)
+        _require_own_memory(edited)
+        for x in jax.tree.leaves(edited):
+            x.fill_(1)
+        kept, copies = told, as_numpy(told)
+
+
+def _require_own_memory(tree: Any) -> None:
+    places = [x.data_ptr() for x in jax.tree.leaves(tree) if x.numel()]
+    assert len(places) == len(set(places))
+
+
+def test_jax_arrays_are_not_the_state() -> None:
+    env = to_gymnasium_vec(VecEnv(GoalEnv(), 4, donate=True), array="jax")
+    obs, _ = env.reset(seed=0)
+    pointers = {x.unsafe_buffer_pointer() for x in jax.tree.leaves(env._driver._leaves)}
+    assert not pointers & {x.unsafe_buffer_pointer() for x in jax.tree.leaves(obs)}
+
+
+def test_actions_of_numpy_may_be_edited_at_once() -> None:
+    """The step has not run yet when it returns, and reads NumPy arrays where they lie."""
+
+    class Slow(GoalEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            wide = jnp.broadcast_to(action[:, None], (64, 64)) * 1e-3
+            mixed = jax.lax.fori_loop(0, 3000, lambda _, x: jnp.tanh(x @ x), wide)
+            return super().step(state, action + mixed[0] * 0)
+
+    env = to_gymnasium_vec(VecEnv(Slow(), 1), array="jax")
+    env.reset(seed=0)
+    env.step(np.zeros((1, 64), np.float32))
+    raw = np.zeros(128, np.float32)
+    begin = -raw.ctypes.data % 64 // 4  # as JAX wants memory that it is to read in place
+    action = raw[begin : begin + 64].reshape(1, 64)
+    action[:] = 0.5
+    env.step(action)
+    action[:] = 0.25
+    obs, *_ = env.step(np.zeros((1, 64), np.float32))
+    assert obs["last"].tolist() == [[0.5] * 64]
+
+
+def test_compiles_once_and_transfers_nothing(
+    compile_counter: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_gymnasium(CountingEnv()).reset(seed=0)  # the programs of keys
+    env = to_gymnasium_vec(VecEnv(MaskedEnv(), 4), array="torch")
+    monkeypatch.delattr(jax, "device_get")
+    with compile_counter() as compiled:
+        for _ in range(3):
+            env.reset(seed=0)
+            for dtype in (torch.int64, torch.int32, torch.uint8):
+                for _ in range(6):
+                    env.step(torch.tensor([0, 1, 2, 0], dtype=dtype))
+    assert compiled.count == 2
+
+
+def test_what_ends_an_episode() -> None:
+    env = to_gymnasium_vec(VecEnv(EndsEnv(), 4), array="torch")
+    env.reset(seed=0)
+    obs, rewards, terminated, truncated, infos = env.step(torch.arange(4))
+    assert terminated.dtype == truncated.dtype == torch.bool and rewards.dtype == torch.float32
+    assert terminated.tolist() == [False, True, False, True]
+    assert truncated.tolist() == [False, False, True, True]
+    assert (infos["final_obs"][:, 1] == 1).all() and obs[:, 1].tolist() == [1, 0, 0, 0]
+
+
+def test_tensors_of_all_kinds() -> None:
+    tree = {
+        "half": jnp.ones((2,), jnp.bfloat16),
+        "flag": jnp.asarray(True),
+        "none": jnp.zeros((0, 3), jnp.int8),
+        "bits": jnp.arange(3, dtype=jnp.uint32),
+    }
+    tensors = to_torch(tree)
+    assert tensors["half"].dtype == torch.bfloat16 and tensors["flag"].item() is True
+    assert tensors["none"].shape == (0, 3) and tensors["bits"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("array", ["numpy", "jax", "torch"])
+def test_keys_are_told_as_bits(array: Any) -> None:
+    class Telling(CountingEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            *rest, info = super().step(state, action)
+            return *rest, {**info, "key": state.rng}
+
+    env = to_gymnasium_vec(VecEnv(Telling(), 2), array=array)
+    env.reset(seed=0)
+    found = env.step(torch.zeros(2, dtype=torch.int32) if array == "torch" else [0, 0])[4]["key"]
+    bits = VecEnv(Telling(), 2).reset(jax.random.split(jax.random.key(0))[1])[1].rng
+    assert found.tolist() == jax.random.key_data(bits).tolist()
+
+
+def test_actions_that_carry_a_gradient_or_are_no_tensors() -> None:
+    weights = torch.ones(3, requires_grad=True)
+    given = {"a": weights * 2, "b": (torch.arange(6)[::2], 3, np.ones(2))}
+    found = from_torch(given)
+    assert found["a"].tolist() == [2.0] * 3 and found["b"][0].tolist() == [0, 2, 4]
+    env = to_gymnasium_vec(VecEnv(NestedEnv(), 2), array="torch")
+    env.reset(seed=0)
+    env.step((torch.zeros(2, dtype=torch.int64), np.zeros((2, 2), np.int32)))
+    env.step(env.action_space.sample())
+
+
+def test_render_and_state_as_arrays() -> None:
+    env: Any = to_gymnasium_vec(VecEnv(CountingEnv(), 2), array="jax", render_mode="rgb_array")
+    obs, _ = env.reset(seed=0)
+    assert [frame[0, 0, 0] for frame in env.render()] == obs[:, 0].tolist()

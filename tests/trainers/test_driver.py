@@ -1,0 +1,263 @@
+# pyright: basic, reportMissingImports=false
+"""`Driver` and what it packs: types, ends, and what a change of JAX's settings may not break."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost
+from helpers import jax_flag
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from trainers.outward import EndsEnv, same
+
+from envrax import BatchedEnv, VecEnv
+from envrax.interop import to_gymnasium, to_gymnasium_vec
+from envrax.interop.out.driver import Driver
+from envrax.interop.out.packing import pack, unpack
+from envrax.testing import CountingEnv, RingWorld
+from envrax.wrappers import EpisodeDiscount, ExpandDims
+
+pytestmark = pytest.mark.trainers
+
+
+class Changed(CountingEnv):
+    """`CountingEnv` whose steps return something else."""
+
+    change: Any = staticmethod(lambda returned: returned)
+
+    def step(self, state: Any, action: Any) -> Any:
+        return type(self).change(super().step(state, action))
+
+
+def changed(change: Callable[..., Any]) -> Any:
+    """An environment whose steps return `change(obs, state, reward, done, info)`."""
+
+    class One(Changed):
+        pass
+
+    One.change = staticmethod(lambda returned: change(*returned))
+    One.__name__ = "CountingEnv"
+    return One()
+
+
+def ends(env: Any, n_steps: int) -> list[tuple[bool, bool]]:
+    env.reset(seed=0)
+    return [env.step(0)[2:4] for _ in range(n_steps)]
+
+
+ENDED, TERMINATED, TRUNCATED = (False, False), (True, False), (False, True)
+INFOS: dict[str, tuple[Callable[[Any], Any], tuple[bool, bool]]] = {
+    "nothing": (lambda done: {}, TERMINATED),
+    "terminated alone": (lambda done: {"terminated": done}, TERMINATED),
+    "truncated alone": (lambda done: {"truncated": done}, TRUNCATED),
+    "not terminated": (lambda done: {"terminated": done & False}, TRUNCATED),
+    "not truncated": (lambda done: {"truncated": done & False}, TERMINATED),
+    "neither": (lambda done: {"terminated": done & False, "truncated": done & False}, TERMINATED),
+    "both": (lambda done: {"terminated": done, "truncated": done}, (True, True)),
+    "always": (lambda done: {"terminated": done | True, "truncated": done}, (True, True)),
+}
+
+
+@pytest.mark.parametrize("said", INFOS)
+def test_an_end_is_what_auto_reset_takes_for_one(said: str) -> None:
+    """Whatever the info says, no slot is reset behind the trainer's back, or told to be."""
+    info_of, last = INFOS[said]
+    env = changed(lambda obs, state, reward, done, _: (obs, state, reward, done, info_of(done)))
+    assert ends(to_gymnasium(env), 5) == [ENDED] * 4 + [last]
+    batch = to_gymnasium_vec(VecEnv(env, 2))
+    batch.reset(seed=0)
+    for step in range(1, 11):
+        obs, _, terminated, truncated, _ = batch.step([0, 0])
+        over = bool(terminated[0] | truncated[0])
+        assert over == (obs[0, 1] == 0) == (step % 5 == 0)
+        assert not over or (terminated[0], truncated[0]) == last
+
+
+def test_a_state_that_ends_is_an_end() -> None:
+    env = changed(
+        lambda obs, state, reward, done, _: (
+            obs,
+            state.replace(done=state.step >= 2),
+            reward,
+            jnp.bool_(False),
+            {},
+        )
+    )
+    assert ends(to_gymnasium(env), 2) == [ENDED, TERMINATED]
+
+
+def test_weak_types_compile_once_and_tell_the_same(compile_counter: Callable[..., Any]) -> None:
+    class Weak(CountingEnv):
+        def reset(self, rng: Any) -> Any:
+            obs, state = super().reset(rng)
+            return obs, state.replace(step=0, done=False)
+
+    to_gymnasium(CountingEnv()).reset(seed=0)
+    env, plain = to_gymnasium(Weak()), to_gymnasium(CountingEnv())
+    same(env.reset(seed=0)[0], plain.reset(seed=0)[0])
+    plain.step(1)
+    with compile_counter() as compiled:
+        for _ in range(3):
+            env.step(1)
+        env.reset(seed=0)
+        env.step(1)
+    assert compiled.count == 1
+
+
+TYPES: dict[str, Callable[[Any, Any], Any]] = {
+    "state.step": lambda obs, state: (obs, state.replace(step=state.step.astype(jnp.float32))),
+    "state.number": lambda obs, state: (obs, state.replace(number=state.number[None])),
+    "obs": lambda obs, state: (obs.astype(jnp.float32), state),
+}
+
+
+@pytest.mark.parametrize("leaf", TYPES)
+def test_a_reset_and_a_step_that_disagree_are_refused(leaf: str) -> None:
+    env = changed(lambda obs, state, *rest: (*TYPES[leaf](obs, state), *rest))
+    out = to_gymnasium(env)
+    out.reset(seed=0)
+    with pytest.raises(TypeError, match=f"expected reset and step to agree on `{leaf}`; got int32"):
+        out.step(0)
+
+
+def test_settings_of_jax_may_change_between_calls() -> None:
+    """Each setting has its own program; what one packs is not unpacked as the other's."""
+    env = to_gymnasium(
+        changed(lambda obs, state, reward, done, info: (
+            obs, state, reward, done, {**info, "x": jnp.arange(3) * jnp.float32(1), "y": reward}
+        ))
+    )  # fmt: skip
+    told: list[Any] = []
+    with jax_flag("jax_numpy_dtype_promotion", "standard"):
+        env.reset(seed=0)
+        for precision in ("default", "highest", "default", "high"):
+            with jax_flag("jax_default_matmul_precision", precision):
+                told.append(env.step(2)[4])
+    assert [str(x) for x in told] == [str(told[0])] * 4
+
+
+def test_the_state_is_that_of_the_environment_and_is_not_consumed() -> None:
+    for batch in (VecEnv(CountingEnv(), 3, donate=True), RingWorld()):
+        driver = Driver(_with_final_obs(batch), "who")
+        driver.reset(1)
+        before = driver.state
+        driver.step(np.zeros(batch.n_slots, np.int32))
+        jax.block_until_ready(before)
+        assert np.asarray(jax.random.key_data(before.rng)).size
+
+
+def _with_final_obs(batch: BatchedEnv[Any, Any]) -> Any:
+    if isinstance(batch, VecEnv):
+        return batch.with_final_obs()
+
+    class Known(RingWorld):
+        def step(self, state: Any, actions: Any) -> Any:
+            obs, state, rewards, dones, infos = super().step(state, actions)
+            return obs, state, rewards, dones, {**infos, "final_obs": obs}
+
+    return Known()
+
+
+def test_batches_that_are_no_vec_env() -> None:
+    with pytest.raises(TypeError, match=r"expected infos with `final_obs`; got \['age'\]\. B"):
+        env = to_gymnasium_vec(RingWorld())
+        env.reset(seed=0)
+        env.step(np.zeros(6, np.int32))
+    env = to_gymnasium_vec(_with_final_obs(RingWorld()))
+    _, _ = env.reset(seed=0)
+    for _ in range(20):
+        _, _, terminated, truncated, infos = env.step(env.action_space.sample())
+        assert not truncated.any()
+        assert ("final_obs" in infos) == terminated.any()
+
+
+def test_batches_on_the_host() -> None:
+    class Told(OnTheHost):
+        def step(self, state: Any, actions: Any) -> Any:
+            obs, state, rewards, dones, infos = super().step(state, actions)
+            return obs, state, rewards, dones, {**infos, "final_obs": obs}
+
+    host = Told(3)
+    env = to_gymnasium_vec(host)
+    obs, _ = env.reset(seed=0)
+    ends = 0
+    for _ in range(60):
+        obs, rewards, terminated, truncated, infos = env.step(env.action_space.sample())
+        assert env.observation_space.contains(obs)
+        ends += terminated.sum()
+    assert ends > 3
+    env.close()
+    assert host.closed
+
+
+@pytest.mark.parametrize("wrapper", [ExpandDims, EpisodeDiscount], ids=lambda w: w.__name__)
+def test_a_batch_whose_dones_are_none_is_refused(wrapper: Any) -> None:
+    silent = changed(lambda obs, state, reward, done, info: (obs, state, reward, done, {}))
+    env = to_gymnasium_vec(VecEnv(wrapper(silent), 2))
+    env.reset(seed=0)
+    with pytest.raises((TypeError, ValueError), match=r"Leave out the wrapper that changes it"):
+        env.step([0, 0])
+
+
+def test_ends_that_are_no_bools_are_refused() -> None:
+    env = to_gymnasium(
+        changed(lambda obs, state, r, done, _: (obs, state, r, done, {"terminated": r}))
+    )
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match=r"expected `terminated` of shape \(\), bool; got \(\) fl"):
+        env.step(0)
+
+
+def test_a_refused_action_leaves_the_episode_as_it_was() -> None:
+    env, other = to_gymnasium(EndsEnv()), to_gymnasium(EndsEnv())
+    env.reset(seed=0)
+    other.reset(seed=0)
+    with pytest.raises(ValueError, match=r"to_gymnasium: step: expected action of shape \(\)"):
+        env.step([1, 2])
+    same(env.step(0)[0], other.step(0)[0])
+
+
+DTYPES = [np.bool_, np.int8, np.uint8, np.int32, np.uint32, np.float16, np.float32]
+arrays = st.sampled_from(DTYPES).flatmap(
+    lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0))
+)
+trees = st.recursive(
+    arrays | st.none(),
+    lambda inner: (
+        st.dictionaries(st.text(max_size=2), inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(trees)
+def test_what_is_packed_is_unpacked(tree: Any) -> None:
+    leaves = jax.tree.leaves(tree)
+    found = unpack(pack(tree))
+    assert jax.tree.structure(found) == jax.tree.structure(tree)
+    for x, wanted in zip(jax.tree.leaves(found), leaves, strict=True):
+        assert (x.dtype, x.shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_array_equal(x, wanted)
+        assert x.flags.writeable
+
+
+def test_what_one_program_packed_is_not_unpacked_as_another_s() -> None:
+    packed = jax.jit(pack)
+    first = packed({"a": np.float32(1), "b": np.int32(2)})
+    second = packed({"b": np.zeros(3, np.float32)})
+    again = packed({"a": np.float32(3), "b": np.int32(4)})
+    assert unpack(first) == {"a": 1, "b": 2}
+    assert unpack(second)["b"].shape == (3,)
+    assert unpack(again) == {"a": 3, "b": 4}
+
+
+def test_keys_are_told_as_bits() -> None:
+    key = jax.random.key(3)
+    np.testing.assert_array_equal(unpack(pack({"k": key}))["k"], jax.random.key_data(key))

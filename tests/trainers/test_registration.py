@@ -1,0 +1,121 @@
+# pyright: basic, reportMissingImports=false
+"""Ids of envrax in Gymnasium's registry: `gymnasium.make`, `make_vec`, specs, collisions."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from trainers.outward import same
+
+import envrax
+from envrax.interop.gymnasium_registration import gymnasium_id, register
+from envrax.interop.out.gymnasium import GymnasiumEnv, GymnasiumVectorEnv
+from envrax.testing import CountingEnv
+from envrax.testing.fakes import FakeConfig
+
+pytestmark = pytest.mark.trainers
+
+
+@pytest.fixture(autouse=True)
+def clean_gymnasium() -> Iterator[None]:
+    """Leave Gymnasium's registry as it was found."""
+    before = dict(gymnasium.registry)
+    yield
+    gymnasium.registry.clear()
+    gymnasium.registry.update(before)
+
+
+def test_make_by_an_id() -> None:
+    assert "envrax/classic.CartPole-v0" in register("classic")
+    env: Any = gymnasium.make("envrax/classic.CartPole-v0", max_steps=7, pre_warm=False)
+    assert isinstance(env.unwrapped, GymnasiumEnv)
+    assert env.unwrapped.jax_env.config.max_steps == 7
+    by_hand = envrax.interop.to_gymnasium(envrax.make("classic/CartPole-v0", pre_warm=False))
+    same(env.reset(seed=3)[0], by_hand.reset(seed=3)[0])
+    ends = [env.step(i % 2)[2:4] for i in range(7)]
+    assert ends[-1] == (False, True) and not any(map(any, ends[:-1]))
+    assert env.spec.id == "envrax/classic.CartPole-v0"
+
+
+def test_make_again_from_json() -> None:
+    register("classic")
+    env: Any = gymnasium.make("envrax/classic.Catch-v0", pre_warm=False, render_mode="rgb_array")
+    spec = EnvSpec.from_json(env.spec.to_json())
+    again = gymnasium.make(spec)
+    same(again.reset(seed=1)[0], env.reset(seed=1)[0])
+    np.testing.assert_array_equal(again.render(), env.render())
+    assert again.unwrapped.render_mode == "rgb_array"
+
+
+def test_make_vec_with_and_without_a_mode() -> None:
+    register("classic")
+    id, fields = "envrax/classic.CartPole-v0", dict(max_steps=5, pre_warm=False)
+    env: Any = gymnasium.make_vec(id, num_envs=3, **fields)
+    assert isinstance(env, GymnasiumVectorEnv)
+    assert env.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
+    assert env.spec.id == id
+    peer = gymnasium.make_vec(id, num_envs=3, vectorization_mode="sync", **fields)
+    assert isinstance(peer, SyncVectorEnv)
+    assert env.observation_space == peer.observation_space
+    assert env.action_space == peer.action_space
+    for which in (env, peer):
+        obs, _ = which.reset(seed=0)
+        assert obs.shape == (3, 4)
+        ends = [which.step(np.array([0, 1, 0]))[3].tolist() for _ in range(5)]
+        assert ends == [[False] * 3] * 4 + [[True] * 3]
+    drawn = gymnasium.make_vec(id, num_envs=2, render_mode="rgb_array", pre_warm=False)
+    drawn.reset(seed=0)
+    assert len(drawn.render()) == 2
+
+
+def test_make_any_id_by_its_name() -> None:
+    env = gymnasium.make("envrax/Make-v0", name="classic/Ball-v0", pre_warm=False, max_steps=3)
+    assert env.unwrapped.jax_env.unwrapped.name == "BallEnv"
+    env.reset(seed=0)
+    batch = gymnasium.make_vec("envrax/Make-v0", num_envs=2, name="classic/Ball-v0", pre_warm=False)
+    assert batch.reset(seed=0)[0].shape[0] == 2
+    with pytest.raises(ValueError, match="Unknown environment 'classic/Bal-v0"):
+        gymnasium.make("envrax/Make-v0", name="classic/Bal-v0")
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_register_again_and_all() -> None:
+    first = register("classic")
+    assert register("classic") == first and len(first) == 7
+    envrax.register("Own-v3", CountingEnv, FakeConfig())
+    assert "envrax/Own-v3" in register()
+    assert gymnasium.make("envrax/Own-v3", pre_warm=False).reset(seed=0)[0].shape == (2,)
+    with pytest.raises(ValueError, match="no_such"):
+        register("no_such")
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_ids_that_are_taken_are_refused() -> None:
+    assert gymnasium_id("a/b c-v0") == gymnasium_id("a/b.c-v0") == "envrax/a.b.c-v0"
+    envrax.register("a/b.c-v0", CountingEnv, FakeConfig())
+    register()
+    envrax.register("a.b/c-v0", CountingEnv, FakeConfig())
+    with pytest.raises(ValueError, match=r"got a\.b/c-v0, whose id envrax/a\.b\.c-v0 is taken"):
+        register()
+    gymnasium.register("envrax/Mine-v0", lambda: None)
+    envrax.register("Mine-v0", CountingEnv, FakeConfig())
+    envrax.unregister("a.b/c-v0")
+    with pytest.raises(ValueError, match="got Mine-v0, whose id envrax/Mine-v0 is taken"):
+        register()
+
+
+def test_a_new_process(run_python: Callable[..., str]) -> None:
+    """Gymnasium imports the module of an id that is written `module:id`."""
+    out = run_python(
+        """
+        import gymnasium
+        name = "envrax.interop.gymnasium_registration:envrax/Make-v0"
+        env = gymnasium.make(name, name="classic/Catch-v0", pre_warm=False)
+        print(env.reset(seed=0)[0].dtype)
+        """
+    )
+    assert out.strip() == "uint8"
