@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """
 Environments of Gymnasium for `ppo.py`: `python examples/ppo.py gymnasium:ALE/Breakout-v5`.
 

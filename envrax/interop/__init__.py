@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from envrax.interop.host.envpool import from_envpool
     from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
     from envrax.interop.host.in_scan import in_scan
-    from envrax.interop.out.dm_env import to_dm_env
+    from envrax.interop.out.dm import to_dm_env
     from envrax.interop.out.gymnasium import to_gymnasium, to_gymnasium_vec
     from envrax.interop.out.sb3 import to_sb3
     from envrax.interop.spaces import from_space, to_space
@@ -52,7 +52,7 @@ _BRIDGES = {
     "from_gymnasium_vec": "host.gymnasium_vec",
     "from_space": "spaces",
     "in_scan": "host.in_scan",
-    "to_dm_env": "out.dm_env",
+    "to_dm_env": "out.dm",
     "to_gymnasium": "out.gymnasium",
     "to_gymnasium_vec": "out.gymnasium",
     "to_sb3": "out.sb3",

@@ -1,4 +1,5 @@
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportArgumentType=false
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 """Environments for trainers, and their steps by hand: what the bridges must tell."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """ALE's own vector environment, and fleets of simulators beside compiled environments."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """`from_envpool`: the episodes are those of the pool, stepped by hand."""
 
 from typing import Any

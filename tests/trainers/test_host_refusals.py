@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """What simulators on the host refuse, each in a sentence."""
 
 from collections.abc import Callable

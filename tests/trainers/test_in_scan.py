@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """`in_scan`: a compiled program gives what a Python loop over the same simulator gives."""
 
 from collections.abc import Callable

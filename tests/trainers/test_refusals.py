@@ -1,4 +1,5 @@
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportArgumentType=false
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 """What is refused: a sentence with what was expected, what was got, and what to do."""
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportArgumentType=false
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 """Ids of envrax in Gymnasium's registry: `gymnasium.make`, `make_vec`, specs, collisions."""
 
 from collections.abc import Callable, Iterator

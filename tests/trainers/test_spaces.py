@@ -1,4 +1,5 @@
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportArgumentType=false
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 """`to_space` and `from_space`: there and back, and elements of one that are in the other."""
 
 from typing import Any

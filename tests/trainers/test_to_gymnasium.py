@@ -1,4 +1,5 @@
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportArgumentType=false
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 """`to_gymnasium`: what a step tells, keys, ownership, copies; Gymnasium's own checker."""
 
 import copy

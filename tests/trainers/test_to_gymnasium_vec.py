@@ -1,4 +1,5 @@
-# pyright: basic, reportMissingImports=false
+# pyright: basic, reportMissingImports=false, reportArgumentType=false
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 """`to_gymnasium_vec`: same-step auto-reset as Gymnasium has it, infos, masks, its wrappers."""
 
 import copy
