@@ -1,4 +1,4 @@
-# pyright: basic, reportMissingImports=false
+# pyright: reportMissingImports=false
 """`Driver` and what it packs: types, ends, and what a change of JAX's settings may not break."""
 
 from collections.abc import Callable
@@ -236,7 +236,7 @@ trees = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(trees)
 def test_what_is_packed_is_unpacked(tree: Any) -> None:
     leaves = jax.tree.leaves(tree)

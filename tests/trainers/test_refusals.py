@@ -1,4 +1,4 @@
-# pyright: basic, reportMissingImports=false
+# pyright: reportMissingImports=false
 """What is refused: a sentence with what was expected, what was got, and what to do."""
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-# pyright: basic, reportMissingImports=false
+# pyright: reportMissingImports=false
 """Ids of envrax in Gymnasium's registry: `gymnasium.make`, `make_vec`, specs, collisions."""
 
 from collections.abc import Callable, Iterator

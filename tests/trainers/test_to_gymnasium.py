@@ -1,4 +1,4 @@
-# pyright: basic, reportMissingImports=false
+# pyright: reportMissingImports=false
 """`to_gymnasium`: what a step tells, keys, ownership, copies; Gymnasium's own checker."""
 
 import copy
