@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -67,6 +68,20 @@ def test_what_ends_an_episode() -> None:
     _, _, dones, infos = env.step(np.arange(4))
     assert dones.tolist() == [False, True, True, True]
     assert [info["TimeLimit.truncated"] for info in infos] == [False, False, True, False]
+
+
+def test_infos_of_sb3_s_own_are_those_of_the_bridge() -> None:
+    class Claiming(EndsEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            *rest, info = super().step(state, action)
+            own = {"terminal_observation": rest[2], "TimeLimit.truncated": rest[3]}
+            return *rest, {**info, **own}
+
+    env = to_sb3(VecEnv(Claiming(), 4))
+    env.reset()
+    _, _, _, infos = env.step(np.arange(4))
+    assert [info["TimeLimit.truncated"] for info in infos] == [False, False, True, False]
+    assert [info["terminal_observation"].shape for info in infos[1:]] == [(2,)] * 3
 
 
 def test_what_is_handed_out_belongs_to_the_caller() -> None:
@@ -203,6 +218,14 @@ def made(name: str) -> Any:
 
 
 QUICK: dict[str, Any] = dict(n_steps=32, batch_size=32, n_epochs=1, device="cpu", seed=0)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Torch and XLA would each take all cores, and wait for one another."""
+    torch.set_num_threads(1)
+
+
 POLICIES: dict[str, tuple[Callable[[], Any], str]] = {
     "CartPole": (lambda: made("CartPole"), "MlpPolicy"),
     "Pendulum": (lambda: made("Pendulum"), "MlpPolicy"),
