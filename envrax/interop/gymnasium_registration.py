@@ -10,9 +10,11 @@ any id by its keyword `name`. An id of Gymnasium has one slash: `gymnax/CartPole
 import re
 from typing import Any
 
-import envrax
 from envrax.interop.library import require
 from envrax.interop.out.gymnasium import to_gymnasium, to_gymnasium_vec
+from envrax.make import make, make_vec
+from envrax.registry import registered_names
+from envrax.suite import load_suite
 
 require("gymnasium", "1.1", extra="gymnasium")
 
@@ -45,9 +47,9 @@ def register(*prefixes: str) -> list[str]:
     MissingPackageError
         If its library is not installed.
     """
-    names = [name for prefix in prefixes for name in envrax.load_suite(prefix)]
+    names = [name for prefix in prefixes for name in load_suite(prefix)]
     found: list[str] = []
-    for name in names if prefixes else envrax.registered_names():
+    for name in names if prefixes else registered_names():
         id = gymnasium_id(name)
         known = gymnasium.registry.get(id)
         if known is not None and known.kwargs != {"name": name}:
@@ -67,13 +69,13 @@ def gymnasium_id(name: str) -> str:
 
 
 def _make(name: str, render_mode: str | None = None, **fields: Any) -> gymnasium.Env:
-    return to_gymnasium(envrax.make(name, **fields), render_mode=render_mode)
+    return to_gymnasium(make(name, **fields), render_mode=render_mode)
 
 
 def _make_vec(
     name: str, num_envs: int = 1, render_mode: str | None = None, **fields: Any
 ) -> gymnasium.vector.VectorEnv:
-    batched_env = envrax.make_vec(name, num_envs, **fields)
+    batched_env = make_vec(name, num_envs, **fields)
     return to_gymnasium_vec(batched_env, render_mode=render_mode)
 
 
