@@ -15,6 +15,7 @@ from benchmarks import (
     operations,
     resets,
     start,
+    trainers,
     training,
 )
 from benchmarks.measure import Table, machine
@@ -44,6 +45,9 @@ BENCHMARKS: dict[str, Callable[[], list[Table] | list[Plan] | list[interop_speed
     "start": start.both,
     "start-gymnax": start.peers,
     "interop": interop_speed.interop,
+    "trainers": trainers.vector_envs,
+    "trainers-overhead": trainers.overhead,
+    "trainers-sb3": trainers.sb3,
     "memory": memory.memory,
     "operations": operations.operations,
 }

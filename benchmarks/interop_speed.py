@@ -210,6 +210,7 @@ class Rollout:
             rng, draw, step = jax.random.split(rng, 3)
             actions = space.sample(draw, *([loop.mask(state)] if loop.mask else []))
             state, (obs, reward, done) = loop.step(state, actions, step)
+            state = jax.tree.map(strong, state)  # craftax's own is weakly typed after a reset
             return (state, rng), tuple(map(total, (obs, reward, done)))
 
         def total(tree: Any) -> Any:

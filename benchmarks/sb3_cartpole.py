@@ -15,14 +15,23 @@ N_EPISODES = 100  # training stops at their mean return, as in the library's own
 
 
 def main(seed: int, threads: int) -> None:
-    library = importlib.import_module("stable_baselines3")
     env_util = importlib.import_module("stable_baselines3.common.env_util")
     evaluation = importlib.import_module("stable_baselines3.common.evaluation")
     if threads:
         importlib.import_module("torch").set_num_threads(threads)
-    model = library.PPO(
+    model = ppo(env_util.make_vec_env("CartPole-v1", n_envs=8, seed=seed), seed)
+    model.learn(100_000, callback=goes_on)
+    print("trained", flush=True)
+    env = env_util.make_vec_env("CartPole-v1", n_envs=8, seed=1_000_003)
+    mean, _ = evaluation.evaluate_policy(model, env, n_eval_episodes=100, deterministic=True)
+    print(f"{mean:.2f} after {model.num_timesteps} steps", flush=True)
+
+
+def ppo(env: Any, seed: int) -> Any:
+    """The model for eight environments."""
+    return importlib.import_module("stable_baselines3").PPO(
         "MlpPolicy",
-        env_util.make_vec_env("CartPole-v1", n_envs=8, seed=seed),
+        env,
         n_steps=32,
         batch_size=256,
         n_epochs=20,
@@ -34,11 +43,6 @@ def main(seed: int, threads: int) -> None:
         seed=seed,
         device="cpu",
     )
-    model.learn(100_000, callback=goes_on)
-    print("trained", flush=True)
-    env = env_util.make_vec_env("CartPole-v1", n_envs=8, seed=1_000_003)
-    mean, _ = evaluation.evaluate_policy(model, env, n_eval_episodes=100, deterministic=True)
-    print(f"{mean:.2f} after {model.num_timesteps} steps", flush=True)
 
 
 def goes_on(variables: dict[str, Any], _: Any) -> bool:

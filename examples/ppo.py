@@ -5,12 +5,13 @@ PPO on any environment that envrax knows by name, in pure JAX.
     python examples/ppo.py classic/Pendulum-v0 --seed 1
     python examples/ppo.py jumanji/Snake-v1                    of a library that is installed
     python examples/ppo.py their/Env-v0 --import their_package --total-steps 2000000
+    python examples/ppo.py gymnasium:ALE/Pong-v5               of Gymnasium, on the host
 
 Rollouts and updates are one compiled program, `PPO.train`; Python calls it twenty times and draws
 the progress bar. Beside this file: `ppo_algorithm.py` has the algorithm, `ppo_options.py` the
 hyper-parameters, `ppo_spaces.py` the wrappers, `ppo_network.py` the policies and their network,
-`ppo_agents.py` worlds of several agents, `ppo_report.py` the picture and the video, and
-`multi_task.py` trains one policy on several environments.
+`ppo_agents.py` worlds of several agents, `ppo_host.py` environments of Gymnasium, `ppo_report.py`
+the picture and the video, and `multi_task.py` trains one policy on several environments.
 """
 # ruff: noqa: E402
 
@@ -27,8 +28,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from ppo_agents import AgentsPPO
-from ppo_algorithm import EPISODES, PPO
-from ppo_options import Options, parse
+from ppo_algorithm import PPO
+from ppo_options import HOST, Options, parse
 from tqdm import tqdm
 
 import envrax
@@ -83,6 +84,10 @@ def run(ppo: PPO) -> Result:
 def trainer(options: Options) -> PPO:
     """The one that fits the environment; leaves the process with a sentence if none does."""
     try:
+        if options.env.startswith(HOST):
+            from ppo_host import HostPPO  # imports Gymnasium
+
+            return HostPPO(options)
         several = envrax.get_spec(options.env).is_batched
         return AgentsPPO(options) if several else PPO(options)
     except (ImportError, TypeError, ValueError) as error:
@@ -91,20 +96,20 @@ def trainer(options: Options) -> PPO:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options, video = parse(arguments)
-    folder = Path("runs") / f"{options.env}-{options.seed}"
+    folder = Path("runs") / f"{options.env.removeprefix(HOST)}-{options.seed}"
     print(f"PPO on {options.env}, seed {options.seed}: compiling")
     ppo = trainer(options)
     result = run(ppo)
     for name, returns in (("before", result.before), ("after", result.after)):
         score = f"{returns.mean():.2f} ± {returns.std():.2f}"
-        print(f"{name:>6}: {score} over the first {EPISODES} episodes started")
+        print(f"{name:>6}: {score} over the first {ppo.n_episodes} episodes started")
 
     from ppo_report import save_curve, save_video  # matplotlib is slow to import
 
     title, (curve,) = f"PPO on {options.env}", result.curves
     save_curve(folder / "curve.png", title, curve, result.before, result.after)
     print(f"{time.perf_counter() - START:.1f} s of wall time, imports and compilation included")
-    if video:
+    if video and not options.env.startswith(HOST):
         act = jax.jit(partial(ppo.act, result.params))
         save_video(folder, ppo.single_env, act, options.fps, EVALUATION_SEED)
     print(f"see {folder}")

@@ -1,4 +1,4 @@
-"""Worlds of several agents for `ppo.py`: one policy plays all agents, each of whom is a slot."""
+"""Batched environments for `ppo.py`, such as worlds of several agents, each of whom is a slot."""
 
 from functools import cached_property, partial
 from typing import Any
@@ -14,7 +14,7 @@ import envrax
 from envrax import Box
 
 
-class Agents:
+class Slots:
     """
     A `BatchedEnv` as `PPO` needs it: with floats to see, real vectors as actions, and statistics.
 
@@ -22,19 +22,16 @@ class Agents:
 
     Parameters
     ----------
-    name : str
-        The environment.
-    n_worlds : int
-        Number of worlds; there is a slot for each of their agents.
+    batch : BatchedEnv
+        It gives `infos["final_obs"]`, `terminated` and `truncated`.
+    config : EnvConfig
+        With the time limit.
     """
 
-    def __init__(self, name: str, n_worlds: int) -> None:
-        self.batch: Any = envrax.make_vec(
-            name, n_worlds, final_obs=True, jit_compile=False, pre_warm=False
-        )
-        self.config, self.acts = self.batch.config, self.batch.single_action_space
-        require_policy(self.acts, name)
-        self.see = jax.vmap(partial(features, self.batch.single_observation_space))
+    def __init__(self, batch: Any, config: Any) -> None:
+        self.batch, self.config, self.acts = batch, config, batch.single_action_space
+        require_policy(self.acts, batch.name)
+        self.see: Any = jax.vmap(partial(features, batch.single_observation_space))
 
     @property
     def single_action_space(self) -> Any:
@@ -65,27 +62,38 @@ class Agents:
         return self.batch.action_mask(state[0])
 
 
-class AgentsPPO(PPO):
-    """PPO on `Agents`; `n_envs` are slots, so worlds times agents."""
+class SlotsPPO(PPO):
+    """PPO on `Slots`."""
 
-    env: Agents
+    env: Slots
+
+    def make_network(self) -> ActorCritic:
+        return ActorCritic(self.env.single_action_space, self.options.hidden)
+
+
+class AgentsPPO(SlotsPPO):
+    """PPO on worlds of several agents; `n_envs` are slots, so worlds times agents."""
 
     def __init__(self, options: Options) -> None:
-        self.one = Agents(options.env, 1)
+        self.one = self.worlds(options, 1)
         self.n_agents = self.one.batch.n_slots
         super().__init__(options)
 
-    def make_env(self, n_slots: int) -> Agents:
+    @staticmethod
+    def worlds(options: Options, n_worlds: int) -> Slots:
+        batch: Any = envrax.make_vec(
+            options.env, n_worlds, final_obs=True, jit_compile=False, pre_warm=False
+        )
+        return Slots(batch, batch.config)
+
+    def make_env(self, n_slots: int) -> Slots:
         n_worlds, rest = divmod(n_slots, self.n_agents)
         if rest:
             raise ValueError(
                 f"expected n_envs to be a multiple of the {self.n_agents} agents of a world; got "
                 f"{n_slots}."
             )
-        return Agents(self.options.env, n_worlds)
-
-    def make_network(self) -> ActorCritic:
-        return ActorCritic(self.env.single_action_space, self.options.hidden)
+        return self.worlds(self.options, n_worlds)
 
     @cached_property
     def single_env(self) -> Any:

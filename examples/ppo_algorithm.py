@@ -64,6 +64,7 @@ class PPO:
 
     tasks: tuple[str, ...] = ("return",)  # reported separately; each has as many slots
     n_agents = 1  # in one environment; each is a slot
+    n_episodes = EPISODES
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -171,12 +172,12 @@ class PPO:
 
     def evaluate(self, params: Any, seed: int) -> jax.Array:
         """
-        Returns of 100 episodes of each task and agent, without exploration if it is `greedy`.
+        Returns of some episodes of each task and agent, without exploration if it is `greedy`.
 
-        One episode in each slot, cut after 5,000 steps. The first 100 to finish would be biased:
-        short episodes finish first.
+        One episode in each slot, cut after 5,000 steps. The first to finish would be biased: short
+        episodes finish first.
         """
-        n_slots = EPISODES * len(self.tasks) * self.n_agents
+        n_slots = self.n_episodes * len(self.tasks) * self.n_agents
         env = self.make_env(n_slots)
         obs, env_state = env.reset(jax.random.key(seed))
         rng = jax.random.key(seed + 1)

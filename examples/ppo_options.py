@@ -9,6 +9,8 @@ from typing import Any
 
 import envrax
 
+HOST = "gymnasium:"  # before the id of an environment of Gymnasium
+
 
 @dataclass(frozen=True)
 class Options:
@@ -81,6 +83,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "kinetix/s/h4_thrust_aim": dict(total_steps=300_000, entropy_weight=0.01, fps=15),
     "playground/CartpoleBalance": dict(total_steps=200_000, reward_scale=0.1),
     "jaxmarl/MPE_simple_spread_v3": dict(n_envs=96, minibatches=12, fps=6),
+    "gymnasium:ALE/Breakout-v5": dict(
+        total_steps=20_000, n_envs=16, learning_rate=5e-4, entropy_weight=0.01, greedy=False
+    ),
 }
 
 
@@ -131,7 +136,8 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
     package, video = given.pop("package"), given.pop("video")
     try:
         importlib.import_module(package)
-        envrax.get_spec(given["env"])
+        if not given["env"].startswith(HOST):
+            envrax.get_spec(given["env"])
         return Options(**{**PRESETS.get(given["env"], {}), **given}), video
     except (ImportError, ValueError) as error:
         parser.error(str(error))

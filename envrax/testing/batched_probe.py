@@ -41,6 +41,11 @@ class BatchedProbe(Probe):
         # A `VecEnv` that donates deletes the arrays that it is given.
         return jax.tree.map(lambda x: jnp.copy(x) if isinstance(x, jax.Array) else x, state)
 
+    def newest_state(self) -> Any:
+        """A state after a step; the last one, which is all that a simulator on the host has."""
+        _, state = self.batch.reset(self.rng)
+        return self.batch.step(self.state_to_pass(state), self.action(0, state))[1]
+
     def zeros(self, dtype: Any) -> jax.Array:
         return jnp.zeros((self.batch.n_slots,), dtype)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import ppo
 import pytest
-from ppo_agents import Agents, AgentsPPO
+from ppo_agents import AgentsPPO
 from ppo_algorithm import EPISODES
 from ppo_options import Options
 
@@ -68,7 +68,7 @@ def registered() -> Iterator[None]:
 
 
 def test_every_agent_has_its_own_statistics() -> None:
-    env = Agents(NAME, 2)
+    env = AgentsPPO.worlds(Options(env=NAME), 2)
     assert env.single_action_space == Box(-np.inf, np.inf, (1,))
     # From -1..1 to 0..4: one, three and no steps a time, and one that is clipped.
     actions = jnp.asarray([[-0.5], [0.5], [-1.0], [-7.0]], jnp.float32)

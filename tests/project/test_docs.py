@@ -49,15 +49,16 @@ class Shown:
 # They check whole environments, or train, or compile much.
 SLOW = ("docs/advanced/", "docs/getting-started.md")
 # They need the libraries.
-INTEROP = "docs/libraries/"
+INTEROP, TRAINERS = "docs/libraries/", "docs/trainers/"
 
 
 def tier(page: str) -> list[Any]:
     """One page runs by default: what breaks all of them breaks it too."""
     if page == "docs/tutorials/spaces.md":
         return []
-    if page.startswith(INTEROP):  # libraries warn when they are imported
-        return [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+    for folder, libraries in {INTEROP: pytest.mark.interop, TRAINERS: pytest.mark.trainers}.items():
+        if page.startswith(folder):  # libraries warn when they are imported
+            return [libraries, pytest.mark.filterwarnings("ignore")]
     return [pytest.mark.slow if page.startswith(SLOW) else pytest.mark.integration]
 
 

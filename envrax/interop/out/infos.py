@@ -48,13 +48,14 @@ def vector_infos(
     Where an episode ended, what the step told is in `final_info`, and the observation that it made
     in `final_obs`.
     """
-    if not done.any():
-        return masked({k: v for k, v in infos.items() if not is_episode(k, v)}, ~done)
     told = masked({k: v for k, v in infos.items() if not is_episode(k, v)}, ~done)
+    if not done.any():
+        return told
     told |= masked({k: v for k, v in infos.items() if is_episode(k, v)}, done)
     last = np.full(done.shape, None, object)
-    for slot in np.flatnonzero(done):
-        last[slot] = jax.tree.map(lambda x, i=slot: x[i], final_obs)
+    slots = np.flatnonzero(done)
+    for slot, row in zip(slots, _rows(final_obs, slots), strict=True):
+        last[slot] = row
     copied = jax.tree.map(np.copy, infos)
     return told | {
         "final_obs": last,
@@ -64,9 +65,16 @@ def vector_infos(
     }
 
 
+def _rows(tree: Any, slots: np.ndarray[Any, Any]) -> list[Any]:
+    """The observations of some slots, each with memory of its own."""
+    if isinstance(tree, np.ndarray):
+        return list(tree[slots])  # rows of a copy
+    return [jax.tree.map(lambda x, i=slot: x[i].copy(), tree) for slot in slots]
+
+
 def slot_info(infos: dict[str, Any], slot: int) -> dict[str, Any]:
     """What infos of many slots say of one."""
-    return jax.tree.map(lambda x: _scalar(x[slot]), infos)
+    return jax.tree.map(lambda x: _scalar(x[slot]), infos) if infos else {}
 
 
 def _scalar(x: Any) -> Any:

@@ -1,6 +1,7 @@
 # pyright: basic, reportMissingImports=false
 """JAX arrays and Torch tensors that share their memory."""
 
+from functools import cache
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 from envrax.interop.library import require
 
 
+@cache  # to read a version from a package's metadata takes longer than a step
 def require_torch() -> Any:
     """The library, or an error that says how to install it."""
     return require("torch", "2.0", extra="torch")

@@ -77,5 +77,5 @@ def slot_state_takes_an_index(probe: BatchedProbe) -> Faults:
 
 def render_slot_is_an_image(probe: BatchedProbe) -> Faults:
     """`render_slot`, if there is one, returns a NumPy array of shape (H, W, 3), uint8."""
-    state, where = probe.uncompiled[0].state, f"{probe.class_name}.render_slot"
+    state, where = probe.newest_state(), f"{probe.class_name}.render_slot"
     yield from image_faults(where, lambda: probe.batch.render_slot(state, 0))

@@ -1,0 +1,130 @@
+"""Arrays of a simulator: copied into the dtypes of a space, put together, and checked."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Tuple
+from envrax.spaces.base import canonical, is_list, is_mapping, kind
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def types_of(space: Space) -> Any:
+    """The shapes and dtypes that elements have in JAX, in tuples and dicts."""
+
+    def leaves(shape: Any, dtype: Any) -> Any:
+        if is_mapping(dtype):
+            return {k: leaves(shape[k], dtype[k]) for k in dtype}
+        if is_list(dtype):
+            return tuple(map(leaves, shape, dtype))
+        return jax.ShapeDtypeStruct(tuple(shape), canonical(dtype))
+
+    return leaves(space.shape, space.dtype)
+
+
+def zipped(function: Callable[..., Any], types: Any, *trees: Any) -> Any:
+    """`function(type, *leaves)` for every leaf; the containers are those of `types`."""
+    if is_mapping(types):
+        return {k: zipped(function, v, *(tree[k] for tree in trees)) for k, v in types.items()}
+    if is_list(types):
+        return tuple(zipped(function, *row) for row in zip(types, *trees, strict=True))
+    return function(types, *trees)
+
+
+def copied(types: Any, x: Any, who: str) -> Any:
+    """
+    Arrays of a simulator, which may write over its own, as arrays of `types` that stay as they are.
+
+    Raises
+    ------
+    ValueError
+        If a shape is another one, or an integer is lost by the cast.
+    """
+
+    def copy(type_: jax.ShapeDtypeStruct, leaf: Any) -> Any:
+        given = np.asarray(leaf)
+        if given.shape != type_.shape or given.dtype == object:
+            raise ValueError(
+                f"{who}: expected the simulator to give an array of {type_.shape}, {type_.dtype}; "
+                f"got {given.shape}, {given.dtype}. Correct the space that it declares."
+            )
+        with np.errstate(all="ignore"):
+            result = np.array(given, dtype=type_.dtype, order="C")
+        exact = given.dtype == type_.dtype or kind(type_.dtype) == "float"
+        if not exact and np.any(result != given):
+            raise ValueError(
+                f"{who}: expected the simulator to give numbers that {type_.dtype} holds; got "
+                f"{given.dtype}. Switch on `jax_enable_x64`, or make the numbers smaller."
+            )
+        return result
+
+    return zipped(copy, types, x)
+
+
+def put(types: Any, into: Any, where: Any, rows: Any) -> None:
+    """Write `rows` to the places `where`: an index, indices or a mask."""
+    zipped(lambda _, old, new: old.__setitem__(where, new), types, into, rows)
+
+
+def replaced(types: Any, into: Any, where: Any, rows: Any) -> Any:
+    """A copy of `into` with `rows` in the places `where`."""
+    result = zipped(lambda _, x: x.copy(), types, into)
+    put(types, result, where, rows)
+    return result
+
+
+def taken(types: Any, x: Any, where: Any) -> Any:
+    """The rows `where` of every leaf."""
+    return zipped(lambda _, leaf: leaf[where], types, x)
+
+
+def rows(types: Any, n: int) -> Any:
+    """The types of `n` rows of what has `types`."""
+    return zipped(lambda t: jax.ShapeDtypeStruct((n, *t.shape[1:]), t.dtype), types)
+
+
+def same(types: Any, a: Any, b: Any) -> bool:
+    """Whether both hold the same bits."""
+    found: list[bool] = []
+    zipped(lambda _, x, y: found.append(x.tobytes() == y.tobytes()), types, a, b)
+    return all(found)
+
+
+def require_legal(space: Space, actions: Any, who: str, path: str = "actions") -> None:
+    """
+    Refuse integers that are outside of `space`, the space of one action.
+
+    A simulator in C++ looks them up in a table, without asking whether they are in it. Floats pass,
+    as an environment clips them by its own rule.
+
+    Raises
+    ------
+    ValueError
+        If there is one.
+    """
+    match space:
+        case Dict():
+            for name, child in space.spaces.items():
+                require_legal(child, actions[name], who, f"{path}[{name!r}]")
+            return
+        case Tuple():
+            for i, child in enumerate(space.spaces):
+                require_legal(child, actions[i], who, f"{path}[{i}]")
+            return
+        case Discrete():
+            low, high = 0, space.n - 1
+        case MultiDiscrete():
+            low, high = 0, np.asarray(space.nvec) - 1
+        case Box() if kind(space.dtype) == "integer":
+            low, high = space.low, space.high
+        case _:
+            return
+    outside = (actions < low) | (actions > high)
+    if outside.any():
+        raise ValueError(
+            f"{who}: expected {path} in {space}; got {actions[outside].flat[0]}, in slot "
+            f"{np.argwhere(outside)[0][0]}. Draw them with `action_space.sample(rng)`."
+        )

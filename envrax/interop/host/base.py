@@ -1,0 +1,245 @@
+"""`HostEnv`: a simulator that lives on the host, behind the batch contract."""
+
+import operator
+from abc import abstractmethod
+from collections.abc import Iterable
+from copy import copy
+from typing import Any, NamedTuple, NoReturn, Self, cast
+
+import jax
+import numpy as np
+
+from envrax._jax.keys import require_key
+from envrax._jax.programs import is_traced
+from envrax.batched_env import BatchedEnv
+from envrax.env import Info
+from envrax.interop.host.arrays import require_legal, types_of, zipped
+from envrax.interop.host.clock import Clock, HostState
+from envrax.interop.host.infos import InfoKeys
+from envrax.spaces import Space
+from envrax.spaces.conform import conform
+
+
+class Moved(NamedTuple):
+    """What a step of a simulator gave, as arrays that nobody writes to any more."""
+
+    obs: Any
+    rewards: Any
+    terminated: Any
+    truncated: Any
+    infos: dict[str, Any]
+    final_obs: Any
+
+
+class HostEnv(BatchedEnv[Space, Space]):
+    """
+    A simulator on the host, with auto-reset in the step that ends an episode, as in `VecEnv`.
+
+    What is returned are NumPy arrays in the dtypes that JAX has for the spaces; rewards are
+    float32. `infos` has `terminated`, `truncated`, what `info_keys` names, and `final_obs` if it
+    was asked for. The state is a token: the simulator cannot go back, so that only the state of the
+    last `reset` or `step` can be stepped or drawn.
+
+    A subclass writes `_begin` and `_advance`, and `_draw` and `_close` where there is something to
+    draw or to close.
+
+    Parameters
+    ----------
+    n_slots : int
+        Number of slots.
+    spaces : (Space, Space)
+        The spaces of one observation and of one action.
+    action_dtypes : pytree of numpy.dtype
+        The dtypes in which the simulator takes actions; structured as the space of actions.
+    name : str
+        The name for logs.
+    final_obs : bool
+        Whether to add `infos["final_obs"]`.
+    infos : InfoKeys
+        The infos to hand on.
+    """
+
+    is_seeded = True
+    """Whether the key of a reset decides which episodes begin."""
+
+    def __init__(
+        self,
+        n_slots: int,
+        spaces: tuple[Space, Space],
+        action_dtypes: Any,
+        name: str,
+        final_obs: bool,
+        infos: InfoKeys,
+    ) -> None:
+        self._n_slots, self._name, self._infos = n_slots, name, infos
+        self._single_observation_space, self._single_action_space = spaces
+        self._action_space = spaces[1].batch(n_slots)
+        self._action_dtypes = action_dtypes
+        self._obs_types = types_of(spaces[0].batch(n_slots))
+        self.final_obs = final_obs
+        self._clock = Clock()
+
+    @abstractmethod
+    def _begin(self, seed: int) -> Any:
+        """Begin an episode in every slot; the observations."""
+
+    @abstractmethod
+    def _advance(self, actions: Any) -> Moved:
+        """Take one step, and reset the slots that ended."""
+
+    def _draw(self, slot: int) -> Any:
+        raise NotImplementedError(
+            f"{type(self).__name__}.render_slot: expected a simulator that draws single slots; got "
+            'one that does not. Build it with `render_mode="rgb_array"`, if it can draw.'
+        )
+
+    def _close(self) -> None:
+        """Close the simulator."""
+
+    @property
+    def traceable(self) -> bool:
+        return False
+
+    @property
+    def n_slots(self) -> int:
+        return self._n_slots
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def single_observation_space(self) -> Space:
+        return self._single_observation_space
+
+    @property
+    def single_action_space(self) -> Space:
+        return self._single_action_space
+
+    @property
+    def action_space(self) -> Space:
+        return self._action_space
+
+    def with_final_obs(self) -> Self:
+        """The same simulator, with `infos["final_obs"]`; the states are those of both."""
+        if self.final_obs:
+            return self
+        twin = copy(self)
+        twin.final_obs = True
+        return twin
+
+    def reset(self, rng: jax.Array) -> tuple[Any, HostState]:
+        who = f"{type(self).__name__}.reset"
+        require_key(rng, who, "Pass one key; the simulator makes seeds of it.")
+        bits = draw_seed(rng)
+        self._refuse_tracers(who, (rng, bits))
+        return self.begin(bits)
+
+    def step(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
+        """
+        Take one step in every slot, with auto-reset.
+
+        Raises
+        ------
+        TypeError
+            If actions are of another kind.
+        ValueError
+            If actions are of another shape or structure, or integers outside of the space.
+        RuntimeError
+            If `state` is not that of the last step, under a transformation of JAX, or when closed.
+        """
+        who = f"{type(self).__name__}.step"
+        # Traced values may also come from nowhere else than the function that is being traced.
+        self._refuse_tracers(who, (state, actions, jax.lax.add(np.int32(0), np.int32(0))))
+        return self.advance(state, conform(self._action_space, actions, who))
+
+    def begin(self, bits: Any) -> tuple[Any, HostState]:
+        """`reset`, from what `draw_seed` drew; it calls nothing of JAX."""
+        self._clock.require_open(f"{type(self).__name__}.reset")
+        self._clock.stop()
+        obs = self._begin(int(bits) >> 2)  # 30 bits: a simulator adds the number of the slot
+        return obs, self._clock.begin()
+
+    def advance(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
+        """`step`, with actions that `conform` made; it calls nothing of JAX."""
+        who = f"{type(self).__name__}.step"
+        before = self._clock.require_now(state, who)
+        actions = zipped(lambda dtype, x: np.array(x, dtype), self._action_dtypes, actions)
+        require_legal(self._single_action_space, actions, who)
+        self._clock.stop()  # a step that fails leaves the simulator where no state says
+        moved = self._advance(actions)
+        rewards = np.array(moved.rewards, np.float32)
+        ends = {
+            "terminated": np.array(moved.terminated, np.bool_),
+            "truncated": np.array(moved.truncated, np.bool_),
+        }
+        dones = ends["terminated"] | ends["truncated"]
+        infos = {**ends, **moved.infos}
+        if self.final_obs:
+            infos["final_obs"] = moved.final_obs
+        return moved.obs, self._clock.go_on(before), rewards, dones, infos
+
+    def result_types(self) -> tuple[Any, Any]:
+        """What `reset` and `step` return, as shapes and dtypes."""
+        if self._infos.types is None:
+            raise RuntimeError(
+                f"in_scan: expected the forms of the infos {', '.join(self._infos.names)} to be "
+                "known; got a simulator that has not given them yet. Call its `reset`, and its "
+                "`step` if that is not enough, before `in_scan`."
+            )
+        number = jax.ShapeDtypeStruct((), np.int32)
+        state = HostState(number, number)
+        flags = jax.ShapeDtypeStruct((self._n_slots,), np.bool_)
+        infos: dict[str, Any] = {"terminated": flags, "truncated": flags, **self._infos.types}
+        if self.final_obs:
+            infos["final_obs"] = self._obs_types
+        rewards = jax.ShapeDtypeStruct((self._n_slots,), np.float32)
+        return (self._obs_types, state), (self._obs_types, state, rewards, flags, infos)
+
+    def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> NoReturn:
+        raise NotImplementedError(
+            f"{type(self).__name__}.slot_state: expected slots with a state of their own; got a "
+            "simulator that keeps its state on the host. Step it, or use a `VecEnv`."
+        )
+
+    def render_slot(self, state: HostState, slot_idx: int = 0) -> np.ndarray:
+        index = operator.index(cast(Any, slot_idx))
+        if not -self._n_slots <= index < self._n_slots:
+            raise IndexError(
+                f"{type(self).__name__}.render_slot: expected an index from {-self._n_slots} to "
+                f"{self._n_slots - 1}; got {index}."
+            )
+        self._clock.require_now(state, f"{type(self).__name__}.render_slot")
+        return np.array(self._draw(index % self._n_slots), np.uint8)
+
+    def close(self) -> None:
+        if not self._clock.closed:
+            self._clock.closed = True
+            self._clock.stop()
+            self._close()
+
+    def _refuse_tracers(self, who: str, tree: Any) -> None:
+        if is_traced(tree):
+            raise RuntimeError(
+                f"{who} is incompatible with JAX transforms (jit, vmap, scan): the simulator runs "
+                "on the host, step by step. Call it from Python, or wrap it for jit and scan: "
+                "`envrax.interop.in_scan(env)`."
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r}, n_slots={self._n_slots})"
+
+
+def draw_seed(rng: jax.Array) -> jax.Array:
+    """32 random bits, of which a simulator's seed is made."""
+    return jax.random.bits(rng, (), np.uint32)
+
+
+def dtypes_of(space: Any) -> Any:
+    """The dtypes in which a simulator takes actions, from its own space of one action."""
+    children = getattr(space, "spaces", None)
+    if isinstance(children, dict):
+        return {name: dtypes_of(child) for name, child in cast(dict[str, Any], children).items()}
+    if children is not None:
+        return tuple(dtypes_of(child) for child in cast(Iterable[Any], children))
+    return np.dtype(space.dtype)

@@ -1,0 +1,95 @@
+"""`HostState` and `Clock`: a token for where a simulator is, and the refusal of older ones."""
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_RUNS = itertools.count()
+_HIGHEST = 2**31 - 1
+
+
+class HostState(NamedTuple):
+    """
+    A token: which step of which run of a simulator was the last one.
+
+    Attributes
+    ----------
+    run : int32 scalar
+        Number of the reset, counted over all simulators of the process.
+    step : int32 scalar
+        Number of steps since then.
+    """
+
+    run: Any
+    step: Any
+
+
+class Clock:
+    """
+    Where a simulator is.
+
+    Attributes
+    ----------
+    closed : bool
+        Whether it was closed.
+    """
+
+    def __init__(self) -> None:
+        self._now: tuple[int, int] | None = None
+        self.closed = False
+
+    def stop(self) -> None:
+        """Nobody knows where it is: before a call that may fail, and when it is closed."""
+        self._now = None
+
+    def begin(self) -> HostState:
+        """The state after a reset."""
+        return self._at(next(_RUNS) & _HIGHEST, 0)
+
+    def go_on(self, state: HostState) -> HostState:
+        """The state after a step from `state`."""
+        return self._at(int(state.run), (int(state.step) + 1) & _HIGHEST)
+
+    def _at(self, run: int, step: int) -> HostState:
+        self._now = run, step
+        return HostState(np.int32(run), np.int32(step))
+
+    def require_open(self, who: str) -> None:
+        """Refuse a closed simulator."""
+        if self.closed:
+            raise RuntimeError(
+                f"{who}: expected an open simulator; got one that was closed. Build another one."
+            )
+
+    def require_now(self, state: Any, who: str) -> HostState:
+        """
+        The state, if the simulator is still there.
+
+        Raises
+        ------
+        TypeError
+            If it is no state of a simulator.
+        RuntimeError
+            If the simulator went on since, or belongs to another state.
+        """
+        self.require_open(who)
+        if not isinstance(state, HostState):
+            raise TypeError(
+                f"{who}: expected the state that `reset` or `step` returned; got "
+                f"{type(state).__name__}. Pass it on as it is."
+            )
+        run, step = int(np.asarray(state.run)), int(np.asarray(state.step))
+        if self._now is None:
+            raise RuntimeError(
+                f"{who}: expected a simulator that was reset, and not left by an error within a "
+                "step; got one of which no state is known. Begin with `reset`."
+            )
+        if (run, step) != self._now:
+            got = f"that of step {step}" if run == self._now[0] else "one of another run"
+            raise RuntimeError(
+                f"{who}: expected the state of the last step, number {self._now[1]}; got {got}. "
+                "The simulator is on the host and cannot go back: pass the newest state, or begin "
+                "anew with `reset`."
+            )
+        return HostState(run, step)

@@ -1,0 +1,163 @@
+# pyright: basic, reportMissingImports=false
+"""`from_envpool`: a pool of EnvPool as a batched environment."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from envrax._checks import known_keywords
+from envrax.interop.host.arrays import copied, replaced, rows, taken
+from envrax.interop.host.base import HostEnv, Moved, dtypes_of
+from envrax.interop.host.infos import InfoKeys
+from envrax.interop.library import require
+from envrax.interop.spaces import from_space
+
+require("gymnasium", "1.1", extra="gymnasium")
+
+from gymnasium import Space  # noqa: E402
+
+__all__ = ["EnvPoolBatch", "from_envpool"]
+
+WHO = "from_envpool"
+_SUFFIX = "GymnasiumEnvPool"
+
+
+class EnvPoolBatch(HostEnv):
+    """A pool of EnvPool behind the batch contract; see `from_envpool`."""
+
+    is_seeded = False
+
+    def __init__(
+        self, pool: Any, final_obs: bool, info_keys: Sequence[str], name: str | None
+    ) -> None:
+        _require_fit(pool)
+        self.pool = pool
+        n = pool.config["num_envs"]
+        super().__init__(
+            n,
+            (from_space(pool.observation_space), from_space(pool.action_space)),
+            dtypes_of(pool.action_space),
+            name or _name(pool),
+            final_obs,
+            InfoKeys(info_keys, n, WHO),
+        )
+        self._all = np.arange(n, dtype=np.int32)
+
+    def _begin(self, seed: int) -> Any:
+        obs, infos = self.pool.reset()
+        self._require_order(infos, self._all)
+        self._infos.learn(infos)
+        return copied(self._obs_types, obs, WHO)
+
+    def _advance(self, actions: Any) -> Moved:
+        obs, rewards, terminated, truncated, infos = self.pool.step(actions, self._all)
+        self._require_order(infos, self._all)
+        last = copied(self._obs_types, obs, WHO)
+        kept = self._infos.read(infos)
+        obs, ended = last, self._all[terminated | truncated]
+        if self.final_obs and not ended.size:
+            obs = copied(self._obs_types, last, WHO)
+        while ended.size:
+            # The step that the pool spends on a reset. Its `reset` is not the same: in Atari with
+            # `episodic_life` it begins another game where a life was lost.
+            ignored = taken(self._action_dtypes, actions, ended)
+            first, _, *again, infos = self.pool.step(ignored, ended)
+            self._require_order(infos, ended)
+            first = copied(rows(self._obs_types, ended.size), first, WHO)
+            obs = replaced(self._obs_types, obs, ended, first)
+            ended = ended[again[0] | again[1]]
+        return Moved(obs, rewards, terminated, truncated, kept, last)
+
+    def _require_order(self, infos: Any, ids: Any) -> None:
+        if not np.array_equal(infos["env_id"], ids):
+            raise RuntimeError(
+                f"{WHO}: expected the pool to answer for the slots {ids.tolist()}, in order; got "
+                f"{infos['env_id'].tolist()}. Step the pool here alone."
+            )
+
+    def _draw(self, slot: int) -> Any:
+        if self.pool.render_mode != "rgb_array":
+            return super()._draw(slot)
+        return self.pool.render(env_ids=[slot])[0]
+
+    def _close(self) -> None:
+        self.pool.close()
+
+
+@known_keywords
+def from_envpool(
+    pool: Any,
+    *,
+    final_obs: bool = False,
+    info_keys: Sequence[str] = (),
+    name: str | None = None,
+) -> EnvPoolBatch:
+    """
+    A pool of EnvPool as a `BatchedEnv`, with auto-reset in the same step.
+
+    EnvPool spends the step after the end of an episode on a reset. Here the slots that ended are
+    reset within the step that ends them; the episodes are the same.
+
+    Parameters
+    ----------
+    pool : envpool.python.protocol.EnvPool
+        From `envpool.make(id, env_type="gymnasium", num_envs=n, seed=seed)`: all slots in each
+        step, one player a slot. It belongs to the batch from then on.
+    final_obs : bool, default False
+        Add `infos["final_obs"]`, as `VecEnv` does.
+    info_keys : sequence of str, optional
+        Names of numeric infos to hand on, such as `lives`, in the form `(n_slots, ...)`.
+    name : str, optional
+        The name for logs; EnvPool's own if not given.
+
+    Returns
+    -------
+    BatchedEnv
+        Not traceable; see also `in_scan`. EnvPool is seeded when the pool is made, and ignores
+        seeds afterwards: `reset(rng)` begins new episodes from its own generators, whatever the
+        key. For the same episodes again, make the same pool again.
+
+    Raises
+    ------
+    TypeError
+        If it is no pool for Gymnasium, or a space has no counterpart.
+    ValueError
+        If it steps a part of the slots at once (`batch_size`), or has several players a slot.
+    """
+    return EnvPoolBatch(pool, final_obs, info_keys, name)
+
+
+def _require_fit(pool: Any) -> None:
+    if not (hasattr(pool, "all_env_ids") and hasattr(pool, "config")):
+        raise TypeError(
+            f"{WHO}: expected a pool of EnvPool; got {pool!r}. Make one with "
+            '`envpool.make(id, env_type="gymnasium", num_envs=n)`.'
+        )
+    kind = type(pool).__name__
+    if not kind.endswith(_SUFFIX):
+        raise TypeError(
+            f"{WHO}: expected a pool for Gymnasium; got {kind}. Make it with "
+            '`env_type="gymnasium"`.'
+        )
+    config = pool.config
+    if config["batch_size"] not in (0, config["num_envs"]):
+        raise ValueError(
+            f"{WHO}: expected a pool that steps all slots at once; got num_envs="
+            f"{config['num_envs']} and batch_size={config['batch_size']}. Leave out `batch_size`."
+        )
+    if config.get("max_num_players", 1) != 1:
+        raise ValueError(
+            f"{WHO}: expected one player a slot; got max_num_players={config['max_num_players']}. "
+            "Make the pool with one player."
+        )
+    for which in ("observation_space", "action_space"):
+        if not isinstance(space := getattr(pool, which), Space):
+            raise TypeError(
+                f"{WHO}: expected {kind}.{which} to be a space of Gymnasium; got "
+                f"{type(space).__name__}. Games with several actions a slot are not supported."
+            )
+
+
+def _name(pool: Any) -> str:
+    return str(pool.config.get("task") or type(pool).__name__.removesuffix(_SUFFIX))

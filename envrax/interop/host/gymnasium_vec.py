@@ -1,0 +1,249 @@
+# pyright: basic, reportMissingImports=false
+"""`from_gymnasium_vec`: a vector environment of Gymnasium as a batched environment."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from envrax._checks import known_keywords
+from envrax.interop.host.arrays import Mask, copied, put, replaced, same, taken
+from envrax.interop.host.base import HostEnv, Moved, dtypes_of
+from envrax.interop.host.infos import InfoKeys
+from envrax.interop.library import require
+from envrax.interop.spaces import from_space
+
+require("gymnasium", "1.1", extra="gymnasium")
+
+from gymnasium.vector import (  # noqa: E402
+    AsyncVectorEnv,
+    AutoresetMode,
+    SyncVectorEnv,
+    VectorEnv,
+    VectorObservationWrapper,
+    VectorWrapper,
+)
+from gymnasium.vector.utils import batch_space  # noqa: E402
+
+__all__ = ["GymnasiumBatch", "from_gymnasium_vec"]
+
+WHO = "from_gymnasium_vec"
+_HOW = (
+    'Build one that resets in the same step: `gymnasium.make_vec(id, n, vectorization_mode="sync", '
+    'vector_kwargs={"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP})`.'
+)
+
+
+class GymnasiumBatch(HostEnv):
+    """A vector environment of Gymnasium behind the batch contract; see `from_gymnasium_vec`."""
+
+    def __init__(
+        self, vector_env: VectorEnv, final_obs: bool, info_keys: Sequence[str], name: str | None
+    ) -> None:
+        _require_fit(vector_env)
+        self.vector_env = vector_env
+        self._same_step = _mode(vector_env) is AutoresetMode.SAME_STEP
+        self._is_known = _has_known_reset(vector_env)
+        if not self._same_step:
+            _require_partial_reset(vector_env, self._is_known)
+        single = vector_env.single_observation_space, vector_env.single_action_space
+        super().__init__(
+            vector_env.num_envs,
+            (from_space(single[0]), from_space(single[1])),
+            dtypes_of(single[1]),
+            name or _name(vector_env),
+            final_obs,
+            InfoKeys(info_keys, vector_env.num_envs, WHO),
+        )
+
+    def _begin(self, seed: int) -> Any:
+        obs, infos = self.vector_env.reset(seed=seed)
+        self._infos.learn(infos)
+        return copied(self._obs_types, obs, WHO)
+
+    def _advance(self, actions: Any) -> Moved:
+        obs, rewards, terminated, truncated, infos = self.vector_env.step(actions)
+        ended = np.asarray(terminated, bool) | np.asarray(truncated, bool)
+        # Copied before a reset, which may write to the same arrays.
+        obs = copied(self._obs_types, obs, WHO)
+        ends = np.array(rewards), np.array(terminated), np.array(truncated)
+        if self._same_step:
+            kept = self._infos.read(infos, ended)
+            return Moved(obs, *ends, kept, self._last(obs, ended, infos))
+        kept = self._infos.read(infos)
+        last = obs
+        if ended.any():
+            obs = self._reset_where(ended, last)
+        elif self.final_obs:
+            obs = copied(self._obs_types, last, WHO)
+        return Moved(obs, *ends, kept, last)
+
+    def _reset_where(self, ended: Mask, last: Any) -> Any:
+        # With a mask and a dict of their own, since Gymnasium empties the dict.
+        first, _ = self.vector_env.reset(options={"reset_mask": ended.copy()})
+        first = copied(self._obs_types, first, WHO)
+        others = (taken(self._obs_types, x, ~ended) for x in (first, last))
+        if not self._is_known and not same(self._obs_types, *others):
+            raise RuntimeError(
+                f"{WHO}: expected {self.vector_env} to reset the slots of "
+                '`options["reset_mask"]` alone; got other observations in the others as well. '
+                f"{_HOW}"
+            )
+        return replaced(self._obs_types, last, ended, taken(self._obs_types, first, ended))
+
+    def _last(self, obs: Any, ended: Mask, infos: Any) -> Any:
+        """What the step itself observed, from an environment that has reset the slots already."""
+        if not self.final_obs:
+            return None
+        if not ended.any():
+            return copied(self._obs_types, obs, WHO)
+        given = infos.get("final_obs") if isinstance(infos, dict) else None
+        if given is None:
+            raise RuntimeError(
+                f'{WHO}: expected `infos["final_obs"]` of the slots that ended; got none from '
+                f"{self.vector_env}. Leave out `final_obs=True`, or what changes the infos."
+            )
+        if not (isinstance(given, np.ndarray) and given.dtype == object):  # ALE has all slots
+            given = copied(self._obs_types, given, WHO)
+            return replaced(self._obs_types, obs, ended, taken(self._obs_types, given, ended))
+        last = copied(self._obs_types, obs, WHO)
+        for slot in np.flatnonzero(ended):
+            put(self._obs_types, last, slot, given[slot])
+        return last
+
+    def _draw(self, slot: int) -> Any:
+        if self.vector_env.render_mode != "rgb_array":
+            return super()._draw(slot)
+        frames = self.vector_env.render()
+        return super()._draw(slot) if frames is None else frames[slot]
+
+    def _close(self) -> None:
+        self.vector_env.close()
+
+
+@known_keywords
+def from_gymnasium_vec(
+    vector_env: VectorEnv,
+    *,
+    final_obs: bool = False,
+    info_keys: Sequence[str] = (),
+    name: str | None = None,
+) -> GymnasiumBatch:
+    """
+    A vector environment of Gymnasium as a `BatchedEnv`, with auto-reset in the same step.
+
+    Its own auto-reset is used in `SAME_STEP` mode. In the other modes the slots that ended are
+    reset within the step, with Gymnasium's `options={"reset_mask": mask}`; it must be known to do
+    that, as `SyncVectorEnv`, `AsyncVectorEnv` and ALE's `AtariVectorEnv` are, or be in `DISABLED`
+    mode, which asks for it.
+
+    Parameters
+    ----------
+    vector_env : gymnasium.vector.VectorEnv
+        The vector environment. It belongs to the batch from then on, which closes it.
+    final_obs : bool, default False
+        Add `infos["final_obs"]`, as `VecEnv` does.
+    info_keys : sequence of str, optional
+        Names of numeric infos to hand on, such as `lives`, in the form `(n_slots, ...)`. Every slot
+        must give them at every step.
+    name : str, optional
+        The name for logs; Gymnasium's id if not given.
+
+    Returns
+    -------
+    BatchedEnv
+        Not traceable; see also `in_scan`. `reset(rng)` passes a seed of 30 bits, made of the key:
+        the same key begins the same episodes. Slot i gets that seed plus i, as Gymnasium does it.
+
+    Raises
+    ------
+    TypeError
+        If it is no `VectorEnv`, or a space has no counterpart.
+    ValueError
+        If its auto-reset is not declared, or its reset step cannot be hidden, as in `NEXT_STEP`
+        mode without partial resets.
+    """
+    return GymnasiumBatch(vector_env, final_obs, info_keys, name)
+
+
+def _layers(env: Any) -> Iterator[VectorWrapper]:
+    """The wrappers, the outermost first."""
+    while isinstance(env, VectorWrapper):
+        yield env
+        env = env.env
+
+
+def _mode(env: VectorEnv) -> AutoresetMode:
+    base: Any = env.unwrapped
+    declared = getattr(base, "autoreset_mode", None)
+    # ALE writes its mode into the dict that all classes without metadata of their own share.
+    if declared is None and base.metadata is not VectorEnv.metadata:
+        declared = base.metadata.get("autoreset_mode")
+    try:
+        return AutoresetMode(declared)
+    except ValueError:
+        raise ValueError(
+            f"{WHO}: expected a vector environment that declares its auto-reset in "
+            f'`metadata["autoreset_mode"]`; got {declared!r} from {env}. Declare it there, or: '
+            f"{_HOW[0].lower()}{_HOW[1:]}"
+        ) from None
+
+
+def _has_known_reset(env: VectorEnv) -> bool:
+    """Whether it is one whose partial reset was tried: it ends a pending auto-reset as well."""
+    known = [SyncVectorEnv, AsyncVectorEnv]
+    if ale := sys.modules.get("ale_py.vector_env"):
+        known.append(ale.AtariVectorEnv)
+    return type(env.unwrapped).reset in [known_class.reset for known_class in known]
+
+
+def _require_partial_reset(env: VectorEnv, is_known: bool) -> None:
+    base: Any = env.unwrapped
+    next_step = _mode(env) is AutoresetMode.NEXT_STEP
+    if next_step and not is_known:
+        raise ValueError(
+            f"{WHO}: expected a vector environment whose slots can be reset in the step that ends "
+            f"their episode; got {env} in NEXT_STEP mode, which spends a step on a reset. {_HOW}"
+        )
+    # Its worker forgets to end the pending auto-reset there.
+    if next_step and is_known and not getattr(base, "shared_memory", True):
+        raise ValueError(
+            f"{WHO}: expected an AsyncVectorEnv with shared memory, or in SAME_STEP mode; got one "
+            "with `shared_memory=False` in NEXT_STEP mode, whose partial reset Gymnasium resets "
+            "once more. Build it in SAME_STEP mode."
+        )
+    for layer in _layers(env):
+        if type(layer).reset not in (VectorWrapper.reset, VectorObservationWrapper.reset):
+            raise ValueError(
+                f"{WHO}: expected wrappers without a `reset` of their own around an environment "
+                f"that is reset slot by slot; got {type(layer).__name__}. Build the environment "
+                "in SAME_STEP mode, or leave the wrapper out."
+            )
+
+
+def _require_fit(env: Any) -> None:
+    if not isinstance(env, VectorEnv):
+        raise TypeError(
+            f"{WHO}: expected a `gymnasium.vector.VectorEnv`; got {env!r}. Build one with "
+            "`gymnasium.make_vec(id, num_envs)`."
+        )
+    if hasattr(env.unwrapped, "all_env_ids"):
+        raise TypeError(
+            f"{WHO}: expected a vector environment of Gymnasium; got a pool of EnvPool. Use "
+            "`from_envpool`."
+        )
+    for which in ("observation", "action"):
+        single, batch = (getattr(env, f"{k}{which}_space") for k in ("single_", ""))
+        if batch_space(single, env.num_envs) != batch:
+            raise ValueError(
+                f"{WHO}: expected {env.num_envs} slots of one {which} space, {single}; got "
+                f"{batch}. Give all slots the same space, and a batch of all slots."
+            )
+
+
+def _name(env: VectorEnv) -> str:
+    base: Any = env.unwrapped
+    parts = getattr(base, "envs", None)
+    spec = env.spec or (parts[0].spec if parts else None)
+    return spec.id if spec else type(base).__name__

@@ -1,0 +1,164 @@
+"""`in_scan`: a simulator on the host inside `jax.jit` and `jax.lax.scan`."""
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+from jax.custom_batching import custom_vmap
+from jax.experimental import io_callback
+
+from envrax._jax.keys import require_key
+from envrax.batched_env import BatchedEnv
+from envrax.env import Info
+from envrax.interop.host.base import HostEnv, draw_seed
+from envrax.interop.host.clock import HostState
+from envrax.spaces import Space
+from envrax.spaces.conform import conform
+
+__all__ = ["InScan", "in_scan"]
+
+_ONE_WORLD = (
+    "there is one simulator, on the host, and it goes one way. Build it with more slots instead."
+)
+_AGAIN = "the rule runs a step again from an earlier state; a simulator on the host cannot go back"
+_UNSEEDED = "the simulator is seeded when it is built; a key begins other episodes each time"
+_WAIVERS = {
+    "inputs_are_left_alone": _AGAIN,
+    "same_key_same_episode": _AGAIN,
+    "traces_under_jit": _AGAIN,
+    "jit_agrees": _AGAIN,
+    "vmap_agrees": _ONE_WORLD,
+    "scan_agrees": _AGAIN,
+}
+
+
+class InScan(BatchedEnv[Space, Space]):
+    """A simulator on the host whose steps are calls within a compiled program; see `in_scan`."""
+
+    def __init__(self, env: HostEnv) -> None:
+        self.env = env
+        self._reset_types, self._step_types = env.result_types()
+        self._begin, self._advance = _on_arrays(env.begin), _on_arrays(env.advance)
+
+    @property
+    def waivers(self) -> dict[str, str]:
+        """Rules of `check_batched_env` that it cannot keep."""
+        return _WAIVERS if self.env.is_seeded else {**_WAIVERS, "both_kinds_of_keys": _UNSEEDED}
+
+    @property
+    def n_slots(self) -> int:
+        return self.env.n_slots
+
+    @property
+    def name(self) -> str:
+        return self.env.name
+
+    @property
+    def single_observation_space(self) -> Space:
+        return self.env.single_observation_space
+
+    @property
+    def single_action_space(self) -> Space:
+        return self.env.single_action_space
+
+    @property
+    def action_space(self) -> Space:
+        return self.env.action_space
+
+    def with_final_obs(self) -> "InScan":
+        return InScan(self.env.with_final_obs())
+
+    def reset(self, rng: jax.Array) -> tuple[Any, HostState]:
+        require_key(rng, "in_scan(env).reset", "Pass one key; the simulator makes seeds of it.")
+        bits = _not_mapped(draw_seed(rng))
+        return io_callback(self._begin, self._reset_types, bits, ordered=True)
+
+    def step(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
+        actions = conform(self.action_space, actions, "in_scan(env).step")
+        state, actions = _not_mapped(_not_differentiated((state, actions)))
+        return io_callback(self._advance, self._step_types, state, actions, ordered=True)
+
+    def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> NoReturn:
+        return self.env.slot_state(state, slot_idx)
+
+    def render_slot(self, state: HostState, slot_idx: int = 0) -> np.ndarray:
+        jax.effects_barrier()
+        return self.env.render_slot(state, slot_idx)
+
+    def close(self) -> None:
+        self.env.close()
+
+    def __repr__(self) -> str:
+        return f"in_scan({self.env!r})"
+
+
+def in_scan(batched_env: BatchedEnv[Any, Any]) -> InScan:
+    """
+    A simulator on the host as a batched environment that may be traced.
+
+    Every `reset` and `step` of the compiled program calls the simulator, in the order in which they
+    are written, and gives what a Python loop over `batched_env` gives, to the bit. Tracing and
+    compiling call nothing. The simulator runs while the program waits for it.
+
+    There is one simulator: `vmap` over it and gradients through it are refused. Actions that
+    depend on what is differentiated need `jax.lax.stop_gradient`. A state that is not the newest is
+    refused by the simulator; within a compiled program JAX raises that as a
+    `jax.errors.JaxRuntimeError`, with the sentence in its message.
+
+    Parameters
+    ----------
+    batched_env : BatchedEnv
+        From `from_gymnasium_vec` or `from_envpool`. It may still be stepped from Python as well.
+
+    Returns
+    -------
+    BatchedEnv
+        Traceable; the spaces, results and state are those of `batched_env`.
+
+    Raises
+    ------
+    TypeError
+        If it is another batched environment.
+    RuntimeError
+        If the forms of its `info_keys` are not known yet.
+    """
+    if not isinstance(batched_env, HostEnv):
+        raise TypeError(
+            "in_scan: expected what `from_gymnasium_vec` or `from_envpool` returns; got "
+            f"{batched_env!r}. Put wrappers around `in_scan(env)`, not within; what is traceable "
+            "needs no `in_scan`."
+        )
+    return InScan(batched_env)
+
+
+def _on_arrays(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method with NumPy arrays, since code that JAX calls must not wait for JAX."""
+
+    def call(*args: Any) -> Any:
+        return method(*jax.tree.map(np.asarray, args))
+
+    return call
+
+
+@custom_vmap
+def _not_mapped(tree: Any) -> Any:
+    return tree
+
+
+@_not_mapped.def_vmap
+def _refuse_vmap(*_: Any) -> NoReturn:
+    raise RuntimeError(f"in_scan(env) cannot be mapped with `jax.vmap`: {_ONE_WORLD}")
+
+
+@jax.custom_jvp
+def _not_differentiated(tree: Any) -> Any:
+    return tree
+
+
+@_not_differentiated.defjvp
+def _refuse_gradient(*_: Any) -> NoReturn:
+    raise RuntimeError(
+        "in_scan(env) cannot be differentiated: no gradient flows through a simulator on the host. "
+        "Write `env.step(state, jax.lax.stop_gradient(actions))`."
+    )

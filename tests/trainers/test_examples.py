@@ -1,0 +1,109 @@
+# pyright: reportMissingImports=false
+"""The CleanRL-style example: one program for vector environments of Gymnasium and of envrax."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import cleanrl_ppo
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from cleanrl_ppo import Agent, Log, Options, advantages, last_values
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+import envrax
+from envrax.interop import to_gymnasium_vec
+
+pytestmark = pytest.mark.trainers
+
+IDS = ("CartPole-v1", "classic/CartPole-v0")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small networks are slower on several."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def trained(envs: VectorEnv[Any, Any, Any], **options: Any) -> tuple[Agent, Log]:
+    try:
+        return cleanrl_ppo.train(envs, Options(**{"num_envs": 4, "epochs": 4, **options}))
+    finally:
+        envs.close()
+
+
+def flat(agent: Agent) -> torch.Tensor:
+    return torch.nn.utils.parameters_to_vector(agent.parameters()).detach()
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_a_few_updates_change_the_policy_and_the_seed_decides_how(env_id: str) -> None:
+    def run(seed: int) -> tuple[torch.Tensor, Log]:
+        agent, log = trained(cleanrl_ppo.make(env_id, 4), total_steps=4 * 32 * 4, seed=seed)
+        return flat(agent), log
+
+    torch.manual_seed(0)
+    untrained = flat(Agent(4, 2))
+    first, log = run(0)
+    assert log.updates == 4 and len(log.returns) > 4
+    assert first.isfinite().all() and not torch.equal(first, untrained)
+    assert torch.equal(first, run(0)[0])
+    assert not torch.equal(first, run(1)[0])
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_it_learns(env_id: str) -> None:
+    _, log = trained(cleanrl_ppo.make(env_id, 8), num_envs=8, epochs=10, total_steps=12_000)
+    assert log.mean_return() > 40  # random actions return 22
+
+
+def cut_short(library: str) -> VectorEnv[Any, Any, Any]:
+    """CartPole that is cut after five steps, which is before the pole can have fallen."""
+    if library == "envrax":
+        return to_gymnasium_vec(envrax.make_vec("classic/CartPole-v0", 4, max_steps=5))
+    kwargs = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    return gymnasium.make_vec("CartPole-v1", 4, "sync", kwargs, max_episode_steps=5)
+
+
+@pytest.mark.parametrize("library", ["gymnasium", "envrax"])
+def test_what_follows_a_cut_is_the_value_of_the_last_observation(library: str) -> None:
+    envs, agent = cut_short(library), Agent(4, 2)
+    envs.reset(seed=0)
+    for t in range(4):
+        _, _, terminated, truncated, infos = envs.step(np.array([t % 2] * 4))
+        assert not last_values(agent, infos, truncated & ~terminated).any()
+    obs, _, terminated, truncated, infos = envs.step(np.array([0] * 4))
+    values = last_values(agent, infos, truncated & ~terminated)
+    assert truncated.all() and not terminated.any()
+    last = torch.from_numpy(np.stack(list(infos["final_obs"])))
+    assert torch.equal(values, agent.value(last))
+    assert not torch.allclose(values, agent.value(torch.from_numpy(obs)))
+    envs.close()
+
+
+@pytest.mark.parametrize("library", ["gymnasium", "envrax"])
+def test_the_return_of_every_episode_is_counted(library: str) -> None:
+    _, log = trained(cut_short(library), total_steps=2 * 32 * 4)
+    assert list(log.returns) == [5.0] * (64 // 5 * 4)
+
+
+def test_advantages_stop_at_an_end() -> None:
+    rewards = torch.tensor([[1.0], [2.0], [3.0]])
+    values, ahead = torch.full((3, 1), 0.5), torch.full((3, 1), 0.6)
+    done = torch.tensor([[False], [True], [False]])
+    found = advantages(rewards, values, ahead, done, Options(gamma=0.9, gae_lambda=0.5))
+    first, second, third = (r + 0.9 * 0.6 - 0.5 for r in (1.0, 2.0, 3.0))
+    assert found[:, 0].tolist() == pytest.approx([first + 0.45 * second, second, third])
+
+
+def test_it_refuses_another_way_to_reset() -> None:
+    envs = gymnasium.make_vec("CartPole-v1", 2, "sync")
+    with pytest.raises(ValueError, match="same-step"):
+        cleanrl_ppo.train(envs, Options())
+    envs.close()

@@ -1,0 +1,133 @@
+"""`from_gymnasium_vec`: every mode gives what single environments give, reset by hand."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import vector as gym_vector
+from helpers import assert_trees_equal
+from trainers.hosts import KEY, MAKE, ByHand, draw, handed_out_stays, seed_of
+
+from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
+from envrax.testing import check_batched_env
+
+pytestmark = [
+    pytest.mark.trainers,
+    pytest.mark.filterwarnings("ignore:.*precision lowered"),
+]
+MODES = [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP]
+
+sync = partial(SyncVectorEnv, copy=False)
+# A process that has started JAX must not fork.
+parallel = partial(AsyncVectorEnv, context="forkserver", copy=False)
+
+
+def follow(env: Any, make: Callable[[], gymnasium.Env], steps: int) -> np.ndarray:
+    """Compare with single environments; how often a slot ended by termination, by truncation."""
+    obs, state = env.reset(KEY)
+    hand = ByHand(make, env.n_slots, KEY)
+    assert_trees_equal(obs, hand.first)
+    ends = np.zeros(2, int)
+    for actions in draw(env.action_space, steps):
+        obs, state, rewards, dones, infos = env.step(state, actions)
+        *expected, terminated, truncated, last, told = hand.step(actions)
+        ends += terminated.sum(), truncated.sum()
+        assert_trees_equal([obs, rewards, dones], expected)
+        final = {"final_obs": last} if env.final_obs else {}
+        assert infos.keys() >= {"terminated", "truncated", *final}
+        kept = {
+            name: np.array([info[name] for info in told]).astype(infos[name].dtype)
+            for name in infos.keys() - {"terminated", "truncated", "final_obs"}
+        }
+        assert_trees_equal(
+            infos, {"terminated": terminated, "truncated": truncated, **final, **kept}
+        )
+    env.close()
+    return ends
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("name", MAKE)
+def test_every_mode_gives_what_single_environments_give(name: str, mode: AutoresetMode) -> None:
+    env = from_gymnasium_vec(sync([MAKE[name]] * 3, autoreset_mode=mode), final_obs=True)
+    ends = follow(env, MAKE[name], 60)
+    assert ends[int(name == "time limit")] > 2
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+def test_processes_of_their_own_give_the_same(mode: AutoresetMode) -> None:
+    vector_env = parallel([MAKE["dict"]] * 2, autoreset_mode=mode)
+    assert follow(from_gymnasium_vec(vector_env, final_obs=True), MAKE["dict"], 60)[0] > 2
+
+
+def test_processes_without_shared_memory_give_the_same_in_the_same_step() -> None:
+    vector_env = parallel(
+        [MAKE["CartPole"]] * 2, shared_memory=False, autoreset_mode=AutoresetMode.SAME_STEP
+    )
+    assert follow(from_gymnasium_vec(vector_env, final_obs=True), MAKE["CartPole"], 60)[0] > 2
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+def test_infos_are_those_of_the_step_that_ended_an_episode(mode: AutoresetMode) -> None:
+    make = partial(gymnasium.make, "Taxi-v4", max_episode_steps=7)
+    vector_env = SyncVectorEnv([make] * 2, autoreset_mode=mode)
+    env = from_gymnasium_vec(vector_env, info_keys=("action_mask", "prob"), final_obs=True)
+    assert follow(env, make, 30)[1] > 2
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+def test_what_was_handed_out_stays_as_it_is(mode: AutoresetMode) -> None:
+    left, written = (
+        from_gymnasium_vec(sync([MAKE["CartPole"]] * 2, autoreset_mode=mode), final_obs=True)
+        for _ in range(2)
+    )
+    handed_out_stays(left, written)
+
+
+def test_the_same_key_begins_the_same_episodes() -> None:
+    env = from_gymnasium_vec(SyncVectorEnv([MAKE["CartPole"]] * 2))
+    first, _ = env.reset(KEY)
+    again, _ = env.reset(KEY)
+    legacy, _ = env.reset(jax.random.key_data(KEY))
+    other, _ = env.reset(jax.random.key(8))
+    assert_trees_equal(first, again)
+    assert_trees_equal(first, legacy)
+    assert not np.array_equal(first, other)
+    assert seed_of(KEY) != seed_of(jax.random.key(8))
+
+
+def test_wrappers_of_gymnasium_stay_in_force() -> None:
+    bare = SyncVectorEnv([MAKE["CartPole"]] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    same = from_gymnasium_vec(gym_vector.RecordEpisodeStatistics(bare))
+    scaled = from_gymnasium_vec(
+        gym_vector.TransformReward(SyncVectorEnv([MAKE["CartPole"]] * 2), lambda r: 3 * r)
+    )
+    (_, a), (_, b) = same.reset(KEY), scaled.reset(KEY)
+    for actions in draw(same.action_space, 40):
+        obs, a, rewards, dones, _ = same.step(a, actions)
+        theirs, b, tripled, ended, _ = scaled.step(b, actions)
+        assert_trees_equal([obs, 3 * rewards, dones], [theirs, tripled, ended])
+
+
+def test_a_slot_is_drawn() -> None:
+    pytest.importorskip("ale_py")
+    make = partial(gymnasium.make, "ALE/Breakout-v5", render_mode="rgb_array")
+    env = from_gymnasium_vec(SyncVectorEnv([make] * 2), final_obs=True)
+    _, state = env.reset(KEY)
+    _, state, *_ = env.step(state, [1, 2])
+    expected = env.vector_env.envs[1].render()
+    np.testing.assert_array_equal(env.render_slot(state, -1), expected)
+    assert expected.shape == (210, 160, 3)
+    with pytest.raises(IndexError, match="from -2 to 1; got 2"):
+        env.render_slot(state, 2)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_the_contract_holds(name: str) -> None:
+    vector_env = SyncVectorEnv([MAKE[name]] * 2)
+    check_batched_env(from_gymnasium_vec(vector_env, final_obs=True), num_steps=30)

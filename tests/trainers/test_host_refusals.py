@@ -1,0 +1,242 @@
+"""What simulators on the host refuse, each in a sentence."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import envpool
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from ale_py.vector_env import AtariVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector.utils import batch_space
+from gymnasium.wrappers import vector as gym_vector
+from trainers.hosts import KEY, MAKE
+
+from envrax.interop.host.envpool import from_envpool
+from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
+
+pytestmark = [
+    pytest.mark.trainers,
+    pytest.mark.filterwarnings("ignore:.*precision lowered"),
+    pytest.mark.filterwarnings("ignore:.*autoreset_mode"),
+]
+
+
+def sync(mode: AutoresetMode = AutoresetMode.NEXT_STEP, name: str = "CartPole") -> SyncVectorEnv:
+    return SyncVectorEnv([MAKE[name]] * 2, autoreset_mode=mode)
+
+
+def pool(**options: Any) -> Any:
+    return envpool.make("CartPole-v1", **{"env_type": "gymnasium", "num_envs": 3, **options})
+
+
+class Careless(SyncVectorEnv):
+    """A vector environment that resets all slots, whatever the mask says."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return super().reset(seed=seed)
+
+
+class Undeclared(VectorEnv):
+    """A vector environment that says nothing about its auto-reset."""
+
+    num_envs = 2
+
+    def __init__(self) -> None:
+        env = MAKE["CartPole"]()
+        self.single_observation_space = env.observation_space
+        self.single_action_space = env.action_space
+        self.observation_space = batch_space(env.observation_space, 2)
+        self.action_space = batch_space(env.action_space, 2)
+
+
+def undeclared_beside_ale() -> Any:
+    # ALE writes its mode to the metadata that all vector environments share.
+    AtariVectorEnv("breakout", 1, autoreset_mode=AutoresetMode.SAME_STEP)
+    return from_gymnasium_vec(Undeclared())
+
+
+def apart() -> Any:
+    return AsyncVectorEnv([MAKE["CartPole"]] * 2, shared_memory=False, context="forkserver")
+
+
+def bounded(bound: float) -> gymnasium.Env:
+    space = gymnasium.spaces.Box(-bound, bound, (4,))
+    return gymnasium.wrappers.TransformObservation(MAKE["CartPole"](), lambda x: x, space)
+
+
+def unlike() -> Any:
+    return SyncVectorEnv([partial(bounded, b) for b in (5, 9)], observation_mode="different")
+
+
+def careless_step() -> Any:
+    make = [partial(gymnasium.make, "MountainCar-v0", max_episode_steps=n) for n in (3, 9)]
+    env = from_gymnasium_vec(Careless(make, autoreset_mode=AutoresetMode.DISABLED))
+    _, state = env.reset(KEY)
+    for _ in range(3):
+        _, state, *_ = env.step(state, [1, 1])
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "a single environment": (
+        lambda: from_gymnasium_vec(MAKE["CartPole"]()),
+        TypeError,
+        "expected a `gymnasium.vector.VectorEnv`; got .* Build one with",
+    ),
+    "a pool": (lambda: from_gymnasium_vec(pool()), TypeError, "Use `from_envpool`"),
+    "no partial reset": (
+        lambda: from_gymnasium_vec(gymnasium.make_vec("CartPole-v1", 2)),
+        ValueError,
+        "NEXT_STEP mode, which spends a step on a reset. Build one .*make_vec",
+    ),
+    "a reset of its own": (
+        lambda: from_gymnasium_vec(Careless([MAKE["CartPole"]] * 2)),
+        ValueError,
+        "NEXT_STEP mode, which spends a step on a reset",
+    ),
+    "a mask that is ignored": (careless_step, RuntimeError, "got other observations in the others"),
+    "no mode": (lambda: from_gymnasium_vec(Undeclared()), ValueError, "declares its auto-reset"),
+    "ALE's mode": (undeclared_beside_ale, ValueError, "declares its auto-reset .* got None"),
+    "no shared memory": (lambda: from_gymnasium_vec(apart()), ValueError, "with shared memory"),
+    "statistics": (
+        lambda: from_gymnasium_vec(gym_vector.RecordEpisodeStatistics(sync())),
+        ValueError,
+        "wrappers without a `reset` of their own .* got RecordEpisodeStatistics",
+    ),
+    "running rewards": (
+        lambda: from_gymnasium_vec(gym_vector.NormalizeReward(sync(AutoresetMode.DISABLED))),
+        ValueError,
+        "got NormalizeReward. Build the environment in SAME_STEP mode",
+    ),
+    "slots that differ": (
+        lambda: from_gymnasium_vec(unlike()),
+        ValueError,
+        "expected 2 slots of one observation space",
+    ),
+    "a part of ALE's slots": (
+        lambda: from_gymnasium_vec(AtariVectorEnv("breakout", 3, batch_size=2)),
+        ValueError,
+        "a batch of all slots",
+    ),
+    "one info": (
+        lambda: from_gymnasium_vec(sync(), info_keys="prob"),
+        TypeError,
+        r"expected `info_keys` to be a tuple of names; got 'prob'",
+    ),
+    "a reserved info": (
+        lambda: from_envpool(pool(), info_keys=("terminated",)),
+        ValueError,
+        "without terminated, truncated, final_obs; got 'terminated'",
+    ),
+    "an unknown keyword": (
+        lambda: from_envpool(pool(), final_observation=True),
+        TypeError,
+        "Did you mean final_obs",
+    ),
+    "no pool": (lambda: from_envpool(sync()), TypeError, "expected a pool of EnvPool; got"),
+    "a pool for dm_env": (
+        lambda: from_envpool(pool(env_type="dm")),
+        TypeError,
+        "expected a pool for Gymnasium; got CartPoleDMEnvPool",
+    ),
+    "a part of the slots": (
+        lambda: from_envpool(pool(batch_size=2)),
+        ValueError,
+        "got num_envs=3 and batch_size=2. Leave out `batch_size`",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused(name: str) -> None:
+    call, error, sentence = REFUSED[name]
+    with pytest.raises(error, match=sentence):
+        call()
+
+
+HOSTS: dict[str, Callable[..., Any]] = {
+    "gymnasium": lambda **options: from_gymnasium_vec(sync(), **options),
+    "envpool": lambda **options: from_envpool(pool(num_envs=2), **options),
+}
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_infos_that_the_simulator_does_not_give_are_refused(name: str) -> None:
+    env = HOSTS[name](info_keys=("lives",))
+    _, state = env.reset(KEY)
+    with pytest.raises(ValueError, match="array 'lives' in the infos of every slot"):
+        env.step(state, [0, 1])
+    with pytest.raises(RuntimeError, match="got one of which no state is known"):
+        env.step(state, [0, 1])  # nobody knows where a simulator is after an error
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_only_the_newest_state_is_taken(name: str) -> None:
+    env, other = HOSTS[name](), HOSTS[name]()
+    _, first = env.reset(KEY)
+    _, foreign = other.reset(KEY)
+    _, state, *_ = env.step(first, [0, 1])
+    for stale, got in ((first, "that of step 0"), (foreign, "one of another run")):
+        with pytest.raises(RuntimeError, match=f"of the last step, number 1; got {got}"):
+            env.step(stale, [0, 1])
+        with pytest.raises(RuntimeError, match="render_slot: expected the state of the last step"):
+            env.render_slot(stale)
+    with pytest.raises(TypeError, match="expected the state that `reset` or `step` returned"):
+        env.step(None, [0, 1])
+    env.step(state, [0, 1])  # none of these stepped it
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_transforms_of_jax_are_refused(name: str) -> None:
+    env = HOSTS[name]()
+    _, state = env.reset(KEY)
+    refused = pytest.raises(
+        RuntimeError, match=r"incompatible with JAX transforms .*in_scan\(env\)"
+    )
+    with refused:
+        jax.jit(env.reset)(KEY)
+    with refused:
+        jax.jit(lambda: env.reset(KEY))()
+    with refused:
+        jax.jit(env.step)(state, np.zeros(2, np.int32))
+    with refused:
+        jax.jit(lambda: env.step(state, np.zeros(2, np.int32)))()
+    with refused:
+        jax.vmap(lambda a: env.step(state, a))(np.zeros((3, 2), np.int32))
+    with refused:
+        jax.lax.scan(lambda s, a: (env.step(s, a)[1], 0), state, np.zeros((3, 2), np.int32))
+    env.step(state, [0, 1])  # none of these stepped it
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_actions_and_keys_are_checked(name: str) -> None:
+    env = HOSTS[name]()
+    _, state = env.reset(KEY)
+    with pytest.raises(ValueError, match=r"expected actions of shape \(2,\)"):
+        env.step(state, [0, 1, 0])
+    with pytest.raises(TypeError, match=r"expected actions\[0\] .*; got float 0.5"):
+        env.step(state, [0.5, 1.0])
+    with pytest.raises(ValueError, match=r"expected actions in Discrete.*; got -1, in slot 0"):
+        env.step(state, [-1, 1])
+    with pytest.raises(TypeError, match="expected a PRNG key; got 3"):
+        env.reset(3)
+    with pytest.raises(ValueError, match="Pass one key"):
+        env.reset(jax.random.split(KEY, 2))
+    with pytest.raises(NotImplementedError, match="a state of their own"):
+        env.slot_state(state)
+    with pytest.raises(NotImplementedError, match="draws single slots"):
+        env.render_slot(state)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_a_closed_simulator_is_refused(name: str) -> None:
+    with HOSTS[name]() as env:
+        _, state = env.reset(KEY)
+    env.close()
+    with pytest.raises(RuntimeError, match="step: expected an open simulator"):
+        env.step(state, [0, 1])
+    with pytest.raises(RuntimeError, match="reset: expected an open simulator"):
+        env.reset(KEY)
