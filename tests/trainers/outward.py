@@ -1,5 +1,4 @@
-# pyright: basic, reportMissingImports=false, reportArgumentType=false
-# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+# pyright: reportMissingImports=false
 """Environments for trainers, and their steps by hand: what the bridges must tell."""
 
 from collections.abc import Iterator

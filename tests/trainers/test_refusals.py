@@ -1,5 +1,4 @@
-# pyright: basic, reportMissingImports=false, reportArgumentType=false
-# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+# pyright: reportMissingImports=false
 """What is refused: a sentence with what was expected, what was got, and what to do."""
 
 from collections.abc import Callable
@@ -23,6 +22,18 @@ class Half(CountingEnv):
     @property
     def observation_space(self) -> Any:
         return Box(0.0, 1.0, (2,), jnp.bfloat16)
+
+
+class Naming(CountingEnv):
+    """With infos `truth` and another one."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.info_name = name
+
+    def step(self, state: Any, action: Any) -> Any:
+        *rest, reward, done, info = super().step(state, action)
+        return *rest, reward, done, {**info, "truth": reward, self.info_name: reward}
 
 
 def one() -> Any:
@@ -180,6 +191,14 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str, str, str]] = {
     "tuple to sb3": (
         lambda: sb3(RoomsEnv()), TypeError,
         "to_sb3: expected observations that Stable-Baselines3 takes", "Tuple", "Flatten",
+    ),
+    "an info of Gymnasium's own": (
+        lambda: begun(to_gymnasium_vec(VecEnv(Naming("final_info"), 2))).step([0, 0]), ValueError,
+        "expected infos without names that Gymnasium uses", "'final_info' among", "Rename",
+    ),
+    "an info of a mask": (
+        lambda: begun(to_gymnasium_vec(VecEnv(Naming("_truth"), 2))).step([0, 0]), ValueError,
+        "expected infos without names that Gymnasium uses", "'truth' among", "Rename",
     ),
     "change of an attribute": (
         lambda: sb3().set_attr("config", 1), NotImplementedError,

@@ -1,5 +1,4 @@
-# pyright: basic, reportMissingImports=false, reportArgumentType=false
-# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+# pyright: reportMissingImports=false
 """Ids of envrax in Gymnasium's registry: `gymnasium.make`, `make_vec`, specs, collisions."""
 
 from collections.abc import Callable, Iterator
@@ -58,7 +57,8 @@ def test_make_vec_with_and_without_a_mode() -> None:
     env: Any = gymnasium.make_vec(id, num_envs=3, **fields)
     assert isinstance(env, GymnasiumVectorEnv)
     assert env.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
-    assert env.spec.id == id
+    spec: Any = env.spec
+    assert spec.id == id
     peer = gymnasium.make_vec(id, num_envs=3, vectorization_mode="sync", **fields)
     assert isinstance(peer, SyncVectorEnv)
     assert env.observation_space == peer.observation_space

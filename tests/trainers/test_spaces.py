@@ -1,5 +1,4 @@
-# pyright: basic, reportMissingImports=false, reportArgumentType=false
-# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+# pyright: reportMissingImports=false
 """`to_space` and `from_space`: there and back, and elements of one that are in the other."""
 
 from typing import Any
@@ -17,7 +16,7 @@ from envrax import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from envrax.interop import from_space, to_space
 
 pytestmark = pytest.mark.trainers
-quick = settings(deadline=None, max_examples=60)
+quick = settings(deadline=None, max_examples=25)
 
 INTS = [np.int8, np.uint8, np.int16, np.int32, np.uint32]
 FLOATS = [np.float16, np.float32]

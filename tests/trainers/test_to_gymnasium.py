@@ -1,5 +1,4 @@
-# pyright: basic, reportMissingImports=false, reportArgumentType=false
-# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+# pyright: reportMissingImports=false
 """`to_gymnasium`: what a step tells, keys, ownership, copies; Gymnasium's own checker."""
 
 import copy

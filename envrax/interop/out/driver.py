@@ -52,6 +52,7 @@ class Driver:
 
     def __init__(self, env: AnyEnv | AnyBatch, who: str, *, on_device: bool = False) -> None:
         self.env, self._who = env, who
+        self._action_space = env.action_space  # built anew by many, at a cost
         self._batched = isinstance(env, BatchedEnv)
         self._on_device = on_device
         self._types: Any = None
@@ -83,7 +84,7 @@ class Driver:
         """Take one step with an action of NumPy arrays, JAX arrays, Python numbers or lists."""
         leaves = self._require_leaves("step")
         name = "actions" if self._batched else "action"
-        action = conform(self.env.action_space, action, f"{self._who}: step", name)
+        action = conform(self._action_space, action, f"{self._who}: step", name)
         if self._on_device:
             # No one waits for this step, and until it is done it reads the caller's NumPy arrays.
             action = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), action)

@@ -50,6 +50,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         make: Any = partial(to_gymnasium, env)
         self.spec = EnvSpec(f"envrax/{name}", entry_point=make)
         self.jax_env = env
+        self._spaces = env.observation_space, env.action_space
         self._driver = Driver(env, who)
 
     def reset(
@@ -76,13 +77,12 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self.jax_env.close()
 
     def _observation(self, told: Told) -> Any:
-        return with_ints(self.jax_env.observation_space, told.obs)
+        return with_ints(self._spaces[0], told.obs)
 
     def _with_mask(self, info: dict[str, Any], told: Told) -> dict[str, Any]:
         if told.mask is None:
             return info
-        mask = gymnasium_mask(self.jax_env.action_space, told.mask)
-        return {**info, "action_mask": mask}
+        return {**info, "action_mask": gymnasium_mask(self._spaces[1], told.mask)}
 
 
 class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):

@@ -18,9 +18,21 @@ def single_info(info: dict[str, Any], *, ended: bool) -> dict[str, Any]:
 
 
 def masked(infos: dict[str, Any], where: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Infos of many slots, each `name` with its `_name`: the slots where it counts."""
+    """
+    Infos of many slots, each `name` with its `_name`: the slots where it counts.
+
+    Raises
+    ------
+    ValueError
+        If the environment has an info of a name that Gymnasium gives a meaning of its own.
+    """
     found: dict[str, Any] = {}
     for name, value in infos.items():
+        if name in ("final_obs", "final_info") or f"_{name}" in infos:
+            raise ValueError(
+                f"to_gymnasium_vec: expected infos without names that Gymnasium uses; got {name!r} "
+                f"among {sorted(infos)}. Rename them in the environment."
+            )
         nested = isinstance(value, dict)
         found[name] = masked(cast(dict[str, Any], value), where) if nested else value
         found[f"_{name}"] = where.copy()

@@ -71,8 +71,8 @@ class Sb3VecEnv(VecEnv):
         cut = (told.truncated & ~told.terminated).tolist()
         infos = [{**slot_info(every, i), "TimeLimit.truncated": x} for i, x in enumerate(cut)]
         for slot in np.flatnonzero(dones).tolist():
-            infos[slot] |= slot_info({"terminal_observation": told.final_obs}, slot)
-            infos[slot] |= slot_info(told.info, slot)
+            last = slot_info({"terminal_observation": told.final_obs}, slot)
+            infos[slot] = {**slot_info(told.info, slot), **last, "TimeLimit.truncated": cut[slot]}
         return told.obs, told.reward.astype(np.float32, copy=False), dones, infos
 
     def close(self) -> None:
