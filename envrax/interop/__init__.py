@@ -15,13 +15,19 @@ from envrax.interop.library import require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 
 if TYPE_CHECKING:
-    from envrax.interop.host.envpool import from_envpool
-    from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
-    from envrax.interop.host.in_scan import in_scan
-    from envrax.interop.out.dm import to_dm_env
-    from envrax.interop.out.gymnasium import to_gymnasium, to_gymnasium_vec
-    from envrax.interop.out.sb3 import to_sb3
-    from envrax.interop.spaces import from_space, to_space
+    from envrax.interop.host.envpool import from_envpool as from_envpool
+    from envrax.interop.host.gymnasium_vec import from_gymnasium_vec as from_gymnasium_vec
+    from envrax.interop.host.in_scan import in_scan as in_scan
+    from envrax.interop.out.dm import to_dm_env as to_dm_env
+    from envrax.interop.out.gymnasium import (
+        to_gymnasium as to_gymnasium,
+    )
+    from envrax.interop.out.gymnasium import (
+        to_gymnasium_vec as to_gymnasium_vec,
+    )
+    from envrax.interop.out.sb3 import to_sb3 as to_sb3
+    from envrax.interop.spaces import from_space as from_space
+    from envrax.interop.spaces import to_space as to_space
 
 __all__ = [
     "NO_LIMIT",
@@ -32,21 +38,13 @@ __all__ = [
     "PeerState",
     "as_dicts",
     "box",
-    "from_envpool",
-    "from_gymnasium_vec",
-    "from_space",
-    "in_scan",
     "nested",
     "require",
     "suite_of",
-    "to_dm_env",
-    "to_gymnasium",
-    "to_gymnasium_vec",
-    "to_sb3",
-    "to_space",
     "unbounded",
 ]
 
+# Not in `__all__`: with a star, all of these libraries would be imported.
 _BRIDGES = {
     "from_envpool": "host.envpool",
     "from_gymnasium_vec": "host.gymnasium_vec",
@@ -64,3 +62,7 @@ def __getattr__(name: str) -> Any:
     if name not in _BRIDGES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_BRIDGES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_BRIDGES})
