@@ -31,6 +31,7 @@ def test_the_checkers_of_gymnasium_and_dm_env_pass(name: str) -> None:
 
     class Checks(dm_env.test_utils.EnvironmentTestMixin, absltest.TestCase):
         def make_object_under_test(self) -> Any:
+            ours._ended = True  # as it is new, without another compilation
             return ours
 
         def make_action_sequence(self) -> Any:
