@@ -210,7 +210,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         return self.env, partial(VecEnv, jit_compile=False, **self._options)
 
     def with_final_obs(self) -> "BatchedEnv[Any, Any]":
-        if self._options["final_obs"] or self.copies is None:
+        if self._options["final_obs"] or type(self) is not VecEnv:  # a subclass has more to keep
             return self
         compiled = self._compiled is not None
         options = dict(self._options, final_obs=True, jit_compile=compiled, donate=self._donate)

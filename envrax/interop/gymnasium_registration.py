@@ -2,11 +2,12 @@
 """
 Ids of envrax in Gymnasium's registry, for programs that call `gymnasium.make`.
 
-Importing this module registers the ids that envrax has by then, and `envrax/Make-v0`, which takes
-any id by its keyword `name`. An id of Gymnasium has one slash: `gymnax/CartPole-v1` becomes
-`envrax/gymnax.CartPole-v1`.
+Importing this module registers `envrax/Make-v0`, which takes any id by its keyword `name`, and the
+ids of the suites that are loaded by then, where Gymnasium allows them. An id of Gymnasium has one
+slash: `gymnax/CartPole-v1` becomes `envrax/gymnax.CartPole-v1`.
 """
 
+import contextlib
 import re
 from typing import Any
 
@@ -28,12 +29,14 @@ def register(*prefixes: str) -> list[str]:
     Register ids of envrax in Gymnasium, for `gymnasium.make` and `gymnasium.make_vec`.
 
     Keywords of `gymnasium.make` go to `envrax.make`, those of `gymnasium.make_vec` to
-    `envrax.make_vec`; `render_mode` goes to `to_gymnasium`.
+    `envrax.make_vec`, but for `wrappers` there, which Gymnasium takes for itself. `render_mode` and
+    `array` go to `to_gymnasium` and `to_gymnasium_vec`.
 
     Parameters
     ----------
     *prefixes : str
-        Suites to load, as for `envrax.load_suite`. None: all ids that are registered in envrax.
+        Suites to load, as for `envrax.load_suite`. Without any, all ids that are registered in
+        envrax.
 
     Returns
     -------
@@ -43,24 +46,12 @@ def register(*prefixes: str) -> list[str]:
     Raises
     ------
     ValueError
-        If a prefix is unknown.
+        If a prefix is unknown, or an id is taken or none that Gymnasium allows.
     MissingPackageError
         If its library is not installed.
     """
     names = [name for prefix in prefixes for name in load_suite(prefix)]
-    found: list[str] = []
-    for name in names if prefixes else registered_names():
-        id = gymnasium_id(name)
-        known = gymnasium.registry.get(id)
-        if known is not None and known.kwargs != {"name": name}:
-            raise ValueError(
-                "gymnasium_registration.register: expected ids that Gymnasium does not have yet; "
-                f"got {name}, whose id {id} is taken by {known.kwargs or known.entry_point}. "
-                "Rename it."
-            )
-        _register(id, {"name": name})
-        found.append(id)
-    return found
+    return [_register(name) for name in (names if prefixes else registered_names())]
 
 
 def gymnasium_id(name: str) -> str:
@@ -73,17 +64,43 @@ def _make(name: str, render_mode: str | None = None, **fields: Any) -> gymnasium
 
 
 def _make_vec(
-    name: str, num_envs: int = 1, render_mode: str | None = None, **fields: Any
+    name: str,
+    num_envs: int = 1,
+    render_mode: str | None = None,
+    array: Any = "numpy",
+    **fields: Any,
 ) -> gymnasium.vector.VectorEnv:
     batched_env = make_vec(name, num_envs, **fields)
-    return to_gymnasium_vec(batched_env, render_mode=render_mode)
+    return to_gymnasium_vec(batched_env, array=array, render_mode=render_mode)
 
 
-def _register(id: str, kwargs: dict[str, Any]) -> None:
-    if id not in gymnasium.registry:
-        entry_points = f"{__name__}:_make", f"{__name__}:_make_vec"
+def _register(name: str) -> str:
+    id = gymnasium_id(name)
+    known = gymnasium.registry.get(id)
+    if known is not None and known.kwargs != {"name": name}:
+        raise ValueError(
+            "gymnasium_registration.register: expected ids that Gymnasium does not have yet; "
+            f"got {name}, whose id {id} is taken by {known.kwargs or known.entry_point}. "
+            "Rename it."
+        )
+    if known is None:
+        _add(id, {"name": name})
+    return id
+
+
+def _add(id: str, kwargs: dict[str, Any]) -> None:
+    entry_points = f"{__name__}:_make", f"{__name__}:_make_vec"
+    try:
         gymnasium.register(id, entry_points[0], vector_entry_point=entry_points[1], kwargs=kwargs)
+    except gymnasium.error.Error as error:
+        raise ValueError(
+            f"gymnasium_registration.register: expected an id that Gymnasium takes; got {id}: "
+            f"{error}. Use `envrax/Make-v0` with `name=`."
+        ) from error
 
 
-_register("envrax/Make-v0", {})
-register()
+if "envrax/Make-v0" not in gymnasium.registry:
+    _add("envrax/Make-v0", {})
+for _name in registered_names():
+    with contextlib.suppress(ValueError):  # `envrax/Make-v0` takes these as well
+        _register(_name)

@@ -70,8 +70,8 @@ def to_dm_env(env: AnyEnv, *, seed: int | None = None) -> DmEnv:
     env : JaxEnv
         The environment.
     seed : int, optional
-        The first `reset` begins the chain of keys of `jax.random.key(seed)`; drawn by the operating
-        system if not given.
+        The first `reset` sets `rng = jax.random.key(seed)`, or draws a seed from the operating
+        system. Every reset does `rng, key = jax.random.split(rng)` and uses `key`.
 
     Raises
     ------

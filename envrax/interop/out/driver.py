@@ -8,13 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks import require_tuple
+from envrax._jax.cache import compile_cache
 from envrax._jax.keys import key_types
-from envrax._jax.programs import strong
+from envrax._jax.programs import Compiled, output_types, strong
 from envrax.autoreset.slot import checked, require_same_types
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv, episode_ended
 from envrax.interop.forms import types_of
 from envrax.interop.out.packing import pack, unpack, without_keys
+from envrax.interop.out.tensors import from_torch
+from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
 
 AnyBatch = BatchedEnv[Any, Any]
@@ -36,9 +39,9 @@ class Driver:
     """
     Holds the state and the key of an environment, or a batch of them, for a trainer in Python.
 
-    `reset` and `step` are one compiled call each. What they return is copied from the device in one
-    `jax.device_get`, and belongs to the caller. The state stays where it is, as a flat list of
-    arrays, which costs less to pass than a pytree of dataclasses.
+    `reset` and `step` are one compiled call each; the first `reset` compiles both. What they return
+    is copied from the device in one `jax.device_get`, and belongs to the caller. The state stays
+    where it is, as a flat list of arrays, which costs less to pass than a pytree of dataclasses.
 
     Parameters
     ----------
@@ -55,12 +58,14 @@ class Driver:
         self._action_space = env.action_space  # built anew by many, at a cost
         self._batched = isinstance(env, BatchedEnv)
         self._on_device = on_device
+        dtypes = env.observation_space.dtype
+        self._dtypes = dtypes if jax.tree.map(canonical, dtypes) != dtypes else None
         self._types: Any = None
         self._treedef: Any = None
         self._impls: list[Any] = []
         self._key: Any = None
         self._leaves: list[Any] | None = None
-        self._compile()
+        self._make_programs()
 
     @property
     def state(self) -> Any:
@@ -77,19 +82,21 @@ class Driver:
         """
         if seed is not None or self._key is None:
             self._key = jax.random.key_data(jax.random.key(self._seed(seed)))
+        if self._leaves is None:
+            self._compile_ahead()
         self._key, self._leaves, told = self._reset(self._key)
-        return told if self._on_device else unpack(told)
+        return self._handed_out(told)
 
     def step(self, action: Any) -> Told:
-        """Take one step with an action of NumPy arrays, JAX arrays, Python numbers or lists."""
+        """Take one step with an action of arrays (NumPy, JAX, Torch), Python numbers or lists."""
         leaves = self._require_leaves("step")
         name = "actions" if self._batched else "action"
-        action = conform(self._action_space, action, f"{self._who}: step", name)
+        action = conform(self._action_space, from_torch(action), f"{self._who}: step", name)
         if self._on_device:
             # No one waits for this step, and until it is done it reads the caller's NumPy arrays.
             action = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), action)
         self._leaves, told = self._step(leaves, action)
-        return told if self._on_device else unpack(told)
+        return self._handed_out(told)
 
     def has_masks(self) -> bool:
         """Whether the environment tells which actions are legal."""
@@ -125,14 +132,24 @@ class Driver:
             )
         return self._leaves
 
-    def _handed_out(self, told: Told) -> Any:
+    def _handed_out(self, told: Any) -> Told:
+        if self._on_device:
+            return told
+        told = unpack(told)
+        if self._dtypes is None:
+            return told
+        # JAX has no 64 bits, unless they are enabled; the space of the trainer may have.
+        last = None if told.final_obs is None else _cast(self._dtypes, told.final_obs)
+        return told._replace(obs=_cast(self._dtypes, told.obs), final_obs=last)
+
+    def _packed(self, told: Told) -> Any:
         # With buffers of their own: `jit` hands an input that it returns out as it is.
         return _copied(told) if self._on_device else pack(told)
 
     def _reset_flat(self, key: Any) -> Any:
         rng, key = jax.random.split(jax.random.wrap_key_data(key))
         obs, state = self._checked("reset", self.env.reset(key))
-        told = self._handed_out(Told(obs, self.env.action_mask(state)))
+        told = self._packed(Told(obs, self.env.action_mask(state)))
         return jax.random.key_data(rng), self._flat(state), told
 
     def _step_flat(self, leaves: list[Any], action: Any) -> Any:
@@ -162,7 +179,7 @@ class Driver:
             {name: x for name, x in info.items() if name not in hidden},
             info.get("final_obs") if self._batched else None,
         )
-        return self._flat(state), self._handed_out(told)
+        return self._flat(state), self._packed(told)
 
     def _checked(self, method: str, returned: Any) -> Any:
         """What the environment returned, of the types that its reset and its step share."""
@@ -183,13 +200,9 @@ class Driver:
         for name, x in {**told, "done": done}.items():
             if (x.shape, x.dtype) == (shape, jnp.bool_):
                 continue
-            if name == "done" and len(told) == 2:
-                done = told["terminated"] | told["truncated"]  # such as a discount in its place
-                continue
             raise TypeError(
                 f"{self._who}: expected `{name}` of shape {shape}, bool; got {x.shape} {x.dtype}. "
-                "Leave out the wrapper that changes it, such as `EpisodeDiscount`, or put bools "
-                "under `terminated` and `truncated` into the info."
+                "Leave out the wrapper that changes it, such as `EpisodeDiscount`."
             )
         # An end is an end to auto-reset too; without a word of its reason, it is a termination.
         alive = ~told["terminated"] if "terminated" in told else jnp.zeros_like(done)
@@ -211,11 +224,18 @@ class Driver:
         ]
         return jax.tree.unflatten(self._treedef, whole)
 
-    def _compile(self) -> None:
+    def _make_programs(self) -> None:
         self._reset: Any = self._reset_flat
         self._step: Any = self._step_flat
         if self.env.traceable:
-            self._reset, self._step = jax.jit(self._reset), jax.jit(self._step)
+            self._reset, self._step = Compiled(self._reset), Compiled(self._step)
+
+    def _compile_ahead(self) -> None:
+        """Compile `reset` and `step`, with the compile cache of the environment."""
+        if self.env.traceable and self.env.compilation is not None:
+            with compile_cache(self.env.compilation.cache_dir):
+                _, leaves, _ = self._reset.compile(self._key)
+                self._step.compile(leaves, output_types(self._action_space.sample))
 
     def __getstate__(self) -> dict[str, Any]:
         # Programs belong to the copy that compiled them, and a treedef cannot be pickled.
@@ -228,7 +248,7 @@ class Driver:
         vars(self).update(kept, _types=None)
         if self._treedef is not None:
             self._treedef = jax.tree.structure(self._treedef)
-        self._compile()
+        self._make_programs()
 
 
 _ENDS = ("terminated", "truncated")
@@ -236,6 +256,10 @@ _ENDS = ("terminated", "truncated")
 
 def _is_typed_key(x: Any) -> bool:
     return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _cast(dtypes: Any, tree: Any) -> Any:
+    return jax.tree.map(lambda dtype, x: x.astype(dtype, copy=False), dtypes, tree)
 
 
 def _copied(told: Told) -> Told:

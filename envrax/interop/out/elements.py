@@ -6,7 +6,7 @@ from envrax.spaces import Dict, Discrete, Space, Tuple
 
 
 def with_ints(space: Space, x: Any) -> Any:
-    """An element with a Python int for every `Discrete`, as a table of values takes for its key."""
+    """An element with an int for each `Discrete`, which can be a key of a dict of values."""
     if isinstance(space, Discrete):
         return x.item()
     if isinstance(space, Dict):

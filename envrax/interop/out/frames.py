@@ -10,11 +10,15 @@ from envrax.wrappers.video import implements_render
 
 def can_render(env: Any) -> bool:
     """Whether a `JaxEnv` draws itself, or a batch its slots."""
-    if isinstance(env, VecEnv):
-        return implements_render(env.env)
     if isinstance(env, JaxEnv):
         return implements_render(env)
-    return type(env).render_slot is not BatchedEnv.render_slot
+    if isinstance(env, VecEnv):
+        return implements_render(env.env)
+    if type(env).render_slot is BatchedEnv.render_slot:
+        return False
+    single = env.unwrapped
+    # A simulator on the host knows whether it was built to draw.
+    return getattr(env, "can_render", True) and (single is None or implements_render(single))
 
 
 def require_render_mode(who: str, env: Any, render_mode: str | None) -> None:

@@ -16,7 +16,7 @@ from envrax.interop.out.elements import with_ints
 from envrax.interop.out.frames import can_render, require_render_mode
 from envrax.interop.out.infos import single_info, vector_infos
 from envrax.interop.out.masks import gymnasium_mask
-from envrax.interop.out.tensors import from_torch, require_torch, to_torch
+from envrax.interop.out.tensors import require_torch, to_torch
 from envrax.interop.spaces import to_space
 
 require("gymnasium", "1.1", extra="gymnasium")
@@ -131,7 +131,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         return told.obs, self._with_masks({}, told)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        told = self._driver.step(from_torch(actions) if self._array == "torch" else actions)
+        told = self._driver.step(actions)
         if self._array != "numpy":
             infos = _masks({**told.info, "final_obs": told.final_obs}, told.mask)
             out = told.obs, told.reward, told.terminated, told.truncated, infos
@@ -171,8 +171,8 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
     An environment as a `gymnasium.Env`.
 
     `reset` and `step` are one compiled call and one transfer from the device each. What they return
-    belongs to the caller, who may edit it. `reset(seed=s)` begins the chain of keys of
-    `jax.random.key(s)`; without a seed it goes on.
+    belongs to the caller, who may edit it. `reset(seed=s)` sets `rng = jax.random.key(s)`; every
+    reset does `rng, key = jax.random.split(rng)` and uses `key`.
 
     Parameters
     ----------
@@ -230,11 +230,12 @@ def to_gymnasium_vec(
     Returns
     -------
     gymnasium.vector.VectorEnv
-        `metadata["autoreset_mode"]` says that a slot whose episode ended returns the reward and the
-        end of that step with the first observation of the next episode. As in Gymnasium, what else
-        belongs to the episode that ended is in `infos["final_obs"]` (an object array; None where no
-        episode ended) and `infos["final_info"]`. As JAX or Torch arrays, `infos["final_obs"]` is
-        the observation of the step itself in every slot. `infos["action_mask"]` has one row a slot.
+        In the step that ends an episode, a slot returns the reward and the end of that step with
+        the first observation of the next episode: `AutoresetMode.SAME_STEP`. As in Gymnasium, what
+        else belongs to the episode that ended is in `infos["final_obs"]` (an object array; None
+        where no episode ended) and `infos["final_info"]`. As JAX or Torch arrays,
+        `infos["final_obs"]` is the observation of the step itself in every slot.
+        `infos["action_mask"]` has one row a slot.
 
     Raises
     ------
@@ -253,8 +254,8 @@ def _metadata(env: Any) -> dict[str, Any]:
 def _require_no_options(who: str, options: dict[str, Any] | None) -> None:
     if options:
         raise ValueError(
-            f"{who}: reset: expected no options; got {sorted(options)}. Episodes are reset in the "
-            "step that ends them; set fields of the config when you make the environment."
+            f"{who}: reset: expected no options; got {sorted(options)}. Set fields of the config "
+            "when you make the environment; single slots cannot be reset."
         )
 
 

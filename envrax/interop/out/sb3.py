@@ -64,12 +64,19 @@ class Sb3VecEnv(VecEnv):
         self._actions = actions
 
     def step_wait(self) -> Any:
-        told = self._driver.step(self._actions)
+        if self._actions is None:
+            raise RuntimeError(
+                f"{_WHO}: step_wait: expected `step_async` before it; got none. Call `step`."
+            )
+        actions, self._actions = self._actions, None
+        told = self._driver.step(actions)
         self._mask = told.mask
         dones = told.terminated | told.truncated
         every = {k: v for k, v in told.info.items() if not is_episode(k, v)}
         cut = (told.truncated & ~told.terminated).tolist()
-        infos = [{**slot_info(every, i), "TimeLimit.truncated": x} for i, x in enumerate(cut)]
+        infos: list[dict[str, Any]] = [{"TimeLimit.truncated": x} for x in cut]
+        if every:
+            infos = [{**slot_info(every, i), **info} for i, info in enumerate(infos)]
         for slot in np.flatnonzero(dones).tolist():
             last = slot_info({"terminal_observation": told.final_obs}, slot)
             infos[slot] = {**slot_info(told.info, slot), **last, "TimeLimit.truncated": cut[slot]}
@@ -137,7 +144,8 @@ def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
     Where an episode ended, the info of the slot has `terminal_observation`, and that of
     `RecordEpisodeStatistics` as `episode`; `info["TimeLimit.truncated"]` tells whether it was only
     cut. `env_method("action_masks")` gives legal actions to sb3-contrib's `MaskablePPO`.
-    `seed(s)` makes the next `reset` begin the chain of keys of `jax.random.key(s)`.
+    After `seed(s)` the next `reset` sets `rng = jax.random.key(s)`; every reset does
+    `rng, key = jax.random.split(rng)` and uses `key` for all slots.
 
     Parameters
     ----------

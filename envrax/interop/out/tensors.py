@@ -1,6 +1,7 @@
 # pyright: basic, reportMissingImports=false
 """JAX arrays and Torch tensors that share their memory."""
 
+import sys
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,8 @@ def to_torch(tree: Any) -> Any:
 
 def from_torch(tree: Any) -> Any:
     """Each tensor as an array for `VecEnv.step`; whatever else there is as it is."""
+    if isinstance(tree, np.ndarray | jax.Array) or "torch" not in sys.modules:
+        return tree
     torch = require_torch()
 
     def convert(x: Any) -> Any:
