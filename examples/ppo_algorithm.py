@@ -134,12 +134,16 @@ class PPO:
             log_prob=policy.log_prob(action),
             value=value,
             next_value=self.forward(params, info["final_obs"])[1],
-            reward=reward * self.reward_scale,
+            reward=self.learned_reward(reward),
             terminated=info.get("terminated", done),
             done=done,
             mask=mask,
         )
         return (next_obs, env_state), (transition, info["episode"])
+
+    def learned_reward(self, reward: jax.Array) -> jax.Array:
+        """What the advantages are made of; statistics count the environment's own reward."""
+        return reward * self.reward_scale
 
     def improve(self, params: Any, opt_state: Any, rollout: Transition, rng: jax.Array) -> Any:
         """A few epochs of gradient descent over a rollout, in shuffled minibatches."""

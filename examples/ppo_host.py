@@ -37,18 +37,29 @@ class HostPPO(SlotsPPO):
         slots.see = jax.vmap(lambda obs: features(*channels_last(space, obs)))
         return slots
 
+    def learned_reward(self, reward: jax.Array) -> jax.Array:
+        """Atari's clipped, as points of one game are worth more than those of another."""
+        if self.options.env.startswith(HOST + ATARI):
+            reward = jnp.clip(reward, -1.0, 1.0)
+        return super().learned_reward(reward)
+
 
 NO_LIMIT = envrax.EnvConfig(max_steps=2**31 - 1)
 
 
 def vector_env(id: str, n_slots: int) -> Any:
-    """Atari has a vector environment of its own; of others, Gymnasium steps one after the other."""
+    """
+    Atari has a vector environment of its own; of others, Gymnasium steps one after the other.
+
+    Its rewards are the game's points: ALE would clip them otherwise, and returns were no scores.
+    """
     if not id.startswith(ATARI):
         return gymnasium.make_vec(id, n_slots, vectorization_mode="sync")
     import ale_py
 
     gymnasium.register_envs(ale_py)
-    return gymnasium.make_vec(id, n_slots, vectorization_mode="vector_entry_point")
+    options: Any = {"vectorization_mode": "vector_entry_point", "reward_clipping": False}
+    return gymnasium.make_vec(id, n_slots, **options)
 
 
 def channels_last(space: Any, obs: Any) -> tuple[Any, Any]:

@@ -6,10 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Tuple
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from envrax.spaces.base import canonical, is_list, is_mapping, kind
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Ends = tuple[np.ndarray[Any, np.dtype[np.float32]], Mask, Mask]
 
 
 def types_of(space: Space) -> Any:
@@ -64,6 +65,43 @@ def copied(types: Any, x: Any, who: str) -> Any:
     return zipped(copy, types, x)
 
 
+def ends_of(n: int, rewards: Any, terminated: Any, truncated: Any, who: str) -> Ends:
+    """
+    Rewards and both ends of `n` slots, as copies.
+
+    Raises
+    ------
+    ValueError
+        If there is not one number or bool for each slot.
+    """
+
+    def column(name: str, x: Any, dtype: Any) -> Any:
+        given = np.asarray(x)
+        numeric = given.shape == (n,) and kind(given.dtype) != "other"
+        if not numeric or (dtype is np.bool_ and np.any(given != given.astype(bool))):
+            raise ValueError(
+                f"{who}: expected the simulator to give {name} of shape ({n},), {np.dtype(dtype)}; "
+                f"got {given.shape}, {given.dtype}. Let its `step` give one for each slot."
+            )
+        return np.array(given, dtype)
+
+    return (
+        column("rewards", rewards, np.float32),
+        column("terminated", terminated, np.bool_),
+        column("truncated", truncated, np.bool_),
+    )
+
+
+def on_host(x: Any) -> Any:
+    """Actions with NumPy in place of JAX arrays, whose casts wrap integers around."""
+    if is_mapping(x):
+        return {name: on_host(item) for name, item in x.items()}
+    if is_list(x):
+        return tuple(map(on_host, x))
+    known = isinstance(x, jax.Array) and kind(x.dtype) != "other"  # keys stay, to be refused
+    return np.asarray(x) if known else x
+
+
 def put(types: Any, into: Any, where: Any, rows: Any) -> None:
     """Write `rows` to the places `where`: an index, indices or a mask."""
     zipped(lambda _, old, new: old.__setitem__(where, new), types, into, rows)
@@ -116,6 +154,8 @@ def require_legal(space: Space, actions: Any, who: str, path: str = "actions") -
             return
         case Discrete():
             low, high = 0, space.n - 1
+        case MultiBinary():
+            low, high = 0, 1
         case MultiDiscrete():
             low, high = 0, np.asarray(space.nvec) - 1
         case Box() if kind(space.dtype) == "integer":

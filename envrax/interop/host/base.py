@@ -13,7 +13,7 @@ from envrax._jax.keys import require_key
 from envrax._jax.programs import is_traced
 from envrax.batched_env import BatchedEnv
 from envrax.env import Info
-from envrax.interop.host.arrays import require_legal, types_of, zipped
+from envrax.interop.host.arrays import Ends, on_host, require_legal, types_of, zipped
 from envrax.interop.host.clock import Clock, HostState
 from envrax.interop.host.infos import InfoKeys
 from envrax.spaces import Space
@@ -24,9 +24,7 @@ class Moved(NamedTuple):
     """What a step of a simulator gave, as arrays that nobody writes to any more."""
 
     obs: Any
-    rewards: Any
-    terminated: Any
-    truncated: Any
+    ends: Ends  # rewards, terminated, truncated
     infos: dict[str, Any]
     final_obs: Any
 
@@ -97,6 +95,11 @@ class HostEnv(BatchedEnv[Space, Space]):
         """Close the simulator."""
 
     @property
+    def can_render(self) -> bool:
+        """Whether the simulator was built to draw its slots."""
+        return type(self)._draw is not HostEnv._draw
+
+    @property
     def traceable(self) -> bool:
         return False
 
@@ -151,7 +154,7 @@ class HostEnv(BatchedEnv[Space, Space]):
         who = f"{type(self).__name__}.step"
         # Traced values may also come from nowhere else than the function that is being traced.
         self._refuse_tracers(who, (state, actions, jax.lax.add(np.int32(0), np.int32(0))))
-        return self.advance(state, conform(self._action_space, actions, who))
+        return self.advance(state, conform(self._action_space, on_host(actions), who))
 
     def begin(self, bits: Any) -> tuple[Any, HostState]:
         """`reset`, from what `draw_seed` drew; it calls nothing of JAX."""
@@ -161,23 +164,19 @@ class HostEnv(BatchedEnv[Space, Space]):
         return obs, self._clock.begin()
 
     def advance(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
-        """`step`, with actions that `conform` made; it calls nothing of JAX."""
+        """`step`, with NumPy actions whose form `conform` knows; it calls nothing of JAX."""
         who = f"{type(self).__name__}.step"
         before = self._clock.require_now(state, who)
+        actions = zipped(lambda _, x: np.asarray(x), self._action_dtypes, actions)
+        require_legal(self._single_action_space, actions, who)  # before a cast wraps them around
         actions = zipped(lambda dtype, x: np.array(x, dtype), self._action_dtypes, actions)
-        require_legal(self._single_action_space, actions, who)
         self._clock.stop()  # a step that fails leaves the simulator where no state says
         moved = self._advance(actions)
-        rewards = np.array(moved.rewards, np.float32)
-        ends = {
-            "terminated": np.array(moved.terminated, np.bool_),
-            "truncated": np.array(moved.truncated, np.bool_),
-        }
-        dones = ends["terminated"] | ends["truncated"]
-        infos = {**ends, **moved.infos}
+        rewards, terminated, truncated = moved.ends
+        infos = {"terminated": terminated, "truncated": truncated, **moved.infos}
         if self.final_obs:
             infos["final_obs"] = moved.final_obs
-        return moved.obs, self._clock.go_on(before), rewards, dones, infos
+        return moved.obs, self._clock.go_on(before), rewards, terminated | truncated, infos
 
     def result_types(self) -> tuple[Any, Any]:
         """What `reset` and `step` return, as shapes and dtypes."""
@@ -236,7 +235,7 @@ def draw_seed(rng: jax.Array) -> jax.Array:
 
 
 def dtypes_of(space: Any) -> Any:
-    """The dtypes in which a simulator takes actions, from its own space of one action."""
+    """The dtypes of a space of Gymnasium, structured as the space."""
     children = getattr(space, "spaces", None)
     if isinstance(children, dict):
         return {name: dtypes_of(child) for name, child in cast(dict[str, Any], children).items()}

@@ -1,12 +1,15 @@
 """`HostState` and `Clock`: a token for where a simulator is, and the refusal of older ones."""
 
 import itertools
+import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
 
 _RUNS = itertools.count()
 _HIGHEST = 2**31 - 1
+# By identity: simulators of users need not be hashable.
+_OWNED: dict[int, tuple[Any, "Clock"]] = {}
 
 
 class HostState(NamedTuple):
@@ -38,6 +41,25 @@ class Clock:
     def __init__(self) -> None:
         self._now: tuple[int, int] | None = None
         self.closed = False
+
+    def own(self, simulator: Any, who: str) -> None:
+        """
+        Tell that the simulator is stepped here alone.
+
+        Raises
+        ------
+        ValueError
+            If another clock, which is not closed, owns it.
+        """
+        place = id(simulator)
+        found, owner = _OWNED.get(place, (None, self))
+        if found is not None and found() is simulator and not owner.closed:
+            raise ValueError(
+                f"{who}: expected a simulator that no other batch steps; got a "
+                f"{type(simulator).__name__} that one steps already. Use that batch, or build "
+                "another simulator."
+            )
+        _OWNED[place] = weakref.ref(simulator, lambda _: _OWNED.pop(place, None)), self
 
     def stop(self) -> None:
         """Nobody knows where it is: before a call that may fail, and when it is closed."""
@@ -82,8 +104,8 @@ class Clock:
         run, step = int(np.asarray(state.run)), int(np.asarray(state.step))
         if self._now is None:
             raise RuntimeError(
-                f"{who}: expected a simulator that was reset, and not left by an error within a "
-                "step; got one of which no state is known. Begin with `reset`."
+                f"{who}: expected a simulator that was reset; got one that was not, or whose last "
+                "step failed. Call `reset`."
             )
         if (run, step) != self._now:
             got = f"that of step {step}" if run == self._now[0] else "one of another run"

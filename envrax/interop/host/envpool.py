@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from envrax._checks import known_keywords
-from envrax.interop.host.arrays import copied, replaced, rows, taken
+from envrax.interop.host.arrays import copied, ends_of, replaced, rows, taken
 from envrax.interop.host.base import HostEnv, Moved, dtypes_of
 from envrax.interop.host.infos import InfoKeys
 from envrax.interop.library import require
@@ -43,6 +43,11 @@ class EnvPoolBatch(HostEnv):
             InfoKeys(info_keys, n, WHO),
         )
         self._all = np.arange(n, dtype=np.int32)
+        self._clock.own(pool, WHO)
+
+    @property
+    def can_render(self) -> bool:
+        return self.pool.render_mode == "rgb_array"
 
     def _begin(self, seed: int) -> Any:
         obs, infos = self.pool.reset()
@@ -54,20 +59,22 @@ class EnvPoolBatch(HostEnv):
         obs, rewards, terminated, truncated, infos = self.pool.step(actions, self._all)
         self._require_order(infos, self._all)
         last = copied(self._obs_types, obs, WHO)
+        ends = ends_of(self.n_slots, rewards, terminated, truncated, WHO)
         kept = self._infos.read(infos)
-        obs, ended = last, self._all[terminated | truncated]
+        obs, ended = last, self._all[ends[1] | ends[2]]
         if self.final_obs and not ended.size:
             obs = copied(self._obs_types, last, WHO)
         while ended.size:
             # The step that the pool spends on a reset. Its `reset` is not the same: in Atari with
             # `episodic_life` it begins another game where a life was lost.
             ignored = taken(self._action_dtypes, actions, ended)
-            first, _, *again, infos = self.pool.step(ignored, ended)
+            first, *again, infos = self.pool.step(ignored, ended)
             self._require_order(infos, ended)
             first = copied(rows(self._obs_types, ended.size), first, WHO)
             obs = replaced(self._obs_types, obs, ended, first)
+            _, *again = ends_of(ended.size, *again, WHO)
             ended = ended[again[0] | again[1]]
-        return Moved(obs, rewards, terminated, truncated, kept, last)
+        return Moved(obs, ends, kept, last)
 
     def _require_order(self, infos: Any, ids: Any) -> None:
         if not np.array_equal(infos["env_id"], ids):
@@ -77,7 +84,7 @@ class EnvPoolBatch(HostEnv):
             )
 
     def _draw(self, slot: int) -> Any:
-        if self.pool.render_mode != "rgb_array":
+        if not self.can_render:
             return super()._draw(slot)
         return self.pool.render(env_ids=[slot])[0]
 
@@ -123,7 +130,8 @@ def from_envpool(
     TypeError
         If it is no pool for Gymnasium, or a space has no counterpart.
     ValueError
-        If it steps a part of the slots at once (`batch_size`), or has several players a slot.
+        If it steps a part of the slots at once (`batch_size`), or has several players a slot. If
+        another batch steps it already, and is not closed.
     """
     return EnvPoolBatch(pool, final_obs, info_keys, name)
 

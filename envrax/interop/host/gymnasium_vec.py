@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from envrax._checks import known_keywords
-from envrax.interop.host.arrays import Mask, copied, put, replaced, same, taken
+from envrax.interop.host.arrays import Mask, copied, ends_of, put, replaced, same, taken, types_of
 from envrax.interop.host.base import HostEnv, Moved, dtypes_of
 from envrax.interop.host.infos import InfoKeys
 from envrax.interop.library import require
@@ -56,6 +56,12 @@ class GymnasiumBatch(HostEnv):
             final_obs,
             InfoKeys(info_keys, vector_env.num_envs, WHO),
         )
+        self._slot_types = types_of(self.single_observation_space)
+        self._clock.own(vector_env.unwrapped, WHO)
+
+    @property
+    def can_render(self) -> bool:
+        return self.vector_env.render_mode == "rgb_array"
 
     def _begin(self, seed: int) -> Any:
         obs, infos = self.vector_env.reset(seed=seed)
@@ -64,20 +70,20 @@ class GymnasiumBatch(HostEnv):
 
     def _advance(self, actions: Any) -> Moved:
         obs, rewards, terminated, truncated, infos = self.vector_env.step(actions)
-        ended = np.asarray(terminated, bool) | np.asarray(truncated, bool)
         # Copied before a reset, which may write to the same arrays.
+        ends = ends_of(self.n_slots, rewards, terminated, truncated, WHO)
+        ended = ends[1] | ends[2]
         obs = copied(self._obs_types, obs, WHO)
-        ends = np.array(rewards), np.array(terminated), np.array(truncated)
         if self._same_step:
             kept = self._infos.read(infos, ended)
-            return Moved(obs, *ends, kept, self._last(obs, ended, infos))
+            return Moved(obs, ends, kept, self._last(obs, ended, infos))
         kept = self._infos.read(infos)
         last = obs
         if ended.any():
             obs = self._reset_where(ended, last)
         elif self.final_obs:
             obs = copied(self._obs_types, last, WHO)
-        return Moved(obs, *ends, kept, last)
+        return Moved(obs, ends, kept, last)
 
     def _reset_where(self, ended: Mask, last: Any) -> Any:
         # With a mask and a dict of their own, since Gymnasium empties the dict.
@@ -99,23 +105,22 @@ class GymnasiumBatch(HostEnv):
         if not ended.any():
             return copied(self._obs_types, obs, WHO)
         given = infos.get("final_obs") if isinstance(infos, dict) else None
-        if given is None:
+        by_slot = isinstance(given, np.ndarray) and given.dtype == object
+        if given is None or (by_slot and any(x is None for x in given[ended])):
             raise RuntimeError(
                 f'{WHO}: expected `infos["final_obs"]` of the slots that ended; got none from '
                 f"{self.vector_env}. Leave out `final_obs=True`, or what changes the infos."
             )
-        if not (isinstance(given, np.ndarray) and given.dtype == object):  # ALE has all slots
+        if not by_slot:  # ALE has all slots
             given = copied(self._obs_types, given, WHO)
             return replaced(self._obs_types, obs, ended, taken(self._obs_types, given, ended))
         last = copied(self._obs_types, obs, WHO)
         for slot in np.flatnonzero(ended):
-            put(self._obs_types, last, slot, given[slot])
+            put(self._obs_types, last, slot, copied(self._slot_types, given[slot], WHO))
         return last
 
     def _draw(self, slot: int) -> Any:
-        if self.vector_env.render_mode != "rgb_array":
-            return super()._draw(slot)
-        frames = self.vector_env.render()
+        frames = self.vector_env.render() if self.can_render else None
         return super()._draw(slot) if frames is None else frames[slot]
 
     def _close(self) -> None:
@@ -134,9 +139,9 @@ def from_gymnasium_vec(
     A vector environment of Gymnasium as a `BatchedEnv`, with auto-reset in the same step.
 
     Its own auto-reset is used in `SAME_STEP` mode. In the other modes the slots that ended are
-    reset within the step, with Gymnasium's `options={"reset_mask": mask}`; it must be known to do
-    that, as `SyncVectorEnv`, `AsyncVectorEnv` and ALE's `AtariVectorEnv` are, or be in `DISABLED`
-    mode, which asks for it.
+    reset within the step, with Gymnasium's `options={"reset_mask": mask}`. That works with
+    `SyncVectorEnv`, `AsyncVectorEnv` and ALE's `AtariVectorEnv`, and with any vector environment in
+    `DISABLED` mode.
 
     Parameters
     ----------
@@ -161,8 +166,8 @@ def from_gymnasium_vec(
     TypeError
         If it is no `VectorEnv`, or a space has no counterpart.
     ValueError
-        If its auto-reset is not declared, or its reset step cannot be hidden, as in `NEXT_STEP`
-        mode without partial resets.
+        If its auto-reset is not declared, or it spends a step on a reset and cannot reset single
+        slots (`NEXT_STEP`). If another batch steps it already, and is not closed.
     """
     return GymnasiumBatch(vector_env, final_obs, info_keys, name)
 
@@ -215,10 +220,15 @@ def _require_partial_reset(env: VectorEnv, is_known: bool) -> None:
         )
     for layer in _layers(env):
         if type(layer).reset not in (VectorWrapper.reset, VectorObservationWrapper.reset):
+            advice = "Build the environment in SAME_STEP mode, or leave the wrapper out."
+            if isinstance(layer, VectorObservationWrapper):
+                advice = (
+                    "Leave it out: Gymnasium allows no observation wrapper in SAME_STEP mode "
+                    "either. Normalise in the trainer."
+                )
             raise ValueError(
                 f"{WHO}: expected wrappers without a `reset` of their own around an environment "
-                f"that is reset slot by slot; got {type(layer).__name__}. Build the environment "
-                "in SAME_STEP mode, or leave the wrapper out."
+                f"that is reset slot by slot; got {type(layer).__name__}. {advice}"
             )
 
 
@@ -237,8 +247,8 @@ def _require_fit(env: Any) -> None:
         single, batch = (getattr(env, f"{k}{which}_space") for k in ("single_", ""))
         if batch_space(single, env.num_envs) != batch:
             raise ValueError(
-                f"{WHO}: expected {env.num_envs} slots of one {which} space, {single}; got "
-                f"{batch}. Give all slots the same space, and a batch of all slots."
+                f"{WHO}: expected `{which}_space` to be {single} for each of {env.num_envs} slots; "
+                f"got {batch}. Build all slots with the same space, and without `batch_size`."
             )
 
 

@@ -11,13 +11,16 @@ from jax.experimental import io_callback
 from envrax._jax.keys import require_key
 from envrax.batched_env import BatchedEnv
 from envrax.env import Info
+from envrax.interop.host.arrays import zipped
 from envrax.interop.host.base import HostEnv, draw_seed
 from envrax.interop.host.clock import HostState
 from envrax.spaces import Space
+from envrax.spaces.base import canonical, is_list, kind
 from envrax.spaces.conform import conform
 
 __all__ = ["InScan", "in_scan"]
 
+_STEP = "in_scan(env).step"
 _ONE_WORLD = (
     "there is one simulator, on the host, and it goes one way. Build it with more slots instead."
 )
@@ -75,12 +78,18 @@ class InScan(BatchedEnv[Space, Space]):
         return io_callback(self._begin, self._reset_types, bits, ordered=True)
 
     def step(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
-        actions = conform(self.action_space, actions, "in_scan(env).step")
+        form = conform(self.action_space, actions, _STEP)
+        actions = zipped(_uncast, form, actions, form)
         state, actions = _not_mapped(_not_differentiated((state, actions)))
         return io_callback(self._advance, self._step_types, state, actions, ordered=True)
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> NoReturn:
         return self.env.slot_state(state, slot_idx)
+
+    @property
+    def can_render(self) -> bool:
+        """Whether the simulator was built to draw its slots."""
+        return self.env.can_render
 
     def render_slot(self, state: HostState, slot_idx: int = 0) -> np.ndarray:
         jax.effects_barrier()
@@ -101,9 +110,10 @@ def in_scan(batched_env: BatchedEnv[Any, Any]) -> InScan:
     are written, and gives what a Python loop over `batched_env` gives, to the bit. Tracing and
     compiling call nothing. The simulator runs while the program waits for it.
 
-    There is one simulator: `vmap` over it and gradients through it are refused. Actions that
-    depend on what is differentiated need `jax.lax.stop_gradient`. A state that is not the newest is
-    refused by the simulator; within a compiled program JAX raises that as a
+    There is one simulator. `vmap` is refused where a mapped value reaches `reset` or `step`;
+    gradients are refused where float actions depend on what is differentiated. Write
+    `stop_gradient(actions)` there. A state that is not the newest is refused by the simulator, and
+    so are integer actions outside of the space; within a compiled program JAX raises that as a
     `jax.errors.JaxRuntimeError`, with the sentence in its message.
 
     Parameters
@@ -130,6 +140,27 @@ def in_scan(batched_env: BatchedEnv[Any, Any]) -> InScan:
             "needs no `in_scan`."
         )
     return InScan(batched_env)
+
+
+def _uncast(_: Any, given: Any, cast: Any) -> Any:
+    """Integers of JAX as they are given: a cast within the program would wrap them around."""
+    wraps = isinstance(cast, jax.Array) and kind(cast.dtype) == "integer"
+    return _as_given(given) if wraps else cast
+
+
+def _as_given(x: Any) -> Any:
+    if is_list(x):
+        return tuple(map(_as_given, x))
+    if isinstance(x, jax.Array):
+        return x
+    number = np.asarray(x)
+    kept = number.astype(canonical(number.dtype))  # as JAX takes it into the program
+    if np.any(kept != number):
+        raise ValueError(
+            f"{_STEP}: expected actions that {kept.dtype} holds; got {x}. Pass actions built like "
+            "`action_space.sample(rng)`."
+        )
+    return kept
 
 
 def _on_arrays(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -95,9 +95,9 @@ class InfoKeys:
             last = _column(infos.get("final_info", {}), name, self.n)
             if last is None:
                 raise ValueError(
-                    f"{self.who}: expected the simulator to tell {name!r} of the step that ended "
-                    "an episode; got that of the next episode alone. Build it with next-step "
-                    "auto-reset, or leave the name out of `info_keys`."
+                    f'{self.who}: expected `infos["final_info"]` to have {name!r} where an episode '
+                    "ended; got none. Build the simulator in NEXT_STEP mode, or leave the name out "
+                    "of `info_keys`."
                 )
             values, given = column or (np.zeros_like(last[0]), np.zeros(self.n, bool))
             rest = (~ended).reshape(-1, *[1] * (values.ndim - 1))

@@ -1,0 +1,241 @@
+# pyright: reportMissingImports=false
+"""What passes between JAX and a simulator on the host is as both declare it, or refused."""
+
+from collections.abc import Callable
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import envpool
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import vector as gym_vector
+from trainers.hosts import KEY, MAKE
+
+from envrax.interop.host.envpool import from_envpool
+from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
+from envrax.interop.host.in_scan import in_scan
+
+pytestmark = [
+    pytest.mark.trainers,
+    pytest.mark.filterwarnings("ignore:.*precision lowered"),
+]
+SAME_STEP, NEXT_STEP, DISABLED = (
+    AutoresetMode.SAME_STEP,
+    AutoresetMode.NEXT_STEP,
+    AutoresetMode.DISABLED,
+)
+
+
+class Simulator(gymnasium.Env):
+    """It keeps the actions that it gets, and ends every episode after one step if told so."""
+
+    def __init__(self, acts: Any = None, sees: Any = None, last: Any = None) -> None:
+        self.action_space = acts or spaces.Discrete(2)
+        self.observation_space = sees or spaces.Box(-1, 1, (3,))
+        self.last, self.got = last, []
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        space: Any = self.observation_space
+        return np.zeros(space.shape, space.dtype), {}
+
+    def step(self, action: Any) -> Any:
+        self.got.append(action)
+        obs = self.reset()[0] if self.last is None else self.last
+        return obs, 0.0, self.last is not None, False, {}
+
+
+class Edited(SyncVectorEnv):
+    """A vector environment whose steps are edited on their way."""
+
+    def __init__(self, edit: Callable[[list[Any]], None], mode: AutoresetMode = SAME_STEP) -> None:
+        super().__init__([partial(Simulator, last=np.ones(3, np.float32))] * 2, autoreset_mode=mode)
+        self.edit = edit
+
+    def step(self, actions: Any) -> Any:
+        told = list(super().step(actions))
+        self.edit(told)
+        return tuple(told)
+
+
+def stepped(vector_env: Any, actions: Any, **options: Any) -> Any:
+    env = from_gymnasium_vec(vector_env, **options)
+    return env.step(env.reset(KEY)[1], actions)
+
+
+@pytest.mark.parametrize("mode", [SAME_STEP, NEXT_STEP, DISABLED], ids=lambda mode: mode.name)
+def test_a_last_observation_that_its_dtype_cannot_hold_is_refused(mode: AutoresetMode) -> None:
+    whole = spaces.Box(0, 2**30, (2,), np.int64)
+    make = partial(Simulator, sees=whole, last=np.full(2, 2**40 + 7))
+    with pytest.raises(ValueError, match="expected the simulator to give numbers that int32 holds"):
+        stepped(SyncVectorEnv([make], autoreset_mode=mode), [0], final_obs=True)
+
+
+def _scalar(told: list[Any]) -> None:
+    told[4]["final_obs"][0] = 0.5
+
+
+def _missing(told: list[Any]) -> None:
+    told[4]["final_obs"][1] = None
+
+
+def test_a_last_observation_of_another_shape_or_none_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"give an array of \(3,\), float32; got \(\), float64"):
+        stepped(Edited(_scalar), [0, 1], final_obs=True)
+    with pytest.raises(RuntimeError, match="of the slots that ended; got none from"):
+        stepped(Edited(_missing), [0, 1], final_obs=True)
+
+
+OUTSIDE: dict[str, tuple[Any, Any]] = {
+    "binary": (spaces.MultiBinary(2), [[0, 5]]),
+    "negative": (spaces.MultiBinary(2), [[0, -3]]),
+    "an array": (spaces.MultiDiscrete([4], dtype=np.uint8), jnp.array([[257]])),
+    "a list": (spaces.MultiDiscrete([4], dtype=np.uint8), [[jnp.array(257)]]),
+    "a box": (spaces.Box(0, 200, (1,), np.uint8), jnp.array([[-200]])),
+    "a scalar": (spaces.Discrete(3, dtype=np.int8), jnp.array([257])),
+    "NumPy": (spaces.Discrete(3, dtype=np.int8), np.array([257])),
+    "wide": (spaces.Discrete(4), np.array([2**32 + 1])),
+    "a dict": (
+        spaces.Dict({"a": spaces.Discrete(3, dtype=np.int8)}),
+        MappingProxyType({"a": jnp.array([257])}),
+    ),
+}
+
+
+def _traced(zero: Any, x: Any) -> Any:
+    return x + zero if isinstance(x, jax.Array) else x
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_integers_outside_of_the_space_never_reach_the_simulator(name: str) -> None:
+    space, actions = OUTSIDE[name]
+    vector_env = SyncVectorEnv([partial(Simulator, space)])
+    env = from_gymnasium_vec(vector_env)
+    _, state = env.reset(KEY)
+    with pytest.raises(ValueError, match=r"step: expected actions.*; got "):
+        env.step(state, actions)
+    assert not vector_env.envs[0].got
+    inner = in_scan(env)
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match=r"expected actions.*; got "):
+        jax.block_until_ready(inner.step(state, actions))
+
+    @jax.jit
+    def program(state: Any, zero: Any) -> Any:
+        return inner.step(state, jax.tree.map(partial(_traced, zero), actions))
+
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="expected actions"):
+        jax.block_until_ready(program(state, 0))
+    assert not vector_env.envs[0].got
+
+
+def test_a_wide_number_beside_traced_ones_is_refused() -> None:
+    env = in_scan(from_gymnasium_vec(SyncVectorEnv([partial(Simulator, spaces.Discrete(4))] * 2)))
+    _, state = env.reset(KEY)
+    with pytest.raises(ValueError, match=r"expected actions .*; got 4294967297"):
+        jax.jit(lambda a: env.step(state, [a, np.int64(2**32 + 1)]))(1)
+
+
+@pytest.mark.parametrize(
+    ("space", "given"),
+    [
+        (spaces.MultiBinary(2), [[1, 0]]),
+        (spaces.Discrete(3, dtype=np.int8), jnp.array([2])),
+        (spaces.Discrete(3, start=0), [jnp.array(2, np.uint8)]),
+        (spaces.Box(-1, 1, (1,)), jnp.array([[0.5]], jnp.bfloat16)),
+        (spaces.Box(-1, 1, (1,), np.float64), [[jnp.array(0.1)]]),
+        (spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, ())]), [[2], jnp.array([0.1])]),
+    ],
+)
+def test_a_program_hands_on_the_actions_that_python_does(space: Any, given: Any) -> None:
+    plain, traced = (SyncVectorEnv([partial(Simulator, space)]) for _ in range(2))
+    stepped(plain, given)
+    env = in_scan(from_gymnasium_vec(traced))
+    _, state = env.reset(KEY)
+    state = env.step(state, given)[1]
+    jax.block_until_ready(jax.jit(env.step)(state, given))
+    (wanted,), found = plain.envs[0].got, traced.envs[0].got
+    assert len(found) == 2
+    for one in found:
+        pairs = zip(jax.tree.leaves(one), jax.tree.leaves(wanted), strict=True)
+        assert all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in pairs)
+
+
+def _column(place: int, told: list[Any]) -> None:
+    told[place] = np.asarray(told[place])[:, None]
+
+
+def _unclear(told: list[Any]) -> None:
+    told[2] = np.array([0.5, 0.0])
+
+
+def _nameless(told: list[Any]) -> None:
+    told[1] = np.array([None, None])
+
+
+@pytest.mark.parametrize("mode", [SAME_STEP, DISABLED], ids=lambda mode: mode.name)
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        (partial(_column, 1), r"rewards of shape \(2,\), float32; got \(2, 1\), float64"),
+        (partial(_column, 2), r"terminated of shape \(2,\), bool; got \(2, 1\), bool"),
+        (partial(_column, 3), r"truncated of shape \(2,\), bool; got \(2, 1\), bool"),
+        (_unclear, r"terminated of shape \(2,\), bool; got \(2,\), float64"),
+        (_nameless, r"rewards of shape \(2,\), float32; got \(2,\), object"),
+    ],
+)
+def test_rewards_and_ends_are_one_for_each_slot(
+    edit: Any, sentence: str, mode: AutoresetMode
+) -> None:
+    with pytest.raises(ValueError, match=f"expected the simulator to give {sentence}. Let its"):
+        stepped(Edited(edit, mode), [0, 1])
+
+
+def test_rewards_of_a_pool_are_one_for_each_slot() -> None:
+    env = from_envpool(pool())
+    _, state = env.reset(KEY)
+    step = env.pool.step
+    env.pool.step = lambda *args: (lambda o, r, *rest: (o, r[:, None], *rest))(*step(*args))
+    with pytest.raises(ValueError, match="to give rewards of shape"):
+        env.step(state, [0, 1])
+
+
+def pool(**options: Any) -> Any:
+    return envpool.make("CartPole-v1", env_type="gymnasium", num_envs=2, seed=1, **options)
+
+
+def test_it_says_whether_it_draws() -> None:
+    drawing = partial(gymnasium.make, "CartPole-v1", render_mode="rgb_array")
+    for make, draws in ((MAKE["CartPole"], False), (drawing, True)):
+        env = from_gymnasium_vec(SyncVectorEnv([make]))
+        assert (env.can_render, in_scan(env).can_render) == (draws, draws)
+    assert not from_envpool(pool()).can_render
+    assert in_scan(from_envpool(pool(render_mode="rgb_array"))).can_render
+
+
+def test_what_cannot_be_observed_in_the_same_step_is_left_out() -> None:
+    wrapped = gym_vector.NormalizeObservation(SyncVectorEnv([MAKE["CartPole"]]))
+    with pytest.raises(ValueError, match=r"got NormalizeObservation. Leave it out: .* Normalise"):
+        from_gymnasium_vec(wrapped)
+
+
+def test_a_simulator_belongs_to_one_batch() -> None:
+    bare = SyncVectorEnv([MAKE["CartPole"]] * 2, autoreset_mode=SAME_STEP)
+    wrapped = gym_vector.TransformReward(bare, lambda r: 3 * r)
+    other: Any = pool()
+    for build, simulator, again in (
+        (from_gymnasium_vec, bare, wrapped),
+        (from_envpool, other, other),
+    ):
+        with pytest.raises(TypeError):
+            build(simulator, info_keys="lives")  # a batch that was not built owns nothing
+        env = build(simulator)
+        with pytest.raises(ValueError, match="expected a simulator that no other batch steps"):
+            build(again)
+        env.with_final_obs().reset(KEY)  # the same batch
+        env.close()
+        build(again)
