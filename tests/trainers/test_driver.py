@@ -199,10 +199,10 @@ def test_batches_on_the_host() -> None:
 @pytest.mark.parametrize("wrapper", [ExpandDims, EpisodeDiscount], ids=lambda w: w.__name__)
 def test_a_batch_whose_dones_are_none_is_refused(wrapper: Any) -> None:
     silent = changed(lambda obs, state, reward, done, info: (obs, state, reward, done, {}))
-    env = to_gymnasium_vec(VecEnv(wrapper(silent), 2))
-    env.reset(seed=0)
-    with pytest.raises((TypeError, ValueError), match=r"Leave out the wrapper that changes it"):
-        env.step([0, 0])
+    for inner in (silent, EndsEnv()):  # with reasons too: an end may have none
+        env = to_gymnasium_vec(VecEnv(wrapper(inner), 2))
+        with pytest.raises((TypeError, ValueError), match="Leave out the wrapper that changes it"):
+            env.reset(seed=0)
 
 
 def test_ends_that_are_no_bools_are_refused() -> None:

@@ -1,6 +1,7 @@
 # pyright: reportMissingImports=false
 """Ids of envrax in Gymnasium's registry: `gymnasium.make`, `make_vec`, specs, collisions."""
 
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from trainers.outward import same
 
 import envrax
+from envrax.interop import gymnasium_registration
 from envrax.interop.gymnasium_registration import gymnasium_id, register
 from envrax.interop.out.gymnasium import GymnasiumEnv, GymnasiumVectorEnv
 from envrax.testing import CountingEnv
@@ -107,6 +109,18 @@ def test_ids_that_are_taken_are_refused() -> None:
     envrax.unregister("a.b/c-v0")
     with pytest.raises(ValueError, match="got Mine-v0, whose id envrax/Mine-v0 is taken"):
         register()
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_an_id_that_gymnasium_refuses() -> None:
+    envrax.register("x/Foo", CountingEnv, FakeConfig())
+    register()
+    envrax.register("x/Foo-v0", CountingEnv, FakeConfig())
+    with pytest.raises(ValueError, match="expected an id that Gymnasium takes; got envrax/x"):
+        register()
+    importlib.reload(gymnasium_registration)  # as an import in a program that has such ids
+    env = gymnasium.make("envrax/Make-v0", name="x/Foo-v0", pre_warm=False)
+    assert env.reset(seed=0)[0].shape == (2,)
 
 
 def test_a_new_process(run_python: Callable[..., str]) -> None:

@@ -8,18 +8,20 @@ from typing import Any
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_vector
 from trainers import outward
 from trainers.outward import TOLD, EndsEnv, actions_of, edit, played_batch, same, without
 
 import envrax
-from envrax import VecEnv
-from envrax.interop import to_gymnasium, to_gymnasium_vec
+from envrax import Box, VecEnv
+from envrax.interop import from_gymnasium_vec, to_gymnasium, to_gymnasium_vec
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv, NestedEnv
-from envrax.wrappers import EpisodeDiscount, RecordEpisodeStatistics
+from envrax.wrappers import RecordEpisodeStatistics
 
 pytestmark = pytest.mark.trainers
 
@@ -276,11 +278,41 @@ def test_options_of_the_vec_env_are_kept(options: dict[str, bool]) -> None:
         assert str(told[4]) == str(wanted[4])
 
 
-def test_a_discount_in_place_of_done_is_no_end_of_its_own() -> None:
-    env = to_gymnasium_vec(VecEnv(EpisodeDiscount(EndsEnv()), 2))
+def test_a_subclass_keeps_what_it_overrides() -> None:
+    class Masked(VecEnv[Any, Any, Any, Any]):
+        def action_mask(self, state: Any) -> Any:
+            return jnp.ones((2, 3), bool).at[:, 0].set(False)
+
+    env = to_gymnasium_vec(Masked(CountingEnv(), 2, final_obs=True))
+    assert env.reset(seed=0)[1]["action_mask"].tolist() == [[0, 1, 1]] * 2
+    with pytest.raises(TypeError, match="Build the batch with `final_obs=True`"):
+        to_gymnasium_vec(Masked(CountingEnv(), 2)).reset(seed=0)
+
+
+def test_observations_of_a_64_bit_space_have_64_bits() -> None:
+    class Wide(CountingEnv):
+        @property
+        def observation_space(self) -> Box:
+            return Box(-(2**40), 2**40, (2,), np.int64)
+
+    env = to_gymnasium_vec(VecEnv(Wide(), 2))
+    obs, _ = env.reset(seed=0)
+    told = env.step([1, 2])
+    assert obs.dtype == told[0].dtype == env.observation_space.dtype == np.int64
+    assert env.observation_space.contains(told[0])
+
+
+def test_what_cannot_draw_takes_no_render_mode() -> None:
+    host = from_gymnasium_vec(gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync"))
+    with pytest.raises(TypeError, match="expected an environment that implements render"):
+        to_gymnasium_vec(host, render_mode="rgb_array")
+
+
+def test_tensors_are_actions() -> None:
+    env, other = (to_gymnasium_vec(VecEnv(CountingEnv(), 2)) for _ in range(2))
     env.reset(seed=0)
-    _, _, terminated, truncated, _ = env.step([0, 1])
-    assert (terminated.tolist(), truncated.tolist()) == ([False, True], [False, False])
+    other.reset(seed=0)
+    same(env.step(torch.tensor([1, 2]))[0], other.step([1, 2])[0])
 
 
 @pytest.mark.parametrize(

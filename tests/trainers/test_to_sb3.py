@@ -265,3 +265,11 @@ def test_maskable_ppo_never_takes_an_illegal_action(
     monkeypatch.setattr(env, "step_async", checked)
     MaskablePPO("MlpPolicy", env, **QUICK).learn(200)
     assert steps[0] >= 50
+
+
+def test_a_step_needs_actions() -> None:
+    env = to_sb3(VecEnv(CountingEnv(), 2))
+    env.reset()
+    env.step(np.array([0, 1]))
+    with pytest.raises(RuntimeError, match="expected `step_async` before it"):
+        env.step_wait()
