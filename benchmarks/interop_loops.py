@@ -39,6 +39,11 @@ def keys(n: int) -> jax.Array:
     return jax.random.split(jax.random.PRNGKey(0), n)
 
 
+def typed_keys(n: int) -> jax.Array:
+    """For a library that keeps the key in its state, which steps replace by a typed one."""
+    return jax.random.split(jax.random.key(0), n)
+
+
 def gymnax(id: str, n: int) -> Loop:
     env, params = module("gymnax").make(id)
 
@@ -134,7 +139,7 @@ def craftax_optimistic(id: str, n: int) -> Loop:
         obs, state = jax.tree.map(replace, fresh, (obs, state))
         return state, (obs, reward, done)
 
-    return Loop(jax.jit(reset)(keys(n), params)[1], step)
+    return Loop(jax.jit(reset)(typed_keys(n), params)[1], step)
 
 
 def kinetix(id: str, n: int) -> Loop:
@@ -156,7 +161,7 @@ def _of_old_gymnax(env: Any, params: Any, n: int) -> Loop:
         return state, (obs, reward, done)
 
     reset = jax.jit(jax.vmap(env.reset, (0, None)))
-    return Loop(reset(keys(n), params)[1], step)
+    return Loop(reset(typed_keys(n), params)[1], step)
 
 
 def pgx(id: str, n: int) -> Loop:
