@@ -26,9 +26,10 @@ def to_torch(tree: Any) -> Any:
 
 def from_torch(tree: Any) -> Any:
     """Each tensor as an array for `VecEnv.step`; whatever else there is as it is."""
-    if isinstance(tree, np.ndarray | jax.Array) or "torch" not in sys.modules:
+    # Who passes a tensor has imported Torch, of whatever version.
+    torch: Any = sys.modules.get("torch")
+    if torch is None or isinstance(tree, np.ndarray | jax.Array):
         return tree
-    torch = require_torch()
 
     def convert(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):
