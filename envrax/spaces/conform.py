@@ -41,7 +41,7 @@ def conform(space: Space, x: Any, who: str, name: str = "actions") -> Any:
     Returns
     -------
     Any
-        The actions in tuples and dicts. A JAX array of the right dtype is returned as it is. Other
+        The actions in tuples and dicts. An array of the right dtype is returned as it is. Other
         JAX arrays are cast on their device, all else becomes NumPy arrays, which compiles nothing.
         No leaf is weakly typed.
 
@@ -82,7 +82,7 @@ def _conform(shape: Any, dtype: Any, x: Any, who: str, path: str) -> Any:
 def _conform_leaf(
     shape: tuple[int, ...], dtype: np.dtype[Any], x: Any, who: str, path: str
 ) -> jax.Array | np.ndarray[Any, Any]:
-    if _fits(x, shape, dtype):
+    if _fits(x, shape, dtype) or (type(x) is np.ndarray and x.shape == shape and x.dtype == dtype):
         return x
     found = list(list_leaves(x, shape))
     for index, leaf in found:

@@ -79,7 +79,7 @@ def _require_own_memory(tree: Any) -> None:
 def test_jax_arrays_are_not_the_state() -> None:
     env = to_gymnasium_vec(VecEnv(GoalEnv(), 4, donate=True), array="jax")
     obs, _ = env.reset(seed=0)
-    pointers = {x.unsafe_buffer_pointer() for x in jax.tree.leaves(env._driver._leaves)}
+    pointers = {x.unsafe_buffer_pointer() for x in jax.tree.leaves(env._driver._state)}
     assert not pointers & {x.unsafe_buffer_pointer() for x in jax.tree.leaves(obs)}
 
 

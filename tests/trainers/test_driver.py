@@ -1,9 +1,11 @@
 # pyright: reportMissingImports=false
 """`Driver` and what it packs: types, ends, and what a change of JAX's settings may not break."""
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +20,7 @@ from trainers.outward import EndsEnv, same
 from envrax import BatchedEnv, VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec
 from envrax.interop.out.driver import Driver
-from envrax.interop.out.packing import pack, unpack
+from envrax.interop.out.packing import pack, unpack, unpack_on_device, without_keys
 from envrax.testing import CountingEnv, RingWorld
 from envrax.wrappers import EpisodeDiscount, ExpandDims
 
@@ -247,6 +249,21 @@ def test_what_is_packed_is_unpacked(tree: Any) -> None:
         assert (x.dtype, x.shape) == (wanted.dtype, wanted.shape)
         np.testing.assert_array_equal(x, wanted)
         assert x.flags.writeable
+
+
+@settings(deadline=None, max_examples=40)
+@given(trees, st.sampled_from([0, 8, 10_000]))
+def test_what_is_packed_is_unpacked_on_the_device(tree: Any, small: int) -> None:
+    tree = {"tree": tree, "key": jax.random.split(jax.random.key(3), 2), "z": np.complex64([1j, 2])}
+    packed = pickle.loads(pickle.dumps(pack(tree, small)))
+    assert len(packed.flat) >= (2 if small < 10_000 else 1)
+    found = unpack_on_device(packed)
+    chex.assert_trees_all_equal_shapes_and_dtypes(found, jax.tree.map(jnp.asarray, tree))
+    jax.tree.map(np.testing.assert_array_equal, *map(bits, (found, tree)))
+
+
+def bits(tree: Any) -> Any:
+    return jax.tree.map(without_keys, tree)
 
 
 def test_what_one_program_packed_is_not_unpacked_as_another_s() -> None:

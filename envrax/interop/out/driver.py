@@ -15,7 +15,7 @@ from envrax.autoreset.slot import checked, require_same_types
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv, episode_ended
 from envrax.interop.forms import types_of
-from envrax.interop.out.packing import pack, unpack, without_keys
+from envrax.interop.out.packing import SMALL, pack, unpack, unpack_on_device, without_keys
 from envrax.interop.out.tensors import from_torch
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
@@ -41,7 +41,7 @@ class Driver:
 
     `reset` and `step` are one compiled call each; the first `reset` compiles both. What they return
     is copied from the device in one `jax.device_get`, and belongs to the caller. The state stays
-    where it is, as a flat list of arrays, which costs less to pass than a pytree of dataclasses.
+    where it is, packed, since every array that `jit` takes or returns costs time.
 
     Parameters
     ----------
@@ -61,16 +61,15 @@ class Driver:
         dtypes = env.observation_space.dtype
         self._dtypes = dtypes if jax.tree.map(canonical, dtypes) != dtypes else None
         self._types: Any = None
-        self._treedef: Any = None
-        self._impls: list[Any] = []
         self._key: Any = None
-        self._leaves: list[Any] | None = None
+        self._state: Any = None
+        self._has_state = False
         self._make_programs()
 
     @property
     def state(self) -> Any:
         """The state of the environment, as `reset` and `step` of it return it."""
-        return self._unflat(self._require_leaves("render"))
+        return self._unpacked(self._require_state("render"))
 
     def reset(self, seed: int | None = None) -> Told:
         """
@@ -82,20 +81,21 @@ class Driver:
         """
         if seed is not None or self._key is None:
             self._key = jax.random.key_data(jax.random.key(self._seed(seed)))
-        if self._leaves is None:
+        if not self._has_state:
             self._compile_ahead()
-        self._key, self._leaves, told = self._reset(self._key)
+        self._key, self._state, told = self._reset(self._key)
+        self._has_state = True
         return self._handed_out(told)
 
     def step(self, action: Any) -> Told:
         """Take one step with an action of arrays (NumPy, JAX, Torch), Python numbers or lists."""
-        leaves = self._require_leaves("step")
+        state = self._require_state("step")
         name = "actions" if self._batched else "action"
         action = conform(self._action_space, from_torch(action), f"{self._who}: step", name)
         if self._on_device:
             # No one waits for this step, and until it is done it reads the caller's NumPy arrays.
             action = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), action)
-        self._leaves, told = self._step(leaves, action)
+        self._state, told = self._step(state, action)
         return self._handed_out(told)
 
     def has_masks(self) -> bool:
@@ -125,12 +125,12 @@ class Driver:
             )
         return number
 
-    def _require_leaves(self, what: str) -> list[Any]:
-        if self._leaves is None:
+    def _require_state(self, what: str) -> Any:
+        if not self._has_state:
             raise RuntimeError(
                 f"{self._who}: expected `reset` before `{what}`; got none. Call `reset` first."
             )
-        return self._leaves
+        return self._state
 
     def _handed_out(self, told: Any) -> Told:
         if self._on_device:
@@ -142,18 +142,18 @@ class Driver:
         last = None if told.final_obs is None else _cast(self._dtypes, told.final_obs)
         return told._replace(obs=_cast(self._dtypes, told.obs), final_obs=last)
 
-    def _packed(self, told: Told) -> Any:
+    def _to_hand_out(self, told: Told) -> Any:
         # With buffers of their own: `jit` hands an input that it returns out as it is.
         return _copied(told) if self._on_device else pack(told)
 
-    def _reset_flat(self, key: Any) -> Any:
+    def _reset_packed(self, key: Any) -> Any:
         rng, key = jax.random.split(jax.random.wrap_key_data(key))
         obs, state = self._checked("reset", self.env.reset(key))
-        told = self._packed(Told(obs, self.env.action_mask(state)))
-        return jax.random.key_data(rng), self._flat(state), told
+        told = self._to_hand_out(Told(obs, self.env.action_mask(state)))
+        return jax.random.key_data(rng), self._packed(state), told
 
-    def _step_flat(self, leaves: list[Any], action: Any) -> Any:
-        returned = self.env.step(self._unflat(leaves), action)
+    def _step_packed(self, state: Any, action: Any) -> Any:
+        returned = self.env.step(self._unpacked(state), action)
         obs, state, reward, done, info = self._checked("step", returned)
         if isinstance(self.env, JaxEnv):
             done = episode_ended(self.env, state, done)
@@ -179,7 +179,7 @@ class Driver:
             {name: x for name, x in info.items() if name not in hidden},
             info.get("final_obs") if self._batched else None,
         )
-        return self._flat(state), self._packed(told)
+        return self._packed(state), self._to_hand_out(told)
 
     def _checked(self, method: str, returned: Any) -> Any:
         """What the environment returned, of the types that its reset and its step share."""
@@ -209,24 +209,17 @@ class Driver:
         truncated = done & told.get("truncated", alive)
         return done & (told.get("terminated", ~truncated) | ~truncated), truncated
 
-    def _flat(self, state: Any) -> list[Any]:
-        leaves, treedef = cast(Any, jax.tree.flatten(state))
-        if self._treedef is None or not self.env.traceable:
-            self._treedef = treedef
-            self._impls = [jax.random.key_impl(x) if _is_typed_key(x) else None for x in leaves]
-        pairs = zip(leaves, self._impls, strict=True)
-        return [x if impl is None else jax.random.key_data(x) for x, impl in pairs]
+    def _packed(self, state: Any) -> Any:
+        """The state as the driver keeps it; that of host-side environments is their own."""
+        return pack(state, SMALL) if self.env.traceable else state
 
-    def _unflat(self, leaves: list[Any]) -> Any:
-        pairs = zip(leaves, self._impls, strict=True)
-        whole: list[Any] = [
-            x if i is None else jax.random.wrap_key_data(x, impl=i) for x, i in pairs
-        ]
-        return jax.tree.unflatten(self._treedef, whole)
+    def _unpacked(self, state: Any) -> Any:
+        unpacked: Any = unpack_on_device
+        return unpacked(state) if self.env.traceable else state
 
     def _make_programs(self) -> None:
-        self._reset: Any = self._reset_flat
-        self._step: Any = self._step_flat
+        self._reset: Any = self._reset_packed
+        self._step: Any = self._step_packed
         if self.env.traceable:
             self._reset, self._step = Compiled(self._reset), Compiled(self._step)
 
@@ -234,28 +227,19 @@ class Driver:
         """Compile `reset` and `step`, with the compile cache of the environment."""
         if self.env.traceable and self.env.compilation is not None:
             with compile_cache(self.env.compilation.cache_dir):
-                _, leaves, _ = self._reset.compile(self._key)
-                self._step.compile(leaves, output_types(self._action_space.sample))
+                _, state, _ = self._reset.compile(self._key)
+                self._step.compile(state, output_types(self._action_space.sample))
 
     def __getstate__(self) -> dict[str, Any]:
-        # Programs belong to the copy that compiled them, and a treedef cannot be pickled.
-        kept = {k: v for k, v in vars(self).items() if k not in ("_reset", "_step", "_types")}
-        if self._treedef is not None:
-            kept["_treedef"] = jax.tree.unflatten(self._treedef, range(len(self._impls)))
-        return kept
+        # Programs belong to the copy that compiled them.
+        return {k: v for k, v in vars(self).items() if k not in ("_reset", "_step", "_types")}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         vars(self).update(kept, _types=None)
-        if self._treedef is not None:
-            self._treedef = jax.tree.structure(self._treedef)
         self._make_programs()
 
 
 _ENDS = ("terminated", "truncated")
-
-
-def _is_typed_key(x: Any) -> bool:
-    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def _cast(dtypes: Any, tree: Any) -> Any:

@@ -1,20 +1,30 @@
 """A pytree of arrays as one flat array, or as few as there are widths, and back on the host."""
 
+import math
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+SMALL = 8192
+"""Bytes up to which it is faster to copy an array than to pass it through `jit` on its own."""
+
 
 class Place(NamedTuple):
-    """Where a leaf lies: in which flat array, from where to where, its shape and its dtype."""
+    """
+    Where a leaf lies: in which flat array, from where to where, its shape and its dtype.
+
+    `impl` is the implementation of PRNG keys, of which the bits are kept; None for other arrays.
+    """
 
     which: int
     begin: int
     end: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    impl: Any
 
 
 @jax.tree_util.register_pytree_node_class
@@ -36,22 +46,43 @@ class Packed:
     def tree_unflatten(cls, layout: Any, flat: Any) -> "Packed":
         return cls(flat, layout)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        treedef, places = self.layout  # a treedef cannot be pickled
+        return _packed, (self.flat, jax.tree.unflatten(treedef, range(len(places))), places)
 
-def pack(tree: Any) -> Packed:
-    """A flat array of unsigned integers for each width of dtypes; PRNG keys as their bits."""
+
+def _packed(flat: Any, tree: Any, places: Any) -> Packed:
+    return Packed(flat, (jax.tree.structure(tree), places))
+
+
+def pack(tree: Any, small: float = math.inf) -> Packed:
+    """
+    A flat array of unsigned integers for each width of dtypes; PRNG keys as their bits.
+
+    Leaves of more than `small` bytes have flat arrays of their own.
+    """
     leaves, treedef = cast(Any, jax.tree.flatten(tree))
-    leaves = [without_keys(x) for x in leaves]
-    bits = [_bits(x) for x in leaves]
-    dtypes = list(dict.fromkeys(x.dtype for x in bits))
-    parts: list[list[jax.Array]] = [[] for _ in dtypes]
-    places, ends = list[Place](), [0 for _ in dtypes]
-    for x, raw in zip(leaves, bits, strict=True):
-        which = dtypes.index(raw.dtype)
-        begin, ends[which] = ends[which], ends[which] + raw.size
-        places.append(Place(which, begin, ends[which], x.shape, np.dtype(x.dtype)))
-        parts[which].append(raw.ravel())
-    flat = [x[0] if len(x) == 1 else jnp.concatenate(x) for x in parts]
+    groups: dict[Any, list[jax.Array]] = {}
+    places: list[Place] = []
+    for i, leaf in enumerate(leaves):
+        x = without_keys(leaf)
+        impl = jax.random.key_impl(leaf) if is_key(leaf) else None
+        raw = _bits(x)
+        key = raw.dtype if raw.nbytes <= small else i
+        group = groups.setdefault(key, [])
+        begin = sum(part.size for part in group)
+        group.append(raw.ravel())
+        which = list(groups).index(key)
+        places.append(Place(which, begin, begin + raw.size, x.shape, np.dtype(x.dtype), impl))
+    flat = [x[0] if len(x) == 1 else jnp.concatenate(x) for x in groups.values()]
     return Packed(flat, (treedef, tuple(places)))
+
+
+@partial(jax.jit, inline=True)  # pyright: ignore[reportUnknownMemberType]
+def unpack_on_device(packed: Packed) -> Any:
+    """The tree again, of JAX arrays and PRNG keys."""
+    treedef, places = packed.layout
+    return jax.tree.unflatten(treedef, [_array(packed.flat, place) for place in places])
 
 
 def unpack(packed: Packed) -> Any:
@@ -69,7 +100,12 @@ def unpack(packed: Packed) -> Any:
 def without_keys(x: Any) -> jax.Array:
     """An array; of PRNG keys, their bits."""
     x = jnp.asarray(x)
-    return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
+    return jax.random.key_data(x) if is_key(x) else x
+
+
+def is_key(x: Any) -> bool:
+    """Whether it is an array of typed PRNG keys."""
+    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def _bits(x: jax.Array) -> jax.Array:
@@ -78,7 +114,23 @@ def _bits(x: jax.Array) -> jax.Array:
         return x.astype(jnp.uint32)
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         x = jnp.stack([x.real, x.imag], axis=-1)
-    return jax.lax.bitcast_convert_type(x, f"uint{8 * x.dtype.itemsize}")
+    width = 8 * x.dtype.itemsize
+    info: Any = jnp.iinfo if jnp.issubdtype(x.dtype, jnp.integer) else jnp.finfo
+    if info(x.dtype).bits != width:  # such as those of int4
+        return x
+    return jax.lax.bitcast_convert_type(x, f"uint{width}")
+
+
+def _array(flat: list[jax.Array], place: Place) -> Any:
+    raw, dtype = flat[place.which][place.begin : place.end], place.dtype
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        parts = jax.lax.bitcast_convert_type(raw.reshape(*place.shape, 2), jnp.finfo(dtype).dtype)
+        return jax.lax.complex(parts[..., 0], parts[..., 1])
+    if dtype == jnp.bool_:
+        return raw.reshape(place.shape) != 0
+    x = jax.lax.bitcast_convert_type(raw, dtype).reshape(place.shape)
+    wrapped: Any = jax.random.wrap_key_data
+    return x if place.impl is None else wrapped(x, impl=place.impl)
 
 
 def _leaf(flat: list[np.ndarray[Any, Any]], place: Place) -> np.ndarray[Any, Any]:
