@@ -5,6 +5,7 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR
 from envrax.batched_env import BatchedEnv
 from envrax.env import EnvConfig, EnvState, JaxEnv
 from envrax.error import MissingPackageError
+from envrax.evaluation import Evaluation, evaluate
 from envrax.make import make, make_multi, make_multi_vec, make_vec
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
@@ -17,6 +18,7 @@ from envrax.registry import (
     registered_names,
     unregister,
 )
+from envrax.rollouts import Rollout, Transition, rollout, start
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from envrax.suite import EnvSet, EnvSuite, load_suite
 from envrax.vec_env import VecEnv
@@ -58,6 +60,7 @@ __all__ = [
     "EnvSuite",
     "EpisodeDiscount",
     "EpisodeStatisticsState",
+    "Evaluation",
     "ExpandDims",
     "FrameStackObservation",
     "FrameStackState",
@@ -76,13 +79,16 @@ __all__ = [
     "RecordVideo",
     "ResizeObservation",
     "RewardWrapper",
+    "Rollout",
     "Space",
     "StatefulWrapper",
+    "Transition",
     "Tuple",
     "VecEnv",
     "Wrapper",
     "__version__",
     "available_suites",
+    "evaluate",
     "get_spec",
     "load_suite",
     "make",
@@ -92,7 +98,9 @@ __all__ = [
     "register",
     "register_suite",
     "registered_names",
+    "rollout",
     "spaces",
+    "start",
     "unregister",
     "wrappers",
 ]

@@ -274,6 +274,43 @@ def episode_ended(env: AnyEnv, new_state: EnvState, done: Any) -> jax.Array:
     return flag | jnp.asarray(done)
 
 
+def episode_end(
+    who: str, shape: tuple[int, ...], done: Any, info: Info
+) -> tuple[jax.Array, jax.Array]:
+    """
+    Why an episode ended: whether a step terminated it, and whether it truncated it.
+
+    An end without a reason in `info` is a termination. Where `done` is False both are False.
+
+    Parameters
+    ----------
+    who : str
+        The function that the user called, for error messages.
+    shape : tuple of int
+        Shape of the flags.
+    done : jax.Array
+        bool of that shape.
+    info : dict
+        Info of the step, perhaps with "terminated" and "truncated".
+
+    Raises
+    ------
+    TypeError
+        If one of them is not bool of that shape.
+    """
+    told = {name: jnp.asarray(info[name]) for name in ("terminated", "truncated") if name in info}
+    done = jnp.asarray(done)
+    for name, x in {**told, "done": done}.items():
+        if (x.shape, x.dtype) != (shape, jnp.bool_):
+            raise TypeError(
+                f"{who}: expected `{name}` of shape {shape}, bool; got {x.shape} {x.dtype}. "
+                "Leave out the wrapper that changes it, such as `EpisodeDiscount`."
+            )
+    alive = ~told["terminated"] if "terminated" in told else jnp.zeros_like(done)
+    truncated = done & told.get("truncated", alive)
+    return done & (told.get("terminated", ~truncated) | ~truncated), truncated
+
+
 def _is_flag(x: jax.Array) -> bool:
     return x.shape == () and x.dtype == jnp.bool_
 

@@ -33,7 +33,8 @@ ROWS = [
     {"_build", "registry"},
     {"suite"},
     {"envs"},
-    {"make"},
+    {"make", "_play"},
+    {"rollouts", "evaluation"},
     {"testing", "interop"},
     {"__main__"},
     {""},  # envrax/__init__.py

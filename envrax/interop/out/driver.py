@@ -13,7 +13,7 @@ from envrax._jax.keys import key_types
 from envrax._jax.programs import Compiled, output_types, strong
 from envrax.autoreset.slot import checked, require_same_types
 from envrax.batched_env import BatchedEnv
-from envrax.env import AnyEnv, JaxEnv, episode_ended
+from envrax.env import AnyEnv, JaxEnv, episode_end, episode_ended
 from envrax.interop.forms import types_of
 from envrax.interop.out.packing import SMALL, pack, unpack, unpack_on_device, without_keys
 from envrax.interop.out.tensors import from_torch
@@ -163,7 +163,7 @@ class Driver:
                 "batch with `final_obs=True`, or override its `with_final_obs`."
             )
         shape = (self.env.n_slots,) if isinstance(self.env, BatchedEnv) else ()
-        terminated, truncated = self._ends(done, info, shape)
+        terminated, truncated = episode_end(self._who, shape, done, info)
         if jnp.shape(reward) != shape:
             raise ValueError(
                 f"{self._who}: expected rewards of shape {shape}; got {jnp.shape(reward)}. Leave "
@@ -193,21 +193,6 @@ class Driver:
             self._types = self._types or types
             require_same_types(cast(Any, self.env), self._types, types)
         return returned
-
-    def _ends(self, done: Any, info: dict[str, Any], shape: tuple[int, ...]) -> Any:
-        told = {name: jnp.asarray(info[name]) for name in _ENDS if name in info}
-        done = jnp.asarray(done)
-        for name, x in {**told, "done": done}.items():
-            if (x.shape, x.dtype) == (shape, jnp.bool_):
-                continue
-            raise TypeError(
-                f"{self._who}: expected `{name}` of shape {shape}, bool; got {x.shape} {x.dtype}. "
-                "Leave out the wrapper that changes it, such as `EpisodeDiscount`."
-            )
-        # An end is an end to auto-reset too; without a word of its reason, it is a termination.
-        alive = ~told["terminated"] if "terminated" in told else jnp.zeros_like(done)
-        truncated = done & told.get("truncated", alive)
-        return done & (told.get("terminated", ~truncated) | ~truncated), truncated
 
     def _packed(self, state: Any) -> Any:
         """The state as the driver keeps it; that of host-side environments is their own."""

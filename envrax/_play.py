@@ -1,0 +1,267 @@
+"""`Play`: an environment and a policy that acts in it, one step at a time."""
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property, partial
+from types import MethodType
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax._checks import require_tuple
+from envrax._jax.programs import strong
+from envrax.autoreset.slot import checked, next_episode, require_same_types, step_slot
+from envrax.batched_env import BatchedEnv
+from envrax.env import AnyEnv, EnvState, JaxEnv, episode_end
+from envrax.spaces.conform import conform
+
+AnyBatch = BatchedEnv[Any, Any]
+Policy = Callable[..., tuple[Any, Any, Any]]
+
+
+class Rollout(NamedTuple):
+    """
+    Where a rollout stands: all that the next step depends on.
+
+    Attributes
+    ----------
+    obs : pytree of jax.Array
+        The observation that the policy sees next.
+    env_state : pytree
+        State of the environment.
+    policy_state : pytree
+        State of the policy.
+    rng : jax.Array
+        PRNG key for the policy's randomness.
+    """
+
+    obs: Any
+    env_state: Any
+    policy_state: Any
+    rng: jax.Array
+
+
+class Transition(NamedTuple):
+    """
+    One step; in what `rollout` returns, each leaf has a leading axis of time.
+
+    Attributes
+    ----------
+    obs, action : pytree of jax.Array
+        What the policy saw, and what it did.
+    reward : jax.Array
+        As the environment returned it.
+    done, terminated, truncated : jax.Array
+        bool: whether an episode ended in this step, and why. An end without a reason in `info` is a
+        termination.
+    next_obs : pytree of jax.Array
+        The observation that the step itself made, also where an episode ended, in which case the
+        next `obs` is the first one of another episode. To bootstrap, take the value of `next_obs`
+        wherever `terminated` is False.
+    info : dict
+        The info of the step, without `final_obs`, which is `next_obs`.
+    extras : pytree
+        What the policy returned beside the action, such as log-probabilities.
+    """
+
+    obs: Any
+    action: Any
+    reward: jax.Array
+    done: jax.Array
+    terminated: jax.Array
+    truncated: jax.Array
+    next_obs: Any
+    info: dict[str, Any]
+    extras: Any
+
+
+class Play:
+    """
+    An environment and a policy.
+
+    Two are equal if they have the same environment and the same policy, but for the arrays in it.
+    So one may be a static argument of `jit`, and `arrays` a traced one.
+
+    Parameters
+    ----------
+    env : JaxEnv or BatchedEnv
+        The environment.
+    policy : callable or None
+        See `rollout`.
+    who : str
+        The function that the user called, for error messages.
+    resets : bool, default True
+        Whether a step of a `JaxEnv` that ends an episode begins the next one.
+    """
+
+    def __init__(
+        self, env: AnyEnv | AnyBatch, policy: Policy | None, who: str, *, resets: bool = True
+    ) -> None:
+        if not isinstance(cast(Any, env), JaxEnv | BatchedEnv):
+            raise TypeError(
+                f"{who}: expected a JaxEnv or a BatchedEnv; got {env!r}. Pass one that `make` or "
+                "`make_vec` returned."
+            )
+        if not (policy is None or callable(policy)):
+            raise TypeError(
+                f"{who}: expected a policy `(policy_state, obs, rng) -> (action, policy_state, "
+                f"extras)`, or None for random actions; got {policy!r}."
+            )
+        self.given, self.who, self._resets = env, who, resets
+        leaves, self._treedef = cast(Any, jax.tree.flatten(policy))
+        self.arrays: list[Any] = [x if _is_array(x) else None for x in leaves]
+        self._others: list[Any] = [None if _is_array(x) else x for x in leaves]
+        self._wants = _wants(policy)
+
+    @cached_property
+    def env(self) -> Any:
+        """What is stepped; a batch tells the last observations."""
+        return self.given if isinstance(self.given, JaxEnv) else self.given.with_final_obs()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Play) or self._key != other._key:
+            return False
+        return all(map(_same, self._others, other._others))
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return id(self.given), self.who, self._resets, self._treedef
+
+    def act(
+        self, arrays: list[Any], policy_state: Any, obs: Any, rng: Any, mask: Any, first: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """The rest of the key, the action, and the new state and extras of the policy."""
+        rng, key = jax.random.split(rng)
+        pairs = zip(arrays, self._others, strict=True)
+        policy = jax.tree.unflatten(self._treedef, [y if x is None else x for x, y in pairs])
+        if policy is None:
+            space = self.env.action_space
+            action = space.sample(key) if mask is None else space.sample(key, mask)
+            return rng, action, policy_state, None
+        asked = {"mask": mask, "first": first}
+        returned = policy(policy_state, obs, key, **{name: asked[name] for name in self._wants})
+        if not isinstance(returned, tuple) or len(cast(Any, returned)) != 3:
+            raise TypeError(
+                f"{self.who}: expected the policy to return (action, policy_state, extras); got "
+                f"{type(cast(Any, returned)).__name__}. Return None for what there is not."
+            )
+        action, new_state, extras = jax.tree.map(strong, returned)
+        self._require_same(jax.tree.map(strong, policy_state), new_state)
+        return rng, action, new_state, extras
+
+    def seen(self, at: Rollout) -> tuple[Any, ...]:
+        """What `act` takes, after the policy's arrays."""
+        first = self._first(at.env_state) if "first" in self._wants else None
+        return at.policy_state, at.obs, at.rng, self.env.action_mask(at.env_state), first
+
+    def compiled_act(self, at: Rollout) -> Any:
+        """`act`, compiled, for an environment on the host."""
+        return _act(self, self.arrays, *self.seen(at))
+
+    def step(self, arrays: list[Any], at: Rollout) -> tuple[Rollout, Transition]:
+        """One step of what can be traced."""
+        at, transition = self.step_with(at, *self.act(arrays, *self.seen(at)))
+        return at, self.with_ends(transition, ())
+
+    def step_with(
+        self, at: Rollout, rng: Any, action: Any, policy_state: Any, extras: Any
+    ) -> tuple[Rollout, Transition]:
+        """One step with an action that is chosen already; why episodes ended is left out."""
+        single = isinstance(self.env, JaxEnv)
+        step = self._step_alone if single else self._step_batch
+        obs, state, reward, done, info, next_obs = step(at.env_state, action)
+        info = {name: x for name, x in info.items() if single or name != "final_obs"}
+        told = reward, done, done, done, next_obs, info, extras
+        return Rollout(obs, state, policy_state, rng), Transition(at.obs, action, *told)
+
+    def with_ends(self, transition: Transition, time: tuple[int, ...]) -> Transition:
+        """The transition, or one with the axis `time` in front, with why episodes ended."""
+        shape = (*time, *self._slots)
+        ends = episode_end(self.who, shape, transition.done, transition.info)
+        return transition._replace(terminated=ends[0], truncated=ends[1])
+
+    def _step_alone(self, state: Any, action: Any) -> tuple[Any, ...]:
+        """A step of a single environment, which is reset as a slot of a `VecEnv` is."""
+        action = conform(self.env.action_space, action, self.who, "action")
+        obs, state, reward, _, info, ended = step_slot(self.env, state, action)
+        stepped = {"obs": obs, "state": state}
+        if not self._resets:
+            return obs, state, reward, ended, info, obs
+        if not self.env.traceable:
+            merged = next_episode(self.env, state.rng) if bool(ended) else stepped
+        else:
+            begin = partial(next_episode, self.env, state.rng)
+            require_same_types(self.env, jax.eval_shape(begin), stepped)
+            merged = cast(Any, jax.lax.cond(ended, begin, lambda: stepped))
+        return merged["obs"], merged["state"], reward, ended, info, obs
+
+    def _step_batch(self, state: Any, actions: Any) -> tuple[Any, ...]:
+        obs, state, rewards, dones, infos = self.env.step(state, actions)
+        if "final_obs" not in infos:
+            raise TypeError(
+                f"{self.who}: expected infos with `final_obs`; got {sorted(infos)}. Build the "
+                "batch with `final_obs=True`, or override its `with_final_obs`."
+            )
+        return obs, state, rewards, dones, infos, infos["final_obs"]
+
+    def begin(self, rng: jax.Array, policy_state: Any) -> Rollout:
+        """Begin an episode, or one in every slot."""
+        rng, key = jax.random.split(rng)
+        returned = self.env.reset(key)
+        if isinstance(self.env, JaxEnv):
+            returned = checked(self.env, "reset", returned)
+        obs, state = require_tuple(self.env.name, "reset", returned)
+        return Rollout(obs, state, jax.tree.map(strong, policy_state), rng)
+
+    @property
+    def _slots(self) -> tuple[int, ...]:
+        return () if isinstance(self.env, JaxEnv) else (self.env.n_slots,)
+
+    def _first(self, state: Any) -> jax.Array:
+        while not isinstance(state, EnvState) and hasattr(state, "env_state"):
+            state = state.env_state
+        if not isinstance(state, EnvState) or jnp.shape(state.step) != self._slots:
+            raise TypeError(
+                f"{self.who}: expected an environment whose state counts the steps of each slot, "
+                f"since the policy asks for `first`; got {self.env!r}. Leave that parameter out."
+            )
+        return state.step == 0
+
+    def _require_same(self, before: Any, after: Any) -> None:
+        types = [jax.tree.map(_type_of, tree) for tree in (before, after)]
+        if types[0] != types[1]:
+            raise TypeError(
+                f"{self.who}: expected the policy to return a policy_state like the one it got, "
+                f"{types[0]}; got {types[1]}. Begin with one of that form: "
+                "`start(env, rng, policy_state)`."
+            )
+
+
+_act: Any = jax.jit(Play.act, static_argnums=0)
+
+
+def _wants(policy: Any) -> tuple[str, ...]:
+    """Which of `mask` and `first` the policy has as parameters."""
+    try:
+        parameters = inspect.signature(policy).parameters
+    except (TypeError, ValueError):
+        return ()
+    return tuple(name for name in ("mask", "first") if name in parameters)
+
+
+def _type_of(x: jax.Array) -> str:
+    return f"{x.dtype}{list(x.shape)}"
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
+
+
+def _same(x: Any, y: Any) -> bool:
+    # A bound method is made anew whenever it is looked up.
+    return x is y or (isinstance(x, MethodType) and isinstance(y, MethodType) and x == y)

@@ -1,0 +1,189 @@
+"""`evaluate`: against episodes played by hand, and where a naive average is biased."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost
+from fakes import CoinEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import Box, Discrete, EnvConfig, EnvState, JaxEnv, VecEnv
+from envrax.interop import from_gymnasium_vec
+from envrax.testing import CountingEnv, MaskedEnv
+
+
+@chex.dataclass
+class ToldState(EnvState):
+    length: jax.Array
+
+
+class ShortOrLong(JaxEnv[Box, Discrete, ToldState, EnvConfig]):
+    """One step that pays 0, or nine steps that pay 1 each, at even odds: 4.5 on average."""
+
+    @property
+    def observation_space(self) -> Box:
+        return Box(0.0, 9.0, (1,))
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(2)
+
+    def reset(self, rng: jax.Array) -> tuple[Any, ToldState]:
+        rng, key = jax.random.split(rng)
+        length = jnp.where(jax.random.bernoulli(key), jnp.int32(9), jnp.int32(1))
+        state = ToldState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), length=length)
+        return jnp.zeros(1), state
+
+    def step(self, state: ToldState, action: Any) -> tuple[Any, ...]:
+        step = state.step + 1
+        state = state.replace(step=step, done=step >= state.length)
+        reward = jnp.where(state.length > 1, jnp.float32(1), jnp.float32(0))
+        return jnp.ones(1) * step.astype(jnp.float32), state, reward, state.done, {}
+
+
+def episodes_in_order(steps: envrax.Transition) -> list[tuple[int, int, float, int]]:
+    """Start, slot, return and length of the episodes that ended within a rollout, by start."""
+    found: list[tuple[int, int, float, int]] = []
+    rewards, dones = np.asarray(steps.reward), np.asarray(steps.done)
+    for slot in range(dones.shape[1]):
+        begin = 0
+        for end in np.flatnonzero(dones[:, slot]):
+            total = np.float32(0)
+            for reward in rewards[begin : end + 1, slot]:
+                total += reward  # in the order of a scan, for the same rounding
+            found.append((begin, slot, float(total), int(end) + 1 - begin))
+            begin = int(end) + 1
+    return sorted(found)
+
+
+@pytest.mark.parametrize("n_episodes", [2, 3, 25])
+def test_a_batch_counts_the_first_that_start(n_episodes: int) -> None:
+    env = VecEnv(CoinEnv(), 3)
+    found = envrax.evaluate(env, None, jax.random.key(1), n_episodes)
+    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(1)), 150)[1]
+    wanted = episodes_in_order(steps)[:n_episodes]
+    assert_trees_equal(found.returns, jnp.asarray([x[2] for x in wanted], jnp.float32))
+    assert_trees_equal(found.lengths, jnp.asarray([x[3] for x in wanted], jnp.int32))
+    assert found.complete.all()
+
+
+def test_episodes_of_one_environment_run_side_by_side() -> None:
+    env = CoinEnv()
+    found = envrax.evaluate(env, None, jax.random.key(2), 6)
+    for i, rng in enumerate(jax.random.split(jax.random.key(2), 6)):
+        steps = envrax.rollout(env, None, envrax.start(env, rng), 60)[1]
+        end = int(np.argmax(steps.done)) + 1
+        total = np.float32(0)
+        for reward in np.asarray(steps.reward[:end]):
+            total += reward
+        assert (float(found.returns[i]), int(found.lengths[i])) == (float(total), end)
+
+
+@pytest.mark.parametrize("make", [ShortOrLong, lambda: VecEnv(ShortOrLong(), 16)])
+def test_it_is_not_biased_towards_short_episodes(make: Callable[[], Any]) -> None:
+    """The mean return is 4.5; the first episodes that end give less."""
+    found = envrax.evaluate(make(), None, jax.random.key(0), 2000)
+    # Three standard errors of 4.5 / sqrt(2000) each.
+    assert abs(float(found.returns.mean()) - 4.5) < 0.31
+    vec = VecEnv(ShortOrLong(), 1000)
+    steps = envrax.rollout(vec, None, envrax.start(vec, jax.random.key(0)), 8)[1]
+    first_to_end = episodes_in_order(steps)[:1000]
+    assert sum(total for _, _, total, _ in first_to_end) == 0
+
+
+def test_max_steps_cuts() -> None:
+    env = CountingEnv(EnvConfig(max_steps=50))
+    act: Any = lambda state, obs, rng: (jnp.int32(2), None, None)  # noqa: E731
+    found = envrax.evaluate(env, act, jax.random.key(0), 3, max_steps=7)
+    assert found.lengths.tolist() == [7] * 3 and found.returns.tolist() == [14.0] * 3
+    assert not found.complete.any()
+    exact = envrax.evaluate(env, act, jax.random.key(0), 3, max_steps=50)
+    assert exact.complete.all() and exact.lengths.tolist() == [50] * 3
+
+
+def test_max_steps_of_a_batch_whose_slots_play_on() -> None:
+    env = VecEnv(CountingEnv(EnvConfig(max_steps=1000)), 2)
+    found = envrax.evaluate(env, None, jax.random.key(0), 3, max_steps=7)
+    assert found.lengths.tolist() == [7, 7, 0] and not found.complete.any()
+    mixed = VecEnv(ShortOrLong(), 2)
+    cut = envrax.evaluate(mixed, None, jax.random.key(0), 40, max_steps=5)
+    assert set(cut.lengths.tolist()) == {0, 1, 5}  # blocked slots kept some from beginning
+    assert np.array_equal(cut.complete, cut.lengths == 1)
+    long_enough = envrax.evaluate(mixed, None, jax.random.key(0), 40, max_steps=9)
+    assert long_enough.complete.all()
+
+
+def test_a_limit_beyond_what_can_be_counted() -> None:
+    found = envrax.evaluate(VecEnv(CountingEnv(), 2), None, jax.random.key(0), 3, max_steps=2**40)
+    assert found.complete.all()
+
+
+def test_under_the_callers_jit_with_a_memory() -> None:
+    env = VecEnv(CoinEnv(), 3)
+
+    def counts(memory: jax.Array, obs: Any, rng: jax.Array) -> Any:
+        return env.action_space.sample(rng), memory + 1, None
+
+    def run(rng: jax.Array) -> Any:
+        return envrax.evaluate(env, counts, rng, 4, policy_state=jnp.int32(0))
+
+    assert_trees_equal(jax.jit(run)(jax.random.key(0)), run(jax.random.key(0)))
+    assert jax.vmap(run)(jax.random.split(jax.random.key(0), 2)).returns.shape == (2, 4)
+
+
+def test_masks_are_kept_to() -> None:
+    """`MaskedEnv` ends an episode at an illegal action."""
+    found = envrax.evaluate(MaskedEnv(), None, jax.random.key(0), 5)
+    assert (found.lengths == MaskedEnv().config.max_steps).all()
+
+
+def vec_cartpole(n: int) -> Any:
+    make = [lambda: gymnasium.make("CartPole-v1")] * n
+    return from_gymnasium_vec(SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP))
+
+
+def test_on_the_host() -> None:
+    found = envrax.evaluate(vec_cartpole(3), None, jax.random.key(1), 7)
+    env = vec_cartpole(3)
+    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(1)), 150)[1]
+    wanted = episodes_in_order(steps)[:7]
+    assert found.returns.tolist() == [x[2] for x in wanted]
+    assert found.lengths.tolist() == [x[3] for x in wanted]
+    assert found.complete.all()
+
+
+class OneByOne(CoinEnv):
+    """An environment that works on the host."""
+
+    traceable = False  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+
+
+def test_one_environment_on_the_host() -> None:
+    ours = envrax.evaluate(OneByOne(), None, jax.random.key(3), 4, max_steps=6)
+    assert_trees_equal(ours, envrax.evaluate(CoinEnv(), None, jax.random.key(3), 4, max_steps=6))
+    env, other = OneByOne(), CoinEnv()
+    steps = [envrax.rollout(x, None, envrax.start(x, jax.random.key(3)), 12) for x in (env, other)]
+    assert_trees_equal(*steps)
+
+
+def test_refusals() -> None:
+    env = VecEnv(CountingEnv(), 2)
+    with pytest.raises(ValueError, match="evaluate: expected n_episodes to be at least 1; got 0"):
+        envrax.evaluate(env, None, jax.random.key(0), 0)
+    with pytest.raises(ValueError, match="evaluate: expected max_steps to be at least 1; got 0"):
+        envrax.evaluate(env, None, jax.random.key(0), 1, max_steps=0)
+    with pytest.raises(TypeError, match="evaluate: expected a PRNG key; got 0"):
+        envrax.evaluate(env, None, 0, 1)  # pyright: ignore[reportArgumentType]
+    discounts = VecEnv(envrax.EpisodeDiscount(CountingEnv()), 2)
+    with pytest.raises(TypeError, match=r"evaluate: expected `done` of shape \(2,\), bool"):
+        envrax.evaluate(discounts, None, jax.random.key(0), 1)
+    with pytest.raises(TypeError, match="expected infos with `final_obs`"):
+        envrax.evaluate(OnTheHost(2), None, jax.random.key(0), 1)

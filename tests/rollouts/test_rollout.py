@@ -1,0 +1,311 @@
+"""`start` and `rollout` against the loop that a user would write."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost, Scene
+from fakes import CoinEnv, NestedEnv, PixelEnv, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import MultiVecEnv, RecordEpisodeStatistics, Rollout, Transition, VecEnv
+from envrax.interop import from_gymnasium_vec
+from envrax.testing import CountingEnv, MaskedEnv
+
+STEPS = 40
+
+
+def policy(memory: Any, obs: Any, rng: jax.Array, *, space: Any) -> tuple[Any, Any, Any]:
+    """Random actions, with a memory that depends on every step."""
+    action = space.sample(rng)
+    seen = sum(jnp.sum(x.astype(jnp.float32)) for x in jax.tree.leaves(obs))
+    memory = jnp.where(memory > 100, 0, memory + 1)
+    return action, memory, {"memory": memory, "seen": seen > 0}
+
+
+def random_policy(env: Any) -> Any:
+    return partial(policy, space=env.action_space)
+
+
+def stack(steps: list[Any]) -> Any:
+    def one(*leaves: Any) -> Any:
+        return np.stack([np.asarray(x) for x in leaves])
+
+    return jax.tree.map(one, *steps)
+
+
+def by_hand(env: Any, policy: Any, rng: jax.Array, n_steps: int, memory: Any = None) -> Any:
+    """The loop of a user: one step at a time, compiled where the environment can be."""
+    alone = isinstance(env, envrax.JaxEnv)
+    batch: Any = env if alone else env.with_final_obs()
+    compiled: Callable[..., Any] = jax.jit if env.traceable else lambda f: f
+    reset, step, policy = compiled(batch.reset), compiled(batch.step), jax.jit(policy)
+    rng, key = jax.random.split(rng)
+    obs, state = reset(key)
+    steps: list[Any] = []
+    for _ in range(n_steps):
+        rng, key = jax.random.split(rng)
+        before = jax.tree.map(np.array, obs)
+        action, memory, extras = policy(memory, obs, key)
+        obs, state, reward, done, info = step(state, action)
+        info = dict(info)
+        next_obs = jax.tree.map(np.array, obs if alone else info.pop("final_obs"))
+        if alone and bool(state.done):
+            obs, state = reset(jax.random.split(state.rng)[0])
+        terminated = info.get("terminated", done)
+        truncated = info.get("truncated", np.zeros_like(done))
+        flags = done, terminated, truncated
+        steps.append(Transition(before, action, reward, *flags, next_obs, info, extras))
+    return Rollout(obs, state, memory, rng), stack(steps)
+
+
+def vec_cartpole() -> Any:
+    make = [lambda: gymnasium.make("CartPole-v1", max_episode_steps=12)] * 3
+    return from_gymnasium_vec(SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP))
+
+
+ENVS: dict[str, Callable[[], Any]] = {
+    "alone": CoinEnv,
+    "nested alone": NestedEnv,
+    "batch": lambda: VecEnv(CoinEnv(), 3),
+    "wrapped batch": lambda: VecEnv(
+        envrax.NormalizeObservation(envrax.ResizeObservation(PixelEnv(), h=6, w=5)), 3
+    ),
+    "statistics": lambda: VecEnv(RecordEpisodeStatistics(CoinEnv()), 3, final_obs=True),
+    "nested batch": lambda: VecEnv(NestedEnv(), 3),
+    "member of a fleet": lambda: MultiVecEnv([VecEnv(VectorEnv(), 3)]).vec_envs[0],
+}
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_it_is_the_loop_of_a_user(name: str) -> None:
+    env = ENVS[name]()
+    chosen = random_policy(env)
+    begin = envrax.start(env, jax.random.key(3), jnp.int32(5))
+    at, steps = envrax.rollout(env, chosen, begin, STEPS)
+    assert int(steps.done.sum()) > 3
+    assert_trees_equal((at, steps), by_hand(env, chosen, jax.random.key(3), STEPS, jnp.int32(5)))
+    jax.tree.map(lambda x: x.shape[0] == STEPS or pytest.fail("no axis of time"), steps)
+
+
+@pytest.mark.parametrize("name", ["alone", "statistics", "nested batch"])
+def test_resumed_it_goes_on_to_the_bit(name: str) -> None:
+    env = ENVS[name]()
+    chosen = random_policy(env)
+    at = envrax.start(env, jax.random.key(4), jnp.int32(0))
+    end, whole = envrax.rollout(env, chosen, at, STEPS)
+    middle, first = envrax.rollout(env, chosen, at, 17)
+    last, second = envrax.rollout(env, chosen, middle, STEPS - 17)
+    assert_trees_equal(last, end)
+    assert_trees_equal(jax.tree.map(lambda *x: jnp.concatenate(x), first, second), whole)
+
+
+def test_on_the_host() -> None:
+    """Gymnasium's CartPole, to the loop by hand, in one piece and in two."""
+    env, other, third = vec_cartpole(), vec_cartpole(), vec_cartpole()
+    chosen = random_policy(env)
+    at, steps = envrax.rollout(env, chosen, envrax.start(env, jax.random.key(0), jnp.int32(0)), 40)
+    wanted = by_hand(other, chosen, jax.random.key(0), 40, jnp.int32(0))
+    for name in Transition._fields:
+        assert_trees_equal(
+            getattr(steps, name), jax.tree.map(jnp.asarray, getattr(wanted[1], name))
+        )
+    assert steps.truncated.any() and steps.terminated.any()
+    assert_trees_equal(at.rng, wanted[0].rng)
+    middle, first = envrax.rollout(
+        third, chosen, envrax.start(third, jax.random.key(0), jnp.int32(0)), 15
+    )
+    _, second = envrax.rollout(third, chosen, middle, 25)
+    assert_trees_equal(jax.tree.map(lambda *x: jnp.concatenate(x), first, second), steps)
+
+
+def test_under_the_callers_jit_and_with_a_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    env = VecEnv(CoinEnv(), 3)
+    at = envrax.start(env, jax.random.key(1))
+    plain = envrax.rollout(env, None, at, 45)
+    assert_trees_equal(jax.jit(lambda at: envrax.rollout(env, None, at, 45))(at), plain)
+    assert_trees_equal(envrax.rollout(env, None, at, 45, progress=True), plain)
+    assert "45/45" in capsys.readouterr().err
+
+
+def test_under_vmap() -> None:
+    env = VecEnv(CoinEnv(), 3)
+    seeds = jax.random.split(jax.random.key(2), 2)
+    both = jax.vmap(lambda rng: envrax.rollout(env, None, envrax.start(env, rng), 10)[1])(seeds)
+    for i, seed in enumerate(seeds):
+        alone = envrax.rollout(env, None, envrax.start(env, seed), 10)[1]
+        np.testing.assert_array_equal(both.done[i], alone.done)
+
+
+def test_gradients_reach_the_policy() -> None:
+    env = VecEnv(VectorEnv(), 2)
+
+    def total(push: jax.Array) -> jax.Array:
+        at = envrax.start(env, jax.random.key(0))
+        act: Any = lambda _, obs, rng: (jnp.zeros(2, jnp.int32), None, push * obs.sum())  # noqa: E731
+        return envrax.rollout(env, act, at, 7)[1].extras.sum()
+
+    gradient = jax.grad(total)(jnp.float32(1))
+    assert np.isclose(gradient, total(jnp.float32(1)))
+    assert gradient != 0
+
+
+def test_it_compiles_once(compile_counter: Callable[..., Any]) -> None:
+    env = VecEnv(CountingEnv(), 2)
+    at = envrax.start(env, jax.random.key(0))
+
+    def apply(params: jax.Array, _: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return (obs[:, 1] + params.astype(jnp.int32)) % 3, None, None
+
+    policies = [jax.tree_util.Partial(apply, jnp.float32(x)) for x in (0, 1)]
+    first = envrax.rollout(env, policies[0], at, 5)[1]
+    with compile_counter() as seen:
+        again = envrax.rollout(env, policies[0], at, 5)[1]
+        other = envrax.rollout(env, policies[1], at, 5)[1]
+    assert seen.count == 0
+    assert_trees_equal(again, first)
+    assert not np.array_equal(other.action, first.action)
+
+
+def test_a_number_in_a_policy_is_no_constant() -> None:
+    """`1`, `True` and `1.0` are equal in Python, and `0.0` and `-0.0`."""
+    env = VecEnv(CountingEnv(), 2)
+    at = envrax.start(env, jax.random.key(0))
+
+    def apply(x: Any, _: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return jnp.zeros(2, jnp.int32), None, jnp.asarray(x)
+
+    def told(x: Any) -> Any:
+        return envrax.rollout(env, jax.tree_util.Partial(apply, x), at, 2)[1].extras
+
+    assert [told(x).dtype.kind for x in (1, True, 1.0)] == ["i", "b", "f"]
+    assert np.signbit(told(-0.0)).all() and not np.signbit(told(0.0)).any()
+
+
+class TestMasks:
+    def test_random_actions_are_legal(self) -> None:
+        env = VecEnv(MaskedEnv(), 4)
+        at = envrax.start(env, jax.random.key(0))
+
+        def masked(_: Any, obs: Any, rng: jax.Array, mask: Any) -> Any:
+            return env.action_space.sample(rng, mask), None, mask
+
+        steps = envrax.rollout(env, masked, at, 50)[1]
+        legal = jnp.take_along_axis(steps.extras, steps.action[..., None], axis=-1)
+        assert legal.all() and not steps.extras.all()
+        uniform = envrax.rollout(env, None, at, 50)[1]
+        assert_trees_equal(uniform.action, steps.action)
+
+    def test_no_mask_where_all_are_legal(self) -> None:
+        env = CountingEnv()
+
+        def act(_: Any, obs: Any, rng: jax.Array, mask: Any) -> Any:
+            assert mask is None
+            return jnp.int32(1), None, None
+
+        envrax.rollout(env, act, envrax.start(env, jax.random.key(0)), 3)
+
+
+class TestFirst:
+    @pytest.mark.parametrize("name", ["alone", "batch", "statistics"])
+    def test_it_tells_where_episodes_begin(self, name: str) -> None:
+        env = ENVS[name]()
+        sample = env.action_space.sample
+
+        def recurrent(age: Any, obs: Any, rng: jax.Array, first: jax.Array) -> Any:
+            age = jnp.where(first, 0, age + 1)
+            return sample(rng), age, (first, age)
+
+        shape = () if name == "alone" else (3,)
+        at = envrax.start(env, jax.random.key(0), jnp.full(shape, 77, jnp.int32))
+        steps = envrax.rollout(env, recurrent, at, STEPS)[1]
+        first, age = steps.extras
+        assert first[0].all() and np.array_equal(first[1:], steps.done[:-1])
+        assert age.max() < 77 and np.array_equal(age == 0, first)
+
+    def test_where_no_step_is_counted_it_is_refused(self) -> None:
+        env = vec_cartpole()
+        act: Any = lambda state, obs, rng, first: (None, None, None)  # noqa: E731
+        at = envrax.start(env, jax.random.key(0))
+        with pytest.raises(TypeError, match=r"rollout: expected an environment whose state counts"):
+            envrax.rollout(env, act, at, 3)
+
+
+class TestRefusals:
+    env = CountingEnv()
+    at = staticmethod(lambda: envrax.start(TestRefusals.env, jax.random.key(0), jnp.int32(0)))
+
+    def test_of_what_is_no_environment(self) -> None:
+        with pytest.raises(TypeError, match="start: expected a JaxEnv or a BatchedEnv; got 3"):
+            envrax.start(3, jax.random.key(0))  # pyright: ignore[reportArgumentType]
+
+    def test_of_a_batch_of_keys(self) -> None:
+        with pytest.raises(ValueError, match="start: expected one PRNG key"):
+            envrax.start(self.env, jax.random.split(jax.random.key(0)))
+
+    def test_of_a_start_that_is_none(self) -> None:
+        with pytest.raises(TypeError, match="rollout: expected to begin at a Rollout; got tuple"):
+            envrax.rollout(self.env, None, self.env.reset(jax.random.key(0)), 3)  # pyright: ignore[reportArgumentType]
+
+    @pytest.mark.parametrize("n_steps", [0, -1])
+    def test_of_no_steps(self, n_steps: int) -> None:
+        with pytest.raises(ValueError, match="rollout: expected n_steps to be at least 1; got"):
+            envrax.rollout(self.env, None, self.at(), n_steps)
+
+    def test_of_a_policy_that_returns_an_action_alone(self) -> None:
+        act: Any = lambda state, obs, rng: jnp.int32(0)  # noqa: E731
+        with pytest.raises(TypeError, match=r"expected the policy to return \(action, policy_s"):
+            envrax.rollout(self.env, act, self.at(), 3)
+
+    def test_of_another_form_of_memory(self) -> None:
+        act: Any = lambda state, obs, rng: (jnp.int32(0), state.astype(float), None)  # noqa: E731
+        with pytest.raises(TypeError, match=r"like the one it got, int32\[\]; got float32\[\]"):
+            envrax.rollout(self.env, act, self.at(), 3)
+
+    def test_of_a_policy_that_is_none(self) -> None:
+        with pytest.raises(TypeError, match=r"expected a policy .*; got 3"):
+            envrax.rollout(self.env, 3, self.at(), 3)  # pyright: ignore[reportArgumentType]
+
+    def test_of_a_bar_inside_jit(self) -> None:
+        with pytest.raises(ValueError, match="expected no progress bar inside `jit`"):
+            jax.jit(lambda at: envrax.rollout(self.env, None, at, 3, progress=True))(self.at())
+
+    def test_of_a_batch_without_last_observations(self) -> None:
+        env = OnTheHost(2)
+        at = envrax.start(env, jax.random.key(0))
+        with pytest.raises(TypeError, match="expected infos with `final_obs`"):
+            envrax.rollout(env, None, at, 3)
+
+    def test_of_ends_that_are_no_bools(self) -> None:
+        env = VecEnv(envrax.EpisodeDiscount(CountingEnv()), 2)
+        at = envrax.start(env, jax.random.key(0))
+        with pytest.raises(TypeError, match=r"expected `done` of shape \(2,\), bool; got \(2,\) f"):
+            envrax.rollout(env, None, at, 3)
+
+    def test_of_unknown_keywords(self) -> None:
+        with pytest.raises(TypeError, match="Did you mean progress"):
+            envrax.rollout(self.env, None, self.at(), 3, progres=True)  # pyright: ignore[reportCallIssue]
+
+
+def test_an_end_without_a_reason_is_a_termination() -> None:
+    env = VecEnv(NestedEnv(), 3)
+    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 30)[1]
+    assert steps.done.any() and np.array_equal(steps.terminated, steps.done)
+    assert not steps.truncated.any()
+
+
+def test_agents_of_one_world() -> None:
+    env = Scene()
+    at = envrax.start(env, jax.random.key(0))
+    if "final_obs" in env.step(at.env_state, jnp.zeros(env.n_slots, jnp.int32))[4]:
+        assert envrax.rollout(env, None, at, 5)[1].reward.shape == (5, env.n_slots)
+    else:
+        with pytest.raises(TypeError, match="expected infos with `final_obs`"):
+            envrax.rollout(env, None, at, 5)
