@@ -29,7 +29,6 @@ import jax.numpy as jnp
 import numpy as np
 from ppo import run
 from ppo_algorithm import EPISODES, PPO
-from ppo_network import ActorCritic
 from ppo_options import Options, add_flags
 from ppo_spaces import Features
 
@@ -46,8 +45,8 @@ FACTORS = {
 PRESET: dict[str, Any] = dict(n_envs=96, total_steps=750_000, minibatches=12)
 
 
-class Tasks:
-    """A fleet as one environment for `PPO`, with as many slots for each task."""
+class Tasks(envrax.BatchedEnv[Any, Any]):
+    """A fleet as one batch for `PPO`, with as many slots for each task."""
 
     def __init__(self, envs: Mapping[str, Any], n_slots: int) -> None:
         self.names = list(envs)
@@ -59,10 +58,21 @@ class Tasks:
         self.fleet = envrax.make_multi_vec(
             {name: envrax.VecEnv(env, n_each, final_obs=True) for name, env in envs.items()}
         )
-        limit = max(env.config.max_steps for env in envs.values())
-        self.config = envrax.EnvConfig(max_steps=limit)
         self.choices = self.fleet.choice_mask()
         self.one_hot = np.repeat(np.eye(len(envs), dtype=np.float32), n_each, axis=0)
+
+    @property
+    def n_slots(self) -> int:
+        return self.fleet.total_envs
+
+    @property
+    def single_observation_space(self) -> envrax.Box:
+        seen, _ = jax.eval_shape(self.reset, jax.random.key(0))
+        return envrax.Box(-np.inf, np.inf, seen.shape[1:])
+
+    @property
+    def single_action_space(self) -> envrax.Discrete:
+        return envrax.Discrete(self.choices.shape[1])
 
     def reset(self, rng: jax.Array) -> tuple[jax.Array, Any]:
         obs, states = self.fleet.reset(rng)
@@ -71,7 +81,6 @@ class Tasks:
     def step(self, states: Any, actions: jax.Array) -> tuple[Any, ...]:
         actions = self.fleet.unpad_actions(actions)
         obs, states, rewards, dones, infos = self.fleet.step(states, actions)
-
         info = {
             "terminated": self.rows({n: infos[n].get("terminated", dones[n]) for n in self.names}),
             "episode": self.rows({n: infos[n]["episode"] for n in self.names}),
@@ -125,9 +134,6 @@ class MultiTaskPPO(PPO):
 
     def make_env(self, n_slots: int) -> Tasks:
         return Tasks(self.envs, n_slots)
-
-    def make_network(self) -> ActorCritic:
-        return ActorCritic(envrax.Discrete(self.env.choices.shape[1]), self.options.hidden)
 
 
 def short_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -5,16 +5,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from ppo_algorithm import PPO
-from ppo_network import ActorCritic
 from ppo_options import Options
 from ppo_spaces import features, require_policy, rescaled, vectors
 
 import envrax
-from envrax import Box
+from envrax import Box, Tuple
 
 
-class Slots:
+class Slots(envrax.BatchedEnv[Any, Any]):
     """
     A `BatchedEnv` as `PPO` needs it: with floats to see, real vectors as actions, and statistics.
 
@@ -24,14 +24,22 @@ class Slots:
     ----------
     batch : BatchedEnv
         It gives `infos["final_obs"]`, `terminated` and `truncated`.
-    config : EnvConfig
-        With the time limit.
     """
 
-    def __init__(self, batch: Any, config: Any) -> None:
-        self.batch, self.config, self.acts = batch, config, batch.single_action_space
+    def __init__(self, batch: Any) -> None:
+        self.batch, self.acts = batch, batch.single_action_space
         require_policy(self.acts, batch.name)
         self.see: Any = jax.vmap(partial(features, batch.single_observation_space))
+
+    @property
+    def n_slots(self) -> int:
+        return self.batch.n_slots
+
+    @property
+    def single_observation_space(self) -> Any:
+        seen, _ = jax.eval_shape(self.reset, jax.random.key(0))
+        boxes = jax.tree.map(lambda x: Box(-np.inf, np.inf, x.shape[1:]), seen)
+        return Tuple(boxes) if isinstance(boxes, tuple) else boxes
 
     @property
     def single_action_space(self) -> Any:
@@ -62,16 +70,7 @@ class Slots:
         return self.batch.action_mask(state[0])
 
 
-class SlotsPPO(PPO):
-    """PPO on `Slots`."""
-
-    env: Slots
-
-    def make_network(self) -> ActorCritic:
-        return ActorCritic(self.env.single_action_space, self.options.hidden)
-
-
-class AgentsPPO(SlotsPPO):
+class AgentsPPO(PPO):
     """PPO on worlds of several agents; `n_envs` are slots, so worlds times agents."""
 
     def __init__(self, options: Options) -> None:
@@ -84,7 +83,7 @@ class AgentsPPO(SlotsPPO):
         batch: Any = envrax.make_vec(
             options.env, n_worlds, final_obs=True, jit_compile=False, pre_warm=False
         )
-        return Slots(batch, batch.config)
+        return Slots(batch)
 
     def make_env(self, n_slots: int) -> Slots:
         n_worlds, rest = divmod(n_slots, self.n_agents)

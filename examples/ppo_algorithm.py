@@ -16,18 +16,12 @@ EPISODES = 100  # of an evaluation
 LONGEST = 5_000  # steps of an episode there: some environments have no time limit
 
 
-class Transition(NamedTuple):
-    """One step of every environment."""
+class Choice(NamedTuple):
+    """What the policy tells of an action, in every slot: the extras of a rollout."""
 
-    obs: Any
-    action: jax.Array
     log_prob: jax.Array
     value: jax.Array
-    next_value: jax.Array  # of the observation that the step led to, before any reset
-    reward: jax.Array
-    terminated: jax.Array
-    done: jax.Array
-    mask: Any = None  # of the legal actions, in an environment that has one
+    mask: Any  # of the legal actions, in an environment that has one
 
 
 class TrainState(NamedTuple):
@@ -35,20 +29,21 @@ class TrainState(NamedTuple):
 
     params: Any
     opt_state: Any
-    obs: Any
-    env_state: Any
-    rng: jax.Array
+    at: envrax.Rollout
 
 
-def advantages(rollout: Transition, gamma: float, gae_lambda: float) -> jax.Array:
+def advantages(
+    steps: envrax.Transition, next_value: jax.Array, gamma: float, gae_lambda: float
+) -> jax.Array:
     """
     Generalised advantage estimation over a rollout, whose leading axis is time.
 
-    Where an episode was truncated, the return is bootstrapped from the critic's value of the last
-    observation; where it was terminated, it is not. In both cases the next row is another episode.
+    `next_value` is that of the observation that each step made. Where an episode was truncated, the
+    return is bootstrapped from it; where it was terminated, it is not. In both cases the next row
+    is another episode.
     """
-    bootstrap = jnp.where(rollout.terminated, 0.0, rollout.next_value)
-    surprise = rollout.reward + gamma * bootstrap - rollout.value
+    bootstrap = jnp.where(steps.terminated, 0.0, next_value)
+    surprise = steps.reward + gamma * bootstrap - steps.extras.value
 
     def back(later: jax.Array, step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         surprise, done = step
@@ -56,7 +51,7 @@ def advantages(rollout: Transition, gamma: float, gae_lambda: float) -> jax.Arra
         return advantage, advantage
 
     end = jnp.zeros_like(surprise[0])
-    return jax.lax.scan(back, end, (surprise, rollout.done), reverse=True)[1]
+    return jax.lax.scan(back, end, (surprise, steps.done), reverse=True)[1]
 
 
 class PPO:
@@ -82,21 +77,35 @@ class PPO:
         return envrax.make(self.options.env, wrappers=WRAPPERS, jit_compile=False)
 
     def make_env(self, n_slots: int) -> Any:
-        """Anything with the `reset`, `step`, `action_mask` and `config` of a `VecEnv`."""
-        return envrax.VecEnv(self.single_env, n_slots, final_obs=True)
+        """A `BatchedEnv` with `info["episode"]`, the statistics of its episodes."""
+        return envrax.VecEnv(self.single_env, n_slots)
 
     def make_network(self) -> Any:
         return ActorCritic(self.env.single_action_space, self.options.hidden)
 
     def init(self, seed: int) -> TrainState:
-        rng, env_rng, network_rng = jax.random.split(jax.random.key(seed), 3)
-        obs, env_state = self.env.reset(env_rng)
-        params = self.network.init(network_rng, jax.tree.map(lambda x: x[0], obs))
-        return TrainState(params, self.optimiser.init(params), obs, env_state, rng)
+        rng, network_rng = jax.random.split(jax.random.key(seed))
+        at = envrax.start(self.env, rng)
+        params = self.network.init(network_rng, jax.tree.map(lambda x: x[0], at.obs))
+        return TrainState(params, self.optimiser.init(params), at)
 
     def forward(self, params: Any, obs: Any, mask: Any = None) -> tuple[Policy, jax.Array]:
         """The policy over the legal actions, and the value, of each slot."""
         return jax.vmap(self.network.apply, (None, 0, 0))(params, obs, mask)
+
+    def values(self, params: Any, obs: Any) -> jax.Array:
+        """Values of the observations of a rollout, whose leading axis is time."""
+        return jax.vmap(partial(self.forward, params))(obs)[1]
+
+    def explore(self, params: Any, _: Any, obs: Any, rng: jax.Array, mask: Any) -> Any:
+        """The policy of `envrax.rollout`: a drawn action, and what the loss needs of it."""
+        policy, value = self.forward(params, obs, mask)
+        action = policy.sample(rng)
+        return action, None, Choice(policy.log_prob(action), value, mask)
+
+    def exploit(self, params: Any, _: Any, obs: Any, rng: jax.Array, mask: Any) -> Any:
+        """The policy of `envrax.evaluate`."""
+        return self.choose(self.forward(params, obs, mask)[0], rng), None, None
 
     def choose(self, policy: Policy, rng: jax.Array) -> jax.Array:
         """Actions of the trained policy."""
@@ -111,45 +120,28 @@ class PPO:
         return jax.lax.scan(self.update, state, length=self.options.updates_per_call)
 
     def update(self, state: TrainState, _: None) -> tuple[TrainState, Any]:
-        rng, action_rng, shuffle_rng = jax.random.split(state.rng, 3)
-        (obs, env_state), (rollout, episode) = jax.lax.scan(
-            partial(self.step, state.params),
-            (state.obs, state.env_state),
-            jax.random.split(action_rng, self.options.n_steps),
-        )
-        params, opt_state = self.improve(state.params, state.opt_state, rollout, shuffle_rng)
+        explore = partial(self.explore, state.params)
+        at, steps = envrax.rollout(self.env, explore, state.at, self.options.n_steps)
+        rng, shuffle_rng = jax.random.split(at.rng)
+        params, opt_state = self.improve(state.params, state.opt_state, steps, shuffle_rng)
+        episode = steps.info["episode"]
         ended = jnp.stack([episode["r"], (episode["l"] > 0).astype(jnp.float32)])
         by_task = ended.reshape(2, self.options.n_steps, len(self.tasks), -1)
-        return TrainState(params, opt_state, obs, env_state, rng), jnp.sum(by_task, axis=(1, 3))
-
-    def step(self, params: Any, carry: Any, rng: jax.Array) -> tuple[Any, Any]:
-        obs, env_state = carry
-        mask = self.env.action_mask(env_state)
-        policy, value = self.forward(params, obs, mask)
-        action = policy.sample(rng)
-        next_obs, env_state, reward, done, info = self.env.step(env_state, action)
-        transition = Transition(
-            obs=obs,
-            action=action,
-            log_prob=policy.log_prob(action),
-            value=value,
-            next_value=self.forward(params, info["final_obs"])[1],
-            reward=self.learned_reward(reward),
-            terminated=info.get("terminated", done),
-            done=done,
-            mask=mask,
-        )
-        return (next_obs, env_state), (transition, info["episode"])
+        state = TrainState(params, opt_state, at._replace(rng=rng))
+        return state, jnp.sum(by_task, axis=(1, 3))
 
     def learned_reward(self, reward: jax.Array) -> jax.Array:
         """What the advantages are made of; statistics count the environment's own reward."""
         return reward * self.reward_scale
 
-    def improve(self, params: Any, opt_state: Any, rollout: Transition, rng: jax.Array) -> Any:
+    def improve(self, params: Any, opt_state: Any, steps: envrax.Transition, rng: jax.Array) -> Any:
         """A few epochs of gradient descent over a rollout, in shuffled minibatches."""
         o = self.options
-        advantage = advantages(rollout, o.gamma, o.gae_lambda)
-        samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (rollout, advantage))
+        next_value = self.values(params, steps.next_obs)
+        steps = steps._replace(reward=self.learned_reward(steps.reward))
+        advantage = advantages(steps, next_value, o.gamma, o.gae_lambda)
+        rows = steps.obs, steps.action, steps.extras, advantage
+        samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
         in_order = jnp.tile(jnp.arange(o.batch_size), (o.epochs, 1))
         shuffled = jax.random.permutation(rng, in_order, axis=1, independent=True)
 
@@ -163,12 +155,14 @@ class PPO:
         minibatches = shuffled.reshape(o.epochs * o.minibatches, -1)
         return jax.lax.scan(descend, (params, opt_state), minibatches)[0]
 
-    def loss(self, params: Any, batch: Transition, advantage: jax.Array) -> jax.Array:
+    def loss(
+        self, params: Any, obs: Any, action: jax.Array, then: Choice, advantage: jax.Array
+    ) -> jax.Array:
         o = self.options
-        policy, value = self.forward(params, batch.obs, batch.mask)
-        value_loss = jnp.mean(jnp.square(value - (batch.value + advantage)))
+        policy, value = self.forward(params, obs, then.mask)
+        value_loss = jnp.mean(jnp.square(value - (then.value + advantage)))
         advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-8)
-        ratio = jnp.exp(policy.log_prob(batch.action) - batch.log_prob)
+        ratio = jnp.exp(policy.log_prob(action) - then.log_prob)
         clipped = jnp.clip(ratio, 1 - o.clip, 1 + o.clip)
         policy_gain = jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
         entropy = jnp.mean(policy.entropy())
@@ -178,26 +172,9 @@ class PPO:
         """
         Returns of some episodes of each task and agent, without exploration if it is `greedy`.
 
-        One episode in each slot, cut after 5,000 steps. The first to finish would be biased: short
-        episodes finish first.
+        One episode in each slot, cut after 5,000 steps.
         """
         n_slots = self.n_episodes * len(self.tasks) * self.n_agents
-        env = self.make_env(n_slots)
-        obs, env_state = env.reset(jax.random.key(seed))
-        rng = jax.random.key(seed + 1)
-        longest = min(env.config.max_steps, LONGEST)
-
-        def running(carry: Any) -> jax.Array:
-            over, n_steps, *_ = carry
-            return ~jnp.all(over) & (n_steps < longest)
-
-        def step(carry: Any) -> Any:
-            over, n_steps, returns, obs, env_state = carry
-            policy, _ = self.forward(params, obs, env.action_mask(env_state))
-            action = self.choose(policy, jax.random.fold_in(rng, n_steps))
-            obs, env_state, reward, done, _ = env.step(env_state, action)
-            returns += jnp.where(over, 0.0, reward)
-            return over | done, n_steps + 1, returns, obs, env_state
-
-        over, returns = jnp.zeros(n_slots, bool), jnp.zeros(n_slots, jnp.float32)
-        return jax.lax.while_loop(running, step, (over, 0, returns, obs, env_state))[2]
+        env, policy = self.make_env(n_slots), partial(self.exploit, params)
+        found = envrax.evaluate(env, policy, jax.random.key(seed), n_slots, max_steps=LONGEST)
+        return found.returns

@@ -12,27 +12,25 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ppo_agents import Slots, SlotsPPO
+from ppo_agents import Slots
+from ppo_algorithm import PPO
 from ppo_options import HOST
 from ppo_spaces import SMALLEST_IMAGE, features
 
-import envrax
 from envrax import Box
 from envrax.interop import from_gymnasium_vec, in_scan
 
 ATARI = "ALE/"
 
 
-class HostPPO(SlotsPPO):
+class HostPPO(PPO):
     """PPO on slots of a vector environment of Gymnasium."""
 
     n_episodes = 10
 
     def make_env(self, n_slots: int) -> Slots:
         id = self.options.env.removeprefix(HOST)
-        slots = Slots(
-            in_scan(from_gymnasium_vec(vector_env(id, n_slots), final_obs=True)), NO_LIMIT
-        )
+        slots = Slots(in_scan(from_gymnasium_vec(vector_env(id, n_slots), final_obs=True)))
         space = slots.batch.single_observation_space
         slots.see = jax.vmap(lambda obs: features(*channels_last(space, obs)))
         return slots
@@ -42,9 +40,6 @@ class HostPPO(SlotsPPO):
         if self.options.env.startswith(HOST + ATARI):
             reward = jnp.clip(reward, -1.0, 1.0)
         return super().learned_reward(reward)
-
-
-NO_LIMIT = envrax.EnvConfig(max_steps=2**31 - 1)
 
 
 def vector_env(id: str, n_slots: int) -> Any:

@@ -1,6 +1,7 @@
 """The multi-task example: masked choices, rows against the members, what it reports and learns."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import multi_task
 import numpy as np
 import pytest
-from ppo_algorithm import Transition
+from ppo_algorithm import Choice
 from ppo_options import Options
 
 import envrax
@@ -58,29 +59,26 @@ def favouring_the_last(params: Any) -> Any:
 
 @pytest.mark.integration
 def test_choices_that_a_task_does_not_have_are_never_made(trainer: Any, start: Any) -> None:
-    mask = trainer.env.action_mask(start.env_state)
-    policy, _ = trainer.forward(favouring_the_last(start.params), start.obs, mask)
+    mask = trainer.env.action_mask(start.at.env_state)
+    policy, _ = trainer.forward(favouring_the_last(start.params), start.at.obs, mask)
     samples = jax.vmap(policy.sample)(jax.random.split(jax.random.key(1), 1000))
     for task, seen in enumerate(np.split(np.asarray(samples), 3, axis=1)):
         n = [2, 3, 4][task]
         assert seen.max() == n - 1
         assert policy.mode()[task * N_EACH : (task + 1) * N_EACH].max() < n
     # Untrained, a policy is fair: over the choices there are, and no others.
-    entropy = trainer.forward(start.params, start.obs, mask)[0].entropy()
+    entropy = trainer.forward(start.params, start.at.obs, mask)[0].entropy()
     np.testing.assert_allclose(entropy, np.repeat(np.log([2, 3, 4]), N_EACH), rtol=1e-5)
 
 
 @pytest.mark.integration
 def test_masked_choices_leave_the_gradients_finite(trainer: Any, start: Any) -> None:
     params = favouring_the_last(start.params)
-    mask = trainer.env.action_mask(start.env_state)
-    policy, value = trainer.forward(params, start.obs, mask)
+    mask = trainer.env.action_mask(start.at.env_state)
+    policy, value = trainer.forward(params, start.at.obs, mask)
     action = policy.mode()
-    unused = dict(next_value=value, reward=value, terminated=value, done=value, mask=mask)
-    batch = Transition(
-        obs=start.obs, action=action, log_prob=policy.log_prob(action), value=value, **unused
-    )
-    gradients = jax.jit(jax.grad(trainer.loss))(params, batch, jnp.arange(6, dtype=jnp.float32))
+    batch = start.at.obs, action, Choice(policy.log_prob(action), value, mask)
+    gradients = jax.jit(jax.grad(trainer.loss))(params, *batch, jnp.arange(6, dtype=jnp.float32))
     for gradient in jax.tree.leaves(gradients):
         assert np.isfinite(gradient).all()
 
@@ -90,11 +88,9 @@ def test_the_rows_are_those_of_the_members(trainer: Any, start: Any) -> None:
     """Against the members stepped alone: each with its share of the key and of the actions."""
     params = jax.tree.map(lambda x: x + 0.1, start.params)  # untrained, every value is 0
     rng = jax.random.key(1)
-    _, (rollout, episode) = jax.lax.scan(
-        lambda carry, rng: trainer.step(params, carry, rng),
-        trainer.env.reset(rng),
-        jax.random.split(jax.random.key(2), N_STEPS),
-    )
+    at = envrax.Rollout(*trainer.env.reset(rng), None, jax.random.key(2))
+    rollout = envrax.rollout(trainer.env, partial(trainer.explore, params), at, N_STEPS)[1]
+    episode, next_value = rollout.info["episode"], trainer.values(params, rollout.next_obs)
     rows = np.asarray(rollout.obs)
     for i, (name, size) in enumerate(zip(trainer.envs, SIZES.values(), strict=True)):
         mine = slice(i * N_EACH, (i + 1) * N_EACH)
@@ -109,13 +105,14 @@ def test_the_rows_are_those_of_the_members(trainer: Any, start: Any) -> None:
             obs, state, reward, done, info = alone.step(state, action)
             np.testing.assert_array_equal(rollout.done[t, mine], done)
             np.testing.assert_array_equal(rollout.terminated[t, mine], info["terminated"])
-            np.testing.assert_allclose(rollout.reward[t, mine], reward * SCALES[i], rtol=1e-5)
+            learned = trainer.learned_reward(rollout.reward)[t, mine]
+            np.testing.assert_allclose(learned, reward * SCALES[i], rtol=1e-5)
             np.testing.assert_allclose(episode["r"][t, mine], info["episode"]["r"], rtol=1e-5)
 
             last = np.zeros((N_EACH, 9), np.float32)
             last[:, :size], last[:, 6 + i] = info["final_obs"], 1
             value = trainer.forward(params, last)[1]
-            np.testing.assert_allclose(rollout.next_value[t, mine], value, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(next_value[t, mine], value, rtol=1e-4, atol=1e-5)
     ended = np.asarray(rollout.done & ~rollout.terminated).reshape(N_STEPS, 3, N_EACH)
     assert ended.any(axis=(0, 2)).all()
 

@@ -1,6 +1,7 @@
 """The PPO example: its estimates against arithmetic, its command line, what it learns."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import ppo
 import pytest
 from fakes import VectorConfig, VectorEnv
-from ppo_algorithm import EPISODES, Transition, advantages
+from ppo_algorithm import EPISODES, Choice, advantages
 from ppo_options import PRESETS, Options, parse
 
 import envrax
@@ -126,14 +127,18 @@ def test_advantages_are_plain_sums(gae_lambda: float) -> None:
                     break
                 weight *= gamma * gae_lambda
 
-    floats = dict(value=value, next_value=next_value, reward=reward)
-    unused = dict(obs=value, action=value, log_prob=value)
-    rollout = Transition(
-        **{name: jnp.asarray(x) for name, x in {**floats, **unused}.items()},
-        terminated=jnp.asarray(terminated),
+    steps = envrax.Transition(
+        obs=None,
+        action=None,
+        reward=jnp.asarray(reward),
         done=jnp.asarray(terminated | truncated),
+        terminated=jnp.asarray(terminated),
+        truncated=jnp.asarray(truncated),
+        next_obs=None,
+        info={},
+        extras=Choice(jnp.asarray(value), jnp.asarray(value), None),
     )
-    found = advantages(rollout, gamma, gae_lambda)
+    found = advantages(steps, jnp.asarray(next_value), gamma, gae_lambda)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -143,14 +148,10 @@ def test_the_value_after_a_step_is_that_of_no_reset(registered: Any) -> None:
     trainer = ppo.PPO(Options(env=name, n_envs=3, n_steps=12, minibatches=1, hidden=4))
     state = jax.jit(trainer.init)(0)
     params = jax.tree.map(lambda x: x + 0.1, state.params)  # untrained, every value is 0
-    _, (rollout, _) = jax.lax.scan(
-        lambda carry, rng: trainer.step(params, carry, rng),
-        (state.obs, state.env_state),
-        jax.random.split(jax.random.key(1), 12),
-    )
-    done = np.asarray(rollout.done)
+    steps = envrax.rollout(trainer.env, partial(trainer.explore, params), state.at, 12)[1]
+    done = np.asarray(steps.done)
     assert done.sum() == 3 * 3
-    agree = np.isclose(rollout.next_value[:-1], rollout.value[1:])
+    agree = np.isclose(trainer.values(params, steps.next_obs)[:-1], steps.extras.value[1:])
     np.testing.assert_array_equal(agree, ~done[:-1])
 
 
@@ -163,7 +164,7 @@ def test_the_evaluation_counts_the_first_episodes_started(
     trainer = ppo.PPO(Options(env=registered(Clock, config), n_envs=8, hidden=2))
     returns = jax.jit(trainer.evaluate)(jax.jit(trainer.init)(0).params, 3)
 
-    starts = jax.random.split(jax.random.key(3), EPISODES)
+    starts = jax.random.split(jax.random.split(jax.random.key(3))[1], EPISODES)
     lengths = np.asarray(jax.vmap(Clock(config).reset)(starts)[1].length)
     # Of the first 100 to finish, nearly all would be short.
     assert 30 < np.sum(lengths == 40) < 70

@@ -1,6 +1,7 @@
 """What the PPO example sees and does: observations as floats, actions of each kind, masks."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -144,12 +145,8 @@ def test_actions_of_other_spaces_are_refused() -> None:
 def scan(trainer: PPO, params: Any, n_steps: int) -> Any:
     """A rollout of that many steps."""
 
-    def run(params: Any) -> Any:
-        start = trainer.env.reset(jax.random.key(1))
-        rngs = jax.random.split(jax.random.key(2), n_steps)
-        return jax.lax.scan(lambda carry, rng: trainer.step(params, carry, rng), start, rngs)[1][0]
-
-    return jax.jit(run)(params)
+    start = envrax.start(trainer.env, jax.random.key(1))
+    return envrax.rollout(trainer.env, partial(trainer.explore, params), start, n_steps)[1]
 
 
 def favouring(choice: int, params: Any, n: int = 3) -> Any:
@@ -167,18 +164,19 @@ def test_illegal_actions_are_never_taken(registered: Any) -> None:
     rollout = scan(trainer, params, 40)
     # With int32 features `[number, step]` in 0..1000, the first is the action before.
     before = np.rint(np.asarray(rollout.obs)[..., 0] * 1000).astype(int) % 3
-    np.testing.assert_array_equal(rollout.mask, np.arange(3) != before[..., None])
+    np.testing.assert_array_equal(rollout.extras.mask, np.arange(3) != before[..., None])
     assert (rollout.action != before).all()
     assert 0.4 < np.mean(rollout.action == 1) < 0.9  # as often as it may
     assert not rollout.terminated.any() and rollout.done.any()
-    assert np.isfinite(rollout.log_prob).all()
+    assert np.isfinite(rollout.extras.log_prob).all()
 
     returns = jax.jit(trainer.evaluate)(params, 3)
     assert (returns >= 2).all()  # an illegal action costs 1 and ends the episode
 
-    batch = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rollout)
-    advantage = jnp.arange(len(batch.reward), dtype=jnp.float32)
-    gradients = jax.jit(jax.grad(trainer.loss))(params, batch, advantage)
+    used = rollout.obs, rollout.action, rollout.extras
+    batch = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), used)
+    advantage = jnp.arange(rollout.reward.size, dtype=jnp.float32)
+    gradients = jax.jit(jax.grad(trainer.loss))(params, *batch, advantage)
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(gradients))
 
 
@@ -197,7 +195,7 @@ class Turns(NestedEnv):
 def test_a_nested_environment_with_many_actions_is_trained(registered: Any) -> None:
     trainer = PPO(Options(env=registered(Turns), **TINY))
     state = jax.jit(trainer.init)(0)
-    policy = trainer.forward(state.params, state.obs)[0]
+    policy = trainer.forward(state.params, state.at.obs)[0]
     np.testing.assert_allclose(policy.entropy(), np.log(2) + np.log(3), rtol=1e-5)
     actions = np.asarray(scan(trainer, state.params, 50).action)
     assert actions.shape == (50, 4, 2)

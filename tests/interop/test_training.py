@@ -81,6 +81,8 @@ def test_there_is_a_preset_for_every_library() -> None:
 def test_a_fleet_of_four_libraries_is_one_program(compile_counter: Any) -> None:
     ppo = multi_task.trainer([*FLEET, "--n-envs=8", *TINY])
     before, after = learn(ppo, compile_counter)
-    assert set(after.env_state) == set(FLEET)
-    for name, then, now in zip(FLEET, *(np.split(x.obs, 4) for x in (before, after)), strict=True):
+    assert set(after.at.env_state) == set(FLEET)
+    for name, then, now in zip(
+        FLEET, *(np.split(x.at.obs, 4) for x in (before, after)), strict=True
+    ):
         assert (then != now).any(), name
