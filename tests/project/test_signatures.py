@@ -22,6 +22,8 @@ MODULES = [
     "suite",
     "envs",
     "make",
+    "rollouts",
+    "evaluation",
     "error",
     "testing",
 ]
@@ -35,6 +37,7 @@ TOP_LEVEL = """
     EnvSpec EnvSuite EnvSet
     register register_suite unregister get_spec registered_names available_suites load_suite
     make make_vec make_multi make_multi_vec
+    start rollout evaluate Rollout Transition Evaluation
     MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers
 """
 
@@ -53,6 +56,8 @@ HOMES = {
     "suite": "EnvSuite EnvSet load_suite",
     "envs": "EnvSuite EnvSet",
     "make": "make make_vec make_multi make_multi_vec",
+    "rollouts": "start rollout Rollout Transition",
+    "evaluation": "evaluate Evaluation",
     "error": "MissingPackageError",
     "testing": "check_env check_batched_env report_env report_batched_env Finding Report "
     "ConformanceError CountingEnv ImageEnv MaskedEnv NestedEnv RingWorld",
@@ -165,6 +170,13 @@ cache_dir=DEFAULT_CACHE_DIR, **fields)
 cache_dir=DEFAULT_CACHE_DIR, **fields)
     make.make_multi_vec(names, n_envs=None, *, wrappers=None, jit_compile=True, pre_warm=False, \
 cache_dir=DEFAULT_CACHE_DIR, **fields)
+
+    rollouts.start(env, rng, policy_state=None)
+    rollouts.rollout(env, policy, start, n_steps, *, progress=False)
+    rollouts.Rollout(obs, env_state, policy_state, rng)
+    rollouts.Transition(obs, action, reward, done, terminated, truncated, next_obs, info, extras)
+    evaluation.evaluate(env, policy, rng, n_episodes, *, policy_state=None, max_steps=None)
+    evaluation.Evaluation(returns, lengths, complete)
 
     testing.check_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)
     testing.report_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)
