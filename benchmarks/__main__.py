@@ -9,6 +9,7 @@ from pathlib import Path
 from benchmarks import (
     adapters,
     cartpole,
+    costs,
     fleet,
     interop_speed,
     memory,
@@ -48,6 +49,8 @@ BENCHMARKS: dict[str, Callable[[], list[Table] | list[Plan] | list[interop_speed
     "trainers": trainers.vector_envs,
     "trainers-overhead": trainers.overhead,
     "trainers-sb3": trainers.sb3,
+    "rollouts": costs.rollouts,
+    "parts": costs.parts,
     "memory": memory.memory,
     "operations": operations.operations,
 }
