@@ -39,6 +39,8 @@ from envrax.wrappers import (
     RewardWrapper,
     StatefulWrapper,
     Wrapper,
+    save_video,
+    tile_frames,
 )
 
 __version__ = "0.1.0"
@@ -92,7 +94,9 @@ __all__ = [
     "register",
     "register_suite",
     "registered_names",
+    "save_video",
     "spaces",
+    "tile_frames",
     "unregister",
     "wrappers",
 ]
