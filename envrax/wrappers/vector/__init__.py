@@ -8,6 +8,7 @@ from envrax.wrappers.vector.normalize import (
     NormalizeReward,
 )
 from envrax.wrappers.vector.statistics import RunningStatistics
+from envrax.wrappers.vector.video import RecordVideo
 
 __all__ = [
     "BatchedWrapper",
@@ -16,5 +17,6 @@ __all__ = [
     "NormalizeReward",
     "NormalizedRewardState",
     "NormalizedState",
+    "RecordVideo",
     "RunningStatistics",
 ]
