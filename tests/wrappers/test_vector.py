@@ -94,6 +94,7 @@ def test_hooks_change_what_they_are_named_after() -> None:
         assert equal(told["more"], infos["truncated"]) and "more" not in infos
 
 
+@pytest.mark.slow
 def test_one_that_changes_nothing_is_the_batch() -> None:
     vec_env = VecEnv(ImageEnv(), 3)
     env = BatchedWrapper(vec_env)
@@ -112,11 +113,13 @@ def test_one_that_changes_nothing_is_the_batch() -> None:
     assert repr(env) == f"BatchedWrapper({vec_env!r})"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [lambda: Changed(counting()), lambda: Counted(RingWorld())])
 def test_the_kit_finds_nothing(build: Any) -> None:
     check_batched_env(build(), num_steps=20)
 
 
+@pytest.mark.slow
 def test_the_kit_finds_nothing_on_the_host() -> None:
     with Counted(Changed(OnTheHost(2), by=3.0)) as env:
         check_batched_env(env, num_steps=30)
@@ -167,6 +170,7 @@ def test_infos_that_are_no_arrays_go_by_on_the_host() -> None:
         assert env.step(state, [0, 1])[-1]["said"] == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_members_of_a_fleet() -> None:
     fleet = MultiVecEnv([Changed(counting()), Changed(counting()), Counted(counting(2))])
     alone = [Changed(counting()), Changed(counting()), Counted(counting(2))]
@@ -180,6 +184,7 @@ def test_members_of_a_fleet() -> None:
     assert equal(states, own)
 
 
+@pytest.mark.slow
 def test_compile_leaves_nothing_to_compile(compile_counter: Any) -> None:
     env = Counted(Changed(counting()))
     env.compile(None)
@@ -190,6 +195,7 @@ def test_compile_leaves_nothing_to_compile(compile_counter: Any) -> None:
     assert compiled.count == 0
 
 
+@pytest.mark.slow
 def test_with_final_obs_reaches_the_batch_within() -> None:
     env = Counted(Changed(counting(), by=3.0))
     more = env.with_final_obs()
@@ -208,6 +214,7 @@ def test_donation_is_that_of_the_batch() -> None:
         env.step(state, [0, 1, 2])
 
 
+@pytest.mark.slow
 def test_copies() -> None:
     env = Counted(Changed(counting(), by=3.0))
     _, state = env.reset(jax.random.key(0))
@@ -215,6 +222,7 @@ def test_copies() -> None:
         assert equal(other.step(state, [0, 1, 0]), env.step(state, [0, 1, 0]))
 
 
+@pytest.mark.slow
 def test_uncompiled_where_the_batch_is() -> None:
     env = Counted(counting(jit_compile=False))
     assert env.compilation is None
@@ -256,6 +264,7 @@ def test_refusals() -> None:
         env.step(state, [0, 1])
 
 
+@pytest.mark.slow
 def test_nested_spaces() -> None:
     env = BatchedWrapper(VecEnv(NestedEnv(), 2))
     obs, state = env.reset(jax.random.key(0))

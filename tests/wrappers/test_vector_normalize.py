@@ -86,6 +86,7 @@ def test_observations_are_those_of_numpy_over_10_000_steps() -> None:
     np.testing.assert_allclose(statistics.var, var, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_rewards_are_those_of_numpy_over_10_000_steps() -> None:
     plain, env = coins(), NormalizeReward(coins(), gamma=0.9)
     _, _, (_, rewards, dones, _) = map_numpy(scanned(plain, 10_000))
@@ -119,6 +120,7 @@ def test_no_digits_are_lost_far_from_zero(place: float, spread: float) -> None:
     np.testing.assert_allclose(statistics.mean, mean, atol=6e-8 * abs(place) + 1e-6 * spread)
 
 
+@pytest.mark.slow
 def test_counting_does_not_stop_at_2_to_the_24() -> None:
     statistics = RunningStatistics.of(2.0**24, 0.0, 1.0)
     run = jax.jit(lambda s: jax.lax.fori_loop(0, 1000, lambda _, s: s.update(ones), s))
@@ -133,15 +135,16 @@ def wrapped(env: Any) -> Any:
 @pytest.mark.parametrize(
     "env",
     [
-        lambda: coins(5, final_obs=True),
+        pytest.param(lambda: coins(5, final_obs=True), marks=pytest.mark.slow),
         lambda: VecEnv(VectorEnv(VectorConfig(max_steps=7)), 3),
-        lambda: VecEnv(CountingEnv(), 3),
+        pytest.param(lambda: VecEnv(CountingEnv(), 3), marks=pytest.mark.slow),
     ],
 )
 def test_a_loop_is_a_scan_to_the_bit(env: Callable[[], Any]) -> None:
     assert_equal(looped(wrapped(env()), 60), scanned(wrapped(env()), 60))
 
 
+@pytest.mark.slow
 def test_the_kit_finds_nothing() -> None:
     check_batched_env(wrapped(coins()), num_steps=30)
 
@@ -202,6 +205,7 @@ def test_gymnasium_says_the_same() -> None:
         np.testing.assert_allclose(mine, paid.step([0])[1], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_final_obs_is_normalised_alike_and_does_not_count() -> None:
     env, with_last = NormalizeObservation(coins()), NormalizeObservation(coins(final_obs=True))
     _, state, (obs, _, dones, infos) = scanned(with_last, 50)
@@ -214,6 +218,7 @@ def test_final_obs_is_normalised_alike_and_does_not_count() -> None:
     np.testing.assert_allclose(last[-1], at_last, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_frozen_statistics_stay_and_may_be_traced() -> None:
     trained = scanned(NormalizeObservation(coins()), 100)[1].statistics
 
@@ -236,6 +241,7 @@ def test_frozen_statistics_stay_and_may_be_traced() -> None:
     assert_equal(scanned(paid, 5)[1].statistics, paid.reset(jax.random.key(0))[1].statistics)
 
 
+@pytest.mark.slow
 def test_statistics_go_on_from_where_they_were() -> None:
     env = NormalizeObservation(coins())
     _, state, _ = scanned(env, 20)
@@ -244,6 +250,7 @@ def test_statistics_go_on_from_where_they_were() -> None:
     assert float(begun.statistics.count) == float(state.statistics.count) + 4
 
 
+@pytest.mark.slow
 def test_saved_and_restored_with_the_state() -> None:
     env = wrapped(VecEnv(VectorEnv(VectorConfig(max_steps=7)), 3))
     _, state, _ = scanned(env, 10)
@@ -263,7 +270,7 @@ def test_a_batch_on_the_host() -> None:
     with OnTheHost(3) as plain, wrapped(OnTheHost(3)) as env:
         obs, inner = plain.reset(jax.random.key(0))
         seen, state = env.reset(jax.random.key(0))
-        history = [obs]
+        history, rewards = [obs], np.zeros(0)
         for i in range(60):
             obs, inner, *_ = plain.step(inner, np.array([0, 1, i % 2]))
             seen, state, rewards, dones, infos = env.step(state, np.array([0, 1, i % 2]))
@@ -276,6 +283,7 @@ def test_a_batch_on_the_host() -> None:
     assert rewards.shape == (3,)
 
 
+@pytest.mark.slow
 def test_a_member_of_a_fleet() -> None:
     fleet = MultiVecEnv([wrapped(coins(2)), VecEnv(CountingEnv(), 2)])
     _, states = fleet.reset(jax.random.key(0))
@@ -284,6 +292,7 @@ def test_a_member_of_a_fleet() -> None:
     assert float(states[0].env_state.statistics.count) == np.float32(4.0001)
 
 
+@pytest.mark.slow
 def test_nested_observations_are_normalised_leaf_by_leaf() -> None:
     class OnlyNumbers(NestedEnv):
         @property

@@ -105,6 +105,7 @@ def test_a_loop_writes_what_is_complete_as_it_goes(tmp_path: Path) -> None:
     assert file_names(tmp_path)[0] == "slot_0-episode_0000.mp4"
 
 
+@pytest.mark.slow
 def test_what_a_reset_cuts_short_is_kept(tmp_path: Path) -> None:
     with film(tmp_path, slots=1) as env:
         play(env, 1)
@@ -112,6 +113,7 @@ def test_what_a_reset_cuts_short_is_kept(tmp_path: Path) -> None:
     assert list(seen_in(tmp_path).values()) == [[0, 1], [0, 1, 2, 3]]
 
 
+@pytest.mark.slow
 def test_numbers_go_on_after_existing_files(tmp_path: Path) -> None:
     (tmp_path / "slot_0-episode_0004.mp4").write_bytes(b"kept")
     with film(tmp_path) as env:
@@ -119,6 +121,7 @@ def test_numbers_go_on_after_existing_files(tmp_path: Path) -> None:
     assert file_names(tmp_path) == ["slot_0-episode_0004.mp4", "slot_0-episode_0005.mp4"]
 
 
+@pytest.mark.slow
 def test_a_grid_shows_all_slots_at_once(tmp_path: Path) -> None:
     env = RecordVideo(
         VecEnv(RandomFilm(VectorConfig(max_steps=9)), 8), tmp_path, grid=(1, 2), slots=[0, 7]
@@ -138,6 +141,7 @@ def test_a_grid_shows_all_slots_at_once(tmp_path: Path) -> None:
     assert right.tolist() == [0, 1, 2, 0, 1, 2]
 
 
+@pytest.mark.slow
 def test_typed_and_legacy_keys_come_back_as_they_were(tmp_path: Path) -> None:
     kinds: list[Any] = []
 
@@ -154,6 +158,7 @@ def test_typed_and_legacy_keys_come_back_as_they_were(tmp_path: Path) -> None:
         kinds.clear()
 
 
+@pytest.mark.slow
 def test_what_the_batch_returns_is_as_without(tmp_path: Path) -> None:
     plain = VecEnv(FilmEnv(VectorConfig(max_steps=3)), 3)
     actions = np.ones((7, 3), np.int32)
@@ -169,6 +174,7 @@ def test_the_kit_finds_nothing(tmp_path: Path) -> None:
         check_batched_env(env, num_steps=5)
 
 
+@pytest.mark.slow
 def test_actions_go_through_wrappers_beneath(tmp_path: Path) -> None:
     class Ending(BatchedWrapper[Any, Any]):
         def action(self, actions: Any) -> Any:
@@ -180,6 +186,7 @@ def test_actions_go_through_wrappers_beneath(tmp_path: Path) -> None:
     assert [len(frames(tmp_path / name)) for name in file_names(tmp_path)] == [2, 2, 2]
 
 
+@pytest.mark.slow
 def test_gradients_go_by(tmp_path: Path) -> None:
     env = RecordVideo(VecEnv(DrawnVector(VectorConfig(max_steps=5)), 2), tmp_path)
 
@@ -197,6 +204,7 @@ class DrawnVector(VectorEnv):
         return np.zeros(SHAPE, np.uint8)
 
 
+@pytest.mark.slow
 def test_a_member_of_a_fleet(tmp_path: Path) -> None:
     fleet = MultiVecEnv([film(tmp_path / "a", n=2), film(tmp_path / "b", n=2)])
     with fleet:
@@ -207,6 +215,7 @@ def test_a_member_of_a_fleet(tmp_path: Path) -> None:
         assert list(seen_in(tmp_path / folder).values()) == [[0, 1, 2, 3]]
 
 
+@pytest.mark.slow
 def test_final_obs_goes_on_with_the_same_recording(tmp_path: Path) -> None:
     env = film(tmp_path).with_final_obs()
     gc.collect()
@@ -216,6 +225,7 @@ def test_final_obs_goes_on_with_the_same_recording(tmp_path: Path) -> None:
     assert list(seen_in(tmp_path).values()) == [[0, 1, 2, 3]]
 
 
+@pytest.mark.slow
 def test_a_copy_records_by_itself(tmp_path: Path) -> None:
     with film(tmp_path) as env:
         state = play(env, 1)

@@ -134,8 +134,8 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
         self._configure(epsilon, frozen, statistics)
 
     def _zeros(self, zeros: Any) -> Any:
-        shapes, is_shape = self._space.shape, lambda x: type(x) is tuple and _are_ints(x)
-        return jax.tree.map(lambda shape: zeros(shape, F32), shapes, is_leaf=is_shape)
+        shapes: Any = self._space.shape
+        return jax.tree.map(lambda shape: zeros(shape, F32), shapes, is_leaf=_is_shape)
 
     @property
     def single_observation_space(self) -> Space:
@@ -245,11 +245,12 @@ def _unbounded(space: Space, env: Any) -> Space:
     return Box(-jnp.inf, jnp.inf, space.shape)
 
 
-def _are_ints(shape: tuple[Any, ...]) -> bool:
-    return all(isinstance(n, int) for n in shape)
+def _is_shape(x: Any) -> bool:
+    """Whether it is one shape, and no `Tuple` or `Dict` of shapes."""
+    return isinstance(x, tuple) and all(isinstance(n, int) for n in cast(Any, x))
 
 
 def _number(who: str, name: str, x: Any) -> float:
-    if not isinstance(x, Real) or isinstance(x, bool):
+    if isinstance(x, bool) or not isinstance(x, Real):
         raise TypeError(f"{who}: expected {name} to be a number; got {x!r}.")
     return float(x)

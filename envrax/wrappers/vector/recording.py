@@ -29,16 +29,16 @@ class Form:
     @classmethod
     def take_apart(cls, render: Callable[[Any], np.ndarray], tree: Any) -> "tuple[Form, list[Any]]":
         """The form of a state, and its arrays, keys as integers."""
-        leaves, structure = jax.tree.flatten(tree)
+        leaves: list[Any] = jax.tree.leaves(tree)
         typed = [jnp.issubdtype(x.dtype, jax.dtypes.prng_key) for x in leaves]
         pairs = list(zip(leaves, typed, strict=True))
         impls = tuple(jax.random.key_impl(x) if is_key else None for x, is_key in pairs)
         arrays = [jax.random.key_data(x) if is_key else x for x, is_key in pairs]
-        return cls(render, structure, impls), arrays
+        return cls(render, jax.tree.structure(tree), impls), arrays
 
     def draw(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         with jax.ensure_compile_time_eval():  # someone else may be tracing
-            leaves = [
+            leaves: list[Any] = [
                 x if impl is None else jax.random.wrap_key_data(x, impl=impl)
                 for x, impl in zip(map(jnp.asarray, arrays), self.impls, strict=True)
             ]

@@ -1,6 +1,6 @@
 """Running mean and variance, in float32 that does not drift."""
 
-from typing import Any
+from typing import Any, cast
 
 import chex
 import jax
@@ -75,7 +75,7 @@ class RunningStatistics:
             spread = spread + jnp.square(moved) * n * (self.count / count)
             return _add(mean, mean_low, moved * (n / count)), _add(squares, squares_low, spread)
 
-        leaves, tree = jax.tree.flatten(batch)
+        leaves, tree = jax.tree.leaves(batch), cast(Any, jax.tree.structure(batch))
         old = [jax.tree.leaves(x) for x in (self.mean, self.squares, *self.low[1:])]
         new = [one(*args) for args in zip(leaves, *old, strict=True)]
 
@@ -87,13 +87,13 @@ class RunningStatistics:
 
     def normalize(self, x: Any, epsilon: float) -> Any:
         """`x` less the mean, in units of the standard deviation; float32."""
-        return jax.tree.map(
-            lambda x, mean, low, var: (x.astype(F32) - mean - low) / jnp.sqrt(var + F32(epsilon)),
-            x,
-            self.mean,
-            self.low[1],
-            self.var,
-        )
+        scaled = [
+            (x.astype(F32) - mean - low) / jnp.sqrt(var + F32(epsilon))
+            for x, mean, low, var in zip(
+                *map(jax.tree.leaves, (x, self.mean, self.low[1], self.var)), strict=True
+            )
+        ]
+        return jax.tree.unflatten(jax.tree.structure(x), scaled)
 
 
 def _add(high: jax.Array, low: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -37,8 +37,9 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
 
     Files are `slot_0-episode_0000.mp4` and so on; with a grid `grid_0000.mp4`, from a reset to the
     next or to `close`. Numbers go on after those of existing files. An episode that a reset or
-    `close` cuts short is kept; without a `close` it is written when Python exits. In a grid, a slot whose episode ended goes on with the next one, and
-    shows the last frame of the one and the first of the other.
+    `close` cuts short is kept; without a `close` it is written when Python exits. In a grid, a slot
+    whose episode ended goes on with the next one, and shows the last frame of the one and the first
+    of the other.
 
     Until they are drawn, the states of these slots are held on the host, one for each step: of one
     episode, of what a compiled program has run since the last `write`, and with a grid of all since
@@ -233,8 +234,9 @@ def _slots(slots: Any, n_slots: int, grid: tuple[int, int] | None) -> list[int]:
 def _grid(grid: Any) -> tuple[int, int]:
     if not isinstance(grid, Sequence) or len(cast(Any, grid)) != 2:
         raise TypeError(f"RecordVideo: expected grid to be (rows, columns); got {grid!r}.")
-    rows, cols = (require_count("RecordVideo: expected rows and columns", n) for n in grid)
-    return rows, cols
+    rows, cols = cast(Any, grid)
+    expected = "RecordVideo: expected rows and columns"
+    return require_count(expected, rows), require_count(expected, cols)
 
 
 def _send(collect: Callable[..., None], *tree: Any) -> None:
