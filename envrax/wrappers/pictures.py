@@ -51,7 +51,7 @@ def save_video(
     --------
     >>> import numpy as np
     >>> frames = np.zeros((10, 64, 64, 3), np.uint8)
-    >>> envrax.save_video("black.gif", frames, fps=10)  # doctest: +SKIP
+    >>> save_video("black.gif", frames, fps=10)  # doctest: +SKIP
     """
     # Absolute, because ffmpeg takes a leading "-" for an option.
     path = Path(path).expanduser().absolute()
@@ -111,7 +111,7 @@ def tile_frames(
     Examples
     --------
     >>> import numpy as np
-    >>> envrax.tile_frames(np.zeros((5, 10, 20, 3), np.uint8), cols=3).shape
+    >>> tile_frames(np.zeros((5, 10, 20, 3), np.uint8), cols=3).shape
     (20, 60, 3)
     """
     images = [np.asarray(frame) for frame in frames]

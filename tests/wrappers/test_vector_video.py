@@ -235,6 +235,20 @@ def test_a_copy_records_by_itself(tmp_path: Path) -> None:
     assert list(seen_in(tmp_path).values()) == [[0, 1, 2]]
 
 
+@pytest.mark.slow
+def test_it_uses_no_key_that_the_batch_uses(tmp_path: Path) -> None:
+    class Drawing(FilmEnv):
+        def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
+            rng, _ = jax.random.split(state.rng)
+            return super().step(state.replace(rng=rng), action)
+
+    with (
+        jax.debug_key_reuse(True),
+        RecordVideo(VecEnv(Drawing(VectorConfig(max_steps=3)), 2), tmp_path) as env,
+    ):
+        roll(env, np.ones((4, 2)))
+
+
 def test_it_draws_while_another_program_is_traced(tmp_path: Path) -> None:
     env = film(tmp_path)
     play(env, 3)

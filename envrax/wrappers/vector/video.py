@@ -13,6 +13,7 @@ from jax.custom_batching import custom_vmap
 from jax.experimental import io_callback
 
 from envrax._checks import require_count
+from envrax._jax.keys import clone_keys
 from envrax._jax.programs import is_traced
 from envrax.autoreset.slot import step_slot
 from envrax.batched_env import BatchedEnv
@@ -185,7 +186,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         state = state.env_state
         for _ in self._layers:
             state = state.env_state
-        return jax.tree.map(lambda x: x[np.asarray(self._recording.slots)], state)
+        taken = jax.tree.map(lambda x: x[np.asarray(self._recording.slots)], state)
+        return clone_keys(taken)  # the step of the batch uses them too, on purpose
 
     def _last_states(self, state: Any, actions: Any) -> tuple[Any, jax.Array]:
         """Their states after this step, before any reset, and which episodes it ended."""
