@@ -41,6 +41,8 @@ from envrax.wrappers import (
     RewardWrapper,
     StatefulWrapper,
     Wrapper,
+    save_video,
+    tile_frames,
 )
 
 __version__ = "0.1.0"
@@ -99,8 +101,10 @@ __all__ = [
     "register_suite",
     "registered_names",
     "rollout",
+    "save_video",
     "spaces",
     "start",
+    "tile_frames",
     "unregister",
     "wrappers",
 ]

@@ -31,7 +31,7 @@ class FakeEncoder:
 
     returncode = 0
 
-    def __init__(self, path: Path, fps: float, shape: tuple[int, ...]) -> None:
+    def __init__(self, path: Path, fps: float, shape: tuple[int, ...], form: str) -> None:
         self.path, self.stdin, self.written = path, self, b""
 
     def write(self, data: memoryview) -> None:

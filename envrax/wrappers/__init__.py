@@ -1,5 +1,6 @@
 """Wrappers: environments around environments, and the base classes to write your own."""
 
+from envrax.wrappers import vector
 from envrax.wrappers.base import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
 from envrax.wrappers.deferred import WrapperFactory
 from envrax.wrappers.episode import (
@@ -17,6 +18,7 @@ from envrax.wrappers.observation import (
     NormalizeObservation,
     ResizeObservation,
 )
+from envrax.wrappers.pictures import save_video, tile_frames
 from envrax.wrappers.reward import ClipReward
 from envrax.wrappers.stateful import StatefulWrapper, WrapperState
 from envrax.wrappers.video import RecordVideo
@@ -42,4 +44,7 @@ __all__ = [
     "Wrapper",
     "WrapperFactory",
     "WrapperState",
+    "save_video",
+    "tile_frames",
+    "vector",
 ]

@@ -43,6 +43,8 @@ class WrapperFactory:
 class WrapperMeta(ABCMeta):
     """Builds a wrapper when its class is called with an environment, else a `WrapperFactory`."""
 
+    _wraps: type = JaxEnv
+
     @property
     def __signature__(cls) -> inspect.Signature:
         return inspect.signature(partial(cls.__init__, None))
@@ -52,7 +54,7 @@ class WrapperMeta(ABCMeta):
         def __call__(cls, *args, **kwargs):
             deferred = not args and "env" not in kwargs
             env = None if deferred else args[0] if args else kwargs["env"]
-            if not deferred and not isinstance(env, JaxEnv):
+            if not deferred and not isinstance(env, cls._wraps):
                 raise TypeError(_refusal(cls, env))
             try:
                 inspect.signature(cls).bind(*([env] if deferred else args), **kwargs)
@@ -77,8 +79,11 @@ def call_repr(name: str, kwargs: Mapping[str, Any], *first: str) -> str:
 
 
 def _refusal(cls: type, env: Any) -> str:
-    wrong = f"{cls.__name__}: expected a JaxEnv as first argument; got {env!r}."
-    if hasattr(type(env), "n_slots"):  # a BatchedEnv, which this module does not know
+    kind: str = cast(Any, cls)._wraps.__name__
+    wrong = f"{cls.__name__}: expected a {kind} as first argument; got {env!r}."
+    if kind != JaxEnv.__name__ and isinstance(env, JaxEnv):
+        return f"{wrong} It goes around a batch: `{cls.__name__}(VecEnv(env, n))`."
+    if kind == JaxEnv.__name__ and hasattr(type(env), "n_slots"):
         return f"{wrong} Wrappers go inside: `VecEnv({cls.__name__}(env), n)`."
     return (
         f"{wrong} Pass an environment, or only keywords to get a factory that is called with one "

@@ -1,12 +1,10 @@
 """`RecordVideo`: episodes as MP4 files, written on the host."""
 
-import math
 import os
 import weakref
 from collections.abc import Callable
-from numbers import Real
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jax
 
@@ -14,7 +12,7 @@ from envrax._jax.programs import is_traced
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import Wrapper, layers
 from envrax.wrappers.stateful import StatefulWrapper
-from envrax.wrappers.video_file import VideoFile, find_ffmpeg, free_number
+from envrax.wrappers.video_file import Film, find_ffmpeg, free_number, open_film, require_fps
 
 
 class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
@@ -71,10 +69,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
                 f"RecordVideo requires an environment that implements render; got {env}. Give it a "
                 "`render(state)` that returns a uint8 array of shape (H, W, 3)."
             )
-        if not isinstance(cast(Any, fps), Real):
-            raise TypeError(f"RecordVideo: expected fps to be a number; got {fps!r}.")
-        if not 0 < fps < math.inf:
-            raise ValueError(f"RecordVideo: expected fps above 0 and finite; got {fps}.")
+        require_fps("RecordVideo", fps)
         find_ffmpeg()  # fail here if it is missing, and not at the first episode
         self.output_dir, self.fps = output_dir, fps
         self.episode_trigger = episode_trigger
@@ -82,7 +77,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         self.recording_trigger = recording_trigger
         self._episode, self._steps = -1, 0
         self._first: int | None = None  # number in the file name of episode 0
-        self._video: VideoFile | None = None
+        self._video: Film | None = None
         self._finish: Callable[[], Any] | None = None  # closes the file, also at exit
 
     @property
@@ -145,7 +140,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         free = free_number(folder)
         if self._first is None:
             self._first = free
-        self._video = VideoFile(folder, max(free, self._first + self._episode), self.fps, frame)
+        self._video = open_film(folder, max(free, self._first + self._episode), self.fps, frame)
         self._finish = weakref.finalize(self, self._video.close)
 
 

@@ -1,27 +1,29 @@
-"""MP4 files, encoded by ffmpeg while their frames come in."""
+"""MP4 and GIF files, encoded by ffmpeg while their frames come in."""
 
 import contextlib
+import math
 import os
 import re
 import subprocess
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from envrax.error import MissingPackageError
 
 
-class VideoFile:
+class Film:
     """
-    One MP4 file. It is written under a temporary name and renamed when it is complete.
+    One file that is being written. It has its name when it is complete.
 
     Parameters
     ----------
-    folder : Path
-        Where the file goes; made if it does not exist.
-    number : int
-        Number in the name of the file. If it is taken, the next free one is used.
+    who : str
+        What writes it, for the messages.
+    path, part : Path
+        The name of the file, which says MP4 or GIF, and the temporary one.
     fps : float
         Frames per second.
     frame : np.ndarray
@@ -30,26 +32,20 @@ class VideoFile:
     Raises
     ------
     ValueError
-        If `frame` is of another shape or dtype.
+        If a frame is of another shape or dtype.
     """
 
-    def __init__(self, folder: Path, number: int, fps: float, frame: np.ndarray) -> None:
-        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[-1] != 3:
-            raise ValueError(
-                "RecordVideo: expected `render` to give uint8 frames of shape (H, W, 3); got "
-                f"{frame.shape} {frame.dtype}."
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path, self._part = _claim(folder, number)
+    def __init__(self, who: str, path: Path, part: Path, fps: float, frame: np.ndarray) -> None:
+        self._who, self._path, self._part = who, path, part
         self._shape = frame.shape
-        self._encoder = start_encoder(self._part, fps, frame.shape)
+        self._encoder = start_encoder(part, fps, frame.shape, path.suffix.lower()[1:])
         self.add(frame)
 
     def add(self, frame: np.ndarray) -> None:
         """Append a frame."""
         if frame.shape != self._shape or frame.dtype != np.uint8:
             raise ValueError(
-                f"RecordVideo: expected every frame of shape {self._shape}, uint8; got "
+                f"{self._who}: expected every frame of shape {self._shape}, uint8; got "
                 f"{frame.shape} {frame.dtype}."
             )
         with contextlib.suppress(BrokenPipeError):  # ffmpeg has failed; `close` says why
@@ -61,20 +57,54 @@ class VideoFile:
         if self._encoder.returncode != 0:
             self._part.unlink(missing_ok=True)
             raise RuntimeError(
-                f"RecordVideo: expected ffmpeg to complete {self._path}; got an error: "
+                f"{self._who}: expected ffmpeg to complete {self._path}; got an error: "
                 f"{said.decode(errors='replace').strip()}"
             )
         os.replace(self._part, self._path)
 
+    def discard(self) -> None:
+        """End ffmpeg and remove what it has written."""
+        self._encoder.communicate()
+        self._part.unlink(missing_ok=True)
 
-def free_number(folder: Path) -> int:
+
+def open_film(
+    folder: Path, number: int, fps: float, frame: np.ndarray, prefix: str = "episode"
+) -> Film:
+    """
+    Begin a numbered MP4 file of `RecordVideo` in a folder, which is made if it does not exist.
+
+    If the number is taken, the next free one is used.
+    """
+    require_image("RecordVideo: expected `render` to give", frame)
+    folder.mkdir(parents=True, exist_ok=True)
+    return Film("RecordVideo", *_claim(folder, prefix, number), fps, frame)
+
+
+def require_fps(who: str, fps: Any) -> None:
+    """Refuse what is no number of frames per second."""
+    if not isinstance(fps, Real):
+        raise TypeError(f"{who}: expected fps to be a number; got {fps!r}.")
+    if not 0 < cast(float, fps) < math.inf:
+        raise ValueError(f"{who}: expected fps above 0 and finite; got {fps}.")
+
+
+def require_image(expected: str, frame: np.ndarray) -> None:
+    """Refuse what is no picture; `expected` is how the message begins."""
+    if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[-1] != 3:
+        raise ValueError(
+            f"{expected} uint8 frames of shape (H, W, 3); got {frame.shape} {frame.dtype}."
+        )
+
+
+def free_number(folder: Path, prefix: str = "episode") -> int:
     """The number after the highest one in the names of the files in `folder`."""
     names = (path.name for path in (folder.iterdir() if folder.is_dir() else ()))
-    matches = (re.fullmatch(r"episode_(\d+)\.mp4(?:\.part)?", name) for name in names)
+    matches = (re.fullmatch(rf"{prefix}_(\d+)\.mp4(?:\.part)?", name) for name in names)
     return max((int(match[1]) + 1 for match in matches if match), default=0)
 
 
-def find_ffmpeg() -> str:
+def find_ffmpeg(who: str = "RecordVideo") -> str:
     """The path of the ffmpeg that the extra `video` installs."""
     try:
         import imageio as imageio  # checked too, so that the extra is installed as a whole
@@ -83,24 +113,26 @@ def find_ffmpeg() -> str:
         return imageio_ffmpeg.get_ffmpeg_exe()
     except (ImportError, RuntimeError) as error:
         raise MissingPackageError(
-            f"RecordVideo: expected the packages of the extra `video`; got an error: {error}. "
+            f"{who}: expected the packages of the extra `video`; got an error: {error}. "
             'Install them with `pip install "envrax[video]"`.'
         ) from error
 
 
-def start_encoder(path: Path, fps: float, shape: tuple[int, ...]) -> Any:
-    """An ffmpeg process that reads raw frames of `shape` and writes an MP4 to `path`."""
+def start_encoder(path: Path, fps: float, shape: tuple[int, ...], form: str = "mp4") -> Any:
+    """An ffmpeg process that reads raw frames of `shape` and writes a file of `form` to `path`."""
     height, width, _ = shape
     # 4:2:0 halves the colour planes, for which both sides must be even.
     pixels = "yuv444p" if height % 2 or width % 2 else "yuv420p"
-    options = (
-        f"-y -loglevel error -f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i pipe: "
-        f"-c:v libx264 -pix_fmt {pixels} -f mp4"
-    )
+    options = {
+        "mp4": f"-c:v libx264 -pix_fmt {pixels} -f mp4",
+        # One palette for all frames, made of them; every frame is kept, whatever it repeats.
+        "gif": "-filter_complex split[a][b];[a]palettegen[p];[b][p]paletteuse -f gif",
+    }
+    read = f"-y -loglevel error -f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i pipe:"
     # Not through imageio, which starts ffmpeg with a `preexec_fn`: that forks, and a fork beside
     # the threads of JAX can hang. In a session of its own ffmpeg outlives a Ctrl-C.
     return subprocess.Popen(
-        [find_ffmpeg(), *options.split(), path],
+        [find_ffmpeg(), *read.split(), *options[form].split(), path],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -108,7 +140,7 @@ def start_encoder(path: Path, fps: float, shape: tuple[int, ...]) -> Any:
     )
 
 
-def _claim(folder: Path, number: int) -> tuple[Path, Path]:
+def _claim(folder: Path, prefix: str, number: int) -> tuple[Path, Path]:
     """
     The first free path from `number` on, and the temporary one, which is created.
 
@@ -116,7 +148,7 @@ def _claim(folder: Path, number: int) -> tuple[Path, Path]:
     one that creates the temporary file, as long as no complete file has it.
     """
     while True:
-        path = folder / f"episode_{number:04d}.mp4"
+        path = folder / f"{prefix}_{number:04d}.mp4"
         part = path.with_name(f"{path.name}.part")
         with contextlib.suppress(FileExistsError):
             part.touch(exist_ok=False)

@@ -38,7 +38,7 @@ TOP_LEVEL = """
     register register_suite unregister get_spec registered_names available_suites load_suite
     make make_vec make_multi make_multi_vec
     start rollout evaluate Rollout Transition Evaluation
-    MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers
+    MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers save_video
 """
 
 HOMES = {
@@ -46,7 +46,7 @@ HOMES = {
     "spaces": "Space Discrete Box MultiDiscrete MultiBinary Tuple Dict",
     "wrappers": "Wrapper StatefulWrapper JitWrapper GrayscaleObservation ResizeObservation "
     "NormalizeObservation FrameStackObservation ClipReward ExpandDims EpisodeDiscount "
-    "RecordEpisodeStatistics RecordVideo FrameStackState EpisodeStatisticsState",
+    "RecordEpisodeStatistics RecordVideo FrameStackState EpisodeStatisticsState save_video vector",
     "batched_env": "BatchedEnv",
     "vec_env": "BatchedEnv VecEnv",
     "multi_env": "MultiEnv",
@@ -93,6 +93,11 @@ SIGNATURES = """
     wrappers.RecordVideo(env, output_dir="runs/recordings", fps=30, episode_trigger=None, \
 step_trigger=None, recording_trigger=None)
     wrappers.RecordVideo.close()
+    wrappers.save_video(path, frames, fps=30)
+    wrappers.vector.BatchedWrapper(env)
+    wrappers.vector.NormalizeObservation(env, epsilon=1e-8, *, frozen=False)
+    wrappers.vector.NormalizeReward(env, gamma=0.99, epsilon=1e-8, *, frozen=False)
+    wrappers.vector.RecordVideo(env, output_dir="runs/recordings", fps=30, *, slots=None, grid=None)
 
     batched_env.BatchedEnv.reset(rng)
     batched_env.BatchedEnv.step(state, actions)

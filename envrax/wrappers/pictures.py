@@ -1,0 +1,138 @@
+"""Frames put into files and side by side."""
+
+import itertools
+import math
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from envrax._checks import require_count
+from envrax.wrappers.video_file import Film, find_ffmpeg, require_fps, require_image
+
+# Viewers show what is quicker than this slowly.
+MOST_FPS_OF_A_GIF = 50
+
+
+def save_video(
+    path: str | os.PathLike[str], frames: Iterable[np.ndarray] | np.ndarray, fps: float = 30
+) -> None:
+    """
+    Write frames to an MP4 or a GIF file.
+
+    The file gets its name when it is complete; one of that name is replaced. Frames are encoded
+    as they come, so an iterator need not hold them all.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, which ends in `.mp4` or `.gif`. `~` is the home directory; missing folders are
+        made.
+    frames : iterable of np.ndarray, or np.ndarray
+        uint8 images of shape (H, W, 3), all of one size, or one array of shape (T, H, W, 3).
+    fps : float, default 30
+        Frames per second; at most 50 in a GIF, which counts in hundredths of a second.
+
+    Raises
+    ------
+    ValueError
+        If the name ends in something else, there are no frames, a frame is no such image or of
+        another size than the first, or `fps` is not above 0 and finite, or above 50 for a GIF.
+    TypeError
+        If `fps` is not a number.
+    MissingPackageError
+        If the packages of the extra `video` are not installed.
+    RuntimeError
+        If ffmpeg fails.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> frames = np.zeros((10, 64, 64, 3), np.uint8)
+    >>> save_video("black.gif", frames, fps=10)  # doctest: +SKIP
+    """
+    # Absolute, because ffmpeg takes a leading "-" for an option.
+    path = Path(path).expanduser().absolute()
+    if path.suffix.lower() not in (".mp4", ".gif"):
+        raise ValueError(
+            f"save_video: expected a path that ends in .mp4 or .gif; got {str(path)!r}."
+        )
+    require_fps("save_video", fps)
+    if path.suffix.lower() == ".gif" and fps > MOST_FPS_OF_A_GIF:
+        raise ValueError(
+            f"save_video: expected fps up to {MOST_FPS_OF_A_GIF} for a GIF; got {fps}. Write an "
+            "MP4, or leave out frames: `frames[::2]`."
+        )
+    find_ffmpeg("save_video")
+    images = (np.asarray(frame) for frame in frames)
+    first = next(images, None)
+    if first is None:
+        raise ValueError("save_video: expected at least one frame; got none.")
+    require_image("save_video: expected", first)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A name that no other process or thread takes for the same file.
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
+    film = Film("save_video", path, part, fps, first)
+    try:
+        for image in images:
+            film.add(image)
+    except BaseException:
+        film.discard()
+        raise
+    film.close()
+
+
+def tile_frames(
+    frames: Iterable[np.ndarray] | np.ndarray, rows: int | None = None, cols: int | None = None
+) -> np.ndarray:
+    """
+    Put frames of one size side by side into one picture, row by row; what is left over is black.
+
+    Parameters
+    ----------
+    frames : iterable of np.ndarray, or np.ndarray
+        Images of shape (H, W, C), or one array of shape (K, H, W, C).
+    rows, cols : int, optional
+        Size of the grid. One follows from the other; without both it is about square.
+
+    Returns
+    -------
+    np.ndarray
+        One image of shape (rows * H, cols * W, C).
+
+    Raises
+    ------
+    ValueError
+        If there are no frames, they differ in shape or dtype, or there are more than the grid
+        holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tile_frames(np.zeros((5, 10, 20, 3), np.uint8), cols=3).shape
+    (20, 60, 3)
+    """
+    images = [np.asarray(frame) for frame in frames]
+    kinds = list(dict.fromkeys((image.shape, str(image.dtype)) for image in images))
+    if len(kinds) != 1 or len(kinds[0][0]) != 3:
+        got = " and ".join(f"{shape} {dtype}" for shape, dtype in kinds) or "none"
+        raise ValueError(f"tile_frames: expected frames of one shape (H, W, C); got {got}.")
+    if rows is not None:
+        rows = require_count("tile_frames: expected rows", rows)
+    if cols is None:
+        cols = -(-len(images) // rows) if rows else math.ceil(math.sqrt(len(images)))
+    cols = require_count("tile_frames: expected cols", cols)
+    rows = rows or -(-len(images) // cols)
+    if len(images) > rows * cols:
+        raise ValueError(
+            f"tile_frames: expected up to {rows * cols} frames for {rows} rows and {cols} columns; "
+            f"got {len(images)}."
+        )
+    (height, width, depth) = images[0].shape
+    picture = np.zeros((rows * height, cols * width, depth), images[0].dtype)
+    places = itertools.product(range(rows), range(cols))
+    for (row, col), image in zip(places, images, strict=False):
+        picture[row * height : (row + 1) * height, col * width : (col + 1) * width] = image
+    return picture

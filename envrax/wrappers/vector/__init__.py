@@ -1,0 +1,22 @@
+"""Wrappers around a `BatchedEnv`: what needs all slots of a batch at once."""
+
+from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
+from envrax.wrappers.vector.normalize import (
+    NormalizedRewardState,
+    NormalizedState,
+    NormalizeObservation,
+    NormalizeReward,
+)
+from envrax.wrappers.vector.statistics import RunningStatistics
+from envrax.wrappers.vector.video import RecordVideo
+
+__all__ = [
+    "BatchedWrapper",
+    "BatchedWrapperState",
+    "NormalizeObservation",
+    "NormalizeReward",
+    "NormalizedRewardState",
+    "NormalizedState",
+    "RecordVideo",
+    "RunningStatistics",
+]

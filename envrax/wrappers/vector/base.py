@@ -1,0 +1,311 @@
+"""The base of the wrappers around a batch."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
+
+import chex
+import jax
+import numpy as np
+
+from envrax._checks import require_tuple
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
+from envrax._jax.keys import require_key
+from envrax._jax.programs import Compiled, CompiledEnv, next_step, require_not_donated
+from envrax.batched_env import BatchedEnv
+from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
+from envrax.spaces import Space
+from envrax.spaces.conform import conform
+from envrax.wrappers.deferred import WrapperMeta, call_repr, keywords
+
+AnyBatchedEnv = BatchedEnv[Any, Any]
+
+
+@chex.dataclass
+class BatchedWrapperState:
+    """
+    State of a wrapper around a batch. Subclasses add fields.
+
+    Attributes
+    ----------
+    env_state : pytree
+        State of the wrapped batch.
+    """
+
+    env_state: Any
+
+
+class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
+    """
+    A batched environment around a batched environment.
+
+    A subclass overrides the hook for what it changes, and the single space that goes with it. Hooks
+    get the arrays of all slots. The hook `observation` is also applied to `infos["final_obs"]`.
+
+    A subclass that keeps something, such as statistics over all slots, names a subclass of
+    `BatchedWrapperState` with fields of its own as `state_class`, and writes `on_reset` and
+    `on_step`. What it keeps is then saved and restored with the state.
+
+    `reset` and `step` are compiled as one with those of the wrapped batch, on first use, and
+    compose with the caller's own transforms. Around a batch on the host, `reset` and `step` of that
+    batch run there, and only what the wrapper does is compiled.
+
+    Called with keywords and no batch, a subclass returns a factory, as `Wrapper` does.
+
+    Parameters
+    ----------
+    env : BatchedEnv
+        The batch to wrap.
+
+    Raises
+    ------
+    TypeError
+        If `env` is not a `BatchedEnv`, or a keyword is unknown.
+    """
+
+    _wraps = BatchedEnv
+    state_class: ClassVar[type[Any]] = BatchedWrapperState
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, env: AnyBatchedEnv, *args: Any, **kwargs: Any) -> Self: ...
+        @overload
+        def __new__(cls, **kwargs: Any) -> Callable[[BatchedEnv[ObsSpaceT, ActSpaceT]], Self]: ...
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+    def __init__(self, env: BatchedEnv[ObsSpaceT, ActSpaceT]) -> None:
+        self.env = env
+        self._make_programs()
+
+    def _make_programs(self) -> None:
+        self._compiled: CompiledEnv | None = None
+        self._reset: Any = self._reset_all
+        self._step: Any = self._step_all
+        compilation = self.env.compilation
+        self._donate = compilation is not None and compilation.donate and self.env.traceable
+        if not self.env.traceable:
+            self._reset, self._step = self._reset_on_host, self._step_on_host
+            self._act: Any = Compiled(self.action)
+            self._begun, self._stepped = Compiled(self._after_reset), Compiled(self._after_step)
+        elif compilation is not None:
+            arguments = partial(next_step, self._sample)
+            self._compiled = CompiledEnv(self._reset, self._step, arguments, self._donate)
+            self._reset, self._step = self._compiled.reset, self._compiled.step
+
+    def _sample(self, rng: jax.Array) -> Any:
+        return self.action_space.sample(rng)
+
+    @property
+    def n_slots(self) -> int:
+        return self.env.n_slots
+
+    @property
+    def name(self) -> str:
+        return self.env.name
+
+    @property
+    def single_observation_space(self) -> ObsSpaceT:
+        return self.env.single_observation_space
+
+    @property
+    def single_action_space(self) -> ActSpaceT:
+        return self.env.single_action_space
+
+    @property
+    def observation_space(self) -> Space:
+        changed = self._overrides("single_observation_space")
+        return super().observation_space if changed else self.env.observation_space
+
+    @property
+    def action_space(self) -> Space:
+        changed = self._overrides("single_action_space")
+        return super().action_space if changed else self.env.action_space
+
+    @property
+    def traceable(self) -> bool:
+        return self.env.traceable
+
+    @property
+    def compilation(self) -> Compilation | None:
+        inner = self.env.compilation
+        return inner and replace(inner, donate=self._donate)
+
+    @property
+    def unwrapped(self) -> AnyEnv | None:
+        return self.env.unwrapped
+
+    @property
+    def can_render(self) -> bool:
+        """Whether the wrapped batch draws its slots, as far as it knows."""
+        drawn = type(self.env).render_slot is not BatchedEnv.render_slot
+        return bool(getattr(self.env, "can_render", drawn))
+
+    def with_final_obs(self) -> Self:
+        inner = self.env.with_final_obs()
+        if inner is self.env:
+            return self
+        other = copy.copy(self)
+        other.env = cast(Any, inner)
+        other._make_programs()
+        return other
+
+    def action(self, actions: Any) -> Any:
+        """The actions that the wrapped batch gets."""
+        return actions
+
+    def observation(self, obs: Any) -> Any:
+        """The observations that the caller gets, at reset, after a step and as `final_obs`."""
+        return obs
+
+    def reward(self, rewards: jax.Array) -> jax.Array:
+        """The rewards that the caller gets."""
+        return rewards
+
+    def info(self, infos: Info) -> Info:
+        """The infos that the caller gets. Return a new dict: the given one must not be changed."""
+        return infos
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        """
+        Make the first values of the state's own fields.
+
+        Parameters
+        ----------
+        obs : pytree of jax.Array
+            First observations, after the hook `observation`.
+
+        Returns
+        -------
+        obs : pytree of jax.Array
+            First observations for the caller.
+        fields : dict
+            Values of the state's own fields.
+        """
+        return obs, {}
+
+    def on_step(
+        self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
+    ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
+        """
+        Change what a step returns, and update the state's own fields.
+
+        Parameters
+        ----------
+        obs, rewards, dones, infos
+            Of the wrapped batch, after the hooks. If there is `infos["final_obs"]`, treat it as
+            `obs` is treated.
+        state : BatchedWrapperState
+            State after the step, with the wrapper's own fields from before it. Around a batch on
+            the host its `env_state` is None here.
+
+        Returns
+        -------
+        tuple
+            The same five for the caller, with the wrapper's own fields updated.
+        """
+        return obs, state, rewards, dones, infos
+
+    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
+        require_key(rng, f"{type(self).__name__}.reset", "Pass one key; the batch splits it.")
+        return self._reset(rng)
+
+    def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
+        who = f"{type(self).__name__}.step"
+        if not isinstance(state, self.state_class):
+            raise TypeError(
+                f"{who}: expected a {self.state_class.__name__} that reset or step returned; got "
+                f"{type(state).__name__}. Pass `state, actions`."
+            )
+        if self._donate:
+            require_not_donated(state, who)
+        if self.traceable or self._overrides("action"):
+            actions = conform(self.action_space, actions, who)
+        return self._step(state, actions)
+
+    def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
+        obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
+        obs, fields = self._after_reset(obs)
+        return obs, self.state_class(env_state=inner, **fields)
+
+    def _step_all(self, state: Any, actions: Any) -> Any:
+        stepped = self.env.step(state.env_state, self.action(actions))
+        obs, inner, *rest = require_tuple(type(self.env).__name__, "step", stepped)
+        return self._after_step(state.replace(env_state=inner), obs, *rest)
+
+    def _reset_on_host(self, rng: jax.Array) -> tuple[Any, Any]:
+        obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
+        obs, fields = self._begun(_copied(obs))
+        return obs, self.state_class(env_state=inner, **fields)
+
+    def _step_on_host(self, state: Any, actions: Any) -> Any:
+        actions = self._act(actions) if self._overrides("action") else actions
+        stepped = self.env.step(state.env_state, actions)
+        obs, inner, *rest = require_tuple(type(self.env).__name__, "step", stepped)
+        rewards, dones, infos = rest
+        others = {name: x for name, x in infos.items() if not _is_numeric(x)}
+        infos = {name: x for name, x in infos.items() if name not in others}
+        told = _copied((obs, rewards, dones, infos))
+        obs, state, rewards, dones, infos = self._stepped(state.replace(env_state=None), *told)
+        return obs, state.replace(env_state=inner), rewards, dones, {**infos, **others}
+
+    def _after_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        begun = self.on_reset(self.observation(obs))
+        return cast(Any, require_tuple(type(self).__name__, "on_reset", begun))
+
+    def _after_step(self, state: Any, obs: Any, rewards: Any, dones: Any, infos: Any) -> Any:
+        if "final_obs" in infos:
+            infos = {**infos, "final_obs": self.observation(infos["final_obs"])}
+        seen, rewards, infos = self.observation(obs), self.reward(rewards), self.info(infos)
+        stepped = self.on_step(seen, state, rewards, dones, infos)
+        return require_tuple(type(self).__name__, "on_step", stepped)
+
+    def action_mask(self, state: Any) -> Any:
+        """
+        Legal actions of the wrapper: those of the wrapped batch.
+
+        Raises
+        ------
+        NotImplementedError
+            If `action` is overridden, this method is not, and the wrapped batch has a mask.
+        """
+        mask = self.env.action_mask(state.env_state)
+        if mask is not None and self._overrides("action"):
+            raise NotImplementedError(
+                f"{type(self).__name__}.action_mask: expected a mask of the wrapper's own actions; "
+                f"got one of those of {self.env}. Override `action_mask`."
+            )
+        return mask
+
+    def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:
+        return self.env.slot_state(state.env_state, slot_idx)
+
+    def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
+        return self.env.render_slot(state.env_state, slot_idx)
+
+    def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
+        if self._compiled is not None:
+            self._compiled.compile(cache_dir)
+        else:
+            self.env.compile(cache_dir)
+
+    def close(self) -> None:
+        self.env.close()
+
+    def _overrides(self, member: str) -> bool:
+        return getattr(type(self), member) is not getattr(BatchedWrapper, member)
+
+    def __repr__(self) -> str:
+        given = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
+        return call_repr(type(self).__name__, given, repr(self.env))
+
+
+def _copied(tree: Any) -> Any:
+    """Arrays that a simulator may write over in its next step, before JAX has read them."""
+    return jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), tree)
+
+
+def _is_numeric(tree: Any) -> bool:
+    return all(np.asarray(x).dtype.kind in "biufc" for x in jax.tree.leaves(tree))

@@ -1,0 +1,113 @@
+"""Running mean and variance, in float32 that does not drift."""
+
+from typing import Any, cast
+
+import chex
+import jax
+import jax.numpy as jnp
+
+F32 = jnp.float32
+
+
+@chex.dataclass
+class RunningStatistics:
+    """
+    Mean and variance of everything seen so far, for each element of a pytree.
+
+    Each sum is kept as two float32 numbers, the second of which holds what the first one rounds
+    off. So a count goes on counting ones beyond 2**24, and nothing drifts over millions of steps.
+
+    Attributes
+    ----------
+    count : jax.Array
+        float32 scalar, how many were seen.
+    mean : pytree of jax.Array
+        Their mean, float32.
+    squares : pytree of jax.Array
+        The sum of their squared distances from the mean, float32.
+    low : tuple
+        What float32 rounds off of these three.
+
+    Examples
+    --------
+    >>> seen = RunningStatistics.of(count=4.0, mean=[1.0, 2.0], var=[1.0, 0.5])
+    >>> seen.var.tolist()
+    [1.0, 0.5]
+    """
+
+    count: jax.Array
+    mean: Any
+    squares: Any
+    low: Any
+
+    @classmethod
+    def of(cls, count: Any, mean: Any, var: Any) -> "RunningStatistics":
+        """Statistics with this count, mean and (biased) variance, such as those of a data set."""
+        count = jnp.asarray(count, F32)
+        mean, var = (jax.tree.map(_array, x, is_leaf=_is_numbers) for x in (mean, var))
+        squares = jax.tree.map(lambda x: x * count, var)
+        low = jax.tree.map(jnp.zeros_like, (count, mean, squares))
+        return cls(count=count, mean=mean, squares=squares, low=low)
+
+    @property
+    def var(self) -> Any:
+        """The (biased) variance: the mean squared distance from the mean."""
+        return jax.tree.map(lambda x: x / self.count, self.squares)
+
+    def update(self, batch: Any) -> "RunningStatistics":
+        """
+        The statistics after one more batch.
+
+        Parameters
+        ----------
+        batch : pytree of jax.Array
+            One or more of what is counted, stacked along the first axis.
+        """
+        n = F32(jax.tree.leaves(batch)[0].shape[0])
+        count, count_low = _add(self.count, self.low[0], n)
+
+        def one(x: jax.Array, mean: Any, squares: Any, mean_low: Any, squares_low: Any) -> Any:
+            # Around the old mean, so that a large mean takes no digits from the variance.
+            x = x.astype(F32) - mean
+            center = jnp.sum(x, 0) / n
+            spread = jnp.sum(jnp.square(x - center), 0)
+            moved = center - mean_low
+            spread = spread + jnp.square(moved) * n * (self.count / count)
+            return _add(mean, mean_low, moved * (n / count)), _add(squares, squares_low, spread)
+
+        leaves, tree = jax.tree.leaves(batch), cast(Any, jax.tree.structure(batch))
+        old = [jax.tree.leaves(x) for x in (self.mean, self.squares, *self.low[1:])]
+        new = [one(*args) for args in zip(leaves, *old, strict=True)]
+
+        def gathered(which: int, part: int) -> Any:
+            return jax.tree.unflatten(tree, [pairs[which][part] for pairs in new])
+
+        low = count_low, gathered(0, 1), gathered(1, 1)
+        return RunningStatistics(count=count, mean=gathered(0, 0), squares=gathered(1, 0), low=low)
+
+    def normalize(self, x: Any, epsilon: float) -> Any:
+        """`x` less the mean, in units of the standard deviation; float32."""
+        scaled = [
+            (x.astype(F32) - mean - low) / jnp.sqrt(var + F32(epsilon))
+            for x, mean, low, var in zip(
+                *map(jax.tree.leaves, (x, self.mean, self.low[1], self.var)), strict=True
+            )
+        ]
+        return jax.tree.unflatten(jax.tree.structure(x), scaled)
+
+
+def _add(high: jax.Array, low: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`high + low + x`, rounded, and what was rounded off (Knuth's two-sum)."""
+    x = x + low
+    total = high + x
+    of_x = total - high
+    return total, (high - (total - of_x)) + (x - of_x)
+
+
+def _array(x: Any) -> jax.Array:
+    return jnp.asarray(x, F32)
+
+
+def _is_numbers(x: Any) -> bool:
+    """A list of numbers is an array here, unlike in JAX."""
+    return isinstance(x, list)

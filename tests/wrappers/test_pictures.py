@@ -1,0 +1,118 @@
+"""`save_video` and `tile_frames`."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import imageio.v3
+import numpy as np
+import pytest
+from films import FakeEncoder, reading
+
+from envrax import MissingPackageError, save_video, tile_frames
+
+GREYS = (np.arange(12, dtype=np.uint8) * 20)[:, None, None, None]
+FRAMES = GREYS + np.zeros((1, 16, 24, 3), np.uint8)
+
+
+def greys(path: Path) -> list[int]:
+    with reading():
+        options = {} if path.suffix.lower() == ".gif" else {"plugin": "FFMPEG"}
+        seen = imageio.v3.imread(path, **options)
+    assert seen.shape[1:] == FRAMES.shape[1:]
+    return np.rint(seen.mean((1, 2, 3)) / 20).astype(int).tolist()
+
+
+@pytest.mark.parametrize("name", ["a/b/film.mp4", "film.gif", "film.GIF"])
+def test_every_frame_is_in_the_file(tmp_path: Path, name: str) -> None:
+    save_video(tmp_path / name, FRAMES, fps=20)
+    assert greys(tmp_path / name) == list(range(12))
+
+
+def test_frames_may_come_one_by_one_and_replace_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "film.gif"
+    path.write_bytes(b"old")
+
+    def frames() -> Iterator[np.ndarray]:
+        for frame in FRAMES[:3]:
+            assert path.read_bytes() == b"old"
+            yield frame
+
+    save_video(str(path), frames(), fps=20)
+    assert greys(path) == [0, 1, 2]
+    assert os.listdir(tmp_path) == ["film.gif"]
+
+
+def test_a_gif_lasts_as_long_as_asked(tmp_path: Path) -> None:
+    save_video(tmp_path / "film.gif", FRAMES, fps=10)
+    assert imageio.v3.immeta(tmp_path / "film.gif")["duration"] == 100
+
+
+def test_an_error_among_the_frames_leaves_no_file(tmp_path: Path) -> None:
+    def frames() -> Iterator[np.ndarray]:
+        yield FRAMES[0]
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        save_video(tmp_path / "film.mp4", frames())
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "frames", "fps", "error", "said"),
+    [
+        ("film.avi", FRAMES, 30, ValueError, r"a path that ends in \.mp4 or \.gif; got '.*avi'"),
+        ("film.gif", FRAMES, 60, ValueError, r"fps up to 50 for a GIF; got 60"),
+        ("film.mp4", FRAMES, 0, ValueError, r"fps above 0 and finite; got 0"),
+        ("film.mp4", FRAMES, "a", TypeError, r"fps to be a number; got 'a'"),
+        ("film.mp4", [], 30, ValueError, r"at least one frame; got none"),
+        ("film.mp4", FRAMES[0], 30, ValueError, r"uint8 frames of shape .* got \(24, 3\) uint8"),
+        ("film.mp4", FRAMES / 255.0, 30, ValueError, r"uint8 frames of shape .* got .* float64"),
+        ("film.mp4", [FRAMES[0], FRAMES[0][1:]], 30, ValueError, r"every frame .* \(15, 24, 3\)"),
+    ],
+)
+def test_refusals(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    frames: Any,
+    fps: Any,
+    error: type[Exception],
+    said: str,
+) -> None:
+    monkeypatch.setattr("envrax.wrappers.video_file.start_encoder", FakeEncoder)
+    with pytest.raises(error, match=f"save_video: expected {said}"):
+        save_video(tmp_path / name, frames, fps)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_missing_encoder_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "imageio", None)
+    with pytest.raises(MissingPackageError, match=r"save_video: .*envrax\[video\]"):
+        save_video(tmp_path / "film.mp4", FRAMES)
+
+
+def test_frames_side_by_side() -> None:
+    images = np.arange(6, dtype=np.uint8)[:, None, None, None] + np.zeros((1, 2, 3, 3), np.uint8)
+    picture = tile_frames(images, 2, 3)
+    assert picture.shape == (4, 9, 3) and picture.dtype == np.uint8
+    assert picture[::2, ::3, 0].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert tile_frames(images[:5] + 1, cols=3)[::2, ::3, 0].tolist() == [[1, 2, 3], [4, 5, 0]]
+    assert tile_frames(list(images), rows=1).shape == (2, 18, 3)
+    assert tile_frames(images).shape == (4, 9, 3)
+    assert tile_frames(iter(images[:1])).shape == (2, 3, 3)
+
+
+def test_frames_that_do_not_fit_are_refused() -> None:
+    images = np.zeros((5, 2, 3, 3), np.uint8)
+    with pytest.raises(ValueError, match=r"up to 4 frames for 2 rows and 2 columns; got 5"):
+        tile_frames(images, 2, 2)
+    for frames, got in (([], "none"), ([images[0], images[0][:1]], r"\(2, 3, 3\) uint8 and")):
+        with pytest.raises(ValueError, match=rf"frames of one shape \(H, W, C\); got {got}"):
+            tile_frames(frames)
+    with pytest.raises(ValueError, match=r"expected rows to be at least 1; got 0"):
+        tile_frames(images, rows=0)

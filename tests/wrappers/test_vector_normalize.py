@@ -1,0 +1,344 @@
+"""Running statistics of a batch: NumPy's over the whole history, and Gymnasium's on the same."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost
+from fakes import CoinConfig, CoinEnv, NestedEnv, ScriptEnv, VectorConfig, VectorEnv
+from gymnasium.vector import AutoresetMode
+
+from envrax import EpisodeDiscount, ExpandDims, MultiVecEnv, VecEnv
+from envrax.testing import CountingEnv, check_batched_env
+from envrax.testing import NestedEnv as Mixed
+from envrax.wrappers.vector import NormalizeObservation, NormalizeReward, RunningStatistics
+
+
+def coins(n: int = 4, **options: Any) -> Any:
+    return VecEnv(CoinEnv(CoinConfig(end_rate=0.1)), n, **options)
+
+
+def scanned(env: Any, n_steps: int, state: Any = None, seed: int = 1) -> Any:
+    """First observation, last state, and what each step of random actions returned."""
+
+    def body(state: Any, rng: jax.Array) -> Any:
+        obs, state, *rest = env.step(state, env.action_space.sample(rng))
+        return state, (obs, *rest)
+
+    def run(state: Any) -> Any:
+        first, begun = env.reset(jax.random.key(0))
+        state = begun if state is None else state
+        rngs = jax.random.split(jax.random.key(seed), n_steps)
+        return first, *jax.lax.scan(body, state, rngs)
+
+    return jax.jit(run)(state)
+
+
+def looped(env: Any, n_steps: int, seed: int = 1) -> Any:
+    first, state = env.reset(jax.random.key(0))
+    steps: list[Any] = []
+    for rng in jax.random.split(jax.random.key(seed), n_steps):
+        obs, state, *rest = env.step(state, env.action_space.sample(rng))
+        steps.append((obs, *rest))
+    return first, state, jax.tree.map(lambda *x: jnp.stack(x), *steps)
+
+
+def assert_equal(a: Any, b: Any) -> None:
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            x, y = jax.random.key_data(x), jax.random.key_data(y)
+        np.testing.assert_array_equal(x, y, strict=True)
+
+
+def with_the_first_count(history: np.ndarray) -> tuple[Any, Any, Any]:
+    """Count, mean and variance of the history and of the 1e-4 that the count begins with."""
+    x, n = history.astype(np.float64), len(history)
+    count, mean = n + 1e-4, x.sum(0) / (n + 1e-4)
+    return count, mean, (((x - mean) ** 2).sum(0) + 1e-4 * (1 + mean**2)) / count
+
+
+def discounted(rewards: np.ndarray, cut: np.ndarray, dones: np.ndarray, gamma: float) -> Any:
+    total, seen = np.zeros(rewards.shape[1]), []
+    for reward, end, done in zip(rewards, cut, dones, strict=True):
+        total = total * gamma * (1 - end) + reward
+        seen.append(total)
+        total = np.where(done, 0, total)
+    return np.array(seen)
+
+
+def test_observations_are_those_of_numpy_over_10_000_steps() -> None:
+    plain, env = coins(), NormalizeObservation(coins())
+    first, _, (seen, _, dones, _) = scanned(plain, 10_000)
+    assert np.asarray(dones).sum() > 1000
+    _, state, _ = scanned(env, 10_000)
+    history = np.concatenate([np.asarray(first)[None], np.asarray(seen)]).reshape(-1, 4)
+    count, mean, var = with_the_first_count(history)
+    statistics = state.statistics
+    assert float(statistics.count) == np.float32(count)
+    np.testing.assert_allclose(statistics.mean, history.astype(np.float64).mean(0), rtol=1e-5)
+    np.testing.assert_allclose(statistics.mean, mean, rtol=1e-6)
+    np.testing.assert_allclose(statistics.var, var, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_rewards_are_those_of_numpy_over_10_000_steps() -> None:
+    plain, env = coins(), NormalizeReward(coins(), gamma=0.9)
+    _, _, (_, rewards, dones, _) = map_numpy(scanned(plain, 10_000))
+    _, state, (_, scaled, _, _) = map_numpy(scanned(env, 10_000))
+    returns = discounted(rewards.astype(np.float64), dones, dones, 0.9)
+    count, mean, var = with_the_first_count(returns.reshape(-1))
+    np.testing.assert_allclose(state.statistics.mean, mean, rtol=1e-5)
+    np.testing.assert_allclose(state.statistics.var, var, rtol=1e-5)
+    # Each with the variance up to its own step.
+    for t in (0, 1, 50, 9_999):
+        _, _, var = with_the_first_count(returns[: t + 1].reshape(-1))
+        np.testing.assert_allclose(scaled[t], rewards[t] / np.sqrt(var + 1e-8), rtol=2e-6)
+
+
+def map_numpy(tree: Any) -> Any:
+    def convert(x: Any) -> Any:
+        return x if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else np.asarray(x)
+
+    return jax.tree.map(convert, tree)
+
+
+@pytest.mark.parametrize(("place", "spread"), [(1000.0, 1.0), (0.0, 1e-3), (-3.0, 100.0)])
+def test_no_digits_are_lost_far_from_zero(place: float, spread: float) -> None:
+    noise = np.random.default_rng(0).standard_normal((10_000, 2, 3))
+    history = (place + spread * noise).astype(np.float32)
+    first = RunningStatistics.of(1e-4, np.zeros(3), np.ones(3))
+    run = jax.jit(lambda s, x: jax.lax.scan(lambda s, x: (s.update(x), None), s, x)[0])
+    statistics = run(first, history)
+    _, mean, var = with_the_first_count(history.reshape(-1, 3))
+    np.testing.assert_allclose(statistics.var, var, rtol=1e-6)
+    np.testing.assert_allclose(statistics.mean, mean, atol=6e-8 * abs(place) + 1e-6 * spread)
+
+
+@pytest.mark.slow
+def test_counting_does_not_stop_at_2_to_the_24() -> None:
+    statistics = RunningStatistics.of(2.0**24, 0.0, 1.0)
+    run = jax.jit(lambda s: jax.lax.fori_loop(0, 1000, lambda _, s: s.update(ones), s))
+    ones = jnp.ones((1,), jnp.float32)
+    assert float(run(statistics).count) == 2**24 + 1000
+
+
+def wrapped(env: Any) -> Any:
+    return NormalizeReward(NormalizeObservation(env))
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        pytest.param(lambda: coins(5, final_obs=True), marks=pytest.mark.slow),
+        lambda: VecEnv(VectorEnv(VectorConfig(max_steps=7)), 3),
+        pytest.param(lambda: VecEnv(CountingEnv(), 3), marks=pytest.mark.slow),
+    ],
+)
+def test_a_loop_is_a_scan_to_the_bit(env: Callable[[], Any]) -> None:
+    assert_equal(looped(wrapped(env()), 60), scanned(wrapped(env()), 60))
+
+
+@pytest.mark.slow
+def test_the_kit_finds_nothing() -> None:
+    check_batched_env(wrapped(coins()), num_steps=30)
+
+
+class Replayed(gymnasium.vector.VectorEnv[Any, Any, Any]):
+    """Gymnasium's side: hands out what it is given."""
+
+    def __init__(self, mode: AutoresetMode, steps: list[tuple[Any, ...]]) -> None:
+        self.metadata = {"autoreset_mode": mode}
+        self.steps, self.num_envs = steps, len(steps[0][0])
+        size = np.shape(steps[0][0])[1:]
+        self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, size)
+        self.observation_space = gymnasium.vector.utils.batch_space(
+            self.single_observation_space, self.num_envs
+        )
+        self.single_action_space = self.action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, **_: Any) -> tuple[Any, dict[str, Any]]:
+        self.at = 0
+        return self.steps[0][0], {}
+
+    def step(self, actions: Any) -> tuple[Any, ...]:
+        self.at += 1
+        return *self.steps[self.at], {}
+
+
+class BothEnds(CoinEnv):
+    """Some episodes terminate, and some are truncated."""
+
+    def step(self, state: Any, action: Any) -> tuple[Any, ...]:
+        obs, state, reward, done, info = super().step(state, action)
+        terminated = done & (obs[1] > 0)
+        return obs, state, reward, done, {"terminated": terminated, "truncated": done & ~terminated}
+
+
+def test_gymnasium_says_the_same() -> None:
+    """Its arithmetic is in float64."""
+    batch = VecEnv(BothEnds(CoinConfig(end_rate=0.1)), 4)
+    first, _, (obs, rewards, dones, infos) = map_numpy(scanned(batch, 300))
+    ends = infos["terminated"], infos["truncated"]
+    assert ends[0].any() and ends[1].any()
+    none = np.zeros(4, bool)
+    steps = [(first, np.zeros(4), none, none), *zip(obs, rewards, *ends, strict=True)]
+    # Gymnasium refuses observations of the mode in which our batches reset.
+    theirs = gymnasium.wrappers.vector.NormalizeObservation(
+        Replayed(AutoresetMode.NEXT_STEP, steps)
+    )
+    ours_first, _, (ours, *_) = scanned(NormalizeObservation(batch), 300)
+    np.testing.assert_allclose(ours_first, theirs.reset()[0], rtol=1e-4, atol=1e-6)
+    for mine in np.asarray(ours):
+        np.testing.assert_allclose(mine, theirs.step([0])[0], rtol=1e-4, atol=1e-6)
+    paid = gymnasium.wrappers.vector.NormalizeReward(
+        Replayed(AutoresetMode.SAME_STEP, steps), gamma=0.9
+    )
+    paid.reset()
+    _, _, (_, ours, *_) = scanned(NormalizeReward(batch, gamma=0.9), 300)
+    for mine in np.asarray(ours):
+        np.testing.assert_allclose(mine, paid.step([0])[1], rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_final_obs_is_normalised_alike_and_does_not_count() -> None:
+    env, with_last = NormalizeObservation(coins()), NormalizeObservation(coins(final_obs=True))
+    _, state, (obs, _, dones, infos) = scanned(with_last, 50)
+    assert_equal(state, scanned(env, 50)[1])
+    last = np.asarray(infos["final_obs"])
+    going = ~np.asarray(dones)
+    np.testing.assert_array_equal(last[going], np.asarray(obs)[going])
+    _, _, (_, _, _, plain) = scanned(coins(final_obs=True), 50)
+    at_last = state.statistics.normalize(plain["final_obs"][-1], 1e-8)
+    np.testing.assert_allclose(last[-1], at_last, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_frozen_statistics_stay_and_may_be_traced() -> None:
+    trained = scanned(NormalizeObservation(coins()), 100)[1].statistics
+
+    @jax.jit
+    def evaluate(statistics: Any) -> Any:
+        env = NormalizeObservation(coins(), frozen=True, statistics=statistics)
+        _, state = env.reset(jax.random.key(5))
+        obs, state, *_ = env.step(state, jnp.zeros((4, 2), jnp.float32))
+        return obs, state.statistics
+
+    obs, kept = evaluate(trained)
+    assert_equal(kept, trained)
+    plain = coins()
+    _, state = plain.reset(jax.random.key(5))
+    expected = plain.step(state, np.zeros((4, 2), np.float32))[0]
+    np.testing.assert_allclose(
+        obs, (expected - trained.mean) / np.sqrt(trained.var + 1e-8), rtol=1e-5
+    )
+    paid = NormalizeReward(coins(), frozen=True)
+    assert_equal(scanned(paid, 5)[1].statistics, paid.reset(jax.random.key(0))[1].statistics)
+
+
+@pytest.mark.slow
+def test_statistics_go_on_from_where_they_were() -> None:
+    env = NormalizeObservation(coins())
+    _, state, _ = scanned(env, 20)
+    again = NormalizeObservation(coins(), statistics=state.statistics)
+    _, begun = again.reset(jax.random.key(3))
+    assert float(begun.statistics.count) == float(state.statistics.count) + 4
+
+
+@pytest.mark.slow
+def test_saved_and_restored_with_the_state() -> None:
+    env = wrapped(VecEnv(VectorEnv(VectorConfig(max_steps=7)), 3))
+    _, state, _ = scanned(env, 10)
+    leaves, tree = jax.tree.flatten(state)
+    is_key = [jnp.issubdtype(x.dtype, jax.dtypes.prng_key) for x in leaves]
+    data = [jax.random.key_data(x) if k else x for x, k in zip(leaves, is_key, strict=True)]
+    data = pickle.loads(pickle.dumps(jax.device_get(data)))
+    back = [
+        jax.random.wrap_key_data(jnp.asarray(x)) if k else jnp.asarray(x)
+        for x, k in zip(data, is_key, strict=True)
+    ]
+    restored = jax.tree.unflatten(tree, back)
+    assert_equal(scanned(env, 10, restored, seed=2), scanned(env, 10, state, seed=2))
+
+
+def test_a_batch_on_the_host() -> None:
+    with OnTheHost(3) as plain, wrapped(OnTheHost(3)) as env:
+        obs, inner = plain.reset(jax.random.key(0))
+        seen, state = env.reset(jax.random.key(0))
+        history, rewards = [obs], np.zeros(0)
+        for i in range(60):
+            obs, inner, *_ = plain.step(inner, np.array([0, 1, i % 2]))
+            seen, state, rewards, dones, infos = env.step(state, np.array([0, 1, i % 2]))
+            history.append(obs.copy())
+    count, mean, var = with_the_first_count(np.concatenate(history))
+    inner_statistics = state.env_state.statistics
+    np.testing.assert_allclose(inner_statistics.mean, mean, rtol=1e-5)
+    np.testing.assert_allclose(inner_statistics.var, var, rtol=1e-5)
+    np.testing.assert_allclose(seen, (obs - mean) / np.sqrt(var + 1e-8), rtol=1e-4, atol=1e-5)
+    assert rewards.shape == (3,)
+
+
+@pytest.mark.slow
+def test_a_member_of_a_fleet() -> None:
+    fleet = MultiVecEnv([wrapped(coins(2)), VecEnv(CountingEnv(), 2)])
+    _, states = fleet.reset(jax.random.key(0))
+    actions = [np.zeros((2, 2), np.float32), [0, 1]]
+    _, states, *_ = fleet.step(states, actions)
+    assert float(states[0].env_state.statistics.count) == np.float32(4.0001)
+
+
+@pytest.mark.slow
+def test_nested_observations_are_normalised_leaf_by_leaf() -> None:
+    class OnlyNumbers(NestedEnv):
+        @property
+        def observation_space(self) -> Any:
+            inner: Any = super().observation_space
+            return type(inner)(image=inner["image"], place=inner["both"][1])
+
+        def _obs(self, state: Any) -> Any:
+            obs = super()._obs(state)
+            return {"image": obs["image"], "place": obs["both"][1]}
+
+    env = NormalizeObservation(VecEnv(OnlyNumbers(), 3))
+    first, state, (obs, *_) = scanned(env, 20)
+    assert env.observation_space.contains(jax.tree.map(lambda x: x[-1], obs))
+    plain_first, _, (plain, *_) = scanned(VecEnv(OnlyNumbers(), 3), 20)
+    for name in ("image", "place"):
+        shape = (-1, *plain_first[name].shape[1:])
+        history = np.concatenate([plain_first[name][None], plain[name]]).reshape(shape)
+        _, mean, var = with_the_first_count(history)
+        np.testing.assert_allclose(state.statistics.mean[name], mean, rtol=1e-5)
+        np.testing.assert_allclose(state.statistics.var[name], var, rtol=1e-5)
+
+
+# Refusals
+
+
+def test_refusals() -> None:
+    said = r"NormalizeObservation: expected observations that are a Box, .* got Discrete\(100"
+    with pytest.raises(TypeError, match=said):
+        NormalizeObservation(VecEnv(Mixed(), 2))
+    for epsilon, error in ((0.0, ValueError), ("a", TypeError), (True, TypeError)):
+        for wrapper in (NormalizeObservation, NormalizeReward):
+            with pytest.raises(error, match=r"expected epsilon"):
+                wrapper(coins(), epsilon=epsilon)
+    with pytest.raises(ValueError, match=r"NormalizeReward: expected gamma from 0 to 1; got 1.5"):
+        NormalizeReward(coins(), gamma=1.5)
+    with pytest.raises(TypeError, match=r"expected statistics to be a RunningStatistics; got 3"):
+        NormalizeReward(coins(), statistics=3)  # pyright: ignore[reportArgumentType]
+    wrong = RunningStatistics.of(1.0, np.zeros(3), np.ones(3))
+    with pytest.raises(ValueError, match=r"statistics of shape \(4,\); got \(3,\)"):
+        NormalizeObservation(coins(), statistics=wrong)
+
+
+@pytest.mark.parametrize("inner", [EpisodeDiscount, ExpandDims])
+def test_dones_that_are_no_flags_are_refused(inner: Any) -> None:
+    env = NormalizeReward(VecEnv(inner(ScriptEnv()), 2))
+    _, state = env.reset(jax.random.key(0))
+    with pytest.raises(TypeError, match=r"NormalizeReward\.step: expected (rewards|dones)"):
+        env.step(state, [0, 1])

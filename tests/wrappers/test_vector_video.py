@@ -1,0 +1,381 @@
+"""`RecordVideo` around a batch: what is recorded of a compiled program, of a loop, of the host."""
+
+import copy
+import gc
+import pickle
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost
+from fakes import VectorConfig, VectorEnv, VectorState
+from films import FakeEncoder, FilmEnv, file_names, frames, steps_seen
+
+from envrax import ClipReward, MissingPackageError, MultiVecEnv, VecEnv
+from envrax.testing import RingWorld, check_batched_env
+from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation, RecordVideo
+
+SHAPE = FilmEnv.shape
+
+
+@pytest.fixture(autouse=True)
+def no_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("envrax.wrappers.video_file.start_encoder", FakeEncoder)
+
+
+class RandomFilm(FilmEnv):
+    """Episodes end by the action; the frame tells the place and the step."""
+
+    def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
+        obs, state, reward, done, info = super().step(state, action)
+        return obs, state.replace(done=done | (action == 2)), reward, done | (action == 2), info
+
+    def render(self, state: VectorState) -> np.ndarray:
+        return np.full(SHAPE, 20 * int(state.step) + int(state.pos[0]), np.uint8)
+
+
+def film(folder: Path, n: int = 3, steps: int = 3, **options: Any) -> Any:
+    return RecordVideo(VecEnv(FilmEnv(VectorConfig(max_steps=steps)), n), folder, **options)
+
+
+def roll(env: Any, actions: Any, rng: Any = None) -> Any:
+    """A reset and these actions, in one compiled program."""
+
+    @jax.jit
+    def run(rng: jax.Array, actions: jax.Array) -> Any:
+        obs, state = env.reset(rng)
+        return jax.lax.scan(
+            lambda s, a: (lambda out: (out[1], out))(env.step(s, a)), state, actions
+        )
+
+    return run(jax.random.key(0) if rng is None else rng, jnp.asarray(actions, jnp.int32))
+
+
+def play(env: Any, n_steps: int) -> Any:
+    obs, state = env.reset(jax.random.key(0))
+    for _ in range(n_steps):
+        obs, state, *_ = env.step(state, np.ones(env.n_slots, np.int32))
+    return state
+
+
+def seen_in(folder: Path) -> dict[str, list[int]]:
+    return {name: steps_seen(folder / name) for name in file_names(folder)}
+
+
+def test_a_compiled_scan_is_recorded_to_the_last_frame_of_every_episode(tmp_path: Path) -> None:
+    """Against one environment, stepped and drawn by itself."""
+    single = RandomFilm(VectorConfig(max_steps=6))
+    env = RecordVideo(NormalizeObservation(VecEnv(single, 5)), tmp_path, slots=[1, -1])
+    actions = jax.random.choice(
+        jax.random.key(1), 3, (40, 5), p=jnp.asarray([0.45, 0.45, 0.1], jnp.float32)
+    )
+    roll(env, actions)
+    env.write()
+    lengths: dict[int, list[int]] = {1: [], 4: []}
+    for slot in (1, 4):
+        _, state = single.reset(jax.random.split(jax.random.key(0), 5)[slot])
+        expected = [single.render(state)]
+        for action in actions[:, slot]:
+            _, state, _, done, _ = single.step(state, action)
+            expected.append(single.render(state))
+            if done:
+                name = f"slot_{slot}-episode_{len(lengths[slot]):04d}.mp4"
+                np.testing.assert_array_equal(frames(tmp_path / name), expected)
+                assert len(expected) == int(state.step) + 1
+                lengths[slot].append(int(state.step))
+                _, state = single.reset(jax.random.split(state.rng)[0])
+                expected = [single.render(state)]
+    assert len(file_names(tmp_path)) == len(lengths[1]) + len(lengths[4]) > 10
+    assert len(set(lengths[1])) > 2
+    env.close()
+    assert len(file_names(tmp_path)) >= len(lengths[1]) + len(lengths[4])
+
+
+def test_a_loop_writes_what_is_complete_as_it_goes(tmp_path: Path) -> None:
+    with film(tmp_path) as env:
+        state = play(env, 7)
+        jax.effects_barrier()
+        env.step(state, [1, 1, 1])
+        assert [len(seen) for seen in seen_in(tmp_path).values()] == [4, 4]
+    episode = [0, 1, 2, 3]
+    assert list(seen_in(tmp_path).values()) == [episode, episode, [0, 1, 2]]
+    assert file_names(tmp_path)[0] == "slot_0-episode_0000.mp4"
+
+
+@pytest.mark.slow
+def test_what_a_reset_cuts_short_is_kept(tmp_path: Path) -> None:
+    with film(tmp_path, slots=1) as env:
+        play(env, 1)
+        play(env, 3)
+    assert list(seen_in(tmp_path).values()) == [[0, 1], [0, 1, 2, 3]]
+
+
+@pytest.mark.slow
+def test_numbers_go_on_after_existing_files(tmp_path: Path) -> None:
+    (tmp_path / "slot_0-episode_0004.mp4").write_bytes(b"kept")
+    with film(tmp_path) as env:
+        play(env, 3)
+    assert file_names(tmp_path) == ["slot_0-episode_0004.mp4", "slot_0-episode_0005.mp4"]
+
+
+@pytest.mark.slow
+def test_a_grid_shows_all_slots_at_once(tmp_path: Path) -> None:
+    env = RecordVideo(
+        VecEnv(RandomFilm(VectorConfig(max_steps=9)), 8), tmp_path, grid=(1, 2), slots=[0, 7]
+    )
+    actions = np.ones((4, 8), np.int32)
+    actions[1, 7] = 2
+    last, (_, states, *_) = roll(env, actions)
+    env.close()
+    [name] = file_names(tmp_path)
+    assert name == "grid_0000.mp4"
+    raw = np.frombuffer((tmp_path / name).read_bytes(), np.uint8)
+    height, width, _ = SHAPE
+    pictures = raw.reshape(-1, height, 2 * width, 3)
+    left, right = pictures[:, 0, 0, 0] // 20, pictures[:, 0, width, 0] // 20
+    # The one on the left has a frame less, and shows its last one until the end.
+    assert left.tolist() == [0, 1, 2, 3, 4, 4]
+    assert right.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.slow
+def test_typed_and_legacy_keys_come_back_as_they_were(tmp_path: Path) -> None:
+    kinds: list[Any] = []
+
+    class Keyed(FilmEnv):
+        def render(self, state: VectorState) -> np.ndarray:
+            kinds.append((state.rng.shape, state.rng.dtype))
+            assert isinstance(state.step, jax.Array)
+            return super().render(state)
+
+    for rng in (jax.random.key(0), jax.random.PRNGKey(0)):
+        with RecordVideo(VecEnv(Keyed(VectorConfig(max_steps=2)), 2), tmp_path) as env:
+            roll(env, np.ones((2, 2)), rng)
+        assert set(kinds) == {(rng.shape, rng.dtype)}
+        kinds.clear()
+
+
+@pytest.mark.slow
+def test_what_the_batch_returns_is_as_without(tmp_path: Path) -> None:
+    plain = VecEnv(FilmEnv(VectorConfig(max_steps=3)), 3)
+    actions = np.ones((7, 3), np.int32)
+    state, out = roll(film(tmp_path), actions)
+    inner, expected = roll(plain, actions)
+    np.testing.assert_array_equal(out[0], expected[0])
+    np.testing.assert_array_equal(state.env_state.pos, inner.pos)
+
+
+@pytest.mark.slow
+def test_the_kit_finds_nothing(tmp_path: Path) -> None:
+    with film(tmp_path) as env:
+        check_batched_env(env, num_steps=5)
+
+
+@pytest.mark.slow
+def test_actions_go_through_wrappers_beneath(tmp_path: Path) -> None:
+    class Ending(BatchedWrapper[Any, Any]):
+        def action(self, actions: Any) -> Any:
+            return jnp.full_like(actions, 2)
+
+    env = RecordVideo(Ending(VecEnv(RandomFilm(VectorConfig(max_steps=9)), 2)), tmp_path)
+    with env:
+        roll(env, np.zeros((3, 2)))
+    assert [len(frames(tmp_path / name)) for name in file_names(tmp_path)] == [2, 2, 2]
+
+
+@pytest.mark.slow
+def test_gradients_go_by(tmp_path: Path) -> None:
+    env = RecordVideo(VecEnv(DrawnVector(VectorConfig(max_steps=5)), 2), tmp_path)
+
+    def loss(scale: jax.Array) -> jax.Array:
+        obs, state = env.reset(jax.random.key(0))
+        state = state.replace(env_state=state.env_state.replace(pos=state.env_state.pos * scale))
+        return jnp.sum(env.step(state, [1, 1])[2])
+
+    assert np.isfinite(jax.grad(loss)(jnp.float32(2)))
+    env.close()
+
+
+class DrawnVector(VectorEnv):
+    def render(self, state: VectorState) -> np.ndarray:
+        return np.zeros(SHAPE, np.uint8)
+
+
+@pytest.mark.slow
+def test_a_member_of_a_fleet(tmp_path: Path) -> None:
+    fleet = MultiVecEnv([film(tmp_path / "a", n=2), film(tmp_path / "b", n=2)])
+    with fleet:
+        _, states = fleet.reset(jax.random.key(0))
+        for _ in range(3):
+            _, states, *_ = fleet.step(states, [[1, 1], [1, 1]])
+    for folder in ("a", "b"):
+        assert list(seen_in(tmp_path / folder).values()) == [[0, 1, 2, 3]]
+
+
+@pytest.mark.slow
+def test_final_obs_goes_on_with_the_same_recording(tmp_path: Path) -> None:
+    env = film(tmp_path).with_final_obs()
+    gc.collect()
+    with env:
+        _, (*_, infos) = roll(env, np.ones((3, 3)))
+    assert "final_obs" in infos
+    assert list(seen_in(tmp_path).values()) == [[0, 1, 2, 3]]
+
+
+@pytest.mark.slow
+def test_a_copy_records_by_itself(tmp_path: Path) -> None:
+    with film(tmp_path) as env:
+        state = play(env, 1)
+        for other in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+            other.close()
+        env.step(state, [1, 1, 1])
+    assert list(seen_in(tmp_path).values()) == [[0, 1, 2]]
+
+
+@pytest.mark.slow
+def test_it_uses_no_key_that_the_batch_uses(tmp_path: Path) -> None:
+    class Drawing(FilmEnv):
+        def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
+            rng, _ = jax.random.split(state.rng)
+            return super().step(state.replace(rng=rng), action)
+
+    with (
+        jax.debug_key_reuse(True),
+        RecordVideo(VecEnv(Drawing(VectorConfig(max_steps=3)), 2), tmp_path) as env,
+    ):
+        roll(env, np.ones((4, 2)))
+
+
+def test_it_draws_while_another_program_is_traced(tmp_path: Path) -> None:
+    env = film(tmp_path)
+    play(env, 3)
+
+    def closes(x: jax.Array) -> jax.Array:
+        env.write()
+        return x
+
+    jax.jit(closes)(jnp.float32(0))
+    assert list(seen_in(tmp_path).values()) == [[0, 1, 2, 3]]
+    env.close()
+
+
+def test_what_is_not_closed_is_written_at_the_end(run_python: Any) -> None:
+    tests = str(Path(__file__).parents[1])
+    said = run_python(
+        f"""
+        import atexit, os, sys
+        atexit.register(lambda: print(sorted(os.listdir("films"))))
+        sys.path.insert(0, {tests!r})
+        import jax
+        from fakes import VectorConfig
+        from films import FilmEnv
+        from envrax import VecEnv
+        from envrax.wrappers.vector import RecordVideo
+        env = RecordVideo(VecEnv(FilmEnv(VectorConfig(max_steps=2)), 2), "films")
+        obs, state = env.reset(jax.random.key(0))
+        for _ in range(3):
+            obs, state, *_ = env.step(state, [1, 1])
+        """
+    )
+    assert said == "['slot_0-episode_0000.mp4', 'slot_0-episode_0001.mp4']\n"
+
+
+# A batch that is no `VecEnv`
+
+
+class DrawnHost(OnTheHost):
+    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
+        self.age = np.zeros(self.n_slots, int)
+        return super().reset(rng)
+
+    def step(self, state: Any, actions: Any) -> tuple[Any, ...]:
+        out = super().step(state, actions)
+        self.age = np.where(out[3], 0, self.age + 1)
+        return out
+
+    def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
+        assert state == "held by Gymnasium"
+        return np.full(SHAPE, self.age[slot_idx], np.uint8)
+
+
+def test_a_simulator_on_the_host_has_no_last_frame(tmp_path: Path) -> None:
+    ends: list[int] = []
+    with RecordVideo(NormalizeObservation(DrawnHost(2)), tmp_path, slots=[1]) as env:
+        _, state = env.reset(jax.random.key(0))
+        for t in range(40):
+            _, state, _, dones, _ = env.step(state, [1, 0])
+            ends += [t + 1] if dones[1] else []
+    lengths = np.diff([0, *ends, 40 + 1])  # the last one was cut short: all its frames are there
+    seen = [frames(tmp_path / name)[:, 0, 0, 0].tolist() for name in file_names(tmp_path)]
+    assert len(ends) > 1 and seen == [list(range(n)) for n in lengths]
+
+
+def test_another_batch_is_recorded_from_python_only(tmp_path: Path) -> None:
+    class DrawnRing(RingWorld):
+        def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
+            return np.full(SHAPE, int(state.age[slot_idx]), np.uint8)
+
+    with RecordVideo(DrawnRing(), tmp_path) as env:
+        play(env, 3)
+        for attempt in (
+            lambda: jax.jit(env.reset)(jax.random.key(0)),
+            lambda: roll(env, [[1] * 6]),
+        ):
+            with pytest.raises(RuntimeError, match=r"RecordVideo: expected a VecEnv, .* got <"):
+                attempt()
+    assert len(file_names(tmp_path)) >= 1
+
+
+# Refusals
+
+
+def test_vmap_is_refused(tmp_path: Path) -> None:
+    env = film(tmp_path)
+    with pytest.raises(RuntimeError, match=r"RecordVideo cannot be mapped with `jax\.vmap`"):
+        jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"slots": 4}, ValueError, r"expected slots of a batch of 3; got \[0, 1, 2, 3\]"),
+        ({"slots": [0, -3]}, ValueError, r"expected slots, each once; got \[0, 0\]"),
+        ({"slots": []}, ValueError, r"expected slots, each once; got \[\]"),
+        ({"slots": 0}, ValueError, r"expected slots to be at least 1; got 0"),
+        ({"slots": "a"}, TypeError, r"expected slots to be integers; got 'a'"),
+        ({"slots": 2.0}, TypeError, r"expected slots to be an int; got 2.0"),
+        ({"grid": (2, 2)}, ValueError, r"expected slots of a batch of 3; got \[0, 1, 2, 3\]"),
+        (
+            {"grid": (1, 2), "slots": 3},
+            ValueError,
+            r"expected up to 2 slots for a grid of \(1, 2\); got 3",
+        ),
+        ({"grid": 4}, TypeError, r"expected grid to be \(rows, columns\); got 4"),
+        ({"grid": (0, 2)}, ValueError, r"expected rows and columns to be at least 1; got 0"),
+        ({"fps": 0}, ValueError, r"expected fps above 0 and finite; got 0"),
+    ],
+)
+def test_options_that_are_refused(
+    tmp_path: Path, options: Any, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=f"RecordVideo: {said}"):
+        film(tmp_path, **options)
+
+
+def test_a_batch_that_does_not_draw_is_refused(tmp_path: Path) -> None:
+    for env in (VecEnv(ClipReward(VectorEnv()), 2), RingWorld(), NormalizeObservation(RingWorld())):
+        with pytest.raises(TypeError, match=r"RecordVideo requires a batch that draws its slots"):
+            RecordVideo(env, tmp_path)
+
+
+def test_a_missing_encoder_is_told_at_construction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(MissingPackageError, match=r"RecordVideo: .*envrax\[video\]"):
+        film(tmp_path)
