@@ -101,9 +101,9 @@ def _flat_elements(space: Space, x: Any) -> Iterator[jax.Array]:
 def _choices(space: Discrete | MultiDiscrete) -> tuple[Any, Any]:
     """For each place of a one-hot vector the entry that it belongs to, and the value it means."""
     counts: Any = np.ravel(space.n if isinstance(space, Discrete) else space.nvec)
-    entries = np.repeat(np.arange(counts.size, dtype=np.int32), counts)
-    values = np.concatenate([np.arange(count) for count in counts.tolist()])
-    return entries, values.astype(canonical(space.dtype))
+    values = np.arange(counts.max(), dtype=canonical(space.dtype))
+    exist = values < counts[:, None]
+    return np.nonzero(exist)[0], np.broadcast_to(values, exist.shape)[exist]
 
 
 def _flat_box(space: Space) -> Box:

@@ -8,7 +8,16 @@ import jax.numpy as jnp
 
 from envrax._checks import require_count
 from envrax._jax.programs import strong
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.env import (
+    ActSpaceT,
+    AnyEnv,
+    ConfigT,
+    Info,
+    JaxEnv,
+    ObsSpaceT,
+    StateT,
+    episode_ended,
+)
 from envrax.spaces import Box, Discrete
 from envrax.wrappers.base import Wrapper, require_that, with_end
 from envrax.wrappers.form import ReshapeObservation
@@ -110,35 +119,59 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
         self.grayscale_obs, self.grayscale_newaxis = grayscale_obs, grayscale_newaxis
 
 
-class NoopReset(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+@chex.dataclass
+class NoopState(WrapperState[InnerStateT]):
+    """State of `NoopReset`: what the environment had counted when the reset was over."""
+
+    noops: jax.Array
+
+
+class NoopReset(
+    StatefulWrapper[ObsSpaceT, ActSpaceT, NoopState[InnerStateT], ConfigT, InnerStateT],
+    Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
+):
     """Begin an episode with 1 to `noop_max` steps of action 0, which `state.step` leaves out."""
 
-    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], noop_max: int) -> None:
+    def __init__(
+        self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], noop_max: int
+    ) -> None:
         super().__init__(env)
         space = env.action_space
         require_that(isinstance(space, Discrete), AtariPreprocessing, "Discrete actions", space)
         self.noop_max = noop_max
 
-    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return obs, {"noops": jnp.int32(0)}
+
+    def on_step(self, obs: Any, state: NoopState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
+        return obs, state.replace(step=state.step - state.noops), *rest
+
+    def reset(self, rng: jax.Array) -> tuple[Any, NoopState[InnerStateT]]:
         rng, key = jax.random.split(rng)
-        begun: Any = jax.tree.map(strong, super().reset(rng))
+        obs, state = super().reset(rng)
+        carry: Any = jax.tree.map(strong, (obs, state.env_state))
         noops = jax.random.randint(key, (), 1, self.noop_max + 1, jnp.int32)
         if self.traceable:
-            begun = cast(Any, jax.lax.fori_loop(0, noops, self._noop, begun))
+            carry = cast(Any, jax.lax.fori_loop(0, noops, self._noop, carry))
         else:
             for i in range(int(noops)):
-                begun = self._noop(i, begun)
-        obs, state = begun
-        return obs, state.replace(step=jnp.zeros_like(state.step))
+                carry = self._noop(i, carry)
+        obs, inner = carry
+        return obs, state.replace(env_state=inner, rng=inner.rng, noops=inner.step)
+
+    def _inner(self, state: NoopState[InnerStateT]) -> Any:
+        return super()._inner(state.replace(step=state.step + state.noops))
 
     def _noop(self, _: Any, carry: Any) -> Any:
         def anew(carry: Any) -> Any:
             return jax.tree.map(strong, self.env.reset(jax.random.split(carry[1].rng)[0]))
 
-        carry = jax.tree.map(strong, self.step(carry[1], jnp.int32(0))[:2])
+        obs, state, _, done, _ = self.env.step(carry[1], jnp.int32(0))
+        over = episode_ended(self.env, state, done)
+        carry = jax.tree.map(strong, (obs, state))
         if not self.traceable:
-            return anew(carry) if bool(carry[1].done) else carry
-        return cast(Any, jax.lax.cond(carry[1].done, anew, lambda carry: carry, carry))
+            return anew(carry) if bool(over) else carry
+        return cast(Any, jax.lax.cond(over, anew, lambda carry: carry, carry))
 
 
 @chex.dataclass
