@@ -180,5 +180,7 @@ class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
 def _box(wrapper: type, env: AnyEnv, *kinds: str) -> Box:
     space: Any = env.action_space
     legal = isinstance(space, Box) and kind(space.dtype) in kinds
-    require_that(legal, wrapper, f"actions in a Box of {' or '.join(kinds)}s", space)
+    require_that(
+        legal, wrapper, f"actions in a Box of {' or '.join(f'{k}s' for k in kinds)}", space
+    )
     return space
