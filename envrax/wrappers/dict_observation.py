@@ -36,7 +36,7 @@ def entry_space(wrapper: type, env: AnyEnv, key: str | None) -> Space:
     if key is None:
         return space
     require_that(isinstance(space, Dict), wrapper, f"observations in a Dict for {key=}", space)
-    _require_keys(wrapper, "key", [key], space)
+    _require_keys(wrapper, "key to be one of {}", [key], space)
     return space[key]
 
 
@@ -90,7 +90,8 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
         legal = legal and all(type(key) is wanted for key in cast(Any, given))
         expected = f"filter_keys to be a list of {wanted.__name__} for {space}"
         require_that(legal, cls, expected, repr(filter_keys))
-        _require_keys(cls, "filter_keys", filter_keys, space)
+        of = "filter_keys among {}, each once and at least one"
+        _require_keys(cls, of, filter_keys, space)
         self.filter_keys = filter_keys
         self._space = self.observation(space)
 
@@ -106,7 +107,7 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
         return Dict(kept) if isinstance(obs, Dict) else kept
 
 
-def _require_keys(wrapper: type, name: str, keys: Sequence[Any], space: Dict | Tuple) -> None:
+def _require_keys(wrapper: type, expected: str, keys: Sequence[Any], space: Dict | Tuple) -> None:
     n = len(space)
     known: list[Any] = list(space) if isinstance(space, Dict) else list(range(-n, n))
     missing = [key for key in keys if key not in known]
@@ -115,6 +116,6 @@ def _require_keys(wrapper: type, name: str, keys: Sequence[Any], space: Dict | T
         legal = ", ".join(known) if isinstance(space, Dict) else f"{-n} to {n - 1}"
         advice = suggestion(missing, known) if isinstance(space, Dict) else ""
         raise ValueError(
-            f"{wrapper.__name__}: expected {name} among {legal}, each once and at least one; got "
+            f"{wrapper.__name__}: expected {expected.format(legal)}; got "
             f"{', '.join(map(repr, keys)) or 'none'}.{f' {advice}' if 'mean' in advice else ''}"
         )

@@ -73,7 +73,9 @@ def test_a_key_that_does_not_fit_is_refused(factory: Any) -> None:
     ):
         keyed(factory)(PixelEnv())
     other = Dict(imag=IMAGE, speed=BOTH["speed"])
-    with pytest.raises(ValueError, match=rf"{name}: expected key among .* Did you mean imag\?"):
+    with pytest.raises(
+        ValueError, match=rf"{name}: expected key to be one of imag, speed; .* Did you mean imag\?"
+    ):
         keyed(factory)(ScriptEnv(other, obs=()))
     with pytest.raises(TypeError, match=rf"{name}: expected observations in a Box; got Dict"):
         keyed(factory)(ScriptEnv(Dict(image=BOTH), obs=()))
@@ -108,7 +110,7 @@ REFUSED: list[tuple[Any, str, dict[str, Any], type[Exception], str]] = [
         "RescaleObservation",
         {"min_obs": 0, "max_obs": 1},
         ValueError,
-        "be infinite where",
+        "infinite where",
     ),
     (PixelEnv, "RescaleObservation", {"min_obs": 2, "max_obs": 1}, ValueError, "to be bounds for"),
     (VectorEnv, "DelayObservation", {"delay": -1}, ValueError, "delay to be at least 0; got -1"),
@@ -120,7 +122,7 @@ REFUSED: list[tuple[Any, str, dict[str, Any], type[Exception], str]] = [
         "ClipAction",
         {},
         TypeError,
-        "actions in a Box of floats or integers; got Discrete",
+        "a Box of floats or integers; got Discrete",
     ),
     (
         VectorEnv,

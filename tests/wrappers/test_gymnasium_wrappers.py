@@ -13,6 +13,7 @@ import gymnasium.wrappers as gym
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import slow_but
 from replay import History, Ours, Theirs, assert_same, play_ours, play_theirs
 
 import envrax
@@ -91,6 +92,14 @@ OBSERVATIONS: list[tuple[str, dict[str, Any], Any, float]] = [
 ]
 
 
+def cases(rows: Any, slow: tuple[int, ...]) -> list[Any]:
+    """The rows as parameters; those at the places `slow` are in the slow tier."""
+    return [
+        pytest.param(*row, id=f"{i}-{row[0]}", marks=[pytest.mark.slow] if i in slow else [])
+        for i, row in enumerate(rows)
+    ]
+
+
 def both(name: str, keywords: dict[str, Any], history: History) -> tuple[Any, Any]:
     """Our wrapper around our env and theirs around theirs; time limits for those that want one."""
     theirs, ours = Theirs(history), Ours(history)
@@ -105,8 +114,7 @@ def both(name: str, keywords: dict[str, Any], history: History) -> tuple[Any, An
 
 @pytest.mark.parametrize(
     ("name", "keywords", "space", "rtol"),
-    OBSERVATIONS,
-    ids=[f"{i}-{case[0]}" for i, case in enumerate(OBSERVATIONS)],
+    cases(OBSERVATIONS, slow=(0, 1, 4, 6, 9, 10, 14, 17, 19, 20, 22)),
 )
 def test_observations(name: str, keywords: dict[str, Any], space: Any, rtol: float) -> None:
     ours, theirs = both(name, keywords, History(space))
@@ -196,8 +204,7 @@ ACTIONS: list[tuple[str, dict[str, Any], Any, Any, float]] = [
 
 @pytest.mark.parametrize(
     ("name", "keywords", "space", "actions", "rtol"),
-    ACTIONS,
-    ids=[f"{i}-{case[0]}" for i, case in enumerate(ACTIONS)],
+    cases(ACTIONS, slow=(3, 5, 7)),
 )
 def test_actions(
     name: str, keywords: dict[str, Any], space: Any, actions: Any, rtol: float
@@ -220,7 +227,7 @@ def test_actions(
 # Time limits
 
 
-@pytest.mark.parametrize("max_steps", [1, 5, 7, 12])
+@pytest.mark.parametrize("max_steps", slow_but(5, values=[1, 5, 7, 12]))
 @pytest.mark.parametrize(
     "ends",
     [{}, {5: "terminated"}, {5: "truncated"}, {5: "terminated, truncated"}],
@@ -237,7 +244,10 @@ def test_time_limits(max_steps: int, ends: dict[int, str]) -> None:
 # Steps of several steps
 
 
-@pytest.mark.parametrize("ends", [{}, {1: "terminated"}, {5: "truncated"}, {6: "terminated"}])
+@pytest.mark.parametrize(
+    "ends",
+    slow_but({5: "truncated"}, values=[{}, {1: "terminated"}, {5: "truncated"}, {6: "terminated"}]),
+)
 def test_repeated_actions(ends: dict[int, str]) -> None:
     history = History(VECTOR, ends=ends)
     ours, theirs = envrax.RepeatAction(Ours(history), 3), gym.RepeatAction(Theirs(history), 3)
@@ -248,7 +258,7 @@ def test_repeated_actions(ends: dict[int, str]) -> None:
     assert int(state.step) == theirs.unwrapped.at == (*ends, 12)[0]
 
 
-@pytest.mark.parametrize("end", [1, 2, 3, 4, 5, 6, 7])
+@pytest.mark.parametrize("end", slow_but(4, 5, values=range(1, 8)))
 def test_the_maximum_is_over_frames_of_this_step(end: int) -> None:
     """Gymnasium's takes older ones if an episode ends within the skip, which ours does not."""
     history = History(IMAGE, ends={end: "terminated"})
@@ -264,7 +274,7 @@ def test_the_maximum_is_over_frames_of_this_step(end: int) -> None:
         assert_same(seen, theirs)
 
 
-@pytest.mark.parametrize("p", [0.0, 0.25, 0.9])
+@pytest.mark.parametrize("p", slow_but(0.25, values=[0.0, 0.25, 0.9]))
 def test_sticky_actions_are_the_last_or_the_new_one(p: float) -> None:
     steps = 300
     history = History(Discrete(2), Discrete(1000), steps)
@@ -310,14 +320,18 @@ class Emulator(Theirs):
 
 @pytest.mark.parametrize(
     "keywords",
-    [
-        {},
-        {"grayscale_obs": False},
-        {"grayscale_newaxis": True, "scale_obs": True},
-        {"frame_skip": 1},
+    slow_but(
         {"frame_skip": 2, "terminal_on_life_loss": True},
         {"noop_max": 1},
-    ],
+        values=[
+            {},
+            {"grayscale_obs": False},
+            {"grayscale_newaxis": True, "scale_obs": True},
+            {"frame_skip": 1},
+            {"frame_skip": 2, "terminal_on_life_loss": True},
+            {"noop_max": 1},
+        ],
+    ),
     ids=str,
 )
 def test_atari(keywords: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
