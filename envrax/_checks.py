@@ -19,9 +19,9 @@ RETURNS = {
 }
 
 
-def require_count(expected: str, value: Any) -> int:
+def require_count(expected: str, value: Any, least: int = 1) -> int:
     """
-    `value` as an int of at least 1.
+    `value` as an int of at least `least`.
 
     Parameters
     ----------
@@ -29,13 +29,15 @@ def require_count(expected: str, value: Any) -> int:
         How the error begins: "VecEnv: expected num_envs".
     value : Any
         What was given.
+    least : int, default 1
+        The smallest legal one.
 
     Raises
     ------
     TypeError
         If it is no integer; a bool counts as none.
     ValueError
-        If it is below 1.
+        If it is below `least`.
     """
     try:
         # An array of several has an `__index__` too, one that raises.
@@ -44,8 +46,8 @@ def require_count(expected: str, value: Any) -> int:
         number = None
     if number is None or isinstance(value, bool):
         raise TypeError(f"{expected} to be an int; got {value!r}.")
-    if number < 1:
-        raise ValueError(f"{expected} to be at least 1; got {value}.")
+    if number < least:
+        raise ValueError(f"{expected} to be at least {least}; got {value}.")
     return number
 
 

@@ -1,25 +1,44 @@
 """Every wrapper of the package, and the kinds of env that it takes: one row each."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from fakes import ALL, CoinEnv, NestedEnv, PixelEnv, VectorEnv
 
 from envrax import (
+    AtariPreprocessing,
     Box,
+    ClipAction,
     ClipReward,
+    DelayObservation,
     Dict,
+    DiscretizeAction,
+    DtypeObservation,
     EpisodeDiscount,
     ExpandDims,
+    FilterObservation,
+    FlattenObservation,
     FrameStackObservation,
     GrayscaleObservation,
     JitWrapper,
+    MaxAndSkipObservation,
     NanGuard,
     NormalizeObservation,
     ObservationWrapper,
     RecordEpisodeStatistics,
     RecordVideo,
+    RepeatAction,
+    RescaleAction,
+    RescaleObservation,
+    ReshapeObservation,
     ResizeObservation,
+    StickyAction,
+    TimeAwareObservation,
+    TimeLimit,
+    TransformAction,
+    TransformObservation,
+    TransformReward,
     Wrapper,
 )
 
@@ -36,15 +55,24 @@ class ImageOnly(ObservationWrapper[Box, Any, Any, Any]):
         return obs["image"]
 
 
-def pick(*factories: Wrap) -> Wrap:
+def in_turn(*factories: Wrap) -> Wrap:
     """Several wrappers as one, the innermost first."""
+
+    def wrap(env: Any) -> Any:
+        for factory in factories:
+            env = factory(env)
+        return env
+
+    return wrap
+
+
+def pick(*factories: Wrap) -> Wrap:
+    """The same, around the image of an observation that has one."""
 
     def wrap(env: Any) -> Any:
         if isinstance(env.observation_space, Dict):
             env = ImageOnly(env)
-        for factory in factories:
-            env = factory(env)
-        return env
+        return in_turn(*factories)(env)
 
     return wrap
 
@@ -62,6 +90,44 @@ ROWS: dict[str, tuple[Wrap, list[Any]]] = {
     "EpisodeDiscount": (EpisodeDiscount, [CoinEnv, *ALL[:3]]),
     "RecordEpisodeStatistics": (RecordEpisodeStatistics, [CoinEnv, *ALL[:3]]),
     "RecordVideo": (RecordVideo(episode_trigger=lambda _: False), [PixelEnv]),
+    "AtariPreprocessing": (AtariPreprocessing(noop_max=3, screen_size=6), [PixelEnv]),
+    "ClipAction": (ClipAction, [CoinEnv]),
+    "DelayObservation": (DelayObservation(delay=2), [NestedEnv, PixelEnv]),
+    "DiscretizeAction": (DiscretizeAction(bins=3), [CoinEnv]),
+    "DtypeObservation": (DtypeObservation(dtype="float32"), [PixelEnv]),
+    "FilterObservation": (FilterObservation(filter_keys=["both"]), [NestedEnv]),
+    "FlattenObservation": (FlattenObservation, [NestedEnv, PixelEnv]),
+    "MaxAndSkipObservation": (MaxAndSkipObservation(skip=2), [PixelEnv, CoinEnv]),
+    "RepeatAction": (RepeatAction(num_repeats=3), [NestedEnv, CoinEnv]),
+    "RescaleAction": (RescaleAction(min_action=-3.0, max_action=0.0), [CoinEnv]),
+    "RescaleObservation": (RescaleObservation(min_obs=-1.0, max_obs=1.0), [PixelEnv]),
+    "ReshapeObservation": (ReshapeObservation(shape=(5, 72)), [PixelEnv]),
+    "StickyAction": (StickyAction(repeat_action_probability=0.5), [NestedEnv, CoinEnv]),
+    "TimeAwareObservation": (TimeAwareObservation, [NestedEnv, VectorEnv]),
+    "TimeLimit": (TimeLimit(max_steps=4), [CoinEnv, *ALL[:3]]),
+    "TransformAction": (TransformAction(func=operator.neg), [CoinEnv]),
+    "TransformObservation": (TransformObservation(func=operator.neg), [VectorEnv]),
+    "TransformReward": (TransformReward(func=operator.neg), [VectorEnv]),
+    "key": (
+        in_turn(
+            ResizeObservation(h=3, w=3, key="image"),
+            FrameStackObservation(n_stack=2, key="image"),
+            NormalizeObservation(key="image"),
+        ),
+        [NestedEnv],
+    ),
+    "gymnasium": (
+        pick(
+            TimeLimit(max_steps=3),
+            StickyAction(repeat_action_probability=0.5),
+            RescaleAction(min_action=-2.0, max_action=2.0),
+            ClipAction,
+            RepeatAction(num_repeats=2),
+            DelayObservation(delay=1),
+            TimeAwareObservation,
+        ),
+        [CoinEnv],
+    ),
     "images": (
         pick(
             GrayscaleObservation,
@@ -84,4 +150,17 @@ ROWS: dict[str, tuple[Wrap, list[Any]]] = {
         ),
         [CoinEnv, VectorEnv, PixelEnv, NestedEnv],
     ),
+}
+
+# Those that cannot keep a mask of legal actions: they change actions, or repeat them.
+NO_MASKS = {
+    "AtariPreprocessing",
+    "ClipAction",
+    "DiscretizeAction",
+    "MaxAndSkipObservation",
+    "RepeatAction",
+    "RescaleAction",
+    "StickyAction",
+    "TransformAction",
+    "gymnasium",
 }

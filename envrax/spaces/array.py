@@ -51,6 +51,10 @@ class ArraySpace(FrozenSpace):
         np.copyto(narrowed, bounds, casting="unsafe", where=np.isinf(bounds))
         return dtype, narrowed
 
+    def limits(self) -> Bounds:
+        """Low and high as JAX computes with them, with length 1 where an axis changes nothing."""
+        return self._jax_bounds()[1]
+
     def _draw(self, rng: jax.Array, mask: Any) -> jax.Array:
         if mask is not None:
             drawn = draw_legal(rng, legal(self, mask), existing(self))

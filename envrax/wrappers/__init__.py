@@ -1,46 +1,76 @@
 """Wrappers: environments around environments, and the base classes to write your own."""
 
 from envrax.wrappers import vector
+from envrax.wrappers.action import ClipAction, DiscretizeAction, RescaleAction
+from envrax.wrappers.atari import AtariPreprocessing
 from envrax.wrappers.base import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
 from envrax.wrappers.deferred import WrapperFactory
+from envrax.wrappers.delay import DelayObservation
+from envrax.wrappers.dict_observation import FilterObservation
 from envrax.wrappers.episode import (
     EpisodeDiscount,
     EpisodeStatisticsState,
     ExpandDims,
     RecordEpisodeStatistics,
 )
+from envrax.wrappers.form import (
+    DtypeObservation,
+    FlattenObservation,
+    RescaleObservation,
+    ReshapeObservation,
+)
+from envrax.wrappers.frame_stack import FrameStackObservation, FrameStackState
 from envrax.wrappers.guard import NanGuard
 from envrax.wrappers.jit import JitWrapper
 from envrax.wrappers.observation import (
-    FrameStackObservation,
-    FrameStackState,
     GrayscaleObservation,
     NormalizeObservation,
     ResizeObservation,
 )
 from envrax.wrappers.pictures import save_video, tile_frames
+from envrax.wrappers.repeat import MaxAndSkipObservation, RepeatAction, StickyAction
 from envrax.wrappers.reward import ClipReward
 from envrax.wrappers.stateful import StatefulWrapper, WrapperState
+from envrax.wrappers.time import TimeAwareObservation, TimeLimit
+from envrax.wrappers.transform import TransformAction, TransformObservation, TransformReward
 from envrax.wrappers.video import RecordVideo
 
 __all__ = [
     "ActionWrapper",
+    "AtariPreprocessing",
+    "ClipAction",
     "ClipReward",
+    "DelayObservation",
+    "DiscretizeAction",
+    "DtypeObservation",
     "EpisodeDiscount",
     "EpisodeStatisticsState",
     "ExpandDims",
+    "FilterObservation",
+    "FlattenObservation",
     "FrameStackObservation",
     "FrameStackState",
     "GrayscaleObservation",
     "JitWrapper",
+    "MaxAndSkipObservation",
     "NanGuard",
     "NormalizeObservation",
     "ObservationWrapper",
     "RecordEpisodeStatistics",
     "RecordVideo",
+    "RepeatAction",
+    "RescaleAction",
+    "RescaleObservation",
+    "ReshapeObservation",
     "ResizeObservation",
     "RewardWrapper",
     "StatefulWrapper",
+    "StickyAction",
+    "TimeAwareObservation",
+    "TimeLimit",
+    "TransformAction",
+    "TransformObservation",
+    "TransformReward",
     "Wrapper",
     "WrapperFactory",
     "WrapperState",

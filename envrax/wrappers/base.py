@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks import require_tuple
@@ -137,8 +138,9 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         self.env.close()
 
     def __repr__(self) -> str:
-        # Not `getattr`: a keyword may have the name of a hook.
-        given = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
+        # Not `getattr`: a keyword may have the name of a hook. One that is left out says nothing.
+        known = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
+        given = {k: v for k, v in known.items() if v is not None}
         return call_repr(type(self).__name__, given, repr(self.env))
 
 
@@ -209,6 +211,21 @@ def require_that(condition: bool, wrapper: type, expected: str, got: object) -> 
     """Raise a TypeError that names the wrapper, what it expects and what it got."""
     if not condition:
         raise TypeError(f"{wrapper.__name__}: expected {expected}; got {got}.")
+
+
+def refuse_mask(wrapper: AnyEnv, mask: Any, when: str) -> None:
+    """Refuse the mask of a wrapper under which a legal action may become an illegal one."""
+    if mask is not None:
+        raise NotImplementedError(
+            f"{type(wrapper).__name__}.action_mask: expected an environment in which all actions "
+            f"are legal; got a mask: an action may be illegal {when}. Leave the wrapper out."
+        )
+
+
+def with_end(done: Any, ended: jax.Array) -> jax.Array:
+    """The returned `done`, a bool or a discount of any shape, of a step that has ended as well."""
+    done = jnp.asarray(done)
+    return jnp.where(ended, jnp.full_like(done, done.dtype == jnp.bool_), done)
 
 
 def add_to_info(wrapper: type, env: AnyEnv, info: Info, key: str, value: Any) -> Info:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.env import ActSpaceT, ConfigT, Info, ObsSpaceT, StateT
-from envrax.wrappers.base import Wrapper, add_to_info
+from envrax.wrappers.base import Wrapper, add_to_info, with_end
 
 
 class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
@@ -41,13 +41,12 @@ class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             info["terminated"] = info["terminated"] | bad
         if "truncated" in info:
             info["truncated"] = info["truncated"] & ~bad
-        reward, done = jnp.asarray(reward), jnp.asarray(done)
+        reward = jnp.asarray(reward)
         return (
             _without_non_finite(obs),
             new_state.replace(done=new_state.done | bad),
             jnp.where(bad, jnp.zeros_like(reward), reward),
-            # A `done` that is not a bool is a discount: 0 at the end.
-            jnp.where(bad, jnp.full_like(done, done.dtype == jnp.bool_), done),
+            with_end(done, bad),
             info,
         )
 

@@ -120,21 +120,21 @@ class StatefulWrapper(
         return obs, self._state_class(**fields, **_forwarded(inner))
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        obs, inner, reward, done, info = super().step(_inner(state), action)
+        obs, inner, reward, done, info = super().step(self._inner(state), action)
         stepped = self.on_step(obs, state.replace(**_forwarded(inner)), reward, done, info)
         return cast(Any, require_tuple(type(self).__name__, "on_step", stepped))
 
     def action_mask(self, state: StateT) -> Any:
-        return super().action_mask(_inner(state))
+        return super().action_mask(self._inner(state))
 
     def render(self, state: StateT) -> np.ndarray:
-        return super().render(_inner(state))
+        return super().render(self._inner(state))
+
+    def _inner(self, state: StateT) -> Any:
+        """The state that the wrapped environment gets."""
+        inner = cast(WrapperState[Any], state).env_state
+        return inner.replace(rng=state.rng, step=state.step, done=state.done)
 
 
 def _forwarded(inner: EnvState) -> dict[str, Any]:
     return dict(env_state=inner, rng=inner.rng, step=inner.step, done=inner.done)
-
-
-def _inner(state: EnvState) -> Any:
-    inner = cast(WrapperState[Any], state).env_state
-    return inner.replace(rng=state.rng, step=state.step, done=state.done)

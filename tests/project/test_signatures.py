@@ -34,6 +34,10 @@ TOP_LEVEL = """
     JitWrapper GrayscaleObservation ResizeObservation NormalizeObservation FrameStackObservation
     ClipReward ExpandDims EpisodeDiscount RecordEpisodeStatistics RecordVideo
     Wrapper StatefulWrapper FrameStackState EpisodeStatisticsState
+    AtariPreprocessing ClipAction DelayObservation DiscretizeAction DtypeObservation
+    FilterObservation FlattenObservation MaxAndSkipObservation RepeatAction RescaleAction
+    RescaleObservation ReshapeObservation StickyAction TimeAwareObservation TimeLimit
+    TransformAction TransformObservation TransformReward
     EnvSpec EnvSuite EnvSet
     register register_suite unregister get_spec registered_names available_suites load_suite
     make make_vec make_multi make_multi_vec
@@ -46,7 +50,11 @@ HOMES = {
     "spaces": "Space Discrete Box MultiDiscrete MultiBinary Tuple Dict",
     "wrappers": "Wrapper StatefulWrapper JitWrapper GrayscaleObservation ResizeObservation "
     "NormalizeObservation FrameStackObservation ClipReward ExpandDims EpisodeDiscount "
-    "RecordEpisodeStatistics RecordVideo FrameStackState EpisodeStatisticsState save_video vector",
+    "RecordEpisodeStatistics RecordVideo FrameStackState EpisodeStatisticsState save_video vector "
+    "AtariPreprocessing ClipAction DelayObservation DiscretizeAction DtypeObservation "
+    "FilterObservation FlattenObservation MaxAndSkipObservation RepeatAction RescaleAction "
+    "RescaleObservation ReshapeObservation StickyAction TimeAwareObservation TimeLimit "
+    "TransformAction TransformObservation TransformReward",
     "batched_env": "BatchedEnv",
     "vec_env": "BatchedEnv VecEnv",
     "multi_env": "MultiEnv",
@@ -82,10 +90,10 @@ SIGNATURES = """
     wrappers.Wrapper(env)
     wrappers.JitWrapper(env, cache_dir=DEFAULT_CACHE_DIR, *, pre_warm=True)
     wrappers.JitWrapper.compile()
-    wrappers.GrayscaleObservation(env)
-    wrappers.ResizeObservation(env, h=84, w=84)
-    wrappers.NormalizeObservation(env)
-    wrappers.FrameStackObservation(env, n_stack=4)
+    wrappers.GrayscaleObservation(env, *, key=None)
+    wrappers.ResizeObservation(env, h=84, w=84, *, key=None)
+    wrappers.NormalizeObservation(env, *, key=None)
+    wrappers.FrameStackObservation(env, n_stack=4, *, key=None)
     wrappers.ClipReward(env)
     wrappers.ExpandDims(env)
     wrappers.EpisodeDiscount(env)
@@ -98,6 +106,26 @@ step_trigger=None, recording_trigger=None)
     wrappers.vector.NormalizeObservation(env, epsilon=1e-8, *, frozen=False)
     wrappers.vector.NormalizeReward(env, gamma=0.99, epsilon=1e-8, *, frozen=False)
     wrappers.vector.RecordVideo(env, output_dir="runs/recordings", fps=30, *, slots=None, grid=None)
+    wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=84, \
+terminal_on_life_loss=False, grayscale_obs=True, grayscale_newaxis=False, scale_obs=False)
+    wrappers.ClipAction(env)
+    wrappers.DelayObservation(env, delay)
+    wrappers.DiscretizeAction(env, bins, multidiscrete=False)
+    wrappers.DtypeObservation(env, dtype)
+    wrappers.FilterObservation(env, filter_keys)
+    wrappers.FlattenObservation(env)
+    wrappers.MaxAndSkipObservation(env, skip=4)
+    wrappers.RepeatAction(env, num_repeats)
+    wrappers.RescaleAction(env, min_action, max_action)
+    wrappers.RescaleObservation(env, min_obs, max_obs)
+    wrappers.ReshapeObservation(env, shape)
+    wrappers.StickyAction(env, repeat_action_probability)
+    wrappers.TimeAwareObservation(env, flatten=True, normalize_time=False, *, \
+dict_time_key="time")
+    wrappers.TimeLimit(env, max_steps=None)
+    wrappers.TransformAction(env, func, action_space=None)
+    wrappers.TransformObservation(env, func, observation_space=None)
+    wrappers.TransformReward(env, func)
 
     batched_env.BatchedEnv.reset(rng)
     batched_env.BatchedEnv.step(state, actions)

@@ -9,13 +9,17 @@ from envrax import (
     ClipReward,
     EpisodeDiscount,
     ExpandDims,
+    FlattenObservation,
     FrameStackObservation,
     GrayscaleObservation,
     JitWrapper,
     NormalizeObservation,
     RecordEpisodeStatistics,
     RecordVideo,
+    RepeatAction,
     ResizeObservation,
+    StickyAction,
+    TimeLimit,
     VecEnv,
 )
 
@@ -61,7 +65,16 @@ reveal_type(RecordVideo(env))  # RecordVideo[Box, Discrete, BallState, BallConfi
 reveal_type(ExpandDims(env))  # ExpandDims[Box, Discrete, BallState, BallConfig]
 reveal_type(EpisodeDiscount(env))  # EpisodeDiscount[Box, Discrete, BallState, BallConfig]
 
+limited = TimeLimit(env, max_steps=3)
+reveal_type(limited.observation_space)  # Box
+reveal_type(limited.reset(rng)[1])  # TimeState[BallState]
+reveal_type(StickyAction(env, 0.5).reset(rng)[1])  # StickyActionState[BallState]
+reveal_type(RepeatAction(env, 2))  # RepeatAction[Box, Discrete, BallState, BallConfig]
+reveal_type(FlattenObservation(env).observation_space)  # Box
+
 # Deferred
+reveal_type(TimeLimit(max_steps=3)(env).reset(rng)[1])  # TimeState[BallState]
+reveal_type(FlattenObservation()(env))  # FlattenObservation[Discrete, BallState, BallConfig]
 reveal_type(ResizeObservation(h=3)(env))  # ResizeObservation[Discrete, BallState, BallConfig]
 reveal_type(ResizeObservation(h=3)(env).config)  # BallConfig
 reveal_type(ResizeObservation(h=3)(env).observation_space)  # Box

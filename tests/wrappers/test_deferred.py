@@ -2,37 +2,58 @@
 
 import copy
 import inspect
+import operator
 import pickle
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
-from fakes import PixelEnv, VectorConfig, VectorEnv
+from fakes import CoinEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_equal
 
 from envrax import (
     DEFAULT_CACHE_DIR,
+    AtariPreprocessing,
+    ClipAction,
     ClipReward,
+    DelayObservation,
+    DiscretizeAction,
+    DtypeObservation,
     EpisodeDiscount,
     ExpandDims,
+    FilterObservation,
+    FlattenObservation,
     FrameStackObservation,
     GrayscaleObservation,
     JitWrapper,
+    MaxAndSkipObservation,
     NormalizeObservation,
     RecordEpisodeStatistics,
     RecordVideo,
+    RepeatAction,
+    RescaleAction,
+    RescaleObservation,
+    ReshapeObservation,
     ResizeObservation,
     RewardWrapper,
+    StickyAction,
+    TimeAwareObservation,
+    TimeLimit,
+    TransformAction,
+    TransformObservation,
+    TransformReward,
     VecEnv,
 )
 
+REQUIRED = inspect.Parameter.empty
+
 SIGNATURES: dict[Any, dict[str, Any]] = {
     JitWrapper: {"cache_dir": DEFAULT_CACHE_DIR, "pre_warm": True},
-    GrayscaleObservation: {},
-    ResizeObservation: {"h": 84, "w": 84},
-    NormalizeObservation: {},
-    FrameStackObservation: {"n_stack": 4},
+    GrayscaleObservation: {"key": None},
+    ResizeObservation: {"h": 84, "w": 84, "key": None},
+    NormalizeObservation: {"key": None},
+    FrameStackObservation: {"n_stack": 4, "key": None},
     ClipReward: {},
     ExpandDims: {},
     EpisodeDiscount: {},
@@ -44,7 +65,35 @@ SIGNATURES: dict[Any, dict[str, Any]] = {
         "step_trigger": None,
         "recording_trigger": None,
     },
+    AtariPreprocessing: {
+        "noop_max": 30,
+        "frame_skip": 4,
+        "screen_size": 84,
+        "terminal_on_life_loss": False,
+        "grayscale_obs": True,
+        "grayscale_newaxis": False,
+        "scale_obs": False,
+    },
+    ClipAction: {},
+    DelayObservation: {"delay": REQUIRED},
+    DiscretizeAction: {"bins": REQUIRED, "multidiscrete": False},
+    DtypeObservation: {"dtype": REQUIRED},
+    FilterObservation: {"filter_keys": REQUIRED},
+    FlattenObservation: {},
+    MaxAndSkipObservation: {"skip": 4},
+    RepeatAction: {"num_repeats": REQUIRED},
+    RescaleAction: {"min_action": REQUIRED, "max_action": REQUIRED},
+    RescaleObservation: {"min_obs": REQUIRED, "max_obs": REQUIRED},
+    ReshapeObservation: {"shape": REQUIRED},
+    StickyAction: {"repeat_action_probability": REQUIRED},
+    TimeAwareObservation: {"flatten": True, "normalize_time": False, "dict_time_key": "time"},
+    TimeLimit: {"max_steps": None},
+    TransformAction: {"func": REQUIRED, "action_space": None},
+    TransformObservation: {"func": REQUIRED, "observation_space": None},
+    TransformReward: {"func": REQUIRED},
 }
+
+ONLY_BY_KEYWORD = ("pre_warm", "key", "dict_time_key")
 
 KEYWORDS: dict[Any, dict[str, Any]] = {
     **{wrapper: {} for wrapper in SIGNATURES},
@@ -52,7 +101,37 @@ KEYWORDS: dict[Any, dict[str, Any]] = {
     ResizeObservation: {"h": 6, "w": 5},
     FrameStackObservation: {"n_stack": 2},
     RecordVideo: {"output_dir": "videos", "fps": 10},
+    AtariPreprocessing: {"noop_max": 2, "screen_size": (5, 6), "scale_obs": True},
+    DelayObservation: {"delay": 2},
+    DiscretizeAction: {"bins": (3, 2), "multidiscrete": True},
+    DtypeObservation: {"dtype": "float32"},
+    FilterObservation: {"filter_keys": ("image",)},
+    MaxAndSkipObservation: {"skip": 3},
+    RepeatAction: {"num_repeats": 2},
+    RescaleAction: {"min_action": -2.0, "max_action": 3.0},
+    RescaleObservation: {"min_obs": -1.0, "max_obs": 2.0},
+    ReshapeObservation: {"shape": (10, 36)},
+    StickyAction: {"repeat_action_probability": 0.5},
+    TimeAwareObservation: {"normalize_time": True, "dict_time_key": "when"},
+    TimeLimit: {"max_steps": 7},
+    TransformAction: {"func": operator.neg},
+    TransformObservation: {"func": jnp.flip},
+    TransformReward: {"func": operator.abs},
 }
+
+# The env that a wrapper fits, if it is not `PixelEnv`.
+FITS: dict[Any, Any] = {
+    ClipAction: CoinEnv,
+    DiscretizeAction: CoinEnv,
+    FilterObservation: NestedEnv,
+    RescaleAction: CoinEnv,
+}
+
+
+def fit(wrapper: Any) -> Any:
+    """An env that the wrapper fits."""
+    return FITS.get(wrapper, PixelEnv)()
+
 
 each_wrapper = pytest.mark.parametrize("wrapper", KEYWORDS, ids=lambda cls: cls.__name__)
 
@@ -74,16 +153,17 @@ def test_signature(wrapper: Any) -> None:
     assert env.name == "env" and env.default is env.empty
     assert {p.name: p.default for p in others} == SIGNATURES[wrapper]
     by_keyword = [p.name for p in others if p.kind is p.KEYWORD_ONLY]
-    assert by_keyword == (["pre_warm"] if wrapper is JitWrapper else [])
+    assert by_keyword == [name for name in SIGNATURES[wrapper] if name in ONLY_BY_KEYWORD]
 
 
 @each_wrapper
 def test_factory_waits_for_an_env(wrapper: Any) -> None:
     factory = wrapper(**KEYWORDS[wrapper])
-    env = PixelEnv()
+    env = fit(wrapper)
     once, again = factory(env), factory(env)
     assert type(once) is type(again) is wrapper
-    assert once is not again and once.env is again.env is env
+    assert once is not again and once.unwrapped is again.unwrapped is env
+    assert wrapper is AtariPreprocessing or once.env is env  # that one is a stack
     for name, value in KEYWORDS[wrapper].items():
         assert getattr(once, name, value) == value
     assert type(wrapper(env, **KEYWORDS[wrapper])) is wrapper
@@ -103,7 +183,7 @@ def test_factory_is_readable_and_a_value(wrapper: Any) -> None:
     ]
     for twin in same:
         assert twin == factory and hash(twin) == hash(factory)
-        assert type(twin(PixelEnv())) is wrapper
+        assert type(twin(fit(wrapper))) is wrapper
     assert factory != Scale(reward=1.0)
     assert factory != wrapper
 
@@ -209,7 +289,7 @@ def test_wrapped_env_survives_a_copy(twin_of: Any) -> None:
 @each_wrapper
 def test_each_wrapper_survives_pickle_and_deepcopy(wrapper: Any, tmp_path: Any) -> None:
     keywords = {**KEYWORDS[wrapper], **({"output_dir": tmp_path} if wrapper is RecordVideo else {})}
-    env = wrapper(PixelEnv(), **keywords)
+    env = wrapper(fit(wrapper), **keywords)
     for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
         assert type(twin) is wrapper and repr(twin) == repr(env)
         assert twin.env is not env.env

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fakes import CoinEnv, VectorEnv
 from helpers import random_actions, slow_but
-from wrapper_rows import ROWS
+from wrapper_rows import NO_MASKS, ROWS
 
 from envrax import (
     ActionWrapper,
@@ -20,6 +20,7 @@ from envrax import (
     MultiEnv,
     MultiVecEnv,
     RecordEpisodeStatistics,
+    RepeatAction,
     VecEnv,
     Wrapper,
 )
@@ -46,7 +47,11 @@ def masked(env_class: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "row", slow_but("Wrapper", "RecordVideo", "images", "episodes", values=ROWS)
+    "row",
+    slow_but(
+        *("Wrapper", "RecordVideo", "images", "episodes"),
+        values=[row for row in ROWS if row not in NO_MASKS],
+    ),
 )
 def test_every_wrapper_hands_it_through(
     row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -61,6 +66,24 @@ def test_every_wrapper_hands_it_through(
         np.testing.assert_array_equal(jax.jit(env.action_mask)(now), mask_of(now))
     plain = wrap(env_class())
     assert plain.action_mask(state) is None and jax.jit(plain.action_mask)(state) is None
+
+
+@pytest.mark.parametrize("row", slow_but("RepeatAction", "StickyAction", values=sorted(NO_MASKS)))
+def test_one_that_cannot_keep_it_says_so(row: str) -> None:
+    wrap, (env_class, *_) = ROWS[row]
+    env = wrap(masked(env_class)())
+    _, state = jax.eval_shape(env.reset, jax.random.key(0))
+    with pytest.raises(
+        NotImplementedError, match=r"\w+\.action_mask: expected .* got (a mask|one of)"
+    ):
+        jax.eval_shape(env.action_mask, state)
+    assert jax.eval_shape(wrap(env_class()).action_mask, state) is None
+
+
+def test_an_action_that_is_taken_once_keeps_it() -> None:
+    env = RepeatAction(MaskedEnv(), num_repeats=1)
+    _, state = env.reset(jax.random.key(0))
+    np.testing.assert_array_equal(env.action_mask(state), MaskedEnv().action_mask(state))
 
 
 def stack(env: Any) -> Any:

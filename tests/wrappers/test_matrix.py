@@ -31,7 +31,7 @@ from envrax import (
 from envrax_classic import CartPole
 
 # The stacks hold all other wrappers.
-STACKS = ("images", "episodes")
+STACKS = ("images", "episodes", "gymnasium")
 QUICK = ("Wrapper", "FrameStackObservation", "ClipReward", "NanGuard", "RecordVideo", *STACKS)
 SLOTS, STEPS = 2, 7  # over the limit of five steps, so that new episodes begin
 

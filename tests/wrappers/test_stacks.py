@@ -12,15 +12,21 @@ from hypothesis import strategies as st
 
 from envrax import (
     ClipReward,
+    DelayObservation,
     EpisodeDiscount,
     ExpandDims,
+    FlattenObservation,
     FrameStackObservation,
     GrayscaleObservation,
     JitWrapper,
     NanGuard,
     NormalizeObservation,
     RecordEpisodeStatistics,
+    RepeatAction,
     ResizeObservation,
+    StickyAction,
+    TimeAwareObservation,
+    TimeLimit,
     VecEnv,
     Wrapper,
 )
@@ -37,6 +43,12 @@ FACTORIES = (
     ExpandDims,
     EpisodeDiscount,
     RecordEpisodeStatistics,
+    TimeLimit(max_steps=3),
+    TimeAwareObservation,
+    FlattenObservation,
+    DelayObservation(delay=1),
+    RepeatAction(num_repeats=2),
+    StickyAction(repeat_action_probability=0.5),
 )
 ENVS = (VectorEnv, PixelEnv, NestedEnv, CoinEnv)
 

@@ -1,0 +1,186 @@
+"""Wrappers that change the action and the action space."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from envrax._checks import require_count
+from envrax.env import AnyEnv, ConfigT, JaxEnv, ObsSpaceT, StateT
+from envrax.spaces import Box, Discrete, MultiDiscrete, kind
+from envrax.spaces.base import canonical
+from envrax.wrappers.affine import affine, target_box
+from envrax.wrappers.base import ActionWrapper, require_that
+
+
+class ClipAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
+    """
+    Clip the action to the bounds of the environment. The new action space has none.
+
+    Raises
+    ------
+    TypeError
+        If the actions are not in a Box of floats or integers.
+
+    Examples
+    --------
+    >>> from envrax_classic import Pendulum
+    >>> Pendulum().action_space, ClipAction(Pendulum()).action_space
+    (Box(-2.0, 2.0, (1,), float32), Box(-inf, inf, (1,), float32))
+    """
+
+    def __init__(self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT]) -> None:
+        super().__init__(env)
+        space = _box(type(self), env, "float", "integer")
+        self._space = Box(-np.inf, np.inf, space.shape, space.dtype)
+
+    @property
+    def action_space(self) -> Box:
+        return self._space
+
+    def action(self, action: Any) -> jax.Array:
+        space = _box(type(self), self.env, "float", "integer")
+        low, high = (np.asarray(x, canonical(space.dtype)) for x in (space.low, space.high))
+        return jnp.clip(jnp.asarray(action), low, high)
+
+
+class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
+    """
+    Scale actions from `min_action` .. `max_action` to the bounds of the environment.
+
+    Actions beyond these bounds go beyond those of the environment: put `ClipAction` inside.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    min_action, max_action : float or array-like
+        The new bounds, for all elements or for each. They are infinite exactly where those of the
+        environment are; an element with one infinite bound is shifted by the other.
+
+    Raises
+    ------
+    TypeError
+        If the actions are not in a Box of floats.
+    ValueError
+        If the new bounds do not fit it, or are equal.
+
+    Examples
+    --------
+    >>> from envrax_classic import Pendulum
+    >>> RescaleAction(Pendulum(), min_action=-1.0, max_action=1.0).action(jnp.ones(1)).tolist()
+    [2.0]
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT],
+        min_action: ArrayLike,
+        max_action: ArrayLike,
+    ) -> None:
+        super().__init__(env)
+        target = _box(type(self), env, "float")
+        self.min_action, self.max_action = min_action, max_action
+        names = "min_action and max_action"
+        self._space = target_box(type(self), names, target, min_action, max_action)
+        if np.any(np.asarray(self._space.low) >= np.asarray(self._space.high)):
+            raise ValueError(f"RescaleAction: expected min_action < max_action; got {self._space}.")
+        affine(type(self), self._space, target)  # refuses here
+
+    @property
+    def action_space(self) -> Box:
+        return self._space
+
+    def action(self, action: Any) -> jax.Array:
+        return affine(type(self), self._space, _box(type(self), self.env, "float"))(action)
+
+
+class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
+    """
+    Choose among the centres of equal intervals of each element of the action.
+
+    The new action space is a Discrete with a choice for each combination, in which the last
+    element changes first; or a MultiDiscrete with an entry for each element.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    bins : int or tuple of int
+        Number of intervals, for all elements or for each.
+    multidiscrete : bool, default False
+        Take a MultiDiscrete action.
+
+    Raises
+    ------
+    TypeError
+        If the actions are not in a Box of floats, or `bins` does not hold ints.
+    ValueError
+        If the Box is unbounded, there is another number of `bins` than of elements, one of them is
+        below 1, or there are more combinations than int32 holds.
+
+    Examples
+    --------
+    >>> from envrax_classic import Pendulum
+    >>> env = DiscretizeAction(Pendulum(), bins=4)
+    >>> env.action_space, [env.action(i).tolist() for i in range(4)]
+    (Discrete(4), [[-1.5], [-0.5], [0.5], [1.5]])
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT],
+        bins: int | tuple[int, ...],
+        multidiscrete: bool = False,
+    ) -> None:
+        super().__init__(env)
+        space = _box(type(self), env, "float")
+        low, high = (
+            np.broadcast_to(np.asarray(bound, np.float64), space.shape).ravel()
+            for bound in (space.low, space.high)
+        )
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise ValueError(f"DiscretizeAction: expected a bounded Box of actions; got {space}.")
+        self.bins, self.multidiscrete = bins, multidiscrete
+        given = list(bins) if np.iterable(bins) else [bins] * space.size
+        self._bins = [require_count("DiscretizeAction: expected bins", n) for n in given]
+        if len(self._bins) != space.size or not self._bins:
+            raise ValueError(
+                f"DiscretizeAction: expected an int, or {space.size} bins for {space}; got {bins}."
+            )
+        total = int(np.prod(np.asarray(self._bins, object)))
+        if not multidiscrete and total > 2**31 - 1:
+            raise ValueError(
+                f"DiscretizeAction: expected at most 2**31 - 1 combinations; got {total}. Take "
+                "fewer bins, or `multidiscrete=True`."
+            )
+        self._space = MultiDiscrete(self._bins) if multidiscrete else Discrete(total)
+        # One row of centres for each element, padded with those beyond the upper bound.
+        counts = np.asarray(self._bins)[:, None]
+        places = (np.arange(max(self._bins)) + 0.5) / counts
+        centres = low[:, None] * (1 - places) + high[:, None] * places
+        self._centres = centres.astype(canonical(space.dtype))
+
+    @property
+    def action_space(self) -> Any:
+        return self._space
+
+    def action(self, action: Any) -> jax.Array:
+        action, counts = jnp.asarray(action), np.asarray(self._bins, np.int32)
+        if not self.multidiscrete:
+            strides = np.cumprod([1, *self._bins[:0:-1]])[::-1].astype(np.int32)
+            action = action.astype(jnp.int32) // strides % counts
+        index = jnp.clip(action.astype(jnp.int32), 0, counts - 1)
+        chosen = jnp.asarray(self._centres)[np.arange(len(counts), dtype=np.int32), index]
+        return chosen.reshape(self.env.action_space.shape)
+
+
+def _box(wrapper: type, env: AnyEnv, *kinds: str) -> Box:
+    space: Any = env.action_space
+    legal = isinstance(space, Box) and kind(space.dtype) in kinds
+    require_that(
+        legal, wrapper, f"actions in a Box of {' or '.join(f'{k}s' for k in kinds)}", space
+    )
+    return space

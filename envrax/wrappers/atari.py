@@ -1,0 +1,219 @@
+"""`AtariPreprocessing`, and the two wrappers in it that no other stack needs."""
+
+from typing import Any, Generic, cast
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from envrax._checks import require_count
+from envrax._jax.programs import strong
+from envrax.env import (
+    ActSpaceT,
+    AnyEnv,
+    ConfigT,
+    Info,
+    JaxEnv,
+    ObsSpaceT,
+    StateT,
+    episode_ended,
+)
+from envrax.spaces import Box, Discrete
+from envrax.wrappers.base import Wrapper, require_that, with_end
+from envrax.wrappers.form import ReshapeObservation
+from envrax.wrappers.observation import (
+    GrayscaleObservation,
+    NormalizeObservation,
+    ResizeObservation,
+    rgb_box,
+)
+from envrax.wrappers.repeat import MaxAndSkipObservation
+from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
+
+
+class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
+    """
+    What is usually done to Atari games, for any environment with uint8 RGB images.
+
+    From the inside out: no-ops after a reset; the end of an episode with the loss of a life; grey
+    images; `MaxAndSkipObservation`; resizing; scaling to 0..1. Frames are stacked by
+    `FrameStackObservation`, around it.
+
+    Unlike Gymnasium's, it resizes by `ResizeObservation` and not by OpenCV's areas, takes action 0
+    for the no-op, and cannot see whether the environment skips frames by itself: turn that off. The
+    no-ops do not count as steps: `state.step` is 0 after a reset. A mask of legal actions is
+    refused where an action is repeated.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    noop_max : int, default 30
+        A reset is followed by 1 to `noop_max` steps with action 0; by none if it is 0.
+    frame_skip : int, default 4
+        Number of steps for one action.
+    screen_size : int or tuple of int, default 84
+        Size of the new image; a tuple is (width, height).
+    terminal_on_life_loss : bool, default False
+        End the episode, terminated, when `info["lives"]` falls. Since `reset` returns no info, a
+        life that is lost in the very first step of an episode is not noticed.
+    grayscale_obs : bool, default True
+        Make the images grey.
+    grayscale_newaxis : bool, default False
+        Give grey images a last axis of 1.
+    scale_obs : bool, default False
+        Scale to float32 in 0..1.
+
+    Raises
+    ------
+    TypeError
+        If the observations are not uint8 RGB images, the actions are not Discrete and there are
+        no-ops, or a size is not an int.
+    ValueError
+        If a number is out of range; or if `terminal_on_life_loss` is set and a step gives no
+        `info["lives"]`, at construction or, on the host, at the first step.
+
+    Examples
+    --------
+    >>> from envrax.testing import ImageEnv
+    >>> AtariPreprocessing(ImageEnv(), noop_max=0, screen_size=(8, 6)).observation_space
+    Box(0, 255, (6, 8), uint8)
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[Any, ActSpaceT, StateT, ConfigT],
+        noop_max: int = 30,
+        frame_skip: int = 4,
+        screen_size: int | tuple[int, int] = 84,
+        terminal_on_life_loss: bool = False,
+        grayscale_obs: bool = True,
+        grayscale_newaxis: bool = False,
+        scale_obs: bool = False,
+    ) -> None:
+        who = "AtariPreprocessing: expected"
+        noop_max = require_count(f"{who} noop_max", noop_max, least=0)
+        frame_skip = require_count(f"{who} frame_skip", frame_skip)
+        size: Any = screen_size if isinstance(screen_size, tuple) else (screen_size, screen_size)
+        if len(size) != 2:
+            raise ValueError(f"{who} screen_size to be an int or (width, height); got {size}.")
+        width, height = (require_count(f"{who} screen_size", side) for side in size)
+        stack: AnyEnv = env
+        rgb_box(type(self), env, None)
+        if noop_max:
+            stack = NoopReset(stack, noop_max)
+        if terminal_on_life_loss:
+            stack = LifeLoss(stack)
+        if grayscale_obs:
+            stack = GrayscaleObservation(stack)
+        if frame_skip > 1:
+            stack = MaxAndSkipObservation(stack, frame_skip)
+        stack = ResizeObservation(stack, height, width)
+        if grayscale_obs and grayscale_newaxis:
+            stack = ReshapeObservation(stack, (height, width, 1))
+        if scale_obs:
+            stack = NormalizeObservation(stack)
+        super().__init__(stack)
+        self.noop_max, self.frame_skip, self.screen_size = noop_max, frame_skip, screen_size
+        self.terminal_on_life_loss, self.scale_obs = terminal_on_life_loss, scale_obs
+        self.grayscale_obs, self.grayscale_newaxis = grayscale_obs, grayscale_newaxis
+
+
+@chex.dataclass
+class NoopState(WrapperState[InnerStateT]):
+    """State of `NoopReset`: what the environment had counted when the reset was over."""
+
+    noops: jax.Array
+
+
+class NoopReset(
+    StatefulWrapper[ObsSpaceT, ActSpaceT, NoopState[InnerStateT], ConfigT, InnerStateT],
+    Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
+):
+    """Begin an episode with 1 to `noop_max` steps of action 0, which `state.step` leaves out."""
+
+    def __init__(
+        self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], noop_max: int
+    ) -> None:
+        super().__init__(env)
+        space = env.action_space
+        require_that(isinstance(space, Discrete), AtariPreprocessing, "Discrete actions", space)
+        self.noop_max = noop_max
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return obs, {"noops": jnp.int32(0)}
+
+    def on_step(self, obs: Any, state: NoopState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
+        return obs, state.replace(step=state.step - state.noops), *rest
+
+    def reset(self, rng: jax.Array) -> tuple[Any, NoopState[InnerStateT]]:
+        rng, key = jax.random.split(rng)
+        obs, state = super().reset(rng)
+        carry: Any = jax.tree.map(strong, (obs, state.env_state))
+        noops = jax.random.randint(key, (), 1, self.noop_max + 1, jnp.int32)
+        if self.traceable:
+            carry = cast(Any, jax.lax.fori_loop(0, noops, self._noop, carry))
+        else:
+            for i in range(int(noops)):
+                carry = self._noop(i, carry)
+        obs, inner = carry
+        return obs, state.replace(env_state=inner, rng=inner.rng, noops=inner.step)
+
+    def _inner(self, state: NoopState[InnerStateT]) -> Any:
+        return super()._inner(state.replace(step=state.step + state.noops))
+
+    def _noop(self, _: Any, carry: Any) -> Any:
+        def anew(carry: Any) -> Any:
+            return jax.tree.map(strong, self.env.reset(jax.random.split(carry[1].rng)[0]))
+
+        obs, state, _, done, _ = self.env.step(carry[1], jnp.int32(0))
+        over = episode_ended(self.env, state, done)
+        carry = jax.tree.map(strong, (obs, state))
+        if not self.traceable:
+            return anew(carry) if bool(over) else carry
+        return cast(Any, jax.lax.cond(over, anew, lambda carry: carry, carry))
+
+
+@chex.dataclass
+class LifeLossState(WrapperState[InnerStateT]):
+    """State of `LifeLoss`: the lives after the last step, -1 before the first one."""
+
+    lives: jax.Array
+
+
+class LifeLoss(
+    StatefulWrapper[ObsSpaceT, ActSpaceT, LifeLossState[InnerStateT], ConfigT, InnerStateT],
+    Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
+):
+    """Terminate the episode when `info["lives"]` falls."""
+
+    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT]) -> None:
+        super().__init__(env)
+        if env.traceable:
+            jax.eval_shape(self._first_step, jax.random.key(0))  # refuses here
+
+    def _first_step(self, rng: jax.Array) -> Any:
+        return self.step(self.reset(rng)[1], self.action_space.sample(rng))
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return obs, {"lives": jnp.int32(-1)}
+
+    def on_step(
+        self,
+        obs: Any,
+        state: LifeLossState[InnerStateT],
+        reward: jax.Array,
+        done: jax.Array,
+        info: Info,
+    ) -> tuple[Any, ...]:
+        if "lives" not in info:
+            raise ValueError(
+                "AtariPreprocessing: expected a number of lives in info['lives'] for "
+                f"terminal_on_life_loss=True; got info with {sorted(info)} from {self.env}."
+            )
+        lives = jnp.asarray(info["lives"]).astype(jnp.int32)
+        lost = lives < state.lives
+        if "terminated" in info:
+            info = {**info, "terminated": info["terminated"] | lost}
+        state = state.replace(lives=lives, done=state.done | lost)
+        return obs, state, reward, with_end(done, lost), info

@@ -1,0 +1,83 @@
+"""`DelayObservation`: observations that come late."""
+
+from typing import Any, Generic
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from envrax._checks import require_count
+from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT
+from envrax.spaces.flatten import zero_element
+from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
+
+
+@chex.dataclass
+class DelayState(WrapperState[InnerStateT]):
+    """
+    State of `DelayObservation`.
+
+    Attributes
+    ----------
+    waiting : pytree of jax.Array
+        The observations that the caller has yet to get, the oldest first.
+    """
+
+    waiting: Any
+
+
+class DelayObservation(
+    StatefulWrapper[ObsSpaceT, ActSpaceT, DelayState[InnerStateT], ConfigT, InnerStateT],
+    Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
+):
+    """
+    Return each observation `delay` steps late.
+
+    The first `delay` observations of an episode are the element of the space closest to zero. The
+    last ones of an episode are never seen.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    delay : int
+        Number of steps; with 0 nothing changes.
+
+    Raises
+    ------
+    TypeError
+        If `delay` is not an int.
+    ValueError
+        If it is below 0.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = DelayObservation(CountingEnv(), delay=1)
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> number = int(state.env_state.number)
+    >>> obs.tolist(), env.step(state, 0)[0].tolist() == [number, 0]
+    ([0, 0], True)
+    """
+
+    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], delay: int) -> None:
+        super().__init__(env)
+        self.delay = require_count("DelayObservation: expected delay", delay, least=0)
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        zero = zero_element(self.observation_space)
+        waiting = jax.tree.map(lambda x: jnp.repeat(x[None], self.delay, axis=0), zero)
+        oldest, waiting = _pushed(waiting, obs)
+        return oldest, {"waiting": waiting}
+
+    def on_step(self, obs: Any, state: DelayState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
+        oldest, waiting = _pushed(state.waiting, obs)
+        return oldest, state.replace(waiting=waiting), *rest
+
+
+def _pushed(waiting: Any, obs: Any) -> tuple[Any, Any]:
+    """The oldest of those that wait, and the others with a new one at the end."""
+    queue = jax.tree.map(
+        lambda old, new: jnp.concatenate([old, jnp.asarray(new, old.dtype)[None]]), waiting, obs
+    )
+    return jax.tree.map(lambda x: x[0], queue), jax.tree.map(lambda x: x[1:], queue)

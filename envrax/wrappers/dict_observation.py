@@ -1,0 +1,121 @@
+"""Observations in a `Dict` or a `Tuple`: one entry of them, or some."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from envrax._checks import suggestion
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
+from envrax.spaces import Box, Dict, Space, Tuple
+from envrax.wrappers.base import ObservationWrapper, require_that
+
+
+def entry(x: Any, key: str | None) -> Any:
+    """The entry of an observation, or of its space, under `key`; None stands for all of it."""
+    return x if key is None else x[key]
+
+
+def with_entry(x: Any, key: str | None, value: Any) -> Any:
+    """`x`, an observation or its space, with `value` in place of `entry(x, key)`."""
+    if key is None:
+        return value
+    return Dict({**x.spaces, key: value}) if isinstance(x, Dict) else {**x, key: value}
+
+
+def entry_space(wrapper: type, env: AnyEnv, key: str | None) -> Space:
+    """
+    The space of the entry that a wrapper changes.
+
+    Raises
+    ------
+    TypeError
+        If there is a key, and the observations are in no Dict.
+    ValueError
+        If the Dict has no such key.
+    """
+    space = env.observation_space
+    if key is None:
+        return space
+    require_that(isinstance(space, Dict), wrapper, f"observations in a Dict for {key=}", space)
+    _require_keys(wrapper, "key to be one of {}", [key], space)
+    return space[key]
+
+
+def box_of(wrapper: type, env: AnyEnv, key: str | None = None) -> Box:
+    """The same, if it is a Box; else a TypeError."""
+    space: Any = entry_space(wrapper, env, key)
+    require_that(isinstance(space, Box), wrapper, "observations in a Box", space)
+    return space
+
+
+class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
+    """
+    Keep some entries of a `Dict` or `Tuple` observation.
+
+    The keys of a `Dict` stay sorted. The entries of a `Tuple` come in the order of `filter_keys`.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    filter_keys : sequence of str or int
+        The keys of a `Dict`, or the indices of a `Tuple`, that are kept.
+
+    Raises
+    ------
+    TypeError
+        If the observations are in no Dict or Tuple, or `filter_keys` is not a sequence of strings
+        for the one or of ints for the other.
+    ValueError
+        If `filter_keys` is empty, has a key twice, or one that there is not.
+
+    Examples
+    --------
+    >>> from envrax.testing import NestedEnv
+    >>> list(NestedEnv().observation_space)
+    ['image', 'place']
+    >>> FilterObservation(NestedEnv(), filter_keys=["image"]).observation_space
+    Dict({'image': Box(0, 255, (2, 2), uint8)})
+    """
+
+    def __init__(
+        self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT], filter_keys: Sequence[str | int]
+    ) -> None:
+        super().__init__(env)
+        space: Any = env.observation_space
+        cls, of = type(self), "observations in a Dict or a Tuple"
+        require_that(isinstance(space, Dict | Tuple), cls, of, space)
+        wanted = str if isinstance(space, Dict) else int
+        given: Any = filter_keys
+        legal = isinstance(given, Sequence) and not isinstance(given, str)
+        legal = legal and all(type(key) is wanted for key in cast(Any, given))
+        expected = f"filter_keys to be a list of {wanted.__name__} for {space}"
+        require_that(legal, cls, expected, repr(filter_keys))
+        of = "filter_keys among {}, each once and at least one"
+        _require_keys(cls, of, filter_keys, space)
+        self.filter_keys = filter_keys
+        self._space = self.observation(space)
+
+    @property
+    def observation_space(self) -> Any:
+        return self._space
+
+    def observation(self, obs: Any) -> Any:
+        kept = [obs[key] for key in cast(Any, self.filter_keys)]
+        if isinstance(self.env.observation_space, Tuple):
+            return Tuple(kept) if isinstance(obs, Tuple) else tuple(kept)
+        kept = dict(zip(cast(Any, self.filter_keys), kept, strict=True))
+        return Dict(kept) if isinstance(obs, Dict) else kept
+
+
+def _require_keys(wrapper: type, expected: str, keys: Sequence[Any], space: Dict | Tuple) -> None:
+    n = len(space)
+    known: list[Any] = list(space) if isinstance(space, Dict) else list(range(-n, n))
+    missing = [key for key in keys if key not in known]
+    same = {key if isinstance(space, Dict) else key % n for key in keys}
+    if missing or not keys or len(same) < len(keys):
+        legal = ", ".join(known) if isinstance(space, Dict) else f"{-n} to {n - 1}"
+        advice = suggestion(missing, known) if isinstance(space, Dict) else ""
+        raise ValueError(
+            f"{wrapper.__name__}: expected {expected.format(legal)}; got "
+            f"{', '.join(map(repr, keys)) or 'none'}.{f' {advice}' if 'mean' in advice else ''}"
+        )

@@ -1,0 +1,233 @@
+"""Wrappers that repeat actions."""
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, Generic, cast
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from envrax._checks import require_count
+from envrax._jax.programs import strong
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.spaces import Box, conform
+from envrax.spaces.flatten import zero_element
+from envrax.wrappers.base import Wrapper, refuse_mask
+from envrax.wrappers.dict_observation import box_of
+from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
+
+Step = Callable[[Any, Any], tuple[Any, ...]]
+
+
+class RepeatAction(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Take the same action several times, and add up the rewards.
+
+    What else a step returns is that of the last one. An episode that ends in between gets no more
+    steps. `state.step` counts those of the environment.
+
+    An action may become illegal while it is repeated. Where the environment has an `action_mask`,
+    asking for it raises a `NotImplementedError`, unless `num_repeats` is 1.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    num_repeats : int
+        Number of steps for one action.
+
+    Raises
+    ------
+    TypeError
+        If `num_repeats` is not an int.
+    ValueError
+        If it is below 1.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = RepeatAction(CountingEnv(), num_repeats=3)
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> obs, state, reward, done, info = env.step(state, 2)
+    >>> float(reward), int(state.step)
+    (6.0, 3)
+    """
+
+    def __init__(
+        self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], num_repeats: int
+    ) -> None:
+        super().__init__(env)
+        self.num_repeats = require_count("RepeatAction: expected num_repeats", num_repeats)
+
+    def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        return _repeated(super().step, self.traceable, state, action, self.num_repeats)[1]
+
+    def action_mask(self, state: StateT) -> Any:
+        mask = super().action_mask(state)
+        return mask if self.num_repeats == 1 else refuse_mask(self, mask, "when it is repeated")
+
+
+class MaxAndSkipObservation(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
+    """
+    Repeat the action, and return the elementwise maximum of the last two observations.
+
+    Rewards are added up. An episode that ends in between gets no more steps; the maximum is then
+    over the last two observations of this call, or the only one. Gymnasium takes frames of an
+    earlier call there.
+
+    Masks of legal actions are refused, as `RepeatAction` does.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    skip : int, default 4
+        Number of steps for one action.
+
+    Raises
+    ------
+    TypeError
+        If the observations are not in a Box, or `skip` is not an int.
+    ValueError
+        If `skip` is below 2.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = MaxAndSkipObservation(CountingEnv())
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> int(env.step(state, 0)[0][1])
+    4
+    """
+
+    def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT], skip: int = 4) -> None:
+        super().__init__(env)
+        box_of(type(self), env)
+        self.skip = require_count("MaxAndSkipObservation: expected skip", skip, least=2)
+
+    def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        before, (obs, *rest) = _repeated(super().step, self.traceable, state, action, self.skip)
+        return jnp.maximum(before, obs), *rest
+
+    def action_mask(self, state: StateT) -> Any:
+        return refuse_mask(self, super().action_mask(state), "when it is repeated")
+
+
+@chex.dataclass
+class StickyActionState(WrapperState[InnerStateT]):
+    """
+    State of `StickyAction`.
+
+    Attributes
+    ----------
+    last_action : pytree of jax.Array
+        What the environment got in the last step.
+    acted : jax.Array
+        bool scalar, whether there was one in this episode.
+    """
+
+    last_action: Any
+    acted: jax.Array
+
+
+class StickyAction(
+    StatefulWrapper[ObsSpaceT, ActSpaceT, StickyActionState[InnerStateT], ConfigT, InnerStateT],
+    Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
+):
+    """
+    Repeat the last action with some probability, whatever the new one is.
+
+    The first action of an episode is always taken. The draw comes from `state.rng`, which is split
+    in every step. There is no `repeat_action_duration`: every step draws anew.
+
+    The last action may be illegal by now. Where the environment has an `action_mask`, asking for it
+    raises a `NotImplementedError`.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    repeat_action_probability : float
+        At least 0 and below 1.
+
+    Raises
+    ------
+    TypeError
+        If the probability is not a number.
+    ValueError
+        If it is out of range.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = StickyAction(CountingEnv(), repeat_action_probability=0.25)
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> float(env.step(state, 2)[2])
+    2.0
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
+        repeat_action_probability: float,
+    ) -> None:
+        super().__init__(env)
+        p: Any = repeat_action_probability
+        if isinstance(p, bool) or not isinstance(p, Real):
+            raise TypeError(
+                f"StickyAction: expected repeat_action_probability to be a number; got {p!r}."
+            )
+        if not 0 <= float(p) < 1:
+            raise ValueError(f"StickyAction: expected 0 <= repeat_action_probability < 1; got {p}.")
+        self.repeat_action_probability = repeat_action_probability
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return obs, {"last_action": zero_element(self.action_space), "acted": jnp.bool_(False)}
+
+    def on_step(self, obs: Any, state: StickyActionState[InnerStateT], *rest: Any) -> Any:
+        return obs, state, *rest
+
+    def step(self, state: Any, action: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
+        action = conform(self.action_space, action, "StickyAction.step")
+        rng, key = jax.random.split(state.rng)
+        drawn = jax.random.uniform(key, (), jnp.float32) < self.repeat_action_probability
+        stuck = state.acted & drawn
+        taken = jax.tree.map(
+            lambda last, new: jnp.where(stuck, last, new), state.last_action, action
+        )
+        state = state.replace(rng=rng, last_action=taken, acted=jnp.bool_(True))
+        return super().step(state, taken)
+
+    def action_mask(self, state: StickyActionState[InnerStateT]) -> Any:
+        return refuse_mask(self, super().action_mask(state), "when it is repeated")
+
+
+def _repeated(step: Step, traceable: bool, state: Any, action: Any, times: int) -> tuple[Any, Any]:
+    """
+    Up to `times` steps, until the episode ends.
+
+    Returns
+    -------
+    before : pytree of jax.Array
+        The observation of the last step but one; that of the last one if there was but one.
+    returned : tuple
+        What the last step returned, with the sum of the rewards.
+    """
+
+    def again(carry: Any) -> Any:
+        _, (obs, state, total, *_) = carry
+        next_obs, state, reward, done, info = jax.tree.map(strong, step(state, action))
+        return obs, (next_obs, state, total + reward, done, info)
+
+    def unless_over(carry: Any, _: None) -> tuple[Any, None]:
+        over = carry[1][1].done
+        return cast(Any, jax.lax.cond(over, lambda carry: carry, again, carry)), None
+
+    returned = jax.tree.map(strong, step(state, action))
+    carry = returned[0], returned
+    if traceable:
+        return jax.lax.scan(unless_over, carry, None, times - 1)[0]
+    for _ in range(times - 1):
+        carry = carry if bool(carry[1][1].done) else again(carry)
+    return carry

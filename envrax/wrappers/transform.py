@@ -1,0 +1,165 @@
+"""Wrappers that apply a function to the observation, the reward or the action."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, ObsSpaceT, StateT
+from envrax.spaces import Space
+from envrax.spaces.base import canonical
+from envrax.wrappers.base import ActionWrapper, ObservationWrapper, RewardWrapper
+
+
+class TransformObservation(ObservationWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Apply a function to the observation.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    func : callable
+        From an observation of the environment to the one that the caller gets, in `jnp`. To pickle
+        the environment it must be a function of a module.
+    observation_space : Space, optional
+        The space of what `func` returns. By default that of the environment.
+
+    Raises
+    ------
+    TypeError
+        If `func` returns another structure, shape or dtype than the space has.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> space = Box(0, 1000, (), jnp.int32)
+    >>> env = TransformObservation(CountingEnv(), lambda obs: obs[1], space)
+    >>> int(env.reset(jax.random.key(0))[0])
+    0
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[Any, ActSpaceT, StateT, ConfigT],
+        func: Callable[[Any], Any],
+        observation_space: ObsSpaceT | None = None,
+    ) -> None:
+        super().__init__(env)
+        self.func = func
+        self._space: Any = env.observation_space if observation_space is None else observation_space
+        _require_map(type(self), env, func, env.observation_space, self._space)
+
+    @property
+    def observation_space(self) -> ObsSpaceT:
+        return self._space
+
+    def observation(self, obs: Any) -> Any:
+        return self.func(obs)
+
+
+class TransformReward(RewardWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Apply a function to the reward. The result is float32.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    func : callable
+        From the reward of the environment to the one that the caller gets, in `jnp`.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = TransformReward(CountingEnv(), lambda reward: 0.5 * reward)
+    >>> float(env.step(env.reset(jax.random.key(0))[1], 1)[2])
+    0.5
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
+        func: Callable[[jax.Array], Any],
+    ) -> None:
+        super().__init__(env)
+        self.func = func
+
+    def reward(self, reward: jax.Array) -> jax.Array:
+        return jnp.asarray(self.func(reward)).astype(jnp.float32)
+
+
+class TransformAction(ActionWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Apply a function to the action.
+
+    It cannot tell what becomes of the environment's `action_mask`, and raises a
+    `NotImplementedError` where there is one: override `action_mask` in a subclass.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap.
+    func : callable
+        From the action of the caller to the one that the environment gets, in `jnp`.
+    action_space : Space, optional
+        The space of the caller's actions. By default that of the environment.
+
+    Raises
+    ------
+    TypeError
+        If `func` returns another structure, shape or dtype than the environment's action space has.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = TransformAction(CountingEnv(), lambda action: 2 - action)
+    >>> float(env.step(env.reset(jax.random.key(0))[1], 0)[2])
+    2.0
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT],
+        func: Callable[[Any], Any],
+        action_space: ActSpaceT | None = None,
+    ) -> None:
+        super().__init__(env)
+        self.func = func
+        self._space: Any = env.action_space if action_space is None else action_space
+        _require_map(type(self), env, func, self._space, env.action_space)
+
+    @property
+    def action_space(self) -> ActSpaceT:
+        return self._space
+
+    def action(self, action: Any) -> Any:
+        return self.func(action)
+
+
+def _require_map(
+    wrapper: type, env: AnyEnv, func: Callable[[Any], Any], source: Space, target: Space
+) -> None:
+    """Refuse a function that does not go from the one space to the other."""
+    if not env.traceable:
+        return
+    expected, got = _forms(target), jax.eval_shape(func, _forms(source))
+    if _kinds(got) != _kinds(expected):
+        said = jax.tree.map(lambda x: f"{x.dtype}{[*x.shape]}", got)
+        raise TypeError(
+            f"{wrapper.__name__}: expected func to return elements of {target} for those of "
+            f"{source}; got {said}. Name the space of what it takes or returns, or cast the result."
+        )
+
+
+def _forms(space: Space) -> Any:
+    return jax.tree.map(
+        lambda dtype, shape: jax.ShapeDtypeStruct(shape, canonical(dtype)),
+        space.dtype,
+        space.shape,
+    )
+
+
+def _kinds(tree: Any) -> Any:
+    return jax.tree.structure(tree), [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]
