@@ -71,6 +71,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "classic/Catch-v0": dict(total_steps=100_000, entropy_weight=0.01, fps=6),
     "classic/Ball-v0": dict(total_steps=300_000, fps=10),
     "classic/Maze-v0": dict(n_envs=128, n_steps=64, minibatches=16, entropy_weight=0.01, fps=10),
+    "classic/ConnectFour-v0": dict(total_steps=500_000, entropy_weight=0.01, fps=2),
     "gymnax/Breakout-MinAtar": dict(n_envs=128, entropy_weight=0.01, fps=10),
     "brax/inverted_pendulum": dict(total_steps=300_000, reward_scale=0.1),
     "jumanji/Snake-v1": dict(total_steps=500_000, entropy_weight=0.03, greedy=False, fps=8),

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from envrax_classic.connect_four import connected
+
 CART_PERIOD = 240  # steps in which the cart goes to and fro once
 
 
@@ -65,3 +67,16 @@ def maze(state: Any) -> int:
                 seen.add(before)
                 queue.append(before)
     raise ValueError(f"expected a maze with a way to its goal; got none from {here}.")
+
+
+def connect_four(state: Any) -> int:
+    """Win if it can, else stop the other from it, else play near the middle."""
+    board = np.asarray(state.board)
+    legal = [column for column in (3, 2, 4, 1, 5, 0, 6) if board[0, column] == 0]
+    for stone in (1, -1):
+        for column in legal:
+            after = board.copy()
+            after[np.flatnonzero(board[:, column] == 0)[-1], column] = stone
+            if connected(after == stone):
+                return column
+    return legal[0]

@@ -75,6 +75,13 @@ SCENES = {
     "catch": Scene("classic/Catch-v0", controllers.catch, milliseconds=90, seeds=(6, 21, 3, 4)),
     "ball": Scene("classic/Ball-v0", controllers.ball, milliseconds=80, seeds=(0, 8, 7)),
     "maze": Scene("classic/Maze-v0", controllers.maze, milliseconds=80, seeds=(6,)),
+    "connect-four": Scene(
+        "classic/ConnectFour-v0",
+        controllers.connect_four,
+        milliseconds=400,
+        seeds=(41, 68),
+        hold=1500,
+    ),
 }
 
 

@@ -23,7 +23,7 @@ from envrax.interop import to_dm_env
 from envrax.interop.out.dm import to_spec
 
 pytestmark = pytest.mark.trainers
-CLASSIC = ["CartPole", "MountainCar", "Pendulum", "Acrobot", "Catch", "Ball", "Maze"]
+CLASSIC = ["CartPole", "MountainCar", "Pendulum", "Acrobot", "Catch", "Ball", "Maze", "ConnectFour"]
 
 
 def conforms(make: Callable[[], Any], actions: list[Any]) -> None:

@@ -23,6 +23,8 @@ from envrax.wrappers import RecordEpisodeStatistics, RecordVideo
 
 pytestmark = pytest.mark.trainers
 CLASSIC = ["CartPole", "MountainCar", "Pendulum", "Acrobot", "Catch", "Ball", "Maze"]
+# SB3 takes all that has three axes for an image.
+BOARD = pytest.param("ConnectFour", marks=pytest.mark.filterwarnings("ignore:.* is an image"))
 
 
 def classic(name: str) -> Any:
@@ -55,7 +57,7 @@ def test_1000_steps_are_those_by_hand(name: str) -> None:
 
 # What is said of the environments of the suite, and not of the bridge.
 @pytest.mark.filterwarnings("ignore:.*(infinity|normalized|minimal resolution)")
-@pytest.mark.parametrize("name", CLASSIC)
+@pytest.mark.parametrize("name", [*CLASSIC, BOARD])
 def test_the_checkers_of_gymnasium_and_sb3_pass(name: str) -> None:
     check_env(to_gymnasium(classic(name), render_mode="rgb_array"))
     check_env(to_gymnasium(classic(name)))

@@ -1,5 +1,5 @@
 """
-Classic control, Catch, Ball and Maze for `envrax`.
+Classic control and four small games for `envrax`.
 
 Importing the package registers its suite: `envrax.make("classic/CartPole-v0")`.
 """
@@ -9,6 +9,7 @@ from envrax_classic.acrobot import Acrobot, AcrobotConfig, AcrobotState
 from envrax_classic.ball import BallConfig, BallEnv, BallState
 from envrax_classic.cartpole import CartPole, CartPoleConfig, CartPoleState
 from envrax_classic.catch import Catch, CatchConfig, CatchState
+from envrax_classic.connect_four import ConnectFour, ConnectFourConfig, ConnectFourState
 from envrax_classic.maze import Maze, MazeConfig, MazeState
 from envrax_classic.mountain_car import MountainCar, MountainCarConfig, MountainCarState
 from envrax_classic.pendulum import Pendulum, PendulumConfig, PendulumState
@@ -28,6 +29,9 @@ __all__ = [
     "CatchConfig",
     "CatchState",
     "ClassicSuite",
+    "ConnectFour",
+    "ConnectFourConfig",
+    "ConnectFourState",
     "Maze",
     "MazeConfig",
     "MazeState",

@@ -10,7 +10,7 @@ from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 
 
 class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """A deterministic environment defined by three methods: `begin`, `advance` and `observe`."""
+    """An environment defined by three methods: `begin`, `advance` and `observe`."""
 
     @abstractmethod
     def begin(self, key: jax.Array, **episode: jax.Array) -> StateT:

@@ -7,6 +7,7 @@ from envrax_classic.acrobot import Acrobot, AcrobotConfig
 from envrax_classic.ball import BallConfig, BallEnv
 from envrax_classic.cartpole import CartPole, CartPoleConfig
 from envrax_classic.catch import Catch, CatchConfig
+from envrax_classic.connect_four import ConnectFour, ConnectFourConfig
 from envrax_classic.maze import Maze, MazeConfig
 from envrax_classic.mountain_car import MountainCar, MountainCarConfig
 from envrax_classic.pendulum import Pendulum, PendulumConfig
@@ -21,12 +22,13 @@ def _specs() -> list[EnvSpec]:
         EnvSpec("Catch", Catch, CatchConfig()),
         EnvSpec("Ball", BallEnv, BallConfig()),
         EnvSpec("Maze", Maze, MazeConfig()),
+        EnvSpec("ConnectFour", ConnectFour, ConnectFourConfig()),
     ]
 
 
 @dataclass
 class ClassicSuite(EnvSuite):
-    """Seven small environments under `classic/`."""
+    """Eight small environments under `classic/`."""
 
     prefix: str = "classic"
     category: str = "classic"

@@ -1,0 +1,120 @@
+"""ConnectFour: a board game with legal moves, against a random opponent."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax import Box, Discrete, EnvConfig, EnvState
+from envrax_classic._draw import AMBER, BLUE, CORAL, PAPER, Canvas
+from envrax_classic._episode import EpisodicEnv
+
+
+@chex.dataclass
+class ConnectFourState(EnvState):
+    """`board`, int8 of shape (rows, columns), top first: 1 own stone, -1 the opponent's, 0 free."""
+
+    board: jax.Array
+
+
+@chex.dataclass
+class ConnectFourConfig(EnvConfig):
+    """Size of the board. A game on the usual one has at most 21 moves of each player."""
+
+    max_steps: int = 100
+    rows: int = 6
+    columns: int = 7
+
+
+def connected(stones: jax.Array) -> jax.Array:
+    """
+    Whether four stones lie in a row, in a column or on a diagonal.
+
+    Parameters
+    ----------
+    stones : jax.Array
+        bool map of shape (rows, columns).
+
+    Returns
+    -------
+    jax.Array
+        bool scalar.
+    """
+
+    def in_line(stones: jax.Array, down: int, right: int) -> jax.Array:
+        def along(stones: jax.Array, n: int) -> jax.Array:
+            """Where a stone is, and another one n places further."""
+            rows, columns = stones.shape
+            ahead = stones[n * down :, n * right :]
+            return stones[: max(rows - n * down, 0), : max(columns - n * right, 0)] & ahead
+
+        return jnp.any(along(along(stones, 1), 2))  # pairs, and pairs of pairs
+
+    falling = in_line(stones, 0, 1) | in_line(stones, 1, 0) | in_line(stones, 1, 1)
+    return falling | in_line(stones[::-1], 1, 1)
+
+
+class ConnectFour(EpisodicEnv[Box, Discrete, ConnectFourState, ConnectFourConfig]):
+    """
+    Drop a stone into a column; the first to have four in a line wins.
+
+    The opponent draws uniformly among the columns that are not full, and has the first move in half
+    of the games. The observation is a float32 array of shape `(rows, columns, 2)`: 1 where an own
+    stone lies, and where one of the opponent's. An episode terminates with reward 1 for a win, -1
+    for a loss and 0 for a full board; 0 before that. A full column is illegal, and loses.
+    """
+
+    @property
+    def observation_space(self) -> Box:
+        shape = (self.config.rows, self.config.columns, 2)
+        return Box(low=0.0, high=1.0, shape=shape, dtype=jnp.float32)
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(self.config.columns)
+
+    def action_mask(self, state: ConnectFourState) -> jax.Array:
+        return state.board[0] == 0
+
+    def begin(self, key: jax.Array, **episode: jax.Array) -> ConnectFourState:
+        shape = self.config.rows, self.config.columns
+        # Half of the numbers are no column: the opponent waits.
+        column = jax.random.randint(key, (), 0, 2 * self.config.columns, jnp.int32)
+        board = self.drop(jnp.zeros(shape, jnp.int8), column, -1)
+        return ConnectFourState(board=board, **episode)
+
+    def observe(self, state: ConnectFourState) -> jax.Array:
+        return jnp.stack([state.board == 1, state.board == -1], axis=-1).astype(jnp.float32)
+
+    def advance(
+        self, state: ConnectFourState, action: Any
+    ) -> tuple[ConnectFourState, jax.Array, jax.Array]:
+        rng, key = jax.random.split(state.rng)
+        mine = self.drop(state.board, action, 1)
+        illegal = jnp.all(mine == state.board)
+        won = connected(mine == 1)
+        reply = self.action_space.sample(key, mine[0] == 0)
+        board = jnp.where(illegal | won, mine, self.drop(mine, reply, -1))
+        lost = illegal | connected(board == -1)
+        terminated = won | lost | jnp.all(board != 0)
+        reward = won.astype(jnp.float32) - lost.astype(jnp.float32)
+        return state.replace(board=board, rng=rng), reward, terminated
+
+    def drop(self, board: jax.Array, column: Any, stone: int) -> jax.Array:
+        """The board with one more stone; as it was if the column is full, or does not exist."""
+        rows, columns = np.indices(board.shape, np.int32)
+        lowest = len(board) - 1 - jnp.sum(board != 0, axis=0, keepdims=True, dtype=jnp.int32)
+        lands = (rows == lowest) & (columns == column)
+        return jnp.where(lands, jnp.int8(stone), board)
+
+    def render(self, state: ConnectFourState) -> np.ndarray:
+        rows, columns = self.config.rows, self.config.columns
+        centre = ((columns - 1) / 2, (1 - rows) / 2)
+        canvas = Canvas(40 * columns + 24, 40 * rows + 24, scale=40, centre=centre)
+        canvas.box(centre, (columns + 0.4, rows + 0.4), BLUE, corner=0.3)
+        colours = {0: PAPER, 1: CORAL, -1: AMBER}
+        for (row, column), stone in np.ndenumerate(np.asarray(state.board)):
+            canvas.disc((column, -row), 0.4, colours[int(stone)])
+        return canvas.image()
