@@ -9,9 +9,10 @@ PPO on any environment that envrax knows by name, in pure JAX.
 
 Rollouts and updates are one compiled program, `PPO.train`; Python calls it twenty times and draws
 the progress bar. Beside this file: `ppo_algorithm.py` has the algorithm, `ppo_options.py` the
-hyper-parameters, `ppo_spaces.py` the wrappers, `ppo_network.py` the policies and their network,
-`ppo_agents.py` worlds of several agents, `ppo_host.py` environments of Gymnasium, `ppo_report.py`
-the picture and the video, and `multi_task.py` trains one policy on several environments.
+hyper-parameters, `ppo_spaces.py` and `ppo_views.py` the wrappers, `ppo_network.py` the policies and
+their network, `ppo_agents.py` worlds of several agents, `ppo_host.py` environments of Gymnasium,
+`ppo_report.py` the picture and the video. `multi_task.py` trains one policy on several
+environments, and `dqn.py` learns off-policy.
 """
 # ruff: noqa: E402
 

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import optax
 from ppo_network import ActorCritic, Policy
 from ppo_options import Options
-from ppo_spaces import WRAPPERS
+from ppo_spaces import Features, choosable
+from ppo_views import VIEWS
 
 import envrax
 
@@ -74,7 +75,10 @@ class PPO:
     @cached_property
     def single_env(self) -> Any:
         """One environment, in the wrappers that the network needs."""
-        return envrax.make(self.options.env, wrappers=WRAPPERS, jit_compile=False)
+        id = self.options.env
+        # Innermost first: the statistics are those of the original rewards.
+        wrappers = [envrax.RecordEpisodeStatistics, *VIEWS.get(id, []), Features, choosable]
+        return envrax.make(id, wrappers=wrappers, jit_compile=False)
 
     def make_env(self, n_slots: int) -> Any:
         """A `BatchedEnv` with `info["episode"]`, the statistics of its episodes."""

@@ -127,7 +127,3 @@ def require_policy(space: Space, name: str) -> None:
             f"ppo: expected actions in a Discrete, a MultiDiscrete or a Box; got {space} from "
             f"{name}. Wrap it, and register the wrapped class."
         )
-
-
-# Innermost first: the statistics are those of the original rewards.
-WRAPPERS: list[Any] = [envrax.RecordEpisodeStatistics, Features, choosable]
