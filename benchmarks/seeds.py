@@ -15,7 +15,6 @@ from envrax.autoreset import AutoReset, Select
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 
 from ppo import PPO
-from ppo_network import wrappers_for
 from ppo_options import PRESETS, Options
 
 
@@ -41,14 +40,7 @@ class _Training(PPO):
         super().__init__(options)
 
     def make_env(self, n_slots: int) -> Any:
-        return envrax.make_vec(
-            self.options.env,
-            n_slots,
-            wrappers=wrappers_for(self.options.env),
-            final_obs=True,
-            pre_warm=False,
-            autoreset=self.autoreset,
-        )
+        return envrax.VecEnv(self.single_env, n_slots, autoreset=self.autoreset)
 
     def whole(self, seed: Any) -> Any:
         """The parameters after training."""

@@ -255,6 +255,7 @@ def test_the_default_run_balances_the_pole(run_python: Any) -> None:
         ("Pendulum", -1000, -200),
         ("Catch", 0, 0.9),
         ("Ball", -20, -5),
+        ("MountainCar", -190, -120),
         ("ConnectFour", 0.7, 0.9),  # wins minus losses; always the first legal column wins too
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from batched_fakes import OnTheHost
 from fakes import CoinEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 
 import envrax
 from envrax import Box, Discrete, EnvConfig, EnvState, JaxEnv, VecEnv
@@ -64,7 +64,7 @@ def episodes_in_order(steps: envrax.Transition) -> list[tuple[int, int, float, i
     return sorted(found)
 
 
-@pytest.mark.parametrize("n_episodes", [2, 3, 25])
+@pytest.mark.parametrize("n_episodes", slow_but(25, values=[2, 3, 25]))
 def test_a_batch_counts_the_first_that_start(n_episodes: int) -> None:
     env = VecEnv(CoinEnv(), 3)
     found = envrax.evaluate(env, None, jax.random.key(1), n_episodes)
@@ -87,7 +87,10 @@ def test_episodes_of_one_environment_run_side_by_side() -> None:
         assert (float(found.returns[i]), int(found.lengths[i])) == (float(total), end)
 
 
-@pytest.mark.parametrize("make", [ShortOrLong, lambda: VecEnv(ShortOrLong(), 16)])
+@pytest.mark.parametrize(
+    "make",
+    [ShortOrLong, pytest.param(lambda: VecEnv(ShortOrLong(), 16), marks=pytest.mark.slow)],
+)
 def test_it_is_not_biased_towards_short_episodes(make: Callable[[], Any]) -> None:
     """The mean return is 4.5; the first episodes that end give less."""
     found = envrax.evaluate(make(), None, jax.random.key(0), 2000)
@@ -109,6 +112,7 @@ def test_max_steps_cuts() -> None:
     assert exact.complete.all() and exact.lengths.tolist() == [50] * 3
 
 
+@pytest.mark.slow
 def test_max_steps_of_a_batch_whose_slots_play_on() -> None:
     env = VecEnv(CountingEnv(EnvConfig(max_steps=1000)), 2)
     found = envrax.evaluate(env, None, jax.random.key(0), 3, max_steps=7)
@@ -121,11 +125,13 @@ def test_max_steps_of_a_batch_whose_slots_play_on() -> None:
     assert long_enough.complete.all()
 
 
+@pytest.mark.slow
 def test_a_limit_beyond_what_can_be_counted() -> None:
     found = envrax.evaluate(VecEnv(CountingEnv(), 2), None, jax.random.key(0), 3, max_steps=2**40)
     assert found.complete.all()
 
 
+@pytest.mark.slow
 def test_under_the_callers_jit_with_a_memory() -> None:
     env = VecEnv(CoinEnv(), 3)
 

@@ -12,7 +12,7 @@ import pytest
 from batched_fakes import OnTheHost, Scene
 from fakes import CoinEnv, NestedEnv, PixelEnv, VectorEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 
 import envrax
 from envrax import MultiVecEnv, RecordEpisodeStatistics, Rollout, Transition, VecEnv
@@ -84,7 +84,7 @@ ENVS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ENVS)
+@pytest.mark.parametrize("name", slow_but("alone", "statistics", values=ENVS))
 def test_it_is_the_loop_of_a_user(name: str) -> None:
     env = ENVS[name]()
     chosen = random_policy(env)
@@ -95,7 +95,9 @@ def test_it_is_the_loop_of_a_user(name: str) -> None:
     jax.tree.map(lambda x: x.shape[0] == STEPS or pytest.fail("no axis of time"), steps)
 
 
-@pytest.mark.parametrize("name", ["alone", "statistics", "nested batch"])
+@pytest.mark.parametrize(
+    "name", slow_but("statistics", values=["alone", "statistics", "nested batch"])
+)
 def test_resumed_it_goes_on_to_the_bit(name: str) -> None:
     env = ENVS[name]()
     chosen = random_policy(env)
@@ -107,6 +109,7 @@ def test_resumed_it_goes_on_to_the_bit(name: str) -> None:
     assert_trees_equal(jax.tree.map(lambda *x: jnp.concatenate(x), first, second), whole)
 
 
+@pytest.mark.slow
 def test_on_the_host() -> None:
     """Gymnasium's CartPole, to the loop by hand, in one piece and in two."""
     env, other, third = vec_cartpole(), vec_cartpole(), vec_cartpole()
@@ -135,6 +138,7 @@ def test_under_the_callers_jit_and_with_a_progress_bar(capsys: pytest.CaptureFix
     assert "45/45" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_under_vmap() -> None:
     env = VecEnv(CoinEnv(), 3)
     seeds = jax.random.split(jax.random.key(2), 2)
@@ -144,6 +148,7 @@ def test_under_vmap() -> None:
         np.testing.assert_array_equal(both.done[i], alone.done)
 
 
+@pytest.mark.slow
 def test_gradients_reach_the_policy() -> None:
     env = VecEnv(VectorEnv(), 2)
 
@@ -174,6 +179,7 @@ def test_it_compiles_once(compile_counter: Callable[..., Any]) -> None:
     assert not np.array_equal(other.action, first.action)
 
 
+@pytest.mark.slow
 def test_a_number_in_a_policy_is_no_constant() -> None:
     """`1`, `True` and `1.0` are equal in Python, and `0.0` and `-0.0`."""
     env = VecEnv(CountingEnv(), 2)
@@ -214,7 +220,9 @@ class TestMasks:
 
 
 class TestFirst:
-    @pytest.mark.parametrize("name", ["alone", "batch", "statistics"])
+    @pytest.mark.parametrize(
+        "name", slow_but("statistics", values=["alone", "batch", "statistics"])
+    )
     def test_it_tells_where_episodes_begin(self, name: str) -> None:
         env = ENVS[name]()
         sample = env.action_space.sample
