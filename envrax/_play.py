@@ -113,7 +113,7 @@ class Play:
         leaves, self._treedef = cast(Any, jax.tree.flatten(policy))
         self.arrays: list[Any] = [x if _is_array(x) else None for x in leaves]
         self._others: list[Any] = [None if _is_array(x) else x for x in leaves]
-        self._wants = _wants(policy)
+        self._wants = _wants(policy) if policy is not None else ("mask",)
 
     @cached_property
     def env(self) -> Any:
@@ -157,7 +157,8 @@ class Play:
     def seen(self, at: Rollout) -> tuple[Any, ...]:
         """What `act` takes, after the policy's arrays."""
         first = self._first(at.env_state) if "first" in self._wants else None
-        return at.policy_state, at.obs, at.rng, self.env.action_mask(at.env_state), first
+        mask = self.env.action_mask(at.env_state) if "mask" in self._wants else None
+        return at.policy_state, at.obs, at.rng, mask, first
 
     def compiled_act(self, at: Rollout) -> Any:
         """`act`, compiled, for an environment on the host."""
@@ -212,11 +213,12 @@ class Play:
     def begin(self, rng: jax.Array, policy_state: Any) -> Rollout:
         """Begin an episode, or one in every slot."""
         rng, key = jax.random.split(rng)
-        returned = self.env.reset(key)
-        if isinstance(self.env, JaxEnv):
-            returned = checked(self.env, "reset", returned)
-        obs, state = require_tuple(self.env.name, "reset", returned)
-        return Rollout(obs, state, jax.tree.map(strong, policy_state), rng)
+        returned = self.given.reset(key)  # which may be compiled already, unlike `self.env`
+        if isinstance(self.given, JaxEnv):
+            returned = checked(self.given, "reset", returned)
+        obs, state = require_tuple(self.given.name, "reset", returned)
+        policy_state = jax.tree.map(lambda x: strong(owned(x)), policy_state)
+        return Rollout(jax.tree.map(owned, obs), state, policy_state, rng)
 
     @property
     def _slots(self) -> tuple[int, ...]:
@@ -245,13 +247,20 @@ class Play:
 _act: Any = jax.jit(Play.act, static_argnums=0)
 
 
+def owned(x: Any) -> Any:
+    """A copy of a NumPy array, whose memory a simulator or the caller may write to."""
+    return cast(Any, x).copy() if isinstance(x, np.ndarray) else x
+
+
 def _wants(policy: Any) -> tuple[str, ...]:
-    """Which of `mask` and `first` the policy has as parameters."""
+    """Which of `mask` and `first` the policy has as parameters, and not bound already."""
     try:
         parameters = inspect.signature(policy).parameters
     except (TypeError, ValueError):
         return ()
-    return tuple(name for name in ("mask", "first") if name in parameters)
+    bound = getattr(policy, "keywords", {})  # of a `partial`, which still lists them
+    given = [*list(parameters)[:3], *bound]
+    return tuple(name for name in ("mask", "first") if name in parameters and name not in given)
 
 
 def _type_of(x: jax.Array) -> str:

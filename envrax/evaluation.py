@@ -25,12 +25,12 @@ class Evaluation(NamedTuple):
     Attributes
     ----------
     returns : jax.Array
-        float32, the sum of the rewards.
+        float32, the sum of the rewards; NaN for an episode that did not begin.
     lengths : jax.Array
         int32, the number of steps.
     complete : jax.Array
-        bool, False for an episode that `max_steps` cut: its return and length are those up to
-        there, and 0 for one that did not begin.
+        bool, False for an episode that `max_steps` cut, whose return and length are those up to
+        there, and for one that did not begin, whose length is 0.
     """
 
     returns: jax.Array
@@ -81,7 +81,8 @@ def evaluate(
     max_steps : int, optional
         Cut episodes after that many steps. A slot of a batch cannot be reset then, and plays on
         without being counted; after `max_steps * ceil(n_episodes / n_slots)` steps no more episodes
-        begin. Without it, an episode that never ends never returns.
+        begin. With as many slots as episodes all begin at once. Without it, an episode that never
+        ends never returns.
 
     Returns
     -------
@@ -124,7 +125,7 @@ def _evaluate(
         at, transition = play.step(arrays, count.at)
         return _counted(count, at, transition, max_steps)
 
-    return jax.lax.while_loop(partial(_goes_on, max_steps), step, count).sums
+    return _found(jax.lax.while_loop(partial(_goes_on, max_steps), step, count))
 
 
 _compiled_evaluate: Any = jax.jit(_evaluate, static_argnums=(0, 1, 2))
@@ -184,6 +185,12 @@ def _counted(count: _Count, at: Rollout, transition: Transition, max_steps: int 
     return _Count(at, steps, jnp.where(done, begun - 1, count.episode), begun[-1], sums)
 
 
+def _found(count: _Count) -> Evaluation:
+    # Not 0, which a mean would count.
+    returns, lengths, _ = count.sums
+    return count.sums._replace(returns=jnp.where(lengths > 0, returns, jnp.float32(jnp.nan)))
+
+
 def _goes_on(max_steps: int | None, count: _Count) -> jax.Array:
     _, lengths, complete = count.sums
     if max_steps is None:
@@ -206,7 +213,7 @@ def _on_the_host(
         none = count._replace(at=None)
         told = step._replace(**dict.fromkeys(set(step._fields) - {"reward", "done"}))
         count = counted(none, None, told, max_steps)._replace(at=at)
-    return count.sums
+    return _found(count)
 
 
 def _host_episode(play: Play, max_steps: int | None, rng: Any, policy_state: Any) -> Evaluation:

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from envrax._checks import known_keywords, require_count
 from envrax._jax.keys import require_key
 from envrax._jax.programs import is_traced, strong
-from envrax._play import AnyBatch, Play, Policy, Rollout, Transition
+from envrax._play import AnyBatch, Play, Policy, Rollout, Transition, owned
 from envrax.env import AnyEnv
 
 __all__ = ["Rollout", "Transition", "rollout", "start"]
@@ -149,15 +149,27 @@ def _on_the_host(
     with _bar(n_steps, hidden=not progress) as bar:
         for _ in range(n_steps):
             at, step = play.step_with(at, *play.compiled_act(at))
-            steps.append(jax.tree.map(_kept, step))
+            steps.append(jax.tree.map(owned, step))
+            # A simulator may write the next observation over this one.
+            at = at._replace(obs=jax.tree.map(owned, at.obs))
+            _require_like(steps[0], step, len(steps))
             bar.update()
     stacked = jax.tree.map(_stacked, *steps)
     return at, play.with_ends(stacked, (n_steps,))
 
 
-def _kept(x: Any) -> Any:
-    # An environment may write the next step into the same memory.
-    return cast(Any, x).copy() if isinstance(x, np.ndarray) else x
+def _require_like(first: Transition, step: Transition, number: int) -> None:
+    """Refuse infos that change from step to step, or hold what is no number."""
+    for name in sorted({*first.info, *step.info}):
+        leaves = jax.tree.leaves(step.info.get(name))
+        numbers = all(
+            isinstance(x, jax.Array) or np.asarray(x).dtype.kind in "biufc" for x in leaves
+        )
+        if name not in first.info or name not in step.info or not numbers:
+            raise TypeError(
+                f"rollout: expected infos with the same names in every step, and numbers in them; "
+                f"got another {name!r} in step {number}. Leave it out of the infos."
+            )
 
 
 def _stacked(*leaves: Any) -> Any:

@@ -1,5 +1,6 @@
 """
-DQN with a replay buffer, on any environment that envrax knows by name and that has a few actions.
+DQN with a replay buffer, on any environment that envrax knows by name whose actions are a few, and
+always legal.
 
     python examples/dqn.py                                     MountainCar, in a minute
     python examples/dqn.py classic/CartPole-v0 --seed 1
@@ -122,12 +123,18 @@ class DQN:
         space = self.single_env.action_space
         if not isinstance(space, envrax.Discrete):
             raise TypeError(f"dqn: expected actions in a Discrete; got {space} from {o.env}.")
+        masks = jax.eval_shape(self.first_mask, jax.random.key(0))
+        if masks is not None:
+            raise TypeError(f"dqn: expected actions that are always legal; {o.env} has a mask.")
         self.env = envrax.VecEnv(self.single_env, o.n_envs)
         self.network = Values(space.n, o.hidden)
         self.optimiser = optax.flatten(optax.adam(o.learning_rate))
         self.replay = flashbax.make_item_buffer(
             o.buffer_size, o.first_steps, o.minibatch, add_batches=True
         )
+
+    def first_mask(self, rng: jax.Array) -> Any:
+        return self.single_env.action_mask(self.single_env.reset(rng)[1])
 
     def init(self, seed: int) -> TrainState:
         rng, network_rng = jax.random.split(jax.random.key(seed))

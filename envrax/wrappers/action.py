@@ -50,7 +50,7 @@ class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
     """
     Scale actions from `min_action` .. `max_action` to the bounds of the environment.
 
-    Actions beyond these bounds go beyond those of the environment: put `ClipAction` inside.
+    Actions beyond these bounds go beyond those of the environment: put `ClipAction` around it.
 
     Parameters
     ----------
@@ -171,7 +171,8 @@ class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
         action, counts = jnp.asarray(action), np.asarray(self._bins, np.int32)
         if not self.multidiscrete:
             strides = np.cumprod([1, *self._bins[:0:-1]])[::-1].astype(np.int32)
-            action = action.astype(jnp.int32) // strides % counts
+            total = int(np.prod(counts, dtype=np.int64))
+            action = jnp.clip(action.astype(jnp.int32), 0, total - 1) // strides % counts
         index = jnp.clip(action.astype(jnp.int32), 0, counts - 1)
         chosen = jnp.asarray(self._centres)[np.arange(len(counts), dtype=np.int32), index]
         return chosen.reshape(self.env.action_space.shape)

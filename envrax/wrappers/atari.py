@@ -19,7 +19,7 @@ from envrax.env import (
     episode_ended,
 )
 from envrax.spaces import Box, Discrete
-from envrax.wrappers.base import Wrapper, require_that, with_end
+from envrax.wrappers.base import Wrapper, refuse_mask, require_that, with_end
 from envrax.wrappers.form import ReshapeObservation
 from envrax.wrappers.observation import (
     GrayscaleObservation,
@@ -42,7 +42,7 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     Unlike Gymnasium's, it resizes by `ResizeObservation` and not by OpenCV's areas, takes action 0
     for the no-op, and cannot see whether the environment skips frames by itself: turn that off. The
     no-ops do not count as steps: `state.step` is 0 after a reset. A mask of legal actions is
-    refused where an action is repeated.
+    refused where an action is repeated or there are no-ops.
 
     Parameters
     ----------
@@ -145,6 +145,9 @@ class NoopReset(
 
     def on_step(self, obs: Any, state: NoopState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
         return obs, state.replace(step=state.step - state.noops), *rest
+
+    def action_mask(self, state: NoopState[InnerStateT]) -> Any:
+        return refuse_mask(self, super().action_mask(state), "as the no-op of a reset")
 
     def reset(self, rng: jax.Array) -> tuple[Any, NoopState[InnerStateT]]:
         rng, key = jax.random.split(rng)

@@ -84,7 +84,10 @@ def _refusal(cls: type, env: Any) -> str:
     if kind != JaxEnv.__name__ and isinstance(env, JaxEnv):
         return f"{wrong} It goes around a batch: `{cls.__name__}(VecEnv(env, n))`."
     if kind == JaxEnv.__name__ and hasattr(type(env), "n_slots"):
-        return f"{wrong} Wrappers go inside: `VecEnv({cls.__name__}(env), n)`."
+        return (
+            f"{wrong} Wrappers go inside: `VecEnv({cls.__name__}(env), n)`; those around a batch "
+            "are in `envrax.wrappers.vector`."
+        )
     return (
         f"{wrong} Pass an environment, or only keywords to get a factory that is called with one "
         f"later: {_usage(cls)}."

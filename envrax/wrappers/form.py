@@ -121,7 +121,7 @@ class DtypeObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
         If the observations are not in a Box, Discrete, MultiDiscrete or MultiBinary, or `dtype` is
         not a float or integer dtype or bool.
     ValueError
-        If `dtype` cannot hold the bounds.
+        If `dtype` cannot hold the bounds; infinite ones want a float.
 
     Examples
     --------
@@ -137,6 +137,13 @@ class DtypeObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
         expected = "observations in a Box, Discrete, MultiDiscrete or MultiBinary"
         require_that(legal, type(self), expected, space)
         self.dtype = dtype
+        bounds = [space.low, space.high] if isinstance(space, Box) else []
+        bounded = all(np.isfinite(bound).all() for bound in bounds)
+        if not bounded and kind(dtype) != "float":
+            raise ValueError(
+                f"DtypeObservation: expected a float dtype for {space}; got {dtype!r}, which holds "
+                "no infinite bounds."
+            )
         try:
             self._space = _with_dtype(space, dtype)
         except (TypeError, ValueError) as error:

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks import require_count
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, episode_end
 from envrax.spaces import Box, Dict, Tuple
 from envrax.spaces.flatten import flat_box, flatten
-from envrax.wrappers.base import layers, with_end
+from envrax.wrappers.base import layers, require_that, with_end
+from envrax.wrappers.episode import RecordEpisodeStatistics
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
@@ -50,7 +51,8 @@ class TimeLimit(
     Raises
     ------
     TypeError
-        If `max_steps` is not an int.
+        If `max_steps` is not an int, or there is a `RecordEpisodeStatistics` beneath, which would
+        not count the episodes that are truncated here.
     ValueError
         If it is below 1.
 
@@ -70,6 +72,8 @@ class TimeLimit(
         max_steps: int | None = None,
     ) -> None:
         super().__init__(env)
+        counted = any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(env))
+        require_that(not counted, type(self), "RecordEpisodeStatistics around it", f"{env}")
         limit = env.config.max_steps if max_steps is None else max_steps
         self.max_steps = require_count("TimeLimit: expected max_steps", limit)
 
@@ -85,9 +89,8 @@ class TimeLimit(
         info: Info,
     ) -> tuple[Any, ...]:
         elapsed = state.elapsed + 1
-        over, ended, no = elapsed >= self.max_steps, state.done, jnp.bool_(False)
-        truncated = ended & info.get("truncated", no)
-        terminated = ended & (info.get("terminated", no) | ~truncated)
+        over, ended = elapsed >= self.max_steps, state.done
+        terminated, truncated = episode_end("TimeLimit.step", (), ended, info)
         info = {**info, "terminated": terminated, "truncated": truncated | over}
         state = state.replace(elapsed=elapsed, done=ended | over)
         return obs, state, reward, with_end(done, over), info

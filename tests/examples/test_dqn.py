@@ -67,6 +67,11 @@ def test_the_buffer_holds_the_observation_of_the_step() -> None:
     np.testing.assert_allclose(after - obs, np.tile([0, 1e-3], (n, 1)), atol=1e-6)
 
 
+def test_actions_that_may_be_illegal_are_refused() -> None:
+    with pytest.raises(TypeError, match="dqn: expected actions that are always legal; classic/Con"):
+        dqn.DQN(dqn.Options("classic/ConnectFour-v0"))
+
+
 def test_real_actions_are_refused() -> None:
     with pytest.raises(TypeError, match="dqn: expected actions in a Discrete; got Box"):
         dqn.DQN(dqn.Options("classic/Pendulum-v0"))

@@ -117,6 +117,7 @@ def test_max_steps_of_a_batch_whose_slots_play_on() -> None:
     env = VecEnv(CountingEnv(EnvConfig(max_steps=1000)), 2)
     found = envrax.evaluate(env, None, jax.random.key(0), 3, max_steps=7)
     assert found.lengths.tolist() == [7, 7, 0] and not found.complete.any()
+    assert np.isnan(found.returns).tolist() == [False, False, True]  # and no 0 in a mean
     mixed = VecEnv(ShortOrLong(), 2)
     cut = envrax.evaluate(mixed, None, jax.random.key(0), 40, max_steps=5)
     assert set(cut.lengths.tolist()) == {0, 1, 5}  # blocked slots kept some from beginning

@@ -218,6 +218,29 @@ class TestMasks:
 
         envrax.rollout(env, act, envrax.start(env, jax.random.key(0)), 3)
 
+    @pytest.mark.slow
+    def test_one_that_the_caller_bound_is_kept(self) -> None:
+        def act(_: Any, obs: Any, rng: jax.Array, mask: Any) -> Any:
+            return jnp.argmax(mask, axis=-1).astype(jnp.int32), None, None
+
+        env, mine = VecEnv(MaskedEnv(), 2), jnp.zeros((2, 3), bool).at[:, 2].set(True)
+        for bound in (partial(act, mask=mine), jax.tree_util.Partial(act, mask=mine)):
+            steps = envrax.rollout(env, bound, envrax.start(env, jax.random.key(0)), 2)[1]
+            assert (steps.action == 2).all()
+
+    @pytest.mark.slow
+    def test_none_is_asked_for_that_no_one_wants(self) -> None:
+        env = VecEnv(envrax.TransformAction(MaskedEnv(), _reversed), 2)
+        act: Any = lambda state, obs, rng: (jnp.zeros(2, jnp.int32), state, None)  # noqa: E731
+        at = envrax.start(env, jax.random.key(0))
+        assert (envrax.rollout(env, act, at, 2)[1].action == 0).all()
+        with pytest.raises(NotImplementedError, match=r"TransformAction.action_mask: expected a"):
+            envrax.rollout(env, None, at, 2)
+
+
+def _reversed(action: jax.Array) -> jax.Array:
+    return 2 - action
+
 
 class TestFirst:
     @pytest.mark.parametrize(
@@ -307,6 +330,45 @@ def test_an_end_without_a_reason_is_a_termination() -> None:
     steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 30)[1]
     assert steps.done.any() and np.array_equal(steps.terminated, steps.done)
     assert not steps.truncated.any()
+
+
+class Reused(OnTheHost):
+    """A simulator that writes every observation into the same memory."""
+
+    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
+        self.buffer, self.time = np.zeros((self.n_slots, 4), np.float32), 0
+        return self.buffer, ()
+
+    def step(self, state: Any, actions: Any) -> tuple[Any, ...]:
+        np.asarray(actions)
+        self.time += 1
+        self.buffer[:] = self.time
+        ends = np.zeros(self.n_slots, bool)
+        return self.buffer, (), np.ones(self.n_slots, np.float32), ends, self.told()
+
+    def told(self) -> dict[str, Any]:
+        return {"final_obs": self.buffer}
+
+
+def test_memory_that_a_simulator_writes_over() -> None:
+    env = Reused(2)
+    end, steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 4)
+    assert steps.obs[:, 0, 0].tolist() == [0, 1, 2, 3]
+    assert steps.next_obs[:, 0, 0].tolist() == [1, 2, 3, 4]
+    again = envrax.rollout(env, None, end, 1)[1]
+    assert end.obs[0, 0] == again.obs[0, 0, 0] == 4
+
+
+@pytest.mark.parametrize("kind", ["text", "now and then"])
+def test_infos_of_the_host_that_are_no_arrays_are_refused(kind: str) -> None:
+    class Odd(Reused):
+        def told(self) -> dict[str, Any]:
+            more = {"odd": np.array(["a", "b"])} if kind == "text" else {"odd": np.zeros(2)}
+            return {**super().told(), **(more if kind == "text" or self.time == 2 else {})}
+
+    env = Odd(2)
+    with pytest.raises(TypeError, match=r"expected infos with the same .*; got another 'odd'"):
+        envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 3)
 
 
 def test_agents_of_one_world() -> None:

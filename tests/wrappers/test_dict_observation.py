@@ -92,6 +92,7 @@ REFUSED: list[tuple[Any, str, dict[str, Any], type[Exception], str]] = [
     (NestedEnv, "DtypeObservation", {"dtype": "int8"}, TypeError, "a Box, Discrete, MultiDiscrete"),
     (PixelEnv, "DtypeObservation", {"dtype": "int8"}, ValueError, "a dtype that holds Box"),
     (PixelEnv, "DtypeObservation", {"dtype": "none"}, TypeError, "a dtype that holds Box"),
+    (CoinEnv, "DtypeObservation", {"dtype": "uint8"}, ValueError, "a float dtype for Box"),
     (VectorEnv, "FilterObservation", {"filter_keys": ["a"]}, TypeError, "in a Dict or a Tuple"),
     (NestedEnv, "FilterObservation", {"filter_keys": "image"}, TypeError, "a list of str for Dict"),
     (NestedEnv, "FilterObservation", {"filter_keys": [0]}, TypeError, "a list of str for Dict"),
@@ -196,8 +197,13 @@ def test_an_end_without_a_reason_is_a_termination(reasons: tuple[str, ...]) -> N
         env = TimeLimit(Ours(History(SPACE, ends=ends), reasons))
         rest = play_ours(env, [0] * 5)[1]
         assert len(rest) == 3 and not any(any(flags) for _, *flags in rest[:-1])
-        known = "truncated" in reasons or ends[3] == "terminated"
-        assert rest[-1][1:] == (expected if known else [True, False])
+        assert rest[-1][1:] == (expected if reasons else [True, False])
+
+
+def test_statistics_that_would_miss_its_ends_are_refused() -> None:
+    said = "TimeLimit: expected RecordEpisodeStatistics around it; got RecordEpisodeStatistics"
+    with pytest.raises(TypeError, match=said):
+        TimeLimit(envrax.RecordEpisodeStatistics(VectorEnv()), max_steps=3)
 
 
 def test_the_default_limit_is_that_of_the_config() -> None:

@@ -14,6 +14,7 @@ from wrapper_rows import NO_MASKS, ROWS
 
 from envrax import (
     ActionWrapper,
+    AtariPreprocessing,
     Discrete,
     FrameStackObservation,
     JitWrapper,
@@ -25,7 +26,7 @@ from envrax import (
     Wrapper,
 )
 from envrax.autoreset import Compact, Select
-from envrax.testing import CountingEnv, MaskedEnv, RingWorld
+from envrax.testing import CountingEnv, ImageEnv, MaskedEnv, RingWorld
 
 SLOTS = 3
 
@@ -78,6 +79,13 @@ def test_one_that_cannot_keep_it_says_so(row: str) -> None:
     ):
         jax.eval_shape(env.action_mask, state)
     assert jax.eval_shape(wrap(env_class()).action_mask, state) is None
+
+
+def test_no_ops_of_a_reset_may_be_illegal() -> None:
+    env = AtariPreprocessing(masked(ImageEnv)(), noop_max=2, frame_skip=1, screen_size=8)
+    _, state = jax.eval_shape(env.reset, jax.random.key(0))
+    with pytest.raises(NotImplementedError, match=r"NoopReset.action_mask: .* no-op of a reset"):
+        jax.eval_shape(env.action_mask, state)
 
 
 def test_an_action_that_is_taken_once_keeps_it() -> None:

@@ -13,7 +13,7 @@ from batched_fakes import OnTheHost
 from fakes import CoinConfig, CoinEnv, NestedEnv, ScriptEnv, VectorConfig, VectorEnv
 from gymnasium.vector import AutoresetMode
 
-from envrax import EpisodeDiscount, ExpandDims, MultiVecEnv, VecEnv
+from envrax import EpisodeDiscount, ExpandDims, MultiVecEnv, VecEnv, Wrapper
 from envrax.testing import CountingEnv, check_batched_env
 from envrax.testing import NestedEnv as Mixed
 from envrax.wrappers.vector import NormalizeObservation, NormalizeReward, RunningStatistics
@@ -334,6 +334,59 @@ def test_refusals() -> None:
     wrong = RunningStatistics.of(1.0, np.zeros(3), np.ones(3))
     with pytest.raises(ValueError, match=r"statistics of shape \(4,\); got \(3,\)"):
         NormalizeObservation(coins(), statistics=wrong)
+
+
+def test_statistics_that_cannot_be_are_refused() -> None:
+    for count, mean, var in ((0.0, [1.0], [1.0]), (1.0, [1.0], [-1.0]), (1.0, [1.0], 1.0)):
+        with pytest.raises(ValueError, match=r"RunningStatistics.of: expected"):
+            RunningStatistics.of(count, mean, var)
+
+
+def test_what_is_built_is_not_frozen_later() -> None:
+    env = NormalizeObservation(coins())
+    with pytest.raises(AttributeError, match=r"Build another one: `NormalizeObservation\(env, fro"):
+        env.frozen = True
+    assert not env.frozen
+
+
+class Cut(Wrapper[Any, Any, Any, Any]):
+    """Ends are truncations, told in one word or in two."""
+
+    def __init__(self, env: Any, words: tuple[str, ...]) -> None:
+        super().__init__(env)
+        self.words = words
+
+    def info(self, info: dict[str, Any]) -> dict[str, Any]:
+        told = {"truncated": jnp.bool_(True), "terminated": jnp.bool_(False)}
+        return {word: told[word] for word in self.words}
+
+
+@pytest.mark.slow
+def test_a_truncation_is_one_however_it_is_told() -> None:
+    def run(*words: str) -> Any:
+        env = NormalizeReward(VecEnv(Cut(CountingEnv(), words), 2), gamma=0.9)
+        _, state = env.reset(jax.random.key(0))
+        for _ in range(7):
+            state = env.step(state, [1, 2])[1]
+        return state.statistics.var
+
+    assert run("truncated") == run("terminated") == run("truncated", "terminated")
+
+
+class Objects(OnTheHost):
+    """A last observation for the slots that ended alone, as Gymnasium gives it."""
+
+    def step(self, state: Any, actions: Any) -> tuple[Any, ...]:
+        *rest, infos = super().step(state, actions)
+        return *rest, {**infos, "final_obs": np.array([None, np.zeros(4)], object)}
+
+
+def test_a_final_obs_of_objects_is_refused() -> None:
+    env = NormalizeObservation(Objects(2))
+    _, state = env.reset(jax.random.key(0))
+    with pytest.raises(TypeError, match=r"expected infos with a `final_obs` of numbers"):
+        env.step(state, np.zeros(2, np.int32))
+    env.close()
 
 
 @pytest.mark.parametrize("inner", [EpisodeDiscount, ExpandDims])

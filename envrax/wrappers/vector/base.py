@@ -246,6 +246,11 @@ class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
         obs, inner, *rest = require_tuple(type(self.env).__name__, "step", stepped)
         rewards, dones, infos = rest
         others = {name: x for name, x in infos.items() if not _is_numeric(x)}
+        if "final_obs" in others:
+            raise TypeError(
+                f"{type(self).__name__}.step: expected infos with a `final_obs` of numbers, like "
+                "obs; got objects. Let the batch give a last observation for every slot."
+            )
         infos = {name: x for name, x in infos.items() if name not in others}
         told = _copied((obs, rewards, dones, infos))
         obs, state, rewards, dones, infos = self._stepped(state.replace(env_state=None), *told)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.batched_env import BatchedEnv
-from envrax.env import ActSpaceT, Info, ObsSpaceT
+from envrax.env import ActSpaceT, Info, ObsSpaceT, episode_end
 from envrax.spaces import Box, Dict, Space, Tuple
 from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
 from envrax.wrappers.vector.statistics import F32, RunningStatistics
@@ -57,7 +57,7 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         self.epsilon = _number(who, "epsilon", epsilon)
         if self.epsilon <= 0:
             raise ValueError(f"{who}: expected epsilon above 0; got {epsilon}.")
-        self.frozen, self.statistics = frozen, statistics
+        self._frozen, self.statistics = bool(frozen), statistics
         if statistics is None:
             return
         if not isinstance(cast(Any, statistics), RunningStatistics):
@@ -71,6 +71,19 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
                 f"{who}: expected statistics of shape {like}; got {given}. Take those of a batch "
                 "with the same single observation space."
             )
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the statistics stay as they are. Compiled programs know it, so it is fixed."""
+        return self._frozen
+
+    @frozen.setter
+    def frozen(self, _: bool) -> None:
+        who = type(self).__name__
+        raise AttributeError(
+            f"{who}: expected `frozen` as it was built; got another value. Build another one: "
+            f"`{who}(env, frozen=True, statistics=state.statistics)`."
+        )
 
     def _zeros(self, zeros: Any) -> Any:
         raise NotImplementedError
@@ -222,7 +235,8 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
                     f"{', bool' if kind == 'b' else ''}; got {x.shape} {x.dtype}. Put the wrapper "
                     "that changes them, such as `EpisodeDiscount`, elsewhere."
                 )
-        rewards, ended = rewards.astype(F32), infos.get("terminated", dones)
+        who, slots = "NormalizeReward.step", (self.n_slots,)
+        rewards, (ended, _) = rewards.astype(F32), episode_end(who, slots, dones, infos)
         carried = jnp.where(ended, F32(0), state.returns * F32(self.gamma))
         returns = carried + rewards
         statistics = self._counted(state.statistics, returns)

@@ -5,6 +5,8 @@ from typing import Any, cast
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 
 F32 = jnp.float32
 
@@ -43,8 +45,22 @@ class RunningStatistics:
     @classmethod
     def of(cls, count: Any, mean: Any, var: Any) -> "RunningStatistics":
         """Statistics with this count, mean and (biased) variance, such as those of a data set."""
+        if not isinstance(count, Tracer) and not np.all(np.asarray(count) > 0):
+            raise ValueError(
+                f"RunningStatistics.of: expected a count above 0; got {count}. Leave statistics "
+                "out to begin anew."
+            )
         count = jnp.asarray(count, F32)
         mean, var = (jax.tree.map(_array, x, is_leaf=_is_numbers) for x in (mean, var))
+        shapes = [jax.tree.map(jnp.shape, x) for x in (mean, var)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                "RunningStatistics.of: expected a mean and a variance of the same shape; got "
+                f"{shapes[0]} and {shapes[1]}."
+            )
+        known = [x for x in jax.tree.leaves(var) if not isinstance(x, Tracer)]
+        if not all(np.all(np.asarray(x) >= 0) for x in known):
+            raise ValueError("RunningStatistics.of: expected variances of at least 0; got less.")
         squares = jax.tree.map(lambda x: x * count, var)
         low = jax.tree.map(jnp.zeros_like, (count, mean, squares))
         return cls(count=count, mean=mean, squares=squares, low=low)
@@ -68,9 +84,9 @@ class RunningStatistics:
 
         def one(x: jax.Array, mean: Any, squares: Any, mean_low: Any, squares_low: Any) -> Any:
             # Around the old mean, so that a large mean takes no digits from the variance.
-            x = x.astype(F32) - mean
+            x = x.astype(F32) - jnp.expand_dims(mean, 0)
             center = jnp.sum(x, 0) / n
-            spread = jnp.sum(jnp.square(x - center), 0)
+            spread = jnp.sum(jnp.square(x - jnp.expand_dims(center, 0)), 0)
             moved = center - mean_low
             spread = spread + jnp.square(moved) * n * (self.count / count)
             return _add(mean, mean_low, moved * (n / count)), _add(squares, squares_low, spread)
@@ -87,8 +103,13 @@ class RunningStatistics:
 
     def normalize(self, x: Any, epsilon: float) -> Any:
         """`x` less the mean, in units of the standard deviation; float32."""
+
+        def of_all(x: jax.Array, like: jax.Array) -> jax.Array:
+            return jnp.expand_dims(x, tuple(range(like.ndim - x.ndim)))
+
         scaled = [
-            (x.astype(F32) - mean - low) / jnp.sqrt(var + F32(epsilon))
+            (x.astype(F32) - of_all(mean, x) - of_all(low, x))
+            / of_all(jnp.sqrt(var + F32(epsilon)), x)
             for x, mean, low, var in zip(
                 *map(jax.tree.leaves, (x, self.mean, self.low[1], self.var)), strict=True
             )
