@@ -145,7 +145,7 @@ class DQN:
         opt_state, buffer = self.optimiser.init(params), self.replay.init(item)
         return TrainState(params, params, opt_state, jnp.int32(0), buffer, at)
 
-    def values(self, params: Any, obs: Any) -> jax.Array:
+    def values(self, params: Any, obs: Any) -> Any:
         """Of each action, for many observations."""
         return jax.vmap(self.network.apply, (None, 0))(params, obs)
 

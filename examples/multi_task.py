@@ -78,24 +78,24 @@ class Tasks(envrax.BatchedEnv[Any, Any]):
         obs, states = self.fleet.reset(rng)
         return self.see(obs), states
 
-    def step(self, states: Any, actions: jax.Array) -> tuple[Any, ...]:
+    def step(self, state: Any, actions: jax.Array) -> tuple[Any, ...]:
         actions = self.fleet.unpad_actions(actions)
-        obs, states, rewards, dones, infos = self.fleet.step(states, actions)
+        obs, state, rewards, dones, infos = self.fleet.step(state, actions)
         info = {
             "terminated": self.rows({n: infos[n].get("terminated", dones[n]) for n in self.names}),
             "episode": self.rows({n: infos[n]["episode"] for n in self.names}),
             "final_obs": self.see({n: infos[n]["final_obs"] for n in self.names}),
         }
-        return self.see(obs), states, self.rows(rewards), self.rows(dones), info
+        return self.see(obs), state, self.rows(rewards), self.rows(dones), info
 
     def see(self, obs: Mapping[str, Any]) -> jax.Array:
         """The input of the network: the padded observation and the one-hot task."""
         padded, _ = self.fleet.pad_observations(obs)
         return jnp.concatenate([padded, self.one_hot], axis=1)
 
-    def action_mask(self, states: Any) -> jax.Array:
+    def action_mask(self, state: Any) -> jax.Array:
         """The choices that a task has, without those that are illegal now."""
-        masks, blocks = self.fleet.action_masks(states), np.split(self.choices, len(self.names))
+        masks, blocks = self.fleet.action_masks(state), np.split(self.choices, len(self.names))
         for i, name in enumerate(self.names):
             if masks[name] is not None:
                 legal = masks[name]

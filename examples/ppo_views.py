@@ -25,14 +25,14 @@ class AroundAgent(envrax.ObservationWrapper[Box, Any, Any, Any]):
         side = 2 * RADIUS + 1
         return Box(0.0, 1.0, (3 * side * side + 2,))
 
-    def observation(self, frames: jax.Array) -> jax.Array:
+    def observation(self, obs: jax.Array) -> jax.Array:
         from envrax_classic.maze import CORAL, INK, TEAL  # the agent, the walls, the goal
 
         def painted(colour: Any) -> jax.Array:
-            same = frames == np.array(colour, np.uint8)[:, None]
+            same = obs == np.array(colour, np.uint8)[:, None]
             return jnp.all(same, axis=2).astype(jnp.float32)
 
-        n_frames, side = frames.shape[-1], 2 * RADIUS + 1
+        n_frames, side = obs.shape[-1], 2 * RADIUS + 1
         newest = np.arange(1, n_frames + 1, dtype=np.float32) / n_frames
         trail = jnp.max(painted(CORAL) * newest, axis=-1)
         row, column = jnp.unravel_index(jnp.argmax(trail), trail.shape)

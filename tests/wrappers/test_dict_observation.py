@@ -57,8 +57,8 @@ def test_the_final_observation_is_changed_too() -> None:
     env = FrameStackObservation(TimeLimit(Ours(History(BOTH)), 2), n_stack=2, key="image")
     batch = VecEnv(env, 2, final_obs=True)
     _, state = batch.reset(jax.random.key(0))
-    for _ in range(2):
-        obs, state, _, done, info = batch.step(state, jnp.zeros(2, jnp.int32))
+    _, state, *_ = batch.step(state, jnp.zeros(2, jnp.int32))
+    obs, _, _, done, info = batch.step(state, jnp.zeros(2, jnp.int32))
     assert done.all()
     frames = History(BOTH).obs["image"]
     np.testing.assert_array_equal(info["final_obs"]["image"][0], np.stack(frames[1:3], -1))
@@ -215,7 +215,8 @@ def test_the_default_limit_is_that_of_the_config() -> None:
 
     env = envrax.EpisodeDiscount(TimeLimit(envrax.ExpandDims(Endless())))
     _, state = env.reset(jax.random.key(0))
-    discounts = []
+    discounts: list[Any] = []
+    info: dict[str, Any] = {}
     for _ in range(5):
         _, state, _, discount, info = env.step(state, jnp.int32(0))
         discounts.append(discount.tolist())
