@@ -88,7 +88,7 @@ def test_make_any_id_by_its_name() -> None:
 @pytest.mark.usefixtures("clean_registry")
 def test_register_again_and_all() -> None:
     first = register("classic")
-    assert register("classic") == first and len(first) == 7
+    assert register("classic") == first and len(first) == 8
     envrax.register("Own-v3", CountingEnv, FakeConfig())
     assert "envrax/Own-v3" in register()
     assert gymnasium.make("envrax/Own-v3", pre_warm=False).reset(seed=0)[0].shape == (2,)
