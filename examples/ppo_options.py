@@ -67,7 +67,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         total_steps=300_000, learning_rate=2e-3, gamma=0.98, gae_lambda=0.98
     ),
     "classic/Acrobot-v0": dict(total_steps=500_000),
-    "classic/Pendulum-v0": dict(gamma=0.95, reward_scale=0.1),
+    "classic/Pendulum-v0": dict(total_steps=1_500_000, gamma=0.95, reward_scale=0.1),
     "classic/Catch-v0": dict(total_steps=100_000, entropy_weight=0.01, fps=6),
     "classic/Ball-v0": dict(total_steps=300_000, fps=10),
     "classic/MountainCar-v0": dict(

@@ -70,6 +70,18 @@ def test_draws_are_uniform_among_the_legal(
         assert_uniform(column, values)
 
 
+@pytest.mark.slow
+def test_a_million_draws_are_legal_and_uniform() -> None:
+    n, space, mask = 1_000_000, Discrete(9), bools("-x--xx--x")
+    keys = jax.random.split(jax.random.key(5), n)
+    masks = jax.random.bernoulli(jax.random.key(6), 0.4, (n, 9)).at[:, 7].set(True)
+    each = jax.jit(jax.vmap(space.sample))(keys, masks)
+    assert np.take_along_axis(np.asarray(masks), np.asarray(each)[:, None], axis=1).all()
+    counts = np.bincount(np.asarray(jax.jit(jax.vmap(space.sample, (0, None)))(keys, mask)))
+    assert np.flatnonzero(counts).tolist() == np.flatnonzero(mask).tolist()
+    assert ((counts[mask] - n / 4) ** 2 / (n / 4)).sum() <= LIMIT[3]
+
+
 def test_entries_of_one_draw_are_independent() -> None:
     drawn = draws(MultiDiscrete((4, 4)), bools("xx--", "-xx-"))
     assert_uniform(drawn @ np.array([1, 3]), [3, 4, 6, 7])
