@@ -12,6 +12,7 @@ import pytest
 from batched_fakes import OnTheHost
 from fakes import CoinConfig, CoinEnv, NestedEnv, ScriptEnv, VectorConfig, VectorEnv
 from gymnasium.vector import AutoresetMode
+from helpers import assert_trees_close
 
 from envrax import EpisodeDiscount, ExpandDims, MultiVecEnv, VecEnv, Wrapper
 from envrax.testing import CountingEnv, check_batched_env
@@ -140,8 +141,11 @@ def wrapped(env: Any) -> Any:
         pytest.param(lambda: VecEnv(CountingEnv(), 3), marks=pytest.mark.slow),
     ],
 )
-def test_a_loop_is_a_scan_to_the_bit(env: Callable[[], Any]) -> None:
-    assert_equal(looped(wrapped(env()), 60), scanned(wrapped(env()), 60))
+def test_a_loop_is_a_scan(env: Callable[[], Any]) -> None:
+    """To rounding: XLA contracts other multiply-adds in a scan than in a step alone."""
+    assert_trees_close(
+        looped(wrapped(env()), 60), scanned(wrapped(env()), 60), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.slow
