@@ -143,9 +143,17 @@ def wrapped(env: Any) -> Any:
 )
 def test_a_loop_is_a_scan(env: Callable[[], Any]) -> None:
     """To rounding: XLA contracts other multiply-adds in a scan than in a step alone."""
-    assert_trees_close(
-        looped(wrapped(env()), 60), scanned(wrapped(env()), 60), rtol=1e-5, atol=1e-6
-    )
+    loop, scan = looped(wrapped(env()), 60), scanned(wrapped(env()), 60)
+    assert_trees_close(rounded(loop), rounded(scan), rtol=1e-5, atol=1e-6)
+
+
+def rounded(tree: Any) -> Any:
+    """Without what the statistics keep of what was rounded off."""
+
+    def one(x: Any) -> Any:
+        return x.replace(low=()) if isinstance(x, RunningStatistics) else x
+
+    return jax.tree.map(one, tree, is_leaf=lambda x: isinstance(x, RunningStatistics))
 
 
 @pytest.mark.slow
