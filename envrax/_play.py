@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks import require_tuple
+from envrax._ends import episode_end
 from envrax._jax.programs import strong
 from envrax.autoreset.slot import checked, next_episode, require_same_types, step_slot
 from envrax.batched_env import BatchedEnv
-from envrax.env import AnyEnv, EnvState, JaxEnv, episode_end
+from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces.conform import conform
 
 AnyBatch = BatchedEnv[Any, Any]

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks import known_keywords, require_count
+from envrax._ends import episode_end
 from envrax._jax.keys import require_key
 from envrax._jax.programs import is_traced
 from envrax._play import AnyBatch, Play, Policy, Rollout, Transition
-from envrax.env import AnyEnv, JaxEnv, episode_end
+from envrax.env import AnyEnv, JaxEnv
 
 __all__ = ["Evaluation", "evaluate"]
 

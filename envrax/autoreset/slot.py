@@ -6,8 +6,9 @@ import jax
 import numpy as np
 
 from envrax._checks import RETURNS, require_tuple
+from envrax._ends import episode_ended
 from envrax._jax.programs import strong
-from envrax.env import AnyEnv, EnvState, episode_ended
+from envrax.env import AnyEnv, EnvState
 
 
 def reset_slot(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:

@@ -7,17 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from envrax._checks import require_count
+from envrax._ends import episode_ended
 from envrax._jax.programs import strong
-from envrax.env import (
-    ActSpaceT,
-    AnyEnv,
-    ConfigT,
-    Info,
-    JaxEnv,
-    ObsSpaceT,
-    StateT,
-    episode_ended,
-)
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Discrete
 from envrax.wrappers.base import Wrapper, refuse_mask, require_that, with_end
 from envrax.wrappers.form import ReshapeObservation

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks import require_tuple
+from envrax._ends import episode_ended
 from envrax._jax.cache import Compilation
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, episode_ended
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
 
 

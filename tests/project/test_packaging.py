@@ -24,6 +24,7 @@ ROWS = [
     {"_config", "_entry_points", "_jax"},
     {"spaces"},
     {"env"},
+    {"_ends"},
     {"batched_env", "wrappers.deferred", "autoreset"},
     {"wrappers.base"},
     {"wrappers", "vec_env"},

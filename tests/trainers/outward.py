@@ -22,7 +22,7 @@ from envrax import (
     Tuple,
     VecEnv,
 )
-from envrax.env import episode_ended
+from envrax._ends import episode_ended
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv, NestedEnv
 from envrax.testing.fakes import FakeConfig, FakeState
 

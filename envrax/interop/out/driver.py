@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks import require_tuple
+from envrax._ends import episode_end, episode_ended
 from envrax._jax.cache import compile_cache
 from envrax._jax.keys import key_types
 from envrax._jax.programs import Compiled, output_types, strong
 from envrax.autoreset.slot import checked, require_same_types
 from envrax.batched_env import BatchedEnv
-from envrax.env import AnyEnv, JaxEnv, episode_end, episode_ended
+from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.forms import types_of
 from envrax.interop.out.packing import SMALL, pack, unpack, unpack_on_device, without_keys
 from envrax.interop.out.tensors import from_torch

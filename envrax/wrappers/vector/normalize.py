@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._ends import episode_end
 from envrax.batched_env import BatchedEnv
-from envrax.env import ActSpaceT, Info, ObsSpaceT, episode_end
+from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces import Box, Dict, Space, Tuple
 from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
 from envrax.wrappers.vector.statistics import F32, RunningStatistics
