@@ -14,7 +14,7 @@ from envrax._checks import require_tuple
 from envrax._ends import episode_end
 from envrax._jax.programs import strong
 from envrax.autoreset.slot import checked, next_episode, require_same_types, step_slot
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import BatchedEnv, require_final_obs
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces.conform import conform
 
@@ -204,12 +204,7 @@ class Play:
 
     def _step_batch(self, state: Any, actions: Any) -> tuple[Any, ...]:
         obs, state, rewards, dones, infos = self.env.step(state, actions)
-        if "final_obs" not in infos:
-            raise TypeError(
-                f"{self.who}: expected infos with `final_obs`; got {sorted(infos)}. Build the "
-                "batch with `final_obs=True`, or override its `with_final_obs`."
-            )
-        return obs, state, rewards, dones, infos, infos["final_obs"]
+        return obs, state, rewards, dones, infos, require_final_obs(self.who, infos)
 
     def begin(self, rng: jax.Array, policy_state: Any) -> Rollout:
         """Begin an episode, or one in every slot."""

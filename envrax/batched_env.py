@@ -191,3 +191,13 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
             Directory or URL of the persistent compile cache; None for no cache. The default gives
             way to a cache that the user set up in JAX.
         """
+
+
+def require_final_obs(who: str, infos: Info) -> Any:
+    """`infos["final_obs"]` of a batch that `with_final_obs` returned, or an error."""
+    if "final_obs" not in infos:
+        raise TypeError(
+            f"{who}: expected infos with `final_obs`; got {sorted(infos)}. Build the batch with "
+            "`final_obs=True`, or override its `with_final_obs`."
+        )
+    return infos["final_obs"]

@@ -13,7 +13,7 @@ from envrax._jax.cache import compile_cache
 from envrax._jax.keys import key_types
 from envrax._jax.programs import Compiled, output_types, strong
 from envrax.autoreset.slot import checked, require_same_types
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import BatchedEnv, require_final_obs
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.forms import types_of
 from envrax.interop.out.packing import SMALL, pack, unpack, unpack_on_device, without_keys
@@ -158,11 +158,8 @@ class Driver:
         obs, state, reward, done, info = self._checked("step", returned)
         if isinstance(self.env, JaxEnv):
             done = episode_ended(self.env, state, done)
-        elif "final_obs" not in info:
-            raise TypeError(
-                f"{self._who}: expected infos with `final_obs`; got {sorted(info)}. Build the "
-                "batch with `final_obs=True`, or override its `with_final_obs`."
-            )
+        else:
+            require_final_obs(self._who, info)
         shape = (self.env.n_slots,) if isinstance(self.env, BatchedEnv) else ()
         terminated, truncated = episode_end(self._who, shape, done, info)
         if jnp.shape(reward) != shape:
