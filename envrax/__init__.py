@@ -19,6 +19,7 @@ from envrax.registry import (
     unregister,
 )
 from envrax.rollouts import Rollout, Transition, rollout, start
+from envrax.sharding import shard
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from envrax.suite import EnvSet, EnvSuite, load_suite
 from envrax.vec_env import VecEnv
@@ -138,6 +139,7 @@ __all__ = [
     "registered_names",
     "rollout",
     "save_video",
+    "shard",
     "spaces",
     "start",
     "tile_frames",

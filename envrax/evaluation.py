@@ -10,6 +10,7 @@ import numpy as np
 from envrax._checks import known_keywords, require_count
 from envrax._ends import episode_end
 from envrax._jax.keys import require_key
+from envrax._jax.mesh import on_every_device
 from envrax._jax.programs import is_traced
 from envrax._play import AnyBatch, Play, Policy, Rollout, Transition
 from envrax.env import AnyEnv, JaxEnv
@@ -164,7 +165,8 @@ def _counting(at: Rollout, n_slots: int, n_episodes: int) -> _Count:
 
 def _counted(count: _Count, at: Rollout, transition: Transition, max_steps: int | None) -> _Count:
     """One step more. What is written for episodes past the last one that counts is dropped."""
-    rewards, done = jnp.asarray(transition.reward), jnp.asarray(transition.done)
+    told = jnp.asarray(transition.reward), jnp.asarray(transition.done)
+    rewards, done = on_every_device(told)
     episode_end("evaluate", count.episode.shape, done, {})  # refuses what is no bool
     rewards = jnp.sum(rewards.reshape(done.size, -1), axis=1, dtype=jnp.float32)
     returns, lengths, complete = count.sums

@@ -34,6 +34,7 @@ ROWS = [
     {"_build", "registry"},
     {"suite"},
     {"envs"},
+    {"sharding"},
     {"make", "_play"},
     {"rollouts", "evaluation"},
     {"testing", "interop"},

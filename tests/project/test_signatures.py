@@ -24,6 +24,7 @@ MODULES = [
     "make",
     "rollouts",
     "evaluation",
+    "sharding",
     "error",
     "testing",
 ]
@@ -41,7 +42,7 @@ TOP_LEVEL = """
     EnvSpec EnvSuite EnvSet
     register register_suite unregister get_spec registered_names available_suites load_suite
     make make_vec make_multi make_multi_vec
-    start rollout evaluate Rollout Transition Evaluation
+    start rollout evaluate shard Rollout Transition Evaluation
     MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers save_video
 """
 
@@ -66,6 +67,7 @@ HOMES = {
     "make": "make make_vec make_multi make_multi_vec",
     "rollouts": "start rollout Rollout Transition",
     "evaluation": "evaluate Evaluation",
+    "sharding": "shard ShardedEnv",
     "error": "MissingPackageError",
     "testing": "check_env check_batched_env report_env report_batched_env Finding Report "
     "ConformanceError CountingEnv ImageEnv MaskedEnv NestedEnv RingWorld",
@@ -208,6 +210,8 @@ cache_dir=DEFAULT_CACHE_DIR, **fields)
     rollouts.rollout(env, policy, start, n_steps, *, progress=False)
     rollouts.Rollout(obs, env_state, policy_state, rng)
     rollouts.Transition(obs, action, reward, done, terminated, truncated, next_obs, info, extras)
+    sharding.shard(batched_env, mesh, axis=None)
+    sharding.ShardedEnv(env, mesh, axis=None)
     evaluation.evaluate(env, policy, rng, n_episodes, *, policy_state=None, max_steps=None)
     evaluation.Evaluation(returns, lengths, complete)
 
