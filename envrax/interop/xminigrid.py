@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax._jax.programs import is_traced
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box, nested, unbounded
 from envrax.interop.forms import as_dicts
@@ -42,9 +41,7 @@ class XMiniGridEnv(PeerEnv):
         return self.peer.default_params() if self._given else self._made
 
     def limit(self) -> int:
-        # xminigrid itself counts to a traced limit.
-        steps = self.params.max_steps
-        return NO_LIMIT if is_traced(steps) else int(steps or NO_LIMIT)
+        return self.params.max_steps or NO_LIMIT
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
         return params.replace(max_steps=max_steps)

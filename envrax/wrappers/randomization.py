@@ -109,6 +109,20 @@ class DomainRandomization(
         rng, key = jax.random.split(rng)
         return self._under(self._draw(key)).reset(rng)
 
+    @property
+    def carries_over(self) -> bool:
+        return not self.redraw or self.env.carries_over
+
+    def reset_after(
+        self, state: RandomizedState[InnerStateT]
+    ) -> tuple[Any, RandomizedState[InnerStateT]]:
+        if not self.carries_over:
+            return self.reset(jax.random.split(state.rng)[0])
+        if not self.redraw:
+            return self._under(state.fields).reset_after(state)
+        rng, key = jax.random.split(state.rng)
+        return self._under(self._draw(key)).reset_after(state.replace(rng=rng))
+
     def step(
         self, state: RandomizedState[InnerStateT], action: Any
     ) -> tuple[Any, RandomizedState[InnerStateT], jax.Array, jax.Array, Info]:
