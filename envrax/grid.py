@@ -10,10 +10,11 @@ import numpy as np
 
 from envrax._checks import known_keywords
 from envrax._jax.keys import require_key
-from envrax._jax.programs import is_traced, strong
+from envrax._jax.programs import is_traced
 from envrax._play import Play, Policy
 from envrax.env import AnyEnv, JaxEnv
 from envrax.evaluation import Evaluation, counts, evaluated
+from envrax.spaces.base import kind
 from envrax.wrappers.drawn import require_dynamic
 
 __all__ = ["GridEvaluation", "evaluate_grid"]
@@ -169,14 +170,17 @@ def _nested(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _stacked(name: str, values: list[Any]) -> Any:
     """The values of an axis, stacked; by NumPy where nothing is traced, which compiles nothing."""
+    stack: Any = jnp.stack if is_traced(values) else np.stack
     try:
-        if is_traced(values):
-            return jax.tree.map(lambda *x: strong(jnp.stack(x)), *values)
-        return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *values)
+        stacked = jax.tree.map(lambda *x: stack(x), *values)
+        if any(kind(x.dtype) == "other" for x in jax.tree.leaves(stacked)):
+            raise TypeError("no numbers")
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"evaluate_grid: expected numbers of one shape for {name!r}; got {values!r}."
+            f"evaluate_grid: expected numbers of one shape for {name!r}; got {values!r}. Pass a "
+            "sequence of numbers."
         ) from error
+    return stacked
 
 
 def _block(names: list[str], values: list[list[Any]], means: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import EngFormatter
 
 import envrax
@@ -54,6 +55,65 @@ def save_curve(
     axes.grid(color=GREY, alpha=0.2)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def save_heat_maps(
+    path: Path,
+    title: str,
+    maps: dict[str, np.ndarray],
+    axes: dict[str, list[float]],
+    default: list[float],
+    within: float,
+) -> None:
+    """
+    Draw returns over a grid of two fields, side by side on one scale.
+
+    Parameters
+    ----------
+    path : Path
+        The PNG file; its folder is created.
+    title : str
+        The title of the picture.
+    maps : dict
+        From the title of a panel to its values, of shape (second axis, first axis).
+    axes : dict
+        From the labels of the horizontal and of the vertical axis to the values along them.
+    default : list of float
+        Where the default is.
+    within : float
+        By which factor the training drew around it: a dashed frame.
+    """
+    (across, xs), (up, ys) = axes.items()
+    figure = Figure(figsize=(9.6, 4.9), dpi=150, layout="constrained")
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    panels = figure.subplots(1, len(maps), sharey=True, squeeze=False)[0]
+    most = max(values.max() for values in maps.values())
+    # Cells lie side by side, while their values grow by factors.
+    pairs = zip(default, (xs, ys), strict=True)
+    at = [float(np.interp(np.log(x), np.log(v), range(len(v)))) for x, v in pairs]
+    for panel, (name, values) in zip(panels, maps.items(), strict=True):
+        image = panel.imshow(values, origin="lower", cmap="viridis", vmin=0, vmax=most)
+        for (row, column), value in np.ndenumerate(values):
+            colour = "white" if value < 0.6 * most else "black"
+            panel.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour, size=8)
+        panel.set_title(f"{name}: {values.mean():.0f} on average", loc="left", size=10)
+        panel.set_xlabel(across)
+        panel.set_xticks(range(len(xs)), [f"{x:.3g}" for x in xs])
+        panel.set_yticks(range(len(ys)), [f"{y:.3g}" for y in ys])
+        panel.tick_params(length=0)
+        panel.spines[:].set_visible(False)
+        reach = [np.log(within) / np.log(v[1] / v[0]) if len(v) > 1 else 0.5 for v in (xs, ys)]
+        corner = at[0] - reach[0], at[1] - reach[1]
+        frame = Rectangle(corner, 2 * reach[0], 2 * reach[1], fill=False, color="white", ls="--")
+        frame.set_label("drawn in training on drawn configs")
+        panel.add_patch(frame)
+        square = Rectangle((at[0] - 0.5, at[1] - 0.5), 1, 1, fill=False, color=CORAL, lw=2.5)
+        square.set_label("the default")
+        panel.add_patch(square)
+    panels[0].set_ylabel(up)
+    figure.colorbar(image, ax=list(panels), label="return of an episode", pad=0.01)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 
