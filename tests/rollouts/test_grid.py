@@ -42,22 +42,14 @@ def test_each_point_is_an_evaluation_of_its_own(found: envrax.GridEvaluation) ->
             np.testing.assert_allclose(found.returns[i, j], one.returns, rtol=1e-5)
 
 
-def test_it_is_one_compiled_call() -> None:
-    compiled: list[str] = []
-
-    def listen(event: str, _: float, **about: Any) -> None:
-        if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(event)
-
+def test_it_is_one_compiled_call(compile_counter: Any) -> None:
     env, rng = CountingEnv(), jax.random.key(0)
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
+    with compile_counter() as compiled:
         evaluate_grid(env, None, rng, {"max_steps": [2, 3, 4]}, 2)
-        assert len(compiled) == 1
+    assert compiled.count == 1
+    with compile_counter() as compiled:
         evaluate_grid(env, None, rng, {"max_steps": [5, 6, 7]}, 2)
-        assert len(compiled) == 1
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
+    assert compiled.count == 0
 
 
 def test_wrappers_and_the_callers_own_jit() -> None:
