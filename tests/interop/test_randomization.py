@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import assert_trees_close
 
 import envrax
 from envrax import DomainRandomization, VecEnv, evaluate_grid
@@ -51,11 +52,8 @@ def test_drawn_params_equal_those_given(id: str, name: str, low: float, high: fl
         action = env.action_space.sample(key)
         obs, state, *rest = step(state, action)
         seen, alone, *rest_alone = step_alone(alone, action)
-        jax.tree.map(
-            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
-            (obs, state.env_state.inner, rest),
-            (seen, alone.inner, rest_alone),
-        )
+        returned = obs, state.env_state.inner, rest
+        assert_trees_close(returned, (seen, alone.inner, rest_alone), rtol=1e-4, atol=1e-5)
 
 
 def test_changes_are_to_what_is_in_force() -> None:
