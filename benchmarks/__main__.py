@@ -14,6 +14,7 @@ from benchmarks import (
     interop_speed,
     memory,
     operations,
+    randomization,
     resets,
     start,
     trainers,
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Callable[[], list[Table] | list[Plan] | list[interop_speed
     "parts": costs.parts,
     "memory": memory.memory,
     "operations": operations.operations,
+    "randomization": randomization.cartpole,
 }
 
 

@@ -6,6 +6,7 @@ from envrax.batched_env import BatchedEnv
 from envrax.env import EnvConfig, EnvState, JaxEnv
 from envrax.error import MissingPackageError
 from envrax.evaluation import Evaluation, evaluate
+from envrax.grid import GridEvaluation, evaluate_grid
 from envrax.make import make, make_multi, make_multi_vec, make_vec
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
@@ -30,6 +31,7 @@ from envrax.wrappers import (
     ClipReward,
     DelayObservation,
     DiscretizeAction,
+    DomainRandomization,
     DtypeObservation,
     EpisodeDiscount,
     EpisodeStatisticsState,
@@ -78,6 +80,7 @@ __all__ = [
     "Dict",
     "Discrete",
     "DiscretizeAction",
+    "DomainRandomization",
     "DtypeObservation",
     "EnvConfig",
     "EnvSet",
@@ -93,6 +96,7 @@ __all__ = [
     "FrameStackObservation",
     "FrameStackState",
     "GrayscaleObservation",
+    "GridEvaluation",
     "JaxEnv",
     "JitWrapper",
     "MaxAndSkipObservation",
@@ -128,6 +132,7 @@ __all__ = [
     "__version__",
     "available_suites",
     "evaluate",
+    "evaluate_grid",
     "get_spec",
     "load_suite",
     "make",

@@ -67,8 +67,9 @@ def placed(tree: Any, layout: NamedSharding) -> Any:
     """Arrays where a program wants them: the type of an array says over which mesh it lies."""
 
     def place(x: Any) -> Any:
-        if isinstance(x, Tracer) or (isinstance(x, jax.Array) and x.sharding == layout):
-            return x
+        is_placed = isinstance(x, jax.Array) and not isinstance(x, Tracer) and x.sharding == layout
+        if is_placed or isinstance(x, Tracer):
+            return cast(Any, x)
         return jax.device_put(x, layout)
 
     return jax.tree.map(place, tree)

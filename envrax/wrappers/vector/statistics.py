@@ -138,8 +138,9 @@ def _seen_by_all(leaves: list[Any], means: list[Any], layout: NamedSharding) -> 
     """The same, of leaves that are spread over devices."""
     (axis,) = layout.spec
 
-    def one(center: jax.Array, spread: jax.Array, n: Any) -> tuple[jax.Array, jax.Array]:
-        """Of all devices together; each has seen `n`."""
+    def one(parts: Any, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Of all devices together."""
+        (center, spread), n = parts, F32(x.shape[0])
         mean = jnp.sum(center, 0) / F32(center.shape[0])
         between = jnp.sum(jnp.square(center - jnp.expand_dims(mean, 0)), 0) * n
         return mean, jnp.sum(spread, 0) + between
@@ -148,7 +149,7 @@ def _seen_by_all(leaves: list[Any], means: list[Any], layout: NamedSharding) -> 
         own, unravel = cast(Any, ravel_pytree(_seen(leaves, means)))
         with jax.named_scope("statistics_of_all_slots"):
             parts: Any = jax.vmap(unravel)(jax.lax.all_gather(own, axis))
-        return [one(*part, F32(len(x))) for part, x in zip(parts, leaves, strict=True)]
+        return [one(part, x) for part, x in zip(parts, leaves, strict=True)]
 
     specs: Any = dict(in_specs=(layout.spec, PartitionSpec()), out_specs=PartitionSpec())
     spread = jax.shard_map(exchange, mesh=layout.mesh, check_vma=False, **specs)
