@@ -129,6 +129,9 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             )
         return mask
 
+    def with_rng(self, state: StateT, rng: jax.Array) -> StateT:
+        return self.env.with_rng(state, rng)
+
     def render(self, state: StateT) -> np.ndarray:
         return self.env.render(state)
 

@@ -127,6 +127,10 @@ class StatefulWrapper(
     def action_mask(self, state: StateT) -> Any:
         return super().action_mask(self._inner(state))
 
+    def with_rng(self, state: StateT, rng: jax.Array) -> StateT:
+        inner = super().with_rng(self._inner(state), rng)
+        return state.replace(env_state=inner, rng=inner.rng)
+
     def render(self, state: StateT) -> np.ndarray:
         return super().render(self._inner(state))
 
