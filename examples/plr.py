@@ -29,7 +29,6 @@ import jax.numpy as jnp
 import numpy as np
 from ppo_algorithm import PPO, TrainState
 from ppo_options import PRESETS, Options
-from ppo_report import CORAL, GREY
 from ppo_spaces import Features
 from ppo_views import VIEWS
 
@@ -231,32 +230,6 @@ def learn(plr: PLR, seeds: int) -> tuple[np.ndarray, np.ndarray]:
     return steps, np.array(curves)
 
 
-def save(path: Path, steps: np.ndarray, curves: dict[str, np.ndarray]) -> None:
-    """Draw the mean over seeds, and the range."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import EngFormatter, PercentFormatter
-
-    figure = Figure(figsize=(9, 4), dpi=150, layout="constrained")
-    for i, (axes, title) in enumerate(
-        zip(figure.subplots(1, 2, sharey=True), ("Uniform mazes", "The longest ones"), strict=True)
-    ):
-        for (name, curve), colour in zip(curves.items(), (GREY, CORAL), strict=True):
-            axes.plot(steps, curve[:, :, i].mean(axis=0), color=colour, linewidth=2, label=name)
-            low, high = curve[:, :, i].min(axis=0), curve[:, :, i].max(axis=0)
-            axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.set_title(f"{title}, never trained on", loc="left", fontweight="bold")
-        axes.set_xlabel("environment steps of training")
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
-        axes.set_ylim(0, 1)
-        axes.grid(color=GREY, alpha=0.2)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].set_ylabel("solved")
-    figure.axes[0].legend(frameon=False, loc="upper left")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Train PPO on replayed and on uniform mazes.")
     parser.add_argument("--seeds", type=int, default=3, help="how many (3)")
@@ -267,13 +240,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     steps, curves = np.zeros(0), dict[str, np.ndarray]()
     for name, replays in (("a new maze in every episode", False), ("replayed mazes", True)):
         steps, curves[name] = learn(PLR(options, replays, size=given.size), given.seeds)
-    print("\nsolved: mean, and range over seeds\n| steps | mazes | " + " | ".join(curves) + " |")
-    for t, step in enumerate(steps):
-        for i, mazes in enumerate(("uniform", "hard")):
-            cells = [c[:, t, i] for c in curves.values()]
-            shown = [f"{x.mean():.2f} ({x.min():.2f} .. {x.max():.2f})" for x in cells]
-            print(f"| {step} | {mazes} | {' | '.join(shown)} |")
-    save(Path("runs/plr/curve.png"), steps, curves)
+
+    from plr_report import print_table, save_curves  # matplotlib is slow to import
+
+    print_table(steps, curves)
+    save_curves(Path("runs/plr/curve.png"), steps, curves)
     print("see runs/plr")
 
 
