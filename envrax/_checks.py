@@ -14,6 +14,7 @@ LEAVE_OUT = "Leave it out."
 RETURNS = {
     "reset": "obs, state",
     "sample": "obs, state",
+    "reset_after": "obs, state",
     "step": "obs, state, reward, done, info",
     "on_reset": "obs, fields",
     "on_step": "obs, state, reward, done, info",

@@ -99,26 +99,26 @@ class StartStates(
         rng, key = jax.random.split(rng)
         obs, inner = checked(self, "sample", self.sample(key))
         self._require_like_reset({"obs": obs, "state": inner})
-        inner = self.env.with_rng(inner, rng).replace(done=jnp.bool_(False))
-        state = StartState(
-            env_state=inner,
-            rng=inner.rng,
-            step=jnp.int32(0),
-            done=jnp.bool_(False),
-            saved_step=inner.step,
-        )
-        return obs, cast(Any, state)
+        return self.begun(obs, self.env.with_rng(inner, rng))
 
     def reset_after(self, state: StartState[InnerStateT]) -> tuple[Any, StartState[InnerStateT]]:
         return self.reset(jax.random.split(state.rng)[0])
 
+    @property
+    def carries_over(self) -> bool:
+        return False
+
+    def begun(self, obs: Any, state: Any) -> tuple[Any, StartState[InnerStateT]]:
+        obs, new = super().begun(obs, state.replace(done=jnp.bool_(False)))
+        return obs, new.replace(step=jnp.int32(0), saved_step=state.step)
+
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        raise NotImplementedError  # `reset` begins without the one of the environment
+        return obs, {"saved_step": jnp.int32(0)}
 
     def on_step(self, obs: Any, state: StartState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
         return obs, state.replace(step=state.step - state.saved_step), *rest
 
-    def _inner(self, state: StartState[InnerStateT]) -> Any:
+    def _inner(self, state: Any) -> Any:
         inner = super()._inner(state)
         return inner.replace(step=state.step + state.saved_step)
 
