@@ -12,7 +12,7 @@ from envrax_classic import CartPole, Maze
 ENTRIES = 4096
 
 
-def starts(sizes: tuple[int, ...] = (64, 4096), repeats: int = 9) -> list[Table]:
+def starts(sizes: tuple[int, ...] = (64, 4096), repeats: int = 15) -> list[Table]:
     """A plain reset first, then the same environment with `StartStates`."""
     tables: list[Table] = []
     for env, numbers in ((CartPole(), 400_000), (Maze(), 50_000)):

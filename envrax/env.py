@@ -257,7 +257,7 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             A state of this environment.
         rng : jax.Array
             PRNG key, in place of `state.rng`. An environment whose state holds further keys
-            replaces them too, by keys split from it.
+            overrides this method and replaces them too, by keys split from `rng`.
         """
         return state.replace(rng=rng)
 

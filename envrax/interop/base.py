@@ -268,7 +268,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     def _typed_begin(self, rng: Any) -> Begun:
         return Begun(*self._begin.trace(self._params.arrays, rng).out_info)
 
-    def _form(self, rng: jax.Array) -> Form:
+    def _form(self, rng: jax.Array | jax.ShapeDtypeStruct) -> Form:
         """The form for keys of this kind: a library that keeps a key keeps one of its kind."""
         key = jax.ShapeDtypeStruct(rng.shape, rng.dtype)
         kind = key.shape, key.dtype

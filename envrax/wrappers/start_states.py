@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from envrax._jax.keys import key_types
 from envrax.autoreset.slot import checked, leaf_types, named_leaves
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, ObsSpaceT
-from envrax.wrappers.base import Wrapper, layers
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 Sample = Callable[[jax.Array], tuple[Any, Any]]
@@ -42,7 +41,8 @@ class StartStates(
     the arrays are those of the first call; wrap again to change them.
 
     An episode gets keys of its own, by `with_rng` of the environment, whatever keys the state was
-    saved with: `reset` splits its key, one for `sample` and one for the state.
+    saved with: `reset` splits its key, one for `sample` and one for the state. `reset_after` is
+    such a reset too: what is beneath carries nothing over from the last episode.
 
     A state from the middle of an episode keeps its `step` within `env_state`, so that clocks and
     the time limit of the wrapped environment go on from there; `step` of the new episode counts
@@ -155,14 +155,13 @@ def _like_reset(env: AnyEnv) -> tuple[dict[str, str], Any, set[str]]:
 
     # A typed key, since a legacy one looks like any other array.
     rng = key_types()[0]
-    returned = jax.eval_shape(begin, rng, rng)
+    returned: Any = jax.eval_shape(begin, rng, rng)
     leaves = named_leaves(returned)
     keys = {name for name, x in leaves.items() if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)}
-    own = {JaxEnv.with_rng, Wrapper.with_rng, StatefulWrapper.with_rng}
-    if kept & keys and all(type(layer).with_rng in own for layer in layers(env)):
+    if kept & keys:
         raise TypeError(
             f"StartStates: expected {env.name}.with_rng to replace every PRNG key of a state, so "
-            "that two episodes from one state differ; got the old one at "
-            f"`{min(kept & keys)}`. Override `with_rng` in {env.name}."
+            f"that two episodes from one state differ; got the old one at `{min(kept & keys)}`. "
+            "Override `with_rng`; a key that has to stay goes through `jax.random.clone` there."
         )
-    return leaf_types(returned), jax.tree.structure(returned), keys
+    return leaf_types(returned), cast(Any, jax.tree.structure(returned)), keys

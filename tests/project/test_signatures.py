@@ -36,7 +36,7 @@ TOP_LEVEL = """
     Wrapper StatefulWrapper FrameStackState EpisodeStatisticsState
     AtariPreprocessing ClipAction DelayObservation DiscretizeAction DtypeObservation
     FilterObservation FlattenObservation MaxAndSkipObservation RepeatAction RescaleAction
-    RescaleObservation ReshapeObservation StickyAction TimeAwareObservation TimeLimit
+    RescaleObservation ReshapeObservation StartStates StickyAction TimeAwareObservation TimeLimit
     TransformAction TransformObservation TransformReward
     EnvSpec EnvSuite EnvSet
     register register_suite unregister get_spec registered_names available_suites load_suite
@@ -53,7 +53,7 @@ HOMES = {
     "RecordEpisodeStatistics RecordVideo FrameStackState EpisodeStatisticsState save_video vector "
     "AtariPreprocessing ClipAction DelayObservation DiscretizeAction DtypeObservation "
     "FilterObservation FlattenObservation MaxAndSkipObservation RepeatAction RescaleAction "
-    "RescaleObservation ReshapeObservation StickyAction TimeAwareObservation TimeLimit "
+    "RescaleObservation ReshapeObservation StartStates StickyAction TimeAwareObservation TimeLimit "
     "TransformAction TransformObservation TransformReward",
     "batched_env": "BatchedEnv",
     "vec_env": "BatchedEnv VecEnv",
@@ -77,6 +77,7 @@ SIGNATURES = """
     env.JaxEnv.reset(rng)
     env.JaxEnv.step(state, action)
     env.JaxEnv.action_mask(state)
+    env.JaxEnv.with_rng(state, rng)
     env.JaxEnv.render(state)
     env.JaxEnv.compile()
 
@@ -119,6 +120,7 @@ terminal_on_life_loss=False, grayscale_obs=True, grayscale_newaxis=False, scale_
     wrappers.RescaleAction(env, min_action, max_action)
     wrappers.RescaleObservation(env, min_obs, max_obs)
     wrappers.ReshapeObservation(env, shape)
+    wrappers.StartStates(env, sample)
     wrappers.StickyAction(env, repeat_action_probability)
     wrappers.TimeAwareObservation(env, flatten=True, normalize_time=False, *, \
 dict_time_key="time")

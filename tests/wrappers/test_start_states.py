@@ -181,10 +181,25 @@ class KeyedEnv(NestedEnv):
 def test_further_keys_are_replaced_or_refused() -> None:
     with pytest.raises(TypeError, match=r"NestedEnv.with_rng to replace every.*`state.key`"):
         from_buffer(NestedEnv()).reset(jax.random.key(0))
+    with pytest.raises(TypeError, match=r"got the old one at `state.env_state.key`"):
+        from_buffer(RecordEpisodeStatistics(NestedEnv())).reset(jax.random.key(0))
     env = from_buffer(RecordEpisodeStatistics(KeyedEnv()))
     check_env(env)
     keys = [plain(env.reset(jax.random.key(i))[1].env_state.env_state.key) for i in range(2)]
     assert (keys[0] != keys[1]).any()
+
+
+class SeededEnv(NestedEnv):
+    """Keeps its second key, on purpose."""
+
+    def with_rng(self, state: Any, rng: jax.Array) -> Any:
+        return super().with_rng(state.replace(key=jax.random.clone(state.key)), rng)
+
+
+def test_a_key_may_stay_on_purpose() -> None:
+    buffer = saved(SeededEnv())
+    _, state = from_buffer(SeededEnv(), buffer).reset(jax.random.key(0))
+    assert (plain(buffer[1].key) == plain(state.env_state.key)).all(axis=1).any()
 
 
 BAD: dict[str, tuple[Any, str]] = {
