@@ -17,6 +17,7 @@ from benchmarks import (
     randomization,
     resets,
     start,
+    starts,
     trainers,
     training,
 )
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[], list[Table] | list[Plan] | list[interop_speed
     "training": training.cartpole,
     "start": start.both,
     "start-gymnax": start.peers,
+    "start-states": starts.starts,
     "interop": interop_speed.interop,
     "trainers": trainers.vector_envs,
     "trainers-overhead": trainers.overhead,

@@ -248,6 +248,20 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         """
         return None
 
+    def with_rng(self, state: StateT, rng: jax.Array) -> StateT:
+        """
+        The same state with other randomness ahead, for a state from which several episodes begin.
+
+        Parameters
+        ----------
+        state : StateT
+            A state of this environment.
+        rng : jax.Array
+            PRNG key, in place of `state.rng`. An environment whose state holds further keys
+            overrides this method and replaces them too, by keys split from `rng`.
+        """
+        return state.replace(rng=rng)
+
     def render(self, state: StateT) -> np.ndarray:
         """
         Draw a state of a single environment, on the host.

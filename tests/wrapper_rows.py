@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -36,6 +37,7 @@ from envrax import (
     RescaleObservation,
     ReshapeObservation,
     ResizeObservation,
+    StartStates,
     StickyAction,
     TimeAwareObservation,
     TimeLimit,
@@ -84,6 +86,17 @@ def draw_gravity(rng: Any) -> dict[str, Any]:
     return {"gravity": jax.random.uniform(rng, (), jnp.float32, 0.3, 0.8)}
 
 
+def draw(buffer: Any, rng: jax.Array) -> Any:
+    """An observation and a state of four."""
+    i = jax.random.randint(rng, (), 0, 4, jnp.int32)
+    return jax.tree.map(lambda x: x[i], buffer)
+
+
+def from_buffer(env: Any) -> Any:
+    rngs = jax.random.split(jax.random.key(5), 4)
+    return StartStates(env, partial(draw, jax.vmap(env.reset)(rngs)))
+
+
 ROWS: dict[str, tuple[Wrap, list[Any]]] = {
     "Wrapper": (Wrapper, ALL),
     "JitWrapper": (JitWrapper(pre_warm=False), [NestedEnv, CoinEnv, VectorEnv, PixelEnv]),
@@ -110,6 +123,7 @@ ROWS: dict[str, tuple[Wrap, list[Any]]] = {
     "RescaleAction": (RescaleAction(min_action=-3.0, max_action=0.0), [CoinEnv]),
     "RescaleObservation": (RescaleObservation(min_obs=-1.0, max_obs=1.0), [PixelEnv]),
     "ReshapeObservation": (ReshapeObservation(shape=(5, 72)), [PixelEnv]),
+    "StartStates": (from_buffer, [CoinEnv, VectorEnv, PixelEnv]),
     "StickyAction": (StickyAction(repeat_action_probability=0.5), [NestedEnv, CoinEnv]),
     "TimeAwareObservation": (TimeAwareObservation, [NestedEnv, VectorEnv]),
     "TimeLimit": (TimeLimit(max_steps=4), [CoinEnv, *ALL[:3]]),

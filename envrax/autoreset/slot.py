@@ -44,7 +44,7 @@ def require_slots(state: Any, num_envs: int) -> None:
 
 def require_same_types(env: AnyEnv, reset: Any, step: Any) -> None:
     """Refuse an environment whose reset and step disagree, naming the first leaf that differs."""
-    at_reset, at_step = _leaf_types(reset), _leaf_types(step)
+    at_reset, at_step = leaf_types(reset), leaf_types(step)
     for leaf in [*at_reset, *at_step]:
         if at_reset.get(leaf) != at_step.get(leaf):
             raise TypeError(
@@ -85,10 +85,15 @@ def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
     return jax.tree_util.tree_map_with_path(convert, tuple(returned))
 
 
-def _leaf_types(tree: Any) -> dict[str, str]:
+def leaf_types(tree: Any) -> dict[str, str]:
     """Name, dtype and shape of every leaf."""
+    return {name: _leaf_type(leaf) for name, leaf in named_leaves(tree).items()}
+
+
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """The leaves by their names, such as "state.walls"."""
     leaves = cast(Any, jax.tree_util.tree_leaves_with_path(tree))
-    return {_name(path): _leaf_type(leaf) for path, leaf in leaves}
+    return {_name(path): leaf for path, leaf in leaves}
 
 
 def _leaf_type(x: Any) -> str:

@@ -5,17 +5,17 @@ from abc import abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import jax
 import jax.numpy as jnp
 
 from envrax._checks import require_count
-from envrax._jax.keys import require_key
+from envrax._jax.keys import key_types, require_key
 from envrax._jax.programs import output_types
 from envrax._rebuild import require_known, without_cached
 from envrax.env import Info, JaxEnv
-from envrax.interop.forms import Form, cast_to, find_form, types_of
+from envrax.interop.forms import Form, cast_to, find_form, is_key, types_of
 from envrax.interop.params import Params, changed, concrete, fitting
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.spaces import Space
@@ -198,6 +198,20 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         env.concrete_params = concrete(env.params, self.concrete_params)
         return env
 
+    def with_rng(self, state: PeerState, rng: jax.Array) -> PeerState:
+        """`state` with new keys: `state.rng`, and all PRNG keys that the library keeps."""
+        # A legacy key is told from other arrays by where a typed one is kept.
+        typed = jax.tree.leaves(self._form(key_types()[0]).inner)
+        rng, *keys = jax.random.split(rng, 1 + sum(map(is_key, typed)))
+        leaves, structure = cast(Any, jax.tree.flatten(state.inner))
+        new = [
+            (jax.random.split(keys.pop(), type_.shape) if type_.shape else keys.pop())
+            if is_key(type_)
+            else leaf
+            for leaf, type_ in zip(leaves, typed, strict=True)
+        ]
+        return state.replace(rng=rng, inner=jax.tree.unflatten(structure, new))
+
     def reset(self, rng: jax.Array) -> tuple[Any, PeerState]:
         require_key(rng, f"{self._who}.reset", "Pass one key; `VecEnv` splits it.")
         form = self._form(rng)
@@ -289,7 +303,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     def _typed_begin(self, rng: Any) -> Begun:
         return Begun(*self._begin.trace(self._params, rng).out_info)
 
-    def _form(self, rng: jax.Array) -> Form:
+    def _form(self, rng: jax.Array | jax.ShapeDtypeStruct) -> Form:
         """
         The form for keys of this kind and params of these types.
 

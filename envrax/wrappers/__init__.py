@@ -31,6 +31,7 @@ from envrax.wrappers.pictures import save_video, tile_frames
 from envrax.wrappers.randomization import DomainRandomization, RandomizedState
 from envrax.wrappers.repeat import MaxAndSkipObservation, RepeatAction, StickyAction
 from envrax.wrappers.reward import ClipReward
+from envrax.wrappers.start_states import StartStates
 from envrax.wrappers.stateful import StatefulWrapper, WrapperState
 from envrax.wrappers.time import TimeAwareObservation, TimeLimit
 from envrax.wrappers.transform import TransformAction, TransformObservation, TransformReward
@@ -67,6 +68,7 @@ __all__ = [
     "ReshapeObservation",
     "ResizeObservation",
     "RewardWrapper",
+    "StartStates",
     "StatefulWrapper",
     "StickyAction",
     "TimeAwareObservation",

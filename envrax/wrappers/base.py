@@ -163,6 +163,9 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             )
         return mask
 
+    def with_rng(self, state: StateT, rng: jax.Array) -> StateT:
+        return self.env.with_rng(self._inner(state), rng)
+
     def render(self, state: StateT) -> np.ndarray:
         return self.env.render(self._inner(state))
 

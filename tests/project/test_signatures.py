@@ -39,7 +39,7 @@ TOP_LEVEL = """
     AtariPreprocessing ClipAction DelayObservation DiscretizeAction DomainRandomization
     DtypeObservation
     FilterObservation FlattenObservation MaxAndSkipObservation RepeatAction RescaleAction
-    RescaleObservation ReshapeObservation StickyAction TimeAwareObservation TimeLimit
+    RescaleObservation ReshapeObservation StartStates StickyAction TimeAwareObservation TimeLimit
     TransformAction TransformObservation TransformReward
     EnvSpec EnvSuite EnvSet
     register register_suite unregister get_spec registered_names available_suites load_suite
@@ -57,7 +57,7 @@ HOMES = {
     "AtariPreprocessing ClipAction DelayObservation DiscretizeAction DomainRandomization "
     "DtypeObservation "
     "FilterObservation FlattenObservation MaxAndSkipObservation RepeatAction RescaleAction "
-    "RescaleObservation ReshapeObservation StickyAction TimeAwareObservation TimeLimit "
+    "RescaleObservation ReshapeObservation StartStates StickyAction TimeAwareObservation TimeLimit "
     "TransformAction TransformObservation TransformReward",
     "batched_env": "BatchedEnv",
     "vec_env": "BatchedEnv VecEnv",
@@ -84,6 +84,7 @@ SIGNATURES = """
     env.JaxEnv.step(state, action)
     env.JaxEnv.action_mask(state)
     env.JaxEnv.with_config(**fields)
+    env.JaxEnv.with_rng(state, rng)
     env.JaxEnv.render(state)
     env.JaxEnv.compile()
 
@@ -127,6 +128,7 @@ terminal_on_life_loss=False, grayscale_obs=True, grayscale_newaxis=False, scale_
     wrappers.RescaleAction(env, min_action, max_action)
     wrappers.RescaleObservation(env, min_obs, max_obs)
     wrappers.ReshapeObservation(env, shape)
+    wrappers.StartStates(env, sample)
     wrappers.StickyAction(env, repeat_action_probability)
     wrappers.TimeAwareObservation(env, flatten=True, normalize_time=False, *, \
 dict_time_key="time")

@@ -1,0 +1,167 @@
+"""`StartStates`: episodes that begin in states from outside."""
+
+from collections.abc import Callable
+from typing import Any, Generic, cast
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from envrax._jax.keys import key_types
+from envrax.autoreset.slot import checked, leaf_types, named_leaves
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, ObsSpaceT
+from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
+
+Sample = Callable[[jax.Array], tuple[Any, Any]]
+
+
+@chex.dataclass
+class StartState(WrapperState[InnerStateT]):
+    """
+    State of `StartStates`.
+
+    Attributes
+    ----------
+    saved_step : jax.Array
+        int32 scalar, `step` of the state in which the episode began. `step` itself counts from 0.
+    """
+
+    saved_step: jax.Array
+
+
+class StartStates(
+    StatefulWrapper[ObsSpaceT, ActSpaceT, StartState[InnerStateT], ConfigT, InnerStateT],
+    Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
+):
+    """
+    Begin every episode in a state that `sample` gives, and not by a reset of the environment.
+
+    `sample` may draw from a buffer of saved states, or make a level. What it closes over may be
+    traced: inside a `jit`, a buffer that changes during training. As with `jax.jit`, outside of one
+    the arrays are those of the first call; wrap again to change them.
+
+    An episode gets keys of its own, by `with_rng` of the environment, whatever keys the state was
+    saved with: `reset` splits its key, one for `sample` and one for the state. `reset_after` is
+    such a reset too: what is beneath carries nothing over from the last episode.
+
+    A state from the middle of an episode keeps its `step` within `env_state`, so that clocks and
+    the time limit of the wrapped environment go on from there; `step` of the new episode counts
+    from 0. For the full time, give back a state whose `step` is 0. `done` becomes False.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap; it must be traceable.
+    sample : callable
+        `sample(rng) -> (obs, state)`, structured as `env.reset` returns them: of the environment
+        with the wrappers beneath this one.
+
+    Raises
+    ------
+    TypeError
+        If `sample` cannot be called, returns something else than `env.reset` does, or the state
+        holds PRNG keys which `with_rng` does not replace.
+    RuntimeError
+        If the stack cannot be traced, as with `RecordVideo`.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> inner = CountingEnv()
+    >>> obs, states = jax.vmap(inner.reset)(jax.random.split(jax.random.key(0), 100))
+    >>> def sample(rng):
+    ...     i = jax.random.randint(rng, (), 0, 100)
+    ...     return jax.tree.map(lambda x: x[i], (obs, states))
+    >>> env = StartStates(inner, sample)
+    >>> obs, state = env.reset(jax.random.key(1))
+    >>> int(state.step), bool((obs[0] == states.number).any())
+    (0, True)
+    """
+
+    def __init__(
+        self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], sample: Sample
+    ) -> None:
+        super().__init__(env)
+        if not callable(sample):
+            raise TypeError(
+                f"StartStates: expected sample to be a function of a PRNG key; got {sample!r}. "
+                "Write `sample(rng) -> (obs, state)`."
+            )
+        if not env.traceable:
+            raise RuntimeError(
+                f"StartStates: expected a traceable environment; got {env!r}, which is "
+                "incompatible with JAX transforms. Put StartStates beneath that wrapper."
+            )
+        self.sample = sample
+        self._like: tuple[dict[str, str], Any, set[str]] | None = None
+
+    def reset(self, rng: jax.Array) -> tuple[Any, StartState[InnerStateT]]:
+        rng, key = jax.random.split(rng)
+        obs, inner = checked(self, "sample", self.sample(key))
+        self._require_like_reset({"obs": obs, "state": inner})
+        return self.begun(obs, self.env.with_rng(inner, rng))
+
+    def reset_after(self, state: StartState[InnerStateT]) -> tuple[Any, StartState[InnerStateT]]:
+        return self.reset(jax.random.split(state.rng)[0])
+
+    @property
+    def carries_over(self) -> bool:
+        return False
+
+    def begun(self, obs: Any, state: Any) -> tuple[Any, StartState[InnerStateT]]:
+        obs, new = super().begun(obs, state.replace(done=jnp.bool_(False)))
+        return obs, new.replace(step=jnp.int32(0), saved_step=state.step)
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return obs, {"saved_step": jnp.int32(0)}
+
+    def on_step(self, obs: Any, state: StartState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
+        return obs, state.replace(step=state.step - state.saved_step), *rest
+
+    def _inner(self, state: Any) -> Any:
+        inner = super()._inner(state)
+        return inner.replace(step=state.step + state.saved_step)
+
+    def _require_like_reset(self, sampled: Any) -> None:
+        """Refuse what differs from what `env.reset` returns, which is traced once to know it."""
+        if self._like is None:
+            self._like = _like_reset(self.env)
+        at_reset, structure, keys = self._like
+        got = leaf_types(sampled)
+        wanted = f"StartStates: expected sample to return what reset of {self.env.name} does"
+        advice = "Give what `reset` and `step` of the wrapped environment return."
+        for leaf in [*at_reset, *got]:
+            if leaf not in keys and at_reset.get(leaf) != got.get(leaf):
+                has = at_reset.get(leaf, "no such leaf")
+                got_ = got.get(leaf, "no such leaf")
+                raise TypeError(f"{wanted}, {has} at `{leaf}`; got {got_}. {advice}")
+        if jax.tree.structure(sampled) != structure:
+            raise TypeError(f"{wanted}, {structure}; got {jax.tree.structure(sampled)}. {advice}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_like": None}  # a tree structure cannot be pickled
+
+
+def _like_reset(env: AnyEnv) -> tuple[dict[str, str], Any, set[str]]:
+    """Types and structure of what `env.reset` returns, and which leaves of it are PRNG keys."""
+    kept = set[str]()
+
+    def begin(rng: jax.Array, other: jax.Array) -> Any:
+        obs, state = checked(env, "reset", env.reset(rng))
+        before = named_leaves({"state": state})
+        after = named_leaves({"state": env.with_rng(state, other)})
+        kept.update(name for name, leaf in before.items() if leaf is after.get(name))
+        return {"obs": obs, "state": state}
+
+    # A typed key, since a legacy one looks like any other array.
+    rng = key_types()[0]
+    returned: Any = jax.eval_shape(begin, rng, rng)
+    leaves = named_leaves(returned)
+    keys = {name for name, x in leaves.items() if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)}
+    if kept & keys:
+        raise TypeError(
+            f"StartStates: expected {env.name}.with_rng to replace every PRNG key of a state, so "
+            f"that two episodes from one state differ; got the old one at `{min(kept & keys)}`. "
+            "Override `with_rng`; a key that has to stay goes through `jax.random.clone` there."
+        )
+    return leaf_types(returned), cast(Any, jax.tree.structure(returned)), keys
