@@ -66,13 +66,12 @@ def take_slot(tree: Any, index: Any) -> Any:
 def placed(tree: Any, layout: NamedSharding) -> Any:
     """Arrays where a program wants them: the type of an array says over which mesh it lies."""
 
-    def place(x: Any) -> Any:
-        is_placed = isinstance(x, jax.Array) and not isinstance(x, Tracer) and x.sharding == layout
-        if is_placed or isinstance(x, Tracer):
-            return cast(Any, x)
-        return jax.device_put(x, layout)
+    def is_placed(x: Any) -> bool:
+        return isinstance(x, Tracer) or (isinstance(x, jax.Array) and x.sharding == layout)
 
-    return jax.tree.map(place, tree)
+    if all(map(is_placed, jax.tree.leaves(tree))):  # as in most steps; a map would rebuild the tree
+        return tree
+    return jax.tree.map(lambda x: x if is_placed(x) else jax.device_put(x, layout), tree)
 
 
 def laid_out(tree: Any, layout: NamedSharding) -> Any:
