@@ -88,9 +88,13 @@ def run(ppo: PPO, checkpoints: Any = None) -> Result:
     return Result(state.params, curves, before, after)
 
 
-def trainer(options: Options) -> PPO:
+def trainer(options: Options, mesh: bool = False) -> PPO:
     """The one that fits the environment; leaves the process with a sentence if none does."""
     try:
+        if mesh:
+            from ppo_mesh import MeshPPO
+
+            return MeshPPO(options)
         if options.env.startswith(HOST):
             from ppo_host import HostPPO  # imports Gymnasium
 
@@ -111,10 +115,11 @@ def saved_in(folder: Path | None, options: Options) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options, output = parse(arguments)
+    options, how = parse(arguments)
     folder = Path("runs") / f"{options.env.removeprefix(HOST)}-{options.seed}"
     print(f"PPO on {options.env}, seed {options.seed}: compiling")
-    ppo, checkpoints = trainer(options), saved_in(output.checkpoint, options)
+    ppo = trainer(options, how.mesh)
+    checkpoints = saved_in(how.checkpoint, options)
     result = run(ppo, checkpoints)
     for name, returns in (("before", result.before), ("after", result.after)):
         score = f"{returns.mean():.2f} ± {returns.std():.2f}"
@@ -125,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     title, (curve,) = f"PPO on {options.env}", result.curves
     save_curve(folder / "curve.png", title, curve, result.before, result.after)
     print(f"{time.perf_counter() - START:.1f} s of wall time, imports and compilation included")
-    if output.video and not options.env.startswith(HOST):
+    if how.video and not options.env.startswith(HOST):
         act = jax.jit(partial(ppo.act, result.params))
         save_video(folder, ppo.single_env, act, options.fps, EVALUATION_SEED)
     print(f"see {folder}")

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
+from jax.sharding import NamedSharding
 from ppo_options import HOST, Options
 
 KEPT = 3  # the newest ones
@@ -40,7 +41,7 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, options: Options) -> None:
-        self.folder, self.options = folder.resolve(), options
+        self.folder, self.options = folder, options
         if options.env.startswith(HOST):
             raise self._refusal(
                 f"expected an environment in JAX; got {options.env}, whose state is in its "
@@ -51,7 +52,7 @@ class Checkpoints:
             enable_async_checkpointing=False,  # at most one call is ever lost
             cleanup_tmp_directories=True,
         )
-        self.manager = ocp.CheckpointManager(self.folder, options=settings)
+        self.manager = ocp.CheckpointManager(folder.resolve(), options=settings)
         asked = asdict(options)
         self.asked = {name: asked[name] for name in asked if name not in REPORT_ONLY}
         for _, then in self._descriptions():
@@ -88,7 +89,7 @@ class Checkpoints:
             finished = "finished " * (calls == self.options.n_calls)
             print(f"{self.folder} has the {finished}training up to update {updates}")
             if then["place"] != place(training):
-                print(f"from {then['place']}, now on {place(training)}: last bits may differ")
+                print(f"it was saved on {then['place']}; on {place(training)} numbers may differ")
             whole = jax.tree.map(lambda old, new: old if new is None else new, training, found)
             return whole, calls
         return training, 0
@@ -161,7 +162,7 @@ def digest(tree: Any) -> str:
 
 def place(tree: Any) -> str:
     """The devices that the arrays lie on, and the version of JAX."""
-    arrays = [x for x in jax.tree.leaves(tree) if isinstance(x, jax.Array)]
-    devices = set[jax.Device]().union(*(x.devices() for x in arrays))
-    kinds = ", ".join(sorted({device.device_kind for device in devices}))
-    return f"{len(devices)} x {kinds} with JAX {jax.__version__}"
+    [sharding, *_] = [x.sharding for x in jax.tree.leaves(tree) if isinstance(x, jax.Array)]
+    kinds = ", ".join(sorted({device.device_kind for device in sharding.device_set}))
+    mesh = "a mesh of " * isinstance(sharding, NamedSharding)
+    return f"{mesh}{sharding.num_devices} {kinds} with JAX {jax.__version__}"

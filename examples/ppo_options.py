@@ -129,14 +129,15 @@ def add_flags(parser: argparse.ArgumentParser, preset: dict[str, Any]) -> None:
             parser.add_argument(flag, type=kind, metavar=kind.__name__, help=f"({default})")
 
 
-class Output(NamedTuple):
-    """What is written beside the learning curve."""
+class Run(NamedTuple):
+    """How it is trained, and what is written beside the learning curve."""
 
     video: bool = True
     checkpoint: Path | None = None  # the directory
+    mesh: bool = False
 
 
-def parse(arguments: Sequence[str] | None = None) -> tuple[Options, Output]:
+def parse(arguments: Sequence[str] | None = None) -> tuple[Options, Run]:
     """
     Read the command line.
 
@@ -149,7 +150,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Options, Output]:
     -------
     options : Options
         Defaults are those of `PRESETS`, else those of `Options`.
-    output : Output
+    run : Run
     """
     parser = argparse.ArgumentParser(
         usage="ppo.py [env] [options]",
@@ -171,14 +172,17 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Options, Output]:
         default=None,
         help="save the training there after every call, and go on from what is saved there",
     )
+    parser.add_argument(
+        "--mesh", action="store_true", default=False, help="spread the slots over all devices"
+    )
     add_flags(parser, {})
     given = vars(parser.parse_args(arguments))
     package = given.pop("package")
-    output = Output(**{name: given.pop(name) for name in Output._fields})
+    run = Run(**{name: given.pop(name) for name in Run._fields})
     try:
         importlib.import_module(package)
         if not given["env"].startswith(HOST):
             envrax.get_spec(given["env"])
-        return Options(**{**PRESETS.get(given["env"], {}), **given}), output
+        return Options(**{**PRESETS.get(given["env"], {}), **given}), run
     except (ImportError, ValueError) as error:
         parser.error(str(error))

@@ -13,7 +13,7 @@ import ppo
 import pytest
 from fakes import VectorConfig, VectorEnv
 from ppo_algorithm import EPISODES, Choice, advantages
-from ppo_options import PRESETS, Options, Output, parse
+from ppo_options import PRESETS, Options, Run, parse
 
 import envrax
 from envrax import Box, Discrete, EnvConfig, EnvState, JaxEnv
@@ -223,17 +223,17 @@ envrax.register("mine/Vector-v0", fakes.VectorEnv, fakes.VectorConfig())
 """
     (tmp_path / "suite_of_mine.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    options, output = parse(["mine/Vector-v0", "--import", "suite_of_mine"])
+    options, run = parse(["mine/Vector-v0", "--import", "suite_of_mine"])
     envrax.unregister("mine/Vector-v0")
-    assert (options, output) == (Options(env="mine/Vector-v0"), Output(video=True))
+    assert (options, run) == (Options(env="mine/Vector-v0"), Run(video=True))
 
 
 # Those of libraries: tests/interop/test_training.py.
 @pytest.mark.parametrize("name", [name for name in PRESETS if name.startswith("classic/")])
 def test_presets_give_way_to_what_is_given(name: str) -> None:
-    options, output = parse([name, "--gamma", "0.5", "--no-video"])
+    options, run = parse([name, "--gamma", "0.5", "--no-video"])
     assert options == Options(**{"env": name, **PRESETS[name], "gamma": 0.5})
-    assert output == Output(video=False)
+    assert run == Run(video=False)
 
 
 @pytest.mark.slow
