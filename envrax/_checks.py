@@ -13,6 +13,7 @@ R = TypeVar("R")
 LEAVE_OUT = "Leave it out."
 RETURNS = {
     "reset": "obs, state",
+    "reset_after": "obs, state",
     "step": "obs, state, reward, done, info",
     "on_reset": "obs, fields",
     "on_step": "obs, state, reward, done, info",

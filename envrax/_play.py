@@ -195,9 +195,9 @@ class Play:
         if not self._resets:
             return obs, state, reward, ended, info, obs
         if not self.env.traceable:
-            merged = next_episode(self.env, state.rng) if bool(ended) else stepped
+            merged = next_episode(self.env, state) if bool(ended) else stepped
         else:
-            begin = partial(next_episode, self.env, state.rng)
+            begin = partial(next_episode, self.env, state)
             require_same_types(self.env, jax.eval_shape(begin), stepped)
             merged = cast(Any, jax.lax.cond(ended, begin, lambda: stepped))
         return merged["obs"], merged["state"], reward, ended, info, obs

@@ -143,6 +143,11 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return True
 
     @property
+    def carries_over(self) -> bool:
+        """Whether an episode may depend on the one before: whether `reset_after` is overridden."""
+        return type(self).reset_after is not JaxEnv.reset_after
+
+    @property
     def compilation(self) -> Compilation | None:
         """How a `JitWrapper` in the stack compiles it; None for a stack without one."""
         return None
@@ -203,6 +208,26 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             Extra values, the same keys on every step. An environment that knows why an episode
             ended puts bool scalars under "terminated" and "truncated"; both may be True.
         """
+
+    def reset_after(self, state: StateT) -> tuple[Any, StateT]:
+        """
+        Begin the episode that follows one which ended. Auto-reset calls it.
+
+        By default that is `self.reset(jax.random.split(state.rng)[0])`. Override it for what lasts
+        longer than an episode: parameters of a slot, a curriculum, a count of episodes. Only those
+        leaves of the old state that it reads are copied from a batch.
+
+        Parameters
+        ----------
+        state : StateT
+            Last state of the episode that ended.
+
+        Returns
+        -------
+        obs, state
+            As from `reset`, of the same structure, shapes and dtypes.
+        """
+        return self.reset(jax.random.split(state.rng)[0])
 
     def action_mask(self, state: StateT) -> Any:
         """

@@ -35,8 +35,9 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     traces again, as for another kind of key.
 
     **Auto-reset** happens in the step that ends an episode: that slot returns the reward, done and
-    info of the step, and the first observation and state of its next episode, begun with
-    `jax.random.split(new_state.rng)[0]`. An episode ends when `new_state.done` is set or the
+    info of the step, and the first observation and state of its next episode, begun by
+    `env.reset_after(new_state)`: a reset with `jax.random.split(new_state.rng)[0]`, unless the
+    environment overrides it. An episode ends when `new_state.done` is set or the
     returned `done` is a true bool scalar.
 
     Parameters

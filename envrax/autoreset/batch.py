@@ -1,18 +1,18 @@
 """Step a batch, and reset the slots whose episode ended."""
 
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from envrax._jax.keys import clone_keys
 from envrax._jax.mesh import in_shard_map, is_sharded, sharding, with_auto_axes
 from envrax.autoreset.choice import Choice
-from envrax.autoreset.slot import next_episode, require_same_types, reset_slot, step_slot
+from envrax.autoreset.slot import reset_slot, step_slot
 from envrax.autoreset.strategies import AutoReset
+from envrax.autoreset.traced import TracedReset
 from envrax.env import AnyEnv, EnvState, Info
 
 
@@ -51,7 +51,7 @@ def step(
     """
     Step every slot, and reset those whose episode ended.
 
-    A slot that ended is reset with `jax.random.split(new_state.rng)[0]` of its own state.
+    A slot that ended is reset by `env.reset_after(new_state)`.
 
     Parameters
     ----------
@@ -97,32 +97,10 @@ def _step_slots(choice: Choice, state: EnvState, actions: Any) -> Any:
 
     def one_slot(state: EnvState, action: Any) -> tuple[Any, ...]:
         obs, new_state, reward, done, info, ended = step_slot(env, state, action)
-        stepped = {"obs": obs, "state": new_state}
         # Traced here, since only here a key has the type of one slot's key, under any mesh.
-        resets.append(_traced_reset(env, stepped))
-        return stepped, reward, done, info, ended
+        resets.append(TracedReset(env, obs, new_state))
+        return obs, new_state, reward, done, info, ended
 
-    stepped, rewards, dones, infos, ended = jax.vmap(one_slot)(state, actions)
-    jaxpr, consts, reset_one = resets[0]
-    strategy = choice.strategy(jaxpr)
-    rng = clone_keys(stepped["state"].rng)
-    merged = clone_keys(strategy(reset_one, consts, rng, ended, stepped))
-    return merged["obs"], merged["state"], rewards, dones, infos, stepped["obs"]
-
-
-def _traced_reset(env: AnyEnv, stepped: dict[str, Any]) -> tuple[Any, list[Any], Any]:
-    """
-    The reset of one slot: its jaxpr, the arrays that `env` closes over, and a function of both.
-
-    A traced config value that is differentiated has to be an argument of what is under
-    `custom_jvp`.
-    """
-    trace = jax.make_jaxpr(partial(next_episode, env), return_shape=True)
-    closed, out = trace(stepped["state"].rng)
-    require_same_types(env, out, stepped)
-    tree = cast(Any, jax.tree.structure(out))
-
-    def reset_one(consts: list[Any], rng: jax.Array) -> Any:
-        return jax.tree.unflatten(tree, jax.core.eval_jaxpr(closed.jaxpr, consts, rng))
-
-    return closed.jaxpr, closed.consts, reset_one
+    obs, new_state, rewards, dones, infos, ended = jax.vmap(one_slot)(state, actions)
+    merged = resets[0].merged(choice, ended, obs, new_state)
+    return merged["obs"], merged["state"], rewards, dones, infos, obs

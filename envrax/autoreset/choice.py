@@ -1,6 +1,7 @@
 """Choose how the slots that ended are reset, by what a reset computes."""
 
 from collections.abc import Iterator
+from functools import partial
 from math import prod
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ from jax.extend.core import Var
 
 from envrax._checks import require_count
 from envrax._jax.keys import key_types
-from envrax.autoreset.slot import next_episode
+from envrax.autoreset.slot import next_episode, reset_slot
 from envrax.autoreset.strategies import AutoReset, Compact, Select
 from envrax.env import AnyEnv, JaxEnv
 
@@ -25,7 +26,8 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
     How `VecEnv` resets the slots that ended, unless it is told.
 
     It depends on one question: is a reset expensive? It is if it computes more than 3000 numbers:
-    the elements of all arrays that the reset of one slot computes from its key, once for every
+    the elements of all arrays that the reset of one slot computes from its last state, which is its
+    key unless `JaxEnv.reset_after` is overridden, once for every
     iteration of a loop. A `while` loop counts as 1000 iterations, and a call to the host is always
     expensive.
 
@@ -61,7 +63,8 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
     if not isinstance(cast(Any, env), JaxEnv):
         raise TypeError(f"choose: expected a JaxEnv; got {env!r}. Pass an instance.")
     num_envs = require_count("choose: expected num_envs", num_envs)
-    closed = jax.make_jaxpr(lambda rng: next_episode(env, rng))(key_types()[0])
+    _, state = jax.eval_shape(partial(reset_slot, env), key_types()[0])
+    closed = jax.make_jaxpr(partial(next_episode, env))(state)
     return _choose(closed.jaxpr, num_envs, backend or jax.default_backend())
 
 

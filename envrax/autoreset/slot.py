@@ -22,9 +22,10 @@ def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
     return obs, new_state, reward, done, info, episode_ended(env, new_state, done)
 
 
-def next_episode(env: AnyEnv, rng: jax.Array) -> dict[str, Any]:
-    """First observation and state of the episode that follows one which ended with key `rng`."""
-    obs, state = reset_slot(env, jax.random.split(rng)[0])
+def next_episode(env: AnyEnv, last: EnvState) -> dict[str, Any]:
+    """First observation and state of the episode that follows one which ended in state `last`."""
+    method = "reset_after" if env.carries_over else "reset"
+    obs, state = checked(env, method, env.reset_after(cast(Any, last)))
     return {"obs": obs, "state": state}
 
 

@@ -15,8 +15,8 @@ from envrax._checks import require_count
 from envrax._jax.keys import clone_keys
 from envrax._jax.mesh import in_shard_map, is_sharded
 
-# `(constants, rng of one slot) -> first obs and state` of the slot's next episode.
-ResetOne = Callable[[list[Any], jax.Array], Any]
+# `(constants, what a reset reads of one slot's last state) -> leaves of the slot's next episode`.
+ResetOne = Callable[[list[Any], Any], Any]
 Sizes = tuple[int, int]  # of a chunk, and of one of the rest
 Carry = tuple[jax.Array, Any]  # how many slots are reset, and all slots as they are then
 
@@ -25,7 +25,7 @@ class AutoReset(Protocol):
     """A strategy to reset the slots that ended. All of them give the same result."""
 
     def __call__(
-        self, reset_one: ResetOne, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
+        self, reset_one: ResetOne, consts: list[Any], last: Any, ended: jax.Array, stepped: Any
     ) -> Any:
         """
         Reset the slots that ended.
@@ -33,15 +33,17 @@ class AutoReset(Protocol):
         Parameters
         ----------
         reset_one : callable
-            `(consts, rng) -> first obs and state` of one slot's next episode.
+            `(consts, last) -> first obs and state` of one slot's next episode.
         consts : list
-            The arrays that `reset_one` uses beside its key, traced ones included.
-        rng : jax.Array
-            The PRNG keys of all slots after the step, leading axis N.
+            The arrays that `reset_one` uses beside `last`, traced ones included.
+        last : pytree
+            What `reset_one` reads of the state after the step, leading axis N: the PRNG keys, and
+            more where `JaxEnv.reset_after` is overridden.
         ended : jax.Array
             bool[N].
         stepped : pytree
             Obs and state after the step, leading axis N, structured as `reset_one` returns them.
+            What a reset leaves as it is, is left out.
 
         Returns
         -------
@@ -60,18 +62,19 @@ class Select:
     """
 
     def __call__(
-        self, reset_one: ResetOne, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
+        self, reset_one: ResetOne, consts: list[Any], last: Any, ended: jax.Array, stepped: Any
     ) -> Any:
-        def select(rng: jax.Array, ended: jax.Array, stepped: Any) -> Any:
-            return jax.tree.map(partial(jnp.where, ended), reset_one(consts, rng), stepped)
+        def select(last: Any, ended: jax.Array, stepped: Any) -> Any:
+            return jax.tree.map(partial(jnp.where, ended), reset_one(consts, last), stepped)
 
-        return jax.vmap(select)(rng, ended, stepped)
+        return jax.vmap(select)(last, ended, stepped)
 
 
 @dataclass(frozen=True)
 class Compact:
     """
-    Reset only the slots that ended: gather their keys, reset a chunk at a time, scatter back.
+    Reset only the slots that ended: gather what their resets read, which is a key unless
+    `JaxEnv.reset_after` is overridden, reset a chunk at a time, scatter back.
 
     Equal to `Select` bit for bit, except that XLA may round floats inside a reset differently, in
     the last bit, at another batch width: a reduction, a matrix product, and with some versions a
@@ -97,21 +100,21 @@ class Compact:
                 require_count(f"Compact: expected {name}", size)
 
     def __call__(
-        self, reset_one: ResetOne, consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any
+        self, reset_one: ResetOne, consts: list[Any], last: Any, ended: jax.Array, stepped: Any
     ) -> Any:
         select = partial(Select(), reset_one)
         if in_shard_map():
             # `shard_map` tracks which values differ between devices, and a loop wants its carry to
             # be typed alike at its start and later on. A select that replaces nothing does that,
             # and compiles to nothing.
-            stepped = select(consts, rng, ended & False, stepped)
+            stepped = select(consts, last, ended & False, stepped)
         chunk = min(self.chunk or max(1, ended.size // 16), ended.size)
         sizes = chunk, min(self.rest or chunk, chunk)
 
         # A loop of unknown length has no reverse mode; a select has.
         merge = jax.custom_jvp(partial(_reset_ended, reset_one, sizes))
         merge.defjvp(partial(jax.jvp, select))
-        return merge(consts, rng, ended, stepped)
+        return merge(consts, last, ended, stepped)
 
 
 def _reset_ended(reset_one: ResetOne, sizes: Sizes, *args: Any) -> Any:
@@ -119,9 +122,9 @@ def _reset_ended(reset_one: ResetOne, sizes: Sizes, *args: Any) -> Any:
     n_slots = args[2].size
 
     @custom_vmap
-    def merge(consts: list[Any], rng: jax.Array, ended: jax.Array, stepped: Any) -> Any:
+    def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
         def reset_some() -> Any:
-            return _reset_in_chunks(partial(reset_one, consts), sizes, rng, ended, stepped)
+            return _reset_in_chunks(partial(reset_one, consts), sizes, last, ended, stepped)
 
         return cast(Any, lax.cond(jnp.any(ended), reset_some, lambda: stepped))
 
@@ -162,7 +165,7 @@ def _flattened(n_batches: int, x: jax.Array, is_batched: bool) -> jax.Array:
 
 
 def _reset_in_chunks(
-    reset: Callable[[jax.Array], Any], sizes: Sizes, rng: jax.Array, ended: jax.Array, stepped: Any
+    reset: Callable[[Any], Any], sizes: Sizes, last: Any, ended: jax.Array, stepped: Any
 ) -> Any:
     # How many slots ended up to each one, itself included.
     count = jnp.cumsum(ended, dtype=jnp.int32)
@@ -177,8 +180,8 @@ def _reset_in_chunks(
         def reset_chunk(carry: Carry) -> Carry:
             n_done, merged = carry
             slots = _first_at_least(count, n_done + places)  # N beyond the last that ended
-            keys = jnp.take(clone_keys(rng), slots, axis=0, mode="clip")
-            new = jax.vmap(reset)(keys)
+            take = partial(jnp.take, indices=slots, axis=0, mode="clip")
+            new = jax.vmap(reset)(jax.tree.map(take, clone_keys(last)))
             merged = jax.tree.map(lambda m, n: m.at[slots].set(n, mode="drop"), merged, new)
             return n_done + size, merged
 

@@ -79,11 +79,12 @@ class SingleEnv:
     """
 
     def __init__(self, env: AnyEnv) -> None:
-        self._env, self.reset, self._step = env, jax.jit(env.reset), jax.jit(env.step)
+        self._env, self.reset = env, jax.jit(env.reset)
+        self._step, self._reset_after = jax.jit(env.step), jax.jit(env.reset_after)
 
     def step(self, t: Transition, slot: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """What a step of one slot returns, and, if the episode ends, the reset that follows."""
         out = by_name(self._step(take(t.before, slot), take(t.action, slot)))
         if not bool(episode_ended(self._env, out["state"], out["done"])):
             return out, {}
-        return out, by_name(self.reset(jax.random.split(out["state"].rng)[0]))
+        return out, by_name(self._reset_after(out["state"]))

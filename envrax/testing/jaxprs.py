@@ -28,7 +28,7 @@ def draws_from_a_fixed_key(function: Callable[..., Any], *args: Any) -> bool:
         traced = jax.make_jaxpr(jax.vmap(function))(*batch)
     except Exception:  # `vmap_agrees` reports what cannot run under `vmap`
         return False
-    keys = [eqn.invars[0].aval for eqn in _equations(traced) if eqn.primitive in _DRAWS]
+    keys = [eqn.invars[0].aval for eqn in equations(traced) if eqn.primitive in _DRAWS]
     return any(_BATCH not in cast(Any, key).shape for key in keys)
 
 
@@ -58,13 +58,13 @@ def _checked(function: Callable[..., Any], *args: Any) -> Exception | None:
     return None
 
 
-def _equations(jaxpr: Any) -> Iterator[core.JaxprEqn]:
+def equations(jaxpr: Any) -> Iterator[core.JaxprEqn]:
     """All equations of a jaxpr, those of the jaxprs in it too."""
     for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         yield eqn
         for param in jax.tree.leaves([*eqn.params.values()]):
             if hasattr(getattr(param, "jaxpr", param), "eqns"):
-                yield from _equations(param)
+                yield from equations(param)
 
 
 def _evaluate(closed: Any, *args: Any) -> list[Any]:

@@ -178,7 +178,13 @@ class Probe:
             yield transition
             state = transition.state
             if self.needs_reset(transition):
-                _, state = reset(jax.random.split(state.rng)[0])
+                _, state = self.next_episode(state, reset)
+
+    def next_episode(self, state: Any, reset: Any) -> Any:
+        """What auto-reset begins after an episode that ended in a state."""
+        if self.env.carries_over:
+            return self.env.reset_after(self.state_to_pass(state))
+        return reset(jax.random.split(state.rng)[0])
 
     def run_on(self, state: Any) -> list[Transition]:
         """

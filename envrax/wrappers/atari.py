@@ -141,9 +141,9 @@ class NoopReset(
     def action_mask(self, state: NoopState[InnerStateT]) -> Any:
         return refuse_mask(self, super().action_mask(state), "as the no-op of a reset")
 
-    def reset(self, rng: jax.Array) -> tuple[Any, NoopState[InnerStateT]]:
-        rng, key = jax.random.split(rng)
-        obs, state = super().reset(rng)
+    def begun(self, obs: Any, state: Any) -> tuple[Any, NoopState[InnerStateT]]:
+        rng, key = jax.random.split(state.rng)
+        obs, state = super().begun(obs, state.replace(rng=rng))
         carry: Any = jax.tree.map(strong, (obs, state.env_state))
         noops = jax.random.randint(key, (), 1, self.noop_max + 1, jnp.int32)
         if self.traceable:
@@ -159,7 +159,7 @@ class NoopReset(
 
     def _noop(self, _: Any, carry: Any) -> Any:
         def anew(carry: Any) -> Any:
-            return jax.tree.map(strong, self.env.reset(jax.random.split(carry[1].rng)[0]))
+            return jax.tree.map(strong, self.env.reset_after(carry[1]))
 
         obs, state, _, done, _ = self.env.step(carry[1], jnp.int32(0))
         over = episode_ended(self.env, state, done)

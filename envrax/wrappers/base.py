@@ -20,7 +20,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
     An environment around an environment, with the same state.
 
     A subclass overrides the hook for what it changes: `action`, `observation`, `reward`, `done` or
-    `info`, and the space that goes with it.
+    `info`, and the space that goes with it; `begun` for what a new episode begins with.
 
     A wrapper class called with keywords and no environment returns a factory, for lists of
     wrappers: `ResizeObservation(h=84, w=84)`.
@@ -66,6 +66,10 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return self.env.traceable
 
     @property
+    def carries_over(self) -> bool:
+        return type(self).reset_after is not Wrapper.reset_after or self.env.carries_over
+
+    @property
     def compilation(self) -> Compilation | None:
         return self.env.compilation
 
@@ -97,12 +101,38 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         """The info that the caller gets. Return a new dict: the given one must not be changed."""
         return info
 
-    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
-        obs, state = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
+    def begun(self, obs: Any, state: Any) -> tuple[Any, StateT]:
+        """The first observation and state that the caller gets, of those of the wrapped one."""
         return self.observation(obs), state
 
+    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        returned = self.env.reset(rng)
+        return self.begun(*require_tuple(type(self.env).__name__, "reset", returned))
+
+    def reset_after(self, state: StateT) -> tuple[Any, StateT]:
+        """
+        Begin the next episode, of the wrapped environment by its own `reset_after`.
+
+        Raises
+        ------
+        NotImplementedError
+            If `reset` is overridden, this method is not, and an episode of the wrapped environment
+            depends on the one before.
+        """
+        if not _overrides_reset_alone(type(self)):
+            method = "reset_after" if self.env.carries_over else "reset"
+            returned = self.env.reset_after(self._inner(state))
+            return self.begun(*require_tuple(type(self.env).__name__, method, returned))
+        if self.env.carries_over:
+            raise NotImplementedError(
+                f"{type(self).__name__}.reset_after: expected a wrapper that overrides it as well "
+                f"as `reset`; got one that does not, around {self.env}, whose episodes depend on "
+                "the one before. Override `begun` in place of `reset`, or `reset_after` too."
+            )
+        return super().reset_after(state)
+
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        stepped = self.env.step(state, self.action(action))
+        stepped = self.env.step(self._inner(state), self.action(action))
         obs, state, reward, done, info = require_tuple(type(self.env).__name__, "step", stepped)
         return (
             self.observation(obs),
@@ -121,7 +151,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         NotImplementedError
             If `action` is overridden, this method is not, and the wrapped environment has a mask.
         """
-        mask = self.env.action_mask(state)
+        mask = self.env.action_mask(self._inner(state))
         if mask is not None and type(self).action is not Wrapper.action:
             raise NotImplementedError(
                 f"{type(self).__name__}.action_mask: expected a mask of the wrapper's own actions; "
@@ -130,13 +160,17 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return mask
 
     def render(self, state: StateT) -> np.ndarray:
-        return self.env.render(state)
+        return self.env.render(self._inner(state))
 
     def compile(self) -> None:
         self.env.compile()
 
     def close(self) -> None:
         self.env.close()
+
+    def _inner(self, state: Any) -> Any:
+        """The state that the wrapped environment gets."""
+        return state
 
     def __repr__(self) -> str:
         # Not `getattr`: a keyword may have the name of a hook. One that is left out says nothing.
@@ -198,6 +232,15 @@ class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     @abstractmethod
     def reward(self, reward: jax.Array) -> jax.Array: ...
+
+
+def _overrides_reset_alone(cls: type) -> bool:
+    """Whether the `reset` of a class comes from a subclass of the one that has `reset_after`."""
+
+    def place(name: str) -> int:
+        return next(i for i, base in enumerate(cls.__mro__) if name in vars(base))
+
+    return place("reset") < place("reset_after")
 
 
 def layers(env: AnyEnv) -> Iterator[AnyEnv]:

@@ -27,8 +27,8 @@ class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         At the first step, if the environment has an `info["non_finite"]` of its own.
     """
 
-    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
-        obs, state = super().reset(rng)
+    def begun(self, obs: Any, state: Any) -> tuple[Any, StateT]:
+        obs, state = super().begun(obs, state)
         return _without_non_finite(obs), state
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:

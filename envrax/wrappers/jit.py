@@ -55,7 +55,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         self._action_space = self.action_space  # as a property it may be built on every access
         arguments = partial(next_step, self._action_space.sample)
         self._compiled = CompiledEnv(self._reset, self._step, arguments)
-        self._mask = Compiled(env.action_mask)
+        self._after, self._mask = Compiled(self._reset_after), Compiled(env.action_mask)
         if pre_warm:
             self.compile()
 
@@ -66,6 +66,13 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         require_key(rng, "JitWrapper.reset", "Pass one key, or use VecEnv for many episodes.")
         return super().reset(rng) if is_traced(rng) else self._compiled.reset(rng)
+
+    def reset_after(self, state: StateT) -> tuple[Any, StateT]:
+        return super().reset_after(state) if is_traced(state) else self._after(state)
+
+    @property
+    def carries_over(self) -> bool:
+        return self.env.carries_over
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         action = conform(self._action_space, action, "JitWrapper.step")
@@ -83,6 +90,9 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def _reset(self, rng: jax.Array) -> Any:
         return checked(self.env, "reset", super().reset(rng))
+
+    def _reset_after(self, state: StateT) -> Any:
+        return checked(self.env, "reset_after", super().reset_after(state))
 
     def _step(self, state: StateT, action: Any) -> Any:
         return checked(self.env, "step", super().step(state, action))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 import chex
 import jax
-import numpy as np
 
 from envrax._checks import require_tuple
 from envrax._generics import pinned_class
@@ -114,24 +113,17 @@ class StatefulWrapper(
             The same five for the caller, with the wrapper's own fields updated.
         """
 
-    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
-        obs, inner = super().reset(rng)
+    def begun(self, obs: Any, state: Any) -> tuple[Any, StateT]:
+        obs, inner = super().begun(obs, state)
         obs, fields = require_tuple(type(self).__name__, "on_reset", self.on_reset(obs))
         return obs, self._state_class(**fields, **_forwarded(inner))
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        obs, inner, reward, done, info = super().step(self._inner(state), action)
+        obs, inner, reward, done, info = super().step(state, action)
         stepped = self.on_step(obs, state.replace(**_forwarded(inner)), reward, done, info)
         return cast(Any, require_tuple(type(self).__name__, "on_step", stepped))
 
-    def action_mask(self, state: StateT) -> Any:
-        return super().action_mask(self._inner(state))
-
-    def render(self, state: StateT) -> np.ndarray:
-        return super().render(self._inner(state))
-
-    def _inner(self, state: StateT) -> Any:
-        """The state that the wrapped environment gets."""
+    def _inner(self, state: Any) -> Any:
         inner = cast(WrapperState[Any], state).env_state
         return inner.replace(rng=state.rng, step=state.step, done=state.done)
 

@@ -92,7 +92,19 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         _refuse_tracers(rng)
         self._complete()
-        obs, state = super().reset(rng)
+        return super().reset(rng)
+
+    def reset_after(self, state: StateT) -> tuple[Any, StateT]:
+        _refuse_tracers(state)
+        self._complete()
+        return super().reset_after(state)
+
+    @property
+    def carries_over(self) -> bool:
+        return self.env.carries_over
+
+    def begun(self, obs: Any, state: Any) -> tuple[Any, StateT]:
+        obs, state = super().begun(obs, state)
         _refuse_tracers(state)  # a `jit` may close over the key
         self._episode += 1
         no_trigger = self.episode_trigger is self.step_trigger is self.recording_trigger is None

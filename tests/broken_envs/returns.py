@@ -74,6 +74,35 @@ class StateGrows(Drift):
         return jnp.append(extra, F32(1))
 
 
+class NextEpisodeIsOver(Drift):
+    def reset_after(self, state: DriftState) -> Any:
+        obs, first = super().reset_after(state)
+        return obs, first.replace(done=state.done | True)
+
+
+class NextEpisodeCountsOn(Drift):
+    def reset_after(self, state: DriftState) -> Any:
+        obs, first = super().reset_after(state)
+        return obs, first.replace(step=state.step)
+
+
+class NextEpisodeHasAnotherDtype(Drift):
+    def reset_after(self, state: DriftState) -> Any:
+        obs, first = super().reset_after(state)
+        return obs, first.replace(extra=jnp.int32(1))
+
+
+class NextEpisodeIsAState(Drift):
+    def reset_after(self, state: DriftState) -> Any:
+        return super().reset_after(state)[1]
+
+
+class NextEpisodeLiesOutside(Drift):
+    def reset_after(self, state: DriftState) -> Any:
+        obs, first = super().reset_after(state)
+        return obs + 100.0, first
+
+
 class ImageIsAFloat(Drift):
     def render(self, state: DriftState) -> np.ndarray:
         return np.zeros((4, 5, 3))
@@ -87,6 +116,13 @@ class ImageGrows(Drift):
 BROKEN: dict[str, list[Any]] = {
     "reset_returns": [ResetGivesTheObservationAlone, StateIsADict],
     "step_returns": [StepGivesFour, StepRaises, InfoIsNone],
+    "reset_after_begins_an_episode": [
+        NextEpisodeIsOver,
+        NextEpisodeCountsOn,
+        NextEpisodeHasAnotherDtype,
+        NextEpisodeIsAState,
+        NextEpisodeLiesOutside,
+    ],
     "info_is_fixed": [InfoHasAText, InfoGainsAKey],
     "reset_and_step_agree": [
         StateChangesDtype,

@@ -13,7 +13,8 @@ from envrax.testing.rules import (
 )
 from envrax.testing.rules.base import Rule
 
-_RUNS = ("step_returns",)
+_STEPS = ("step_returns",)
+_RUNS = ("reset_after_begins_an_episode",)
 _PURE = ("traces_under_jit", "inputs_are_left_alone", "same_key_same_episode")
 
 # To add a rule, write a function in one of these modules, and a row here.
@@ -22,6 +23,7 @@ ENV_RULES = (
     Rule(purity.no_tracer_leaks, ("spaces_are_legal",), traced=True),
     Rule(returns.reset_returns),
     Rule(returns.step_returns, ("reset_returns", "spaces_are_legal")),
+    Rule(returns.reset_after_begins_an_episode, _STEPS),
     Rule(returns.info_is_fixed, _RUNS),
     Rule(purity.inputs_are_left_alone, _RUNS),
     Rule(purity.same_key_same_episode, ("inputs_are_left_alone",)),
@@ -59,18 +61,18 @@ BATCHED_RULES = (
     Rule(purity.no_tracer_leaks, ("batch_spaces_are_legal",), traced=True),
     Rule(batches.reset_returns),
     Rule(batches.step_returns, ("reset_returns", "batch_spaces_are_legal")),
-    Rule(returns.info_is_fixed, _RUNS),
+    Rule(returns.info_is_fixed, _STEPS),
     Rule(batches.infos_have_slots, ("info_is_fixed",)),
-    Rule(purity.inputs_are_left_alone, _RUNS),
+    Rule(purity.inputs_are_left_alone, _STEPS),
     Rule(purity.same_key_same_episode, ("inputs_are_left_alone",), traced=True),
     Rule(transforms.traces_under_jit, ("info_is_fixed",), traced=True),
-    Rule(masks.masks_fit_the_space, _RUNS),
-    Rule(spaces.observations_are_in_the_space, _RUNS),
+    Rule(masks.masks_fit_the_space, _STEPS),
+    Rule(spaces.observations_are_in_the_space, _STEPS),
     Rule(returns.reset_and_step_agree, ("observations_are_in_the_space",), traced=True),
-    Rule(batches.dones_are_flags, _RUNS),
-    Rule(episodes.reward_is_a_float, _RUNS),
-    Rule(batches.render_slot_is_an_image, _RUNS),
-    Rule(batches.slot_state_takes_an_index, _RUNS),
+    Rule(batches.dones_are_flags, _STEPS),
+    Rule(episodes.reward_is_a_float, _STEPS),
+    Rule(batches.render_slot_is_an_image, _STEPS),
+    Rule(batches.slot_state_takes_an_index, _STEPS),
     Rule(keys.both_kinds_of_keys, ("same_key_same_episode",)),
     Rule(transforms.jit_agrees, _PURE, traced=True),
     Rule(transforms.compiles_once, ("jit_agrees", "reset_and_step_agree"), traced=True),

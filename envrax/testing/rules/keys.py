@@ -82,8 +82,7 @@ def _calls(probe: Probe) -> dict[str, tuple[Any, ...]]:
 
 
 def calls_share_no_key(probe: Probe) -> Faults:
-    """No key is used by two calls: not in `reset`, two steps, and the next `reset` with \
-`jax.random.split(state.rng)[0]`."""
+    """No key is used by two calls: not in `reset`, two steps, and `reset_after` the last state."""
     env, action = probe.env, probe.actions[0]
 
     def one_step(rng: jax.Array) -> Any:
@@ -91,7 +90,7 @@ def calls_share_no_key(probe: Probe) -> Faults:
 
     def next_reset(rng: jax.Array) -> Any:
         state = env.step(one_step(rng), action)[1]
-        return env.reset(jax.random.split(state.rng)[0])
+        return env.reset_after(state)
 
     walks = {"reset, then step": one_step, "reset, two steps, then the next reset": next_reset}
     for walk, function in walks.items():

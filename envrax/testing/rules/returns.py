@@ -9,7 +9,11 @@ from envrax.testing.probe import Probe
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.trees import describe, describe_weak, leaves, type_differences
 
-_RETURNS = {"reset": "(obs, state)", "step": "(obs, new_state, reward, done, info)"}
+_RETURNS = {
+    "reset": "(obs, state)",
+    "reset_after": "(obs, state)",
+    "step": "(obs, new_state, reward, done, info)",
+}
 _PYTHON_NUMBERS = (bool, int, float, complex)
 
 
@@ -23,6 +27,35 @@ def step_returns(probe: Probe) -> Faults:
     first = probe.at_reset[1]
     state, action = probe.state_to_pass(first), probe.action(0, first)
     yield from call_faults(probe, "step", lambda: probe.env.step(state, action), EnvState)
+
+
+def reset_after_begins_an_episode(probe: Probe) -> Faults:
+    """`reset_after(state)`, if it is overridden, returns what `reset` does: the same leaves, \
+shapes, dtypes and weak types, an observation of the space, `step` 0 and `done` False."""
+    env, where = probe.env, f"{probe.class_name}.reset_after"
+    if not env.carries_over:
+        return
+    first = probe.at_reset[1]
+    last = env.step(probe.state_to_pass(first), probe.action(0, first))[1]
+
+    def begin() -> Any:
+        return env.reset_after(probe.state_to_pass(last))
+
+    if faults := list(call_faults(probe, "reset_after", begin, EnvState)):
+        yield from faults
+        return
+    obs, state = begin()
+    at_reset = {"obs": probe.at_reset[0], "state": probe.at_reset[1]}
+    for leaf, before, now in type_differences(at_reset, {"obs": obs, "state": state}):
+        fix = "Return the same from both, for example with `jnp.asarray(x, dtype)`."
+        yield Fault(where, f"`{leaf}` as at reset, {before}", now, fix)
+        return
+    if bool(state.done) or int(state.step) != 0:
+        got, fix = f"{state.done} and {state.step}", "Begin with the state of a reset."
+        yield Fault(where, "`state.done` to be False and `state.step` 0", got, fix)
+    if not bool(env.observation_space.contains(obs)):
+        fix = "Return the observation of the new state."
+        yield Fault(where, "the observation to be in the space", describe(obs), fix)
 
 
 def call_faults(probe: Probe, method: str, call: Any, state_class: type) -> Faults:

@@ -55,7 +55,7 @@ environment does alone; floats up to rounding."""
 
 def ended_slots_start_again(probe: BatchedProbe) -> Faults:
     """In a `VecEnv`, a slot whose episode ends returns the first observation and state of the \
-next one, reset with `jax.random.split(new_state.rng)[0]`. `infos["final_obs"]`, if there is one, \
+next one, begun by `env.reset_after(new_state)`. `infos["final_obs"]`, if there is one, \
 is the observation of the step that ended the episode."""
     where = f"{probe.class_name}.step"
     ends = [found for found in _slots(probe) if found[-1]]

@@ -1,0 +1,252 @@
+"""`reset_after`: what lasts longer than an episode, in a slot of its own, at no cost to others."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import CoinConfig, CoinEnv, VectorConfig, VectorEnv
+from helpers import assert_trees_close, assert_trees_equal, slow_but
+from wrapper_rows import ROWS
+
+from envrax import EnvState, JitWrapper, StatefulWrapper, VecEnv, Wrapper, rollout
+from envrax import start as begin
+from envrax.autoreset import Compact, Select, choose
+from envrax.testing import check_env
+from envrax.testing.jaxprs import equations
+from envrax.wrappers.stateful import WrapperState
+
+F32 = jnp.float32
+STRATEGIES = [Compact(2, 1), Select()]
+
+
+@chex.dataclass
+class CountState(WrapperState[EnvState]):
+    """How many episodes the slot has begun, the sum of its rewards, and a large table."""
+
+    episodes: jax.Array
+    total: jax.Array
+    table: jax.Array
+
+
+class CountEpisodes(StatefulWrapper[Any, Any, CountState, Any, EnvState]):
+    """Counts through all episodes; `total` decays by 10 percent with each."""
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return obs, {"episodes": jnp.int32(1), "total": F32(0), "table": jnp.zeros(1000, F32)}
+
+    def on_step(self, obs: Any, state: CountState, reward: Any, done: Any, info: Any) -> Any:
+        table = state.table.at[0].add(1)
+        return obs, state.replace(total=state.total + reward, table=table), reward, done, info
+
+    def reset_after(self, state: CountState) -> tuple[Any, CountState]:
+        obs, first = super().reset_after(state)
+        kept = dict(episodes=state.episodes + 1, total=state.total * 0.9, table=state.table)
+        return obs, first.replace(**kept)
+
+
+def count() -> Any:
+    return CountEpisodes(CoinEnv(CoinConfig(end_rate=0.4)))
+
+
+def ones(*shape: int) -> jax.Array:
+    return jnp.ones((*shape, 2), F32)
+
+
+def by_hand(env: Any, rng: jax.Array, n_steps: int) -> Any:
+    """A slot's own loop, in Python."""
+    reset, step, after = jax.jit(env.reset), jax.jit(env.step), jax.jit(env.reset_after)
+    obs, state = reset(rng)
+    for _ in range(n_steps):
+        obs, state, *_ = step(state, ones())
+        if bool(state.done):
+            obs, state = after(state)
+    return obs, state
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_slot_keeps_what_reset_after_keeps(strategy: Any) -> None:
+    n, rng = 8, jax.random.key(0)
+    vec_env = VecEnv(count(), n, autoreset=strategy)
+    obs, state = vec_env.reset(rng)
+    for _ in range(12):
+        obs, state, *_ = vec_env.step(state, ones(n))
+    assert int(state.episodes.min()) >= 2 and len(set(state.episodes.tolist())) > 1
+    np.testing.assert_array_equal(state.table[:, 0], np.full(n, 12))
+    for slot, key in enumerate(jax.random.split(rng, n)):
+        alone = by_hand(count(), key, 12)
+        ours = jax.tree.map(lambda x, i=slot: x[i], (obs, state))
+        assert_trees_close(ours, alone, rtol=1e-6)
+
+
+def test_transforms_agree() -> None:
+    vec_env = VecEnv(count(), 4, autoreset=STRATEGIES[0])
+
+    def run(step: Any, state: Any) -> Any:
+        return jax.lax.scan(lambda s, _: (step(s, ones(4))[1], None), state, length=6)[0]
+
+    _, state = vec_env.reset(jax.random.key(3))
+    expected = VecEnv(count(), 4, autoreset=STRATEGIES[1])
+    assert_trees_equal(run(vec_env.step, state), run(expected.step, state))
+    seeds = jax.random.split(jax.random.key(3), 3)
+    many = jax.vmap(lambda rng: run(vec_env.step, vec_env.reset(rng)[1]))(seeds)
+    one = run(vec_env.step, vec_env.reset(seeds[1])[1])
+    assert_trees_equal(jax.tree.map(lambda x: x[1], many), one)
+
+
+def test_a_rollout_of_one_environment_and_of_a_batch() -> None:
+    at, _ = rollout(count(), lambda *_: (ones(), None, ()), begin(count(), jax.random.key(1)), 20)
+    assert int(at.env_state.episodes) > 1
+    batch = VecEnv(count(), 3)
+    first = begin(batch, jax.random.key(1))
+    at, _ = rollout(batch, lambda *_: (ones(3), None, ()), first, 20)
+    assert int(at.env_state.episodes.min()) > 1
+
+
+def shapes_of(vec_env: Any, *operations: str) -> list[tuple[int, ...]]:
+    """Shapes of what these operations read, in a step."""
+    _, state = vec_env.reset(jax.random.key(0))
+    traced = jax.make_jaxpr(vec_env.step)(state, vec_env.action_space.sample(jax.random.key(0)))
+    found = [eqn for eqn in equations(traced) if eqn.primitive.name in operations]
+    return [eqn.invars[0].aval.shape for eqn in found]
+
+
+def test_what_no_reset_reads_is_not_gathered_and_what_it_keeps_not_scattered() -> None:
+    n = 16
+    large = (n, 1000)
+    kept = VecEnv(count(), n, autoreset=Compact(2))
+    assert large not in shapes_of(kept, "gather", "scatter", "select_n")
+    # What is begun anew is scattered, but the old values are not gathered either.
+    anew = VecEnv(Anew(CoinEnv()), n, autoreset=Compact(2))
+    assert large in shapes_of(anew, "scatter")
+    assert large not in shapes_of(anew, "gather")
+    # Without an own `reset_after` the keys alone are gathered, as ever.
+    plain = VecEnv(CoinEnv(), n, autoreset=Compact(2))
+    batches = [s for s in shapes_of(plain, "gather") if s[:1] == (n,)]
+    assert set(batches) == {(n,)}  # the keys, and the count of those that ended
+
+
+class Anew(CountEpisodes):
+    """The same without what lasts: the fields of a wrapper begin anew."""
+
+    reset_after = StatefulWrapper.reset_after
+
+
+def test_the_fields_of_a_wrapper_begin_anew_by_default() -> None:
+    vec_env = VecEnv(Anew(CoinEnv(CoinConfig(end_rate=1.0))), 4)
+    _, state = vec_env.reset(jax.random.key(0))
+    _, state, *_ = vec_env.step(state, ones(4))
+    assert state.episodes.tolist() == [1, 1, 1, 1] and not state.total.any()
+    assert not Anew(CoinEnv()).carries_over and count().carries_over
+
+
+@pytest.mark.parametrize(
+    "row", slow_but("Wrapper", "episodes", "FrameStackObservation", values=ROWS)
+)
+def test_wrappers_hand_it_on(row: str) -> None:
+    wrap, env_classes = ROWS[row]
+    if CoinEnv not in env_classes:
+        return
+    env = wrap(count())
+    assert env.carries_over
+    state = env.reset(jax.random.key(0))[1]
+    _, state = env.reset_after(env.reset_after(state)[1])
+    while not isinstance(state, CountState):
+        state = state.env_state
+    assert int(state.episodes) == 3
+
+
+@pytest.mark.parametrize("row", slow_but("ClipReward", "key", values=ROWS))
+def test_by_default_it_is_a_reset_with_the_first_half_of_the_key(row: str) -> None:
+    wrap, (env_class, *_) = ROWS[row]
+    env = wrap(env_class())
+    state = env.reset(jax.random.key(0))[1]
+    assert not env.carries_over
+    assert_trees_equal(env.reset_after(state), env.reset(jax.random.split(state.rng)[0]))
+
+
+class Doubled(Wrapper[Any, Any, Any, Any]):
+    """A wrapper that changes `reset` itself, as users of version 0.1 may have written."""
+
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return jax.tree.map(lambda x: x * 2, obs), state
+
+
+def test_a_wrapper_with_its_own_reset_alone_is_reset_by_it() -> None:
+    for env in (Doubled(CoinEnv()), JitWrapper(Doubled(CoinEnv()), pre_warm=False)):
+        state = env.reset(jax.random.key(0))[1]
+        assert_trees_equal(env.reset_after(state), env.reset(jax.random.split(state.rng)[0]))
+    env = Doubled(count())
+    with pytest.raises(NotImplementedError, match=r"Doubled\.reset_after: expected .* Override"):
+        env.reset_after(env.reset(jax.random.key(0))[1])
+
+
+class DriftingGravity(VectorEnv):
+    """The next episode begins where the last one was; differentiable through all episodes."""
+
+    def reset_after(self, state: Any) -> Any:
+        obs, first = super().reset_after(state)
+        pos = first.pos + 0.5 * state.pos
+        return obs + 0.5 * state.pos, first.replace(pos=pos)
+
+
+def test_gradients_go_through_it() -> None:
+    def loss(strategy: Any, scale: jax.Array) -> jax.Array:
+        env = DriftingGravity(VectorConfig(max_steps=2, gravity=scale))
+        vec_env = VecEnv(env, 4, autoreset=strategy)
+        _, state = vec_env.reset(jax.random.key(0))
+
+        def body(state: Any, _: Any) -> Any:
+            stepped = vec_env.step(state, jnp.ones(4, jnp.int32))
+            return stepped[1], stepped[2]
+
+        return jnp.sum(jax.lax.scan(body, state, length=5)[1])
+
+    grads = [jax.jit(jax.grad(lambda x, s=s: loss(s, x)))(F32(0.7)) for s in STRATEGIES]
+    np.testing.assert_allclose(grads[0], grads[1], rtol=1e-5)
+    assert abs(float(grads[0])) > 0.1
+
+
+def test_choose_reads_it() -> None:
+    class Costly(CoinEnv):
+        def reset_after(self, state: Any) -> Any:
+            work = jnp.cumsum(jnp.tile(jax.random.normal(state.rng, (100,), F32), 100))
+            obs, first = self.reset(jax.random.split(state.rng)[1])
+            return obs + 0 * work[-1], first
+
+    assert choose(CoinEnv(), 64, "gpu") == Select()
+    assert isinstance(choose(Costly(), 64, "gpu"), Compact)
+
+
+def test_an_environment_that_disagrees_is_refused() -> None:
+    class Wrong(CoinEnv):
+        def reset_after(self, state: Any) -> Any:
+            obs, first = super().reset_after(state)
+            return obs.astype(jnp.int32), first
+
+    vec_env = VecEnv(Wrong(), 2)
+    _, state = vec_env.reset(jax.random.key(0))
+    with pytest.raises(TypeError, match="`obs`"):
+        vec_env.step(state, ones(2))
+
+
+def test_it_conforms() -> None:
+    check_env(count(), num_steps=8)
+
+
+def test_a_jit_wrapper_compiles_it_once() -> None:
+    traces: list[None] = []
+
+    class Counted(CountEpisodes):
+        def reset_after(self, state: Any) -> Any:
+            traces.append(None)
+            return super().reset_after(state)
+
+    env = JitWrapper(Counted(CoinEnv()), pre_warm=False)
+    _, state = env.reset(jax.random.key(0))
+    for _ in range(3):
+        _, state = env.reset_after(state)
+    assert int(state.episodes) == 4 and len(traces) == 1
