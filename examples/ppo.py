@@ -7,13 +7,15 @@ PPO on any environment that envrax knows by name, in pure JAX.
     python examples/ppo.py their/Env-v0 --import their_package --total-steps 2000000
     python examples/ppo.py gymnasium:ALE/Pong-v5               of Gymnasium, on the host
     python examples/ppo.py --checkpoint runs/long              goes on there when started again
+    python examples/ppo.py --mesh                              on all local devices
 
 Rollouts and updates are one compiled program, `PPO.train`; Python calls it twenty times and draws
 the progress bar. Beside this file: `ppo_algorithm.py` has the algorithm, `ppo_options.py` the
 hyper-parameters, `ppo_spaces.py` and `ppo_views.py` the wrappers, `ppo_network.py` the policies and
 their network, `ppo_agents.py` worlds of several agents, `ppo_host.py` environments of Gymnasium,
-`ppo_checkpoint.py` what a killed training goes on from, `ppo_report.py` the picture and the video.
-`multi_task.py` trains one policy on several environments, and `dqn.py` learns off-policy.
+`ppo_mesh.py` several devices, `ppo_checkpoint.py` what a killed training goes on from, and
+`ppo_report.py` the picture and the video. `multi_task.py` trains one policy on several
+environments, and `dqn.py` learns off-policy.
 """
 # ruff: noqa: E402
 

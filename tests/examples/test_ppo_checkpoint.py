@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import ppo
+import ppo_checkpoint
 import pytest
 from ppo_checkpoint import KEPT, Checkpoints, digest
 from ppo_options import Options, parse
@@ -139,6 +140,18 @@ def test_a_damaged_checkpoint_is_put_aside(
 
 
 @pytest.mark.slow
+def test_without_a_readable_checkpoint_it_begins_anew(
+    finished: tuple[Path, ppo.Result], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(finished[0], tmp_path / "damaged")
+    for name in names(folder):
+        shutil.rmtree(folder / name / "description")
+    require_same(trained(folder), finished[1])
+    kept = {name for name in names(folder) if name.isdigit()}
+    assert kept == {"6", "8", "10"} and len(names(folder) - kept) == 3
+
+
+@pytest.mark.slow
 def test_a_save_that_was_cut_short_is_no_checkpoint(
     finished: tuple[Path, ppo.Result], tmp_path: Path, capsys: Any
 ) -> None:
@@ -182,6 +195,19 @@ def test_arrays_of_other_types_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"expected \['b'\] = None, .*; got int32\[\]"):
         Checkpoints(tmp_path, SAVED).restore(then | {"b": jnp.int32(0)})
     assert names(tmp_path) == {"2"}
+
+
+def test_it_says_so_where_numbers_may_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Checkpoints(tmp_path, SAVED).save({"a": jnp.zeros(3)}, 1)
+    monkeypatch.setattr(ppo_checkpoint, "place", lambda _: "another one")
+    Checkpoints(tmp_path, SAVED).restore({"a": jnp.ones(3)})
+    _, said = capsys.readouterr().out.splitlines()
+    assert (
+        said
+        == f"it was saved on 1 cpu with JAX {jax.__version__}; on another one numbers may differ"
+    )
 
 
 def killed(command: list[str], folder: Path, moment: random.Random, **settings: Any) -> bool:
