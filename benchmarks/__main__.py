@@ -15,6 +15,7 @@ from benchmarks import (
     interop_speed,
     memory,
     operations,
+    randomization,
     resets,
     start,
     trainers,
@@ -66,6 +67,7 @@ BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
     "parts": costs.parts,
     "memory": memory.memory,
     "operations": operations.operations,
+    "randomization": randomization.cartpole,
 }
 
 

@@ -6,6 +6,7 @@ from envrax.batched_env import BatchedEnv
 from envrax.env import EnvConfig, EnvState, JaxEnv
 from envrax.error import MissingPackageError
 from envrax.evaluation import Evaluation, evaluate
+from envrax.grid import GridEvaluation, evaluate_grid
 from envrax.make import make, make_multi, make_multi_vec, make_vec
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
@@ -19,6 +20,7 @@ from envrax.registry import (
     unregister,
 )
 from envrax.rollouts import Rollout, Transition, rollout, start
+from envrax.sharding import shard
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from envrax.suite import EnvSet, EnvSuite, load_suite
 from envrax.vec_env import VecEnv
@@ -29,6 +31,7 @@ from envrax.wrappers import (
     ClipReward,
     DelayObservation,
     DiscretizeAction,
+    DomainRandomization,
     DtypeObservation,
     EpisodeDiscount,
     EpisodeStatisticsState,
@@ -77,6 +80,7 @@ __all__ = [
     "Dict",
     "Discrete",
     "DiscretizeAction",
+    "DomainRandomization",
     "DtypeObservation",
     "EnvConfig",
     "EnvSet",
@@ -92,6 +96,7 @@ __all__ = [
     "FrameStackObservation",
     "FrameStackState",
     "GrayscaleObservation",
+    "GridEvaluation",
     "JaxEnv",
     "JitWrapper",
     "MaxAndSkipObservation",
@@ -127,6 +132,7 @@ __all__ = [
     "__version__",
     "available_suites",
     "evaluate",
+    "evaluate_grid",
     "get_spec",
     "load_suite",
     "make",
@@ -138,6 +144,7 @@ __all__ = [
     "registered_names",
     "rollout",
     "save_video",
+    "shard",
     "spaces",
     "start",
     "tile_frames",

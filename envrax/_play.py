@@ -1,5 +1,6 @@
 """`Play`: an environment and a policy that acts in it, one step at a time."""
 
+import copy
 import inspect
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -115,6 +116,13 @@ class Play:
         self.arrays: list[Any] = [x if _is_array(x) else None for x in leaves]
         self._others: list[Any] = [None if _is_array(x) else x for x in leaves]
         self._wants = _wants(policy) if policy is not None else ("mask",)
+
+    def around(self, env: AnyEnv) -> "Play":
+        """The same policy in another environment."""
+        play = copy.copy(self)
+        play.given = env
+        vars(play).pop("env", None)
+        return play
 
     @cached_property
     def env(self) -> Any:

@@ -1,16 +1,35 @@
 """The batch contract: many independent agents stepped in one call."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 
 from envrax._closing import Closing
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces import Space
+
+
+class Part(NamedTuple):
+    """
+    A part of the slots of a batch.
+
+    Attributes
+    ----------
+    batch : BatchedEnv
+        These slots alone, uncompiled. Its steps are those of the whole batch.
+    reset : callable
+        `(rng, i) -> obs, state`: what `reset(rng)` of the whole batch gives in part i, which may be
+        traced.
+    """
+
+    batch: "BatchedEnv[Any, Any]"
+    reset: Callable[[jax.Array, Any], tuple[Any, Any]]
 
 
 class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
@@ -62,6 +81,11 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
         return Compilation() if self.traceable else None
 
     @property
+    def sharding(self) -> NamedSharding | None:
+        """How what `reset` and `step` return is laid out over devices; None for one device."""
+        return None
+
+    @property
     def unwrapped(self) -> AnyEnv | None:
         """The innermost environment of every slot; None where slots hold no `JaxEnv`."""
         return None
@@ -73,6 +97,22 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
 
         The environment, and a function `(env, num_envs)` that builds the same batch around another
         one; None where slots are no copies of one `JaxEnv`.
+        """
+        return None
+
+    def part(self, n_parts: int) -> "Part | None":
+        """
+        One of `n_parts` equal parts of the slots, for a batch that is spread over devices.
+
+        Parameters
+        ----------
+        n_parts : int
+            Number of parts.
+
+        Returns
+        -------
+        Part or None
+            None where the slots depend on each other, or the batch cannot be divided so.
         """
         return None
 

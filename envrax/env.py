@@ -12,6 +12,7 @@ from envrax._closing import Closing
 from envrax._config import FieldsByKeyword, require_decorated, resolve_config
 from envrax._generics import pinned_class
 from envrax._jax.cache import Compilation
+from envrax._rebuild import rebuilt
 from envrax.spaces import Space
 
 
@@ -265,6 +266,28 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             f"{type(self).__name__} does not implement render. Override `render(state)` and return "
             "a uint8 array of shape (H, W, 3)."
         )
+
+    def with_config(self, **fields: Any) -> Self:
+        """
+        The same environment, with some fields of its config changed.
+
+        Values may be traced: a JAX array must fit the field in kind and shape, and becomes float32,
+        int32 or bool where that is a Python number. The class is called again, so that what its
+        `__init__` makes of the config follows. A class whose `__init__` takes more than a config
+        overrides this method.
+
+        Parameters
+        ----------
+        **fields
+            Fields of the config and their values.
+
+        Raises
+        ------
+        TypeError
+            If the config has no such field, an array does not fit it, the class takes more than a
+            config, or attributes were edited, which would be lost.
+        """
+        return rebuilt(self, fields)
 
     def compile(self) -> None:
         """Compile what a wrapper such as `JitWrapper` compiles; nothing on a base environment."""

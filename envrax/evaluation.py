@@ -10,6 +10,7 @@ import numpy as np
 from envrax._checks import known_keywords, require_count
 from envrax._ends import episode_end
 from envrax._jax.keys import require_key
+from envrax._jax.mesh import on_every_device
 from envrax._jax.programs import is_traced
 from envrax._play import AnyBatch, Play, Policy, Rollout, Transition
 from envrax.env import AnyEnv, JaxEnv
@@ -103,20 +104,27 @@ def evaluate(
     ([5, 5, 5, 5], [True, True, True, True])
     """
     play = Play(env, policy, "evaluate", resets=False)
-    n_episodes = require_count("evaluate: expected n_episodes", n_episodes)
-    if max_steps is not None:
-        max_steps = min(require_count("evaluate: expected max_steps", max_steps), LONGEST)
+    n_episodes, max_steps = counts("evaluate", n_episodes, max_steps)
     require_key(rng, "evaluate", "pass one key.")
     given = play.arrays, rng, policy_state
     if not play.given.traceable:
         return _on_the_host(play, n_episodes, max_steps, *given)
-    run = _evaluate if is_traced(given) else _compiled_evaluate
+    run = evaluated if is_traced(given) else _compiled_evaluate
     return run(play, n_episodes, max_steps, *given)
 
 
-def _evaluate(
+def counts(who: str, n_episodes: Any, max_steps: Any) -> tuple[int, int | None]:
+    """The number of episodes and of their steps, or an error."""
+    n_episodes = require_count(f"{who}: expected n_episodes", n_episodes)
+    if max_steps is not None:
+        max_steps = min(require_count(f"{who}: expected max_steps", max_steps), LONGEST)
+    return n_episodes, max_steps
+
+
+def evaluated(
     play: Play, n_episodes: int, max_steps: int | None, arrays: Any, rng: Any, policy_state: Any
 ) -> Evaluation:
+    """What `evaluate` returns, not compiled."""
     if isinstance(play.env, JaxEnv):
         rngs = jax.random.split(rng, n_episodes)
         return jax.vmap(partial(_episode, play, max_steps, arrays, policy_state))(rngs)
@@ -129,7 +137,7 @@ def _evaluate(
     return _found(jax.lax.while_loop(partial(_goes_on, max_steps), step, count))
 
 
-_compiled_evaluate: Any = jax.jit(_evaluate, static_argnums=(0, 1, 2))
+_compiled_evaluate: Any = jax.jit(evaluated, static_argnums=(0, 1, 2))
 
 
 def _episode(
@@ -164,7 +172,8 @@ def _counting(at: Rollout, n_slots: int, n_episodes: int) -> _Count:
 
 def _counted(count: _Count, at: Rollout, transition: Transition, max_steps: int | None) -> _Count:
     """One step more. What is written for episodes past the last one that counts is dropped."""
-    rewards, done = jnp.asarray(transition.reward), jnp.asarray(transition.done)
+    told = jnp.asarray(transition.reward), jnp.asarray(transition.done)
+    rewards, done = on_every_device(told)
     episode_end("evaluate", count.episode.shape, done, {})  # refuses what is no bool
     rewards = jnp.sum(rewards.reshape(done.size, -1), axis=1, dtype=jnp.float32)
     returns, lengths, complete = count.sums

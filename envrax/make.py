@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, cast
 
+from jax.sharding import Mesh
+
 from envrax._build import build, build_batch
 from envrax._checks import known_keywords, require_count
 from envrax._fleet.container import Container
@@ -13,6 +15,7 @@ from envrax.env import EnvConfig
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
 from envrax.registry import get_spec
+from envrax.sharding import shard
 from envrax.vec_env import VecEnv
 from envrax.wrappers import JitWrapper
 
@@ -88,6 +91,7 @@ def make_vec(
     final_obs: bool = False,
     autoreset: AutoReset | None = None,
     donate: bool = False,
+    mesh: Mesh | None = None,
     **fields: Any,
 ) -> VecEnv[Any, Any, Any, Any]:
     """
@@ -102,13 +106,17 @@ def make_vec(
         Number of copies, at least 1.
     final_obs, autoreset, donate
         As for `VecEnv`.
+    mesh : jax.sharding.Mesh, optional
+        Devices over which the slots are spread, along its first axis; see `shard`, which then makes
+        what is returned.
     name, config, wrappers, jit_compile, pre_warm, cache_dir, **fields
         As for `make`.
 
     Raises
     ------
     ValueError, TypeError
-        As for `make`; or if `n_envs` is below 1 or no integer, or wrappers cannot go around it.
+        As for `make`; or if `n_envs` is below 1 or no integer, wrappers cannot go around it, or it
+        cannot be spread over `mesh`.
     RuntimeError
         If a wrapper cannot be traced, such as `RecordVideo`.
 
@@ -131,6 +139,8 @@ def make_vec(
         compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
         env = build("make_vec", spec, config, wrappers, fields, compiled)
         vec_env = VecEnv(env, n_envs, **options)
+    if mesh is not None:
+        vec_env = cast(VecEnv[Any, Any, Any, Any], shard(vec_env, mesh))
     if pre_warm:
         vec_env.compile(cache_dir)
     return vec_env

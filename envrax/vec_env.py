@@ -17,7 +17,7 @@ from envrax._jax.programs import Compiled, CompiledEnv, next_step, require_not_d
 from envrax.autoreset import AutoReset, batch
 from envrax.autoreset.choice import Choice
 from envrax.autoreset.slot import require_slots
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import BatchedEnv, Part
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
@@ -209,6 +209,12 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         if (type(self).reset, type(self).step) != (VecEnv.reset, VecEnv.step):
             return None
         return self.env, partial(VecEnv, jit_compile=False, **self._options)
+
+    def part(self, n_parts: int) -> Part | None:
+        if self.copies is None or self.num_envs % n_parts:
+            return None
+        slots = VecEnv(self.env, self.num_envs // n_parts, jit_compile=False, **self._options)
+        return Part(slots, partial(batch.reset_part, self.env, self.num_envs, n_parts))
 
     def with_final_obs(self) -> "BatchedEnv[Any, Any]":
         if self._options["final_obs"] or type(self) is not VecEnv:  # a subclass has more to keep

@@ -4,6 +4,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from fakes import ALL, CoinEnv, NestedEnv, PixelEnv, VectorEnv
 
 from envrax import (
@@ -14,6 +16,7 @@ from envrax import (
     DelayObservation,
     Dict,
     DiscretizeAction,
+    DomainRandomization,
     DtypeObservation,
     EpisodeDiscount,
     ExpandDims,
@@ -77,6 +80,10 @@ def pick(*factories: Wrap) -> Wrap:
     return wrap
 
 
+def draw_gravity(rng: Any) -> dict[str, Any]:
+    return {"gravity": jax.random.uniform(rng, (), jnp.float32, 0.3, 0.8)}
+
+
 ROWS: dict[str, tuple[Wrap, list[Any]]] = {
     "Wrapper": (Wrapper, ALL),
     "JitWrapper": (JitWrapper(pre_warm=False), [NestedEnv, CoinEnv, VectorEnv, PixelEnv]),
@@ -94,6 +101,7 @@ ROWS: dict[str, tuple[Wrap, list[Any]]] = {
     "ClipAction": (ClipAction, [CoinEnv]),
     "DelayObservation": (DelayObservation(delay=2), [NestedEnv, PixelEnv]),
     "DiscretizeAction": (DiscretizeAction(bins=3), [CoinEnv]),
+    "DomainRandomization": (DomainRandomization(sample=draw_gravity), [VectorEnv]),
     "DtypeObservation": (DtypeObservation(dtype="float32"), [PixelEnv]),
     "FilterObservation": (FilterObservation(filter_keys=["both"]), [NestedEnv]),
     "FlattenObservation": (FlattenObservation, [NestedEnv, PixelEnv]),

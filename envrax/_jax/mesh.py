@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import jax
+from jax.core import Tracer
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 R = TypeVar("R")
@@ -60,3 +61,31 @@ def take_slot(tree: Any, index: Any) -> Any:
         return with_auto_axes(lambda x: cast(jax.Array, x[index]), out, x)
 
     return jax.tree.map(take, tree)
+
+
+def placed(tree: Any, layout: NamedSharding) -> Any:
+    """Arrays where a program wants them: the type of an array says over which mesh it lies."""
+
+    def place(x: Any) -> Any:
+        is_placed = isinstance(x, jax.Array) and not isinstance(x, Tracer) and x.sharding == layout
+        if is_placed or isinstance(x, Tracer):
+            return cast(Any, x)
+        return jax.device_put(x, layout)
+
+    return jax.tree.map(place, tree)
+
+
+def laid_out(tree: Any, layout: NamedSharding) -> Any:
+    """The same values, laid out so, inside a program as well."""
+    if AxisType.Explicit in layout.mesh.axis_types:
+        return jax.sharding.reshard(tree, layout)
+    return jax.lax.with_sharding_constraint(tree, layout)
+
+
+def on_every_device(tree: Any) -> Any:
+    """The same values, whole on every device, where they are sharded over Explicit axes."""
+
+    def whole(x: Any) -> Any:
+        return laid_out(x, NamedSharding(sharding(x).mesh, PartitionSpec())) if is_sharded(x) else x
+
+    return jax.tree.map(whole, tree)

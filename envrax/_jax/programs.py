@@ -8,6 +8,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
+from jax.sharding import NamedSharding
 
 from envrax._jax.cache import CacheDir, compile_cache
 from envrax._jax.keys import key_types
@@ -28,12 +29,21 @@ class Compiled:
         A pure function of pytrees.
     donate : tuple of int
         Positions of arguments whose buffers the outputs may take over.
+    shardings : tuple, optional
+        How all arguments, and all results, are laid out over devices.
     """
 
-    def __init__(self, function: Callable[..., Any], donate: tuple[int, ...] = ()) -> None:
-        self._function, self._donate = function, donate
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        donate: tuple[int, ...] = (),
+        shardings: tuple[Any, Any] | None = None,
+    ) -> None:
+        self._arguments = function, donate, shardings
+        given, made = shardings or (None, None)
+        layout: Any = {} if shardings is None else dict(in_shardings=given, out_shardings=made)
         # A `partial` of its own, because JAX shares what it traced between equal functions.
-        self._jitted: Any = jax.jit(partial(function), donate_argnums=donate)
+        self._jitted: Any = jax.jit(partial(function), donate_argnums=donate, **layout)
 
     def __call__(self, *args: Any) -> Any:
         return self._jitted(*args)
@@ -56,12 +66,13 @@ class Compiled:
         A function that closes over traced values is part of the caller's program: nothing is done.
         """
         traced = self.trace(*args)
-        if not is_traced(traced.jaxpr.consts):
-            traced.lower().compile()
-        return traced.out_info
+        if is_traced(traced.jaxpr.consts):
+            return traced.out_info
+        shardings = traced.lower().compile().output_shardings
+        return jax.tree.map(typed, traced.out_info, shardings)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Compiled, (self._function, self._donate)
+        return Compiled, self._arguments
 
 
 class CompiledEnv:
@@ -78,6 +89,8 @@ class CompiledEnv:
         From what `reset` returned to the arguments of a step.
     donate : bool
         Whether a step may take over the buffers of its first argument.
+    shardings : tuple, optional
+        How the key of a reset is laid out over devices, and how all else is.
     """
 
     def __init__(
@@ -86,10 +99,13 @@ class CompiledEnv:
         step: Callable[..., Any],
         next_step: Callable[[Any], tuple[Any, ...]],
         donate: bool = False,
+        shardings: tuple[Any, Any] | None = None,
     ) -> None:
-        self._reset, self._step = Compiled(reset), Compiled(step, (0,) if donate else ())
-        self._next_step, self._is_traced = next_step, False
-        self._arguments = reset, step, next_step, donate
+        both = shardings and (shardings[1], shardings[1])
+        self._reset = Compiled(reset, (), shardings)
+        self._step = Compiled(step, (0,) if donate else (), both)
+        self._next_step, self._is_traced, self._shardings = next_step, False, shardings
+        self._arguments = reset, step, next_step, donate, shardings
 
     def reset(self, rng: jax.Array) -> Any:
         if not self._is_traced:
@@ -125,6 +141,8 @@ class CompiledEnv:
         self._is_traced = True
         with compile_cache(cache_dir):
             for rng in key_types():
+                if self._shardings is not None:
+                    rng = typed(rng, self._shardings[0])
                 returned = self._reset.compile(rng)
                 compiled()
                 self._step.compile(*self._next_step(returned))
@@ -144,6 +162,12 @@ def output_types(function: Callable[[jax.Array], Any]) -> Any:
     """Shapes and dtypes of what a function of a PRNG key returns, such as `space.sample`."""
     out = jax.eval_shape(function, key_types()[0])
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), out)
+
+
+def typed(x: Any, layout: Any) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of an array, and how it is laid out if that is over a mesh."""
+    layout = layout if isinstance(layout, NamedSharding) else None
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=layout)
 
 
 def require_not_donated(state: Any, who: str) -> None:

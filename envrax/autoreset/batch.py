@@ -34,7 +34,17 @@ def reset(env: AnyEnv, num_envs: int, rng: jax.Array) -> tuple[Any, EnvState]:
     obs, state
         As from `JaxEnv.reset`, with leading axis `num_envs`.
     """
+    return reset_part(env, num_envs, 1, rng, 0)
+
+
+def reset_part(
+    env: AnyEnv, num_envs: int, n_parts: int, rng: jax.Array, part: Any
+) -> tuple[Any, EnvState]:
+    """`reset`, of the slots in one of `n_parts` equal parts, which may be traced."""
     rngs = jax.random.split(rng, num_envs)
+    if n_parts > 1:  # a slot has the same key wherever it lives
+        size = num_envs // n_parts
+        rngs = jax.lax.dynamic_slice_in_dim(rngs, part * size, size)
     first = jax.vmap(lambda rng: reset_slot(env, rng))(rngs)
     if in_shard_map():
         # `shard_map` tracks which values differ between devices. A constant of the reset, such as

@@ -15,7 +15,7 @@ from envrax._jax.cache import Compilation
 from envrax._jax.keys import require_key
 from envrax._jax.programs import Compiled, CompiledEnv, next_step, require_not_donated
 from envrax.autoreset import AutoReset
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import BatchedEnv, Part
 from envrax.env import Info
 from envrax.interop.base import PeerEnv
 from envrax.interop.records import PeerConfig
@@ -157,6 +157,14 @@ class AgentBatch(BatchedEnv[Space, Space]):
         self._require_own(state, "action_mask")
         return self._mask(state)
 
+    def part(self, n_parts: int) -> Part | None:
+        worlds = self._worlds.part(n_parts)
+        if worlds is None:
+            return None
+        options = dict(self._options, jit_compile=False, peer=self.world.peer)
+        batch = type(self)(self.config, self.n_worlds // n_parts, **options)
+        return Part(batch, partial(_reset_part, worlds))
+
     def with_final_obs(self) -> "AgentBatch":
         options = dict(self._options, final_obs=True, peer=self.world.peer)
         return type(self)(self.config, self.n_worlds, **options)
@@ -203,6 +211,11 @@ def _merged(tree: Any) -> Any:
 
 def _reset(worlds: Any, rng: jax.Array) -> Any:
     obs, state = worlds.reset(rng)
+    return _merged(obs), state
+
+
+def _reset_part(worlds: Part, rng: jax.Array, part: Any) -> Any:
+    obs, state = worlds.reset(rng, part)
     return _merged(obs), state
 
 

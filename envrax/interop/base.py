@@ -1,10 +1,11 @@
 """`PeerEnv`: the base of all adapters. It makes a `JaxEnv` of another library's functions."""
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +13,10 @@ import jax.numpy as jnp
 from envrax._checks import require_count
 from envrax._jax.keys import require_key
 from envrax._jax.programs import output_types
+from envrax._rebuild import require_known, without_cached
 from envrax.env import Info, JaxEnv
 from envrax.interop.forms import Form, cast_to, find_form, types_of
-from envrax.interop.params import Params, changed, concrete
+from envrax.interop.params import Params, changed, concrete, fitting
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
@@ -76,7 +78,6 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         self.concrete_params = concrete(self.params, default)
         limit = self.config.max_steps or self.limit()
         self._config = self.config.replace(max_steps=self._require_steps("its limit", limit))
-        self._params = Params(self.params)
         self._begin: Any = jax.jit(self._begin_with)
         self._advance: Any = jax.jit(self._advance_with)
         self._forms: dict[Any, Form] = {}
@@ -167,11 +168,41 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     def action_mask(self, state: PeerState) -> Any:
         return state.mask
 
+    def with_config(self, **fields: Any) -> Self:
+        """
+        The same environment, with some fields of its config changed.
+
+        A dict of `params` changes those in force, and these are then the config's `params`. Where
+        nothing else changes, the library's object and what is compiled are shared.
+        """
+        who = f"{self._who}.with_config"
+        require_known(who, fields, (f.name for f in dataclasses.fields(self.config)))
+        others = {name: x for name, x in fields.items() if name != "params"}
+        env: Any = self
+        if others:
+            env = _rebuilt(type(self), self.config.replace(**others), self._given)
+        return env._with_params(who, fields["params"]) if "params" in fields else env
+
+    def _with_params(self, who: str, changes: Any) -> Self:
+        env = object.__new__(type(self))
+        vars(env).update(without_cached(self))
+        env.params = changed(self._who, self.params, fitting(who, self.params, changes))
+        limit = env.limit()
+        if limit == self.limit():
+            limit = self.config.max_steps
+        env._config = self.config.replace(params=env.params, max_steps=limit)
+        with self._asking("tell its spaces"), jax.ensure_compile_time_eval():
+            # Spaces are static: what is traced must not be read.
+            env.concrete_params = env.params
+            env._observation_space, env._action_space = env.spaces()
+        env.concrete_params = concrete(env.params, self.concrete_params)
+        return env
+
     def reset(self, rng: jax.Array) -> tuple[Any, PeerState]:
         require_key(rng, f"{self._who}.reset", "Pass one key; `VecEnv` splits it.")
         form = self._form(rng)
         rng, key = jax.random.split(rng)
-        obs, inner, mask = self._begin(self._params.arrays, key)
+        obs, inner, mask = self._begin(self._params, key)
         state = PeerState(
             rng=rng,
             step=jnp.int32(0),
@@ -187,7 +218,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         form = self._form(state.rng)
         rng, key = jax.random.split(state.rng) if form.draws else (state.rng, state.rng)
         action = conform(self.action_space, action, f"{self._who}.step", "action")
-        out = Advanced(*self._advance(self._params.arrays, state.inner, action, key))
+        out = Advanced(*self._advance(self._params, state.inner, action, key))
         step = state.step + 1
         terminated = _flag(out.terminated)
         truncated = _flag(out.truncated) | (step >= self.config.max_steps)
@@ -242,22 +273,30 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
                 "environment."
             ) from error
 
-    def _begin_with(self, arrays: list[Any], rng: jax.Array) -> Begun:
-        with jax.numpy_dtype_promotion("standard"):
-            return Begun(*self.begin(self._params.whole(arrays), rng))
+    @property
+    def _params(self) -> Params:
+        return Params(self.params)
 
-    def _advance_with(self, arrays: list[Any], inner: Any, action: Any, rng: jax.Array) -> Any:
+    def _begin_with(self, params: Params, rng: jax.Array) -> Begun:
+        with jax.numpy_dtype_promotion("standard"):
+            return Begun(*self.begin(params.whole(), rng))
+
+    def _advance_with(self, params: Params, inner: Any, action: Any, rng: jax.Array) -> Any:
         inner = jax.tree.map(lambda x: x, inner)  # containers of its own, without `jit` too
         with jax.numpy_dtype_promotion("standard"):
-            return Advanced(*self.advance(self._params.whole(arrays), inner, action, rng))
+            return Advanced(*self.advance(params.whole(), inner, action, rng))
 
     def _typed_begin(self, rng: Any) -> Begun:
-        return Begun(*self._begin.trace(self._params.arrays, rng).out_info)
+        return Begun(*self._begin.trace(self._params, rng).out_info)
 
     def _form(self, rng: jax.Array) -> Form:
-        """The form for keys of this kind: a library that keeps a key keeps one of its kind."""
+        """
+        The form for keys of this kind and params of these types.
+
+        A library that keeps a key keeps one of its kind.
+        """
         key = jax.ShapeDtypeStruct(rng.shape, rng.dtype)
-        kind = key.shape, key.dtype
+        kind = key.shape, key.dtype, self._params.types()
         if kind not in self._forms:
             with self._asking("reset and step by its own contract"):
                 self._forms[kind] = self._find_form(key)
@@ -265,7 +304,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     def _find_form(self, key: jax.ShapeDtypeStruct) -> Form:
         action = output_types(self.action_space.sample)
-        advance = partial(self._advance.trace, self._params.arrays)
+        advance = partial(self._advance.trace, self._params)
         return find_form(self._who, self._typed_begin(key), lambda x: advance(x, action, key))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,17 +1,36 @@
 """A library's parameters: changed by name, and split into constants and arguments."""
 
 import dataclasses
+from operator import getitem
 from typing import Any, cast
 
 import jax
 from jax.core import Tracer
 
 from envrax._jax.programs import is_traced
+from envrax._rebuild import conformed, require_known
 
 
+class _Rest:
+    """What is static in parameters: their structure, and each leaf that is no JAX array."""
+
+    def __init__(self, structure: Any, constants: list[Any]) -> None:
+        self.structure, self.constants = structure, constants
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Rest) or len(self.constants) != len(other.constants):
+            return False
+        same = all(map(_same, self.constants, other.constants))
+        return same and bool(self.structure == other.structure)
+
+    def __hash__(self) -> int:  # a library's own class may be unhashable
+        return len(self.constants)
+
+
+@jax.tree_util.register_pytree_node_class
 class Params:
     """
-    Parameters as a compiled program takes them.
+    Parameters as a compiled program takes them: a pytree of the arrays in them.
 
     Numbers stay constants of the program; arrays, which may be traced, are arguments.
 
@@ -19,23 +38,38 @@ class Params:
     ----------
     tree : pytree
         The library's parameters.
-
-    Attributes
-    ----------
-    arrays : list
-        Its leaves, None in place of what is no JAX array.
     """
 
     def __init__(self, tree: Any) -> None:
-        leaves, self._structure = cast(Any, jax.tree.flatten(tree))
-        self._constants = [None if isinstance(x, jax.Array) else x for x in leaves]
-        self.arrays = [x if isinstance(x, jax.Array) else None for x in leaves]
+        leaves, structure = cast(Any, jax.tree.flatten(tree))
+        self._rest = _Rest(structure, [None if isinstance(x, jax.Array) else x for x in leaves])
+        self._arrays = [x if isinstance(x, jax.Array) else None for x in leaves]
 
-    def whole(self, arrays: list[Any]) -> Any:
-        """The parameters with these arrays."""
-        pairs = zip(self._constants, arrays, strict=True)
+    def whole(self) -> Any:
+        """The library's parameters."""
+        pairs = zip(self._rest.constants, self._arrays, strict=True)
         leaves = [constant if array is None else array for constant, array in pairs]
-        return jax.tree.unflatten(self._structure, leaves)
+        return jax.tree.unflatten(self._rest.structure, leaves)
+
+    def types(self) -> Any:
+        """Equal for parameters that differ in no more than the values of arrays."""
+        arrays = [x for x in self._arrays if x is not None]
+        shapes = ((x.shape, x.dtype, bool(getattr(x, "weak_type", False))) for x in arrays)
+        return jax.tree.structure(self), tuple(shapes)
+
+    def tree_flatten(self) -> tuple[Any, ...]:
+        return tuple(self._arrays), self._rest
+
+    @classmethod
+    def tree_unflatten(cls, rest: _Rest, arrays: Any) -> "Params":
+        params = object.__new__(cls)
+        params._rest, params._arrays = rest, list(arrays)
+        return params
+
+
+def _same(a: Any, b: Any) -> bool:
+    plain = type(a) is type(b) and isinstance(a, bool | int | float | str)
+    return a is b or (plain and repr(a) == repr(b))  # 0.0 is not -0.0
 
 
 def concrete(params: Any, default: Any) -> Any:
@@ -78,7 +112,7 @@ def changed(who: str, default: Any, changes: Any) -> Any:
             )
         return changes
     given = cast(dict[str, Any], changes)
-    fields: Any = getattr(default, "__dataclass_fields__", getattr(default, "_fields", default))
+    fields: Any = names_of(default)
     if unknown := [name for name in given if name not in fields]:
         raise TypeError(
             f"{who}: expected `params` of {', '.join(map(str, fields))}; got "
@@ -92,3 +126,25 @@ def changed(who: str, default: Any, changes: Any) -> Any:
     if hasattr(default, "_replace"):
         return default._replace(**given)
     return dataclasses.replace(default, **given)
+
+
+def names_of(default: Any) -> Any:
+    """The names of the parameters that can be changed by name."""
+    return getattr(default, "__dataclass_fields__", getattr(default, "_fields", default))
+
+
+def fitting(who: str, in_force: Any, changes: Any) -> Any:
+    """
+    Changes to parameters, their JAX arrays in the dtypes of what they replace.
+
+    Raises
+    ------
+    TypeError
+        If a name is unknown, or a value does not fit.
+    """
+    if not isinstance(changes, dict) or in_force is None:
+        return conformed(who, "params", changes, in_force)
+    require_known(who, cast(Any, changes), names_of(in_force))
+    given = cast(dict[str, Any], changes)
+    of: Any = getitem if isinstance(in_force, dict) else getattr
+    return {k: conformed(who, f"params.{k}", x, of(in_force, k)) for k, x in given.items()}

@@ -44,7 +44,7 @@ class StoaEnv(PeerEnv):
         return self.config.params
 
     def spaces(self) -> tuple[Space, Space]:
-        params = None if is_traced(self.params) else self.params
+        params = None if is_traced(self.concrete_params) else self.concrete_params
         first = jax.eval_shape(self.peer.reset, jax.random.key(0), params)[1]
         self._has_mask = "action_mask" in first.extras
         seen, acted = self.peer.observation_space(params), self.peer.action_space(params)

@@ -28,6 +28,7 @@ from envrax.wrappers.observation import (
     ResizeObservation,
 )
 from envrax.wrappers.pictures import save_video, tile_frames
+from envrax.wrappers.randomization import DomainRandomization, RandomizedState
 from envrax.wrappers.repeat import MaxAndSkipObservation, RepeatAction, StickyAction
 from envrax.wrappers.reward import ClipReward
 from envrax.wrappers.stateful import StatefulWrapper, WrapperState
@@ -42,6 +43,7 @@ __all__ = [
     "ClipReward",
     "DelayObservation",
     "DiscretizeAction",
+    "DomainRandomization",
     "DtypeObservation",
     "EpisodeDiscount",
     "EpisodeStatisticsState",
@@ -56,6 +58,7 @@ __all__ = [
     "NanGuard",
     "NormalizeObservation",
     "ObservationWrapper",
+    "RandomizedState",
     "RecordEpisodeStatistics",
     "RecordVideo",
     "RepeatAction",

@@ -11,6 +11,7 @@ import numpy as np
 from envrax._checks import require_tuple
 from envrax._ends import episode_ended
 from envrax._jax.cache import Compilation
+from envrax._rebuild import require_unedited
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
 
@@ -45,6 +46,9 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             cls, **kwargs: Any
         ) -> Callable[[JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+    # Of the call that built it, for `with_config`; the metaclass keeps them.
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
         self.env = env
@@ -161,6 +165,13 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
 
     def render(self, state: StateT) -> np.ndarray:
         return self.env.render(self._inner(state))
+
+    def with_config(self, **fields: Any) -> Self:
+        """The same wrapper, built again around the same environment with some fields changed."""
+        args, kwargs = self._arguments
+        require_unedited(f"{type(self).__name__}.with_config", self, type(self)(*args, **kwargs))
+        env = (args[0] if args else kwargs["env"]).with_config(**fields)
+        return type(self)(env, *args[1:], **{k: v for k, v in kwargs.items() if k != "env"})
 
     def compile(self) -> None:
         self.env.compile()

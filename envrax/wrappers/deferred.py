@@ -64,7 +64,11 @@ class WrapperMeta(ABCMeta):
                     f"{cls.__name__}: expected the keywords of {_usage(cls)}; got "
                     f"{call_repr(cls.__name__, kwargs, *rest)}: {error}."
                 ) from None
-            return WrapperFactory(cls, kwargs) if deferred else super().__call__(*args, **kwargs)
+            if deferred:
+                return WrapperFactory(cls, kwargs)
+            wrapper = super().__call__(*args, **kwargs)
+            wrapper._arguments = args, kwargs  # an `__init__` may keep them under other names
+            return wrapper
 
 
 def keywords(cls: type) -> dict[str, Any]:

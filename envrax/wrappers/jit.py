@@ -83,6 +83,10 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def action_mask(self, state: StateT) -> Any:
         return self._mask(state)
 
+    def with_config(self, **fields: Any) -> Any:
+        """The environment without this wrapper: values may be traced, and are other ones soon."""
+        return self.env.with_config(**fields)
+
     def compile(self) -> None:
         """Compile now, without running; the first real `reset` and `step` then compile nothing."""
         super().compile()

@@ -2,49 +2,23 @@
 
 from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CoinConfig, CoinEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_close, assert_trees_equal, slow_but
+from reset_after_envs import CountEpisodes, CountState
 from wrapper_rows import ROWS
 
-from envrax import EnvState, JitWrapper, StatefulWrapper, VecEnv, Wrapper, rollout
+from envrax import JitWrapper, StatefulWrapper, VecEnv, Wrapper, rollout
 from envrax import start as begin
 from envrax.autoreset import Compact, Select, choose
 from envrax.testing import check_env
 from envrax.testing.jaxprs import equations
-from envrax.wrappers.stateful import WrapperState
 
 F32 = jnp.float32
 STRATEGIES = [Compact(2, 1), Select()]
-
-
-@chex.dataclass
-class CountState(WrapperState[EnvState]):
-    """How many episodes the slot has begun, the sum of its rewards, and a large table."""
-
-    episodes: jax.Array
-    total: jax.Array
-    table: jax.Array
-
-
-class CountEpisodes(StatefulWrapper[Any, Any, CountState, Any, EnvState]):
-    """Counts through all episodes; `total` decays by 10 percent with each."""
-
-    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        return obs, {"episodes": jnp.int32(1), "total": F32(0), "table": jnp.zeros(1000, F32)}
-
-    def on_step(self, obs: Any, state: CountState, reward: Any, done: Any, info: Any) -> Any:
-        table = state.table.at[0].add(1)
-        return obs, state.replace(total=state.total + reward, table=table), reward, done, info
-
-    def reset_after(self, state: CountState) -> tuple[Any, CountState]:
-        obs, first = super().reset_after(state)
-        kept = dict(episodes=state.episodes + 1, total=state.total * 0.9, table=state.table)
-        return obs, first.replace(**kept)
 
 
 def count() -> Any:

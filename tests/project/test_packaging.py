@@ -23,6 +23,7 @@ ROWS = [
     {"error", "_checks", "_closing", "_generics", "_unknown"},
     {"_config", "_entry_points", "_jax"},
     {"spaces"},
+    {"_rebuild"},
     {"env"},
     {"_ends"},
     {"batched_env", "wrappers.deferred", "autoreset"},
@@ -34,8 +35,10 @@ ROWS = [
     {"_build", "registry"},
     {"suite"},
     {"envs"},
+    {"sharding"},
     {"make", "_play"},
     {"rollouts", "evaluation"},
+    {"grid"},
     {"testing", "interop"},
     {"__main__"},
     {""},  # envrax/__init__.py

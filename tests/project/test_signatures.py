@@ -24,6 +24,8 @@ MODULES = [
     "make",
     "rollouts",
     "evaluation",
+    "sharding",
+    "grid",
     "error",
     "testing",
 ]
@@ -34,14 +36,15 @@ TOP_LEVEL = """
     JitWrapper GrayscaleObservation ResizeObservation NormalizeObservation FrameStackObservation
     ClipReward ExpandDims EpisodeDiscount RecordEpisodeStatistics RecordVideo
     Wrapper StatefulWrapper FrameStackState EpisodeStatisticsState
-    AtariPreprocessing ClipAction DelayObservation DiscretizeAction DtypeObservation
+    AtariPreprocessing ClipAction DelayObservation DiscretizeAction DomainRandomization
+    DtypeObservation
     FilterObservation FlattenObservation MaxAndSkipObservation RepeatAction RescaleAction
     RescaleObservation ReshapeObservation StickyAction TimeAwareObservation TimeLimit
     TransformAction TransformObservation TransformReward
     EnvSpec EnvSuite EnvSet
     register register_suite unregister get_spec registered_names available_suites load_suite
     make make_vec make_multi make_multi_vec
-    start rollout evaluate Rollout Transition Evaluation
+    start rollout evaluate evaluate_grid shard Rollout Transition Evaluation GridEvaluation
     MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers save_video
 """
 
@@ -51,7 +54,8 @@ HOMES = {
     "wrappers": "Wrapper StatefulWrapper JitWrapper GrayscaleObservation ResizeObservation "
     "NormalizeObservation FrameStackObservation ClipReward ExpandDims EpisodeDiscount "
     "RecordEpisodeStatistics RecordVideo FrameStackState EpisodeStatisticsState save_video vector "
-    "AtariPreprocessing ClipAction DelayObservation DiscretizeAction DtypeObservation "
+    "AtariPreprocessing ClipAction DelayObservation DiscretizeAction DomainRandomization "
+    "DtypeObservation "
     "FilterObservation FlattenObservation MaxAndSkipObservation RepeatAction RescaleAction "
     "RescaleObservation ReshapeObservation StickyAction TimeAwareObservation TimeLimit "
     "TransformAction TransformObservation TransformReward",
@@ -66,6 +70,8 @@ HOMES = {
     "make": "make make_vec make_multi make_multi_vec",
     "rollouts": "start rollout Rollout Transition",
     "evaluation": "evaluate Evaluation",
+    "sharding": "shard ShardedEnv",
+    "grid": "evaluate_grid GridEvaluation",
     "error": "MissingPackageError",
     "testing": "check_env check_batched_env report_env report_batched_env Finding Report "
     "ConformanceError CountingEnv ImageEnv MaskedEnv NestedEnv RingWorld",
@@ -77,6 +83,7 @@ SIGNATURES = """
     env.JaxEnv.reset(rng)
     env.JaxEnv.step(state, action)
     env.JaxEnv.action_mask(state)
+    env.JaxEnv.with_config(**fields)
     env.JaxEnv.render(state)
     env.JaxEnv.compile()
 
@@ -111,6 +118,7 @@ terminal_on_life_loss=False, grayscale_obs=True, grayscale_newaxis=False, scale_
     wrappers.ClipAction(env)
     wrappers.DelayObservation(env, delay)
     wrappers.DiscretizeAction(env, bins, multidiscrete=False)
+    wrappers.DomainRandomization(env, sample, redraw=True)
     wrappers.DtypeObservation(env, dtype)
     wrappers.FilterObservation(env, filter_keys)
     wrappers.FlattenObservation(env)
@@ -208,7 +216,10 @@ cache_dir=DEFAULT_CACHE_DIR, **fields)
     rollouts.rollout(env, policy, start, n_steps, *, progress=False)
     rollouts.Rollout(obs, env_state, policy_state, rng)
     rollouts.Transition(obs, action, reward, done, terminated, truncated, next_obs, info, extras)
+    sharding.shard(batched_env, mesh, axis=None)
+    sharding.ShardedEnv(env, mesh, axis=None)
     evaluation.evaluate(env, policy, rng, n_episodes, *, policy_state=None, max_steps=None)
+    grid.evaluate_grid(env, policy, rng, grid, n_episodes, *, policy_state=None, max_steps=None)
     evaluation.Evaluation(returns, lengths, complete)
 
     testing.check_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)

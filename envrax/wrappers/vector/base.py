@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 import chex
 import jax
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from envrax._checks import require_tuple
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.keys import require_key
-from envrax._jax.programs import Compiled, CompiledEnv, next_step, require_not_donated
+from envrax._jax.mesh import laid_out, placed
+from envrax._jax.programs import (
+    Compiled,
+    CompiledEnv,
+    next_step,
+    require_not_donated,
+    typed,
+)
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces import Space
@@ -91,12 +99,13 @@ class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
             self._act: Any = Compiled(self.action)
             self._begun, self._stepped = Compiled(self._after_reset), Compiled(self._after_step)
         elif compilation is not None:
-            arguments = partial(next_step, self._sample)
-            self._compiled = CompiledEnv(self._reset, self._step, arguments, self._donate)
+            args: Any = self._reset, self._step, self._next_step, self._donate
+            self._compiled = CompiledEnv(*args)
             self._reset, self._step = self._compiled.reset, self._compiled.step
 
-    def _sample(self, rng: jax.Array) -> Any:
-        return self.action_space.sample(rng)
+    def _next_step(self, returned: Any) -> tuple[Any, Any]:
+        state, actions = next_step(self.action_space.sample, returned)
+        return state, jax.tree.map(partial(typed, layout=self.sharding), actions)
 
     @property
     def n_slots(self) -> int:
@@ -134,6 +143,10 @@ class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
         return inner and replace(inner, donate=self._donate)
 
     @property
+    def sharding(self) -> NamedSharding | None:
+        return self.env.sharding
+
+    @property
     def unwrapped(self) -> AnyEnv | None:
         return self.env.unwrapped
 
@@ -145,10 +158,12 @@ class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
 
     def with_final_obs(self) -> Self:
         inner = self.env.with_final_obs()
-        if inner is self.env:
-            return self
+        return self if inner is self.env else self.around(inner)
+
+    def around(self, env: AnyBatchedEnv) -> Self:
+        """The same wrapper around another batch of the same spaces."""
         other = copy.copy(self)
-        other.env = cast(Any, inner)
+        other.env = env
         other._make_programs()
         return other
 
@@ -223,17 +238,33 @@ class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
             require_not_donated(state, who)
         if self.traceable or self._overrides("action"):
             actions = conform(self.action_space, actions, who)
+        if self.sharding is not None:
+            actions = placed(actions, self.sharding)
         return self._step(state, actions)
 
     def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
         obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
         obs, fields = self._after_reset(obs)
-        return obs, self.state_class(env_state=inner, **fields)
+        return obs, self._laid_out(self.state_class(env_state=inner, **fields))
 
     def _step_all(self, state: Any, actions: Any) -> Any:
         stepped = self.env.step(state.env_state, self.action(actions))
         obs, inner, *rest = require_tuple(type(self.env).__name__, "step", stepped)
-        return self._after_step(state.replace(env_state=inner), obs, *rest)
+        obs, state, *rest = self._after_step(state.replace(env_state=inner), obs, *rest)
+        return obs, self._laid_out(state), *rest
+
+    def _laid_out(self, state: Any) -> Any:
+        """Own fields in one layout at reset and later: along the slots if they are of each slot."""
+        slots = self.sharding
+        if slots is None:
+            return state
+        whole = NamedSharding(slots.mesh, PartitionSpec())
+
+        def lay_out(x: jax.Array) -> jax.Array:
+            return laid_out(x, slots if x.shape[:1] == (self.n_slots,) else whole)
+
+        own = jax.tree.map(lay_out, state.replace(env_state=None))
+        return own.replace(env_state=state.env_state)
 
     def _reset_on_host(self, rng: jax.Array) -> tuple[Any, Any]:
         obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))

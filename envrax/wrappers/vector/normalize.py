@@ -96,7 +96,7 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         return RunningStatistics.of(1e-4, mean, var)
 
     def _counted(self, statistics: RunningStatistics, batch: Any) -> RunningStatistics:
-        return statistics if self.frozen else statistics.update(batch)
+        return statistics if self.frozen else statistics.update(batch, self.sharding)
 
 
 class NormalizeObservation(_Normalize[Space, ActSpaceT]):

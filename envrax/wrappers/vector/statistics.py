@@ -7,6 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.flatten_util import ravel_pytree
+from jax.sharding import NamedSharding, PartitionSpec
+
+from envrax._jax.mesh import laid_out
 
 F32 = jnp.float32
 
@@ -70,7 +74,7 @@ class RunningStatistics:
         """The (biased) variance: the mean squared distance from the mean."""
         return jax.tree.map(lambda x: x / self.count, self.squares)
 
-    def update(self, batch: Any) -> "RunningStatistics":
+    def update(self, batch: Any, layout: NamedSharding | None = None) -> "RunningStatistics":
         """
         The statistics after one more batch.
 
@@ -78,22 +82,23 @@ class RunningStatistics:
         ----------
         batch : pytree of jax.Array
             One or more of what is counted, stacked along the first axis.
+        layout : jax.sharding.NamedSharding, optional
+            How the first axis is spread over devices. They exchange their own means and spreads,
+            in one `all_gather`.
         """
         n = F32(jax.tree.leaves(batch)[0].shape[0])
         count, count_low = _add(self.count, self.low[0], n)
 
-        def one(x: jax.Array, mean: Any, squares: Any, mean_low: Any, squares_low: Any) -> Any:
-            # Around the old mean, so that a large mean takes no digits from the variance.
-            x = x.astype(F32) - jnp.expand_dims(mean, 0)
-            center = jnp.sum(x, 0) / n
-            spread = jnp.sum(jnp.square(x - jnp.expand_dims(center, 0)), 0)
+        def one(seen: Any, mean: Any, squares: Any, mean_low: Any, squares_low: Any) -> Any:
+            center, spread = seen
             moved = center - mean_low
             spread = spread + jnp.square(moved) * n * (self.count / count)
             return _add(mean, mean_low, moved * (n / count)), _add(squares, squares_low, spread)
 
-        leaves, tree = jax.tree.leaves(batch), cast(Any, jax.tree.structure(batch))
+        leaves, tree = cast(Any, jax.tree.flatten(batch))
         old = [jax.tree.leaves(x) for x in (self.mean, self.squares, *self.low[1:])]
-        new = [one(*args) for args in zip(leaves, *old, strict=True)]
+        seen = _seen(leaves, old[0]) if layout is None else _seen_by_all(leaves, old[0], layout)
+        new = [one(*args) for args in zip(seen, *old, strict=True)]
 
         def gathered(which: int, part: int) -> Any:
             return jax.tree.unflatten(tree, [pairs[which][part] for pairs in new])
@@ -115,6 +120,41 @@ class RunningStatistics:
             )
         ]
         return jax.tree.unflatten(jax.tree.structure(x), scaled)
+
+
+def _seen(leaves: list[Any], means: list[Any]) -> list[tuple[jax.Array, jax.Array]]:
+    """Of each leaf the mean, and the sum of the squared distances from it."""
+
+    def one(x: jax.Array, mean: jax.Array) -> tuple[jax.Array, jax.Array]:
+        # Around the old mean, so that a large mean takes no digits from the variance.
+        x = x.astype(F32) - jnp.expand_dims(mean, 0)
+        center = jnp.sum(x, 0) / F32(x.shape[0])
+        return center, jnp.sum(jnp.square(x - jnp.expand_dims(center, 0)), 0)
+
+    return [one(x, mean) for x, mean in zip(leaves, means, strict=True)]
+
+
+def _seen_by_all(leaves: list[Any], means: list[Any], layout: NamedSharding) -> Any:
+    """The same, of leaves that are spread over devices."""
+    (axis,) = layout.spec
+
+    def one(parts: Any, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Of all devices together."""
+        (center, spread), n = parts, F32(x.shape[0])
+        mean = jnp.sum(center, 0) / F32(center.shape[0])
+        between = jnp.sum(jnp.square(center - jnp.expand_dims(mean, 0)), 0) * n
+        return mean, jnp.sum(spread, 0) + between
+
+    def exchange(leaves: list[Any], means: list[Any]) -> Any:
+        own, unravel = cast(Any, ravel_pytree(_seen(leaves, means)))
+        with jax.named_scope("statistics_of_all_slots"):
+            parts: Any = jax.vmap(unravel)(jax.lax.all_gather(own, axis))
+        return [one(part, x) for part, x in zip(parts, leaves, strict=True)]
+
+    specs: Any = dict(in_specs=(layout.spec, PartitionSpec()), out_specs=PartitionSpec())
+    spread = jax.shard_map(exchange, mesh=layout.mesh, check_vma=False, **specs)
+    whole = NamedSharding(layout.mesh, PartitionSpec())
+    return spread(laid_out(leaves, layout), laid_out(means, whole))
 
 
 def _add(high: jax.Array, low: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -1,0 +1,187 @@
+"""The same environment with another config: its class is called again."""
+
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, TypeVar, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from envrax._checks import suggestion
+from envrax._jax.programs import strong
+from envrax.spaces.base import canonical, kind
+
+ObjectT = TypeVar("ObjectT")
+
+_DTYPES: dict[type, Any] = {bool: np.bool_, int: np.int32, float: np.float32}
+
+
+class FieldError(TypeError):
+    """A value that a field of a config cannot have: who says so, and the sentence."""
+
+    def __init__(self, who: str, sentence: str) -> None:
+        super().__init__(f"{who}: {sentence}")
+        self.sentence = sentence
+
+
+def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
+    """
+    A new object of the class of an environment, from its config with some fields changed.
+
+    Raises
+    ------
+    FieldError
+        If there is no such field, or an array does not fit it.
+    TypeError
+        If the class takes more than a config, or the object was edited after it was built.
+    """
+    cls, config = cast(Any, type(env)), cast(Any, env).config
+    who = f"{cls.__name__}.with_config"
+    known = {field.name: field for field in dataclasses.fields(config) if field.init}
+    require_known(who, fields, known)
+    if others := list(_other_parameters(cls)):
+        raise TypeError(
+            f"{who}: expected a class whose `__init__` takes a config alone; got one with "
+            f"{', '.join(others)}. Override `with_config(**fields)`: return {cls.__name__} with "
+            "`self.config.replace(**fields)` and the same other arguments."
+        )
+    require_unedited(who, env, cls(config))
+    values = {
+        name: conformed(who, name, value, _in_force(known[name], getattr(config, name)))
+        for name, value in fields.items()
+    }
+    return cls(dataclasses.replace(config, **values))
+
+
+def require_known(who: str, given: Any, known: Any) -> None:
+    """Refuse names of fields that there are not."""
+    known = [str(name) for name in known]
+    if unknown := [name for name in given if name not in known]:
+        raise FieldError(
+            who,
+            f"expected fields of {', '.join(known) or 'no name: there are none'}; "
+            f"got {', '.join(map(repr, unknown))}. {suggestion(unknown, known)}",
+        )
+
+
+def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
+    """
+    The value of a field, its JAX arrays in the dtype of what they replace.
+
+    A Python bool, int or float stands for bool, int32 or float32. A value without JAX arrays is
+    kept as it is, and so is anything in place of None.
+
+    Raises
+    ------
+    FieldError
+        If it has another structure, shape or kind of numbers, or what it replaces is no number.
+    """
+    leaves, structure = cast(Any, jax.tree.flatten(value))
+    if in_force is None or not any(isinstance(x, jax.Array) for x in leaves):
+        return value
+    paths, wanted = cast(Any, jax.tree_util.tree_flatten_with_path(in_force))
+    if structure != wanted:
+        raise FieldError(
+            who,
+            f"expected `{name}` structured as {in_force!r}; got {structure}. Give it the same "
+            "structure.",
+        )
+    names = [f"{name}{jax.tree_util.keystr(path)}" for path, _ in paths]
+    pairs = zip(names, leaves, [x for _, x in paths], strict=True)
+    return jax.tree.unflatten(structure, [_number(who, *pair) for pair in pairs])
+
+
+def require_unedited(who: str, env: object, again: object) -> None:
+    """Refuse an object with attributes that its class, called again, does not give it."""
+    mine, fresh = _attributes(env), _attributes(again)
+    if edited := [k for k, x in mine.items() if k not in fresh or _differ(x, fresh[k])]:
+        raise TypeError(
+            f"{who}: expected an environment as its `__init__` builds it; got one whose "
+            f"{', '.join(map(repr, edited))} would be lost. Set it in `__init__`, or override "
+            "`with_config(**fields)`."
+        )
+
+
+def without_cached(env: object) -> dict[str, Any]:
+    """The attributes of an object, but for what a `cached_property` has kept."""
+    return _attributes(env)
+
+
+def _attributes(env: object) -> dict[str, Any]:
+    cls = type(env)
+    return {
+        name: value
+        for name, value in vars(env).items()
+        if not isinstance(inspect.getattr_static(cls, name, None), cached_property)
+    }
+
+
+def _other_parameters(cls: Any) -> Iterator[str]:
+    """What `__init__` takes besides a config, first of all."""
+    for base in cls.__mro__:
+        if "__init__" in vars(base):
+            parameters = list(inspect.signature(base.__init__).parameters.values())[1:]
+            named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+            yield from (repr(p.name) for p in named[1:])
+            if len(named) == len(parameters):
+                if not named:
+                    yield "no parameter"
+                return
+
+
+def _in_force(field: Any, value: Any) -> Any:
+    """The value of a field; 10 in a field of floats is 10.0."""
+    return float(value) if type(value) is int and field.type in (float, "float") else value
+
+
+def _number(who: str, name: str, x: Any, in_force: Any) -> Any:
+    dtype = _DTYPES.get(type(in_force), getattr(in_force, "dtype", None))
+    wanted = "other" if dtype is None else kind(dtype)
+    if wanted == "other":
+        raise FieldError(
+            who,
+            f"expected `{name}` to stay static, since its value {in_force!r} is no number; got "
+            f"{jnp.result_type(x)}{list(np.shape(x))}. Leave it out.",
+        )
+    if not isinstance(x, jax.Array):
+        return x
+    got = kind(x.dtype)
+    if (got != wanted and (got, wanted) != ("integer", "float")) or x.shape != np.shape(in_force):
+        shape = f" of shape {np.shape(in_force)}" if np.shape(in_force) else ""
+        raise FieldError(
+            who,
+            f"expected `{name}` to be {'an' if wanted == 'integer' else 'a'} {wanted}{shape}, as "
+            f"its value {in_force!r} is; got {x.dtype}{list(x.shape)}. Cast it, or give the field "
+            "another default.",
+        )
+    return strong(jnp.asarray(x, canonical(dtype)))
+
+
+def _differ(a: Any, b: Any) -> bool:
+    """Whether two values surely differ; what is not plain data is taken for the same."""
+    (mine, structure), (yours, other) = cast(Any, (jax.tree.flatten(a), jax.tree.flatten(b)))
+    if structure != other:
+        return True
+    return any(map(_leaves_differ, mine, yours))
+
+
+def _leaves_differ(a: Any, b: Any) -> bool:
+    plain = (bool, int, float, complex, str, bytes, np.ndarray, np.generic, jax.Array)
+    if a is b or isinstance(a, Tracer) or isinstance(b, Tracer):
+        return False
+    if not (isinstance(a, plain) and isinstance(b, plain)):
+        return False
+    mine, yours = _as_numpy(a), _as_numpy(b)
+    if mine.shape != yours.shape or mine.dtype != yours.dtype:
+        return True
+    unequal: Any = (mine != yours) & ((mine == mine) | (yours == yours))  # NaN equals NaN
+    return bool(np.any(unequal))
+
+
+def _as_numpy(x: Any) -> Any:
+    is_key = isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(x) if is_key else x)

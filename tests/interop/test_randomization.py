@@ -1,0 +1,120 @@
+# pyright: basic, reportMissingImports=false
+"""`DomainRandomization` of other libraries' parameters, against environments built with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_trees_close
+
+import envrax
+from envrax import DomainRandomization, VecEnv, evaluate_grid
+from envrax.interop import PeerConfig
+
+# Libraries warn when they are imported.
+pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+
+
+def make(id: str, **fields: Any) -> Any:
+    config = PeerConfig(id=id.partition("/")[2], **fields)
+    return envrax.make(id, config=config, jit_compile=False)
+
+
+def drawing(name: str, low: float, high: float) -> Any:
+    def sample(rng: Any) -> Any:
+        return {"params": {name: jax.random.uniform(rng, (), jnp.float32, low, high)}}
+
+    return sample
+
+
+@pytest.mark.parametrize(
+    ("id", "name", "low", "high"),
+    [
+        ("gymnax/CartPole-v1", "length", 0.3, 1.0),
+        ("gymnax/Pendulum-v1", "g", 5.0, 15.0),
+        ("craftax/Craftax-Classic-Symbolic-v1", "spawn_cow_chance", 0.0, 1.0),
+        ("kinetix/s/h4_thrust_aim", "base_thruster_power", 5.0, 15.0),
+    ],
+)
+def test_drawn_params_equal_those_given(id: str, name: str, low: float, high: float) -> None:
+    env = DomainRandomization(make(id), drawing(name, low, high))
+    _, states = VecEnv(env, 3).reset(jax.random.key(0))
+    assert len(np.unique(states.fields["params"][name])) == 3
+    obs, state = jax.jit(env.reset)(jax.random.key(5))
+    static = make(id, params={name: state.fields["params"][name]})
+    seen, alone = jax.jit(static.reset)(jax.random.split(jax.random.key(5))[0])
+    step, step_alone = jax.jit(env.step), jax.jit(static.step)
+    for key in jax.random.split(jax.random.key(1), 10):
+        action = env.action_space.sample(key)
+        obs, state, *rest = step(state, action)
+        seen, alone, *rest_alone = step_alone(alone, action)
+        returned = obs, state.env_state.inner, rest
+        assert_trees_close(returned, (seen, alone.inner, rest_alone), rtol=1e-4, atol=1e-5)
+
+
+def test_changes_are_to_what_is_in_force() -> None:
+    env = make("gymnax/CartPole-v1", params={"gravity": 5.0}, max_steps=20)
+    changed = env.with_config(params={"length": 1})
+    assert changed.params.gravity == 5.0 and changed.params.length == 1.0
+    assert changed.config.max_steps == 20 and changed.peer is env.peer
+    assert env.params.length == 0.5
+    again = changed.with_config(max_steps=7, params={"gravity": 9.0})
+    assert (again.params.length, again.params.gravity) == (1.0, 9.0)
+    assert again.config.max_steps == again.params.max_steps_in_episode == 7
+
+
+def test_a_drawn_limit_is_the_library_s_own() -> None:
+    def sample(rng: Any) -> Any:
+        return {"params": {"max_steps_in_episode": jax.random.randint(rng, (), 3, 9)}}
+
+    env = VecEnv(DomainRandomization(make("gymnax/Pendulum-v1"), sample), 6)
+    _, state = env.reset(jax.random.key(0))
+    for _ in range(20):
+        limit, at = state.fields["params"]["max_steps_in_episode"], state.step
+        _, state, _, done, _ = env.step(state, jnp.zeros((6, 1)))
+        np.testing.assert_array_equal(done, at + 1 >= limit)
+
+
+def test_loops_without_jit_compile_the_library_once(compile_counter: Any) -> None:
+    env = DomainRandomization(make("gymnax/CartPole-v1"), drawing("length", 0.3, 1.0))
+    _, state = env.reset(jax.random.key(0))
+    _, state, *_ = env.step(state, 0)
+    _, other = env.reset(jax.random.key(1))
+    with compile_counter() as compiled:
+        env.step(state, 1)
+        env.step(other, 1)
+    assert compiled.count == 0
+
+
+def test_a_grid() -> None:
+    env = make("gymnax/CartPole-v1")
+    grid = {"params.length": [0.3, 1.0], "params.gravity": [5.0, 9.8]}
+    found = evaluate_grid(env, None, jax.random.key(0), grid, 3)
+    for i, length in enumerate(grid["params.length"]):
+        one = make("gymnax/CartPole-v1", params={"length": length, "gravity": 9.8})
+        expected = envrax.evaluate(one, None, jax.random.key(0), 3)
+        np.testing.assert_array_equal(found.lengths[i, 1], expected.lengths)
+
+
+@pytest.mark.parametrize(
+    ("id", "fields", "message"),
+    [
+        ("gymnax/CartPole-v1", {"params": {"lenght": 1.0}}, "got 'lenght'. Did you mean length?"),
+        ("gymnax/CartPole-v1", {"param": {}}, "got 'param'. Did you mean params?"),
+        ("gymnax/CartPole-v1", {"params": {"x_threshold": 2.0}}, "with `params.x_threshold`"),
+        ("gymnax/Pendulum-v1", {"params": {"max_torque": 1.0}}, "with `params.max_torque`"),
+        ("gymnax/CartPole-v1", {"params": {"length": True}}, "`params.length` to be a float"),
+        ("gymnax/CartPole-v1", {"max_steps": 9}, "with `max_steps`"),
+        ("gymnax/CartPole-v1", {"id": 9}, "`id` to stay static|with `id`"),
+        ("xminigrid/MiniGrid-Empty-5x5", {"params": {"height": 9}}, "with `params.height`"),
+        ("brax/inverted_pendulum", {"params": {"mass": 9.0}}, "has none|got 'mass'"),
+    ],
+)
+def test_what_is_refused(id: str, fields: Any, message: str) -> None:
+    env = make(id)
+    with pytest.raises(TypeError, match=message):
+        DomainRandomization(env, lambda rng: fields)

@@ -1,0 +1,105 @@
+"""`evaluate_grid`: against `evaluate` of an environment for each point, and its table."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import VectorEnv
+from wrapper_rows import draw_gravity
+
+import envrax
+from envrax import DomainRandomization, RecordEpisodeStatistics, TimeLimit, VecEnv, evaluate_grid
+from envrax.testing import CountingEnv
+from envrax_classic import CartPole, CartPoleConfig, Maze
+
+GRID = {"half_length": [0.25, 1.0], "force": [5, 10.0, 20.0]}
+
+
+def lean(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
+    """Push to the side to which the pole leans."""
+    return (obs[2] > policy_state).astype(jnp.int32), policy_state, None
+
+
+@pytest.fixture(scope="module")
+def found() -> envrax.GridEvaluation:
+    rng = jax.random.key(0)
+    return evaluate_grid(CartPole(), lean, rng, GRID, 4, policy_state=0.0, max_steps=60)
+
+
+def test_each_point_is_an_evaluation_of_its_own(found: envrax.GridEvaluation) -> None:
+    assert found.returns.shape == found.lengths.shape == found.complete.shape == (2, 3, 4)
+    assert found.grid == GRID and [*found.grid] == ["half_length", "force"]
+    assert len(np.unique(found.lengths)) > 4 and not found.complete.all()
+    for i, length in enumerate(GRID["half_length"]):
+        for j, force in enumerate(GRID["force"]):
+            env = CartPole(CartPoleConfig(half_length=length, force=force))
+            rng = jax.random.key(0)
+            one = envrax.evaluate(env, lean, rng, 4, policy_state=0.0, max_steps=60)
+            np.testing.assert_array_equal(found.lengths[i, j], one.lengths)
+            np.testing.assert_array_equal(found.complete[i, j], one.complete)
+            np.testing.assert_allclose(found.returns[i, j], one.returns, rtol=1e-5)
+
+
+def test_it_is_one_compiled_call(compile_counter: Any) -> None:
+    env, rng = CountingEnv(), jax.random.key(0)
+    with compile_counter() as compiled:
+        evaluate_grid(env, None, rng, {"max_steps": [2, 3, 4]}, 2)
+    assert compiled.count == 1
+    with compile_counter() as compiled:
+        evaluate_grid(env, None, rng, {"max_steps": [5, 6, 7]}, 2)
+    assert compiled.count == 0
+
+
+def test_wrappers_and_the_callers_own_jit() -> None:
+    env = RecordEpisodeStatistics(TimeLimit(CountingEnv(), max_steps=3))
+
+    @jax.jit
+    def lengths(limits: Any) -> jax.Array:
+        return evaluate_grid(env, None, jax.random.key(0), {"max_steps": [*limits]}, 2).lengths
+
+    assert lengths(jnp.asarray([2, 9], jnp.int32)).tolist() == [[2, 2], [3, 3]]
+
+
+def _of(grid: dict[str, Any]) -> envrax.GridEvaluation:
+    shape = (*map(len, grid.values()), 2)
+    returns = jnp.arange(np.prod(shape), dtype=jnp.float32).reshape(shape)
+    return envrax.GridEvaluation(returns, returns.astype(jnp.int32), returns > 0, grid)
+
+
+def test_the_table() -> None:
+    assert str(_of({"force": [5.0, 10.0]})) == "force    5   10\n       0.5  2.5"
+    two = _of({"mass": [1, 22], "force": [0.5, 1 / 3]})
+    assert two.table() == (
+        "mass \\ force  0.5  0.3333\n           1  0.5     2.5\n          22  4.5     6.5"
+    )
+    four = str(_of({"a": [1, 2], "b": [3], "mass": [1], "force": [7]}))
+    assert four == (
+        "a = 1, b = 3\nmass \\ force    7\n           1  0.5\n\n"
+        "a = 2, b = 3\nmass \\ force    7\n           1  2.5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("env", "grid", "error", "message"),
+    [
+        (CartPole(), {}, ValueError, "values of at least one field"),
+        (CartPole(), {"force": []}, ValueError, "values of at least one field"),
+        (CartPole(), {"forse": [1.0]}, TypeError, "got 'forse'. Did you mean force?"),
+        (CartPole(), {"force": ["big"]}, TypeError, "expected numbers of one shape for 'force'"),
+        (CartPole(), {"force": [1.0, (2.0,)]}, TypeError, "expected numbers of one shape for 'fo"),
+        (CartPole(), {"max_steps": [1.5]}, TypeError, "expected `max_steps` to be an integer"),
+        (Maze(), {"size": [3, 5]}, TypeError, "expected Maze to calculate with `size`"),
+        (VecEnv(CartPole(), 2), {"force": [1.0]}, TypeError, "without a batch around it"),
+        (
+            DomainRandomization(VectorEnv(), draw_gravity),
+            {"gravity": [1.0]},
+            TypeError,
+            "expected fields that `sample` does not draw; got 'gravity'",
+        ),
+    ],
+)
+def test_what_is_refused(env: Any, grid: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        evaluate_grid(env, None, jax.random.key(0), grid, 2)

@@ -1,0 +1,202 @@
+"""A batch spread over eight devices computes what it computes on one, in a process of its own."""
+
+from typing import Any
+
+CODE = r"""
+import os
+os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=8"
+import re
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from conftest import _count_compilations as compilations
+from fakes import CoinConfig, CoinEnv, NestedEnv, PixelEnv
+from helpers import assert_trees_close, assert_trees_equal, plain
+from reset_after_envs import CountEpisodes
+import envrax
+from envrax import MultiVecEnv, VecEnv, evaluate, rollout, shard, start
+from envrax.autoreset import Compact, Select
+from envrax.wrappers import vector
+
+KEY = jax.random.key(0)
+COLLECTIVE = re.compile(r" (all-[a-z-]+|collective-[a-z-]+|reduce-scatter)(?:-start)?\(.*")
+
+def mesh_of(n, kind=AxisType.Explicit):
+    return jax.make_mesh((n,), ("d",), axis_types=(kind,), devices=jax.devices()[:n])
+
+def coin(**options):
+    return VecEnv(CoinEnv(CoinConfig(end_rate=0.4)), 16, **options)
+
+def play(env, n_steps=4):
+    obs, state = env.reset(KEY)
+    told = [(obs, state)]
+    for i in range(n_steps):
+        actions = env.action_space.sample(jax.random.key(i))
+        told.append(env.step(told[-1][1], actions))
+    return told
+
+def collectives(jitted, *args):
+    text = jitted.lower(*args).compile().as_text()
+    return [found[0] for found in COLLECTIVE.finditer(text)]
+"""
+
+
+def run(run_python: Any, code: str) -> None:
+    run_python(CODE + code)
+
+
+def test_trajectories_do_not_depend_on_the_number_of_devices(run_python: Any) -> None:
+    run(
+        run_python,
+        """
+for make in (
+    lambda: coin(final_obs=True, autoreset=Compact(4, 1)),
+    lambda: coin(autoreset=Select(), donate=True),
+    lambda: VecEnv(NestedEnv(), 8, final_obs=True),
+    lambda: VecEnv(CountEpisodes(CoinEnv(CoinConfig(end_rate=0.4))), 8),
+):
+    alone = make()
+    if alone.compilation.donate:
+        alone = coin(autoreset=Select())
+    expected = play(alone)
+    for n, kind in ((1, AxisType.Auto), (2, AxisType.Explicit), (8, AxisType.Auto)):
+        batch = shard(make(), mesh_of(n, kind))
+        if batch.compilation.donate:
+            obs, state = batch.reset(KEY)
+            for i in range(4):
+                old, actions = state, batch.action_space.sample(jax.random.key(i))
+                obs, state, *_ = batch.step(state, actions)
+                assert old.rng.is_deleted()
+            assert_trees_equal((obs, state), tuple(expected[-1][:2]))
+            continue
+        ours = play(batch)
+        assert_trees_equal(ours, expected)
+        assert {x.sharding for x in jax.tree.leaves(ours)} == {NamedSharding(batch.mesh, P("d"))}
+        for slot in (0, 5, -1):
+            here, there = batch.slot_state(ours[-1][1], slot), ours[-1][1]
+            assert_trees_equal(here, alone.slot_state(jax.device_get(there), slot))
+""",
+    )
+
+
+def test_two_axes_and_two_kinds_of_keys(run_python: Any) -> None:
+    run(
+        run_python,
+        """
+expected = play(coin())
+for kind in (AxisType.Auto, AxisType.Explicit):
+    mesh = jax.make_mesh((2, 4), ("model", "data"), axis_types=(kind, kind))
+    ours = play(shard(coin(), mesh, "data"))
+    assert_trees_equal(ours, expected)
+    assert ours[-1][0].sharding.is_equivalent_to(NamedSharding(mesh, P("data")), 2)
+legacy = jax.random.PRNGKey(0)
+assert_trees_equal(shard(coin(), mesh, "data").reset(legacy), coin().reset(legacy))
+""",
+    )
+
+
+def test_one_program_each_and_no_collective(run_python: Any) -> None:
+    run(
+        run_python,
+        """
+for kind in (AxisType.Auto, AxisType.Explicit):
+    batch = shard(coin(final_obs=True), mesh_of(8, kind))
+    batch.compile(None)
+    rng, actions = jax.random.key(1), np.zeros((16, 2), np.float32)
+    with compilations() as seen:
+        obs, state = batch.reset(rng)
+        for _ in range(3):
+            obs, state, *_ = batch.step(state, actions)
+    assert seen.count == 0, seen.count
+    acted = jax.jit(lambda x: x[:, :2])(obs)  # actions that a policy computed
+    with compilations() as seen:
+        batch.step(state, acted)
+    assert seen.count == 0, seen.count
+    laid = jax.device_put(actions, batch.sharding)
+    assert collectives(jax.jit(batch.step), state, laid) == []
+    assert collectives(jax.jit(batch.reset), rng) == []
+
+    # Running statistics are those of all slots: one exchange each, which has a name.
+    both = vector.NormalizeReward(vector.NormalizeObservation(batch))
+    both.compile(None)
+    with compilations() as seen:
+        _, state = both.reset(rng)
+        for _ in range(3):
+            _, state, *_ = both.step(state, actions)
+    assert seen.count == 0, seen.count
+    found = collectives(jax.jit(both.step), state, laid)
+    assert len(found) == 2, found
+    assert all("all-gather" in x and "statistics_of_all_slots" in x for x in found), found
+""",
+    )
+
+
+def test_what_goes_around_a_batch_goes_around_a_sharded_one(run_python: Any) -> None:
+    run(
+        run_python,
+        """
+def wrapped(env):
+    return vector.NormalizeReward(vector.NormalizeObservation(env))
+
+for kind in (AxisType.Auto, AxisType.Explicit):
+    alone, spread = coin(), shard(coin(), mesh_of(4, kind))
+    assert_trees_equal(evaluate(spread, None, KEY, 20), evaluate(alone, None, KEY, 20))
+    ours, theirs = (rollout(env, None, start(env, KEY), 6) for env in (spread, alone))
+    assert_trees_equal(ours, theirs)
+    assert ours[1].reward.sharding.is_equivalent_to(NamedSharding(spread.mesh, P(None, "d")), 2)
+    assert_trees_close(play(wrapped(spread)), play(wrapped(alone)), rtol=1e-5, atol=1e-4)
+    inside = shard(wrapped(alone), spread.mesh)
+    assert_trees_equal(play(inside), play(wrapped(spread)))
+    assert_trees_close(
+        evaluate(inside, None, KEY, 9), evaluate(wrapped(alone), None, KEY, 9), rtol=1e-4
+    )
+    fleet = MultiVecEnv({"spread": spread, "alone": VecEnv(NestedEnv(), 3)})
+    obs, states = fleet.reset(KEY)
+    rng = jax.random.split(KEY, 2)[0]
+    assert_trees_equal((obs["spread"], states["spread"]), alone.reset(rng))
+    actions = jax.tree.map(lambda s: s.sample(KEY), fleet.action_spaces)
+    out = fleet.step(states, actions)
+    assert_trees_equal(out[1]["spread"], alone.step(alone.reset(rng)[1], actions["spread"])[1])
+    seeds = jax.random.split(KEY, 2)
+    many = jax.vmap(lambda k: spread.step(spread.reset(k)[1], jnp.zeros((16, 2), jnp.float32)))
+    one = jax.vmap(lambda k: alone.step(alone.reset(k)[1], jnp.zeros((16, 2), jnp.float32)))
+    if kind == AxisType.Auto:
+        assert_trees_equal(many(seeds), one(seeds))
+
+pixels = VecEnv(PixelEnv(), 8)
+drawn = shard(pixels, mesh_of(8))
+state = pixels.reset(KEY)[1]
+expected = pixels.render_slot(state, 6)
+np.testing.assert_array_equal(drawn.render_slot(drawn.reset(KEY)[1], 6), expected)
+np.testing.assert_array_equal(drawn.render_slot(state, 6), expected)
+np.testing.assert_array_equal(drawn.local_slots, np.arange(8))
+""",
+    )
+
+
+def test_gradients_and_traced_configs_go_through(run_python: Any) -> None:
+    run(
+        run_python,
+        """
+from fakes import VectorConfig, VectorEnv
+def loss(gravity, mesh):
+    env = VecEnv(VectorEnv(VectorConfig(gravity=gravity, max_steps=3)), 8)
+    env = env if mesh is None else shard(env, mesh)
+    _, state = env.reset(KEY)
+    actions = jnp.ones(8, jnp.int32)
+    def body(state, _):
+        out = env.step(state, actions)
+        return out[1], jnp.sum(out[2])
+    return jnp.sum(jax.lax.scan(body, state, length=5)[1])
+expected = jax.jit(jax.value_and_grad(lambda g: loss(g, None)))(jnp.float32(0.5))
+for kind in (AxisType.Auto, AxisType.Explicit):
+    mesh = mesh_of(4, kind)
+    try:
+        with jax.set_mesh(mesh):
+            ours = jax.jit(jax.value_and_grad(lambda g: loss(g, mesh)))(jnp.float32(0.5))
+    except NotImplementedError as error:  # JAX cannot: a sentence says what to do
+        assert kind == AxisType.Explicit and "AxisType.Auto" in str(error), error
+    else:
+        np.testing.assert_allclose(ours, expected, rtol=1e-5)
+        assert kind == AxisType.Auto
+""",
+    )
