@@ -3,8 +3,9 @@
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks import (
     adapters,
@@ -22,17 +23,28 @@ from benchmarks import (
     training,
 )
 from benchmarks.measure import Table, machine
-from benchmarks.memory import Plan
 from benchmarks.plot import save
 
 
-def seeds() -> list[Table]:
+class Shown(Protocol):
+    """A part of what a benchmark reports."""
+
+    def markdown(self) -> str: ...
+
+
+def seeds() -> Sequence[Shown]:
     from benchmarks.seeds import train  # needs what the example PPO needs
 
     return train()
 
 
-BENCHMARKS: dict[str, Callable[[], list[Table] | list[Plan] | list[interop_speed.Report]]] = {
+def resume() -> Sequence[Shown]:
+    from benchmarks.resume import sigkill  # needs what the example PPO needs
+
+    return sigkill()
+
+
+BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
     "scan": cartpole.scan,
     "scan-all-sizes": lambda: cartpole.scan((1, 8, 64, 512, 4096, 65_536)),
     "envpool": cartpole.envpool,
@@ -45,6 +57,7 @@ BENCHMARKS: dict[str, Callable[[], list[Table] | list[Plan] | list[interop_speed
     "fleet-compile": fleet.compile_time,
     "seeds": seeds,
     "training": training.cartpole,
+    "resume": resume,
     "start": start.both,
     "start-gymnax": start.peers,
     "start-states": starts.starts,

@@ -6,12 +6,11 @@ from typing import Any, Generic, cast
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.keys import require_key
-from envrax._jax.mesh import laid_out, placed
+from envrax._jax.mesh import laid_out, placed, to_global, to_local
 from envrax._jax.programs import (
     Compiled,
     CompiledEnv,
@@ -185,20 +184,20 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
         require_key(rng, "ShardedEnv.reset", "pass one key; ShardedEnv splits it.")
         if is_traced(rng):
             return self._traced[0](rng)
-        return self._reset(placed(rng, self._on_every_device))
+        return self._reset(placed(rng, self._on_every_device, "ShardedEnv.reset"))
 
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         self._require_own(state, "step")
         actions = conform(self._action_space, actions, "ShardedEnv.step")
         if is_traced((state, actions)):
             return self._traced[1](state, actions)
-        return self._step(*placed((state, actions), self.sharding))
+        return self._step(*placed((state, actions), self.sharding, "ShardedEnv.step"))
 
     def action_mask(self, state: Any) -> Any:
         self._require_own(state, "action_mask")
         if is_traced(state):
             return self._traced[2](state)
-        return self._mask(placed(state, self.sharding))
+        return self._mask(placed(state, self.sharding, "ShardedEnv.action_mask"))
 
     def with_final_obs(self) -> "ShardedEnv[ObsSpaceT, ActSpaceT]":
         inner = self.env.with_final_obs()
@@ -231,7 +230,10 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
     @property
     def local_slots(self) -> np.ndarray:
         """Indices of the slots that this process holds, in the order of `to_local`."""
-        return np.asarray(self.to_local(jax.device_put(np.arange(self.n_slots), self.sharding)))
+        n = self.n_slots // self.n_shards
+        here = self.sharding.addressable_devices_indices_map((self.n_slots,)).values()
+        starts = sorted({index[0].start or 0 for index in here if index})
+        return np.concatenate([np.arange(start, start + n) for start in starts])
 
     def to_global(self, tree: Any) -> Any:
         """
@@ -247,11 +249,11 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
         pytree of jax.Array
             Leading axis: all slots of all processes, each of which makes this call.
         """
-        return multihost_utils.host_local_array_to_global_array(tree, self.mesh, self.sharding.spec)
+        return jax.tree.map(partial(to_global, layout=self.sharding), tree)
 
     def to_local(self, tree: Any) -> Any:
         """The slots that this process holds, of arrays of all slots; undoes `to_global`."""
-        return multihost_utils.global_array_to_host_local_array(tree, self.mesh, self.sharding.spec)
+        return jax.tree.map(partial(to_local, layout=self.sharding), tree)
 
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
         if self._compiled is not None:

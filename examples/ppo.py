@@ -6,11 +6,14 @@ PPO on any environment that envrax knows by name, in pure JAX.
     python examples/ppo.py jumanji/Snake-v1                    of a library that is installed
     python examples/ppo.py their/Env-v0 --import their_package --total-steps 2000000
     python examples/ppo.py gymnasium:ALE/Pong-v5               of Gymnasium, on the host
+    python examples/ppo.py --checkpoint runs/long              goes on there when started again
+    python examples/ppo.py --mesh                              on all local devices
 
 Rollouts and updates are one compiled program, `PPO.train`; Python calls it twenty times and draws
 the progress bar. Beside this file: `ppo_algorithm.py` has the algorithm, `ppo_options.py` the
 hyper-parameters, `ppo_spaces.py` and `ppo_views.py` the wrappers, `ppo_network.py` the policies and
 their network, `ppo_agents.py` worlds of several agents, `ppo_host.py` environments of Gymnasium,
+`ppo_mesh.py` several devices, `ppo_checkpoint.py` what a killed training goes on from, and
 `ppo_report.py` the picture and the video. `multi_task.py` trains one policy on several
 environments, and `dqn.py` learns off-policy.
 """
@@ -59,22 +62,27 @@ class Result(NamedTuple):
     after: np.ndarray
 
 
-def run(ppo: PPO) -> Result:
-    """Train and evaluate, with a progress bar."""
-    o, history, postfix = ppo.options, list[np.ndarray](), dict.fromkeys(ppo.tasks, "?")
+def run(ppo: PPO, checkpoints: Any = None) -> Result:
+    """Train and evaluate, with a progress bar; go on from the newest of the `Checkpoints`."""
+    o, postfix = ppo.options, dict.fromkeys(ppo.tasks, "?")
     init, train, evaluate = compiled(ppo)
-    state = init(o.seed)
+    state, calls = init(o.seed), 0
     before = np.asarray(evaluate(state.params, EVALUATION_SEED))
-    steps_per_call = o.updates_per_call * o.batch_size
-    with tqdm(total=o.n_calls * steps_per_call, unit=" steps", unit_scale=True) as bar:
-        for _ in range(o.n_calls):
-            state, ended = train(state)
-            history.append(np.asarray(ended))
-            for task, total, episodes in zip(ppo.tasks, *history[-1].sum(axis=0), strict=True):
+    history = np.zeros((o.n_calls, o.updates_per_call, 2, len(ppo.tasks)), np.float32)
+    if checkpoints:
+        (state, history), calls = checkpoints.restore((state, history))
+    size = o.updates_per_call * o.batch_size  # of a call, in steps
+    total, seen = o.n_calls * size, calls * size
+    with tqdm(total=total, initial=seen, unit=" steps", unit_scale=True) as bar:
+        for call in range(calls, o.n_calls):
+            state, history[call] = train(state)
+            for task, total, episodes in zip(ppo.tasks, *history[call].sum(axis=0), strict=True):
                 if episodes:
                     postfix[task] = f"{total / episodes:.4g}"
+            if checkpoints:
+                checkpoints.save((state, history), call + 1)
             bar.set_postfix(postfix, refresh=False)
-            bar.update(steps_per_call)
+            bar.update(size)
     after = np.asarray(evaluate(state.params, EVALUATION_SEED))
     steps = np.arange(1, o.n_calls * o.updates_per_call + 1) * o.batch_size
     by_task = np.concatenate(history).transpose(2, 1, 0)
@@ -82,9 +90,13 @@ def run(ppo: PPO) -> Result:
     return Result(state.params, curves, before, after)
 
 
-def trainer(options: Options) -> PPO:
+def trainer(options: Options, mesh: bool = False) -> PPO:
     """The one that fits the environment; leaves the process with a sentence if none does."""
     try:
+        if mesh:
+            from ppo_mesh import MeshPPO
+
+            return MeshPPO(options)
         if options.env.startswith(HOST):
             from ppo_host import HostPPO  # imports Gymnasium
 
@@ -95,12 +107,22 @@ def trainer(options: Options) -> PPO:
         raise SystemExit(f"ppo.py: error: {error}") from error
 
 
+def saved_in(folder: Path | None, options: Options) -> Any:
+    """The `Checkpoints` in a folder, or None."""
+    if folder is None:
+        return None
+    from ppo_checkpoint import Checkpoints  # Orbax is slow to import
+
+    return Checkpoints(folder, options)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    options, video = parse(arguments)
+    options, how = parse(arguments)
     folder = Path("runs") / f"{options.env.removeprefix(HOST)}-{options.seed}"
     print(f"PPO on {options.env}, seed {options.seed}: compiling")
-    ppo = trainer(options)
-    result = run(ppo)
+    ppo = trainer(options, how.mesh)
+    checkpoints = saved_in(how.checkpoint, options)
+    result = run(ppo, checkpoints)
     for name, returns in (("before", result.before), ("after", result.after)):
         score = f"{returns.mean():.2f} ± {returns.std():.2f}"
         print(f"{name:>6}: {score} over the first {ppo.n_episodes} episodes started")
@@ -110,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     title, (curve,) = f"PPO on {options.env}", result.curves
     save_curve(folder / "curve.png", title, curve, result.before, result.after)
     print(f"{time.perf_counter() - START:.1f} s of wall time, imports and compilation included")
-    if video and not options.env.startswith(HOST):
+    if how.video and not options.env.startswith(HOST):
         act = jax.jit(partial(ppo.act, result.params))
         save_video(folder, ppo.single_env, act, options.fps, EVALUATION_SEED)
     print(f"see {folder}")

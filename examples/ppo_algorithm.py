@@ -146,18 +146,20 @@ class PPO:
         advantage = advantages(steps, next_value, o.gamma, o.gae_lambda)
         rows = steps.obs, steps.action, steps.extras, advantage
         samples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
-        in_order = jnp.tile(jnp.arange(o.batch_size), (o.epochs, 1))
+        in_order = jnp.tile(jnp.arange(advantage.size), (o.epochs, 1))
         shuffled = jax.random.permutation(rng, in_order, axis=1, independent=True)
 
         def descend(carry: Any, rows: jax.Array) -> tuple[Any, None]:
             params, opt_state = carry
             minibatch = jax.tree.map(lambda x: x[rows], samples)
-            gradient = jax.grad(self.loss)(params, *minibatch)
-            change, opt_state = self.optimiser.update(gradient, opt_state)
+            change, opt_state = self.optimiser.update(self.gradient(params, *minibatch), opt_state)
             return (optax.apply_updates(params, change), opt_state), None
 
         minibatches = shuffled.reshape(o.epochs * o.minibatches, -1)
         return jax.lax.scan(descend, (params, opt_state), minibatches)[0]
+
+    def gradient(self, params: Any, *minibatch: Any) -> Any:
+        return jax.grad(self.loss)(params, *minibatch)
 
     def loss(
         self, params: Any, obs: Any, action: jax.Array, then: Choice, advantage: jax.Array

@@ -5,7 +5,8 @@ import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import envrax
 
@@ -34,8 +35,11 @@ class Options:
     hidden: int = 64
     greedy: bool = True  # in evaluations and the video: the likeliest action, not a drawn one
     fps: int = 30  # of the video
+    interval: int = 0  # updates in one call of the compiled program; 0: a twentieth of all
 
     def __post_init__(self) -> None:
+        if self.interval < 0:
+            raise ValueError(f"expected an interval of 0 updates or more; got {self.interval}.")
         if self.batch_size % self.minibatches:
             raise ValueError(
                 "expected n_envs * n_steps to be a multiple of minibatches; got "
@@ -50,7 +54,7 @@ class Options:
     @property
     def updates_per_call(self) -> int:
         """Updates in one call of the compiled program; about twenty calls make up the training."""
-        return math.ceil(self.total_steps / self.batch_size / 20)
+        return self.interval or math.ceil(self.total_steps / self.batch_size / 20)
 
     @property
     def n_calls(self) -> int:
@@ -125,7 +129,15 @@ def add_flags(parser: argparse.ArgumentParser, preset: dict[str, Any]) -> None:
             parser.add_argument(flag, type=kind, metavar=kind.__name__, help=f"({default})")
 
 
-def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
+class Run(NamedTuple):
+    """How it is trained, and what is written beside the learning curve."""
+
+    video: bool = True
+    checkpoint: Path | None = None  # the directory
+    mesh: bool = False
+
+
+def parse(arguments: Sequence[str] | None = None) -> tuple[Options, Run]:
     """
     Read the command line.
 
@@ -138,8 +150,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
     -------
     options : Options
         Defaults are those of `PRESETS`, else those of `Options`.
-    video : bool
-        Whether to record one.
+    run : Run
     """
     parser = argparse.ArgumentParser(
         usage="ppo.py [env] [options]",
@@ -154,13 +165,24 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Options, bool]:
         help="a package that registers it, where its prefix does not tell",
     )
     parser.add_argument("--no-video", dest="video", action="store_false", default=True)
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="DIR",
+        default=None,
+        help="save the training there after every call, and go on from what is saved there",
+    )
+    parser.add_argument(
+        "--mesh", action="store_true", default=False, help="spread the slots over all devices"
+    )
     add_flags(parser, {})
     given = vars(parser.parse_args(arguments))
-    package, video = given.pop("package"), given.pop("video")
+    package = given.pop("package")
+    run = Run(**{name: given.pop(name) for name in Run._fields})
     try:
         importlib.import_module(package)
         if not given["env"].startswith(HOST):
             envrax.get_spec(given["env"])
-        return Options(**{**PRESETS.get(given["env"], {}), **given}), video
+        return Options(**{**PRESETS.get(given["env"], {}), **given}), run
     except (ImportError, ValueError) as error:
         parser.error(str(error))

@@ -4,7 +4,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
+from jax.experimental import multihost_utils
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 R = TypeVar("R")
@@ -63,15 +66,61 @@ def take_slot(tree: Any, index: Any) -> Any:
     return jax.tree.map(take, tree)
 
 
-def placed(tree: Any, layout: NamedSharding) -> Any:
-    """Arrays where a program wants them: the type of an array says over which mesh it lies."""
+def placed(tree: Any, layout: NamedSharding, who: str) -> Any:
+    """
+    Arrays where a program wants them: the type of an array says over which mesh it lies.
+
+    Parameters
+    ----------
+    tree : pytree of array
+        What the caller passed. What is traced stays as it is.
+    layout : jax.sharding.NamedSharding
+        Where the program wants it.
+    who : str
+        The function that the user called, for error messages.
+
+    Raises
+    ------
+    ValueError
+        If the devices are those of several processes, and an array lies on this one alone which
+        the layout divides between them.
+    """
 
     def is_placed(x: Any) -> bool:
         return isinstance(x, Tracer) or (isinstance(x, jax.Array) and x.sharding == layout)
 
-    if all(map(is_placed, jax.tree.leaves(tree))):  # as in most steps; a map would rebuild the tree
-        return tree
-    return jax.tree.map(lambda x: x if is_placed(x) else jax.device_put(x, layout), tree)
+    def place(x: Any) -> Any:
+        if is_placed(x):
+            return x
+        if layout.is_fully_addressable or not getattr(x, "is_fully_addressable", True):
+            return jax.device_put(x, layout)
+        if layout.spec != PartitionSpec():
+            raise ValueError(
+                f"{who}: expected arrays of the slots of all processes; got one of shape "
+                f"{np.shape(x)} of this process alone. Pass `env.to_global(x)`."
+            )
+        return to_global(x, layout)
+
+    # In most steps all are in place, and a map would rebuild the tree for nothing.
+    return tree if all(map(is_placed, jax.tree.leaves(tree))) else jax.tree.map(place, tree)
+
+
+def to_global(x: Any, layout: NamedSharding) -> jax.Array:
+    """An array over the devices of all processes, of what this process holds of it."""
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        data = to_global(jax.random.key_data(x), layout)
+        return cast(Any, jax.random.wrap_key_data(data, impl=jax.random.key_impl(x)))
+    mesh, spec = layout.mesh, layout.spec
+    return multihost_utils.host_local_array_to_global_array(x, mesh, spec)
+
+
+def to_local(x: Any, layout: NamedSharding) -> jax.Array:
+    """What this process holds of an array over the devices of all of them."""
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        data = to_local(jax.random.key_data(x), layout)
+        return cast(Any, jax.random.wrap_key_data(data, impl=jax.random.key_impl(x)))
+    mesh, spec = layout.mesh, layout.spec
+    return multihost_utils.global_array_to_host_local_array(x, mesh, spec)
 
 
 def laid_out(tree: Any, layout: NamedSharding) -> Any:

@@ -13,7 +13,7 @@ import ppo
 import pytest
 from fakes import VectorConfig, VectorEnv
 from ppo_algorithm import EPISODES, Choice, advantages
-from ppo_options import PRESETS, Options, parse
+from ppo_options import PRESETS, Options, Run, parse
 
 import envrax
 from envrax import Box, Discrete, EnvConfig, EnvState, JaxEnv
@@ -203,6 +203,7 @@ def test_the_command_line(
         (["--import", "no_such_package"], "No module named 'no_such_package'"),
         (["nowhere/Thing-v0"], "Unknown environment 'nowhere/Thing-v0'"),
         (["--minibatches", "7"], "expected n_envs * n_steps to be a multiple of minibatches"),
+        (["--interval", "-1"], "expected an interval of 0 updates or more; got -1."),
     ],
 )
 def test_the_command_line_refuses(
@@ -222,17 +223,17 @@ envrax.register("mine/Vector-v0", fakes.VectorEnv, fakes.VectorConfig())
 """
     (tmp_path / "suite_of_mine.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    options, video = parse(["mine/Vector-v0", "--import", "suite_of_mine"])
+    options, run = parse(["mine/Vector-v0", "--import", "suite_of_mine"])
     envrax.unregister("mine/Vector-v0")
-    assert (options, video) == (Options(env="mine/Vector-v0"), True)
+    assert (options, run) == (Options(env="mine/Vector-v0"), Run(video=True))
 
 
 # Those of libraries: tests/interop/test_training.py.
 @pytest.mark.parametrize("name", [name for name in PRESETS if name.startswith("classic/")])
 def test_presets_give_way_to_what_is_given(name: str) -> None:
-    options, video = parse([name, "--gamma", "0.5", "--no-video"])
+    options, run = parse([name, "--gamma", "0.5", "--no-video"])
     assert options == Options(**{"env": name, **PRESETS[name], "gamma": 0.5})
-    assert not video
+    assert run == Run(video=False)
 
 
 @pytest.mark.slow

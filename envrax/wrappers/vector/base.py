@@ -239,7 +239,7 @@ class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
         if self.traceable or self._overrides("action"):
             actions = conform(self.action_space, actions, who)
         if self.sharding is not None:
-            actions = placed(actions, self.sharding)
+            actions = placed(actions, self.sharding, who)
         return self._step(state, actions)
 
     def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
