@@ -9,6 +9,7 @@ from typing import Protocol
 
 from benchmarks import (
     adapters,
+    carried,
     cartpole,
     costs,
     fleet,
@@ -17,6 +18,8 @@ from benchmarks import (
     operations,
     randomization,
     resets,
+    scale,
+    scaling,
     start,
     starts,
     trainers,
@@ -70,6 +73,9 @@ BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
     "memory": memory.memory,
     "operations": operations.operations,
     "randomization": randomization.cartpole,
+    "scaling": scaling.both,
+    "scale": scale.scale,
+    "reset-after": carried.reset_after,
 }
 
 

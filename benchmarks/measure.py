@@ -7,13 +7,19 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from envrax import __version__
 
 Work = Callable[[], object]
 MakerT = TypeVar("MakerT")
 PEERS = ("gymnax", "gymnasium", "envpool", "jumanji", "brax", "craftax", "stable-baselines3")
+
+
+class Result(Protocol):
+    """What a benchmark found."""
+
+    def markdown(self) -> str: ...
 
 
 @dataclass(frozen=True)

@@ -64,10 +64,10 @@ def _plan(title: str, env: JaxEnv[Any, Any, Any, Any], num_envs: int) -> Plan:
         # A donated argument is a result as well.
         given = plan.argument_size_in_bytes - plan.alias_size_in_bytes
         peaks[name] = given + plan.output_size_in_bytes + plan.temp_size_in_bytes
-    return Plan(title, peaks, _size(state), _size(results))
+    return Plan(title, peaks, size_of(state), size_of(results))
 
 
-def _size(tree: Any) -> int:
+def size_of(tree: Any) -> int:
     """Bytes of the arrays in a tree; typed keys count as their uint32 data."""
     words = jax.eval_shape(lambda tree: jax.tree.map(_words, tree), tree)
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(words))
