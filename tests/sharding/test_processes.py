@@ -94,9 +94,10 @@ def test_two_processes_hold_the_slots_of_one(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.concatenate([t["slots"] for t in told]), np.arange(16))
 
     vec_env = VecEnv(CoinEnv(CoinConfig(end_rate=0.4)), 16)
-    obs, state = vec_env.reset(jax.random.key(0))
-    for i in range(4):
-        obs, state, rewards, dones, _ = vec_env.step(state, np.full((16, 2), i, np.float32))
+    _, state = vec_env.reset(jax.random.key(0))
+    for i in range(3):
+        _, state, *_ = vec_env.step(state, np.full((16, 2), i, np.float32))
+    obs, state, rewards, dones, _ = vec_env.step(state, np.full((16, 2), 3, np.float32))
     expected = {"plain[0]": obs, "plain[1]": rewards, "plain[2]": dones, "plain.rng": state.rng}
     for name, x in expected.items():
         ours = np.concatenate([t[name] for t in told])
