@@ -19,6 +19,7 @@ from envrax._jax.programs import (
     require_not_donated,
     typed,
 )
+from envrax.autoreset.slot import require_slots
 from envrax.batched_env import BatchedEnv, Part
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces import Space
@@ -67,8 +68,8 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     >>> mesh = jax.make_mesh((1,), ("slots",))
     >>> env = shard(VecEnv(CountingEnv(), 4), mesh)
     >>> obs, state = env.reset(jax.random.key(0))
-    >>> obs.sharding.spec
-    PartitionSpec('slots',)
+    >>> obs.sharding.spec[0]
+    'slots'
     """
     if not isinstance(cast(Any, batched_env), BatchedEnv):
         raise TypeError(
@@ -145,7 +146,7 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
     @property
     def num_envs(self) -> int:
         """The number of slots, or of worlds."""
-        return cast(Any, self.env).num_envs
+        return getattr(self.env, "num_envs", getattr(self.env, "n_worlds", self.n_slots))
 
     @property
     def name(self) -> str:
@@ -188,6 +189,7 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
 
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         self._require_own(state, "step")
+        require_slots(state, self.num_envs, "ShardedEnv")
         actions = conform(self._action_space, actions, "ShardedEnv.step")
         if is_traced((state, actions)):
             return self._traced[1](state, actions)

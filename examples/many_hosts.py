@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 
-import envrax_classic as _  # registers classic/...
 import jax
 import jax.numpy as jnp
 import numpy as np

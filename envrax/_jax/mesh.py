@@ -110,7 +110,7 @@ def to_global(x: Any, layout: NamedSharding) -> jax.Array:
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
         data = to_global(jax.random.key_data(x), layout)
         return cast(Any, jax.random.wrap_key_data(data, impl=jax.random.key_impl(x)))
-    mesh, spec = layout.mesh, layout.spec
+    mesh, spec = cast(Any, layout.mesh), layout.spec
     return multihost_utils.host_local_array_to_global_array(x, mesh, spec)
 
 
@@ -119,7 +119,7 @@ def to_local(x: Any, layout: NamedSharding) -> jax.Array:
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
         data = to_local(jax.random.key_data(x), layout)
         return cast(Any, jax.random.wrap_key_data(data, impl=jax.random.key_impl(x)))
-    mesh, spec = layout.mesh, layout.spec
+    mesh, spec = cast(Any, layout.mesh), layout.spec
     return multihost_utils.global_array_to_host_local_array(x, mesh, spec)
 
 

@@ -29,16 +29,16 @@ def next_episode(env: AnyEnv, last: EnvState) -> dict[str, Any]:
     return {"obs": obs, "state": state}
 
 
-def require_slots(state: Any, num_envs: int) -> None:
+def require_slots(state: Any, num_envs: int, who: str = "VecEnv") -> None:
     """Refuse what is no state of so many slots."""
-    expected = f"VecEnv.step: expected the state of {num_envs} slots that reset or step returned"
+    expected = f"{who}.step: expected the state of {num_envs} slots that reset or step returned"
     if not isinstance(state, EnvState):
         got = _leaf_type(state) if hasattr(state, "shape") else type(state).__name__
         raise TypeError(f"{expected}; got {got}. Pass `state, actions`.")
     for leaf in jax.tree.leaves(state):
         if np.shape(leaf)[:1] != (num_envs,):
             raise ValueError(
-                f"{expected}; got a leaf of shape {np.shape(leaf)}. Pass the state of this VecEnv."
+                f"{expected}; got a leaf of shape {np.shape(leaf)}. Pass the state of this {who}."
             )
 
 

@@ -94,6 +94,21 @@ assert_trees_equal(shard(coin(), mesh, "data").reset(legacy), coin().reset(legac
     )
 
 
+def test_slots_that_cannot_be_divided_are_refused(run_python: Any) -> None:
+    run(
+        run_python,
+        """
+try:
+    shard(VecEnv(CoinEnv(), 12), mesh_of(8))
+except ValueError as error:
+    sentence = "shard: expected a number of slots, or of worlds, that is a multiple of 8, the size"
+    assert str(error).startswith(sentence), error
+else:
+    raise AssertionError
+""",
+    )
+
+
 def test_one_program_each_and_no_collective(run_python: Any) -> None:
     run(
         run_python,

@@ -1,0 +1,113 @@
+"""`shard` on a mesh of one device, and what it refuses."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost
+from fakes import CoinConfig, CoinEnv, NestedEnv
+from helpers import assert_trees_equal
+from jax.sharding import AxisType
+
+from envrax import MultiVecEnv, VecEnv, make_vec, shard
+from envrax.sharding import ShardedEnv
+from envrax.testing import check_batched_env
+from envrax.wrappers import vector
+
+KEY = jax.random.key(0)
+
+
+def mesh() -> Any:
+    return jax.make_mesh((1,), ("slots",))
+
+
+def coin(n: int = 4, **options: Any) -> Any:
+    return VecEnv(CoinEnv(CoinConfig(end_rate=0.5)), n, **options)
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_it_computes_what_the_batch_does(kind: AxisType) -> None:
+    alone, batch = coin(), shard(coin(), jax.make_mesh((1,), ("slots",), axis_types=(kind,)))
+    ours, theirs = batch.reset(KEY), alone.reset(KEY)
+    actions = np.ones((4, 2), np.float32)
+    for _ in range(3):
+        assert_trees_equal(ours, theirs)
+        ours, theirs = batch.step(ours[1], actions), alone.step(theirs[1], actions)
+    assert_trees_equal(batch.slot_state(ours[1], -1), alone.slot_state(theirs[1], 3))
+    assert (batch.n_slots, batch.name, batch.observation_space, batch.action_space) == (
+        alone.n_slots,
+        alone.name,
+        alone.observation_space,
+        alone.action_space,
+    )
+    assert batch.unwrapped is alone.unwrapped or type(batch.unwrapped) is CoinEnv
+
+
+def test_make_vec_takes_a_mesh() -> None:
+    batch = make_vec("classic/CartPole-v0", 4, mesh=mesh(), cache_dir=None, max_steps=7)
+    assert isinstance(batch, ShardedEnv)
+    assert batch.config.max_steps == 7 and batch.num_envs == 4
+    plain = make_vec("classic/CartPole-v0", 4, pre_warm=False, max_steps=7)
+    assert_trees_equal(batch.reset(KEY), plain.reset(KEY))
+
+
+def test_uncompiled_it_is_the_same() -> None:
+    batch, alone = shard(coin(jit_compile=False), mesh()), coin()
+    obs, state = batch.reset(KEY)
+    out = batch.step(state, jnp.ones((4, 2), jnp.float32))
+    assert_trees_equal(out, alone.step(alone.reset(KEY)[1], jnp.ones((4, 2), jnp.float32)))
+
+
+def test_around_and_within_a_wrapper_are_the_same() -> None:
+    inside = shard(vector.NormalizeReward(coin()), mesh())
+    assert isinstance(inside, vector.NormalizeReward) and isinstance(inside.env, ShardedEnv)
+    assert repr(inside).startswith("NormalizeReward(ShardedEnv(VecEnv(CoinEnv(")
+    assert shard(shard(coin(), mesh()), mesh()).env.name == "CoinEnv"
+
+
+class Doubled(VecEnv[Any, Any, Any, Any]):
+    def step(self, state: Any, actions: Any) -> Any:
+        obs, *rest = super().step(state, actions)
+        return jax.tree.map(lambda x: x * 2, obs), *rest
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "no mesh": (lambda: shard(coin(), "slots"), TypeError, r"Mesh; got 'slots'\. Make one"),  # type: ignore[arg-type]
+    "a fleet": (lambda: shard(MultiVecEnv([coin()]), mesh()), TypeError, "shard the members"),  # type: ignore[arg-type]
+    "no such axis": (lambda: shard(coin(), mesh(), "data"), ValueError, r"axis of .*got 'data'"),
+    "a subclass": (lambda: shard(Doubled(CoinEnv(), 4), mesh()), TypeError, "override its `part`"),
+    "the host": (lambda: shard(OnTheHost(2), mesh()), TypeError, "can be divided"),
+    "another state": (
+        lambda: shard(coin(), mesh()).step(coin(8).reset(KEY)[1], np.ones((4, 2), np.float32)),
+        ValueError,
+        "ShardedEnv.step: expected the state of 4 slots",
+    ),
+    "a slot beyond": (
+        lambda: shard(coin(), mesh()).slot_state(coin().reset(KEY)[1], 4),
+        IndexError,
+        "from -4 to 3; got 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_it_refuses(case: str) -> None:
+    call, error, sentence = REFUSED[case]
+    with pytest.raises(error, match=sentence):
+        call()
+
+
+def test_a_donated_state_is_refused() -> None:
+    batch = shard(coin(donate=True), mesh())
+    _, state = batch.reset(KEY)
+    batch.step(state, np.ones((4, 2), np.float32))
+    with pytest.raises(RuntimeError, match="donated"):
+        batch.step(state, np.ones((4, 2), np.float32))
+
+
+@pytest.mark.slow
+def test_it_conforms() -> None:
+    check_batched_env(shard(VecEnv(NestedEnv(), 4, final_obs=True), mesh()), num_steps=8)
