@@ -27,6 +27,7 @@ from envrax.spaces.conform import conform
 from envrax.wrappers.vector.base import BatchedWrapper
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
+_MOST_SLOTS = 2**31 - 1
 
 
 def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> AnyBatchedEnv:
@@ -344,5 +345,10 @@ def _part(env: AnyBatchedEnv, n_shards: int, axis: str) -> Part:
         raise ValueError(
             f"shard: expected a number of slots, or of worlds, that is a multiple of {n_shards}, "
             f"the size of mesh axis {axis!r}; got {env!r}."
+        )
+    if env.n_slots > _MOST_SLOTS:
+        raise ValueError(
+            f"shard: expected at most {_MOST_SLOTS} slots, whose indices are int32; got {env!r}. "
+            "Make several batches."
         )
     return part

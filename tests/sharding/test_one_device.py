@@ -85,6 +85,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "ShardedEnv.step: expected the state of 4 slots",
     ),
+    "slots beyond int32": (lambda: shard(coin(2**31), mesh()), ValueError, "at most 2147483647"),
     "a slot beyond": (
         lambda: shard(coin(), mesh()).slot_state(coin().reset(KEY)[1], 4),
         IndexError,
