@@ -34,12 +34,7 @@ class TracedReset:
         self._jaxpr, self._consts = closed.jaxpr, closed.consts
         # `out` is flattened as obs and then state, like what `merged` flattens.
         same = [None] * len(jax.tree.leaves(obs)) + self._jaxpr.invars
-        changes = [a is not b for a, b in zip(self._jaxpr.outvars, same, strict=True)]
-        # A stateful wrapper repeats the key, `step` and `done` of its environment: once is enough.
-        stepped = jax.tree.leaves((obs, state))
-        self._first = _first_alike(self._jaxpr.outvars, stepped)
-        is_first = [i == first for i, first in enumerate(self._first)]
-        self._changes = [a and b for a, b in zip(changes, is_first, strict=True)]
+        self._changes = [a is not b for a, b in zip(self._jaxpr.outvars, same, strict=True)]
         self._reads = _read(self._jaxpr, self._changes)
 
     def merged(self, choice: Choice, ended: jax.Array, obs: Any, state: EnvState) -> dict[str, Any]:
@@ -50,8 +45,7 @@ class TracedReset:
         changed = _those(self._changes, leaves)
         new = iter(clone_keys(strategy(self._reset_one, self._consts, last, ended, changed)))
         pairs = zip(self._changes, leaves, strict=True)
-        merged = [next(new) if changes else x for changes, x in pairs]
-        return jax.tree.unflatten(tree, [merged[first] for first in self._first])
+        return jax.tree.unflatten(tree, [next(new) if changes else x for changes, x in pairs])
 
     def _reset_one(self, consts: list[Any], last: list[Any]) -> list[Any]:
         read = iter(last)
@@ -61,13 +55,6 @@ class TracedReset:
 
 def _those(chosen: list[bool], leaves: list[Any]) -> list[Any]:
     return [x for is_chosen, x in zip(chosen, leaves, strict=True) if is_chosen]
-
-
-def _first_alike(new: list[Any], stepped: list[Any]) -> list[int]:
-    """Of each leaf the first one that is the same after a reset, and the same after a step."""
-    seen: dict[tuple[int, int], int] = {}
-    pairs = zip(new, stepped, strict=True)
-    return [seen.setdefault((id(a), id(b)), i) for i, (a, b) in enumerate(pairs)]
 
 
 def _read(jaxpr: Any, wanted: list[bool]) -> list[bool]:
