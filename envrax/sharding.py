@@ -6,11 +6,11 @@ from typing import Any, Generic, cast
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.keys import require_key
-from envrax._jax.mesh import laid_out, placed, to_global, to_local
+from envrax._jax.mesh import over_shards, placed, to_global, to_local
 from envrax._jax.programs import (
     Compiled,
     CompiledEnv,
@@ -120,17 +120,17 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
     def _make_programs(self) -> None:
         compilation = self.compilation
         self._donate = compilation is not None and compilation.donate
-        self._reset: Any = self._on_shards(self._reset_part, PartitionSpec())
-        self._step: Any = self._on_shards(self._part.batch.step)
-        self._mask: Any = self._on_shards(self._part.batch.action_mask)
+        slots, whole = self.sharding, self._on_every_device
+        self._reset: Any = over_shards(self._reset_part, whole, slots)
+        self._step: Any = over_shards(self._part.batch.step, slots, slots)
+        self._mask: Any = over_shards(self._part.batch.action_mask, slots, slots)
         self._traced = self._reset, self._step, self._mask
         self._compiled: CompiledEnv | None = None
         if compilation is not None:
-            layout = self._on_every_device, self.sharding
-            args: Any = self._reset, self._step, self._next_step, self._donate, layout
+            args: Any = self._reset, self._step, self._next_step, self._donate, (whole, slots)
             self._compiled = CompiledEnv(*args)
             self._reset, self._step = self._compiled.reset, self._compiled.step
-            self._mask = Compiled(self._mask, (), (self.sharding, self.sharding))
+            self._mask = Compiled(self._mask, (), (slots, slots))
 
     def _next_step(self, returned: Any) -> tuple[Any, Any]:
         laid = partial(typed, layout=self.sharding)
@@ -264,30 +264,6 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
 
     def close(self) -> None:
         self.env.close()
-
-    def _on_shards(self, function: Any, spec: PartitionSpec | None = None) -> Any:
-        """`function` of the slots of one shard, as one of all slots; `spec` is of its arguments."""
-        own = self.sharding.spec
-        # What `check_vma` tracks would refuse loops in environments that know of no mesh.
-        options: Any = dict(mesh=self.mesh, out_specs=own, check_vma=False)
-        spread = jax.shard_map(function, in_specs=own if spec is None else spec, **options)
-        if AxisType.Explicit not in self.mesh.axis_types:
-            return spread
-        layout = NamedSharding(self.mesh, own if spec is None else spec)
-
-        def call(*args: Any) -> Any:
-            try:
-                return spread(*laid_out(args, layout))
-            except NotImplementedError as error:
-                if not str(error).startswith("Closing over inputs to shard_map"):
-                    raise
-                raise NotImplementedError(
-                    "ShardedEnv: expected an environment that closes over no traced values, which "
-                    "JAX does not allow over Explicit mesh axes; got one that does. Make the mesh "
-                    "with `axis_types=(AxisType.Auto,)`."
-                ) from error
-
-        return call
 
     def _reset_part(self, rng: jax.Array) -> Any:
         return self._part.reset(rng, jax.lax.axis_index(self.axis))

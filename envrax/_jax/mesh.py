@@ -130,6 +130,38 @@ def laid_out(tree: Any, layout: NamedSharding) -> Any:
     return jax.lax.with_sharding_constraint(tree, layout)
 
 
+def over_shards(function: Callable[..., R], given: NamedSharding, out: NamedSharding) -> Any:
+    """
+    `function` of what one device holds, as a function of the whole, under `shard_map`.
+
+    Parameters
+    ----------
+    function : callable
+        A function of pytrees of arrays. Nothing passes between devices unless it says so.
+    given, out : jax.sharding.NamedSharding
+        How all its arguments, and its results, lie on the mesh.
+    """
+    # What `check_vma` tracks would refuse loops in environments that know of no mesh.
+    specs: Any = dict(in_specs=given.spec, out_specs=out.spec, check_vma=False)
+    spread: Any = jax.shard_map(function, mesh=given.mesh, **specs)
+    if AxisType.Explicit not in given.mesh.axis_types:
+        return spread
+
+    def call(*args: Any) -> Any:
+        try:
+            return spread(*laid_out(args, given))
+        except NotImplementedError as error:
+            if not str(error).startswith("Closing over inputs to shard_map"):
+                raise
+            raise NotImplementedError(
+                "ShardedEnv: expected an environment that closes over no traced values, which JAX "
+                "does not allow over Explicit mesh axes; got one that does. Make the mesh with "
+                "`axis_types=(AxisType.Auto,)`."
+            ) from error
+
+    return call
+
+
 def on_every_device(tree: Any) -> Any:
     """The same values, whole on every device, where they are sharded over Explicit axes."""
 

@@ -121,7 +121,7 @@ def test_the_fields_of_a_wrapper_begin_anew_by_default() -> None:
 )
 def test_wrappers_hand_it_on(row: str) -> None:
     wrap, env_classes = ROWS[row]
-    if CoinEnv not in env_classes:
+    if CoinEnv not in env_classes or row == "StartStates":  # which begins episodes itself
         return
     env = wrap(count())
     assert env.carries_over

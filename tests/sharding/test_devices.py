@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 CODE = r"""
 import os
 os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=8"
@@ -145,6 +147,7 @@ for kind in (AxisType.Auto, AxisType.Explicit):
     )
 
 
+@pytest.mark.slow
 def test_what_goes_around_a_batch_goes_around_a_sharded_one(run_python: Any) -> None:
     run(
         run_python,
