@@ -128,7 +128,7 @@ def _scan(env: Any, steps: int) -> Work:
     obs, state = env.reset(jax.random.key(0))
     arguments = state, jnp.zeros_like(obs[:, 0]), actions
     run = jax.jit(rollout).lower(*arguments).compile()
-    if found := re.findall(_COLLECTIVE, run.as_text()):
+    if found := re.findall(_COLLECTIVE, run.as_text() or ""):
         raise RuntimeError(f"expected a rollout without collectives; got {found}.")
     return lambda: jax.block_until_ready(run(*arguments))
 
