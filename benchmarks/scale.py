@@ -95,7 +95,7 @@ def _measure(name: str, way: str) -> dict[str, Any]:
 
 def _scan(env: Any, obs: Any, state: Any, actions: Any) -> Any:
     def step(carry: Any, _: None) -> tuple[Any, None]:
-        obs, state, *_ = env.step(carry[1], actions)
+        obs, state, *_rest = env.step(carry[1], actions)
         return (obs, state), None
 
     return jax.lax.scan(step, (obs, state), length=STEPS)[0]
