@@ -13,6 +13,7 @@ import numpy as np
 
 from envrax._checks import require_tuple
 from envrax._ends import episode_end
+from envrax._jax.mesh import spread
 from envrax._jax.programs import strong
 from envrax.autoreset.slot import checked, next_episode, require_same_types, step_slot
 from envrax.batched_env import BatchedEnv, require_final_obs
@@ -216,6 +217,8 @@ class Play:
 
     def begin(self, rng: jax.Array, policy_state: Any) -> Rollout:
         """Begin an episode, or one in every slot."""
+        if isinstance(self.given, BatchedEnv) and self.given.sharding is not None:
+            rng, policy_state = spread((rng, policy_state), self.given.sharding.mesh, self.who)
         rng, key = jax.random.split(rng)
         returned = self.given.reset(key)  # which may be compiled already, unlike `self.env`
         if isinstance(self.given, JaxEnv):

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 from collections.abc import Iterator
 from functools import cached_property
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import jax
@@ -48,6 +49,12 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
             f"{who}: expected a class whose `__init__` takes a config alone; got one with "
             f"{', '.join(others)}. Override `with_config(**fields)`: return {cls.__name__} with "
             "`self.config.replace(**fields)` and the same other arguments."
+        )
+    if hasattr(type(config), "__post_init__"):
+        raise TypeError(
+            f"{who}: expected a config without `__post_init__`, whose results would stay as they "
+            f"are; got {type(config).__name__}. Compute them in `__init__` of the environment, or "
+            "override `with_config(**fields)`."
         )
     require_unedited(who, env, cls(config))
     values = {
@@ -173,6 +180,12 @@ def _leaves_differ(a: Any, b: Any) -> bool:
     plain = (bool, int, float, complex, str, bytes, np.ndarray, np.generic, jax.Array)
     if a is b or isinstance(a, Tracer) or isinstance(b, Tracer):
         return False
+    if type(a) is not type(b):
+        return True
+    if isinstance(a, FunctionType):
+        return a.__code__ != b.__code__ or _differ(_captured(a), _captured(b))
+    if hasattr(a, "reset") and hasattr(a, "step"):  # an environment within an environment
+        return _differ(_attributes(a), _attributes(b)) or _differ(a.config, b.config)
     if not (isinstance(a, plain) and isinstance(b, plain)):
         return False
     mine, yours = _as_numpy(a), _as_numpy(b)
@@ -180,6 +193,12 @@ def _leaves_differ(a: Any, b: Any) -> bool:
         return True
     unequal: Any = (mine != yours) & ((mine == mine) | (yours == yours))  # NaN equals NaN
     return bool(np.any(unequal))
+
+
+def _captured(function: FunctionType) -> list[Any]:
+    """What a function closes over, and its defaults."""
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [cells, function.__defaults__, function.__kwdefaults__]
 
 
 def _as_numpy(x: Any) -> Any:

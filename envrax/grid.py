@@ -173,12 +173,16 @@ def _stacked(name: str, values: list[Any]) -> Any:
     stack: Any = jnp.stack if is_traced(values) else np.stack
     try:
         stacked = jax.tree.map(lambda *x: stack(x), *values)
-        if any(kind(x.dtype) == "other" for x in jax.tree.leaves(stacked)):
+        leaves = jax.tree.leaves(stacked)
+        if any(kind(x.dtype) == "other" for x in leaves):
             raise TypeError("no numbers")
+        known: list[Any] = [x for x in leaves if isinstance(x, np.ndarray)]
+        if any(x.dtype.kind in "iu" and np.any(x != x.astype(np.int32)) for x in known):
+            raise ValueError("integers beyond int32")
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"evaluate_grid: expected numbers of one shape for {name!r}; got {values!r}. Pass a "
-            "sequence of numbers."
+            f"evaluate_grid: expected numbers of one shape for {name!r}, integers within int32; "
+            f"got {values!r}. Pass a sequence of numbers."
         ) from error
     return stacked
 

@@ -16,6 +16,7 @@ from envrax._jax.programs import (
     CompiledEnv,
     is_traced,
     next_step,
+    output_types,
     require_not_donated,
     typed,
 )
@@ -131,6 +132,9 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
             self._compiled = CompiledEnv(*args)
             self._reset, self._step = self._compiled.reset, self._compiled.step
             self._mask = Compiled(self._mask, (), (slots, slots))
+
+    def _actions(self) -> Any:
+        return output_types(self._action_space.sample)
 
     def _next_step(self, returned: Any) -> tuple[Any, Any]:
         laid = partial(typed, layout=self.sharding)
@@ -261,6 +265,9 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
         if self._compiled is not None:
             self._compiled.compile(cache_dir)
+            # JAX compiles how it divides the actions of a policy on one device.
+            actions = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self._actions())
+            placed(jax.device_put(actions), self.sharding, "ShardedEnv.compile")
 
     def close(self) -> None:
         self.env.close()
@@ -279,6 +286,7 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
 
     def _here(self, state: Any, index: int) -> tuple[AnyBatchedEnv, Any, int]:
         """The batch of the shard that holds a slot, its state, and the index there."""
+        require_slots(state, self.num_envs, "ShardedEnv")
         n = self.n_slots // self.n_shards
         number, within = divmod(index, n)
 

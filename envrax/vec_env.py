@@ -211,7 +211,8 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         return self.env, partial(VecEnv, jit_compile=False, **self._options)
 
     def part(self, n_parts: int) -> Part | None:
-        if self.copies is None or self.num_envs % n_parts:
+        # A subclass may have more to keep.
+        if type(self) is not VecEnv or self.num_envs % n_parts:
             return None
         slots = VecEnv(self.env, self.num_envs // n_parts, jit_compile=False, **self._options)
         return Part(slots, partial(batch.reset_part, self.env, self.num_envs, n_parts))

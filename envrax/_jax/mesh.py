@@ -105,6 +105,17 @@ def placed(tree: Any, layout: NamedSharding, who: str) -> Any:
     return tree if all(map(is_placed, jax.tree.leaves(tree))) else jax.tree.map(place, tree)
 
 
+def spread(tree: Any, mesh: Any, who: str) -> Any:
+    """What lies on one device alone, whole on every device of a mesh."""
+    layout = NamedSharding(mesh, PartitionSpec())
+
+    def one(x: Any) -> Any:
+        is_array = isinstance(x, jax.Array) and not isinstance(x, Tracer)
+        return cast(Any, placed(x, layout, who) if is_array and len(x.devices()) == 1 else x)
+
+    return jax.tree.map(one, tree)
+
+
 def to_global(x: Any, layout: NamedSharding) -> jax.Array:
     """An array over the devices of all processes, of what this process holds of it."""
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):

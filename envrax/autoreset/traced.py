@@ -58,14 +58,7 @@ def _those(chosen: list[bool], leaves: list[Any]) -> list[Any]:
 
 
 def _read(jaxpr: Any, wanted: list[bool]) -> list[bool]:
-    """Which arguments of a program are needed for the results that are wanted."""
-    needed = {v for v in _those(wanted, jaxpr.outvars) if isinstance(v, Var)}
-    for eqn in reversed(jaxpr.eqns):
-        results = [v in needed for v in eqn.outvars]
-        if not any(results) and not eqn.effects:
-            continue
-        reads = [True] * len(eqn.invars)
-        if eqn.primitive.name in ("jit", "pjit") and not eqn.effects:
-            reads = _read(eqn.params["jaxpr"].jaxpr, results)
-        needed.update(v for v in _those(reads, eqn.invars) if isinstance(v, Var))
-    return [v in needed for v in jaxpr.invars]
+    """Which arguments of a program any operation takes, or is returned where it is wanted."""
+    operands = [v for eqn in jaxpr.eqns for v in eqn.invars]
+    read = {v for v in (*operands, *_those(wanted, jaxpr.outvars)) if isinstance(v, Var)}
+    return [v in read for v in jaxpr.invars]

@@ -141,9 +141,24 @@ class NoopReset(
     def action_mask(self, state: NoopState[InnerStateT]) -> Any:
         return refuse_mask(self, super().action_mask(state), "as the no-op of a reset")
 
-    def begun(self, obs: Any, state: Any) -> tuple[Any, NoopState[InnerStateT]]:
+    def reset(self, rng: jax.Array) -> tuple[Any, NoopState[InnerStateT]]:
+        rng, key = jax.random.split(rng)
+        return self._acted(key, *super().reset(rng))
+
+    def reset_after(self, state: NoopState[InnerStateT]) -> tuple[Any, NoopState[InnerStateT]]:
+        if not self.carries_over:
+            return self.reset(jax.random.split(state.rng)[0])
         rng, key = jax.random.split(state.rng)
-        obs, state = super().begun(obs, state.replace(rng=rng))
+        return self._acted(key, *super().reset_after(state.replace(rng=rng)))
+
+    @property
+    def carries_over(self) -> bool:
+        return self.env.carries_over
+
+    def _acted(
+        self, key: jax.Array, obs: Any, state: NoopState[InnerStateT]
+    ) -> tuple[Any, NoopState[InnerStateT]]:
+        """The episode after its first no-ops."""
         carry: Any = jax.tree.map(strong, (obs, state.env_state))
         noops = jax.random.randint(key, (), 1, self.noop_max + 1, jnp.int32)
         if self.traceable:

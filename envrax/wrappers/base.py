@@ -249,12 +249,9 @@ class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 
 def _overrides_reset_alone(cls: type) -> bool:
-    """Whether the `reset` of a class comes from a subclass of the one that has `reset_after`."""
-
-    def place(name: str) -> int:
-        return next(i for i, base in enumerate(cls.__mro__) if name in vars(base))
-
-    return place("reset") < place("reset_after")
+    """Whether a class, or one that it extends, has a `reset` and no `reset_after` of its own."""
+    own = cls.__mro__[: cls.__mro__.index(Wrapper)]
+    return any("reset" in vars(base) and "reset_after" not in vars(base) for base in own)
 
 
 def layers(env: AnyEnv) -> Iterator[AnyEnv]:

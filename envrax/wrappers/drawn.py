@@ -7,6 +7,7 @@ import jax
 
 from envrax._jax.keys import key_types
 from envrax._rebuild import FieldError
+from envrax.autoreset.slot import leaf_types
 from envrax.env import AnyEnv
 from envrax.wrappers.base import layers
 
@@ -32,7 +33,7 @@ def require_dynamic(who: str, env: AnyEnv, types: dict[str, Any]) -> None:
         raised as it is.
     """
     try:
-        _trace(env, types)
+        drawn = _trace(env, types)
     except FieldError as error:
         raise TypeError(f"{who}: {error.sentence}") from None
     except Exception as error:
@@ -48,6 +49,28 @@ def require_dynamic(who: str, env: AnyEnv, types: dict[str, Any]) -> None:
             f"a static value, for a shape, a branch or a space. Leave {quoted} fixed, or use it in "
             f"arithmetic only. What was raised: {reason}"
         ) from cause
+
+    for name, leaf, before, after in _retyped(env, types, drawn):
+        raise TypeError(
+            f"{who}: expected {env.name} to return `{leaf}` as {before} with any `{name}`; got "
+            f"{after}, since what is drawn is no Python number. Cast it: "
+            "`jnp.asarray(self.config.x, x.dtype)`."
+        )
+
+
+def _retyped(env: AnyEnv, types: dict[str, Any], drawn: Any) -> Iterator[tuple[str, str, str, str]]:
+    """What has another type with drawn values than with the config's own, and by which field."""
+    plain = leaf_types(_trace(env, {}))
+    if leaf_types(drawn) == plain:
+        return
+    for name, one in _parts(types):
+        try:
+            alone = leaf_types(_trace(env, one))
+        except FieldError:  # of part of a dict which is legal only as a whole
+            continue
+        for leaf, before in plain.items():
+            if alone.get(leaf) != before:
+                yield name, leaf, before, alone.get(leaf, "no such leaf")
 
 
 def _parts(types: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -69,8 +92,8 @@ def _fails(env: AnyEnv, types: dict[str, Any]) -> Exception | None:
     return None
 
 
-def _trace(env: AnyEnv, types: dict[str, Any]) -> None:
-    """Trace an episode's begin and one step."""
+def _trace(env: AnyEnv, types: dict[str, Any]) -> Any:
+    """The types of what an episode's begin, one step and the next begin return."""
 
     def run(rng: jax.Array, fields: dict[str, Any]) -> Any:
         configured = env.with_config(**fields)
@@ -81,9 +104,14 @@ def _trace(env: AnyEnv, types: dict[str, Any]) -> None:
         obs, state = configured.reset(reset_rng)
         action = configured.action_space.sample(action_rng)
         mask = configured.action_mask(state)
-        return obs, state, mask, configured.step(state, action)
+        stepped = configured.step(state, action)
+        after = configured.reset_after(stepped[1]) if configured.carries_over else None
+        names = "obs", "new_state", "reward", "done", "info"
+        began = {"obs": obs, "state": state, "mask": mask, "after": after}
+        return {"reset": began, "step": dict(zip(names, stepped, strict=True))}
 
-    jax.eval_shape(run, key_types()[0], types)
+    returned = jax.eval_shape(run, key_types()[0], types)
+    return {f"{method}.{name}": x for method, out in returned.items() for name, x in out.items()}
 
 
 def _require_same_spaces(env: AnyEnv, configured: AnyEnv) -> None:

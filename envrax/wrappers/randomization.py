@@ -79,6 +79,12 @@ class DomainRandomization(
     (4,)
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        raise TypeError(
+            f"{cls.__name__}: expected a wrapper around DomainRandomization; got a subclass of it, "
+            "whose hooks would not be called. Extend `Wrapper`, and put it around."
+        )
+
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
@@ -127,6 +133,11 @@ class DomainRandomization(
         self, state: RandomizedState[InnerStateT], action: Any
     ) -> tuple[Any, RandomizedState[InnerStateT], jax.Array, jax.Array, Info]:
         return self._under(state.fields).step(state, action)
+
+    def with_rng(
+        self, state: RandomizedState[InnerStateT], rng: jax.Array
+    ) -> RandomizedState[InnerStateT]:
+        return self._under(state.fields).with_rng(state, rng)
 
     def action_mask(self, state: RandomizedState[InnerStateT]) -> Any:
         return self._under(state.fields).action_mask(state)
@@ -191,6 +202,15 @@ class _Drawn:
 
     def __repr__(self) -> str:
         return f"<{self._name} is drawn>"
+
+    def _refuse(self, *_: Any) -> Any:
+        raise TypeError(
+            f"DomainRandomization: expected no use of `config.{self._name}` around it, since each "
+            "episode has a value of its own; got one. Put that wrapper beneath, or take the value "
+            "from `state.fields`."
+        )
+
+    __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse  # pyright: ignore
 
 
 def _numbers(name: Any, value: Any) -> Any:

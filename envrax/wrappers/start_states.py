@@ -1,6 +1,7 @@
 """`StartStates`: episodes that begin in states from outside."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Generic, cast
 
 import chex
@@ -93,7 +94,6 @@ class StartStates(
                 "incompatible with JAX transforms. Put StartStates beneath that wrapper."
             )
         self.sample = sample
-        self._like: tuple[dict[str, str], Any, set[str]] | None = None
 
     def reset(self, rng: jax.Array) -> tuple[Any, StartState[InnerStateT]]:
         rng, key = jax.random.split(rng)
@@ -122,10 +122,12 @@ class StartStates(
         inner = super()._inner(state)
         return inner.replace(step=state.step + state.saved_step)
 
+    @cached_property
+    def _like(self) -> tuple[dict[str, str], Any, set[str]]:
+        return _like_reset(self.env)
+
     def _require_like_reset(self, sampled: Any) -> None:
         """Refuse what differs from what `env.reset` returns, which is traced once to know it."""
-        if self._like is None:
-            self._like = _like_reset(self.env)
         at_reset, structure, keys = self._like
         got = leaf_types(sampled)
         wanted = f"StartStates: expected sample to return what reset of {self.env.name} does"
@@ -139,7 +141,8 @@ class StartStates(
             raise TypeError(f"{wanted}, {structure}; got {jax.tree.structure(sampled)}. {advice}")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_like": None}  # a tree structure cannot be pickled
+        # A tree structure cannot be pickled.
+        return {name: value for name, value in vars(self).items() if name != "_like"}
 
 
 def _like_reset(env: AnyEnv) -> tuple[dict[str, str], Any, set[str]]:

@@ -11,10 +11,10 @@ from helpers import assert_trees_close, assert_trees_equal, slow_but
 from reset_after_envs import CountEpisodes, CountState
 from wrapper_rows import ROWS
 
-from envrax import JitWrapper, StatefulWrapper, VecEnv, Wrapper, rollout
+from envrax import AtariPreprocessing, JitWrapper, StatefulWrapper, VecEnv, Wrapper, rollout
 from envrax import start as begin
 from envrax.autoreset import Compact, Select, choose
-from envrax.testing import check_env
+from envrax.testing import ImageEnv, check_env
 from envrax.testing.jaxprs import equations
 
 F32 = jnp.float32
@@ -156,6 +156,45 @@ def test_a_wrapper_with_its_own_reset_alone_is_reset_by_it() -> None:
     env = Doubled(count())
     with pytest.raises(NotImplementedError, match=r"Doubled\.reset_after: expected .* Override"):
         env.reset_after(env.reset(jax.random.key(0))[1])
+
+
+class Logged(Doubled):
+    """Its parent's `reset` is in force all the same."""
+
+    def reset_after(self, state: Any) -> Any:
+        return super().reset_after(state)
+
+
+def test_an_override_further_down_skips_no_reset() -> None:
+    env = Logged(CoinEnv())
+    state = env.reset(jax.random.key(0))[1]
+    assert_trees_equal(env.reset_after(state), env.reset(jax.random.split(state.rng)[0]))
+
+
+class Unused(CoinEnv):
+    """Computes with leaves of the old state what nothing depends on, in a `jit` too."""
+
+    def reset_after(self, state: Any) -> Any:
+        _, last, *_ = self.step(state, ones())
+        _ = jax.jit(lambda x: x.world + x.step.astype(F32))(state)
+        return self.reset(jax.random.split(last.rng)[0])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_is_computed_for_nothing_does_no_harm(strategy: Any) -> None:
+    vec_env = VecEnv(Unused(CoinConfig(end_rate=1.0)), 4, autoreset=strategy)
+    _, state = vec_env.reset(jax.random.key(0))
+    obs, *_ = vec_env.step(state, ones(4))
+    alone = jax.tree.map(lambda x: x[1], state)
+    last = Unused(CoinConfig(end_rate=1.0)).step(alone, ones())[1]
+    assert_trees_equal(obs[1], Unused().reset_after(last)[0])
+
+
+def test_atari_preprocessing_in_a_batch() -> None:
+    vec_env = VecEnv(AtariPreprocessing(ImageEnv(), noop_max=3), 4)
+    _, state = vec_env.reset(jax.random.key(0))
+    for _ in range(6):
+        _, state, *_ = vec_env.step(state, jnp.zeros(4, jnp.int32))
 
 
 class DriftingGravity(VectorEnv):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,7 @@ from fakes import CoinConfig, CoinEnv, NestedEnv
 from helpers import assert_trees_equal
 from jax.sharding import AxisType
 
-from envrax import MultiVecEnv, VecEnv, make_vec, shard
+from envrax import MultiVecEnv, VecEnv, make_vec, rollout, shard, start
 from envrax.sharding import ShardedEnv
 from envrax.testing import check_batched_env
 from envrax.wrappers import vector
@@ -68,10 +69,20 @@ def test_around_and_within_a_wrapper_are_the_same() -> None:
     assert shard(shard(coin(), mesh()), mesh()).env.name == "CoinEnv"
 
 
+@chex.dataclass
+class CountedState(vector.BatchedWrapperState):
+    n: Any
+
+
 class Doubled(VecEnv[Any, Any, Any, Any]):
     def step(self, state: Any, actions: Any) -> Any:
         obs, *rest = super().step(state, actions)
         return jax.tree.map(lambda x: x * 2, obs), *rest
+
+
+class Masked(VecEnv[Any, Any, Any, Any]):
+    def action_mask(self, state: Any) -> Any:
+        return jnp.ones((self.num_envs, 2), jnp.bool_)
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
@@ -79,6 +90,16 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a fleet": (lambda: shard(MultiVecEnv([coin()]), mesh()), TypeError, "shard the members"),  # type: ignore[arg-type]
     "no such axis": (lambda: shard(coin(), mesh(), "data"), ValueError, r"axis of .*got 'data'"),
     "a subclass": (lambda: shard(Doubled(CoinEnv(), 4), mesh()), TypeError, "override its `part`"),
+    "a subclass with masks": (
+        lambda: shard(Masked(CoinEnv(), 4), mesh()),
+        TypeError,
+        "override its `part`",
+    ),
+    "a slot of another state": (
+        lambda: shard(coin(), mesh()).slot_state(coin(8).reset(KEY)[1], 1),
+        ValueError,
+        "expected the state of 4 slots",
+    ),
     "the host": (lambda: shard(OnTheHost(2), mesh()), TypeError, "can be divided"),
     "another state": (
         lambda: shard(coin(), mesh()).step(coin(8).reset(KEY)[1], np.ones((4, 2), np.float32)),
@@ -107,6 +128,52 @@ def test_a_donated_state_is_refused() -> None:
     batch.step(state, np.ones((4, 2), np.float32))
     with pytest.raises(RuntimeError, match="donated"):
         batch.step(state, np.ones((4, 2), np.float32))
+
+
+class Counted(vector.BatchedWrapper[Any, Any]):
+    """A wrapper whose own field begins as a Python number."""
+
+    state_class = CountedState
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return obs, {"n": 0}
+
+    def on_step(self, obs: Any, state: Any, *rest: Any) -> Any:
+        return obs, state.replace(n=state.n + 1), *rest
+
+
+def test_a_field_may_begin_as_a_python_number() -> None:
+    batch = Counted(shard(coin(), mesh()))
+    state = batch.step(batch.reset(KEY)[1], np.ones((4, 2), np.float32))[1]
+    assert int(state.n) == 1
+
+
+def test_as_many_slots_as_features() -> None:
+    batch, alone = (vector.NormalizeObservation(x) for x in (shard(coin(), mesh()), coin()))
+    ours, theirs = (x.step(x.reset(KEY)[1], np.ones((4, 2), np.float32)) for x in (batch, alone))
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5)
+    assert ours[1].statistics.mean.sharding.is_fully_replicated
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, vector.NormalizeReward])
+def test_a_state_from_elsewhere_goes_on(wrap: Any) -> None:
+    batch, alone = wrap(shard(coin(), mesh())), wrap(coin())
+    _, state = alone.reset(KEY)
+    expected = alone.step(state, np.ones((4, 2), np.float32))
+    is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)  # noqa: E731
+    data = jax.tree.map(lambda x: x if is_key(x) else np.asarray(x), state)
+    for given in (data, jax.device_put(state, jax.devices()[0])):
+        ours = batch.step(given, np.ones((4, 2), np.float32))
+        np.testing.assert_allclose(ours[0], expected[0], rtol=1e-6)
+
+
+def test_rollouts_compile_once(compile_counter: Any) -> None:
+    batch = shard(coin(), mesh())
+    at, _ = rollout(batch, None, start(batch, KEY), 3)
+    with compile_counter() as seen:
+        for _ in range(2):
+            at, _ = rollout(batch, None, at, 3)
+    assert seen.count == 0
 
 
 @pytest.mark.slow

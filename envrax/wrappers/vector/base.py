@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 
 from envrax._checks import require_tuple
@@ -27,6 +29,7 @@ from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 from envrax.wrappers.deferred import WrapperMeta, call_repr, keywords
+from envrax.wrappers.vector.statistics import RunningStatistics
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
 
@@ -240,31 +243,42 @@ class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
             actions = conform(self.action_space, actions, who)
         if self.sharding is not None:
             actions = placed(actions, self.sharding, who)
+            state = self._laid_out(state, who)
         return self._step(state, actions)
 
     def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
         obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
         obs, fields = self._after_reset(obs)
-        return obs, self._laid_out(self.state_class(env_state=inner, **fields))
+        return obs, self._laid_out(self.state_class(env_state=inner, **fields), "")
 
     def _step_all(self, state: Any, actions: Any) -> Any:
         stepped = self.env.step(state.env_state, self.action(actions))
         obs, inner, *rest = require_tuple(type(self.env).__name__, "step", stepped)
         obs, state, *rest = self._after_step(state.replace(env_state=inner), obs, *rest)
-        return obs, self._laid_out(state), *rest
+        return obs, self._laid_out(state, ""), *rest
 
-    def _laid_out(self, state: Any) -> Any:
-        """Own fields in one layout at reset and later: along the slots if they are of each slot."""
+    def _laid_out(self, state: Any, who: str) -> Any:
+        """A state in one layout, at reset and later: along the slots what is of each slot."""
         slots = self.sharding
         if slots is None:
             return state
         whole = NamedSharding(slots.mesh, PartitionSpec())
 
-        def lay_out(x: jax.Array) -> jax.Array:
-            return laid_out(x, slots if x.shape[:1] == (self.n_slots,) else whole)
+        def lay_out(x: Any, layout: NamedSharding) -> Any:
+            x = placed(jnp.asarray(x), layout, who)
+            return laid_out(x, layout) if isinstance(x, Tracer) else x
 
-        own = jax.tree.map(lay_out, state.replace(env_state=None))
-        return own.replace(env_state=state.env_state)
+        def own(x: Any) -> Any:
+            is_of_slots = not isinstance(x, RunningStatistics) and np.shape(x)[:1] == (n_slots,)
+            return jax.tree.map(partial(lay_out, layout=slots if is_of_slots else whole), x)
+
+        n_slots, inner = self.n_slots, state.env_state
+        fields = jax.tree.map(
+            own, state.replace(env_state=None), is_leaf=lambda x: isinstance(x, RunningStatistics)
+        )
+        if isinstance(self.env, BatchedWrapper):
+            return fields.replace(env_state=self.env._laid_out(inner, who))
+        return fields.replace(env_state=jax.tree.map(partial(lay_out, layout=slots), inner))
 
     def _reset_on_host(self, rng: jax.Array) -> tuple[Any, Any]:
         obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
