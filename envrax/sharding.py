@@ -109,7 +109,7 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
     ) -> None:
         axis = cast(str, mesh.axis_names[0]) if axis is None else axis
         if axis not in mesh.axis_names:
-            raise ValueError(f"shard: expected an axis of {mesh.axis_names}; got {axis!r}.")
+            raise ValueError(f"shard: expected one axis of {mesh.axis_names}; got {axis!r}.")
         self.env, self.mesh, self.axis = env, mesh, axis
         self.n_shards: int = mesh.shape[axis]
         self._sharding = NamedSharding(mesh, PartitionSpec(axis))
@@ -256,6 +256,13 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
         pytree of jax.Array
             Leading axis: all slots of all processes, each of which makes this call.
         """
+        n = len(self.local_slots)
+        for x in jax.tree.leaves(tree):
+            if np.shape(x)[:1] != (n,):
+                raise ValueError(
+                    f"ShardedEnv.to_global: expected arrays of the {n} slots of this process; got "
+                    f"one of shape {np.shape(x)}. Pass a row for each of `local_slots`."
+                )
         return jax.tree.map(partial(to_global, layout=self.sharding), tree)
 
     def to_local(self, tree: Any) -> Any:

@@ -15,6 +15,7 @@ from jax.sharding import NamedSharding
 from ppo_options import HOST, Options
 
 KEPT = 3  # the newest ones
+MARKER = ".ppo"  # in a directory of checkpoints
 REPORT_ONLY = ("greedy", "fps")  # options that training does not depend on
 
 
@@ -36,8 +37,8 @@ class Checkpoints:
     Raises
     ------
     SystemExit
-        With a sentence, if the directory has a training with other options, or the environment is
-        on the host.
+        With a sentence, if the directory has a training with other options or files of another
+        program, or the environment is on the host.
     """
 
     def __init__(self, folder: Path, options: Options) -> None:
@@ -47,6 +48,7 @@ class Checkpoints:
                 f"expected an environment in JAX; got {options.env}, whose state is in its "
                 "simulator. Leave the flag out."
             )
+        self._claim()
         settings = ocp.CheckpointManagerOptions(
             preservation_policy=ocp.checkpoint_managers.LatestN(KEPT),
             enable_async_checkpointing=False,  # at most one call is ever lost
@@ -58,6 +60,18 @@ class Checkpoints:
         for _, then in self._descriptions():
             self._require_same(then["options"], self.asked)
             break
+
+    def _claim(self) -> None:
+        """Mark the directory, and refuse one with files of another program."""
+        marker = self.folder / MARKER
+        others = self.folder.is_file() or (self.folder.is_dir() and any(self.folder.iterdir()))
+        if others and not marker.exists():
+            raise self._refusal(
+                "expected a new or empty directory, or one that `--checkpoint` made; got one with "
+                "other files. Choose another directory."
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        marker.touch()
 
     def restore(self, training: Any) -> tuple[Any, int]:
         """

@@ -217,8 +217,10 @@ def _numbers(name: Any, value: Any) -> Any:
     def number(leaf: Any) -> jax.Array:
         try:
             x = strong(leaf)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             x = None
+        if isinstance(leaf, np.integer) and x is not None and int(x) != int(leaf):
+            x = None  # beyond int32
         if x is None or kind(x.dtype) == "other":
             raise TypeError(
                 f"DomainRandomization: expected `sample` to draw numbers; got {leaf!r} for "

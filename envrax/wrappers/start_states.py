@@ -85,13 +85,18 @@ class StartStates(
         super().__init__(env)
         if not callable(sample):
             raise TypeError(
-                f"StartStates: expected sample to be a function of a PRNG key; got {sample!r}. "
-                "Write `sample(rng) -> (obs, state)`."
+                f"StartStates: expected sample to be a function of a PRNG key; got "
+                f"{repr(sample)[:60]}. Write `sample(rng) -> (obs, state)`."
             )
         if not env.traceable:
             raise RuntimeError(
                 f"StartStates: expected a traceable environment; got {env!r}, which is "
                 "incompatible with JAX transforms. Put StartStates beneath that wrapper."
+            )
+        if env.carries_over:
+            raise TypeError(
+                "StartStates: expected an environment without a `reset_after` of its own, whose "
+                f"place `sample` takes; got {env!r}. Put the wrapper that keeps something around."
             )
         self.sample = sample
 

@@ -57,7 +57,7 @@ def trained(
 
 
 def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+    return {path.name for path in folder.iterdir()} - {ppo_checkpoint.MARKER}
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +195,16 @@ def test_arrays_of_other_types_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"expected \['b'\] = None, .*; got int32\[\]"):
         Checkpoints(tmp_path, SAVED).restore(then | {"b": jnp.int32(0)})
     assert names(tmp_path) == {"2"}
+
+
+def test_a_directory_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    with pytest.raises(SystemExit, match="got one with other files"):
+        Checkpoints(tmp_path, SAVED)
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match="got one with other files"):
+        Checkpoints(tmp_path / "file", SAVED)
+    assert {path.name for path in tmp_path.iterdir()} == {"7", "file"}
 
 
 def test_it_says_so_where_numbers_may_differ(

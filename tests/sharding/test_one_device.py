@@ -88,7 +88,11 @@ class Masked(VecEnv[Any, Any, Any, Any]):
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no mesh": (lambda: shard(coin(), "slots"), TypeError, r"Mesh; got 'slots'\. Make one"),  # type: ignore[arg-type]
     "a fleet": (lambda: shard(MultiVecEnv([coin()]), mesh()), TypeError, "shard the members"),  # type: ignore[arg-type]
-    "no such axis": (lambda: shard(coin(), mesh(), "data"), ValueError, r"axis of .*got 'data'"),
+    "no such axis": (
+        lambda: shard(coin(), mesh(), "data"),
+        ValueError,
+        r"one axis of .*got 'data'",
+    ),
     "a subclass": (lambda: shard(Doubled(CoinEnv(), 4), mesh()), TypeError, "override its `part`"),
     "a subclass with masks": (
         lambda: shard(Masked(CoinEnv(), 4), mesh()),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from fakes import CoinEnv, CounterEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_equal, plain, slow_but
+from reset_after_envs import CountEpisodes
 from wrapper_rows import draw
 
 from envrax import (
@@ -312,3 +313,11 @@ for strategy in (Select(), Compact(1)):
         assert sharded[2].any()
 print("equal")
 """
+
+
+def test_what_carries_over_goes_around_it() -> None:
+    inner = CountEpisodes(CoinEnv())
+    with pytest.raises(TypeError, match="without a `reset_after` of its own"):
+        StartStates(inner, inner.reset)
+    env = CountEpisodes(StartStates(CoinEnv(), CoinEnv().reset))
+    assert int(env.reset_after(env.reset(jax.random.key(0))[1])[1].episodes) == 2

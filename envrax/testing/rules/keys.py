@@ -60,8 +60,9 @@ def _with_rng(state: Any, rng: jax.Array) -> Any:
 def draws_depend_on_the_key(probe: Probe) -> Faults:
     """No number is drawn from a fixed key, such as `jax.random.key(0)`."""
     calls = _calls(probe)
-    for method, source in (("reset", "the key given"), ("step", "`state.rng`")):
-        if draws_from_a_fixed_key(*calls[method]):
+    for method, call in calls.items():
+        source = "the key given" if method == "reset" else "`state.rng`"
+        if draws_from_a_fixed_key(*call):
             fix = f"Split {source}, and draw from one part. Compute constants in `__init__`."
             expected, got = f"every draw to depend on {source}", "a draw from a fixed key"
             yield Fault(f"{probe.class_name}.{method}", expected, got, fix)
@@ -76,9 +77,10 @@ def keys_are_used_once(probe: Probe) -> Faults:
 
 
 def _calls(probe: Probe) -> dict[str, tuple[Any, ...]]:
-    """Both functions, with arguments to trace them."""
-    step = probe.env.step, probe.at_reset[1], probe.actions[0]
-    return {"reset": (probe.env.reset, probe.rng), "step": step}
+    """The functions that may draw, with arguments to trace them."""
+    env, state = probe.env, probe.at_reset[1]
+    calls = {"reset": (env.reset, probe.rng), "step": (env.step, state, probe.actions[0])}
+    return calls | ({"reset_after": (env.reset_after, state)} if env.carries_over else {})
 
 
 def calls_share_no_key(probe: Probe) -> Faults:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from envrax.env import EnvState
@@ -37,6 +38,7 @@ shapes, dtypes and weak types, an observation of the space, `step` 0 and `done` 
         return
     first = probe.at_reset[1]
     last = env.step(probe.state_to_pass(first), probe.action(0, first))[1]
+    last = last.replace(done=jnp.ones_like(last.done))
 
     def begin() -> Any:
         return env.reset_after(probe.state_to_pass(last))
