@@ -272,6 +272,7 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
         if self._compiled is not None:
             self._compiled.compile(cache_dir)
+        if self._compiled is not None and self.sharding.is_fully_addressable:
             # JAX compiles how it divides the actions of a policy on one device.
             actions = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self._actions())
             placed(jax.device_put(actions), self.sharding, "ShardedEnv.compile")
