@@ -104,7 +104,7 @@ def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
 
 def require_unedited(who: str, env: object, again: object) -> None:
     """Refuse an object with attributes that its class, called again, does not give it."""
-    mine, fresh = _attributes(env), _attributes(again)
+    mine, fresh = without_cached(env), without_cached(again)
     if edited := [k for k, x in mine.items() if k not in fresh or _differ(x, fresh[k])]:
         raise TypeError(
             f"{who}: expected an environment as its `__init__` builds it; got one whose "
@@ -115,10 +115,6 @@ def require_unedited(who: str, env: object, again: object) -> None:
 
 def without_cached(env: object) -> dict[str, Any]:
     """The attributes of an object, but for what a `cached_property` has kept."""
-    return _attributes(env)
-
-
-def _attributes(env: object) -> dict[str, Any]:
     cls = type(env)
     return {
         name: value
@@ -185,7 +181,7 @@ def _leaves_differ(a: Any, b: Any) -> bool:
     if isinstance(a, FunctionType):
         return a.__code__ != b.__code__ or _differ(_captured(a), _captured(b))
     if hasattr(a, "reset") and hasattr(a, "step"):  # an environment within an environment
-        return _differ(_attributes(a), _attributes(b)) or _differ(a.config, b.config)
+        return _differ(without_cached(a), without_cached(b)) or _differ(a.config, b.config)
     if not (isinstance(a, plain) and isinstance(b, plain)):
         return False
     mine, yours = _as_numpy(a), _as_numpy(b)

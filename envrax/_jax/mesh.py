@@ -118,20 +118,20 @@ def spread(tree: Any, mesh: Any, who: str) -> Any:
 
 def to_global(x: Any, layout: NamedSharding) -> jax.Array:
     """An array over the devices of all processes, of what this process holds of it."""
-    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        data = to_global(jax.random.key_data(x), layout)
-        return cast(Any, jax.random.wrap_key_data(data, impl=jax.random.key_impl(x)))
-    mesh, spec = cast(Any, layout.mesh), layout.spec
-    return multihost_utils.host_local_array_to_global_array(x, mesh, spec)
+    return _moved(multihost_utils.host_local_array_to_global_array, x, layout)
 
 
 def to_local(x: Any, layout: NamedSharding) -> jax.Array:
     """What this process holds of an array over the devices of all of them."""
+    return _moved(multihost_utils.global_array_to_host_local_array, x, layout)
+
+
+def _moved(move: Callable[..., Any], x: Any, layout: NamedSharding) -> jax.Array:
+    """`move` of an array, or of the bits of typed keys."""
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        data = to_local(jax.random.key_data(x), layout)
-        return cast(Any, jax.random.wrap_key_data(data, impl=jax.random.key_impl(x)))
-    mesh, spec = cast(Any, layout.mesh), layout.spec
-    return multihost_utils.global_array_to_host_local_array(x, mesh, spec)
+        bits = _moved(move, jax.random.key_data(x), layout)
+        return cast(Any, jax.random.wrap_key_data(bits, impl=jax.random.key_impl(x)))
+    return move(x, layout.mesh, layout.spec)
 
 
 def laid_out(tree: Any, layout: NamedSharding) -> Any:
