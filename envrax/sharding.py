@@ -2,7 +2,7 @@
 
 import operator
 from functools import partial
-from typing import Any, Generic, cast
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -22,9 +22,10 @@ from envrax._jax.programs import (
 )
 from envrax.autoreset.slot import require_slots
 from envrax.batched_env import BatchedEnv, Part
-from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
+from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
+from envrax.wrappers.vector.around import AroundBatch
 from envrax.wrappers.vector.base import BatchedWrapper
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
@@ -90,7 +91,7 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     return ShardedEnv(batched_env, mesh, axis)
 
 
-class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]):
+class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT]):
     """
     A batch whose slots are spread over the devices of a mesh; `shard` makes it.
 
@@ -145,38 +146,18 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
         return self._sharding
 
     @property
-    def n_slots(self) -> int:
-        return self.env.n_slots
-
-    @property
     def num_envs(self) -> int:
         """The number of slots, or of worlds."""
         return getattr(self.env, "num_envs", getattr(self.env, "n_worlds", self.n_slots))
-
-    @property
-    def name(self) -> str:
-        return self.env.name
 
     @property
     def compilation(self) -> Compilation | None:
         return self.env.compilation
 
     @property
-    def unwrapped(self) -> AnyEnv | None:
-        return self.env.unwrapped
-
-    @property
     def config(self) -> Any:
         """The configuration of the environment."""
         return cast(Any, self.env).config
-
-    @property
-    def single_observation_space(self) -> ObsSpaceT:
-        return self.env.single_observation_space
-
-    @property
-    def single_action_space(self) -> ActSpaceT:
-        return self.env.single_action_space
 
     @property
     def observation_space(self) -> Space:
@@ -276,9 +257,6 @@ class ShardedEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT]
             # JAX compiles how it divides the actions of a policy on one device.
             actions = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self._actions())
             placed(jax.device_put(actions), self.sharding, "ShardedEnv.compile")
-
-    def close(self) -> None:
-        self.env.close()
 
     def _reset_part(self, rng: jax.Array) -> Any:
         return self._part.reset(rng, jax.lax.axis_index(self.axis))

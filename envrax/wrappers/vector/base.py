@@ -25,10 +25,11 @@ from envrax._jax.programs import (
     typed,
 )
 from envrax.batched_env import BatchedEnv
-from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
+from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 from envrax.wrappers.deferred import WrapperMeta, call_repr, keywords
+from envrax.wrappers.vector.around import AroundBatch
 from envrax.wrappers.vector.statistics import RunningStatistics
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
@@ -48,7 +49,7 @@ class BatchedWrapperState:
     env_state: Any
 
 
-class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
+class BatchedWrapper(AroundBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
     """
     A batched environment around a batched environment.
 
@@ -111,22 +112,6 @@ class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
         return state, jax.tree.map(partial(typed, layout=self.sharding), actions)
 
     @property
-    def n_slots(self) -> int:
-        return self.env.n_slots
-
-    @property
-    def name(self) -> str:
-        return self.env.name
-
-    @property
-    def single_observation_space(self) -> ObsSpaceT:
-        return self.env.single_observation_space
-
-    @property
-    def single_action_space(self) -> ActSpaceT:
-        return self.env.single_action_space
-
-    @property
     def observation_space(self) -> Space:
         changed = self._overrides("single_observation_space")
         return super().observation_space if changed else self.env.observation_space
@@ -148,10 +133,6 @@ class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
     @property
     def sharding(self) -> NamedSharding | None:
         return self.env.sharding
-
-    @property
-    def unwrapped(self) -> AnyEnv | None:
-        return self.env.unwrapped
 
     @property
     def can_render(self) -> bool:
@@ -340,9 +321,6 @@ class BatchedWrapper(BatchedEnv[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
             self._compiled.compile(cache_dir)
         else:
             self.env.compile(cache_dir)
-
-    def close(self) -> None:
-        self.env.close()
 
     def _overrides(self, member: str) -> bool:
         return getattr(type(self), member) is not getattr(BatchedWrapper, member)

@@ -1,0 +1,33 @@
+"""What every batch around another batch tells of that one."""
+
+from envrax.batched_env import BatchedEnv
+from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
+
+
+class AroundBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
+    """A batch that has the slots of another one, `env`."""
+
+    env: BatchedEnv[ObsSpaceT, ActSpaceT]
+
+    @property
+    def n_slots(self) -> int:
+        return self.env.n_slots
+
+    @property
+    def name(self) -> str:
+        return self.env.name
+
+    @property
+    def single_observation_space(self) -> ObsSpaceT:
+        return self.env.single_observation_space
+
+    @property
+    def single_action_space(self) -> ActSpaceT:
+        return self.env.single_action_space
+
+    @property
+    def unwrapped(self) -> AnyEnv | None:
+        return self.env.unwrapped
+
+    def close(self) -> None:
+        self.env.close()
