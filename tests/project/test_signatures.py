@@ -113,7 +113,8 @@ step_trigger=None, recording_trigger=None)
     wrappers.vector.BatchedWrapper(env)
     wrappers.vector.NormalizeObservation(env, epsilon=1e-8, *, frozen=False)
     wrappers.vector.NormalizeReward(env, gamma=0.99, epsilon=1e-8, *, frozen=False)
-    wrappers.vector.RecordVideo(env, output_dir="runs/recordings", fps=30, *, slots=None, grid=None)
+    wrappers.vector.RecordVideo(env, output_dir="runs/recordings", fps=30, *, slots=None, \
+grid=None, frozen=False)
     wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=84, \
 terminal_on_life_loss=False, grayscale_obs=True, grayscale_newaxis=False, scale_obs=False)
     wrappers.ClipAction(env)

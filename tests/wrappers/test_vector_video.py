@@ -13,6 +13,7 @@ import pytest
 from batched_fakes import OnTheHost
 from fakes import VectorConfig, VectorEnv, VectorState
 from films import FakeEncoder, FilmEnv, file_names, frames, steps_seen
+from helpers import assert_trees_equal
 
 from envrax import ClipReward, MissingPackageError, MultiVecEnv, VecEnv
 from envrax.testing import RingWorld, check_batched_env
@@ -169,6 +170,20 @@ def test_what_the_batch_returns_is_as_without(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_frozen_it_records_nothing_and_can_be_mapped(tmp_path: Path) -> None:
+    frozen, recorded = film(tmp_path, frozen=True), film(tmp_path)
+    play(frozen, 5)
+    frozen.close()
+    assert frozen.frozen and not recorded.frozen and not file_names(tmp_path)
+    rngs = jax.random.split(jax.random.key(0), 2)
+    assert_trees_equal(jax.vmap(frozen.reset)(rngs)[0], jax.vmap(recorded.env.reset)(rngs)[0])
+    for env, sends in ((frozen, False), (recorded, True)):
+        state = env.reset(jax.random.key(0))[1]
+        program = str(jax.make_jaxpr(env.step)(state, jnp.zeros(3, jnp.int32)))
+        assert ("callback" in program) == sends
+    recorded.close()
+
+
 def test_the_kit_finds_nothing(tmp_path: Path) -> None:
     with film(tmp_path) as env:
         check_batched_env(env, num_steps=5)
@@ -311,6 +326,12 @@ def test_a_simulator_on_the_host_has_no_last_frame(tmp_path: Path) -> None:
     lengths = np.diff([0, *ends, 40 + 1])  # the last one was cut short: all its frames are there
     seen = [frames(tmp_path / name)[:, 0, 0, 0].tolist() for name in file_names(tmp_path)]
     assert len(ends) > 1 and seen == [list(range(n)) for n in lengths]
+
+
+def test_frozen_a_simulator_is_not_drawn(tmp_path: Path) -> None:
+    with RecordVideo(DrawnHost(2), tmp_path, frozen=True) as env:
+        play(env, 30)
+    assert not file_names(tmp_path)
 
 
 def test_another_batch_is_recorded_from_python_only(tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         the first one.
     grid : tuple of int, optional
         Rows and columns: one video of all these slots side by side, row by row.
+    frozen : bool, default False
+        Record nothing, for a run of the same stack that needs no video.
 
     Raises
     ------
@@ -88,6 +90,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         *,
         slots: int | Sequence[int] | None = None,
         grid: tuple[int, int] | None = None,
+        frozen: bool = False,
     ) -> None:
         super().__init__(env)
         self._layers, base = _peeled(env)
@@ -106,11 +109,17 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         chosen = _slots(slots, self.n_slots, shape)
         folder = Path(output_dir).expanduser().absolute()
         self._recording = Recording(chosen, folder, fps, shape)
+        self._frozen = bool(frozen)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether nothing is recorded. Compiled programs know it, so it is fixed."""
+        return self._frozen
 
     @property
     def waivers(self) -> dict[str, str]:
         """Rules of `check_batched_env` that it cannot keep."""
-        return {"vmap_agrees": "videos are of one course of episodes"} if self._copied else {}
+        return {"vmap_agrees": "videos are of one course of episodes"} if self._sends else {}
 
     def with_final_obs(self) -> Self:
         other = super().with_final_obs()
@@ -121,14 +130,14 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         self._write_if_outside(rng)
         obs, state = super().reset(rng)
-        if self._copied is None:
+        if self._draws:
             self._recording.begin(self._drawn(state))
         return obs, state
 
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         self._write_if_outside((state, actions))
         obs, state, rewards, dones, infos = super().step(state, actions)
-        if self._copied is None:
+        if self._draws:
             frames, ended = self._drawn(state), np.asarray(dones)[self._recording.slots]
             if ended.dtype != np.bool_:
                 raise TypeError(
@@ -149,6 +158,16 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         self._recording.finish()
         super().close()
 
+    @property
+    def _sends(self) -> bool:
+        """Whether programs send states to the host, which draws them."""
+        return self._copied is not None and not self.frozen
+
+    @property
+    def _draws(self) -> bool:
+        """Whether slots are drawn after each call from Python."""
+        return self._copied is None and not self.frozen
+
     def _write_if_outside(self, arguments: Any) -> None:
         if not is_traced(arguments):
             self._recording.write()
@@ -164,14 +183,14 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
 
     def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
         obs, state = super()._reset_all(rng)
-        if self._copied is not None:
+        if self._sends:
             form, first = self._form(self._taken(state))
             _send(partial(self._recording.begin_with, form), first)
         return obs, state
 
     def _step_all(self, state: Any, actions: Any) -> Any:
         stepped = super()._step_all(state, actions)
-        if self._copied is not None:
+        if self._sends:
             last, ended = self._last_states(state, actions)
             form, last = self._form(last)
             _, first = self._form(self._taken(stepped[1]))
