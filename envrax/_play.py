@@ -14,7 +14,7 @@ import numpy as np
 from envrax._checks import require_tuple
 from envrax._ends import episode_end
 from envrax._jax.mesh import spread
-from envrax._jax.programs import strong
+from envrax._jax.programs import is_traced, strong
 from envrax.autoreset.slot import checked, next_episode, require_same_types, step_slot
 from envrax.batched_env import BatchedEnv, require_final_obs
 from envrax.env import AnyEnv, EnvState, JaxEnv
@@ -222,7 +222,7 @@ class Play:
         rng, key = jax.random.split(rng)
         returned = self.given.reset(key)  # which may be compiled already, unlike `self.env`
         if isinstance(self.given, JaxEnv):
-            returned = checked(self.given, "reset", returned)
+            returned = _apart(checked(self.given, "reset", returned))
         obs, state = require_tuple(self.given.name, "reset", returned)
         policy_state = jax.tree.map(lambda x: strong(owned(x)), policy_state)
         return Rollout(jax.tree.map(owned, obs), state, policy_state, rng)
@@ -257,6 +257,18 @@ _act: Any = jax.jit(Play.act, static_argnums=0)
 def owned(x: Any) -> Any:
     """A copy of a NumPy array, whose memory a simulator or the caller may write to."""
     return cast(Any, x).copy() if isinstance(x, np.ndarray) else x
+
+
+def _apart(tree: Any) -> Any:
+    """Arrays of their own, so that a caller can donate them: wrappers share some, as the key."""
+    seen = set[int]()
+
+    def one(x: Any) -> Any:
+        is_shared = id(x) in seen and not is_traced(x)
+        seen.add(id(x))
+        return x.copy() if is_shared else x
+
+    return jax.tree.map(one, tree)
 
 
 def _wants(policy: Any) -> tuple[str, ...]:

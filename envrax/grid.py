@@ -1,6 +1,7 @@
 """`evaluate_grid`: a policy on every point of a grid of configurations, as one compiled call."""
 
 import itertools
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -28,14 +29,14 @@ class GridEvaluation(NamedTuple):
     ----------
     returns, lengths, complete : jax.Array
         As in `Evaluation`, of shape `(*grid axes, n_episodes)`.
-    grid : dict
+    grid : OrderedDict
         The values along each axis, by the names of the fields, in the order of the axes.
     """
 
     returns: jax.Array
     lengths: jax.Array
     complete: jax.Array
-    grid: dict[str, list[Any]]
+    grid: OrderedDict[str, list[Any]]  # JAX sorts the keys of a plain dict
 
     def table(self) -> str:
         """
@@ -110,17 +111,13 @@ def evaluate_grid(
     """
     if not isinstance(cast(Any, env), JaxEnv) or not env.traceable:
         raise TypeError(
-            f"evaluate_grid: expected a JaxEnv that JAX can trace; got {env!r}. Pass the "
-            "environment itself, without a batch around it."
+            f"evaluate_grid: expected a JaxEnv that JAX can trace; got {env!r}. Pass one that "
+            "`make` returned, without a batch around it."
         )
     play = Play(env, policy, "evaluate_grid", resets=False)
     n_episodes, max_steps = counts("evaluate_grid", n_episodes, max_steps)
     require_key(rng, "evaluate_grid", "pass one key.")
-    axes = {name: list(values) for name, values in grid.items()}
-    if not axes or not all(axes.values()):
-        raise ValueError(
-            f"evaluate_grid: expected a grid with values of at least one field; got {grid!r}."
-        )
+    axes = _axes(grid)
     given = play.arrays, rng, policy_state, {k: _stacked(k, v) for k, v in axes.items()}
     run = _evaluated if is_traced(given) else _compiled
     found = run(play, n_episodes, max_steps, tuple(axes), *given)
@@ -154,6 +151,17 @@ def _evaluated(
 
 
 _compiled: Any = jax.jit(_evaluated, static_argnums=(0, 1, 2, 3))
+
+
+def _axes(grid: Any) -> OrderedDict[str, list[Any]]:
+    expected = "evaluate_grid: expected a grid of fields with the values of each"
+    try:
+        axes = OrderedDict((name, list(values)) for name, values in grid.items())
+    except (AttributeError, TypeError):
+        raise TypeError(f"{expected}; got {grid!r}. Write `{{name: [value, ...]}}`.") from None
+    if not axes or not all(axes.values()):
+        raise ValueError(f"{expected}, one at least; got {grid!r}.")
+    return axes
 
 
 def _nested(fields: dict[str, Any]) -> dict[str, Any]:
@@ -201,4 +209,5 @@ def _block(names: list[str], values: list[list[Any]], means: Any) -> str:
 
 
 def _label(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else f"{value}"
+    value = value.item() if getattr(value, "shape", None) == () else value
+    return f"{value:.4g}" if isinstance(value, float) else f"{value}"

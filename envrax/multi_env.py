@@ -79,7 +79,8 @@ class MultiEnv(Fleet):
         reset, step = partial(reset_slot, member), partial(_checked_step, member)
         return Traceable(reset, step, member.action_space, type(member.unwrapped))
 
-    def _group(self, positions: tuple[int, ...], reset: Any, step: Any) -> Group:
+    def _group(self, positions: tuple[int, ...], *functions: Any) -> Group:
+        reset, step = functions
         return Group(positions, reset, step, jax.vmap(reset), jax.vmap(step))
 
     def _compile_member(self, member: AnyEnv, cache_dir: CacheDir, together: bool) -> None:

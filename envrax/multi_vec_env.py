@@ -13,7 +13,7 @@ from envrax._fleet.groups import Group, Traceable, in_turn
 from envrax._fleet.members import view
 from envrax._fleet.padding import Agents
 from envrax._jax.cache import CacheDir
-from envrax.autoreset.slot import require_slots, reset_slot, step_slot
+from envrax.autoreset.slot import next_episode, require_slots, reset_slot, step_slot
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv
 from envrax.vec_env import VecEnv
@@ -142,15 +142,17 @@ class MultiVecEnv(Fleet):
         reset, step = partial(reset_slot, env), partial(_step_slot, env)
         donates = member.compilation is not None and member.compilation.donate
         options = type(env.unwrapped), member.n_slots, donates, build.func, build.keywords
-        return Traceable(reset, step, env.action_space, *options)
+        reset_after = partial(_reset_after, env) if env.carries_over else None
+        return Traceable(reset, step, env.action_space, *options, reset_after=reset_after)
 
-    def _group(self, positions: tuple[int, ...], reset: Any, step: Any) -> Group:
+    def _group(self, positions: tuple[int, ...], *functions: Any) -> Group:
         first = self._members[positions[0]]
         if first.copies is None:
+            reset, step = functions
             return Group(positions, reset, step, in_turn(reset), in_turn(step))
         env, build = first.copies
         shape = len(positions), first.n_slots
-        stand_in = _StandIn(env, reset, step)
+        stand_in = _StandIn(env, *functions)
         one, wide = (build(stand_in, n) for n in (first.n_slots, prod(shape)))
         step_wide = partial(_step_wide, wide, shape)
         return Group(positions, one.reset, one.step, in_turn(one.reset), step_wide)
@@ -166,17 +168,37 @@ class MultiVecEnv(Fleet):
 
 
 class _StandIn(Wrapper[Any, Any, Any, Any]):
-    """An environment with the `reset` and `step` of several that are traced to the same."""
+    """An environment with the methods of several that are traced to the same."""
 
-    def __init__(self, env: Any, reset: Callable[..., Any], step: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        env: Any,
+        reset: Callable[..., Any],
+        step: Callable[..., Any],
+        reset_after: Callable[..., Any] | None = None,
+    ) -> None:
         super().__init__(env)
-        self._reset, self._step = reset, step
+        self._reset, self._step, self._reset_after = reset, step, reset_after
+
+    @property
+    def carries_over(self) -> bool:
+        return self._reset_after is not None
 
     def reset(self, rng: jax.Array) -> Any:
         return self._reset(rng)
 
+    def reset_after(self, state: Any) -> Any:
+        if self._reset_after is None:
+            return self.reset(jax.random.split(state.rng)[0])
+        return self._reset_after(state)
+
     def step(self, state: Any, action: Any) -> Any:
         return self._step(state, action)
+
+
+def _reset_after(env: AnyEnv, state: Any) -> Any:
+    begun = next_episode(env, state)
+    return begun["obs"], begun["state"]
 
 
 def _step_slot(env: AnyEnv, state: Any, action: Any) -> Any:

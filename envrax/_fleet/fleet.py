@@ -180,9 +180,8 @@ class Fleet(Padded, Members):
         groups: list[Group] = []
         for positions in together:
             members = [self._traceables[i] for i in positions]
-            reset = one_for_all([member.reset for member in members])
-            step = one_for_all([member.step for member in members])
-            groups.append(self._group(tuple(positions), reset, step))
+            functions = zip(*(member.functions for member in members), strict=True)
+            groups.append(self._group(tuple(positions), *map(one_for_all, functions)))
         return Programs(groups, self._names, self._action_spaces, self._donating)
 
     def _run(self, call: Callable[[Programs], Any]) -> Any:
@@ -197,10 +196,8 @@ class Fleet(Padded, Members):
         """What is traced of a member."""
 
     @abstractmethod
-    def _group(
-        self, positions: tuple[int, ...], reset: Callable[..., Any], step: Callable[..., Any]
-    ) -> Group:
-        """Members that are traced to the same, as one; `reset` and `step` of their traceables."""
+    def _group(self, positions: tuple[int, ...], *functions: Callable[..., Any]) -> Group:
+        """Members that are traced to the same, as one; the `functions` of their traceables."""
 
     def __getstate__(self) -> dict[str, Any]:
         built = "_programs", "_traceables"

@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from typing import Any, cast
 
 import jax
+import jax.core
 
 from envrax._fleet.identical import are_identical
 from envrax._jax.keys import key_types
@@ -29,6 +30,8 @@ class Traceable:
         What `step` takes.
     *options
         Settings that must also be equal; compared before tracing.
+    reset_after : callable, optional
+        Of an environment that a `VecEnv` copies, if its episodes depend on the one before.
     """
 
     def __init__(
@@ -37,23 +40,43 @@ class Traceable:
         step: Callable[..., Any],
         action_space: Space,
         *options: Any,
+        reset_after: Callable[..., Any] | None = None,
     ) -> None:
-        self.reset, self.step = Compiled(reset), Compiled(step)
+        self.functions = [Compiled(reset), Compiled(step)]
+        self.functions += [Inlined(reset_after)] if reset_after else []
         self._action_space, self._options = action_space, options
 
     @cached_property
-    def _traces(self) -> tuple[Any, Any]:
-        reset = _trace(self.reset, key_types()[0])
-        _, state = reset[1]
-        action = output_types(self._action_space.sample)
-        return reset, _trace(self.step, state, action)
+    def _traces(self) -> list[Any]:
+        reset, step, *rest = self.functions
+        begun = _trace(reset, key_types()[0])
+        _, state = begun[1]
+        stepped = _trace(step, state, output_types(self._action_space.sample))
+        return [begun, stepped, *(_trace(reset_after, state) for reset_after in rest)]
 
     def is_traced_like(self, other: "Traceable") -> bool:
+        if len(self.functions) != len(other.functions):
+            return False
         try:
             same_options = bool(self._options == other._options)
             return same_options and all(map(_identical_traces, self._traces, other._traces))
         except Exception:  # the first real call says what is wrong with a member
             return False
+
+
+class Inlined(Compiled):
+    """
+    A function that becomes part of the program that calls it, and is traced once all the same.
+
+    Auto-reset sees which leaves of a state a `reset_after` hands through; within a program of its
+    own it would seem to read and write all of them.
+    """
+
+    def __call__(self, *args: Any) -> Any:
+        traced = self.trace(*args)
+        program, structure = traced.jaxpr, cast(Any, jax.tree.structure(traced.out_info))
+        returned = jax.core.eval_jaxpr(program.jaxpr, program.consts, *jax.tree.leaves(args))
+        return jax.tree.unflatten(structure, returned)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class TracedReset:
         strategy = choice.strategy(self._jaxpr)
         leaves, tree = cast(Any, jax.tree.flatten({"obs": obs, "state": state}))
         last = clone_keys(_those(self._reads, jax.tree.leaves(state)))
-        changed = _those(self._changes, leaves)
+        changed = clone_keys(_those(self._changes, leaves))  # wrappers hold the same key
         new = iter(clone_keys(strategy(self._reset_one, self._consts, last, ended, changed)))
         pairs = zip(self._changes, leaves, strict=True)
         return jax.tree.unflatten(tree, [next(new) if changes else x for changes, x in pairs])
@@ -50,7 +50,7 @@ class TracedReset:
     def _reset_one(self, consts: list[Any], last: list[Any]) -> list[Any]:
         read = iter(last)
         state = [next(read) if reads else None for reads in self._reads]
-        return _those(self._changes, jax.core.eval_jaxpr(self._jaxpr, consts, *state))
+        return clone_keys(_those(self._changes, jax.core.eval_jaxpr(self._jaxpr, consts, *state)))
 
 
 def _those(chosen: list[bool], leaves: list[Any]) -> list[Any]:

@@ -15,6 +15,7 @@ from envrax import (
     ExpandDims,
     FrameStackObservation,
     RecordEpisodeStatistics,
+    TimeLimit,
     VecEnv,
 )
 from envrax.autoreset import Compact, Select
@@ -257,6 +258,15 @@ def test_a_retyped_done_does_not_confuse_the_end_of_an_episode() -> None:
 def test_no_key_counts_as_used_twice(strategy: Any, jit_compile: bool) -> None:
     with jax.debug_key_reuse(True):
         vec_env = VecEnv(coin(), 4, autoreset=strategy, jit_compile=jit_compile)
+        _, state = vec_env.reset(jax.random.key(0))
+        for _ in range(3):
+            _, state, *_ = vec_env.step(state, jnp.ones((4, 2), jnp.float32))
+
+
+@pytest.mark.parametrize("strategy", slow_but(Compact(2, 1), values=[Select(), Compact(2, 1)]))
+def test_nor_does_one_that_a_wrapper_keeps_too(strategy: Any) -> None:
+    with jax.debug_key_reuse(True):
+        vec_env = VecEnv(RecordEpisodeStatistics(TimeLimit(coin(), 2)), 4, autoreset=strategy)
         _, state = vec_env.reset(jax.random.key(0))
         for _ in range(3):
             _, state, *_ = vec_env.step(state, jnp.ones((4, 2), jnp.float32))

@@ -42,6 +42,10 @@ def test_each_point_is_an_evaluation_of_its_own(found: envrax.GridEvaluation) ->
             np.testing.assert_allclose(found.returns[i, j], one.returns, rtol=1e-5)
 
 
+def test_its_axes_stay_in_order_as_jax_maps_over_it(found: envrax.GridEvaluation) -> None:
+    assert str(jax.device_get(found)) == str(jax.tree.map(jnp.asarray, found)) == str(found)
+
+
 def test_it_is_one_compiled_call(compile_counter: Any) -> None:
     env, rng = CountingEnv(), jax.random.key(0)
     with compile_counter() as compiled:
@@ -84,8 +88,10 @@ def test_the_table() -> None:
 @pytest.mark.parametrize(
     ("env", "grid", "error", "message"),
     [
-        (CartPole(), {}, ValueError, "values of at least one field"),
-        (CartPole(), {"force": []}, ValueError, "values of at least one field"),
+        (CartPole(), {}, ValueError, "the values of each, one at least"),
+        (CartPole(), {"force": []}, ValueError, "the values of each, one at least"),
+        (CartPole(), {"force": 1.0}, TypeError, r"got {'force': 1.0}. Write `{name: \[value"),
+        (CartPole(), [("force", [1.0])], TypeError, r"Write `{name: \[value"),
         (CartPole(), {"forse": [1.0]}, TypeError, "got 'forse'. Did you mean force?"),
         (CartPole(), {"force": ["big"]}, TypeError, "expected numbers of one shape for 'force'"),
         (CartPole(), {"force": [1.0, (2.0,)]}, TypeError, "expected numbers of one shape for 'fo"),

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers import assert_trees_equal, slow_but
 
 import envrax
-from envrax import MultiVecEnv, RecordEpisodeStatistics, Rollout, Transition, VecEnv
+from envrax import MultiVecEnv, RecordEpisodeStatistics, Rollout, TimeLimit, Transition, VecEnv
 from envrax.interop import from_gymnasium_vec
 from envrax.testing import CountingEnv, MaskedEnv
 
@@ -139,6 +139,14 @@ def test_under_the_callers_jit_and_with_a_progress_bar(capsys: pytest.CaptureFix
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("env", [RecordEpisodeStatistics(TimeLimit(CountingEnv(), 6)), NestedEnv()])
+def test_what_start_returns_can_be_donated(env: Any) -> None:
+    begin = envrax.start(env, jax.random.key(0))
+    expected = envrax.rollout(env, None, begin, 5)
+    run = jax.jit(lambda at: envrax.rollout(env, None, at, 5), donate_argnums=0)
+    assert_trees_equal(run(begin), expected)
+
+
 def test_under_vmap() -> None:
     env = VecEnv(CoinEnv(), 3)
     seeds = jax.random.split(jax.random.key(2), 2)
