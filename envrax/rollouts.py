@@ -11,6 +11,7 @@ from envrax._checks import known_keywords, require_count
 from envrax._jax.keys import require_key
 from envrax._jax.programs import is_traced, strong
 from envrax._play import AnyBatch, Play, Policy, Rollout, Transition, owned
+from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv
 
 __all__ = ["Rollout", "Transition", "rollout", "start"]
@@ -93,7 +94,8 @@ def rollout(
         If `env` is no environment, the policy returns no such triple or another form of
         `policy_state`, or a batch does not tell its last observations.
     ValueError
-        If `n_steps` is below 1, or `progress` is asked for inside `jit`.
+        If `n_steps` is below 1, `start` is of another number of slots, or `progress` is asked for
+        inside `jit`.
 
     Examples
     --------
@@ -107,7 +109,7 @@ def rollout(
     """
     play = Play(env, policy, "rollout")
     n_steps = require_count("rollout: expected n_steps", n_steps)
-    _require_start(start)
+    _require_start(play.given, start)
     if not play.given.traceable:
         return _on_the_host(play, start, n_steps, progress)
     if is_traced((start, play.arrays)):
@@ -185,9 +187,19 @@ def _bar(n_steps: int, hidden: bool = False) -> Any:
     return tqdm(total=n_steps, desc="Rollout", unit=" steps", disable=hidden)
 
 
-def _require_start(start: Any) -> None:
+def _require_start(env: AnyEnv | AnyBatch, start: Any) -> None:
     if not isinstance(start, Rollout):
         raise TypeError(
             f"rollout: expected to begin at a Rollout; got {type(start).__name__}. Pass "
             "`envrax.start(env, rng)`, or what the last `rollout` returned first."
+        )
+    if isinstance(env, BatchedEnv):
+        slots = {np.shape(x)[:1] for x in jax.tree.leaves(start.obs)}
+        fits = slots <= {(env.n_slots,)}
+    else:
+        fits = np.shape(getattr(start.env_state, "done", False)) == ()
+    if not fits:
+        raise ValueError(
+            f"rollout: expected a Rollout of {env}; got one of another number of slots. Begin with "
+            "`envrax.start(env, rng)` of the same environment."
         )

@@ -47,7 +47,8 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     batched_env : BatchedEnv
         A `VecEnv`, a batch of worlds with several agents, or wrappers around one of them.
     mesh : jax.sharding.Mesh
-        The devices, for example `jax.make_mesh((8,), ("slots",))`; also those of several processes.
+        The devices, also those of several processes. With `Auto` axes the compiler lays out what is
+        computed from them; over `Explicit` ones, the default of `jax.make_mesh`, you may have to.
     axis : str, optional
         The mesh axis along which the slots lie; the first one if not given. Along other axes every
         device computes the same.
@@ -68,7 +69,8 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     Examples
     --------
     >>> from envrax.testing import CountingEnv
-    >>> mesh = jax.make_mesh((1,), ("slots",))
+    >>> from jax.sharding import AxisType
+    >>> mesh = jax.make_mesh((1,), ("slots",), axis_types=(AxisType.Auto,))
     >>> env = shard(VecEnv(CountingEnv(), 4), mesh)
     >>> obs, state = env.reset(jax.random.key(0))
     >>> obs.sharding.spec[0]
@@ -82,7 +84,7 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     if not isinstance(cast(Any, mesh), Mesh):
         raise TypeError(
             f"shard: expected a jax.sharding.Mesh; got {mesh!r}. Make one with "
-            '`jax.make_mesh((jax.device_count(),), ("slots",))`.'
+            '`jax.make_mesh((jax.device_count(),), ("slots",), axis_types=(AxisType.Auto,))`.'
         )
     if isinstance(batched_env, ShardedEnv):
         batched_env = batched_env.env

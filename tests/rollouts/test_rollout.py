@@ -138,7 +138,6 @@ def test_under_the_callers_jit_and_with_a_progress_bar(capsys: pytest.CaptureFix
     assert "45/45" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("env", [RecordEpisodeStatistics(TimeLimit(CountingEnv(), 6)), NestedEnv()])
 def test_what_start_returns_can_be_donated(env: Any) -> None:
     begin = envrax.start(env, jax.random.key(0))
@@ -147,6 +146,7 @@ def test_what_start_returns_can_be_donated(env: Any) -> None:
     assert_trees_equal(run(begin), expected)
 
 
+@pytest.mark.slow
 def test_under_vmap() -> None:
     env = VecEnv(CoinEnv(), 3)
     seeds = jax.random.split(jax.random.key(2), 2)
@@ -292,6 +292,13 @@ class TestRefusals:
     def test_of_a_start_that_is_none(self) -> None:
         with pytest.raises(TypeError, match="rollout: expected to begin at a Rollout; got tuple"):
             envrax.rollout(self.env, None, self.env.reset(jax.random.key(0)), 3)  # pyright: ignore[reportArgumentType]
+
+    def test_of_a_start_of_another_number_of_slots(self) -> None:
+        one, four, eight = self.env, VecEnv(self.env, 4), VecEnv(self.env, 8)
+        for env, other in ((one, four), (four, one), (four, eight)):
+            begin = envrax.start(other, jax.random.key(0))
+            with pytest.raises(ValueError, match=r"rollout: expected a Rollout of .*Begin"):
+                envrax.rollout(env, None, begin, 3)
 
     @pytest.mark.parametrize("n_steps", [0, -1])
     def test_of_no_steps(self, n_steps: int) -> None:

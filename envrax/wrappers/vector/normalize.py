@@ -121,7 +121,8 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
     epsilon : float, default 1e-8
         Added to the variance.
     frozen : bool, default False
-        Use the statistics and do not change them, for evaluation.
+        Use the statistics and do not change them, for evaluation. Give `statistics`, or a state
+        that has them: what a reset else begins with, mean 0 and variance 1, changes nothing.
     statistics : RunningStatistics, optional
         Where to begin, such as `state.statistics` of the training. They may be traced.
 
@@ -189,7 +190,8 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     epsilon : float, default 1e-8
         Added to the variance.
     frozen : bool, default False
-        Use the statistics and do not change them, for evaluation.
+        Use the statistics and do not change them, for evaluation. Give `statistics`, or a state
+        that has them: what a reset else begins with, mean 0 and variance 1, changes nothing.
     statistics : RunningStatistics, optional
         Where to begin, such as `state.statistics` of the training. They may be traced.
 
