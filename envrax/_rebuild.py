@@ -1,5 +1,6 @@
 """The same environment with another config: its class is called again."""
 
+import copy
 import dataclasses
 import inspect
 from collections.abc import Iterator
@@ -62,14 +63,15 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
     return cls(dataclasses.replace(config, **values))
 
 
-def require_known(who: str, given: Any, known: Any) -> None:
-    """Refuse names of fields that there are not."""
-    known = [str(name) for name in known]
+def require_known(who: str, given: Any, known: Any, what: str = "fields") -> None:
+    """Refuse names of fields, or keys of a dict, that there are not."""
+    known = list(known)
     if unknown := [name for name in given if name not in known]:
+        names = [str(name) for name in known]
         raise FieldError(
             who,
-            f"expected fields of {', '.join(known) or 'no name: there are none'}; "
-            f"got {', '.join(map(repr, unknown))}. {suggestion(unknown, known)}",
+            f"expected {what} of {', '.join(names) or 'no name: there are none'}; "
+            f"got {', '.join(map(repr, unknown))}. {suggestion(map(str, unknown), names)}",
         )
 
 
@@ -78,13 +80,17 @@ def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
     The value of a field, its JAX arrays in the dtype of what they replace.
 
     A Python bool, int or float stands for bool, int32 or float32. A value without JAX arrays is
-    kept as it is, and so is anything in place of None.
+    kept as it is, and so is anything in place of None or of an empty dict. In place of another
+    dict, a dict changes some of its entries.
 
     Raises
     ------
     FieldError
-        If it has another structure, shape or kind of numbers, or what it replaces is no number.
+        If it has another structure, shape or kind of numbers, what it replaces is no number, or a
+        dict has no such entry.
     """
+    if all(isinstance(x, dict) for x in (value, in_force)) and in_force:
+        return _merged(who, name, value, in_force)
     leaves, structure = cast(Any, jax.tree.flatten(value))
     if in_force is None or not any(isinstance(x, jax.Array) for x in leaves):
         return value
@@ -98,6 +104,15 @@ def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
     names = [f"{name}{jax.tree_util.keystr(path)}" for path, _ in paths]
     pairs = zip(names, leaves, [x for _, x in paths], strict=True)
     return jax.tree.unflatten(structure, [_number(who, *pair) for pair in pairs])
+
+
+def _merged(who: str, name: str, changes: dict[Any, Any], in_force: dict[Any, Any]) -> Any:
+    """A dict with some of its entries changed."""
+    require_known(who, changes, in_force, f"`{name}`")
+    merged = copy.copy(in_force)  # of the same class
+    for key, value in changes.items():
+        merged[key] = conformed(who, f"{name}.{key}", value, in_force[key])
+    return merged
 
 
 def _other_parameters(cls: Any) -> Iterator[str]:
