@@ -1,5 +1,6 @@
 """Whether an object is still as its class builds it, so that to build it again loses nothing."""
 
+import dataclasses
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -177,6 +178,9 @@ def _attributes(a: Any, b: Any) -> Iterator[tuple[Any, Any]]:
 
 def _held(x: Any) -> dict[str, Any]:
     """The attributes of an object and its slots, as those of a `functools.partial`."""
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        # What is no field does not count in `==` either, as the id of a module of flax.
+        return {f.name: getattr(x, f.name, None) for f in dataclasses.fields(x) if f.compare}
     slots = {
         name
         for base in type(x).__mro__

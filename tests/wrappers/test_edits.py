@@ -1,5 +1,6 @@
 """Attributes edited after `__init__`: `with_config` refuses to lose them, and nothing else."""
 
+import dataclasses
 import enum
 import functools
 import itertools
@@ -65,6 +66,16 @@ class Pair:
     right: Any
 
 
+@dataclasses.dataclass
+class Numbered:
+    """Has a number that does not count."""
+
+    rule: Any
+
+    def __post_init__(self) -> None:
+        self.number = next(NUMBERS)
+
+
 class Holding(CountingEnv):
     """Keeps what a function makes of it."""
 
@@ -109,6 +120,7 @@ MADE: dict[str, Callable[[Any], Any]] = {
     "raises": lambda env: Raising(),
     "elementwise": lambda env: Elementwise(),
     "arrays": lambda env: Pair(left=np.ones(3), right=jnp.ones(3)),
+    "dataclass": lambda env: [Numbered(rule=lambda x: x)],
     "deep": lambda env: [{"a": (Bag(Bag({1: Bag()})),)}],
     "objects in an array": lambda env: np.array([Bag(), None]),
     "jitted": lambda env: jax.jit(lambda x: x * env.config.max_steps),
@@ -158,6 +170,7 @@ def test_what_is_not_edited_is_not_refused(made: str) -> None:
         ("raises", Raising(2)),
         ("elementwise", Elementwise(2)),
         ("arrays", Pair(left=np.ones(3), right=jnp.zeros(3))),
+        ("dataclass", [Numbered(rule=lambda x: 2 * x)]),
         ("deep", [{"a": (Bag(Bag({1: Bag(2)})),)}]),
         ("objects in an array", np.array([Bag(2), None])),
         ("jitted", jax.jit(lambda x: x)),
