@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import jax_flag
 
 from envrax import Discrete, JitWrapper, VecEnv, Wrapper
 from envrax.testing import CountingEnv
@@ -121,6 +122,7 @@ MADE: dict[str, Callable[[Any], Any]] = {
     "elementwise": lambda env: Elementwise(),
     "arrays": lambda env: Pair(left=np.ones(3), right=jnp.ones(3)),
     "dataclass": lambda env: [Numbered(rule=lambda x: x)],
+    "of the config": lambda env: [Pair(left=env.config.max_steps, right=jnp.ones(2)), Mode.EASY],
     "deep": lambda env: [{"a": (Bag(Bag({1: Bag()})),)}],
     "objects in an array": lambda env: np.array([Bag(), None]),
     "jitted": lambda env: jax.jit(lambda x: x * env.config.max_steps),
@@ -219,6 +221,15 @@ def test_wrappers() -> None:
     env.kinds = {2}
     with pytest.raises(TypeError, match=r"Scaled\.with_config: .* 'kinds' would be lost"):
         env.with_config(max_steps=3)
+
+
+@pytest.mark.parametrize("made", ["of the config", "lambda over self", "jitted", "space"])
+def test_of_what_is_traced(made: str) -> None:
+    def twice(x: Any) -> Any:
+        return holding(MADE[made]).with_config(max_steps=x).with_config(max_steps=2 * x)
+
+    with jax_flag("jax_check_tracer_leaks", True), jax_flag("jax_numpy_dtype_promotion", "strict"):
+        assert jax.jit(lambda x: twice(x).config.max_steps)(3) == 6
 
 
 def test_what_has_been_compiled_is_no_edit() -> None:
