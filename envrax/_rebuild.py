@@ -1,18 +1,17 @@
 """The same environment with another config: its class is called again."""
 
+import copy
 import dataclasses
 import inspect
 from collections.abc import Iterator
-from functools import cached_property
-from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from envrax._checks import suggestion
+from envrax._edits import require_unedited
 from envrax._jax.programs import strong
 from envrax.spaces.base import canonical, kind
 
@@ -56,7 +55,7 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
             f"are; got {type(config).__name__}. Compute them in `__init__` of the environment, or "
             "override `with_config(**fields)`."
         )
-    require_unedited(who, env, cls(config))
+    require_unedited(who, env, lambda: cls(config))
     values = {
         name: conformed(who, name, value, _in_force(known[name], getattr(config, name)))
         for name, value in fields.items()
@@ -64,14 +63,15 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
     return cls(dataclasses.replace(config, **values))
 
 
-def require_known(who: str, given: Any, known: Any) -> None:
-    """Refuse names of fields that there are not."""
-    known = [str(name) for name in known]
+def require_known(who: str, given: Any, known: Any, what: str = "fields") -> None:
+    """Refuse names of fields, or keys of a dict, that there are not."""
+    known = list(known)
     if unknown := [name for name in given if name not in known]:
+        names = [str(name) for name in known]
         raise FieldError(
             who,
-            f"expected fields of {', '.join(known) or 'no name: there are none'}; "
-            f"got {', '.join(map(repr, unknown))}. {suggestion(unknown, known)}",
+            f"expected {what} of {', '.join(names) or 'no name: there are none'}; "
+            f"got {', '.join(map(repr, unknown))}. {suggestion(map(str, unknown), names)}",
         )
 
 
@@ -80,13 +80,17 @@ def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
     The value of a field, its JAX arrays in the dtype of what they replace.
 
     A Python bool, int or float stands for bool, int32 or float32. A value without JAX arrays is
-    kept as it is, and so is anything in place of None.
+    kept as it is, and so is anything in place of None or of an empty dict. In place of another
+    dict, a dict changes some of its entries.
 
     Raises
     ------
     FieldError
-        If it has another structure, shape or kind of numbers, or what it replaces is no number.
+        If it has another structure, shape or kind of numbers, what it replaces is no number, or a
+        dict has no such entry.
     """
+    if all(isinstance(x, dict) for x in (value, in_force)) and in_force:
+        return _merged(who, name, value, in_force)
     leaves, structure = cast(Any, jax.tree.flatten(value))
     if in_force is None or not any(isinstance(x, jax.Array) for x in leaves):
         return value
@@ -102,25 +106,13 @@ def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
     return jax.tree.unflatten(structure, [_number(who, *pair) for pair in pairs])
 
 
-def require_unedited(who: str, env: object, again: object) -> None:
-    """Refuse an object with attributes that its class, called again, does not give it."""
-    mine, fresh = without_cached(env), without_cached(again)
-    if edited := [k for k, x in mine.items() if k not in fresh or _differ(x, fresh[k])]:
-        raise TypeError(
-            f"{who}: expected an environment as its `__init__` builds it; got one whose "
-            f"{', '.join(map(repr, edited))} would be lost. Set it in `__init__`, or override "
-            "`with_config(**fields)`."
-        )
-
-
-def without_cached(env: object) -> dict[str, Any]:
-    """The attributes of an object, but for what a `cached_property` has kept."""
-    cls = type(env)
-    return {
-        name: value
-        for name, value in vars(env).items()
-        if not isinstance(inspect.getattr_static(cls, name, None), cached_property)
-    }
+def _merged(who: str, name: str, changes: dict[Any, Any], in_force: dict[Any, Any]) -> Any:
+    """A dict with some of its entries changed."""
+    require_known(who, changes, in_force, f"`{name}`")
+    merged = copy.copy(in_force)  # of the same class
+    for key, value in changes.items():
+        merged[key] = conformed(who, f"{name}.{key}", value, in_force[key])
+    return merged
 
 
 def _other_parameters(cls: Any) -> Iterator[str]:
@@ -162,41 +154,3 @@ def _number(who: str, name: str, x: Any, in_force: Any) -> Any:
             "another default.",
         )
     return strong(jnp.asarray(x, canonical(dtype)))
-
-
-def _differ(a: Any, b: Any) -> bool:
-    """Whether two values surely differ; what is not plain data is taken for the same."""
-    (mine, structure), (yours, other) = cast(Any, (jax.tree.flatten(a), jax.tree.flatten(b)))
-    if structure != other:
-        return True
-    return any(map(_leaves_differ, mine, yours))
-
-
-def _leaves_differ(a: Any, b: Any) -> bool:
-    plain = (bool, int, float, complex, str, bytes, np.ndarray, np.generic, jax.Array)
-    if a is b or isinstance(a, Tracer) or isinstance(b, Tracer):
-        return False
-    if type(a) is not type(b):
-        return True
-    if isinstance(a, FunctionType):
-        return a.__code__ != b.__code__ or _differ(_captured(a), _captured(b))
-    if hasattr(a, "reset") and hasattr(a, "step"):  # an environment within an environment
-        return _differ(without_cached(a), without_cached(b)) or _differ(a.config, b.config)
-    if not (isinstance(a, plain) and isinstance(b, plain)):
-        return False
-    mine, yours = _as_numpy(a), _as_numpy(b)
-    if mine.shape != yours.shape or mine.dtype != yours.dtype:
-        return True
-    unequal: Any = (mine != yours) & ((mine == mine) | (yours == yours))  # NaN equals NaN
-    return bool(np.any(unequal))
-
-
-def _captured(function: FunctionType) -> list[Any]:
-    """What a function closes over, and its defaults."""
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    return [cells, function.__defaults__, function.__kwdefaults__]
-
-
-def _as_numpy(x: Any) -> Any:
-    is_key = isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-    return np.asarray(jax.random.key_data(x) if is_key else x)

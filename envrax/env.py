@@ -286,7 +286,8 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         The same environment, with some fields of its config changed.
 
         Values may be traced: a JAX array must fit the field in kind and shape, and becomes float32,
-        int32 or bool where that is a Python number. The class is called again, so that what its
+        int32 or bool where that is a Python number. In a field that is a dict, a dict changes the
+        entries that it names, and keeps the others. The class is called again, so that what its
         `__init__` makes of the config follows. A class whose `__init__` takes more than a config
         overrides this method.
 
@@ -298,8 +299,8 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         Raises
         ------
         TypeError
-            If the config has no such field, an array does not fit it, the class takes more than a
-            config, or attributes were edited, which would be lost.
+            If the config has no such field or entry, an array does not fit it, the class takes more
+            than a config, or attributes were edited, which would be lost.
         """
         return rebuilt(self, fields)
 

@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from envrax._checks import require_count
+from envrax._edits import without_cached
 from envrax._jax.keys import key_types, require_key
 from envrax._jax.programs import output_types
-from envrax._rebuild import require_known, without_cached
+from envrax._rebuild import require_known
 from envrax.env import Info, JaxEnv
 from envrax.interop.forms import Form, cast_to, find_form, is_key, types_of
 from envrax.interop.params import Params, changed, concrete, fitting

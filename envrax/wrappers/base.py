@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks import require_tuple
+from envrax._edits import require_unedited
 from envrax._ends import episode_ended
 from envrax._jax.cache import Compilation
-from envrax._rebuild import require_unedited
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
 
@@ -172,7 +172,8 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
     def with_config(self, **fields: Any) -> Self:
         """The same wrapper, built again around the same environment with some fields changed."""
         args, kwargs = self._arguments
-        require_unedited(f"{type(self).__name__}.with_config", self, type(self)(*args, **kwargs))
+        who = f"{type(self).__name__}.with_config"
+        require_unedited(who, self, lambda: type(self)(*args, **kwargs))
         env = (args[0] if args else kwargs["env"]).with_config(**fields)
         return type(self)(env, *args[1:], **{k: v for k, v in kwargs.items() if k != "env"})
 

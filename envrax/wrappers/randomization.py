@@ -54,7 +54,8 @@ class DomainRandomization(
         The environment to wrap.
     sample : callable
         `sample(rng) -> dict` from a PRNG key to fields of the config, the same ones in every call.
-        Of an environment of another library, `{"params": {...}}` are changes to its parameters.
+        A dict draws entries of a field that is a dict: `{"params": {...}}`, as those of another
+        library.
     redraw : bool, default True
         Whether auto-reset draws again. If False, a slot keeps what its first reset drew.
 

@@ -21,7 +21,7 @@ import envrax
 # is one room, and its modules may import each other; one listed by itself is a room of its own.
 ROWS = [
     {"error", "_checks", "_closing", "_generics", "_unknown"},
-    {"_config", "_entry_points", "_jax"},
+    {"_config", "_edits", "_entry_points", "_jax"},
     {"spaces"},
     {"_rebuild"},
     {"env"},
