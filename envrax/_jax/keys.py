@@ -65,7 +65,7 @@ def clone_keys(tree: T) -> T:
     """
 
     def clone(x: Any) -> Any:
-        is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+        is_key = jnp.issubdtype(getattr(x, "dtype", bool), jax.dtypes.prng_key)
         return cast(Any, jax.random.clone(x)) if is_key else x
 
     return cast(T, jax.tree.map(clone, tree))
