@@ -136,8 +136,13 @@ def _moved(move: Callable[..., Any], x: Any, layout: NamedSharding) -> jax.Array
 
 def laid_out(tree: Any, layout: NamedSharding) -> Any:
     """The same values, laid out so, inside a program as well."""
-    if AxisType.Explicit in layout.mesh.axis_types:
+    mesh = layout.mesh
+    kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    named: list[Any] = jax.tree.leaves(tuple(layout.spec))  # an entry may be a tuple of axes
+    if any(kinds[axis] == AxisType.Explicit for axis in named):
         return jax.sharding.reshard(tree, layout)
+    if AxisType.Explicit in mesh.axis_types:  # a constraint leaves these axes as they are
+        tree = jax.sharding.reshard(tree, NamedSharding(mesh, PartitionSpec()))
     return jax.lax.with_sharding_constraint(tree, layout)
 
 

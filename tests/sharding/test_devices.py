@@ -90,6 +90,19 @@ for kind in (AxisType.Auto, AxisType.Explicit):
     ours = play(shard(coin(), mesh, "data"))
     assert_trees_equal(ours, expected)
     assert ours[-1][0].sharding.is_equivalent_to(NamedSharding(mesh, P("data")), 2)
+# An axis of each kind, and the slots along either; statistics are whole on every device.
+mixed = jax.make_mesh((2, 4), ("auto", "told"), axis_types=(AxisType.Auto, AxisType.Explicit))
+alone = vector.NormalizeReward(coin())
+expected = rollout(alone, None, start(alone, KEY), 4)
+for axis in ("auto", "told"):
+    batch = shard(alone, mixed, axis)
+    ours = rollout(batch, None, start(batch, KEY), 4)
+    assert_trees_close(ours, expected, rtol=1e-5, atol=1e-4)
+    other = NamedSharding(mixed, P("told" if axis == "auto" else "auto"))
+    actions = jax.device_put(batch.action_space.sample(KEY), other)
+    moved = jax.jit(batch.step)(ours[0].env_state, actions)
+    told = batch.step(ours[0].env_state, jax.device_get(actions))
+    assert_trees_close(moved, told, rtol=1e-5, atol=1e-4)
 legacy = jax.random.PRNGKey(0)
 assert_trees_equal(shard(coin(), mesh, "data").reset(legacy), coin().reset(legacy))
 """,
