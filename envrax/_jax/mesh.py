@@ -10,12 +10,39 @@ from jax.core import Tracer
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from envrax._jax.keys import clone_keys
+
 R = TypeVar("R")
 
 
 def in_shard_map() -> bool:
     """Whether the caller is traced inside a `shard_map`."""
     return bool(jax.sharding.get_abstract_mesh().manual_axes)
+
+
+def varying_like(like: Any, tree: R) -> R:
+    """
+    The same values, which vary between devices where any of `like` does.
+
+    `shard_map` tracks what varies between devices. A constant, such as step 0 of a first state,
+    does not, but later it may, and loops and branches want both to be typed alike. A select between
+    two equal values does that and compiles to nothing. Outside of a `shard_map` nothing is done.
+
+    Parameters
+    ----------
+    like : pytree of jax.Array
+        What may vary, such as the key of a reset.
+    tree : pytree of jax.Array
+        Any arrays.
+    """
+    if not in_shard_map():
+        return tree
+    bit = jnp.bool_(False)
+    for x in jax.tree.leaves(clone_keys(like)):
+        is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+        bit = bit | jnp.any((jax.random.key_data(x) if is_key else x) != 0)
+    # Not by `jnp.where`, which leaves out empty arrays.
+    return clone_keys(jax.tree.map(lambda x: jax.lax.select(bit, x, x), tree))
 
 
 def is_sharded(tree: Any) -> bool:

@@ -204,6 +204,31 @@ np.testing.assert_array_equal(drawn.local_slots, np.arange(8))
     )
 
 
+def test_rollouts_within_the_shard_map_of_the_caller(run_python: Any) -> None:
+    """`shard_map` checks what varies between devices, unless it is told not to."""
+    run(
+        run_python,
+        """
+from envrax import ClipReward, FrameStackObservation
+alone = CoinEnv(CoinConfig(end_rate=0.4))
+seeds = jax.random.split(KEY, 4)
+for env, kind in (
+    (FrameStackObservation(ClipReward(alone), 2), AxisType.Explicit),
+    (NestedEnv(), AxisType.Auto),  # one of its arrays is empty
+    (vector.NormalizeReward(vector.NormalizeObservation(VecEnv(alone, 4))), AxisType.Explicit),
+):
+    def many(seeds):
+        return jax.vmap(lambda rng: rollout(env, None, start(env, rng), 9))(seeds)
+    expected = jax.jit(many)(seeds)
+    assert expected[1].done.any() and not expected[1].done.all()
+    mesh = mesh_of(2, kind)
+    spread = jax.jit(jax.shard_map(many, mesh=mesh, in_specs=P("d"), out_specs=P("d")))
+    ours = spread(jax.device_put(seeds, NamedSharding(mesh, P("d"))))
+    assert_trees_close(ours, expected, rtol=1e-5, atol=1e-5)
+""",
+    )
+
+
 def test_gradients_and_traced_configs_go_through(run_python: Any) -> None:
     run(
         run_python,
