@@ -40,7 +40,7 @@ def varying_like(like: Any, tree: R) -> R:
     bit = jnp.bool_(False)
     for x in jax.tree.leaves(clone_keys(like)):
         is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-        bit = bit | jnp.any((jax.random.key_data(x) if is_key else x) != 0)
+        bit = bit | jnp.any(jax.random.key_data(x) if is_key else x)
     # Not by `jnp.where`, which leaves out empty arrays.
     return clone_keys(jax.tree.map(lambda x: jax.lax.select(bit, x, x), tree))
 
@@ -89,6 +89,17 @@ def take_slot(tree: Any, index: Any) -> Any:
             return x[index]
         out = PartitionSpec(*sharding(x).spec[1:])
         return with_auto_axes(lambda x: cast(jax.Array, x[index]), out, x)
+
+    return jax.tree.map(take, tree)
+
+
+def take_slots(tree: Any, indices: np.ndarray) -> Any:
+    """These entries of the first axis of every leaf, whole on every device."""
+
+    def take(x: jax.Array) -> jax.Array:
+        if not is_sharded(x):
+            return x[indices]
+        return with_auto_axes(lambda x: cast(jax.Array, x[indices]), PartitionSpec(), x)
 
     return jax.tree.map(take, tree)
 
