@@ -204,6 +204,50 @@ np.testing.assert_array_equal(drawn.local_slots, np.arange(8))
     )
 
 
+def test_videos_are_those_of_one_device(run_python: Any) -> None:
+    """Around a sharded batch and sharded itself, from Python and from a compiled program."""
+    run(
+        run_python,
+        """
+from pathlib import Path
+import envrax.wrappers.video_file
+from fakes import VectorConfig
+from films import FakeEncoder, FilmEnv, file_names, steps_seen
+envrax.wrappers.video_file.start_encoder = FakeEncoder
+
+class Plain(vector.BatchedWrapper):
+    pass
+
+def record(env, name):
+    return vector.RecordVideo(Plain(env), name, slots=[1, -1])
+
+def from_python(env):
+    state = env.reset(KEY)[1]
+    for _ in range(7):
+        state = env.step(state, np.ones(4, np.int32))[1]
+
+def compiled(env):
+    rollout(env, None, start(env, KEY), 7)
+
+films = VecEnv(FilmEnv(VectorConfig(max_steps=5)), 4)
+auto, explicit = mesh_of(2, AxisType.Auto), mesh_of(2, AxisType.Explicit)
+for name, env, run in (
+    ("0", record(shard(films, auto), "0"), from_python),
+    ("1", shard(record(films, "1"), auto), compiled),
+    ("2", record(shard(films, explicit), "2"), compiled),
+    ("3", shard(record(films, "3"), explicit), from_python),
+):
+    with env:
+        run(env)
+    seen = {x: steps_seen(Path(name, x)) for x in file_names(Path(name))}
+    assert [*seen.values()] == [[0, 1, 2, 3, 4, 5], [0, 1, 2]] * 2, (name, seen)
+frozen = shard(vector.RecordVideo(films, "frozen", frozen=True), explicit)
+frozen.step(frozen.reset(KEY)[1], np.ones(4, np.int32))
+assert not file_names(Path("frozen"))
+""",
+    )
+
+
 def test_rollouts_within_the_shard_map_of_the_caller(run_python: Any) -> None:
     """`shard_map` checks what varies between devices, unless it is told not to."""
     run(

@@ -134,12 +134,6 @@ class BatchedWrapper(AroundBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
     def sharding(self) -> NamedSharding | None:
         return self.env.sharding
 
-    @property
-    def can_render(self) -> bool:
-        """Whether the wrapped batch draws its slots, as far as it knows."""
-        drawn = type(self.env).render_slot is not BatchedEnv.render_slot
-        return bool(getattr(self.env, "can_render", drawn))
-
     def with_final_obs(self) -> Self:
         inner = self.env.with_final_obs()
         return self if inner is self.env else self.around(inner)
