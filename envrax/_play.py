@@ -13,7 +13,7 @@ import numpy as np
 
 from envrax._checks import require_tuple
 from envrax._ends import episode_end
-from envrax._jax.mesh import spread
+from envrax._jax.mesh import spread, varying_like
 from envrax._jax.programs import is_traced, strong
 from envrax.autoreset.slot import checked, next_episode, require_same_types, step_slot
 from envrax.batched_env import BatchedEnv, require_final_obs
@@ -208,7 +208,10 @@ class Play:
         else:
             begin = partial(next_episode, self.env, state)
             require_same_types(self.env, jax.eval_shape(begin), stepped)
-            merged = cast(Any, jax.lax.cond(ended, begin, lambda: stepped))
+            # Two branches have to be typed alike, in a `shard_map` too.
+            which, stepped = varying_like((ended, state, stepped), (ended, stepped))
+            branches = lambda: varying_like(which, begin()), lambda: stepped
+            merged = cast(Any, jax.lax.cond(which, *branches))
         return merged["obs"], merged["state"], reward, ended, info, obs
 
     def _step_batch(self, state: Any, actions: Any) -> tuple[Any, ...]:
@@ -223,7 +226,7 @@ class Play:
         returned = self.given.reset(key)  # which may be compiled already, unlike `self.env`
         if isinstance(self.given, JaxEnv):
             returned = _apart(checked(self.given, "reset", returned))
-        obs, state = require_tuple(self.given.name, "reset", returned)
+        obs, state = varying_like(key, require_tuple(self.given.name, "reset", returned))
         policy_state = jax.tree.map(lambda x: strong(owned(x)), policy_state)
         return Rollout(jax.tree.map(owned, obs), state, policy_state, rng)
 

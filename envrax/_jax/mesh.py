@@ -10,12 +10,39 @@ from jax.core import Tracer
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from envrax._jax.keys import clone_keys
+
 R = TypeVar("R")
 
 
 def in_shard_map() -> bool:
     """Whether the caller is traced inside a `shard_map`."""
     return bool(jax.sharding.get_abstract_mesh().manual_axes)
+
+
+def varying_like(like: Any, tree: R) -> R:
+    """
+    The same values, which vary between devices where any of `like` does.
+
+    `shard_map` tracks what varies between devices. A constant, such as step 0 of a first state,
+    does not, but later it may, and loops and branches want both to be typed alike. A select between
+    two equal values does that and compiles to nothing. Outside of a `shard_map` nothing is done.
+
+    Parameters
+    ----------
+    like : pytree of jax.Array
+        What may vary, such as the key of a reset.
+    tree : pytree of jax.Array
+        Any arrays.
+    """
+    if not in_shard_map():
+        return tree
+    bit = jnp.bool_(False)
+    for x in jax.tree.leaves(clone_keys(like)):
+        is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+        bit = bit | jnp.any(jax.random.key_data(x) if is_key else x)
+    # Not by `jnp.where`, which leaves out empty arrays.
+    return clone_keys(jax.tree.map(lambda x: jax.lax.select(bit, x, x), tree))
 
 
 def is_sharded(tree: Any) -> bool:
@@ -62,6 +89,17 @@ def take_slot(tree: Any, index: Any) -> Any:
             return x[index]
         out = PartitionSpec(*sharding(x).spec[1:])
         return with_auto_axes(lambda x: cast(jax.Array, x[index]), out, x)
+
+    return jax.tree.map(take, tree)
+
+
+def take_slots(tree: Any, indices: np.ndarray) -> Any:
+    """These entries of the first axis of every leaf, whole on every device."""
+
+    def take(x: jax.Array) -> jax.Array:
+        if not is_sharded(x):
+            return x[indices]
+        return with_auto_axes(lambda x: cast(jax.Array, x[indices]), PartitionSpec(), x)
 
     return jax.tree.map(take, tree)
 
@@ -136,8 +174,13 @@ def _moved(move: Callable[..., Any], x: Any, layout: NamedSharding) -> jax.Array
 
 def laid_out(tree: Any, layout: NamedSharding) -> Any:
     """The same values, laid out so, inside a program as well."""
-    if AxisType.Explicit in layout.mesh.axis_types:
+    mesh = layout.mesh
+    kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    named: list[Any] = jax.tree.leaves(tuple(layout.spec))  # an entry may be a tuple of axes
+    if any(kinds[axis] == AxisType.Explicit for axis in named):
         return jax.sharding.reshard(tree, layout)
+    if AxisType.Explicit in mesh.axis_types:  # a constraint leaves these axes as they are
+        tree = jax.sharding.reshard(tree, NamedSharding(mesh, PartitionSpec()))
     return jax.lax.with_sharding_constraint(tree, layout)
 
 

@@ -4,11 +4,9 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from envrax._jax.keys import clone_keys
-from envrax._jax.mesh import in_shard_map, is_sharded, sharding, with_auto_axes
+from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
 from envrax.autoreset.choice import Choice
 from envrax.autoreset.slot import reset_slot, step_slot
 from envrax.autoreset.strategies import AutoReset
@@ -45,14 +43,7 @@ def reset_part(
     if n_parts > 1:  # a slot has the same key wherever it lives
         size = num_envs // n_parts
         rngs = jax.lax.dynamic_slice_in_dim(rngs, part * size, size)
-    first = jax.vmap(lambda rng: reset_slot(env, rng))(rngs)
-    if in_shard_map():
-        # `shard_map` tracks which values differ between devices. A constant of the reset, such as
-        # step 0, does not, but after a step it may, and a `scan` wants both to be typed alike. A
-        # select by the key, between two equal values, does that and compiles to nothing.
-        bit = (jax.random.bits(clone_keys(rng)) & 1).astype(jnp.bool_)
-        first = clone_keys(jax.tree.map(lambda x: jnp.where(bit, x, x), first))
-    return first
+    return varying_like(rng, jax.vmap(lambda rng: reset_slot(env, rng))(rngs))
 
 
 def step(

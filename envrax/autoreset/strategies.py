@@ -13,7 +13,7 @@ from jax.custom_batching import custom_vmap
 
 from envrax._checks import require_count
 from envrax._jax.keys import clone_keys
-from envrax._jax.mesh import in_shard_map, is_sharded
+from envrax._jax.mesh import is_sharded, varying_like
 
 # `(constants, what a reset reads of one slot's last state) -> leaves of the slot's next episode`.
 ResetOne = Callable[[list[Any], Any], Any]
@@ -103,11 +103,7 @@ class Compact:
         self, reset_one: ResetOne, consts: list[Any], last: Any, ended: jax.Array, stepped: Any
     ) -> Any:
         select = partial(Select(), reset_one)
-        if in_shard_map():
-            # `shard_map` tracks which values differ between devices, and a loop wants its carry to
-            # be typed alike at its start and later on. A select that replaces nothing does that,
-            # and compiles to nothing.
-            stepped = select(consts, last, ended & False, stepped)
+        stepped = varying_like((consts, last, ended), stepped)
         chunk = min(self.chunk or max(1, ended.size // 16), ended.size)
         sizes = chunk, min(self.rest or chunk, chunk)
 

@@ -44,8 +44,8 @@ def test_a_fleet_equals_its_members() -> None:
     rng = jax.random.key(0)
     obs, states = fleet.reset(rng)
     alone = [m.reset(key)[1] for m, key in zip(members, jax.random.split(rng, 7), strict=True)]
-    for t in range(8):
-        actions = [member.action_space.sample(jax.random.key(t)) for member in members]
+    actions = [member.action_space.sample(jax.random.key(0)) for member in members]
+    for _ in range(8):
         obs, states, *_ = fleet.step(states, actions)
         returned = [m.step(*both) for m, *both in zip(members, alone, actions, strict=True)]
         alone = [state for _, state, *_ in returned]

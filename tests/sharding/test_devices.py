@@ -90,6 +90,19 @@ for kind in (AxisType.Auto, AxisType.Explicit):
     ours = play(shard(coin(), mesh, "data"))
     assert_trees_equal(ours, expected)
     assert ours[-1][0].sharding.is_equivalent_to(NamedSharding(mesh, P("data")), 2)
+# An axis of each kind, and the slots along either; statistics are whole on every device.
+mixed = jax.make_mesh((2, 4), ("auto", "told"), axis_types=(AxisType.Auto, AxisType.Explicit))
+alone = vector.NormalizeReward(coin())
+expected = rollout(alone, None, start(alone, KEY), 4)
+for axis in ("auto", "told"):
+    batch = shard(alone, mixed, axis)
+    ours = rollout(batch, None, start(batch, KEY), 4)
+    assert_trees_close(ours, expected, rtol=1e-5, atol=1e-4)
+    other = NamedSharding(mixed, P("told" if axis == "auto" else "auto"))
+    actions = jax.device_put(batch.action_space.sample(KEY), other)
+    moved = jax.jit(batch.step)(ours[0].env_state, actions)
+    told = batch.step(ours[0].env_state, jax.device_get(actions))
+    assert_trees_close(moved, told, rtol=1e-5, atol=1e-4)
 legacy = jax.random.PRNGKey(0)
 assert_trees_equal(shard(coin(), mesh, "data").reset(legacy), coin().reset(legacy))
 """,
@@ -187,6 +200,75 @@ expected = pixels.render_slot(state, 6)
 np.testing.assert_array_equal(drawn.render_slot(drawn.reset(KEY)[1], 6), expected)
 np.testing.assert_array_equal(drawn.render_slot(state, 6), expected)
 np.testing.assert_array_equal(drawn.local_slots, np.arange(8))
+""",
+    )
+
+
+def test_videos_are_those_of_one_device(run_python: Any) -> None:
+    """Around a sharded batch and sharded itself, from Python and from a compiled program."""
+    run(
+        run_python,
+        """
+from pathlib import Path
+import envrax.wrappers.video_file
+from fakes import VectorConfig
+from films import FakeEncoder, FilmEnv, file_names, steps_seen
+envrax.wrappers.video_file.start_encoder = FakeEncoder
+
+class Plain(vector.BatchedWrapper):
+    pass
+
+def record(env, name):
+    return vector.RecordVideo(Plain(env), name, slots=[1, -1])
+
+def from_python(env):
+    state = env.reset(KEY)[1]
+    for _ in range(7):
+        state = env.step(state, np.ones(4, np.int32))[1]
+
+def compiled(env):
+    rollout(env, None, start(env, KEY), 7)
+
+films = VecEnv(FilmEnv(VectorConfig(max_steps=5)), 4)
+auto, explicit = mesh_of(2, AxisType.Auto), mesh_of(2, AxisType.Explicit)
+for name, env, run in (
+    ("0", record(shard(films, auto), "0"), from_python),
+    ("1", shard(record(films, "1"), auto), compiled),
+    ("2", record(shard(films, explicit), "2"), compiled),
+    ("3", shard(record(films, "3"), explicit), from_python),
+):
+    with env:
+        run(env)
+    seen = {x: steps_seen(Path(name, x)) for x in file_names(Path(name))}
+    assert [*seen.values()] == [[0, 1, 2, 3, 4, 5], [0, 1, 2]] * 2, (name, seen)
+frozen = shard(vector.RecordVideo(films, "frozen", frozen=True), explicit)
+frozen.step(frozen.reset(KEY)[1], np.ones(4, np.int32))
+assert not file_names(Path("frozen"))
+""",
+    )
+
+
+def test_rollouts_within_the_shard_map_of_the_caller(run_python: Any) -> None:
+    """`shard_map` checks what varies between devices, unless it is told not to."""
+    run(
+        run_python,
+        """
+from envrax import ClipReward, FrameStackObservation
+alone = CoinEnv(CoinConfig(end_rate=0.4))
+seeds = jax.random.split(KEY, 4)
+for env, kind in (
+    (FrameStackObservation(ClipReward(alone), 2), AxisType.Explicit),
+    (NestedEnv(), AxisType.Auto),  # one of its arrays is empty
+    (vector.NormalizeReward(vector.NormalizeObservation(VecEnv(alone, 4))), AxisType.Explicit),
+):
+    def many(seeds):
+        return jax.vmap(lambda rng: rollout(env, None, start(env, rng), 9))(seeds)
+    expected = jax.jit(many)(seeds)
+    assert expected[1].done.any() and not expected[1].done.all()
+    mesh = mesh_of(2, kind)
+    spread = jax.jit(jax.shard_map(many, mesh=mesh, in_specs=P("d"), out_specs=P("d")))
+    ours = spread(jax.device_put(seeds, NamedSharding(mesh, P("d"))))
+    assert_trees_close(ours, expected, rtol=1e-5, atol=1e-5)
 """,
     )
 

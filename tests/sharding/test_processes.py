@@ -51,11 +51,13 @@ told["returns"] = np.asarray(found.returns)
 for wrong in (
     lambda: env.step(inner, np.zeros((16, 2), np.float32)),
     lambda: env.slot_state(inner, (int(env.local_slots[0]) + 8) % 16),
+    lambda: vector.RecordVideo(env),
 ):
     try:
         wrong()
     except ValueError as error:
-        assert "to_global" in str(error) or "local_slots" in str(error), error
+        hints = "to_global", "local_slots", "frozen=True"
+        assert any(hint in str(error) for hint in hints), error
     else:
         raise AssertionError
 np.savez(out, **told)

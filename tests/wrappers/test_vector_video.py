@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -384,6 +385,19 @@ def test_options_that_are_refused(
 ) -> None:
     with pytest.raises(error, match=f"RecordVideo: {said}"):
         film(tmp_path, **options)
+
+
+def test_the_devices_of_several_processes_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = film(tmp_path)
+    frozen = film(tmp_path, frozen=True)
+    far = VecEnv(FilmEnv(), 3)
+    monkeypatch.setattr(VecEnv, "sharding", SimpleNamespace(is_fully_addressable=False))
+    for attempt in (lambda: RecordVideo(far, tmp_path), lambda: recorded.around(far)):
+        with pytest.raises(ValueError, match=r"RecordVideo: expected the devices of one process"):
+            attempt()
+    assert frozen.around(far).frozen and RecordVideo(far, tmp_path, frozen=True).frozen
 
 
 def test_a_batch_that_does_not_draw_is_refused(tmp_path: Path) -> None:

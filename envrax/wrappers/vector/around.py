@@ -29,5 +29,11 @@ class AroundBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
     def unwrapped(self) -> AnyEnv | None:
         return self.env.unwrapped
 
+    @property
+    def can_render(self) -> bool:
+        """Whether the wrapped batch draws its slots, as far as it knows."""
+        drawn = type(self.env).render_slot is not BatchedEnv.render_slot
+        return bool(getattr(self.env, "can_render", drawn))
+
     def close(self) -> None:
         self.env.close()

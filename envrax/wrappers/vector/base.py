@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from envrax._checks import require_tuple
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.keys import require_key
-from envrax._jax.mesh import laid_out, placed
+from envrax._jax.mesh import laid_out, placed, varying_like
 from envrax._jax.programs import (
     Compiled,
     CompiledEnv,
@@ -134,12 +134,6 @@ class BatchedWrapper(AroundBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
     def sharding(self) -> NamedSharding | None:
         return self.env.sharding
 
-    @property
-    def can_render(self) -> bool:
-        """Whether the wrapped batch draws its slots, as far as it knows."""
-        drawn = type(self.env).render_slot is not BatchedEnv.render_slot
-        return bool(getattr(self.env, "can_render", drawn))
-
     def with_final_obs(self) -> Self:
         inner = self.env.with_final_obs()
         return self if inner is self.env else self.around(inner)
@@ -229,7 +223,7 @@ class BatchedWrapper(AroundBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
 
     def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
         obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
-        obs, fields = self._after_reset(obs)
+        obs, fields = varying_like(rng, self._after_reset(obs))
         return obs, self._laid_out(self.state_class(env_state=inner, **fields), "")
 
     def _step_all(self, state: Any, actions: Any) -> Any:

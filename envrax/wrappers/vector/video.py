@@ -14,11 +14,13 @@ from jax.experimental import io_callback
 
 from envrax._checks import require_count
 from envrax._jax.keys import clone_keys
+from envrax._jax.mesh import take_slots
 from envrax._jax.programs import is_traced
 from envrax.autoreset.slot import step_slot
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces.conform import conform
+from envrax.wrappers.vector.around import AroundBatch
 from envrax.wrappers.vector.base import BatchedWrapper
 from envrax.wrappers.vector.recording import Form, Frame, Recording
 from envrax.wrappers.video import implements_render
@@ -52,7 +54,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     missing then, and a video has as many frames as the episode has steps.
 
     It records the calls in the order in which they run, and so one course of episodes. It cannot
-    be mapped with `vmap`. Put it outermost, or beneath wrappers that draw nothing.
+    be mapped with `vmap`. Put it outermost, or beneath wrappers that draw nothing. On a mesh the
+    videos are those of the batch on one device; the devices have to be those of one process.
 
     Parameters
     ----------
@@ -75,7 +78,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     TypeError
         If the batch does not draw its slots, or an argument is of another kind.
     ValueError
-        If there are no such slots, more than the grid holds, or `fps` is not above 0 and finite.
+        If there are no such slots, more than the grid holds, or `fps` is not above 0 and finite; or
+        the batch lies on the devices of several processes, and is not `frozen`.
     MissingPackageError
         If the packages of the extra `video` are not installed.
     RuntimeError
@@ -93,9 +97,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         frozen: bool = False,
     ) -> None:
         super().__init__(env)
-        self._layers, base = _peeled(env)
-        self._copied: AnyEnv | None = base.copies[0] if base.copies else None
-        self._base = base
+        self._frozen = bool(frozen)
+        self._find_copies()
         drawn = implements_render(self._copied) if self._copied else self.can_render
         if not drawn:
             raise TypeError(
@@ -109,7 +112,6 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         chosen = _slots(slots, self.n_slots, shape)
         folder = Path(output_dir).expanduser().absolute()
         self._recording = Recording(chosen, folder, fps, shape)
-        self._frozen = bool(frozen)
 
     @property
     def frozen(self) -> bool:
@@ -121,10 +123,9 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         """Rules of `check_batched_env` that it cannot keep."""
         return {"vmap_agrees": "videos are of one course of episodes"} if self._sends else {}
 
-    def with_final_obs(self) -> Self:
-        other = super().with_final_obs()
-        if other is not self:
-            other._layers, other._base = _peeled(other.env)
+    def around(self, env: BatchedEnv[Any, Any]) -> Self:
+        other = super().around(env)
+        other._find_copies()
         return other
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
@@ -157,6 +158,19 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         jax.effects_barrier()
         self._recording.finish()
         super().close()
+
+    def _find_copies(self) -> None:
+        """Find what the slots are copies of, beneath wrappers and on a mesh."""
+        layout = self.sharding
+        if not (self.frozen or layout is None or layout.is_fully_addressable):
+            raise ValueError(
+                "RecordVideo: expected the devices of one process, to which the states of the "
+                f"slots are sent; got {self.env} on those of several. Pass `frozen=True`, or "
+                "record a batch of one process."
+            )
+        self._layers, self._base = _peeled(self.env)
+        copies = self._base.copies
+        self._copied: AnyEnv | None = copies[0] if copies else None
 
     @property
     def _sends(self) -> bool:
@@ -205,7 +219,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         state = state.env_state
         for _ in self._layers:
             state = state.env_state
-        taken = jax.tree.map(lambda x: x[np.asarray(self._recording.slots)], state)
+        taken = take_slots(state, np.asarray(self._recording.slots))
         return clone_keys(taken)  # the step of the batch uses them too, on purpose
 
     def _last_states(self, state: Any, actions: Any) -> tuple[Any, jax.Array]:
@@ -213,17 +227,18 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         for layer in self._layers:
             actions = layer.action(actions)
         actions = conform(self._base.action_space, actions, "RecordVideo.step")
-        actions = jax.tree.map(lambda x: x[np.asarray(self._recording.slots)], actions)
+        actions = take_slots(actions, np.asarray(self._recording.slots))
         step = jax.vmap(partial(step_slot, cast(AnyEnv, self._copied)))
         _, last, *_, ended = step(self._taken(state), actions)
         return last, ended
 
 
 def _peeled(env: BatchedEnv[Any, Any]) -> tuple[list[BatchedWrapper[Any, Any]], Any]:
-    """The wrappers around a batch, the outermost first, and the batch."""
+    """The wrappers around a batch, the outermost first, and the batch as it is on one device."""
     layers: list[BatchedWrapper[Any, Any]] = []
-    while isinstance(env, BatchedWrapper):
-        layers.append(env)
+    while isinstance(env, AroundBatch):
+        if isinstance(env, BatchedWrapper):
+            layers.append(env)
         env = env.env
     return layers, env
 
