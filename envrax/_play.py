@@ -110,7 +110,7 @@ class Play:
         if not (policy is None or callable(policy)):
             raise TypeError(
                 f"{who}: expected a policy `(policy_state, obs, rng) -> (action, policy_state, "
-                f"extras)`, or None for random actions; got {policy!r}."
+                f"extras)`, or None for random actions; got {repr(policy)[:60]}."
             )
         self.given, self.who, self._resets = env, who, resets
         leaves, self._treedef = cast(Any, jax.tree.flatten(policy))

@@ -63,8 +63,9 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
             return
         if not isinstance(cast(Any, statistics), RunningStatistics):
             raise TypeError(
-                f"{who}: expected statistics to be a RunningStatistics; got {statistics!r}. Pass "
-                "`state.statistics`, or `RunningStatistics.of(count, mean, var)`."
+                f"{who}: expected statistics to be a RunningStatistics; got "
+                f"{repr(statistics)[:60]}. Pass `state.statistics`, or "
+                "`RunningStatistics.of(count, mean, var)`."
             )
         given, like = (jax.tree.map(np.shape, x) for x in (statistics.mean, self._zeros(np.zeros)))
         if given != like or np.shape(statistics.count):
