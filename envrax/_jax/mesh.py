@@ -177,7 +177,7 @@ def laid_out(tree: Any, layout: NamedSharding) -> Any:
     mesh = layout.mesh
     kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
     named: list[Any] = jax.tree.leaves(tuple(layout.spec))  # an entry may be a tuple of axes
-    if any(kinds[axis] == AxisType.Explicit for axis in named):
+    if AxisType.Auto not in mesh.axis_types or AxisType.Explicit in map(kinds.get, named):
         return jax.sharding.reshard(tree, layout)
     if AxisType.Explicit in mesh.axis_types:  # a constraint leaves these axes as they are
         tree = jax.sharding.reshard(tree, NamedSharding(mesh, PartitionSpec()))
