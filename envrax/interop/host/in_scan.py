@@ -17,6 +17,7 @@ from envrax.interop.host.clock import HostState
 from envrax.spaces import Space
 from envrax.spaces.base import canonical, is_list, kind
 from envrax.spaces.conform import conform
+from envrax.wrappers.vector.around import AroundBatch
 
 __all__ = ["InScan", "in_scan"]
 
@@ -36,11 +37,11 @@ _WAIVERS = {
 }
 
 
-class InScan(BatchedEnv[Space, Space]):
+class InScan(AroundBatch[Space, Space]):
     """A simulator on the host whose steps are calls within a compiled program; see `in_scan`."""
 
     def __init__(self, env: HostEnv) -> None:
-        self.env = env
+        self.env: HostEnv = env  # pyright: ignore[reportIncompatibleVariableOverride]
         self._reset_types, self._step_types = env.result_types()
         self._begin, self._advance = _on_arrays(env.begin), _on_arrays(env.advance)
 
@@ -48,22 +49,6 @@ class InScan(BatchedEnv[Space, Space]):
     def waivers(self) -> dict[str, str]:
         """Rules of `check_batched_env` that it cannot keep."""
         return _WAIVERS if self.env.is_seeded else {**_WAIVERS, "both_kinds_of_keys": _UNSEEDED}
-
-    @property
-    def n_slots(self) -> int:
-        return self.env.n_slots
-
-    @property
-    def name(self) -> str:
-        return self.env.name
-
-    @property
-    def single_observation_space(self) -> Space:
-        return self.env.single_observation_space
-
-    @property
-    def single_action_space(self) -> Space:
-        return self.env.single_action_space
 
     @property
     def action_space(self) -> Space:
@@ -86,17 +71,9 @@ class InScan(BatchedEnv[Space, Space]):
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> NoReturn:
         return self.env.slot_state(state, slot_idx)
 
-    @property
-    def can_render(self) -> bool:
-        """Whether the simulator was built to draw its slots."""
-        return self.env.can_render
-
     def render_slot(self, state: HostState, slot_idx: int = 0) -> np.ndarray:
         jax.effects_barrier()
         return self.env.render_slot(state, slot_idx)
-
-    def close(self) -> None:
-        self.env.close()
 
     def __repr__(self) -> str:
         return f"in_scan({self.env!r})"
