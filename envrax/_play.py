@@ -3,7 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from types import MethodType
 from typing import Any, NamedTuple, cast
 
@@ -13,10 +13,12 @@ import numpy as np
 
 from envrax._checks import require_tuple
 from envrax._ends import episode_end
+from envrax._jax.compiled_batch import layout_of, require_final_obs, with_final_obs
 from envrax._jax.mesh import spread, varying_like
 from envrax._jax.programs import is_traced, strong
-from envrax.autoreset.slot import checked, next_episode, require_same_types, step_slot
-from envrax.batched_env import BatchedEnv, require_final_obs
+from envrax.autoreset.rule import step_one
+from envrax.autoreset.slot import checked, step_slot
+from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces.conform import conform
 
@@ -128,7 +130,7 @@ class Play:
     @cached_property
     def env(self) -> Any:
         """What is stepped; a batch tells the last observations."""
-        return self.given if isinstance(self.given, JaxEnv) else self.given.with_final_obs()
+        return self.given if isinstance(self.given, JaxEnv) else with_final_obs(self.given)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Play) or self._key != other._key:
@@ -199,20 +201,11 @@ class Play:
     def _step_alone(self, state: Any, action: Any) -> tuple[Any, ...]:
         """A step of a single environment, which is reset as a slot of a `VecEnv` is."""
         action = conform(self.env.action_space, action, self.who, "action")
-        obs, state, reward, _, info, ended = step_slot(self.env, state, action)
-        stepped = {"obs": obs, "state": state}
         if not self._resets:
+            obs, state, reward, _, info, ended = step_slot(self.env, state, action)
             return obs, state, reward, ended, info, obs
-        if not self.env.traceable:
-            merged = next_episode(self.env, state) if bool(ended) else stepped
-        else:
-            begin = partial(next_episode, self.env, state)
-            require_same_types(self.env, jax.eval_shape(begin), stepped)
-            # Two branches have to be typed alike, in a `shard_map` too.
-            which, stepped = varying_like((ended, state, stepped), (ended, stepped))
-            branches = lambda: varying_like(which, begin()), lambda: stepped
-            merged = cast(Any, jax.lax.cond(which, *branches))
-        return merged["obs"], merged["state"], reward, ended, info, obs
+        obs, state, reward, _, info, ended, last = step_one(self.env, state, action)
+        return obs, state, reward, ended, info, last
 
     def _step_batch(self, state: Any, actions: Any) -> tuple[Any, ...]:
         obs, state, rewards, dones, infos = self.env.step(state, actions)
@@ -220,8 +213,9 @@ class Play:
 
     def begin(self, rng: jax.Array, policy_state: Any) -> Rollout:
         """Begin an episode, or one in every slot."""
-        if isinstance(self.given, BatchedEnv) and self.given.sharding is not None:
-            rng, policy_state = spread((rng, policy_state), self.given.sharding.mesh, self.who)
+        layout = layout_of(self.given) if isinstance(self.given, BatchedEnv) else None
+        if layout is not None:
+            rng, policy_state = spread((rng, policy_state), layout.mesh, self.who)
         rng, key = jax.random.split(rng)
         returned = self.given.reset(key)  # which may be compiled already, unlike `self.env`
         if isinstance(self.given, JaxEnv):

@@ -18,7 +18,7 @@ from envrax.testing import ImageEnv, check_env
 from envrax.testing.jaxprs import equations
 
 F32 = jnp.float32
-STRATEGIES = [Compact(2, 1), Select()]
+STRATEGIES = [Compact(2), Select()]
 
 
 def count() -> Any:

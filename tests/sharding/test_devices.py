@@ -51,7 +51,7 @@ def test_trajectories_do_not_depend_on_the_number_of_devices(run_python: Any) ->
         run_python,
         """
 for make in (
-    lambda: coin(final_obs=True, autoreset=Compact(4, 1)),
+    lambda: coin(final_obs=True, autoreset=Compact(4)),
     lambda: coin(autoreset=Select(), donate=True),
     lambda: VecEnv(NestedEnv(), 8, final_obs=True),
     lambda: VecEnv(CountEpisodes(CoinEnv(CoinConfig(end_rate=0.4))), 8),

@@ -10,10 +10,11 @@ import numpy as np
 from envrax._checks import require_tuple
 from envrax._ends import episode_end, episode_ended
 from envrax._jax.cache import compile_cache
+from envrax._jax.compiled_batch import compilation_of, require_final_obs
 from envrax._jax.keys import key_types
 from envrax._jax.programs import Compiled, output_types, strong
 from envrax.autoreset.slot import checked, require_same_types
-from envrax.batched_env import BatchedEnv, require_final_obs
+from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.forms import types_of
 from envrax.interop.out.packing import SMALL, pack, unpack, unpack_on_device, without_keys
@@ -208,8 +209,10 @@ class Driver:
 
     def _compile_ahead(self) -> None:
         """Compile `reset` and `step`, with the compile cache of the environment."""
-        if self.env.traceable and self.env.compilation is not None:
-            with compile_cache(self.env.compilation.cache_dir):
+        env: Any = self.env
+        compilation = compilation_of(env) if isinstance(env, BatchedEnv) else env.compilation
+        if env.traceable and compilation is not None:
+            with compile_cache(compilation.cache_dir):
                 _, state, _ = self._reset.compile(self._key)
                 self._step.compile(state, output_types(self._action_space.sample))
 

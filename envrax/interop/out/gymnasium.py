@@ -8,6 +8,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from envrax._jax.compiled_batch import with_final_obs
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.library import require
@@ -104,7 +105,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         if array == "torch":
             require_torch()
         require_render_mode(who, batched_env, render_mode)
-        self.batched_env = batched_env.with_final_obs()
+        self.batched_env = with_final_obs(batched_env)
         self.num_envs = batched_env.n_slots
         self.render_mode = render_mode
         self.metadata = {**_metadata(batched_env), "autoreset_mode": AutoresetMode.SAME_STEP}

@@ -161,7 +161,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
 
     def _find_copies(self) -> None:
         """Find what the slots are copies of, beneath wrappers and on a mesh."""
-        layout = self.sharding
+        layout = self.layout
         if not (self.frozen or layout is None or layout.is_fully_addressable):
             raise ValueError(
                 "RecordVideo: expected the devices of one process, to which the states of the "
@@ -169,8 +169,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
                 "record a batch of one process."
             )
         self._layers, self._base = _peeled(self.env)
-        copies = self._base.copies
-        self._copied: AnyEnv | None = copies[0] if copies else None
+        copies = getattr(self._base, "copies", None)
+        self._copied: AnyEnv | None = copies.env if copies else None
 
     @property
     def _sends(self) -> bool:
