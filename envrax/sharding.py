@@ -1,6 +1,5 @@
 """Batches whose slots are spread over the devices of a mesh."""
 
-import copy
 from functools import partial
 from typing import Any, Self, cast
 
@@ -104,7 +103,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
         The mesh axis along which the slots lie.
     """
 
-    env: VecEnv[ObsSpaceT, ActSpaceT, Any, Any]  # pyright: ignore[reportIncompatibleVariableOverride]
+    env: Any  # a VecEnv
 
     def __init__(
         self, env: VecEnv[ObsSpaceT, ActSpaceT, Any, Any], mesh: Mesh, axis: str | None = None
@@ -124,9 +123,6 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
                 f"shard: expected at most {_MOST_SLOTS} slots, whose indices are int32; got "
                 f"{env!r}. Make several batches."
             )
-        self._spread(env)
-
-    def _spread(self, env: VecEnv[ObsSpaceT, ActSpaceT, Any, Any]) -> None:
         slots = NamedSharding(self.mesh, PartitionSpec(self.axis))
         whole = NamedSharding(self.mesh, PartitionSpec())
         # The slots of one shard, uncompiled: their steps are those of the whole batch.
@@ -173,11 +169,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
     def with_final_obs(self) -> Self:
         """This batch with `final_obs=True`."""
         inner = self.env.with_final_obs()
-        if inner is self.env:
-            return self
-        other = copy.copy(self)
-        other._spread(inner)
-        return other
+        return self if inner is self.env else type(self)(inner, self.mesh, self.axis)
 
     def _placed(self, state: Any, who: str) -> Any:
         require_slots(state, self.num_envs, "ShardedEnv")

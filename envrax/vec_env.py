@@ -167,15 +167,16 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     def with_final_obs(self) -> Self:
         """This batch with `final_obs=True`."""
-        if self.copies is None or self._copies.final_obs:
+        if self._copies.final_obs or type(self).step is not VecEnv.step:
             return self
         return self.with_copies(compilation=self.compilation, final_obs=True)
 
     @property
     def copies(self) -> Copies | None:
-        """What `reset` and `step` compute; None for a subclass that overrides one of them."""
-        overridden = (type(self).reset, type(self).step) != (VecEnv.reset, VecEnv.step)
-        return None if overridden else self._copies
+        """What this batch computes; None for a subclass that computes something else."""
+        methods = "reset", "step", "action_mask"
+        is_plain = all(getattr(type(self), name) is getattr(VecEnv, name) for name in methods)
+        return self._copies if is_plain else None
 
     @property
     def n_slots(self) -> int:

@@ -174,7 +174,7 @@ def _reset_where(
     # A loop of unknown length has no reverse mode; a select has.
     differentiable = jax.custom_jvp(merge)
     differentiable.defjvp(partial(jax.jvp, select))
-    return cast(Any, differentiable(consts, last, ended, stepped))
+    return differentiable(consts, last, ended, stepped)
 
 
 def _spread(n_slots: int, x: jax.Array, is_mapped: bool) -> jax.Array:

@@ -151,7 +151,7 @@ def report_batched_env(
     subject = repr(batched_env) if has_repr else batched_env.name
     who = "check_batched_env: expected `waive`"
     waivers: Waivers = {
-        **declared_waivers(batched_env.unwrapped, _ALL_NAMES, is_needed=False),
+        **declared_waivers(getattr(batched_env, "unwrapped", None), _ALL_NAMES, is_needed=False),
         **declared_waivers(batched_env, _BATCHED_NAMES, is_needed=True),
         **read_waivers(who, waive, _BATCHED_NAMES, is_needed=True),
     }

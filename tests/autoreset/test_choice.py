@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from fakes import CoinConfig, CoinEnv, PixelEnv, VectorConfig, VectorEnv
-from helpers import assert_trees_close, assert_trees_equal, slow_but
+from helpers import assert_trees_close, assert_trees_equal
 
 from envrax import VecEnv
 from envrax.autoreset import Compact, Select, choose

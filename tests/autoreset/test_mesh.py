@@ -114,9 +114,7 @@ for autoreset in strategies:
     )
 
 
-@pytest.mark.parametrize(
-    "autoreset", [Compact(2), pytest.param(Select(), marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("autoreset", [Compact(2), pytest.param(Select(), marks=pytest.mark.slow)])
 def test_no_batch_at_all_gives_empty_results(autoreset: Any) -> None:
     """Under an outer `vmap` over an axis of length 0."""
     vec_env = VecEnv(CoinEnv(CoinConfig()), 4, autoreset=autoreset)

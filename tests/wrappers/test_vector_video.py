@@ -387,13 +387,11 @@ def test_options_that_are_refused(
         film(tmp_path, **options)
 
 
-def test_the_devices_of_several_processes_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_devices_of_several_processes_are_refused(tmp_path: Path) -> None:
     recorded = film(tmp_path)
     frozen = film(tmp_path, frozen=True)
     far = VecEnv(FilmEnv(), 3)
-    monkeypatch.setattr(VecEnv, "sharding", SimpleNamespace(is_fully_addressable=False))
+    far.layout = SimpleNamespace(is_fully_addressable=False)
     for attempt in (lambda: RecordVideo(far, tmp_path), lambda: recorded.around(far)):
         with pytest.raises(ValueError, match=r"RecordVideo: expected the devices of one process"):
             attempt()
