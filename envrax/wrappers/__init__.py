@@ -1,5 +1,7 @@
 """Wrappers: environments around environments, and the base classes to write your own."""
 
+from envrax.video.frames import save_video, tile_frames
+from envrax.video.single import RecordVideo
 from envrax.wrappers import vector
 from envrax.wrappers.action import ClipAction, DiscretizeAction, RescaleAction
 from envrax.wrappers.atari import AtariPreprocessing
@@ -27,7 +29,6 @@ from envrax.wrappers.observation import (
     NormalizeObservation,
     ResizeObservation,
 )
-from envrax.wrappers.pictures import save_video, tile_frames
 from envrax.wrappers.randomization import DomainRandomization, RandomizedState
 from envrax.wrappers.repeat import MaxAndSkipObservation, RepeatAction, StickyAction
 from envrax.wrappers.reward import ClipReward
@@ -35,7 +36,6 @@ from envrax.wrappers.start_states import StartStates
 from envrax.wrappers.stateful import StatefulWrapper, WrapperState
 from envrax.wrappers.time import TimeAwareObservation, TimeLimit
 from envrax.wrappers.transform import TransformAction, TransformObservation, TransformReward
-from envrax.wrappers.video import RecordVideo
 
 __all__ = [
     "ActionWrapper",

@@ -210,10 +210,10 @@ def test_videos_are_those_of_one_device(run_python: Any) -> None:
         run_python,
         """
 from pathlib import Path
-import envrax.wrappers.video_file
+import envrax.video.encoder
 from fakes import VectorConfig
 from films import FakeEncoder, FilmEnv, file_names, steps_seen
-envrax.wrappers.video_file.start_encoder = FakeEncoder
+envrax.video.encoder.start_encoder = FakeEncoder
 
 class Plain(vector.BatchedWrapper):
     pass

@@ -117,8 +117,8 @@ class Driver:
             number = operator.index(seed)
         except TypeError:
             raise TypeError(
-                f"{self._who}: reset: expected a seed that is an int; got {seed!r}. "
-                "Pass an int, or None to go on with the last one."
+                f"{self._who}: reset: expected one seed, an int; got {seed!r}. Pass an int, or "
+                "None to continue from the last one."
             ) from None
         if not 0 <= number < 2**32:
             raise ValueError(
