@@ -20,8 +20,8 @@ import envrax
 # The rooms and the direction of imports: a module imports only from rows above its own. A package
 # is one room, and its modules may import each other; one listed by itself is a room of its own.
 ROWS = [
-    {"error", "_checks", "_closing", "_generics", "_unknown"},
-    {"_config", "_edits", "_entry_points", "_jax"},
+    {"error", "_checks", "_closing", "_generics"},
+    {"_config", "_edits", "_jax"},
     {"spaces"},
     {"_rebuild"},
     {"env"},
@@ -31,8 +31,7 @@ ROWS = [
     {"wrappers", "vec_env"},
     {"_fleet"},
     {"multi_env", "multi_vec_env"},
-    {"_spec"},
-    {"_build", "registry"},
+    {"registry"},
     {"suite"},
     {"envs"},
     {"sharding"},
