@@ -21,8 +21,8 @@ import envrax
 # is one room, and its modules may import each other; one listed by itself is a room of its own.
 # "wrappers." is `wrappers/__init__.py` alone, which names what lies in other rooms too.
 ROWS = [
-    {"error", "_checks", "_closing", "_generics", "_unknown"},
-    {"_config", "_edits", "_entry_points", "_jax"},
+    {"error", "_checks", "_closing", "_generics"},
+    {"_config", "_edits", "_jax"},
     {"spaces"},
     {"_rebuild"},
     {"env"},
@@ -35,8 +35,7 @@ ROWS = [
     {"wrappers."},
     {"_fleet"},
     {"multi_env", "multi_vec_env"},
-    {"_spec"},
-    {"_build", "registry"},
+    {"registry"},
     {"suite"},
     {"envs"},
     {"sharding"},

@@ -96,6 +96,28 @@ def test_works_while_the_caller_is_traced() -> None:
     assert_trees_equal(train(rng), vec_env.step(vec_env.reset(rng)[1], [0, 1]))
 
 
+class Scaled(CounterEnv):
+    """Its reward is scaled by a number that may be traced."""
+
+    def __init__(self, scale: Any) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = super().step(state, action)
+        return obs, state, reward * self.scale, done, info
+
+
+def test_works_on_traced_values() -> None:
+    def reward(scale: Any) -> jax.Array:
+        vec_env = VecEnv(Scaled(scale), 2)
+        vec_env.compile(None)
+        return vec_env.step(vec_env.reset(jax.random.key(0))[1], [1, 2])[2]
+
+    scales = jnp.arange(1, 4, dtype=jnp.float32)
+    assert_trees_equal(jax.jit(jax.vmap(reward))(scales), jnp.stack([*map(reward, scales)]))
+
+
 @pytest.mark.slow
 def test_works_in_threads(compile_counter: Any) -> None:
     vec_envs = [VecEnv(ScriptEnv(), 2), VecEnv(ScriptEnv(), 3)]
