@@ -223,6 +223,11 @@ def make_multi_vec(
     pre_warm : bool, default False
         Compile now, and not on the first call.
 
+    Raises
+    ------
+    ValueError, TypeError
+        As for `make_multi` and `make_vec`; or if `n_envs` is missing with names.
+
     Examples
     --------
     >>> import envrax_classic
@@ -276,6 +281,8 @@ def _members(factory: Any, of_name: Any, names: Any, options: Any, fields: Any) 
     ready = [member for member in members if not isinstance(member, str)]
     given = [name for name, value in options.items() if value is not defaults[name].default]
     given += fields
+    if not ready and options.get("n_envs", 1) is None:
+        raise ValueError(f"{who}: expected n_envs, the number of copies; got none. Pass one.")
     if not ready:
         members = _built(members, partial(of_name, pre_warm=False, **options, **fields))
     elif len(ready) < len(members):

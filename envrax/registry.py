@@ -250,7 +250,7 @@ def _check(spec: EnvSpec) -> None:
     form = ("config", "n_envs") if spec.is_batched else ("config",)
     if not _takes_config(cls, *form):
         raise TypeError(
-            f"register: expected {cls.__name__} to be built from ({', '.join(form)}) alone; got the "
+            f"register: expected {cls.__name__} to be built from ({', '.join(form)}) alone; got "
             f"parameters ({', '.join(inspect.signature(cls).parameters)}). Put `config` first."
         )
 

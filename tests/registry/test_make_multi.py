@@ -157,7 +157,7 @@ def test_options_with_ready_environments(option: dict[str, Any]) -> None:
         (lambda: make_multi(["fleet/Countr-v0"]), ValueError, "Unknown environment .*Count"),
         (lambda: make_multi([3]), TypeError, r"MultiEnv: expected JaxEnvs; got 3 at 0\."),
         (lambda: make_multi([NAMES[0], CounterEnv()]), TypeError, "names alone or envir.*Counter"),
-        (lambda: make_multi_vec(NAMES), TypeError, "n_envs to be an int; got None"),
+        (lambda: make_multi_vec(NAMES), ValueError, "expected n_envs"),
         (lambda: make_multi_vec(NAMES, 0), ValueError, "n_envs to be at least 1; got 0"),
         (lambda: make_multi(NAMES, num_envs=3), TypeError, "make: .*got num_envs"),
         (lambda: make_multi_vec([CounterEnv()]), TypeError, "BatchedEnvs; got CounterEnv.* at 0"),
