@@ -15,7 +15,7 @@ from envrax.autoreset.slot import require_slots
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, ObsSpaceT
 from envrax.spaces import Space
-from envrax.vec_env import VecEnv, slot_index
+from envrax.vec_env import VecEnv, part, slot_index
 from envrax.wrappers.vector.around import AroundBatch
 from envrax.wrappers.vector.base import BatchedWrapper
 
@@ -126,20 +126,20 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
         slots = NamedSharding(self.mesh, PartitionSpec(self.axis))
         whole = NamedSharding(self.mesh, PartitionSpec())
         # The slots of one shard, uncompiled: their steps are those of the whole batch.
-        part = env.with_copies(compilation=None, num_envs=env.num_envs // self.n_shards)
-        self.env, self._part, self._action_space = env, part, env.action_space
+        shard_env = part(env, env.num_envs // self.n_shards)
+        self.env, self._part, self._action_space = env, shard_env, env.action_space
 
         def reset_part(rng: jax.Array) -> Any:
             # A slot has the same key wherever it lives.
             rngs = jax.random.split(rng, env.num_envs)
-            begin = jax.lax.axis_index(self.axis) * part.num_envs
-            rngs = jax.lax.dynamic_slice_in_dim(rngs, begin, part.num_envs)
-            return cast(Any, part.copies).begin(rngs)
+            begin = jax.lax.axis_index(self.axis) * shard_env.num_envs
+            rngs = jax.lax.dynamic_slice_in_dim(rngs, begin, shard_env.num_envs)
+            return shard_env.copies.begin(rngs)
 
         functions = Functions(
             over_shards(reset_part, whole, slots),
-            over_shards(part.step, slots, slots),
-            over_shards(part.action_mask, slots, slots),
+            over_shards(shard_env.step, slots, slots),
+            over_shards(shard_env.action_mask, slots, slots),
         )
         self._use(functions, env.compilation, slots, slots)
 

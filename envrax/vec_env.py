@@ -159,8 +159,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         self._action_space = self.single_action_space.batch(self.n_slots)
         self._use(Functions(copies.reset, copies.step, copies.action_mask), compilation)
 
-    def with_copies(self, *, compilation: Compilation | None, **changes: Any) -> Self:
-        """The same batch with fields of its `copies` changed, compiled as given."""
+    def _with_copies(self, compilation: Compilation | None, **changes: Any) -> Self:
         other = copy.copy(self)
         other._use_copies(replace(self._copies, **changes), compilation)
         return other
@@ -169,7 +168,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         """This batch with `final_obs=True`."""
         if self._copies.final_obs or type(self).step is not VecEnv.step:
             return self
-        return self.with_copies(compilation=self.compilation, final_obs=True)
+        return self._with_copies(self.compilation, final_obs=True)
 
     @property
     def copies(self) -> Copies | None:
@@ -241,6 +240,11 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     def __repr__(self) -> str:
         return f"VecEnv({self.env!r}, num_envs={self.num_envs})"
+
+
+def part(env: VecEnv[ObsSpaceT, ActSpaceT, Any, Any], num_envs: int) -> Any:
+    """The same batch with another number of copies, uncompiled."""
+    return cast(Any, env)._with_copies(None, num_envs=num_envs)
 
 
 def slot_index(who: str, slot_idx: Any, n_slots: int) -> int:
