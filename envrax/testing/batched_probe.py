@@ -85,7 +85,7 @@ class SingleEnv:
         self._step, self._reset_after = jax.jit(env.step), jax.jit(env.reset_after)
 
     def step(self, t: Transition, slot: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The results of a step of one slot, and of the reset that follows if it ends the episode."""
+        """The results of a step of one slot, and of the reset that follows an end."""
         out = by_name(self._step(take(t.before, slot), take(t.action, slot)))
         if not bool(episode_ended(self._env, out["state"], out["done"])):
             return out, {}
