@@ -118,7 +118,7 @@ class JaxMarlWorld(World):
         return {}
 
     def _of_agents(self, tree: Any) -> Any:
-        """What JaxMARL has for each agent, in one array; in STORM it is in one already."""
+        """The values of all agents, stacked; those of STORM are stacked already."""
         if isinstance(tree, dict) and all(name in tree for name in self.peer.agents):
             tree = [tree[name] for name in self.peer.agents]
         if isinstance(tree, tuple | list):

@@ -23,8 +23,8 @@ class StoaEnv(PeerEnv):
     An environment of Stoa. `info` has the `extras` of a step, and its `discount`.
 
     `terminated` and `truncated` are what `step_type` says, also where a time limit of Stoa sets it.
-    An `action_mask` in the extras of a reset tells the legal actions. Without `params` Stoa takes
-    its own.
+    An `action_mask` in the extras of a reset is the mask of legal actions. Without `params` Stoa
+    takes its own.
     """
 
     library = "stoa"

@@ -60,9 +60,9 @@ def report_env(
     Raises
     ------
     TypeError
-        If `env` is not a `JaxEnv`, a number is not an int, or a reason is not a str.
+        If `env` is not a `JaxEnv`, or a number is not an int.
     ValueError
-        If `num_steps` is below 1, a waiver names no rule, or its reason is empty.
+        If `num_steps` is below 1, a waiver names no rule, or its reason is empty or no text.
     """
     if not isinstance(cast(Any, env), JaxEnv):
         raise TypeError(f"check_env: expected a JaxEnv; got {env!r}. Pass an instance.")
@@ -136,9 +136,9 @@ def report_batched_env(
     Raises
     ------
     TypeError
-        If `batched_env` is not a `BatchedEnv`, a number is not an int, or a reason is not a str.
+        If `batched_env` is not a `BatchedEnv`, or a number is not an int.
     ValueError
-        If `num_steps` is below 1, a waiver names no rule, or its reason is empty.
+        If `num_steps` is below 1, a waiver names no rule, or its reason is empty or no text.
     """
     if not isinstance(cast(Any, batched_env), BatchedEnv):
         raise TypeError(

@@ -238,9 +238,7 @@ def test_wrap(adapter: Any) -> None:
     assert env.unwrapped.peer is peer
     assert env.name == "DiscountingChain-bsuite"
     assert env.config.max_steps == 5
-    with pytest.raises(
-        TypeError, match=r"gymnax\.wrap: expected an environment of gymnax, with .*is_truncated"
-    ):
+    with pytest.raises(TypeError, match=r"gymnax\.wrap: .* of gymnax, with .*is_truncated"):
         adapter.wrap(object())
 
 

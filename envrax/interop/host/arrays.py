@@ -59,7 +59,7 @@ def ends_of(n: int, rewards: Any, terminated: Any, truncated: Any, who: str) -> 
     Raises
     ------
     ValueError
-        If there is not one number or bool for each slot.
+        If they are not one number or bool for each slot.
     """
 
     def column(name: str, x: Any, dtype: Any) -> Any:

@@ -179,7 +179,7 @@ class HostEnv(BatchedEnv[Space, Space]):
         return moved.obs, self._clock.go_on(before), rewards, terminated | truncated, infos
 
     def result_types(self) -> tuple[Any, Any]:
-        """What `reset` and `step` return, as shapes and dtypes."""
+        """Shapes and dtypes of the results of `reset` and `step`."""
         if self._infos.types is None:
             raise RuntimeError(
                 f"in_scan: expected the forms of the infos {', '.join(self._infos.names)} to be "

@@ -101,7 +101,7 @@ class GymnasiumBatch(HostEnv):
         return replaced(last, ended, taken(first, ended))
 
     def _last(self, obs: Any, ended: Mask, infos: Any) -> Any:
-        """What the step itself observed, from an environment that has reset the slots already."""
+        """The observations of the step itself, from an environment that has reset its slots."""
         if not self.final_obs:
             return None
         if not ended.any():

@@ -26,7 +26,7 @@ AnyBatch = BatchedEnv[Any, Any]
 
 
 class Told(NamedTuple):
-    """What a step tells a trainer, leaf by leaf an array. A reset tells `obs` and `mask` alone."""
+    """The results of a step as arrays; of a reset, `obs` and `mask` alone."""
 
     obs: Any
     mask: Any
@@ -57,7 +57,7 @@ class Driver:
 
     def __init__(self, env: AnyEnv | AnyBatch, who: str, *, on_device: bool = False) -> None:
         self.env, self._who = env, who
-        self._action_space = env.action_space  # built anew by many, at a cost
+        self._action_space = env.action_space  # many build it on each access, at a cost
         self._batched = isinstance(env, BatchedEnv)
         self._on_device = on_device
         dtypes = env.observation_space.dtype
@@ -78,8 +78,8 @@ class Driver:
         Begin an episode, or one in every slot.
 
         The key of the n-th reset is that which the n-th `rng, key = jax.random.split(rng)` gives,
-        beginning with `jax.random.key(seed)`. Without a seed the chain goes on, and the first reset
-        draws one from the operating system.
+        beginning with `jax.random.key(seed)`. Without a seed the chain continues, and the first
+        reset draws one from the operating system.
         """
         if seed is not None or self._key is None:
             self._key = jax.random.key_data(jax.random.key(self._seed(seed)))
@@ -101,7 +101,7 @@ class Driver:
         return self._handed_out(told)
 
     def has_masks(self) -> bool:
-        """Whether the environment tells which actions are legal."""
+        """Whether the environment has masks of legal actions."""
         if not self.env.traceable:
             return type(self.env).action_mask is not BatchedEnv.action_mask
 
@@ -181,7 +181,7 @@ class Driver:
         return self._packed(state), self._to_hand_out(told)
 
     def _checked(self, method: str, returned: Any) -> Any:
-        """What the environment returned, of the types that its reset and its step share."""
+        """The results of the environment, checked against the types that reset and step share."""
         if isinstance(self.env, JaxEnv):
             returned = checked(self.env, method, returned)
         else:

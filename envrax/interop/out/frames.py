@@ -1,4 +1,4 @@
-"""Whether and how something can be drawn for a trainer."""
+"""Checks of whether an environment can render, and of `render_mode`."""
 
 from typing import Any
 
