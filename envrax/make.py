@@ -6,7 +6,7 @@ from typing import Any, cast
 from jax.sharding import Mesh
 
 from envrax._build import build, build_batch
-from envrax._checks import known_keywords, require_count
+from envrax._checks import require_count
 from envrax._fleet.container import Container
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._spec import AnyEnv, Wrappers
@@ -78,7 +78,6 @@ def make(
     return env
 
 
-@known_keywords
 def make_vec(
     name: str,
     n_envs: int,

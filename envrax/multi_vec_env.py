@@ -15,7 +15,7 @@ from envrax._fleet.padding import Agents
 from envrax._jax.cache import CacheDir
 from envrax.autoreset.slot import next_episode, require_slots, reset_slot, step_slot
 from envrax.batched_env import BatchedEnv
-from envrax.env import AnyEnv
+from envrax.env import AnyEnv, carries_over
 from envrax.vec_env import VecEnv
 from envrax.wrappers import Wrapper
 
@@ -142,7 +142,7 @@ class MultiVecEnv(Fleet):
         reset, step = partial(reset_slot, env), partial(_step_slot, env)
         donates = member.compilation is not None and member.compilation.donate
         options = type(env.unwrapped), member.n_slots, donates, build.func, build.keywords
-        reset_after = partial(_reset_after, env) if env.carries_over else None
+        reset_after = partial(_reset_after, env) if carries_over(env) else None
         return Traceable(reset, step, env.action_space, *options, reset_after=reset_after)
 
     def _group(self, positions: tuple[int, ...], *functions: Any) -> Group:
@@ -181,7 +181,7 @@ class _StandIn(Wrapper[Any, Any, Any, Any]):
         self._reset, self._step, self._reset_after = reset, step, reset_after
 
     @property
-    def carries_over(self) -> bool:
+    def _carries_over(self) -> bool:
         return self._reset_after is not None
 
     def reset(self, rng: jax.Array) -> Any:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from envrax._checks import known_keywords, require_count
+from envrax._checks import require_count
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import take_slot
@@ -21,6 +21,7 @@ from envrax.batched_env import BatchedEnv, Part
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
+from envrax.wrappers.jit import compilation
 
 __all__ = ["BatchedEnv", "VecEnv"]
 
@@ -75,7 +76,6 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     ((3, 2), [0.0, 1.0, 2.0], [False, False, False])
     """
 
-    @known_keywords
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
@@ -137,7 +137,7 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     def compilation(self) -> Compilation | None:
         if self._compiled is None:
             return None
-        return replace(self.env.compilation or Compilation(), donate=self._donate)
+        return replace(compilation(self.env) or Compilation(), donate=self._donate)
 
     @property
     def unwrapped(self) -> AnyEnv:

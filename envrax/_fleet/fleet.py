@@ -15,7 +15,9 @@ from envrax._fleet.programs import Programs, call_member
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.keys import key_types, require_key
 from envrax._jax.programs import require_not_donated
+from envrax.env import JaxEnv
 from envrax.spaces.conform import conform
+from envrax.wrappers.jit import compilation
 
 
 class Fleet(Padded, Members):
@@ -34,9 +36,9 @@ class Fleet(Padded, Members):
         super().__init__(members)
         who = type(self).__name__
         self._names = [f"{who} member {label!r}" for label in self._container.labels]
-        self._compiled = [i for i, m in enumerate(self._members) if m.traceable and m.compilation]
+        self._compiled = [i for i, m in enumerate(self._members) if m.traceable and _compiled(m)]
         self._action_spaces = {i: self._members[i].action_space for i in self._compiled}
-        self._donating = {i for i in self._compiled if self._members[i].compilation.donate}
+        self._donating = {i for i in self._compiled if _compiled(self._members[i]).donate}
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
@@ -230,17 +232,17 @@ class Fleet(Padded, Members):
             If members name different directories for the persistent compile cache.
         """
         cache_dir, pairs = self._cache_dir(), 2 * len(key_types())  # reset and step for each kind
-        n_pairs = sum(bool(m.compilation) for m in self._members if not m.traceable)
+        n_pairs = sum(bool(_compiled(m)) for m in self._members if not m.traceable)
         n_pairs += 1 + len(self._programs.alone) if self._compiled else 0
         with tqdm(total=pairs * n_pairs, desc=self._bar, disable=not (progress and n_pairs)) as bar:
             for i, member in enumerate(self._members):
                 self._compile_member(member, cache_dir, i in self._compiled)
-                bar.update(pairs if member.compilation and not member.traceable else 0)
+                bar.update(pairs if _compiled(member) and not member.traceable else 0)
             if self._compiled:
                 self._run(lambda programs: programs.compile(cache_dir, bar.update))
 
     def _cache_dir(self) -> CacheDir:
-        named = dict.fromkeys(self._members[i].compilation.cache_dir for i in self._compiled)
+        named = dict.fromkeys(_compiled(self._members[i]).cache_dir for i in self._compiled)
         named.pop(DEFAULT_CACHE_DIR, None)
         if len(named) > 1:
             raise ValueError(
@@ -253,3 +255,8 @@ class Fleet(Padded, Members):
     @abstractmethod
     def _compile_member(self, member: Any, cache_dir: CacheDir, together: bool) -> None:
         """Have a member compile what is its own; `together`: what it steps is compiled here."""
+
+
+def _compiled(member: Any) -> Any:
+    """How a member is compiled; None if it is not."""
+    return compilation(member) if isinstance(member, JaxEnv) else member.compilation

@@ -89,7 +89,8 @@ class Members(Closing):
 
 
 def _class_name(member: Any) -> str:
-    return member.name if member.unwrapped is None else member.unwrapped.class_name
+    env = member.unwrapped
+    return member.name if env is None else getattr(env, "class_name", type(env).__name__)
 
 
 def _unique(names: list[str]) -> list[str]:

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from envrax._checks import known_keywords
 from envrax._jax.cache import Compilation
 from envrax._jax.keys import require_key
 from envrax._jax.programs import Compiled, CompiledEnv, next_step, require_not_donated
@@ -82,7 +81,6 @@ class AgentBatch(BatchedEnv[Space, Space]):
     library: ClassVar[str]
     world_class: ClassVar[type[World]]
 
-    @known_keywords
     def __init__(
         self,
         config: PeerConfig,

@@ -21,14 +21,15 @@ import envrax
 # is one room, and its modules may import each other; one listed by itself is a room of its own.
 ROWS = [
     {"error", "_checks", "_closing", "_generics", "_unknown"},
-    {"_config", "_edits", "_entry_points", "_jax"},
+    {"_entry_points", "_jax"},
     {"spaces"},
-    {"_rebuild"},
+    {"_config"},
     {"env"},
     {"_ends"},
     {"batched_env", "wrappers.deferred", "autoreset"},
     {"wrappers.base"},
-    {"wrappers", "vec_env"},
+    {"wrappers"},
+    {"vec_env"},
     {"_fleet"},
     {"multi_env", "multi_vec_env"},
     {"_spec"},

@@ -23,6 +23,7 @@ from envrax import (
     make_multi_vec,
 )
 from envrax.autoreset import Select
+from envrax.wrappers.jit import compilation
 
 NAMES = ["fleet/Counter-v0", "fleet/Pixel-v0"]
 
@@ -80,7 +81,7 @@ def test_pre_warm(factory: Any, fleet: Any, pre_warm: bool, compile_counter: Any
 @pytest.mark.parametrize(("factory", "fleet"), FACTORIES)
 def test_for_debugging_nothing_is_compiled(factory: Any, fleet: Any, capfd: Any) -> None:
     multi = make(factory, NAMES, jit_compile=False, pre_warm=True)
-    assert [member.compilation for member in multi.envs] == [None, None]
+    assert [compilation(member) for member in multi.envs] == [None, None]
     assert capfd.readouterr().err == ""
 
 
@@ -122,7 +123,7 @@ def test_a_suite_is_a_list_of_names() -> None:
 
 def test_a_video_of_one_member(tmp_path: Path) -> None:
     multi = make_multi(NAMES[1:], wrappers=[RecordVideo(output_dir=tmp_path)])
-    assert multi.envs[0].compilation is not None and not multi.envs[0].traceable
+    assert compilation(multi.envs[0]) is not None and not multi.envs[0].traceable
     _, states = multi.reset(jax.random.key(0))
     for _ in range(5):
         _, states, *_ = multi.step(states, [0])

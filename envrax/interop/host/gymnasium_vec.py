@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from envrax._checks import known_keywords
 from envrax.interop.host.arrays import Mask, copied, ends_of, put, replaced, same, taken, types_of
 from envrax.interop.host.base import HostEnv, Moved, dtypes_of
 from envrax.interop.host.infos import InfoKeys
@@ -127,7 +126,6 @@ class GymnasiumBatch(HostEnv):
         self.vector_env.close()
 
 
-@known_keywords
 def from_gymnasium_vec(
     vector_env: VectorEnv,
     *,

@@ -20,6 +20,7 @@ from envrax.interop.out.packing import SMALL, pack, unpack, unpack_on_device, wi
 from envrax.interop.out.tensors import from_torch
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
+from envrax.wrappers.jit import compilation
 
 AnyBatch = BatchedEnv[Any, Any]
 
@@ -208,8 +209,9 @@ class Driver:
 
     def _compile_ahead(self) -> None:
         """Compile `reset` and `step`, with the compile cache of the environment."""
-        if self.env.traceable and self.env.compilation is not None:
-            with compile_cache(self.env.compilation.cache_dir):
+        how = compilation(self.env) if isinstance(self.env, JaxEnv) else self.env.compilation
+        if self.env.traceable and how is not None:
+            with compile_cache(how.cache_dir):
                 _, state, _ = self._reset.compile(self._key)
                 self._step.compile(state, output_types(self._action_space.sample))
 
