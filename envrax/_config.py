@@ -48,8 +48,8 @@ class FieldsByKeyword(Replaceable):
                         f"{cls.__name__}: expected fields by keyword; got "
                         f"{', '.join(map(repr, args))}. Write `{cls.__name__}(max_steps=...)`."
                     )
-                known = list(cls.__dataclass_fields__)
-                require_known(f"{cls.__name__}: expected the keywords", fields, known)
+                expected = f"{cls.__name__}: expected the keywords"
+                require_known(expected, fields, cls.__dataclass_fields__, error=TypeError)
             return super().__new__(cls)
 
     def in_place_of(self, registered: Any) -> Self:
@@ -65,10 +65,14 @@ class FieldsByKeyword(Replaceable):
 
 
 def require_known(
-    expected: str, given: Iterable[Any], known: Iterable[Any], also: Iterable[str] = ()
+    expected: str,
+    given: Iterable[Any],
+    known: Iterable[Any],
+    also: Iterable[str] = (),
+    error: type[TypeError] = FieldError,
 ) -> None:
     """
-    Raise a FieldError for names in `given` that are not in `known`.
+    Raise an error for names in `given` that are not in `known`, with close matches.
 
     Parameters
     ----------
@@ -78,10 +82,12 @@ def require_known(
         Names of fields, or keys of a dict.
     also : iterable of str
         Further names to suggest.
+    error : type, default FieldError
+        Class of the error.
     """
     names = [str(name) for name in known]
     if unknown := [str(name) for name in given if str(name) not in names]:
-        raise FieldError(
+        raise error(
             f"{expected} {', '.join(names)}; got {', '.join(unknown)}. "
             f"{suggestion(unknown, [*names, *also])}"
         )
@@ -159,7 +165,7 @@ def with_fields(who: str, keywords: Iterable[str], config: Any, fields: dict[str
         return config
     expected = f"{who}: expected the keywords {', '.join(keywords)} or the fields of"
     expected = f"{expected} {type(config).__name__}"
-    require_known(expected, fields, _values(config, config), also=keywords)
+    require_known(expected, fields, _values(config, config), keywords, TypeError)
     return dataclasses.replace(cast(Any, config), **fields)
 
 

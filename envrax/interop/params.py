@@ -113,7 +113,7 @@ def changed(who: str, default: Any, changes: Any) -> Any:
         return changes
     given = cast(dict[str, Any], changes)
     fields: Any = names_of(default)
-    require_known(f"{who}: expected `params` of", given, fields)
+    require_known(f"{who}: expected `params` of", given, fields, error=TypeError)
     if isinstance(default, dict):
         return {**cast(dict[str, Any], default), **given}
     for name, value in given.items():  # 9 in place of 9.8 is a float too

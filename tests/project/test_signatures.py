@@ -44,7 +44,8 @@ TOP_LEVEL = """
     EnvSpec EnvSuite EnvSet
     register register_suite unregister get_spec registered_names available_suites load_suite
     make make_vec make_multi make_multi_vec
-    start rollout evaluate evaluate_grid with_config shard Rollout Transition Evaluation GridEvaluation
+    start rollout evaluate evaluate_grid shard Rollout Transition Evaluation GridEvaluation
+    with_config
     MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers save_video
 """
 

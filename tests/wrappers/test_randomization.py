@@ -335,11 +335,7 @@ def always(**fields: Any) -> Callable[[jax.Array], dict[str, Any]]:
         (More(), always(gravity=0.5), "takes a config alone; got More.*noise"),
         (CartPole(), lambda rng: [1.0], r"expected sample to return a dict .* got \[1.0\]"),
         (CartPole(), 3, "expected sample to be a function"),
-        (
-            DomainRandomization(VectorEnv(), draw_gravity),
-            draw_gravity,
-            "does not draw; got gravity",
-        ),
+        (DomainRandomization(VectorEnv(), draw_gravity), draw_gravity, "does not draw; got gravi"),
     ],
 )
 def test_what_is_refused(env: Any, sample: Any, message: str) -> None:
