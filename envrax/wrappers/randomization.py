@@ -97,13 +97,6 @@ class DomainRandomization(
         redraw: bool = True,
     ) -> None:
         super().__init__(env)
-        callable_ = callable(cast(Any, sample))
-        require_that(callable_, type(self), "sample to be a function `rng -> dict`", sample)
-        if not env.traceable:
-            raise RuntimeError(
-                f"DomainRandomization: expected a traceable environment; got {env!r}, which is "
-                "incompatible with JAX transforms. Put DomainRandomization beneath it."
-            )
         self.sample, self.redraw = sample, redraw
         types = cast(Fields, jax.eval_shape(self._draw, key_types()[0]))
         require_dynamic("DomainRandomization", env, types)

@@ -62,9 +62,10 @@ class StartStates(
     Raises
     ------
     TypeError
-        If `sample` cannot be called, or returns something else than `env.reset` does.
+        If `sample` returns something else than `env.reset` does, or the environment has a
+        `reset_after` of its own.
     RuntimeError
-        If the stack cannot be traced, as with `RecordVideo`.
+        At the first reset, if the stack cannot be traced, as with `RecordVideo`.
 
     Examples
     --------
@@ -84,16 +85,6 @@ class StartStates(
         self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], sample: Sample
     ) -> None:
         super().__init__(env)
-        if not callable(sample):
-            raise TypeError(
-                f"StartStates: expected sample to be a function of a PRNG key; got "
-                f"{repr(sample)[:60]}. Write `sample(rng) -> (obs, state)`."
-            )
-        if not env.traceable:
-            raise RuntimeError(
-                f"StartStates: expected a traceable environment; got {env!r}, which is "
-                "incompatible with JAX transforms. Put StartStates beneath that wrapper."
-            )
         if carries_over(env):
             raise TypeError(
                 "StartStates: expected an environment without a `reset_after` of its own, whose "

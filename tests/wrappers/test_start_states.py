@@ -18,7 +18,6 @@ from envrax import (
     EpisodeDiscount,
     FrameStackObservation,
     RecordEpisodeStatistics,
-    RecordVideo,
     StartStates,
     StickyAction,
     TimeLimit,
@@ -242,13 +241,6 @@ def test_what_is_not_as_reset_returns_it_is_refused(fault: str) -> None:
     for batch_or_env in (wrapped, VecEnv(wrapped, 2, jit_compile=False)):
         with pytest.raises(TypeError, match=sentence):
             jax.eval_shape(batch_or_env.reset, jax.random.key(0))
-
-
-def test_construction_refuses_what_can_never_work(tmp_path: Any) -> None:
-    with pytest.raises(TypeError, match="expected sample to be a function of a PRNG key; got 3"):
-        StartStates(VectorEnv(), sample=3)  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="Put StartStates beneath that wrapper"):
-        StartStates(RecordVideo(PixelEnv(), tmp_path), lambda rng: None)  # type: ignore
 
 
 def test_it_pickles_where_sample_does() -> None:
