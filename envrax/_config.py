@@ -172,7 +172,7 @@ def with_fields(who: str, keywords: Iterable[str], config: Any, fields: dict[str
 def _values(config: Any, of: Any) -> dict[str, Any]:
     """The values of those fields that can be given to a config class, or to that of a config."""
     settable = (field.name for field in dataclasses.fields(of) if field.init)
-    return {name: getattr(config, name) for name in settable if hasattr(config, name)}
+    return {name: getattr(config, name) for name in settable if name in config.__dataclass_fields__}
 
 
 def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
