@@ -33,10 +33,6 @@ class BegunAnew(StatefulWrapper[Any, Any, LargeState, Any, Any]):
 class Kept(BegunAnew):
     """The leaf goes on through `reset_after`, as it is."""
 
-    @property
-    def carries_over(self) -> bool:
-        return True
-
     def reset_after(self, state: Any) -> Any:
         obs, new = super().reset_after(state)
         return obs, new.replace(large=state.large)

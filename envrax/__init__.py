@@ -3,7 +3,7 @@
 from envrax import spaces, wrappers
 from envrax._jax.cache import DEFAULT_CACHE_DIR
 from envrax.batched_env import BatchedEnv
-from envrax.env import EnvConfig, EnvState, JaxEnv
+from envrax.env import EnvConfig, EnvState, JaxEnv, with_config
 from envrax.error import MissingPackageError
 from envrax.evaluation import Evaluation, evaluate
 from envrax.grid import GridEvaluation, evaluate_grid
@@ -63,6 +63,7 @@ __all__ = [
     "spaces",
     "start",
     "unregister",
+    "with_config",
     "wrappers",
 ]
 __all__ += spaces.__all__

@@ -1,92 +1,114 @@
-"""The config of an environment: built, kept or widened. The decorators that classes need."""
+"""The configs of environments: built, widened, and copied with some fields changed."""
 
+import copy
 import dataclasses
 import inspect
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
-from envrax._checks import refuse_unknown, suggestion
+from envrax._checks import suggestion
+from envrax._jax.programs import strong
+from envrax.spaces.base import canonical, kind
+
+ObjectT = TypeVar("ObjectT")
+
+_DTYPES: dict[type, Any] = {bool: np.bool_, int: np.int32, float: np.float32}
 
 
-class FieldsByKeyword:
-    """The base of `EnvConfig`: refuses what chex cannot build a config from, in a sentence."""
+class FieldError(TypeError):
+    """A config has no such field, or the value does not fit it."""
 
-    if TYPE_CHECKING:  # chex adds it at run time and ships no type information
+
+class Replaceable:
+    """The base of states and configs: type checkers find the method that chex adds."""
+
+    if TYPE_CHECKING:
 
         def replace(self, **changes: Any) -> Self:
             """A copy with the named fields changed."""
             ...
 
-    else:
+
+class FieldsByKeyword(Replaceable):
+    """The base of `EnvConfig`: a misspelt field raises an error with close matches."""
+
+    if not TYPE_CHECKING:
 
         def __new__(cls, *args, **fields):
             builder = next(base for base in cls.__mro__ if "__init__" in vars(base))
             if "__getitem__" in vars(builder):  # `@chex.dataclass` wrote that `__init__`
-                _refuse_positional(cls, args, fields)
-                refuse_unknown(cls.__name__, fields, cls.__dataclass_fields__)
+                # chex itself passes one argument, pairs, when it makes copies.
+                if args and (fields or len(args) > 1 or not isinstance(args[0], Iterable)):
+                    raise TypeError(
+                        f"{cls.__name__}: expected fields by keyword; got "
+                        f"{', '.join(map(repr, args))}. Write `{cls.__name__}(max_steps=...)`."
+                    )
+                expected = f"{cls.__name__}: expected the keywords"
+                require_known(expected, fields, cls.__dataclass_fields__, error=TypeError)
             return super().__new__(cls)
 
+    def in_place_of(self, registered: Any) -> Self:
+        """
+        This config, as a factory uses it where the caller gives it in place of a registered one.
 
-def _refuse_positional(cls: Any, args: tuple[Any, ...], fields: dict[str, Any]) -> None:
-    # A dict or pairs, alone, are legal: chex makes copies in this way.
-    pairs = len(args) == 1 and isinstance(args[0], Iterable) and not isinstance(args[0], str)
-    if args and (fields or not pairs):
-        given = zip(_settable(cls), args, strict=False)
-        named = ", ".join(f"{name}={x!r}" for name, x in given)
-        raise TypeError(
-            f"{cls.__name__}: expected fields by keyword; got {', '.join(map(repr, args))}. Pass "
-            f"fields by keyword: `{cls.__name__}({named})`."
-        )
+        Raises
+        ------
+        ValueError
+            If it is the config of another environment, for a class that can tell.
+        """
+        return self
 
 
-def require_decorated(env_class: type, kind: str, pinned: type | None) -> None:
+def require_known(
+    expected: str,
+    given: Iterable[Any],
+    known: Iterable[Any],
+    also: Iterable[str] = (),
+    error: type[TypeError] = FieldError,
+) -> None:
     """
-    Refuse a state or config class without its decorator: its fields would be lost.
+    Raise an error for names in `given` that are not in `known`, with close matches.
 
     Parameters
     ----------
-    env_class : type
-        The environment's class, for the message.
-    kind : str
-        "state", which must be a pytree too, or "config".
-    pinned : type or None
-        The class that the environment pins; None passes.
-
-    Raises
-    ------
-    TypeError
-        If the decorator is missing, or a state has that of `dataclasses`.
+    expected : str
+        The message up to the known names: "LiftConfig: expected the keywords".
+    given, known : iterable
+        Names of fields, or keys of a dict.
+    also : iterable of str
+        Further names to suggest.
+    error : type, default FieldError
+        Class of the error.
     """
-    if pinned is None:
-        return
-    if "__dataclass_fields__" not in vars(pinned):
-        # A config that adds no field needs no decorator.
-        whole = kind == "config" and not inspect.get_annotations(pinned)
-        got = "a class without it"
-    else:
-        whole = kind == "config" or _is_pytree(pinned)
-        got = "a `@dataclasses.dataclass`, which is no pytree"
-    if not whole:
-        raise TypeError(
-            f"{env_class.__name__}: expected its {kind} {pinned.__name__} to be a "
-            f"`@chex.dataclass`; got {got}. Write `@chex.dataclass` above it."
+    names = [str(name) for name in known]
+    if unknown := [str(name) for name in given if str(name) not in names]:
+        raise error(
+            f"{expected} {', '.join(names)}; got {', '.join(unknown)}. "
+            f"{suggestion(unknown, [*names, *also])}"
         )
 
 
-def _is_pytree(cls: type) -> bool:
-    # In `__main__` chex registers a class when the first object is made.
-    return "from_tuple" in vars(cls) or not jax.tree_util.all_leaves([object.__new__(cls)])
+def require_decorated(who: str, cls: type | None) -> None:
+    """Raise a TypeError for a state or config class without its decorator: it has no fields."""
+    if cls and inspect.get_annotations(cls) and "__dataclass_fields__" not in vars(cls):
+        raise TypeError(
+            f"{who}: expected {cls.__name__} to be a `@chex.dataclass`; got a class without it. "
+            "Write `@chex.dataclass` above it."
+        )
 
 
-def resolve_config(env_class: type, pinned: type | None, base: type, config: Any) -> Any:
+def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> Any:
     """
     The config of a new environment.
 
     Parameters
     ----------
-    env_class : type
+    who : str
         The environment's class, for messages.
     pinned : type or None
         The config class that it pins.
@@ -102,18 +124,18 @@ def resolve_config(env_class: type, pinned: type | None, base: type, config: Any
         If None is given and nothing is pinned, if the config is of another class, or if a field
         that has no default gets no value.
     """
-    who, expected = env_class.__name__, pinned or base
+    expected = pinned or base
+    if config is None and pinned is None:
+        raise TypeError(
+            f"{who} does not pin a concrete type for its config, so that none can be built. "
+            "Pass `config=...`, or name the class: `JaxEnv[Box, Discrete, MyState, MyConfig]`."
+        )
     if config is None:
-        if pinned is None:
-            raise TypeError(
-                f"{who} does not pin a concrete type for its config, so that none can be built. "
-                "Pass `config=...`, or name the class: `JaxEnv[Box, Discrete, MyState, MyConfig]`."
-            )
-        return _build(who, pinned, {})
+        return expected()
     if isinstance(config, expected):
         return config
     if isinstance(config, base) and issubclass(expected, type(config)):
-        return _build(who, expected, _values(config))
+        return expected(**_values(config, expected))
     got = f"the class {config.__name__}" if isinstance(config, type) else type(config).__name__
     raise TypeError(
         f"{who}: expected a config of class {expected.__name__}; got {got}. Pass an instance of "
@@ -127,9 +149,7 @@ def widened(config: Any, default: Any) -> Any:
         return default
     if not isinstance(config, FieldsByKeyword) or type(config) not in type(default).__mro__[1:]:
         return config
-    settable = _settable(type(default))
-    given = {name: x for name, x in _values(config).items() if name in settable}
-    return dataclasses.replace(default, **given)
+    return dataclasses.replace(default, **_values(config, default))
 
 
 def with_fields(who: str, keywords: Iterable[str], config: Any, fields: dict[str, Any]) -> Any:
@@ -141,39 +161,95 @@ def with_fields(who: str, keywords: Iterable[str], config: Any, fields: dict[str
     TypeError
         If the config has no such field.
     """
-    if not fields or not hasattr(
-        config, "__dataclass_fields__"
-    ):  # what is no config is refused later
+    if not fields or not isinstance(config, FieldsByKeyword):  # another class is refused later
         return config
-    known = [*_values(config), *keywords]
-    if unknown := [name for name in fields if name not in _values(config)]:
+    expected = f"{who}: expected the keywords {', '.join(keywords)} or the fields of"
+    expected = f"{expected} {type(config).__name__}"
+    require_known(expected, fields, _values(config, config), keywords, TypeError)
+    return dataclasses.replace(cast(Any, config), **fields)
+
+
+def _values(config: Any, of: Any) -> dict[str, Any]:
+    """The values of those fields that can be given to a config class, or to that of a config."""
+    settable = (field.name for field in dataclasses.fields(of) if field.init)
+    return {name: getattr(config, name) for name in settable if name in config.__dataclass_fields__}
+
+
+def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
+    """
+    The class of an environment called again, with some fields of its config changed.
+
+    Raises
+    ------
+    FieldError
+        If there is no such field, or an array does not fit it.
+    TypeError
+        If something else than the config would be lost, or stay as it was.
+    """
+    cls, config = cast(Any, type(env)), cast(Any, env).config
+    who, signature = f"with_config of {cls.__name__}", inspect.signature(cls)
+    if [p.kind for p in signature.parameters.values()] != [inspect.Parameter.POSITIONAL_OR_KEYWORD]:
         raise TypeError(
-            f"{who}: expected the keywords {', '.join(keywords)} or the fields of "
-            f"{type(config).__name__} {', '.join(_values(config))}; got {', '.join(unknown)}. "
-            f"{suggestion(unknown, known)}"
+            f"{who}: expected a class whose `__init__` takes a config alone; got "
+            f"{cls.__name__}{signature}. Make the others fields of the config."
         )
-    return dataclasses.replace(config, **fields)
-
-
-def _settable(config_class: Any) -> "dict[str, dataclasses.Field[Any]]":
-    """The fields that may be given; computed ones are left out."""
-    return {field.name: field for field in dataclasses.fields(config_class) if field.init}
-
-
-def _values(config: Any) -> dict[str, Any]:
-    return {name: getattr(config, name) for name in _settable(type(config))}
-
-
-def _build(who: str, config_class: type, given: dict[str, Any]) -> Any:
-    missing = [
-        name
-        for name, field in _settable(config_class).items()
-        if name not in given and field.default is field.default_factory is dataclasses.MISSING
-    ]
-    if missing:
+    if hasattr(type(config), "__post_init__"):
         raise TypeError(
-            f"{who}: expected a config of class {config_class.__name__} with a value for each "
-            f"required field; got none for {', '.join(missing)}. Pass a full "
-            f"{config_class.__name__}."
+            f"{who}: expected a config without `__post_init__`, whose results may stay as they "
+            f"are; got {type(config).__name__}. Compute them in `__init__` of the environment."
         )
-    return config_class(**given)
+    require_known(f"{who}: expected fields of", fields, _values(config, config))
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        if field.name in fields:
+            in_force = getattr(config, field.name)
+            if type(in_force) is int and field.type in (float, "float"):
+                in_force = float(in_force)  # 10 in a field of floats is 10.0
+            changed[field.name] = conformed(who, field.name, fields[field.name], in_force)
+    return cls(dataclasses.replace(config, **changed))
+
+
+def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
+    """
+    The value of a field, its JAX arrays in the dtype of what they replace.
+
+    A Python bool, int or float stands for bool, int32 or float32. A value without JAX arrays is
+    kept as it is, and so is anything in place of None. In place of a dict with entries, a dict
+    changes some of them.
+
+    Raises
+    ------
+    FieldError
+        If it has another structure, shape or kind of numbers, or a dict has no such entry.
+    """
+    if all(isinstance(x, dict) for x in (value, in_force)) and in_force:
+        require_known(f"{who}: expected `{name}` of", value, in_force)
+        merged = copy.copy(in_force)  # of the same class
+        for key, x in value.items():
+            merged[key] = conformed(who, f"{name}.{key}", x, in_force[key])
+        return merged
+    leaves, structure = cast(Any, jax.tree.flatten(value))
+    if in_force is None or not any(isinstance(x, jax.Array) for x in leaves):
+        return value
+    if structure != jax.tree.structure(in_force):
+        raise FieldError(
+            f"{who}: expected `{name}` structured as {in_force!r}; got {structure}. Give it the "
+            "same structure."
+        )
+    return jax.tree.map(partial(_number, who, name), value, in_force)
+
+
+def _number(who: str, name: str, x: Any, in_force: Any) -> Any:
+    """An array in place of a number, or of an array, in its dtype."""
+    if not isinstance(x, jax.Array):
+        return x
+    dtype = _DTYPES.get(type(in_force), getattr(in_force, "dtype", None))
+    wanted = "static value" if dtype is None else kind(dtype)
+    fits = kind(x.dtype) == wanted or (kind(x.dtype), wanted) == ("integer", "float")
+    if not fits or x.shape != np.shape(in_force):
+        shape = f" of shape {np.shape(in_force)}" if np.shape(in_force) else ""
+        raise FieldError(
+            f"{who}: expected `{name}` to be of kind {wanted}{shape}, as its value {in_force!r}; "
+            f"got {x.dtype}{list(x.shape)}. Cast it, or leave it out."
+        )
+    return strong(jnp.asarray(x, canonical(dtype)))

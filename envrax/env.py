@@ -1,33 +1,27 @@
 """The environment contract: a pure pair `reset` and `step` over an explicit state."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import chex
 import jax
 import numpy as np
 
-from envrax._checks import known_keywords
 from envrax._closing import Closing
-from envrax._config import FieldsByKeyword, require_decorated, resolve_config
+from envrax._config import FieldsByKeyword, Replaceable, rebuilt, require_decorated, resolve_config
 from envrax._generics import pinned_class
-from envrax._jax.cache import Compilation
-from envrax._rebuild import rebuilt
 from envrax.spaces import Space
 
 
 @chex.dataclass
-class EnvState:
+class EnvState(Replaceable):
     """
-    Everything that changes while an episode runs: a pytree, carried by the caller.
-
-    Environments extend it with `@chex.dataclass` and fields of their own.
+    What changes while an episode runs: a pytree. Environments extend it with `@chex.dataclass`.
 
     Attributes
     ----------
     rng : jax.Array
-        PRNG key, typed or legacy: the randomness left for the rest of the episode and for the
-        reset that follows it.
+        PRNG key for the rest of the episode and for the reset that follows it.
     step : jax.Array
         int32 scalar, steps taken in this episode.
     done : jax.Array
@@ -37,12 +31,6 @@ class EnvState:
     rng: jax.Array
     step: jax.Array
     done: jax.Array
-
-    if TYPE_CHECKING:  # chex adds it at run time and ships no type information
-
-        def replace(self, **changes: Any) -> Self:
-            """A copy with the named fields changed."""
-            ...
 
 
 @chex.dataclass
@@ -58,22 +46,6 @@ class EnvConfig(FieldsByKeyword):
 
     max_steps: int = 1000
 
-    def in_place_of(self, registered: "EnvConfig") -> "EnvConfig":
-        """
-        This config, given to a factory in place of the registered one. By default it is itself.
-
-        Parameters
-        ----------
-        registered : EnvConfig
-            The config under the id that is made.
-
-        Raises
-        ------
-        ValueError
-            If it is a config of another environment, for a class that can tell.
-        """
-        return self
-
 
 ObsSpaceT = TypeVar("ObsSpaceT", bound=Space)
 ActSpaceT = TypeVar("ActSpaceT", bound=Space)
@@ -87,40 +59,25 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     An environment as two pure functions, ready for `jit`, `vmap`, `scan` and `grad`.
 
-    A subclass names its four types in the brackets and writes `observation_space`, `action_space`,
-    `reset` and `step`. It may write `render`.
+    A subclass names its four types in the brackets and writes the two spaces, `reset` and `step`.
 
     Parameters
     ----------
     config : ConfigT, optional
         None builds the config class named in the brackets, with its defaults. An instance of that
         class or of a subclass is kept as it is. One of a parent class is widened: its fields are
-        kept, the others take their defaults.
-
-    Raises
-    ------
-    TypeError
-        If no config is given and the class names none, if the config is of an unrelated class, or
-        if a required field has no value.
+        kept, the others take their defaults. Anything else is a TypeError.
     """
 
-    @known_keywords
     def __init__(self, config: ConfigT | None = None) -> None:
-        cls = type(self)
-        pinned = pinned_class(cls, JaxEnv, ConfigT)
-        require_decorated(cls, "state", pinned_class(cls, JaxEnv, StateT))
-        require_decorated(cls, "config", pinned)
-        self._config: ConfigT = resolve_config(cls, pinned, EnvConfig, config)
+        cls, pinned = type(self), pinned_class(type(self), JaxEnv, ConfigT)
+        for declared in (pinned_class(cls, JaxEnv, StateT), pinned):
+            require_decorated(cls.__name__, declared)
+        self._config: ConfigT = resolve_config(cls.__name__, pinned, EnvConfig, config)
 
     @property
     def config(self) -> ConfigT:
         """The static configuration."""
-        if "_config" not in vars(self):
-            who = type(self).__name__
-            raise TypeError(
-                f"{who}: expected its `__init__` to call that of its base; got an environment "
-                "without a config. Begin it with `super().__init__(config)`."
-            )
         return self._config
 
     @property
@@ -129,12 +86,7 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return type(self).__name__
 
     @property
-    def class_name(self) -> str:
-        """What fleets group it by: the name of its class; an adapter tells its ids apart."""
-        return type(self).__name__
-
-    @property
-    def unwrapped(self) -> "JaxEnv[Any, Any, Any, Any]":
+    def unwrapped(self) -> "AnyEnv":
         """The innermost environment; the environment itself if it is no wrapper."""
         return self
 
@@ -142,16 +94,6 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def traceable(self) -> bool:
         """Whether JAX can trace `reset` and `step`; False where Python must run at every step."""
         return True
-
-    @property
-    def carries_over(self) -> bool:
-        """Whether an episode may depend on the one before: whether `reset_after` is overridden."""
-        return type(self).reset_after is not JaxEnv.reset_after
-
-    @property
-    def compilation(self) -> Compilation | None:
-        """How a `JitWrapper` in the stack compiles it; None for a stack without one."""
-        return None
 
     @property
     @abstractmethod
@@ -212,103 +154,66 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
         """
-        Begin the episode that follows one which ended. Auto-reset calls it.
+        Begin the episode after one that ended in `state`. Auto-reset calls it.
 
-        By default that is `self.reset(jax.random.split(state.rng)[0])`. Override it for what lasts
-        longer than an episode: parameters of a slot, a curriculum, a count of episodes. Only those
-        leaves of the old state that it reads are copied from a batch.
-
-        Parameters
-        ----------
-        state : StateT
-            Last state of the episode that ended.
-
-        Returns
-        -------
-        obs, state
-            As from `reset`, of the same structure, shapes and dtypes.
+        It returns what `reset` does, by default with a key split from `state.rng`. Override it for
+        what lasts longer than an episode, as a curriculum. Only those leaves of `state` that it
+        reads are copied from a batch.
         """
         return self.reset(jax.random.split(state.rng)[0])
 
     def action_mask(self, state: StateT) -> Any:
         """
-        Which actions are legal in a state. Not by default: None says that all are.
+        Which actions are legal in a state: a pytree of bool, or None if all are, as by default.
 
-        Parameters
-        ----------
-        state : StateT
-            State of the episode, from `reset` or `step`.
-
-        Returns
-        -------
-        pytree of jax.Array, or None
-            bool, True for what is legal: of shape `(n,)` for a `Discrete(n)`; of shape
-            `(*shape, max n)` for a `MultiDiscrete`, padded with False; for a nested space a
-            container of masks or None. `action_space.sample(rng, mask)` draws a legal action.
+        True is legal. The mask has shape `(n,)` for a `Discrete(n)`, and `(*shape, max n)` for a
+        `MultiDiscrete`, padded with False; for a nested space it is a container of masks or None.
+        `action_space.sample(rng, mask)` draws a legal action.
         """
         return None
 
-    def with_rng(self, state: StateT, rng: jax.Array) -> StateT:
-        """
-        The same state with other randomness ahead, for a state from which several episodes begin.
-
-        Parameters
-        ----------
-        state : StateT
-            A state of this environment.
-        rng : jax.Array
-            PRNG key, in place of `state.rng`. An environment whose state holds further keys
-            overrides this method and replaces them too, by keys split from `rng`.
-        """
-        return state.replace(rng=rng)
-
     def render(self, state: StateT) -> np.ndarray:
-        """
-        Draw a state of a single environment, on the host.
-
-        Returns
-        -------
-        np.ndarray
-            uint8 RGB image of shape (H, W, 3).
-
-        Raises
-        ------
-        NotImplementedError
-            If the environment cannot be drawn.
-        """
+        """Draw a state on the host: a uint8 RGB image of shape (H, W, 3)."""
         raise NotImplementedError(
             f"{type(self).__name__} does not implement render. Override `render(state)` and return "
             "a uint8 array of shape (H, W, 3)."
         )
 
-    def with_config(self, **fields: Any) -> Self:
-        """
-        The same environment, with some fields of its config changed.
-
-        Values may be traced: a JAX array must fit the field in kind and shape, and becomes float32,
-        int32 or bool where that is a Python number. In a field that is a dict, a dict changes the
-        entries that it names, and keeps the others. The class is called again, so that what its
-        `__init__` makes of the config follows. A class whose `__init__` takes more than a config
-        overrides this method.
-
-        Parameters
-        ----------
-        **fields
-            Fields of the config and their values.
-
-        Raises
-        ------
-        TypeError
-            If the config has no such field or entry, an array does not fit it, the class takes more
-            than a config, or attributes were edited, which would be lost.
-        """
-        return rebuilt(self, fields)
-
     def compile(self) -> None:
         """Compile what a wrapper such as `JitWrapper` compiles; nothing on a base environment."""
+
+    @property
+    def _carries_over(self) -> bool:
+        return type(self).reset_after is not JaxEnv.reset_after
+
+    def _with_config(self, fields: dict[str, Any]) -> Any:
+        return rebuilt(self, fields)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config})"
 
 
 AnyEnv = JaxEnv[Any, Any, Any, Any]
+EnvT = TypeVar("EnvT", bound=AnyEnv)
+
+
+def carries_over(env: AnyEnv) -> bool:
+    """Whether an episode may depend on the one before: whether `reset_after` is overridden."""
+    return env._carries_over  # pyright: ignore[reportPrivateUsage]
+
+
+def with_config(env: EnvT, /, **fields: Any) -> EnvT:
+    """
+    The same environment, in the same wrappers, with some fields of its config changed.
+
+    The class is called again; a `JitWrapper` is left out. Values may be traced: a JAX array becomes
+    float32, int32 or bool where the field is a Python number. A dict changes the entries that it
+    names of a field that is a dict.
+
+    Raises
+    ------
+    TypeError
+        If the config has no such field or entry or the array does not fit it, if it has a
+        `__post_init__`, or if the class takes more than a config.
+    """
+    return env._with_config(fields)  # pyright: ignore[reportPrivateUsage]

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks import known_keywords, require_count
+from envrax._checks import require_count
 from envrax._ends import episode_end
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import on_every_device
@@ -50,7 +50,6 @@ class _Count(NamedTuple):
     sums: Evaluation
 
 
-@known_keywords
 def evaluate(
     env: AnyEnv | AnyBatch,
     policy: Policy | None,

@@ -9,14 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks import known_keywords
 from envrax._jax.keys import require_key
 from envrax._jax.programs import is_traced
 from envrax._play import Play, Policy
-from envrax.env import AnyEnv, JaxEnv
+from envrax.env import AnyEnv, JaxEnv, with_config
 from envrax.evaluation import Evaluation, counts, evaluated
 from envrax.spaces.base import kind
-from envrax.wrappers.drawn import require_dynamic
+from envrax.wrappers.randomization import require_dynamic
 
 __all__ = ["GridEvaluation", "evaluate_grid"]
 
@@ -60,7 +59,6 @@ class GridEvaluation(NamedTuple):
         return self.table()
 
 
-@known_keywords
 def evaluate_grid(
     env: AnyEnv,
     policy: Policy | None,
@@ -74,7 +72,7 @@ def evaluate_grid(
     """
     Evaluate a policy on every combination of values of some fields of the config.
 
-    At each point it is `evaluate` of `env.with_config(**point)`, up to the rounding of floats. All
+    At each point it is `evaluate` of `with_config(env, **point)`, up to the rounding of floats. All
     points begin from the same keys, and run side by side in one compiled program, until the last
     episode has ended.
 
@@ -141,7 +139,7 @@ def _evaluated(
     require_dynamic("evaluate_grid", play.given, _nested(one))
 
     def at(point: dict[str, Any]) -> Evaluation:
-        env = play.given.with_config(**_nested(point))
+        env = with_config(play.given, **_nested(point))
         return evaluated(play.around(env), n_episodes, max_steps, arrays, rng, policy_state)
 
     function = at

@@ -10,6 +10,7 @@ from envrax._fleet.padding import Agents
 from envrax._jax.cache import CacheDir, Compilation
 from envrax.autoreset.slot import checked, reset_slot
 from envrax.env import AnyEnv, JaxEnv
+from envrax.wrappers.jit import compilation
 
 
 class MultiEnv(Fleet):
@@ -74,7 +75,7 @@ class MultiEnv(Fleet):
         return [Agents(env.observation_space, env.action_space, ()) for env in self._members]
 
     def _compilation(self, member: AnyEnv) -> Compilation | None:
-        return member.compilation
+        return compilation(member)
 
     def _functions(self, member: AnyEnv) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return partial(reset_slot, member), partial(_checked_step, member)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from envrax._checks import known_keywords, require_count
+from envrax._checks import require_count
 from envrax._jax.keys import require_key
 from envrax._jax.programs import is_traced, strong
 from envrax._play import AnyBatch, Play, Policy, Rollout, Transition, owned
@@ -19,7 +19,6 @@ __all__ = ["Rollout", "Transition", "rollout", "start"]
 CHUNKS = 20  # of a rollout with a progress bar
 
 
-@known_keywords
 def start(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any = None) -> Rollout:
     """
     Begin a rollout: `rng, key = jax.random.split(rng)`, and reset with `key`.
@@ -43,7 +42,6 @@ def start(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any = None) -> R
     return Play(env, None, "start").begin(rng, policy_state)
 
 
-@known_keywords
 def rollout(
     env: AnyEnv | AnyBatch,
     policy: Policy | None,

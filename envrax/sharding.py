@@ -245,9 +245,9 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
 
         def of_shard(x: Any) -> Any:
             start = number * (x.shape[0] // self.n_shards)
-            for part in x.addressable_shards:
-                if (part.index[0].start or 0) == start:
-                    return part.data
+            for piece in x.addressable_shards:
+                if (piece.index[0].start or 0) == start:
+                    return piece.data
             raise ValueError(
                 f"ShardedEnv: expected one of the slots that this process holds, `local_slots`; "
                 f"got {index}."

@@ -19,6 +19,7 @@ from envrax.autoreset.slot import require_slots
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
+from envrax.wrappers.jit import compilation
 
 __all__ = ["BatchedEnv", "VecEnv"]
 
@@ -147,11 +148,11 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
                     f"VecEnv: expected {env.name}.{which} to be a Space; got {space!r}. Write it "
                     "as a property that returns one."
                 )
-        compilation = replace(env.compilation or Compilation(), donate=donate)
+        how = replace(compilation(env) or Compilation(), donate=donate)
         self.env, self.num_envs = env, num_envs
         self._use_copies(
             self._copies_class(env, num_envs, final_obs, autoreset),
-            compilation if jit_compile else None,
+            how if jit_compile else None,
         )
 
     def _use_copies(self, copies: Copies, compilation: Compilation | None) -> None:

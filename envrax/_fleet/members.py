@@ -90,7 +90,7 @@ class Members(Closing):
 
 def _class_name(member: Any) -> str:
     base = getattr(member, "unwrapped", None)
-    return member.name if base is None else base.class_name
+    return member.name if base is None else getattr(base, "class_name", type(base).__name__)
 
 
 def _unique(names: list[str]) -> list[str]:

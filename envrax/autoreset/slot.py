@@ -8,7 +8,7 @@ import numpy as np
 from envrax._checks import RETURNS, require_tuple
 from envrax._ends import episode_ended
 from envrax._jax.programs import strong
-from envrax.env import AnyEnv, EnvState
+from envrax.env import AnyEnv, EnvState, carries_over
 
 
 def reset_slot(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
@@ -24,7 +24,7 @@ def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
 
 def next_episode(env: AnyEnv, last: EnvState) -> dict[str, Any]:
     """First observation and state of the episode that follows one which ended in state `last`."""
-    method = "reset_after" if env.carries_over else "reset"
+    method = "reset_after" if carries_over(env) else "reset"
     obs, state = checked(env, method, env.reset_after(cast(Any, last)))
     return {"obs": obs, "state": state}
 

@@ -1,22 +1,20 @@
 """`PeerEnv`: the base of all adapters. It makes a `JaxEnv` of another library's functions."""
 
-import dataclasses
 from abc import abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, ClassVar, Self, cast
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 
 from envrax._checks import require_count
-from envrax._edits import without_cached
-from envrax._jax.keys import key_types, require_key
+from envrax._config import require_known
+from envrax._jax.keys import require_key
 from envrax._jax.programs import output_types
-from envrax._rebuild import require_known
 from envrax.env import Info, JaxEnv
-from envrax.interop.forms import Form, cast_to, find_form, is_key, types_of
+from envrax.interop.forms import Form, cast_to, find_form, types_of
 from envrax.interop.params import Params, changed, concrete, fitting
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.spaces import Space
@@ -169,15 +167,10 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     def action_mask(self, state: PeerState) -> Any:
         return state.mask
 
-    def with_config(self, **fields: Any) -> Self:
-        """
-        The same environment, with some fields of its config changed.
-
-        A dict of `params` changes those in force, and these are then the config's `params`. Where
-        nothing else changes, the library's object and what is compiled are shared.
-        """
-        who = f"{self._who}.with_config"
-        require_known(who, fields, (f.name for f in dataclasses.fields(self.config)))
+    def _with_config(self, fields: dict[str, Any]) -> Any:
+        # A dict of `params` changes those in force, and these are then the config's `params`.
+        who = f"with_config of {self._who}"
+        require_known(f"{who}: expected fields of", fields, self.config.__dataclass_fields__)
         others = {name: x for name, x in fields.items() if name != "params"}
         env: Any = self
         if others:
@@ -185,8 +178,11 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         return env._with_params(who, fields["params"]) if "params" in fields else env
 
     def _with_params(self, who: str, changes: Any) -> Self:
-        env = object.__new__(type(self))
-        vars(env).update(without_cached(self))
+        """The same with other `params`: the library's object and what is compiled are shared."""
+        env, cls = object.__new__(type(self)), type(self)
+        for name, value in vars(self).items():
+            if not isinstance(getattr(cls, name, None), cached_property):  # of these params
+                setattr(env, name, value)
         env.params = changed(self._who, self.params, fitting(who, self.params, changes))
         limit = env.limit()
         if limit == self.limit():
@@ -198,20 +194,6 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             env._observation_space, env._action_space = env.spaces()
         env.concrete_params = concrete(env.params, self.concrete_params)
         return env
-
-    def with_rng(self, state: PeerState, rng: jax.Array) -> PeerState:
-        """`state` with new keys: `state.rng`, and all PRNG keys that the library keeps."""
-        # A legacy key is told from other arrays by where a typed one is kept.
-        typed = jax.tree.leaves(self._form(key_types()[0]).inner)
-        rng, *keys = jax.random.split(rng, 1 + sum(map(is_key, typed)))
-        leaves, structure = cast(Any, jax.tree.flatten(state.inner))
-        new = [
-            (jax.random.split(keys.pop(), type_.shape) if type_.shape else keys.pop())
-            if is_key(type_)
-            else leaf
-            for leaf, type_ in zip(leaves, typed, strict=True)
-        ]
-        return state.replace(rng=rng, inner=jax.tree.unflatten(structure, new))
 
     def reset(self, rng: jax.Array) -> tuple[Any, PeerState]:
         require_key(rng, f"{self._who}.reset", "Pass one key; `VecEnv` splits it.")

@@ -7,8 +7,8 @@ from typing import Any, cast
 import jax
 from jax.core import Tracer
 
+from envrax._config import conformed, require_known
 from envrax._jax.programs import is_traced
-from envrax._rebuild import conformed, require_known
 
 
 class _Rest:
@@ -113,11 +113,7 @@ def changed(who: str, default: Any, changes: Any) -> Any:
         return changes
     given = cast(dict[str, Any], changes)
     fields: Any = names_of(default)
-    if unknown := [name for name in given if name not in fields]:
-        raise TypeError(
-            f"{who}: expected `params` of {', '.join(map(str, fields))}; got "
-            f"{', '.join(map(repr, unknown))}. Correct the names."
-        )
+    require_known(f"{who}: expected `params` of", given, fields, error=TypeError)
     if isinstance(default, dict):
         return {**cast(dict[str, Any], default), **given}
     for name, value in given.items():  # 9 in place of 9.8 is a float too
@@ -144,7 +140,7 @@ def fitting(who: str, in_force: Any, changes: Any) -> Any:
     """
     if not isinstance(changes, dict) or in_force is None:
         return conformed(who, "params", changes, in_force)
-    require_known(who, cast(Any, changes), names_of(in_force))
     given = cast(dict[str, Any], changes)
+    require_known(f"{who}: expected `params` of", given, names_of(in_force))
     of: Any = getitem if isinstance(in_force, dict) else getattr
     return {k: conformed(who, f"params.{k}", x, of(in_force, k)) for k, x in given.items()}

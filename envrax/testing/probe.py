@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax._ends import episode_ended
-from envrax.env import AnyEnv, EnvState
+from envrax.env import AnyEnv, EnvState, carries_over
 from envrax.testing.masks import why_unfit
 from envrax.testing.trees import copy_containers, take, tree_to_numpy
 from envrax.wrappers.base import Wrapper, layers
@@ -184,7 +184,7 @@ class Probe:
 
     def next_episode(self, state: Any, reset: Any) -> Any:
         """First observation and state of the episode after one that ended in `state`."""
-        if self.env.carries_over:
+        if carries_over(self.env):
             return self.env.reset_after(self.state_to_pass(state))
         return reset(jax.random.split(state.rng)[0])
 

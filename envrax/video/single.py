@@ -100,8 +100,8 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return super().reset_after(state)
 
     @property
-    def carries_over(self) -> bool:
-        return self.env.carries_over
+    def _carries_over(self) -> bool:
+        return self.env._carries_over
 
     def begun(self, obs: Any, state: Any) -> tuple[Any, StateT]:
         obs, state = super().begun(obs, state)

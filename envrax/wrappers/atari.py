@@ -146,14 +146,14 @@ class NoopReset(
         return self._acted(key, *super().reset(rng))
 
     def reset_after(self, state: NoopState[InnerStateT]) -> tuple[Any, NoopState[InnerStateT]]:
-        if not self.carries_over:
+        if not self.env._carries_over:
             return self.reset(jax.random.split(state.rng)[0])
         rng, key = jax.random.split(state.rng)
         return self._acted(key, *super().reset_after(state.replace(rng=rng)))
 
     @property
-    def carries_over(self) -> bool:
-        return self.env.carries_over
+    def _carries_over(self) -> bool:
+        return self.env._carries_over
 
     def _acted(
         self, key: jax.Array, obs: Any, state: NoopState[InnerStateT]

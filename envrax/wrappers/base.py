@@ -9,9 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks import require_tuple
-from envrax._edits import require_unedited
 from envrax._ends import episode_ended
-from envrax._jax.cache import Compilation
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
 
@@ -47,7 +45,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         ) -> Callable[[JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-    # Of the call that built it, for `with_config`; the metaclass keeps them.
+    # Of the call that built it, the environment first; the metaclass keeps them.
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
@@ -70,12 +68,8 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return self.env.traceable
 
     @property
-    def carries_over(self) -> bool:
-        return type(self).reset_after is not Wrapper.reset_after or self.env.carries_over
-
-    @property
-    def compilation(self) -> Compilation | None:
-        return self.env.compilation
+    def _carries_over(self) -> bool:
+        return type(self).reset_after is not Wrapper.reset_after or self.env._carries_over
 
     @property
     def observation_space(self) -> ObsSpaceT:
@@ -124,10 +118,10 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             depends on the one before.
         """
         if not _overrides_reset_alone(type(self)):
-            method = "reset_after" if self.env.carries_over else "reset"
+            method = "reset_after" if self.env._carries_over else "reset"
             returned = self.env.reset_after(self._inner(state))
             return self.begun(*require_tuple(type(self.env).__name__, method, returned))
-        if self.env.carries_over:
+        if self.env._carries_over:
             raise NotImplementedError(
                 f"{type(self).__name__}.reset_after: expected a wrapper that overrides it as well "
                 f"as `reset`; got one that does not, around {self.env}, whose episodes depend on "
@@ -163,19 +157,12 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             )
         return mask
 
-    def with_rng(self, state: StateT, rng: jax.Array) -> StateT:
-        return self.env.with_rng(self._inner(state), rng)
-
     def render(self, state: StateT) -> np.ndarray:
         return self.env.render(self._inner(state))
 
-    def with_config(self, **fields: Any) -> Self:
-        """The same wrapper, built again around the same environment with some fields changed."""
-        args, kwargs = self._arguments
-        who = f"{type(self).__name__}.with_config"
-        require_unedited(who, self, lambda: type(self)(*args, **kwargs))
-        env = (args[0] if args else kwargs["env"]).with_config(**fields)
-        return type(self)(env, *args[1:], **{k: v for k, v in kwargs.items() if k != "env"})
+    def _with_config(self, fields: dict[str, Any]) -> Any:
+        (env, *args), kwargs = self._arguments
+        return type(self)(env._with_config(fields), *args, **kwargs)
 
     def compile(self) -> None:
         self.env.compile()

@@ -52,19 +52,19 @@ class WrapperMeta(ABCMeta):
     if not TYPE_CHECKING:  # type checkers read `Wrapper.__new__` instead
 
         def __call__(cls, *args, **kwargs):
-            deferred = not args and "env" not in kwargs
-            env = None if deferred else args[0] if args else kwargs["env"]
-            if not deferred and not isinstance(env, cls._wraps):
-                raise TypeError(_refusal(cls, env))
+            if not args and "env" in kwargs:
+                args = (kwargs.pop("env"),)
+            if args and not isinstance(args[0], cls._wraps):
+                raise TypeError(_refusal(cls, args[0]))
             try:
-                inspect.signature(cls).bind(*([env] if deferred else args), **kwargs)
+                inspect.signature(cls).bind(*(args or [None]), **kwargs)
             except TypeError as error:
                 rest = [_short(x) for x in args[1:]]
                 raise TypeError(
                     f"{cls.__name__}: expected the keywords of {_usage(cls)}; got "
                     f"{call_repr(cls.__name__, kwargs, *rest)}: {error}."
                 ) from None
-            if deferred:
+            if not args:
                 return WrapperFactory(cls, kwargs)
             wrapper = super().__call__(*args, **kwargs)
             wrapper._arguments = args, kwargs  # an `__init__` may keep them under other names

@@ -8,9 +8,9 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.keys import require_key
 from envrax._jax.programs import Compiled, compile_pair, is_traced, output_types
 from envrax.autoreset.slot import checked
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces.conform import conform
-from envrax.wrappers.base import Wrapper
+from envrax.wrappers.base import Wrapper, layers
 
 
 class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
@@ -57,10 +57,6 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         if pre_warm:
             self.compile()
 
-    @property
-    def compilation(self) -> Compilation:
-        return Compilation(self.cache_dir)
-
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         require_key(rng, "JitWrapper.reset", "Pass one key, or use VecEnv for many episodes.")
         return super().reset(rng) if is_traced(rng) else self._reset(rng)
@@ -69,8 +65,8 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return super().reset_after(state) if is_traced(state) else self._after(state)
 
     @property
-    def carries_over(self) -> bool:
-        return self.env.carries_over
+    def _carries_over(self) -> bool:
+        return self.env._carries_over
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         action = conform(self._action_space, action, "JitWrapper.step")
@@ -81,9 +77,9 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def action_mask(self, state: StateT) -> Any:
         return self._mask(state)
 
-    def with_config(self, **fields: Any) -> Any:
-        """The environment without this wrapper: values may be traced, and are other ones soon."""
-        return self.env.with_config(**fields)
+    def _with_config(self, fields: dict[str, Any]) -> Any:
+        # Without this wrapper: values may be traced, and are other ones soon.
+        return self.env._with_config(fields)
 
     def compile(self) -> None:
         """Compile now, without running; the first real `reset` and `step` then compile nothing."""
@@ -101,3 +97,9 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def _plain_step(self, state: StateT, action: Any) -> Any:
         return checked(self.env, "step", super().step(state, action))
+
+
+def compilation(env: AnyEnv) -> Compilation | None:
+    """How the outermost `JitWrapper` of a stack compiles it; None for a stack without one."""
+    compiled = (layer for layer in layers(env) if isinstance(layer, JitWrapper))
+    return next((Compilation(layer.cache_dir) for layer in compiled), None)

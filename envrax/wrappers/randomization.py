@@ -1,20 +1,29 @@
 """`DomainRandomization`: a config of its own for every episode, or for every slot."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Generic, cast
 
 import chex
 import jax
 import numpy as np
 
+from envrax._config import FieldError
 from envrax._jax.keys import key_types
 from envrax._jax.programs import strong
-from envrax._rebuild import FieldError
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT
-from envrax.spaces.base import kind
-from envrax.wrappers.base import Wrapper, require_that
-from envrax.wrappers.drawn import require_dynamic
+from envrax.autoreset.slot import leaf_types
+from envrax.env import (
+    ActSpaceT,
+    AnyEnv,
+    ConfigT,
+    Info,
+    JaxEnv,
+    ObsSpaceT,
+    carries_over,
+    with_config,
+)
+from envrax.wrappers.base import require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 Fields = dict[str, Any]
@@ -35,15 +44,16 @@ class RandomizedState(WrapperState[InnerStateT]):
 
 
 class DomainRandomization(
-    Wrapper[ObsSpaceT, ActSpaceT, RandomizedState[InnerStateT], ConfigT],
+    StatefulWrapper[ObsSpaceT, ActSpaceT, RandomizedState[InnerStateT], ConfigT, InnerStateT],
     Generic[ObsSpaceT, ActSpaceT, ConfigT, InnerStateT],
 ):
     """
     Draw fields of the config for every episode, or once for every slot.
 
     What is drawn is kept in the state and is traced. It is in force for `reset`, `step`,
-    `action_mask` and `render` of that episode, by `with_config` of the wrapped environment, which
-    itself is not changed. Python numbers of the config are replaced by float32, int32 or bool.
+    `action_mask` and `render` of that episode: `with_config` builds the wrapped environment again,
+    which itself is not changed. Python numbers of the config are replaced by float32, int32 or
+    bool.
 
     The environment may only calculate with what is drawn. Shapes, spaces, branches of Python and
     strings stay as they are. In `config` of this wrapper, what is drawn has no value.
@@ -80,50 +90,44 @@ class DomainRandomization(
     (4,)
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        raise TypeError(
-            f"{cls.__name__}: expected a wrapper around DomainRandomization; got a subclass of it, "
-            "whose hooks would not be called. Extend `Wrapper`, and put it around."
-        )
-
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
         sample: Callable[[jax.Array], Fields],
         redraw: bool = True,
     ) -> None:
-        super().__init__(cast(Any, env))
-        callable_ = callable(cast(Any, sample))
-        require_that(callable_, type(self), "sample to be a function `rng -> dict`", sample)
-        if not env.traceable:
-            raise RuntimeError(
-                f"DomainRandomization: expected a traceable environment; got {env!r}, which is "
-                "incompatible with JAX transforms. Put DomainRandomization beneath it."
-            )
+        super().__init__(env)
         self.sample, self.redraw = sample, redraw
-        self._types: Fields = _types(jax.eval_shape(self._sampled, key_types()[0]))
-        require_dynamic("DomainRandomization", env, self._types)
+        types = cast(Fields, jax.eval_shape(self._draw, key_types()[0]))
+        require_dynamic("DomainRandomization", env, types)
+        self._drawn, self._fields = tuple(types), types
 
     @property
     def config(self) -> ConfigT:
         """The wrapped environment's, with nothing usable in place of what is drawn."""
         config = copy.copy(self.env.config)
-        for name in self._types:
+        for name in self._drawn:
             object.__setattr__(config, name, _Drawn(name))
         return config
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return obs, {"fields": self._fields}
+
+    def on_step(self, *stepped: Any) -> tuple[Any, ...]:
+        return stepped
 
     def reset(self, rng: jax.Array) -> tuple[Any, RandomizedState[InnerStateT]]:
         rng, key = jax.random.split(rng)
         return self._under(self._draw(key)).reset(rng)
 
     @property
-    def carries_over(self) -> bool:
-        return not self.redraw or self.env.carries_over
+    def _carries_over(self) -> bool:
+        return not self.redraw or carries_over(self.env)
 
     def reset_after(
         self, state: RandomizedState[InnerStateT]
     ) -> tuple[Any, RandomizedState[InnerStateT]]:
-        if not self.carries_over:
+        if not self._carries_over:
             return self.reset(jax.random.split(state.rng)[0])
         if not self.redraw:
             return self._under(state.fields).reset_after(state)
@@ -135,68 +139,47 @@ class DomainRandomization(
     ) -> tuple[Any, RandomizedState[InnerStateT], jax.Array, jax.Array, Info]:
         return self._under(state.fields).step(state, action)
 
-    def with_rng(
-        self, state: RandomizedState[InnerStateT], rng: jax.Array
-    ) -> RandomizedState[InnerStateT]:
-        return self._under(state.fields).with_rng(state, rng)
-
     def action_mask(self, state: RandomizedState[InnerStateT]) -> Any:
         return self._under(state.fields).action_mask(state)
 
     def render(self, state: RandomizedState[InnerStateT]) -> np.ndarray:
         return self._under(state.fields).render(state)
 
-    def with_config(self, **fields: Any) -> Any:
-        """The same wrapper around the environment with other fields changed."""
-        if drawn := [name for name in fields if name in self._types]:
+    def _with_config(self, fields: Fields) -> Any:
+        if drawn := [name for name in fields if name in self._drawn]:
             raise FieldError(
-                "DomainRandomization.with_config",
-                f"expected fields that `sample` does not draw; got {', '.join(map(repr, drawn))}, "
-                "whose value would not count. Change the environment without DomainRandomization.",
+                "with_config of DomainRandomization: expected fields that `sample` does not draw; "
+                f"got {', '.join(drawn)}. Change the environment without DomainRandomization."
             )
         changed = copy.copy(self)
-        changed.env = self.env.with_config(**fields)
+        changed.env = with_config(self.env, **fields)
         return changed
 
-    def _under(self, fields: Fields) -> "_InForce":
-        return _InForce(self.env, fields)
+    def _under(self, fields: Fields) -> Any:
+        """The base class's methods of this wrapper, around the environment with these fields."""
+        under = copy.copy(self)
+        under.env, under._fields = with_config(self.env, **fields), fields
+        return super(DomainRandomization, under)
 
     def _draw(self, key: jax.Array) -> Fields:
-        fields = self._sampled(key)
-        if (types := _types(fields)) != self._types:
-            raise TypeError(
-                "DomainRandomization: expected `sample` to return the same fields, shapes and "
-                f"dtypes in every call; got {types} after {self._types}."
-            )
-        return fields
-
-    def _sampled(self, key: jax.Array) -> Fields:
-        fields = self.sample(key)
-        require_that(
-            isinstance(cast(Any, fields), dict),
-            type(self),
-            "sample to return a dict of fields of the config",
-            f"{fields!r}",
-        )
+        fields = cast(Any, self.sample(key))
+        expected = "sample to return a dict of fields of the config"
+        require_that(isinstance(fields, dict), type(self), expected, fields)
         return {name: _numbers(name, value) for name, value in fields.items()}
 
 
-class _InForce(StatefulWrapper[Any, Any, RandomizedState[Any], Any, Any]):
-    """An environment under the fields of one episode."""
-
-    def __init__(self, env: JaxEnv[Any, Any, Any, Any], fields: Fields) -> None:
-        super().__init__(env.with_config(**fields))
-        self.fields = fields
-
-    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        return obs, {"fields": self.fields}
-
-    def on_step(self, *stepped: Any) -> tuple[Any, ...]:
-        return stepped
+def _numbers(name: str, value: Any) -> Any:
+    try:
+        return jax.tree.map(strong, value, is_leaf=lambda x: x is None)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"DomainRandomization: expected `sample` to draw numbers; got {value!r} for {name!r}. "
+            "Leave it out."
+        ) from error
 
 
 class _Drawn:
-    """In place of the value of a field that is drawn anew for each episode."""
+    """In place of the value of a field that is drawn for each episode."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -211,26 +194,91 @@ class _Drawn:
             "from `state.fields`."
         )
 
-    __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse  # pyright: ignore
+    __bool__ = __eq__ = _refuse
 
 
-def _numbers(name: Any, value: Any) -> Any:
-    def number(leaf: Any) -> jax.Array:
-        try:
-            x = strong(leaf)
-        except (TypeError, ValueError, OverflowError):
-            x = None
-        if isinstance(leaf, np.integer) and x is not None and int(x) != int(leaf):
-            x = None  # beyond int32
-        if x is None or kind(x.dtype) == "other":
-            raise TypeError(
-                f"DomainRandomization: expected `sample` to draw numbers; got {leaf!r} for "
-                f"{name!r}. Leave it out."
-            )
-        return x
+def require_dynamic(who: str, env: AnyEnv, types: Fields) -> None:
+    """
+    Refuse fields that an environment cannot take as traced values.
 
-    return jax.tree.map(number, value, is_leaf=lambda x: x is None)
+    Parameters
+    ----------
+    who : str
+        The caller, for messages.
+    env : JaxEnv
+        The environment.
+    types : dict
+        Shape and dtype of each value, by the names of the fields.
+
+    Raises
+    ------
+    TypeError
+        If there is no such field, a value does not fit it, or the environment uses it as a static
+        value, for a shape, a branch or a space. What the environment raises without any of them is
+        raised as it is.
+    """
+    found = _outcome(env, types)
+    plain = _traced(env, {})
+    if found == plain:
+        return
+    name = " and ".join(types)
+    for part, one in _parts(types):
+        with suppress(FieldError):  # an entry of a dict that fits only as a whole
+            alone = _outcome(env, one)
+            if alone != plain:
+                name, found = part, alone
+                break
+    if isinstance(found, Exception):
+        reason = str(found).strip().partition("\n")[0] or type(found).__name__
+        raise TypeError(
+            f"{who}: expected {env.name} to calculate with `{name}`; got an environment that needs "
+            f"a static value, for a shape, a branch or a space. Leave `{name}` fixed, or use it in "
+            f"arithmetic only. What was raised: {reason}"
+        ) from found
+    leaf = next(x for x in [*plain, *found] if plain.get(x) != found.get(x))
+    raise TypeError(
+        f"{who}: expected {env.name} to return `{leaf}` as {plain.get(leaf)} with any `{name}`; "
+        f"got {found.get(leaf)}, since what is drawn is no Python number. Cast it: "
+        "`jnp.asarray(self.config.x, x.dtype)`."
+    )
 
 
-def _types(fields: Fields) -> Fields:
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), fields)
+def _parts(types: Fields) -> Iterator[tuple[str, Fields]]:
+    """One entry of a field that is a dict, and one field, at a time."""
+    for name, type_ in types.items():
+        if isinstance(type_, dict):
+            for key, entry in cast(Fields, type_).items():
+                yield f"{name}.{key}", {name: {key: entry}}
+        yield name, {name: type_}
+
+
+def _outcome(env: AnyEnv, types: Fields) -> dict[str, str] | Exception:
+    try:
+        return _traced(env, types)
+    except FieldError:
+        raise
+    except Exception as error:
+        return error
+
+
+def _traced(env: AnyEnv, types: Fields) -> dict[str, str]:
+    """The types of what an episode's begin, one step and the next begin return."""
+
+    def run(rng: jax.Array, fields: Fields) -> Any:
+        configured = with_config(env, **fields) if fields else env
+        for name in ("observation_space", "action_space"):
+            before, after = getattr(env, name), getattr(configured, name)
+            if before != after:
+                raise TypeError(
+                    f"its `{name}` is {before} with one value and {after} with another."
+                )
+        reset_rng, action_rng = jax.random.split(rng)
+        obs, state = configured.reset(reset_rng)
+        mask = configured.action_mask(state)
+        stepped = configured.step(state, configured.action_space.sample(action_rng))
+        after = configured.reset_after(stepped[1]) if carries_over(configured) else None
+        names = "obs", "new_state", "reward", "done", "info"
+        began = {"obs": obs, "state": state, "mask": mask, "after": after}
+        return {"reset": began, "step": dict(zip(names, stepped, strict=True))}
+
+    return leaf_types(jax.eval_shape(run, key_types()[0], types))

@@ -1,7 +1,7 @@
 """`StartStates`: episodes that begin in states from outside."""
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, cast
 
 import chex
@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from envrax._jax.keys import key_types
-from envrax.autoreset.slot import checked, leaf_types, named_leaves
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, ObsSpaceT
+from envrax.autoreset.slot import checked, leaf_types, named_leaves, reset_slot
+from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, carries_over
+from envrax.wrappers.base import layers
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 Sample = Callable[[jax.Array], tuple[Any, Any]]
@@ -41,9 +42,10 @@ class StartStates(
     traced: inside a `jit`, a buffer that changes during training. As with `jax.jit`, outside of one
     the arrays are those of the first call; wrap again to change them.
 
-    An episode gets keys of its own, by `with_rng` of the environment, whatever keys the state was
-    saved with: `reset` splits its key, one for `sample` and one for the state. `reset_after` is
-    such a reset too: what is beneath carries nothing over from the last episode.
+    An episode gets keys of its own, whatever keys the state was saved with: `reset` splits its key,
+    one for `sample` and one for the state, in which it takes the place of every PRNG key. A key
+    that has to stay, such as the seed of a level, is kept as `jax.random.key_data`. `reset_after`
+    is such a reset too: what is beneath carries nothing over from the last episode.
 
     A state from the middle of an episode keeps its `step` within `env_state`, so that clocks and
     the time limit of the wrapped environment go on from there; `step` of the new episode counts
@@ -60,10 +62,10 @@ class StartStates(
     Raises
     ------
     TypeError
-        If `sample` cannot be called, returns something else than `env.reset` does, or the state
-        holds PRNG keys which `with_rng` does not replace.
+        If `sample` returns something else than `env.reset` does, or the environment has a
+        `reset_after` of its own.
     RuntimeError
-        If the stack cannot be traced, as with `RecordVideo`.
+        At the first reset, if the stack cannot be traced, as with `RecordVideo`.
 
     Examples
     --------
@@ -83,17 +85,7 @@ class StartStates(
         self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], sample: Sample
     ) -> None:
         super().__init__(env)
-        if not callable(sample):
-            raise TypeError(
-                f"StartStates: expected sample to be a function of a PRNG key; got "
-                f"{repr(sample)[:60]}. Write `sample(rng) -> (obs, state)`."
-            )
-        if not env.traceable:
-            raise RuntimeError(
-                f"StartStates: expected a traceable environment; got {env!r}, which is "
-                "incompatible with JAX transforms. Put StartStates beneath that wrapper."
-            )
-        if env.carries_over:
+        if carries_over(env):
             raise TypeError(
                 "StartStates: expected an environment without a `reset_after` of its own, whose "
                 f"place `sample` takes; got {env!r}. Put the wrapper that keeps something around."
@@ -104,13 +96,13 @@ class StartStates(
         rng, key = jax.random.split(rng)
         obs, inner = checked(self, "sample", self.sample(key))
         self._require_like_reset({"obs": obs, "state": inner})
-        return self.begun(obs, self.env.with_rng(inner, rng))
+        return self.begun(obs, self._with_keys(inner, rng))
 
     def reset_after(self, state: StartState[InnerStateT]) -> tuple[Any, StartState[InnerStateT]]:
         return self.reset(jax.random.split(state.rng)[0])
 
     @property
-    def carries_over(self) -> bool:
+    def _carries_over(self) -> bool:
         return False
 
     def begun(self, obs: Any, state: Any) -> tuple[Any, StartState[InnerStateT]]:
@@ -128,8 +120,27 @@ class StartStates(
         return inner.replace(step=state.step + state.saved_step)
 
     @cached_property
-    def _like(self) -> tuple[dict[str, str], Any, set[str]]:
-        return _like_reset(self.env)
+    def _like(self) -> tuple[dict[str, str], Any, dict[str, tuple[int, ...]]]:
+        """Types and structure of what `env.reset` returns, and the shapes of the state's keys."""
+        # A typed key, since a legacy one looks like any other array.
+        obs, state = jax.eval_shape(partial(reset_slot, self.env), key_types()[0])
+        returned: Any = {"obs": obs, "state": state}
+        leaves = named_leaves({"state": state}).items()
+        keys = {k: x.shape for k, x in leaves if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)}
+        return leaf_types(returned), cast(Any, jax.tree.structure(returned)), keys
+
+    def _with_keys(self, state: Any, rng: jax.Array) -> Any:
+        """The state with other keys: `rng` in every layer of wrappers, splits of it elsewhere."""
+        n_layers = 1 + sum(isinstance(layer, StatefulWrapper) for layer in layers(self.env))
+        own = [f"state{'.env_state' * i}.rng" for i in range(n_layers)]
+        others = {name: shape for name, shape in self._like[2].items() if name not in own}
+        new: dict[str, Any] = {}
+        if others:
+            rng, *keys = jax.random.split(rng, 1 + len(others))
+            for (name, shape), key in zip(others.items(), keys, strict=True):
+                new[name] = jax.random.split(key, shape) if shape else key
+        leaves = named_leaves({"state": state}) | dict.fromkeys(own, rng) | new
+        return jax.tree.unflatten(jax.tree.structure(state), leaves.values())
 
     def _require_like_reset(self, sampled: Any) -> None:
         """Refuse what differs from what `env.reset` returns, which is traced once to know it."""
@@ -140,36 +151,12 @@ class StartStates(
         for leaf in [*at_reset, *got]:
             if leaf not in keys and at_reset.get(leaf) != got.get(leaf):
                 has = at_reset.get(leaf, "no such leaf")
-                got_ = got.get(leaf, "no such leaf")
-                raise TypeError(f"{wanted}, {has} at `{leaf}`; got {got_}. {advice}")
+                raise TypeError(
+                    f"{wanted}, {has} at `{leaf}`; got {got.get(leaf, 'no such leaf')}. {advice}"
+                )
         if jax.tree.structure(sampled) != structure:
             raise TypeError(f"{wanted}, {structure}; got {jax.tree.structure(sampled)}. {advice}")
 
     def __getstate__(self) -> dict[str, Any]:
         # A tree structure cannot be pickled.
         return {name: value for name, value in vars(self).items() if name != "_like"}
-
-
-def _like_reset(env: AnyEnv) -> tuple[dict[str, str], Any, set[str]]:
-    """Types and structure of what `env.reset` returns, and which leaves of it are PRNG keys."""
-    kept = set[str]()
-
-    def begin(rng: jax.Array, other: jax.Array) -> Any:
-        obs, state = checked(env, "reset", env.reset(rng))
-        before = named_leaves({"state": state})
-        after = named_leaves({"state": env.with_rng(state, other)})
-        kept.update(name for name, leaf in before.items() if leaf is after.get(name))
-        return {"obs": obs, "state": state}
-
-    # A typed key, since a legacy one looks like any other array.
-    rng = key_types()[0]
-    returned: Any = jax.eval_shape(begin, rng, rng)
-    leaves = named_leaves(returned)
-    keys = {name for name, x in leaves.items() if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)}
-    if kept & keys:
-        raise TypeError(
-            f"StartStates: expected {env.name}.with_rng to replace every PRNG key of a state, so "
-            f"that two episodes from one state differ; got the old one at `{min(kept & keys)}`. "
-            "Override `with_rng`; a key that has to stay goes through `jax.random.clone` there."
-        )
-    return leaf_types(returned), cast(Any, jax.tree.structure(returned)), keys

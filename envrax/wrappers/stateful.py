@@ -123,10 +123,6 @@ class StatefulWrapper(
         stepped = self.on_step(obs, state.replace(**_forwarded(inner)), reward, done, info)
         return cast(Any, require_tuple(type(self).__name__, "on_step", stepped))
 
-    def with_rng(self, state: StateT, rng: jax.Array) -> StateT:
-        inner: Any = super().with_rng(state, rng)
-        return state.replace(env_state=inner, rng=inner.rng)
-
     def _inner(self, state: Any) -> Any:
         inner = cast(WrapperState[Any], state).env_state
         return inner.replace(rng=state.rng, step=state.step, done=state.done)

@@ -14,6 +14,7 @@ from wrapper_rows import ROWS
 from envrax import AtariPreprocessing, JitWrapper, StatefulWrapper, VecEnv, Wrapper, rollout
 from envrax import start as begin
 from envrax.autoreset import Compact, Select, choose
+from envrax.env import carries_over
 from envrax.testing import ImageEnv, check_env
 from envrax.testing.jaxprs import equations
 
@@ -113,7 +114,7 @@ def test_the_fields_of_a_wrapper_begin_anew_by_default() -> None:
     _, state = vec_env.reset(jax.random.key(0))
     _, state, *_ = vec_env.step(state, ones(4))
     assert state.episodes.tolist() == [1, 1, 1, 1] and not state.total.any()
-    assert not Anew(CoinEnv()).carries_over and count().carries_over
+    assert not carries_over(Anew(CoinEnv())) and carries_over(count())
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_wrappers_hand_it_on(row: str) -> None:
     if CoinEnv not in env_classes or row == "StartStates":  # which begins episodes itself
         return
     env = wrap(count())
-    assert env.carries_over
+    assert carries_over(env)
     state = env.reset(jax.random.key(0))[1]
     _, state = env.reset_after(env.reset_after(state)[1])
     while not isinstance(state, CountState):
@@ -137,7 +138,7 @@ def test_by_default_it_is_a_reset_with_the_first_half_of_the_key(row: str) -> No
     wrap, (env_class, *_) = ROWS[row]
     env = wrap(env_class())
     state = env.reset(jax.random.key(0))[1]
-    assert not env.carries_over
+    assert not carries_over(env)
     assert_trees_equal(env.reset_after(state), env.reset(jax.random.split(state.rng)[0]))
 
 

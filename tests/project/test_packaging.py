@@ -22,14 +22,15 @@ import envrax
 # "wrappers." is `wrappers/__init__.py` alone, which names what lies in other rooms too.
 ROWS = [
     {"error", "_checks", "_closing", "_generics"},
-    {"_config", "_edits", "_jax"},
+    {"_jax"},
     {"spaces"},
-    {"_rebuild"},
+    {"_config"},
     {"env"},
     {"_ends"},
     {"batched_env", "wrappers.deferred", "autoreset"},
     {"wrappers.base"},
-    {"wrappers", "vec_env"},
+    {"wrappers"},
+    {"vec_env"},
     {"video"},
     {"wrappers.vector."},
     {"wrappers."},

@@ -45,11 +45,12 @@ TOP_LEVEL = """
     register register_suite unregister get_spec registered_names available_suites load_suite
     make make_vec make_multi make_multi_vec
     start rollout evaluate evaluate_grid shard Rollout Transition Evaluation GridEvaluation
+    with_config
     MissingPackageError DEFAULT_CACHE_DIR __version__ spaces wrappers save_video
 """
 
 HOMES = {
-    "env": "JaxEnv EnvState EnvConfig",
+    "env": "JaxEnv EnvState EnvConfig with_config",
     "spaces": "Space Discrete Box MultiDiscrete MultiBinary Tuple Dict",
     "wrappers": "Wrapper StatefulWrapper JitWrapper GrayscaleObservation ResizeObservation "
     "NormalizeObservation FrameStackObservation ClipReward ExpandDims EpisodeDiscount "
@@ -83,10 +84,9 @@ SIGNATURES = """
     env.JaxEnv.reset(rng)
     env.JaxEnv.step(state, action)
     env.JaxEnv.action_mask(state)
-    env.JaxEnv.with_config(**fields)
-    env.JaxEnv.with_rng(state, rng)
     env.JaxEnv.render(state)
     env.JaxEnv.compile()
+    env.with_config(env, /, **fields)
 
     spaces.Space.sample(rng, mask=None)
     spaces.Space.contains(x)

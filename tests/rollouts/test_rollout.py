@@ -335,10 +335,6 @@ class TestRefusals:
         with pytest.raises(TypeError, match=r"expected `done` of shape \(2,\), bool; got \(2,\) f"):
             envrax.rollout(env, None, at, 3)
 
-    def test_of_unknown_keywords(self) -> None:
-        with pytest.raises(TypeError, match="Did you mean progress"):
-            envrax.rollout(self.env, None, self.at(), 3, progres=True)  # pyright: ignore[reportCallIssue]
-
 
 def test_an_end_without_a_reason_is_a_termination() -> None:
     env = VecEnv(NestedEnv(), 3)

@@ -1,7 +1,6 @@
 """Deferred construction, copies of wrapped envs, and what the wrapper classes look like."""
 
 import copy
-import inspect
 import operator
 import pickle
 from typing import Any
@@ -13,7 +12,6 @@ from fakes import CoinEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_equal
 
 from envrax import (
-    DEFAULT_CACHE_DIR,
     AtariPreprocessing,
     ClipAction,
     ClipReward,
@@ -46,57 +44,15 @@ from envrax import (
     VecEnv,
 )
 
-REQUIRED = inspect.Parameter.empty
-
-SIGNATURES: dict[Any, dict[str, Any]] = {
-    JitWrapper: {"cache_dir": DEFAULT_CACHE_DIR, "pre_warm": True},
-    GrayscaleObservation: {"key": None},
-    ResizeObservation: {"h": 84, "w": 84, "key": None},
-    NormalizeObservation: {"key": None},
-    FrameStackObservation: {"n_stack": 4, "key": None},
+KEYWORDS: dict[Any, dict[str, Any]] = {
+    GrayscaleObservation: {},
+    NormalizeObservation: {},
     ClipReward: {},
     ExpandDims: {},
     EpisodeDiscount: {},
     RecordEpisodeStatistics: {},
-    RecordVideo: {
-        "output_dir": "runs/recordings",
-        "fps": 30,
-        "episode_trigger": None,
-        "step_trigger": None,
-        "recording_trigger": None,
-    },
-    AtariPreprocessing: {
-        "noop_max": 30,
-        "frame_skip": 4,
-        "screen_size": 84,
-        "terminal_on_life_loss": False,
-        "grayscale_obs": True,
-        "grayscale_newaxis": False,
-        "scale_obs": False,
-    },
     ClipAction: {},
-    DelayObservation: {"delay": REQUIRED},
-    DiscretizeAction: {"bins": REQUIRED, "multidiscrete": False},
-    DtypeObservation: {"dtype": REQUIRED},
-    FilterObservation: {"filter_keys": REQUIRED},
     FlattenObservation: {},
-    MaxAndSkipObservation: {"skip": 4},
-    RepeatAction: {"num_repeats": REQUIRED},
-    RescaleAction: {"min_action": REQUIRED, "max_action": REQUIRED},
-    RescaleObservation: {"min_obs": REQUIRED, "max_obs": REQUIRED},
-    ReshapeObservation: {"shape": REQUIRED},
-    StickyAction: {"repeat_action_probability": REQUIRED},
-    TimeAwareObservation: {"flatten": True, "normalize_time": False, "dict_time_key": "time"},
-    TimeLimit: {"max_steps": None},
-    TransformAction: {"func": REQUIRED, "action_space": None},
-    TransformObservation: {"func": REQUIRED, "observation_space": None},
-    TransformReward: {"func": REQUIRED},
-}
-
-ONLY_BY_KEYWORD = ("pre_warm", "key", "dict_time_key")
-
-KEYWORDS: dict[Any, dict[str, Any]] = {
-    **{wrapper: {} for wrapper in SIGNATURES},
     JitWrapper: {"cache_dir": None, "pre_warm": False},
     ResizeObservation: {"h": 6, "w": 5},
     FrameStackObservation: {"n_stack": 2},
@@ -145,15 +101,6 @@ class Scale(RewardWrapper[Any, Any, Any, Any]):
 
     def reward(self, reward: jax.Array) -> jax.Array:
         return reward * self.factor
-
-
-@each_wrapper
-def test_signature(wrapper: Any) -> None:
-    env, *others = inspect.signature(wrapper).parameters.values()
-    assert env.name == "env" and env.default is env.empty
-    assert {p.name: p.default for p in others} == SIGNATURES[wrapper]
-    by_keyword = [p.name for p in others if p.kind is p.KEYWORD_ONLY]
-    assert by_keyword == [name for name in SIGNATURES[wrapper] if name in ONLY_BY_KEYWORD]
 
 
 @each_wrapper

@@ -16,8 +16,9 @@ from helpers import assert_trees_close, assert_trees_equal, jax_flag, random_act
 from wrapper_rows import draw_gravity
 
 import envrax
-from envrax import Box, DomainRandomization, MultiVecEnv, TimeLimit, VecEnv
+from envrax import Box, DomainRandomization, MultiVecEnv, TimeLimit, VecEnv, with_config
 from envrax.autoreset import Compact, Select
+from envrax.env import carries_over
 from envrax.testing import CountingEnv, report_env
 from envrax_classic import CartPole, CartPoleConfig, Maze
 
@@ -97,9 +98,8 @@ def test_slots_are_environments_of_their_own(autoreset: Any, redraw: bool) -> No
 
 def test_auto_reset_is_a_reset_where_fields_are_redrawn() -> None:
     env = DomainRandomization(CountingEnv(), draw_limit)
-    assert (
-        not env.carries_over and DomainRandomization(CountingEnv(), draw_limit, False).carries_over
-    )
+    assert not carries_over(env)
+    assert carries_over(DomainRandomization(CountingEnv(), draw_limit, False))
     _, state = env.reset(jax.random.key(0))
     expected = env.reset(jax.random.split(state.rng)[0])
     assert_trees_equal(env.reset_after(state), expected)
@@ -157,13 +157,13 @@ def test_wrappers_follow() -> None:
     stack = envrax.RecordEpisodeStatistics(TimeLimit(VectorEnv(), max_steps=3))
     _, _, (_, state, _, done, _) = play(DomainRandomization(stack, draw_gravity), jax.random.key(0))
     assert done[2] and not done[:2].any()
-    assert TimeLimit(CountingEnv(), max_steps=3).with_config(max_steps=2).max_steps == 3
+    assert with_config(TimeLimit(CountingEnv(), max_steps=3), max_steps=2).max_steps == 3
     with pytest.raises(TypeError, match="`max_steps`"):
         DomainRandomization(TimeLimit(CountingEnv()), draw_limit)
     with pytest.raises(TypeError, match="max_steps is drawn"):
         TimeLimit(DomainRandomization(CountingEnv(), draw_limit))
     pixels = envrax.AtariPreprocessing(PixelEnv(), noop_max=3, screen_size=6)
-    changed = pixels.with_config(max_steps=9)
+    changed = with_config(pixels, max_steps=9)
     assert changed.config.max_steps == 9 and repr(changed) == repr(
         envrax.AtariPreprocessing(PixelEnv(VectorConfig(max_steps=9)), noop_max=3, screen_size=6)
     )
@@ -237,7 +237,7 @@ def test_it_can_be_copied() -> None:
     env = DomainRandomization(VectorEnv(), draw_gravity, redraw=False)
     for again in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
         assert_trees_equal(again.reset(jax.random.key(0)), env.reset(jax.random.key(0)))
-        assert again.redraw is False and again.with_config(max_steps=3).env.config.max_steps == 3
+        assert again.redraw is False and with_config(again, max_steps=3).env.config.max_steps == 3
     factory: Any = DomainRandomization(sample=draw_gravity, redraw=False)
     assert factory(VectorEnv()).redraw is False
 
@@ -319,23 +319,22 @@ def always(**fields: Any) -> Callable[[jax.Array], dict[str, Any]]:
 @pytest.mark.parametrize(
     ("env", "sample", "message"),
     [
-        (CartPole(), always(half_lenght=1.0), "got 'half_lenght'. Did you mean half_length?"),
+        (CartPole(), always(half_lenght=1.0), "got half_lenght. Did you mean half_length?"),
         (CartPole(), always(force="strong"), "expected `sample` to draw numbers; got 'strong' for"),
         (CartPole(), always(force=None), "got None for 'force'"),
-        (CartPole(), always(max_steps=2.5), "expected `max_steps` to be an integer, .* float32"),
-        (CartPole(), always(force=True), r"expected `force` to be a float, .* got bool\[\]"),
-        (CartPole(), always(force=jnp.ones(2)), r"`force` to be a float, .* got float32\[2\]"),
-        (CoinEnv(), always(reset_kind=1), "`reset_kind` to stay static, .* 'plain' is no number"),
+        (CartPole(), always(max_steps=2.5), "`max_steps` to be of kind integer, .* float32"),
+        (CartPole(), always(force=True), r"`force` to be of kind float, .* got bool\[\]"),
+        (CartPole(), always(force=jnp.ones(2)), r"`force` to be of kind float, .* float32\[2\]"),
+        (CoinEnv(), always(reset_kind=1), "`reset_kind` to be of kind static value, .* 'plain'"),
         (Goal(), always(goal=jnp.ones(2)), "expected `goal` structured as "),
-        (Goal(), always(gains=jnp.ones(3)), r"`gains` to be a float of shape \(2,\)"),
+        (Goal(), always(gains=jnp.ones(3)), r"`gains` to be of kind float of shape \(2,\)"),
         (Maze(), always(size=5, step_cost=0.1), "with `size`; got an environment that needs a"),
         (Sized(), always(gravity=0.5), "with `gravity`; got an environment that needs a static"),
         (Asked(), always(gravity=0.5), "with `gravity`; got an environment that needs a static"),
         (Branching(), always(gravity=0.5), "with `gravity`; got an environment that needs a"),
-        (More(), always(gravity=0.5), "takes a config alone; got one with 'noise'. Override"),
+        (More(), always(gravity=0.5), "takes a config alone; got More.*noise"),
         (CartPole(), lambda rng: [1.0], r"expected sample to return a dict .* got \[1.0\]"),
-        (CartPole(), 3, "expected sample to be a function"),
-        (DomainRandomization(VectorEnv(), draw_gravity), draw_gravity, "does not draw; got 'gravi"),
+        (DomainRandomization(VectorEnv(), draw_gravity), draw_gravity, "does not draw; got gravi"),
     ],
 )
 def test_what_is_refused(env: Any, sample: Any, message: str) -> None:
@@ -347,41 +346,12 @@ def test_what_fits() -> None:
     env = DomainRandomization(
         cast(Any, Goal()), always(goal=(1, 2.0), gains=jnp.ones(2), weight=2.5, max_steps=4)
     )
-    configured: Any = env.env.with_config(**env.reset(jax.random.key(0))[1].fields)
+    configured: Any = with_config(env.env, **env.reset(jax.random.key(0))[1].fields)
     found = {k: jax.tree.leaves(x) for k, x in vars(configured.config).items() if k != "gravity"}
     types = {k: [(x.dtype.name, x.weak_type) for x in leaves] for k, leaves in found.items()}
     assert types["goal"] == [("float32", False)] * 2
     assert types["weight"] == [("float32", False)] and types["max_steps"] == [("int32", False)]
     assert types["gains"] == [("float16", False)]
-
-
-def test_an_edited_environment_is_refused_instead_of_losing_the_edit() -> None:
-    env = Derived()
-    env.pull = 7.0
-    with pytest.raises(TypeError, match="'pull' would be lost"):
-        env.with_config(gravity=1.0)
-    other = VectorEnv()
-    cast(Any, other).colour = "red"
-    with pytest.raises(TypeError, match="'colour' would be lost"):
-        DomainRandomization(other, draw_gravity)
-    wrapper = TimeLimit(VectorEnv(), max_steps=3)
-    wrapper.max_steps = 4
-    with pytest.raises(TypeError, match="'max_steps' would be lost"):
-        DomainRandomization(wrapper, draw_gravity)
-    edited = VectorEnv()
-    edited.config.gravity = 3.0  # of the config itself, which is taken as it is
-    assert edited.with_config(max_steps=9).config.gravity == 3.0
-
-
-def test_other_fields_from_call_to_call() -> None:
-    calls: list[int] = []
-
-    def sample(rng: jax.Array) -> dict[str, Any]:
-        calls.append(1)
-        return {"gravity": 1.0} if len(calls) == 1 else {"max_steps": 3}
-
-    with pytest.raises(TypeError, match="the same fields, shapes and dtypes in every call"):
-        DomainRandomization(VectorEnv(), sample).reset(jax.random.key(0))
 
 
 def test_an_error_of_the_environment_is_its_own() -> None:
@@ -391,7 +361,7 @@ def test_an_error_of_the_environment_is_its_own() -> None:
 
     with pytest.raises(KeyError, match="of its own"):
         DomainRandomization(Broken(), draw_gravity)
-    with pytest.raises(RuntimeError, match="Put DomainRandomization beneath it"):
+    with pytest.raises(RuntimeError, match="incompatible with JAX"):
         DomainRandomization(envrax.RecordVideo(PixelEnv()), draw_gravity)
 
 

@@ -4,11 +4,12 @@ import pickle
 from functools import partial
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import CoinEnv, CounterEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
+from fakes import CoinEnv, CoinState, CounterEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_equal, plain, slow_but
 from reset_after_envs import CountEpisodes
 from wrapper_rows import draw
@@ -17,7 +18,6 @@ from envrax import (
     EpisodeDiscount,
     FrameStackObservation,
     RecordEpisodeStatistics,
-    RecordVideo,
     StartStates,
     StickyAction,
     TimeLimit,
@@ -170,39 +170,37 @@ def test_numbers_and_legacy_keys_are_taken() -> None:
     assert not any(getattr(x, "weak_type", False) for x in jax.tree.leaves(state))
 
 
-class KeyedEnv(NestedEnv):
-    """Replaces its second key, too."""
-
-    def with_rng(self, state: Any, rng: jax.Array) -> Any:
-        rng, key = jax.random.split(rng)
-        return super().with_rng(state.replace(key=key), rng)
-
-
-def test_further_keys_are_replaced_or_refused() -> None:
-    with pytest.raises(TypeError, match=r"NestedEnv.with_rng to replace every.*`state.key`"):
-        from_buffer(NestedEnv()).reset(jax.random.key(0))
-    with pytest.raises(TypeError, match=r"got the old one at `state.env_state.key`"):
-        from_buffer(RecordEpisodeStatistics(NestedEnv())).reset(jax.random.key(0))
-    env = from_buffer(RecordEpisodeStatistics(KeyedEnv()))
-    keys = [plain(env.reset(jax.random.key(i))[1].env_state.env_state.key) for i in range(2)]
-    assert (keys[0] != keys[1]).any()
+def test_further_keys_are_replaced() -> None:
+    for make_key in (jax.random.key, jax.random.PRNGKey):
+        env = from_buffer(RecordEpisodeStatistics(NestedEnv()))
+        states = [env.reset(make_key(i))[1].env_state.env_state for i in range(2)]
+        for name in ("rng", "key"):
+            one, other = (plain(getattr(state, name)) for state in states)
+            assert (one != other).any()
+        assert (plain(states[0].rng) != plain(states[0].key)).any()
 
 
-class SeededEnv(NestedEnv):
-    """Keeps its second key, on purpose."""
-
-    def with_rng(self, state: Any, rng: jax.Array) -> Any:
-        return super().with_rng(state.replace(key=jax.random.clone(state.key)), rng)
+@chex.dataclass
+class SeededState(CoinState):
+    seed: jax.Array
 
 
-def test_a_key_may_stay_on_purpose() -> None:
+class SeededEnv(CoinEnv):
+    """Keeps the seed of its level as `key_data`."""
+
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return obs, SeededState(**state, seed=jax.random.key_data(rng))
+
+
+def test_the_data_of_a_key_stay() -> None:
     buffer = saved(SeededEnv())
     _, state = from_buffer(SeededEnv(), buffer).reset(jax.random.key(0))
-    assert (plain(buffer[1].key) == plain(state.env_state.key)).all(axis=1).any()
+    assert (buffer[1].seed == state.env_state.seed).all(axis=1).any()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [CoinEnv, KeyedEnv, PixelEnv, CounterEnv])
+@pytest.mark.parametrize("kind", [CoinEnv, NestedEnv, PixelEnv, CounterEnv])
 def test_it_keeps_the_rules_of_an_environment(kind: Any) -> None:
     check_env(RecordEpisodeStatistics(from_buffer(kind())))
 
@@ -243,13 +241,6 @@ def test_what_is_not_as_reset_returns_it_is_refused(fault: str) -> None:
     for batch_or_env in (wrapped, VecEnv(wrapped, 2, jit_compile=False)):
         with pytest.raises(TypeError, match=sentence):
             jax.eval_shape(batch_or_env.reset, jax.random.key(0))
-
-
-def test_construction_refuses_what_can_never_work(tmp_path: Any) -> None:
-    with pytest.raises(TypeError, match="expected sample to be a function of a PRNG key; got 3"):
-        StartStates(VectorEnv(), sample=3)  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="Put StartStates beneath that wrapper"):
-        StartStates(RecordVideo(PixelEnv(), tmp_path), lambda rng: None)  # type: ignore
 
 
 def test_it_pickles_where_sample_does() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax._checks import known_keywords
 from envrax.interop.host.arrays import copied, ends_of, replaced, taken
 from envrax.interop.host.base import HostEnv, Moved, dtypes_of
 from envrax.interop.host.infos import InfoKeys
@@ -97,7 +96,6 @@ class EnvPoolBatch(HostEnv):
         self.pool.close()
 
 
-@known_keywords
 def from_envpool(
     pool: Any,
     *,

@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax._checks import known_keywords
 from envrax._jax.programs import output_types
 from envrax.interop.host.arrays import Mask, copied, ends_of, replaced, taken
 from envrax.interop.host.base import HostEnv, Moved, dtypes_of
@@ -126,7 +125,6 @@ class GymnasiumBatch(HostEnv):
         self.vector_env.close()
 
 
-@known_keywords
 def from_gymnasium_vec(
     vector_env: VectorEnv,
     *,

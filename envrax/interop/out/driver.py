@@ -21,6 +21,7 @@ from envrax.interop.out.packing import SMALL, pack, unpack, unpack_on_device, wi
 from envrax.interop.out.tensors import from_torch
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
+from envrax.wrappers.jit import compilation
 
 AnyBatch = BatchedEnv[Any, Any]
 
@@ -210,9 +211,9 @@ class Driver:
     def _compile_ahead(self) -> None:
         """Compile `reset` and `step`, with the compile cache of the environment."""
         env: Any = self.env
-        compilation = compilation_of(env) if isinstance(env, BatchedEnv) else env.compilation
-        if env.traceable and compilation is not None:
-            with compile_cache(compilation.cache_dir):
+        how = compilation(env) if isinstance(env, JaxEnv) else compilation_of(env)
+        if env.traceable and how is not None:
+            with compile_cache(how.cache_dir):
                 _, state, _ = self._reset.compile(self._key)
                 self._step.compile(state, output_types(self._action_space.sample))
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from envrax._jax.keys import key_types
-from envrax.env import EnvState
+from envrax.env import EnvState, carries_over
 from envrax.testing.jaxprs import draws_from_a_fixed_key, reused_key
 from envrax.testing.probe import Probe, Transition, by_name
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
@@ -80,7 +80,7 @@ def _calls(probe: Probe) -> dict[str, tuple[Any, ...]]:
     """The functions that may draw, with arguments to trace them."""
     env, state = probe.env, probe.at_reset[1]
     calls = {"reset": (env.reset, probe.rng), "step": (env.step, state, probe.actions[0])}
-    return calls | ({"reset_after": (env.reset_after, state)} if env.carries_over else {})
+    return calls | ({"reset_after": (env.reset_after, state)} if carries_over(env) else {})
 
 
 def calls_share_no_key(probe: Probe) -> Faults:

@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from envrax.env import carries_over
 from envrax.testing.probe import Probe
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.trees import describe, describe_weak, leaves, type_differences
@@ -33,7 +34,7 @@ def reset_after_begins_an_episode(probe: Probe) -> Faults:
     """`reset_after(state)`, if it is overridden, returns what `reset` does: the same leaves, \
 shapes, dtypes and weak types, an observation of the space, `step` 0 and `done` False."""
     env, where = probe.env, f"{probe.class_name}.reset_after"
-    if not env.carries_over:
+    if not carries_over(env):
         return
     first = probe.at_reset[1]
     last = env.step(probe.state_to_pass(first), probe.action(0, first))[1]
