@@ -19,6 +19,9 @@ from envrax.spaces import Box, Space
 
 gymnax = require("gymnax", "1.0")
 
+DOWNLOADS = {"MNISTBandit-bsuite": "the four files of MNIST (11 MB), to /tmp/mnist"}
+"""Ids that gymnax builds only with a network, and what it fetches."""
+
 CLASSIC = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
 DRAWN = (
     *CLASSIC,
@@ -61,7 +64,15 @@ class GymnaxEnv(PeerEnv):
     library = "gymnax"
 
     def build(self) -> Any:
-        return gymnax.make(self.config.id, **self.config.options)[0]
+        try:
+            return gymnax.make(self.config.id, **self.config.options)[0]
+        except OSError as error:
+            if self.config.id not in DOWNLOADS:
+                raise
+            raise OSError(
+                f"no network for what it downloads, {DOWNLOADS[self.config.id]} ({error}). Build "
+                "it once where there is a network, or put the files there"
+            ) from error
 
     def default_params(self) -> Any:
         return self.peer.default_params

@@ -176,6 +176,15 @@ def test_what_cannot_be_drawn_says_so(adapter: Any) -> None:
         RecordVideo(_make(adapter, "DeepSea-bsuite"))
 
 
+def test_a_download_is_named(adapter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(**_: Any) -> Any:
+        raise OSError("no route")
+
+    monkeypatch.setitem(adapter.gymnax.registration._registry, "MNISTBandit-bsuite", offline)
+    with pytest.raises(ValueError, match=r"MNISTBandit.*the four files of MNIST .*no route"):
+        _make(adapter, "MNISTBandit-bsuite")
+
+
 def test_bad_input(adapter: Any) -> None:
     with pytest.raises(ValueError, match="Did you mean 'gymnax/CartPole-v1'"):
         envrax.make("gymnax/CartPol-v1")
