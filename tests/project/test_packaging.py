@@ -20,7 +20,7 @@ import envrax
 # The rooms and the direction of imports: a module imports only from rows above its own. A package
 # is one room, and its modules may import each other; one listed by itself is a room of its own.
 ROWS = [
-    {"error", "_checks", "_closing", "_generics", "_unknown"},
+    {"error", "_checks", "_closing", "_core", "_generics", "_unknown"},
     {"_config", "_edits", "_entry_points", "_jax"},
     {"spaces"},
     {"_rebuild"},
@@ -36,9 +36,8 @@ ROWS = [
     {"suite"},
     {"envs"},
     {"sharding"},
-    {"make", "_play"},
+    {"make", "_core.playing", "_core.counting"},
     {"rollouts", "evaluation"},
-    {"grid"},
     {"testing", "interop"},
     {"__main__"},
     {""},  # envrax/__init__.py
