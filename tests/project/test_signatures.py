@@ -222,7 +222,8 @@ cache_dir=DEFAULT_CACHE_DIR, **fields)
     sharding.shard(batched_env, mesh, axis=None)
     sharding.ShardedEnv(env, mesh, axis=None)
     evaluation.evaluate(env, policy, rng, n_episodes, *, policy_state=None, max_steps=None)
-    evaluation.evaluate_grid(env, policy, rng, grid, n_episodes, *, policy_state=None, max_steps=None)
+    evaluation.evaluate_grid(env, policy, rng, grid, n_episodes, *, policy_state=None, \
+max_steps=None)
     evaluation.Evaluation(returns, lengths, complete)
 
     testing.check_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)
