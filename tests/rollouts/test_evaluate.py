@@ -127,12 +127,6 @@ def test_max_steps_of_a_batch_whose_slots_play_on() -> None:
 
 
 @pytest.mark.slow
-def test_a_limit_beyond_what_can_be_counted() -> None:
-    found = envrax.evaluate(VecEnv(CountingEnv(), 2), None, jax.random.key(0), 3, max_steps=2**40)
-    assert found.complete.all()
-
-
-@pytest.mark.slow
 def test_under_the_callers_jit_with_a_memory() -> None:
     env = VecEnv(CoinEnv(), 3)
 

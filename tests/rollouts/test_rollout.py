@@ -382,18 +382,6 @@ def test_memory_that_a_simulator_writes_over() -> None:
     assert end.obs[0, 0] == again.obs[0, 0, 0] == 4
 
 
-@pytest.mark.parametrize("kind", ["text", "now and then"])
-def test_infos_of_the_host_that_are_no_arrays_are_refused(kind: str) -> None:
-    class Odd(Reused):
-        def told(self) -> dict[str, Any]:
-            more = {"odd": np.array(["a", "b"])} if kind == "text" else {"odd": np.zeros(2)}
-            return {**super().told(), **(more if kind == "text" or self.time == 2 else {})}
-
-    env = Odd(2)
-    with pytest.raises((TypeError, ValueError)):
-        envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 3)
-
-
 def test_agents_of_one_world() -> None:
     env = Scene()
     at = envrax.start(env, jax.random.key(0))
