@@ -28,7 +28,7 @@ TARGETS = {  # what is changed, and the tests that should notice
         "envrax/registry.py",
         "tests/registry/test_registry.py tests/registry/test_suite.py",
     ),
-    "spec": ("envrax/_spec.py", "tests/registry/test_building.py tests/registry/test_registry.py"),
+    "make": ("envrax/make.py", "tests/registry/test_make.py tests/registry/test_make_multi.py"),
     "suite": ("envrax/suite.py", "tests/registry/test_suite.py"),
     "spaces": ("envrax/spaces", "tests/spaces"),
     "wrappers": ("envrax/wrappers", "tests/wrappers"),

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
-from envrax._entry_points import installed_suites
 from envrax.make import make, make_vec
-from envrax.registry import available_suites, get_spec, registered_names
+from envrax.registry import available_suites, get_spec, installed_suites, registered_names
 from envrax.suite import load_suite
 from envrax.testing.__main__ import main as check_main
 

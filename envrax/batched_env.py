@@ -1,68 +1,48 @@
-"""The batch contract: many independent agents stepped in one call."""
+"""The batch contract: many environments stepped in one call."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding
 
 from envrax._closing import Closing
-from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
-from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
+from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces import Space
-
-
-class Part(NamedTuple):
-    """
-    A part of the slots of a batch.
-
-    Attributes
-    ----------
-    batch : BatchedEnv
-        These slots alone, uncompiled. Its steps are those of the whole batch.
-    reset : callable
-        `(rng, i) -> obs, state`: what `reset(rng)` of the whole batch gives in part i, which may be
-        traced.
-    """
-
-    batch: "BatchedEnv[Any, Any]"
-    reset: Callable[[jax.Array, Any], tuple[Any, Any]]
 
 
 class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
     """
-    I step `n_slots` independent agents in one call.
+    A batch of `n_slots` independent slots, stepped in one call.
 
-    `VecEnv` is the one for copies of a `JaxEnv`. Write another for a world that holds several
-    agents, or for environments that run on the host. The state is opaque to the caller.
+    `VecEnv` is the batch of copies of one `JaxEnv`. Write another one for environments that run on
+    the host. The state is opaque to the caller.
     """
 
     @property
     @abstractmethod
     def n_slots(self) -> int:
-        """The number of agents."""
+        """The number of slots."""
 
     @property
     @abstractmethod
     def single_observation_space(self) -> ObsSpaceT:
-        """The space of one agent's observation."""
+        """The space of one slot's observation."""
 
     @property
     @abstractmethod
     def single_action_space(self) -> ActSpaceT:
-        """The space of one agent's action."""
+        """The space of one slot's action."""
 
     @property
     def observation_space(self) -> Space:
-        """The space of all agents' observations, stacked."""
+        """The space of all observations, stacked."""
         return self.single_observation_space.batch(self.n_slots)
 
     @property
     def action_space(self) -> Space:
-        """The space of all agents' actions, stacked."""
+        """The space of all actions, stacked."""
         return self.single_action_space.batch(self.n_slots)
 
     @property
@@ -72,57 +52,8 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
 
     @property
     def traceable(self) -> bool:
-        """Whether `reset` and `step` may be traced by JAX; False for threads and host code."""
+        """Whether JAX can trace `reset` and `step`; False for threads and host code."""
         return True
-
-    @property
-    def compilation(self) -> Compilation | None:
-        """How it is compiled, by itself or by a `MultiVecEnv`; None to be left as it is."""
-        return Compilation() if self.traceable else None
-
-    @property
-    def sharding(self) -> NamedSharding | None:
-        """How what `reset` and `step` return is laid out over devices; None for one device."""
-        return None
-
-    @property
-    def unwrapped(self) -> AnyEnv | None:
-        """The innermost environment of every slot; None where slots hold no `JaxEnv`."""
-        return None
-
-    @property
-    def copies(self) -> "tuple[AnyEnv, partial[BatchedEnv[Any, Any]]] | None":
-        """
-        What the slots are copies of, for a `MultiVecEnv` that steps several such batches as one.
-
-        The environment, and a function `(env, num_envs)` that builds the same batch around another
-        one; None where slots are no copies of one `JaxEnv`.
-        """
-        return None
-
-    def part(self, n_parts: int) -> "Part | None":
-        """
-        One of `n_parts` equal parts of the slots, for a batch that is spread over devices.
-
-        Parameters
-        ----------
-        n_parts : int
-            Number of parts.
-
-        Returns
-        -------
-        Part or None
-            None where the slots depend on each other, or the batch cannot be divided so.
-        """
-        return None
-
-    def with_final_obs(self) -> "BatchedEnv[Any, Any]":
-        """
-        This batch with `infos["final_obs"]`, the observation that the step itself made.
-
-        Trainers that bootstrap on truncation need it. Returns itself unless overridden.
-        """
-        return self
 
     @abstractmethod
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
@@ -146,6 +77,9 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         """
         Take one step in every slot. A slot whose episode ends goes on with the next episode.
+
+        Trainers that bootstrap at a time limit, and `envrax.rollout`, also need
+        `infos["final_obs"]`: the observation of the step itself, before any reset, in every slot.
 
         Parameters
         ----------
@@ -223,7 +157,7 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
 
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
         """
-        Compile ahead of the first `reset` and `step`, which then compile nothing.
+        Compile ahead of the first `reset` and `step`, which then compile nothing for typed keys.
 
         Parameters
         ----------
@@ -231,13 +165,3 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
             Directory or URL of the persistent compile cache; None for no cache. The default gives
             way to a cache that the user set up in JAX.
         """
-
-
-def require_final_obs(who: str, infos: Info) -> Any:
-    """`infos["final_obs"]` of a batch that `with_final_obs` returned, or an error."""
-    if "final_obs" not in infos:
-        raise TypeError(
-            f"{who}: expected infos with `final_obs`; got {sorted(infos)}. Build the batch with "
-            "`final_obs=True`, or override its `with_final_obs`."
-        )
-    return infos["final_obs"]

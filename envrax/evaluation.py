@@ -228,8 +228,7 @@ def _evaluated(
         at, transition = playing.step(env, policy, carry[0])
         rewards, done = on_every_device((transition.reward, transition.done))
         episode_end(env.name, (env.n_slots,), done, {})  # refuses what is no bool
-        count: Count = counting.add(carry[1], rewards, done, max_steps)
-        return at, count
+        return at, counting.add(carry[1], rewards, done, max_steps)
 
     carry = playing.begin(env, rng, policy_state), counting.begin(env.n_slots, n_episodes)
     _, count = playing.loop(

@@ -1,20 +1,21 @@
-"""The factories: from a registered name to an environment that is ready to step."""
+"""The factories: a registered environment in its wrappers, a `JitWrapper`, then a `VecEnv`."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, cast
 
 from jax.sharding import Mesh
 
-from envrax._build import build, build_batch
-from envrax._checks import known_keywords, require_count
+from envrax._checks import require_count
+from envrax._config import widened, with_fields
 from envrax._fleet.container import Container
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
-from envrax._spec import AnyEnv, Wrappers
 from envrax.autoreset import AutoReset
-from envrax.env import EnvConfig
+from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
-from envrax.registry import get_spec
+from envrax.registry import EnvSpec, Wrappers, get_spec
 from envrax.sharding import shard
 from envrax.vec_env import VecEnv
 from envrax.wrappers import JitWrapper
@@ -60,8 +61,7 @@ def make(
     MissingPackageError
         If its suite needs a package that is not installed.
     TypeError
-        If the config does not fit or has no such field, or an entry of `wrappers` makes no
-        `JaxEnv`.
+        If the config does not fit or lacks a field, or an entry of `wrappers` makes no `JaxEnv`.
 
     Examples
     --------
@@ -71,14 +71,21 @@ def make(
     >>> obs.shape
     (4, 2)
     """
+    spec = get_spec(name)
+    if spec.is_batched:
+        raise ValueError(
+            f"make: expected an environment of one agent; got {name!r}, which holds several agents."
+            " Use `make_vec`."
+        )
+    env_class: Any = spec.env_class
+    every = [*spec.wrappers, *_listed("make", wrappers)]
     compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
-    env = build("make", get_spec(name), config, wrappers, fields, compiled)
+    env = _wrapped("make", env_class(_config(make, spec, config, fields)), every, compiled)
     if jit_compile and pre_warm:
         env.compile()
     return env
 
 
-@known_keywords
 def make_vec(
     name: str,
     n_envs: int,
@@ -97,8 +104,7 @@ def make_vec(
     """
     Build `n_envs` copies of a registered environment, stepped together with auto-reset.
 
-    An environment whose worlds hold several agents is a `BatchedEnv` of its own: `n_envs` worlds,
-    and a slot for each agent. It takes no wrappers.
+    Of worlds with several agents it builds `n_envs`, with a slot for each agent, and no wrappers.
 
     Parameters
     ----------
@@ -107,16 +113,14 @@ def make_vec(
     final_obs, autoreset, donate
         As for `VecEnv`.
     mesh : jax.sharding.Mesh, optional
-        Devices over which the slots are spread, along its first axis; see `shard`, which then makes
-        what is returned.
+        Devices over which the slots are spread, along its first axis; see `shard`.
     name, config, wrappers, jit_compile, pre_warm, cache_dir, **fields
         As for `make`.
 
     Raises
     ------
     ValueError, TypeError
-        As for `make`; or if `n_envs` is below 1 or no integer, wrappers cannot go around it, or it
-        cannot be spread over `mesh`.
+        As for `make`; or if `n_envs` is below 1 or no integer, or does not fit `mesh`.
     RuntimeError
         If a wrapper cannot be traced, such as `RecordVideo`.
 
@@ -129,18 +133,23 @@ def make_vec(
     (8, 4)
     """
     spec, n_envs = get_spec(name), require_count("make_vec: expected n_envs", n_envs)
-    options: dict[str, Any] = dict(
-        jit_compile=jit_compile, final_obs=final_obs, autoreset=autoreset, donate=donate
-    )
+    env_class: Any = spec.env_class
+    every = [*spec.wrappers, *_listed("make_vec", wrappers)]
+    options: dict[str, Any] = dict(jit_compile=jit_compile, final_obs=final_obs)
+    options |= dict(autoreset=autoreset, donate=donate)
+    config = _config(make_vec, spec, config, fields)
     if spec.is_batched:
-        batch = build_batch("make_vec", spec, n_envs, config, wrappers, fields, options)
-        vec_env = cast(VecEnv[Any, Any, Any, Any], batch)
+        if every:
+            raise ValueError(
+                f"make_vec: expected no `wrappers` for {name!r}, which is no JaxEnv; got {every}."
+            )
+        vec_env: Any = env_class(config, n_envs, **options)
     else:
         compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
-        env = build("make_vec", spec, config, wrappers, fields, compiled)
+        env = _wrapped("make_vec", env_class(config), every, compiled)
         vec_env = VecEnv(env, n_envs, **options)
     if mesh is not None:
-        vec_env = cast(VecEnv[Any, Any, Any, Any], shard(vec_env, mesh))
+        vec_env = shard(vec_env, mesh)
     if pre_warm:
         vec_env.compile(cache_dir)
     return vec_env
@@ -161,7 +170,8 @@ def make_multi(
     Parameters
     ----------
     names : list or dict
-        Registered names, each built as by `make`; or ready environments, used as they are.
+        Registered names, each built as by `make`; or ready environments, used as they are. Equal
+        names share one environment, but for one that works on the host.
     wrappers, jit_compile, cache_dir, **fields
         As for `make`, for every name; not with ready environments.
     pre_warm : bool, default False
@@ -170,8 +180,7 @@ def make_multi(
     Raises
     ------
     ValueError, TypeError
-        As for `make`; or if there are no names, something is neither name nor environment, or
-        environments come with names or with options for names.
+        As for `make`; or if `names` is empty or mixed, or environments come with options for names.
 
     Examples
     --------
@@ -179,9 +188,11 @@ def make_multi(
     >>> make_multi(["classic/CartPole-v0", "classic/Catch-v0"])
     MultiEnv([CartPole, Catch], num_envs=2)
     """
-    options: dict[str, Any] = dict(wrappers=wrappers, jit_compile=jit_compile, cache_dir=cache_dir)
-    options |= fields
-    return _fleet(MultiEnv, "make_multi", names, make, options, pre_warm)
+    options = dict(wrappers=wrappers, jit_compile=jit_compile, cache_dir=cache_dir)
+    fleet = MultiEnv(_members(make_multi, make, names, options, fields))
+    if pre_warm:
+        fleet.compile()
+    return fleet
 
 
 def make_multi_vec(
@@ -204,6 +215,7 @@ def make_multi_vec(
     ----------
     names : list or dict
         Registered names, each built as by `make_vec`; or ready `BatchedEnv`s, used as they are.
+        Equal names share one, as for `make_multi`.
     n_envs : int, optional
         Number of copies of each name; required with names.
     wrappers, jit_compile, cache_dir, final_obs, autoreset, donate, **fields
@@ -222,51 +234,74 @@ def make_multi_vec(
     >>> make_multi_vec(["classic/CartPole-v0", "classic/Catch-v0"], n_envs=8)
     MultiVecEnv([CartPole×8, Catch×8], total=16)
     """
-    options: dict[str, Any] = dict(
-        n_envs=n_envs,
-        wrappers=wrappers,
-        jit_compile=jit_compile,
-        cache_dir=cache_dir,
-        final_obs=final_obs,
-        autoreset=autoreset,
-        donate=donate,
-        **fields,
-    )
-    return _fleet(MultiVecEnv, "make_multi_vec", names, make_vec, options, pre_warm)
+    options: dict[str, Any] = dict(n_envs=n_envs, wrappers=wrappers, jit_compile=jit_compile)
+    options |= dict(cache_dir=cache_dir, final_obs=final_obs, autoreset=autoreset, donate=donate)
+    fleet = MultiVecEnv(_members(make_multi_vec, make_vec, names, options, fields))
+    if pre_warm:
+        fleet.compile()
+    return fleet
 
 
-def _fleet(
-    fleet: Callable[[Any], Any],
-    who: str,
-    names: Any,
-    of_name: Callable[..., Any],
-    options: dict[str, Any],
-    pre_warm: bool,
-) -> Any:
-    """A fleet from names, each built by `of_name` with the options, or from ready environments."""
-    container, members = Container.of(names, who, "names or environments")
-    others = [member for member in members if not isinstance(member, str)]
-    n_names = len(members) - len(others)
-    if n_names and others:
+def _config(factory: Any, spec: EnvSpec, config: Any, fields: dict[str, Any]) -> Any:
+    """The config to build with: the one given, or the registered one, with `fields` changed."""
+    _, *keywords, _ = inspect.signature(factory).parameters
+    config = widened(config, spec.default_config)
+    config = with_fields(factory.__name__, keywords, config, fields)
+    # What is no config is refused by the environment.
+    return config.in_place_of(spec.default_config) if isinstance(config, EnvConfig) else config
+
+
+def _listed(who: str, wrappers: Any) -> Sequence[Any]:
+    if wrappers is not None and (not isinstance(wrappers, Sequence) or isinstance(wrappers, str)):
         raise TypeError(
-            f"{who}: expected names alone or environments alone; got {n_names} of {len(members)} "
-            f"as names, and {others[0]!r}. Make the others first, with `make` or `make_vec`."
+            f"{who}: expected `wrappers` to be a list; got {wrappers!r}. Put it into a list."
         )
-    defaults = dict(jit_compile=True, cache_dir=DEFAULT_CACHE_DIR, final_obs=False, donate=False)
-    given = [name for name, value in options.items() if value is not defaults.get(name)]
-    if others and given:
+    return () if wrappers is None else cast(Sequence[Any], wrappers)
+
+
+def _wrapped(who: str, env: Any, wrappers: Sequence[Any], compiled: Any) -> AnyEnv:
+    """The environment in its wrappers, and in `compiled`, which goes beneath those on the host."""
+    for wrapper in wrappers:
+        outer: Any = wrapper(env) if callable(wrapper) else None
+        if not isinstance(outer, JaxEnv):
+            raise TypeError(
+                f"{who}: expected every entry of `wrappers` to make a JaxEnv from a JaxEnv; got "
+                f"{wrapper!r}. List wrapper classes, or call them with keywords only."
+            )
+        if compiled and env.traceable and not outer.traceable:
+            outer = wrapper(compiled(env))  # not put beneath: `wrapper` may have kept `env`
+        env = cast(Any, outer)
+    return compiled(env) if compiled and env.traceable else env
+
+
+def _members(factory: Any, of_name: Any, names: Any, options: Any, fields: Any) -> Any:
+    """The members of a fleet: each name built by `of_name`, or ready environments as they are."""
+    who, defaults = factory.__name__, inspect.signature(factory).parameters
+    container, members = Container.of(names, who, "names or environments")
+    ready = [member for member in members if not isinstance(member, str)]
+    given = [name for name, value in options.items() if value is not defaults[name].default]
+    given += fields
+    if not ready and options.get("n_envs", 1) is None:
+        raise ValueError(f"{who}: expected n_envs, the number of copies; got none. Pass one.")
+    if not ready:
+        members = _built(members, partial(of_name, pre_warm=False, **options, **fields))
+    elif len(ready) < len(members):
+        raise TypeError(
+            f"{who}: expected names alone or environments alone; got {ready[0]!r} among names. "
+            "Make the others first, with `make` or `make_vec`."
+        )
+    elif given:
         raise ValueError(
             f"{who}: expected {' and '.join(given)} with names only; got ready environments, which "
             "are used as they are. Leave it out, or pass names."
         )
-    if n_names and options.get("n_envs", 1) is None:
-        raise ValueError(
-            f"{who}: expected n_envs, the number of copies of each name; got none. Pass "
-            "`n_envs=64`."
-        )
-    if n_names:
-        members = [of_name(name, pre_warm=False, **options) for name in members]
-    made = fleet(container.build(members))
-    if pre_warm:
-        made.compile()
-    return made
+    return container.build(members)
+
+
+def _built(names: list[str], build: Callable[[str], Any]) -> Iterator[Any]:
+    """The environment of each name; equal names share one, but for those that work on the host."""
+    built: dict[str, Any] = {}
+    for name in names:
+        if name not in built or not built[name].traceable:
+            built[name] = build(name)
+        yield built[name]

@@ -1,15 +1,13 @@
 """`MultiEnv`: different environments as one unit."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import jax
-
 from envrax._fleet.fleet import Fleet
-from envrax._fleet.groups import Group, Traceable
 from envrax._fleet.members import view
 from envrax._fleet.padding import Agents
-from envrax._jax.cache import CacheDir
+from envrax._jax.cache import CacheDir, Compilation
 from envrax.autoreset.slot import checked, reset_slot
 from envrax.env import AnyEnv, JaxEnv
 
@@ -22,8 +20,8 @@ class MultiEnv(Fleet):
     same order. It does not auto-reset: `reset_at` begins the next episode of one member.
 
     Members that are compiled (a `JitWrapper` in the stack) step together in one compiled call.
-    Members with identical traces are stepped as one batch. The others run as they are. What is
-    compiled is each member as it is when the fleet is first used.
+    The same environment object in several places is stepped as one batch; `make_multi` builds each
+    name once. The other members run as they are.
 
     Parameters
     ----------
@@ -75,17 +73,17 @@ class MultiEnv(Fleet):
     def _agents(self) -> list[Agents]:
         return [Agents(env.observation_space, env.action_space, ()) for env in self._members]
 
-    def _traceable(self, member: AnyEnv) -> Traceable:
-        reset, step = partial(reset_slot, member), partial(_checked_step, member)
-        return Traceable(reset, step, member.action_space, type(member.unwrapped))
+    def _compilation(self, member: AnyEnv) -> Compilation | None:
+        return member.compilation
 
-    def _group(self, positions: tuple[int, ...], *functions: Any) -> Group:
-        reset, step = functions
-        return Group(positions, reset, step, jax.vmap(reset), jax.vmap(step))
+    def _functions(self, member: AnyEnv) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        return partial(reset_slot, member), partial(_checked_step, member)
 
-    def _compile_member(self, member: AnyEnv, cache_dir: CacheDir, together: bool) -> None:
-        if not together:
-            member.compile()
+    def _are_same(self, a: AnyEnv, b: AnyEnv) -> bool:
+        return a is b
+
+    def _compile_member(self, member: AnyEnv, cache_dir: CacheDir) -> None:
+        member.compile()
 
     def __repr__(self) -> str:
         shown = self._container.show(env.name for env in self._members)

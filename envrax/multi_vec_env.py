@@ -1,23 +1,19 @@
 """`MultiVecEnv`: different batched environments as one unit."""
 
 from collections.abc import Callable
-from functools import partial
-from math import prod
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import jax
 import numpy as np
 
 from envrax._fleet.fleet import Fleet
-from envrax._fleet.groups import Group, Traceable, in_turn
 from envrax._fleet.members import view
 from envrax._fleet.padding import Agents
-from envrax._jax.cache import CacheDir
-from envrax.autoreset.slot import next_episode, require_slots, reset_slot, step_slot
+from envrax._jax.cache import CacheDir, Compilation
+from envrax._jax.compiled_batch import compilation_of
 from envrax.batched_env import BatchedEnv
-from envrax.env import AnyEnv
 from envrax.vec_env import VecEnv
-from envrax.wrappers import Wrapper
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
 
@@ -30,9 +26,9 @@ class MultiVecEnv(Fleet):
     same order. Members are `VecEnv`s or any other `BatchedEnv`s, and reset their own slots.
 
     Members that are compiled (a `VecEnv`, or any `BatchedEnv` that can be traced) step together in
-    one compiled call, and those for which JAX traces the same program as one batch. A `VecEnv`
-    with `jit_compile=False` runs as it is, and a member that cannot be traced runs on the host
-    beside the compiled call. What is compiled is each member as it is when the fleet is first used.
+    one compiled call, and `VecEnv`s of the same environment object with the same options as one
+    batch; `make_multi_vec` builds each name once. A `VecEnv` with `jit_compile=False` runs as it
+    is, and a member that cannot be traced runs on the host beside the compiled call.
 
     Parameters
     ----------
@@ -135,80 +131,24 @@ class MultiVecEnv(Fleet):
             for member in self._members
         ]
 
-    def _traceable(self, member: AnyBatchedEnv) -> Traceable:
-        if member.copies is None:
-            return Traceable(member.reset, member.step, member.action_space, type(member))
-        env, build = member.copies
-        reset, step = partial(reset_slot, env), partial(_step_slot, env)
-        donates = member.compilation is not None and member.compilation.donate
-        options = type(env.unwrapped), member.n_slots, donates, build.func, build.keywords
-        reset_after = partial(_reset_after, env) if env.carries_over else None
-        return Traceable(reset, step, env.action_space, *options, reset_after=reset_after)
+    def _compilation(self, member: AnyBatchedEnv) -> Compilation | None:
+        return compilation_of(member)
 
-    def _group(self, positions: tuple[int, ...], *functions: Any) -> Group:
-        first = self._members[positions[0]]
-        if first.copies is None:
-            reset, step = functions
-            return Group(positions, reset, step, in_turn(reset), in_turn(step))
-        env, build = first.copies
-        shape = len(positions), first.n_slots
-        stand_in = _StandIn(env, *functions)
-        one, wide = (build(stand_in, n) for n in (first.n_slots, prod(shape)))
-        step_wide = partial(_step_wide, wide, shape)
-        return Group(positions, one.reset, one.step, in_turn(one.reset), step_wide)
+    def _functions(self, member: AnyBatchedEnv) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        return member.reset, member.step
 
-    def _compile_member(self, member: AnyBatchedEnv, cache_dir: CacheDir, together: bool) -> None:
-        its_own = type(member).compile not in (BatchedEnv.compile, VecEnv.compile)
-        if its_own or not together:
-            member.compile(cache_dir)
+    def _are_same(self, a: AnyBatchedEnv, b: AnyBatchedEnv) -> bool:
+        if not (isinstance(a, VecEnv) and isinstance(b, VecEnv) and type(a) is type(b)):
+            return False
+        ours, theirs = cast(Any, a).copies, cast(Any, b).copies
+        if ours is None or theirs is None or ours.env is not theirs.env:
+            return False
+        same_donation = cast(Any, a.compilation).donate == cast(Any, b.compilation).donate
+        return same_donation and replace(ours, env=None) == replace(theirs, env=None)
+
+    def _compile_member(self, member: AnyBatchedEnv, cache_dir: CacheDir) -> None:
+        member.compile(cache_dir)
 
     def __repr__(self) -> str:
         shown = self._container.show(f"{one.name}×{one.n_slots}" for one in self._members)
         return f"MultiVecEnv({shown}, total={self.total_envs})"
-
-
-class _StandIn(Wrapper[Any, Any, Any, Any]):
-    """An environment with the methods of several that are traced to the same."""
-
-    def __init__(
-        self,
-        env: Any,
-        reset: Callable[..., Any],
-        step: Callable[..., Any],
-        reset_after: Callable[..., Any] | None = None,
-    ) -> None:
-        super().__init__(env)
-        self._reset, self._step, self._reset_after = reset, step, reset_after
-
-    @property
-    def carries_over(self) -> bool:
-        return self._reset_after is not None
-
-    def reset(self, rng: jax.Array) -> Any:
-        return self._reset(rng)
-
-    def reset_after(self, state: Any) -> Any:
-        if self._reset_after is None:
-            return self.reset(jax.random.split(state.rng)[0])
-        return self._reset_after(state)
-
-    def step(self, state: Any, action: Any) -> Any:
-        return self._step(state, action)
-
-
-def _reset_after(env: AnyEnv, state: Any) -> Any:
-    begun = next_episode(env, state)
-    return begun["obs"], begun["state"]
-
-
-def _step_slot(env: AnyEnv, state: Any, action: Any) -> Any:
-    *returned, _ = step_slot(env, state, action)
-    return tuple(returned)
-
-
-def _step_wide(wide: AnyBatchedEnv, shape: tuple[int, int], states: Any, actions: Any) -> Any:
-    """Members with as many slots each as one batch, in which only slots that ended are reset."""
-    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), states)
-    require_slots(one, shape[1])
-    merged = jax.tree.map(lambda x: x.reshape(wide.n_slots, *x.shape[2:]), (states, actions))
-    return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), wide.step(*merged))

@@ -1,49 +1,79 @@
 """The registry: environment ids and what to build for them. Suite packages fill it at import."""
 
+import copy
 import dataclasses
+import difflib
 import importlib
+import inspect
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Protocol, Self, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol, Self, cast, get_args
 
-from envrax._entry_points import import_suite, installed_suites
-from envrax._spec import AnyBatchedEnv, AnyEnv, Wrappers, check, copied
-from envrax._spec import EnvSpec as EnvSpec
-from envrax._unknown import unknown_env, unknown_suite
-from envrax.env import EnvConfig
+from envrax.batched_env import BatchedEnv
+from envrax.env import AnyEnv, EnvConfig, JaxEnv
+from envrax.error import MissingPackageError
+
+Wrappers = Sequence[Callable[[Any], AnyEnv]]
+MOST_LISTED = 40  # names in an error
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """
+    What to build for an id. Specs are equal by value.
+
+    Attributes
+    ----------
+    name : str
+        Canonical id, "BallEnv-v0"; within an `EnvSuite` the short name, "BallEnv".
+    env_class : type[JaxEnv] or type[BatchedEnv]
+        The environment's class; a `BatchedEnv` for one whose worlds hold several agents.
+    default_config : EnvConfig
+        Config of an environment for which the caller gives none.
+    suite : str, default ""
+        Category of the suite that it belongs to.
+    wrappers : sequence of callable, default ()
+        Wrappers that belong to the environment, the innermost first; kept as a tuple.
+    """
+
+    name: str
+    env_class: type[AnyEnv] | type[BatchedEnv[Any, Any]]
+    default_config: EnvConfig = field(hash=False)
+    suite: str = ""
+    wrappers: Wrappers = field(default=(), hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "wrappers", tuple(self.wrappers))
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether it is a `BatchedEnv`, which `make_vec` builds and `make` does not."""
+        return issubclass(self.env_class, BatchedEnv)
 
 
 class Suite(Protocol):
-    """What the registry asks of an `EnvSuite`."""
+    """An `EnvSuite`, which is defined in `envrax.suite`."""
 
-    prefix: str
     category: str
     version: str
     specs: list[EnvSpec]
 
-    def get_name(self, name: str, version: str | None = None) -> str:
-        """The canonical id of a short name."""
-        ...
+    def get_name(self, name: str, version: str | None = None) -> str: ...
 
-    def __getitem__(self, index: int) -> Self:
-        """A suite of the same class with one of the environments."""
-        ...
+    def __getitem__(self, index: int) -> Self: ...
 
 
-@dataclass(frozen=True)
-class _Entry:
-    spec: EnvSpec
-    suite: Suite | None = None  # of the same class as the one registered, with this spec alone
-
-
+# With the suite that registered it, cut down to this environment.
+_Entry = tuple[EnvSpec, Suite | None]
 _ENTRIES: dict[str, _Entry] = {}
-_LOCK = threading.RLock()
+_LOCK = threading.Lock()
 
 
 def register(
     name: str,
-    cls: type[AnyEnv] | type[AnyBatchedEnv],
+    cls: type[AnyEnv] | type[BatchedEnv[Any, Any]],
     default_config: EnvConfig,
     *,
     suite: str = "",
@@ -55,13 +85,12 @@ def register(
     Parameters
     ----------
     name : str
-        Canonical id, for example "BallEnv-v0" or "demo/BallEnv-v0": letters, digits, `_`, `.`,
-        `+`, `|` and `-`, in parts separated by `/`.
+        Canonical id, for example "BallEnv-v0" or "demo/BallEnv-v0", without white space.
     cls : type[JaxEnv] or type[BatchedEnv]
-        The environment's class. It is built from a config alone, which goes to the parameter called
-        `config`; else to the one annotated with a config class; else to the only one without a
-        default; else to the only one there is. A `BatchedEnv`, for worlds of several agents, is
-        built by `make_vec` as `cls(config, n_envs, *, jit_compile, final_obs, autoreset, donate)`.
+        The environment's class, built by `cls(config)`: its first parameter is called `config`, or
+        annotated with a config class, and no other is required. `make_vec` builds a `BatchedEnv`,
+        for worlds of several agents, as `cls(config, n_envs, *, jit_compile, final_obs, autoreset,
+        donate)`.
     default_config : EnvConfig
         Config of an environment for which the caller gives none; a copy is kept.
     suite : str, default ""
@@ -73,11 +102,9 @@ def register(
     Raises
     ------
     ValueError
-        If the name is taken, or is no legal id; or if a `BatchedEnv` comes with wrappers.
+        If the name is taken, or is no string without white space.
     TypeError
-        If `cls` is no class of environments, is a wrapper, or cannot be built as said above; if
-        `default_config` is no `EnvConfig` or cannot be copied; or if `wrappers` is no list of
-        callables.
+        If `cls` is not such a class, or `default_config` is no `EnvConfig` or cannot be copied.
 
     Examples
     --------
@@ -87,7 +114,7 @@ def register(
     ClipReward(CountingEnv(FakeConfig(max_steps=20)))
     >>> unregister("Counting-v0")
     """
-    _add([_Entry(EnvSpec(name, cls, default_config, suite, wrappers))])
+    _add([(EnvSpec(name, cls, default_config, suite, wrappers), None)])
 
 
 def register_suite(suite: Suite, *, version: str | None = None) -> None:
@@ -100,37 +127,21 @@ def register_suite(suite: Suite, *, version: str | None = None) -> None:
         The suite; its category becomes the `suite` of each spec.
     version : str, optional
         Version in the ids, in place of the suite's own.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `register`; or if the suite has no prefix, or lists a name twice.
     """
-    if isinstance(suite, type):
-        raise TypeError(
-            f"register_suite: expected a suite; got the class {suite.__name__}. Pass an instance: "
-            f"`{suite.__name__}()`."
-        )
-    if not suite.prefix:
-        raise ValueError(
-            f"register_suite: expected a suite with a prefix; got {type(suite).__name__} without "
-            'one. Set it, as in `prefix = "demo"`, or use `register` for a single environment.'
-        )
-    _add(_entry(suite, i, version) for i in range(len(suite.specs)))
+    entries: list[_Entry] = []
+    for i in range(len(suite.specs)):
+        alone = suite[i]
+        alone.version = version or suite.version
+        alone.specs = [dataclasses.replace(alone.specs[0], suite=suite.category)]
+        name = suite.get_name(alone.specs[0].name, version)
+        entries.append((dataclasses.replace(alone.specs[0], name=name), alone))
+    _add(entries)
 
 
 def unregister(name: str) -> None:
-    """
-    Take a name off the registry.
-
-    Raises
-    ------
-    ValueError
-        If the name is not registered.
-    """
-    with _LOCK:
-        find_entry(name)
-        del _ENTRIES[name]
+    """Take a name off the registry; a ValueError if it is not there."""
+    if _ENTRIES.pop(name, None) is None:
+        raise _unknown_env(name)
 
 
 def get_spec(name: str) -> EnvSpec:
@@ -150,96 +161,140 @@ def get_spec(name: str) -> EnvSpec:
     MissingPackageError
         If its suite needs a package that is not installed.
     """
-    return copied(load_entry(name).spec)
+    return copied(load_entry(name)[0])
 
 
 def registered_names() -> list[str]:
     """All registered names, sorted."""
-    with _LOCK:
-        return sorted(_ENTRIES)
+    return sorted(_ENTRIES)
 
 
 def available_suites() -> list[str]:
-    """
-    The prefixes of all suites, sorted: those that are registered, and those of installed packages.
+    """The prefixes of all suites, registered or of installed packages, sorted. Imports none."""
+    registered = {name.partition("/")[0] for name in registered_names() if "/" in name}
+    return sorted(registered | set(installed_suites()))
 
-    Nothing is imported. A package names its suites in the entry-point group `envrax.suites`.
-    """
-    return sorted(
-        {name.partition("/")[0] for name in registered_names() if "/" in name}
-        | set(installed_suites())
-    )
+
+def installed_suites() -> dict[str, EntryPoint]:
+    """Prefix to entry point, of all packages that have one in the group `envrax.suites`."""
+    return {point.name: point for point in entry_points(group="envrax.suites")}
 
 
 def names_of_suite(prefix: str) -> list[str]:
-    """
-    The names registered under a prefix, in that order; an installed package of it is imported.
-
-    Raises
-    ------
-    ValueError
-        If there is no such suite; the message offers close matches.
-    """
-    if not import_suite(prefix) and not _names_under(prefix):
-        raise unknown_suite(prefix, available_suites())
-    return _names_under(prefix)
+    """The names under a prefix, in the order of registration, after the import of its package."""
+    _import_suite(prefix)
+    names = [name for name in list(_ENTRIES) if name.startswith(f"{prefix}/")]
+    if not names:
+        suites = available_suites()
+        hint = _close(prefix, suites)
+        raise ValueError(f"Unknown suite {prefix!r}.{hint} Available: {', '.join(suites)}.")
+    return names
 
 
 def load_entry(name: str) -> _Entry:
-    """As `find_entry`, after the import of what registers the name."""
-    if isinstance(cast(Any, name), str):
+    """The registry's own record of a name, after the import of what registers it."""
+    if isinstance(cast(Any, name), str) and name not in _ENTRIES:
         module, _, name = name.rpartition(":")
         if module:
             importlib.import_module(module)
         prefix, slash, _ = name.partition("/")
         # Also if some names of the prefix are there: another thread may be importing the rest.
         if slash and name not in _ENTRIES:
-            import_suite(prefix)
-    return find_entry(name)
-
-
-def find_entry(name: str) -> _Entry:
-    """The registry's own record of a name; a ValueError if there is none."""
+            _import_suite(prefix)
     entry = _ENTRIES.get(name) if isinstance(cast(Any, name), str) else None
     if entry is None:
-        raise unknown_env(name, registered_names(), available_suites())
+        raise _unknown_env(name)
     return entry
 
 
-def _names_under(prefix: str) -> list[str]:
-    with _LOCK:
-        return [name for name in _ENTRIES if name.startswith(f"{prefix}/")]
+def copied(spec: EnvSpec) -> EnvSpec:
+    """The same spec with a config of its own; a TypeError if that cannot be copied."""
+    try:
+        return dataclasses.replace(spec, default_config=copy.deepcopy(spec.default_config))
+    except Exception as error:
+        raise TypeError(
+            f"EnvSpec {spec.name!r}: expected a config that can be copied; got an error: {error}. "
+            "Make such a value in the environment instead."
+        ) from error
 
 
-def _add(entries: Iterable[_Entry]) -> None:
+def _add(entries: list[_Entry]) -> None:
+    """Register all entries, or none if one is refused."""
     new: dict[str, _Entry] = {}
     with _LOCK:
-        for entry in entries:
-            name = entry.spec.name
-            check(entry.spec)
-            if name in new:
-                raise ValueError(
-                    f"register_suite: expected each environment once; got {name!r} twice in the "
-                    "`specs` of the suite. Give the second one another name, or take it out."
-                )
-            if name in _ENTRIES:
+        for spec, suite in entries:
+            _check(spec)
+            name = spec.name
+            if name in _ENTRIES or name in new:
                 raise ValueError(
                     f"Environment {name!r} is already registered. Choose another name or version, "
                     "or `unregister` it first."
                 )
-            new[name] = dataclasses.replace(entry, spec=copied(entry.spec))
+            new[name] = copied(spec), suite
         _ENTRIES.update(new)
 
 
-def _entry(suite: Suite, index: int, version: str | None) -> _Entry:
-    alone = suite[index]
-    [spec] = alone.specs
-    if not isinstance(cast(Any, spec), EnvSpec):
-        raise TypeError(
-            f"register_suite: expected `specs` to hold EnvSpecs; got {spec!r}. Write "
-            '`EnvSpec("Ball", BallEnv, BallConfig())`.'
+def _check(spec: EnvSpec) -> None:
+    """Raise a TypeError or ValueError if the spec cannot be registered."""
+    name, cls, config = cast(tuple[Any, ...], (spec.name, spec.env_class, spec.default_config))
+    if not isinstance(name, str) or name.split() != [name]:
+        raise ValueError(
+            f"register: expected a name without white space, as 'demo/Ball-v0'; got {name!r}."
         )
-    alone.version = version or suite.version
-    alone.specs = [dataclasses.replace(spec, suite=suite.category)]
-    name = suite.get_name(spec.name, version)
-    return _Entry(dataclasses.replace(alone.specs[0], name=name), alone)
+    if not (isinstance(cls, type) and issubclass(cls, (JaxEnv, BatchedEnv))):
+        raise TypeError(
+            f"register: expected a JaxEnv or BatchedEnv class for {name!r}; got {cls!r}."
+        )
+    if not isinstance(config, EnvConfig):
+        raise TypeError(f"register: expected an EnvConfig for {name!r}; got {config!r}.")
+    form = ("config", "n_envs") if spec.is_batched else ("config",)
+    if not _takes_config(cls, *form):
+        raise TypeError(
+            f"register: expected {cls.__name__} to be built from ({', '.join(form)}) alone; got "
+            f"parameters ({', '.join(inspect.signature(cls).parameters)}). Put `config` first."
+        )
+
+
+def _takes_config(cls: type, *form: str) -> bool:
+    """Whether a call of this form hands the config to a parameter meant for it, not to a size."""
+    try:
+        first = next(iter(inspect.signature(cls).bind(*form).arguments))
+        if first == "config":
+            return True
+        annotation = inspect.signature(cls, eval_str=True).parameters[first].annotation
+    except (TypeError, NameError, AttributeError):
+        return False
+    classes = (annotation, *get_args(annotation))
+    return any(isinstance(x, type) and issubclass(x, EnvConfig) for x in classes)
+
+
+def _import_suite(prefix: str) -> None:
+    """Import the module that an installed package names for a prefix; it registers its suite."""
+    if point := installed_suites().get(prefix):
+        try:
+            importlib.import_module(point.module)
+        except ModuleNotFoundError as error:
+            raise MissingPackageError(
+                f"Suite {prefix!r}: expected the packages that {point.module} needs; got an error: "
+                f"{error}. Install {error.name}."
+            ) from error
+
+
+def _unknown_env(name: Any) -> ValueError:
+    names = registered_names()
+    prefix, slash, _ = str(name).partition("/")
+    alike = [known for known in names if known.startswith(f"{prefix}/")]
+    hint = _close(str(name), names)
+    if slash and not alike:
+        suites = _close(prefix, available_suites(), " the suite")
+        hint += f" No suite {prefix!r} is registered: import its package, or install it.{suites}"
+    known = alike or names
+    listed = ", ".join(known[:MOST_LISTED]) or "none"
+    more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
+    return ValueError(f"Unknown environment {name!r}.{hint} Available: {listed}{more}.")
+
+
+def _close(name: str, known: list[str], kind: str = "") -> str:
+    lower = {x.lower(): x for x in known}
+    close = [lower[match] for match in difflib.get_close_matches(name.lower(), lower)]
+    return f" Did you mean{kind} {' or '.join(map(repr, close))}?" if close else ""

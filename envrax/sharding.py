@@ -1,30 +1,21 @@
 """Batches whose slots are spread over the devices of a mesh."""
 
-import operator
 from functools import partial
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
-from envrax._jax.keys import require_key
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
+from envrax._jax.compiled_batch import CompiledBatch, Functions
 from envrax._jax.mesh import over_shards, placed, to_global, to_local
-from envrax._jax.programs import (
-    Compiled,
-    CompiledEnv,
-    is_traced,
-    next_step,
-    output_types,
-    require_not_donated,
-    typed,
-)
+from envrax._jax.programs import is_traced, output_types
 from envrax.autoreset.slot import require_slots
-from envrax.batched_env import BatchedEnv, Part
-from envrax.env import ActSpaceT, Info, ObsSpaceT
+from envrax.batched_env import BatchedEnv
+from envrax.env import ActSpaceT, ObsSpaceT
 from envrax.spaces import Space
-from envrax.spaces.conform import conform
+from envrax.vec_env import VecEnv, part, slot_index
 from envrax.wrappers.vector.around import AroundBatch
 from envrax.wrappers.vector.base import BatchedWrapper
 
@@ -90,16 +81,21 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
         batched_env = batched_env.env
     if isinstance(batched_env, BatchedWrapper):
         return batched_env.around(shard(batched_env.env, mesh, axis))
-    return ShardedEnv(batched_env, mesh, axis)
+    if not isinstance(batched_env, VecEnv) or batched_env.copies is None:
+        raise TypeError(
+            f"shard: expected a `VecEnv` with its own `reset` and `step`, or wrappers around one; "
+            f"got {batched_env!r}. Shard a batch before it is wrapped."
+        )
+    return ShardedEnv(cast(VecEnv[Any, Any, Any, Any], batched_env), mesh, axis)
 
 
-class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT]):
+class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, ActSpaceT]):
     """
     A batch whose slots are spread over the devices of a mesh; `shard` makes it.
 
     Attributes
     ----------
-    env : BatchedEnv
+    env : VecEnv
         The batch as it is on one device.
     mesh : jax.sharding.Mesh
         The devices.
@@ -107,59 +103,55 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT]):
         The mesh axis along which the slots lie.
     """
 
+    env: Any  # a VecEnv
+
     def __init__(
-        self, env: BatchedEnv[ObsSpaceT, ActSpaceT], mesh: Mesh, axis: str | None = None
+        self, env: VecEnv[ObsSpaceT, ActSpaceT, Any, Any], mesh: Mesh, axis: str | None = None
     ) -> None:
         axis = cast(str, mesh.axis_names[0]) if axis is None else axis
         if axis not in mesh.axis_names:
             raise ValueError(f"shard: expected one axis of {mesh.axis_names}; got {axis!r}.")
-        self.env, self.mesh, self.axis = env, mesh, axis
+        self.mesh, self.axis = mesh, axis
         self.n_shards: int = mesh.shape[axis]
-        self._sharding = NamedSharding(mesh, PartitionSpec(axis))
-        self._part = _part(env, self.n_shards, axis)
-        self._action_space = env.action_space
-        self._on_every_device = NamedSharding(mesh, PartitionSpec())
-        self._make_programs()
+        if env.num_envs % self.n_shards:
+            raise ValueError(
+                "shard: expected a number of slots, or of worlds, that is a multiple of "
+                f"{self.n_shards}, the size of mesh axis {axis!r}; got {env!r}."
+            )
+        if env.n_slots > _MOST_SLOTS:
+            raise ValueError(
+                f"shard: expected at most {_MOST_SLOTS} slots, whose indices are int32; got "
+                f"{env!r}. Make several batches."
+            )
+        slots = NamedSharding(self.mesh, PartitionSpec(self.axis))
+        whole = NamedSharding(self.mesh, PartitionSpec())
+        # The slots of one shard, uncompiled: their steps are those of the whole batch.
+        shard_env = part(env, env.num_envs // self.n_shards)
+        self.env, self._part, self._action_space = env, shard_env, env.action_space
 
-    def _make_programs(self) -> None:
-        compilation = self.compilation
-        self._donate = compilation is not None and compilation.donate
-        slots, whole = self.sharding, self._on_every_device
-        self._reset: Any = over_shards(self._reset_part, whole, slots)
-        self._step: Any = over_shards(self._part.batch.step, slots, slots)
-        self._mask: Any = over_shards(self._part.batch.action_mask, slots, slots)
-        self._traced = self._reset, self._step, self._mask
-        self._compiled: CompiledEnv | None = None
-        if compilation is not None:
-            args: Any = self._reset, self._step, self._next_step, self._donate, (whole, slots)
-            self._compiled = CompiledEnv(*args)
-            self._reset, self._step = self._compiled.reset, self._compiled.step
-            self._mask = Compiled(self._mask, (), (slots, slots))
+        def reset_part(rng: jax.Array) -> Any:
+            # A slot has the same key wherever it lives.
+            rngs = jax.random.split(rng, env.num_envs)
+            begin = jax.lax.axis_index(self.axis) * shard_env.num_envs
+            rngs = jax.lax.dynamic_slice_in_dim(rngs, begin, shard_env.num_envs)
+            return shard_env.copies.begin(rngs)
 
-    def _actions(self) -> Any:
-        return output_types(self._action_space.sample)
-
-    def _next_step(self, returned: Any) -> tuple[Any, Any]:
-        laid = partial(typed, layout=self.sharding)
-        return jax.tree.map(laid, next_step(self._action_space.sample, returned))
-
-    @property
-    def sharding(self) -> NamedSharding:
-        return self._sharding
+        functions = Functions(
+            over_shards(reset_part, whole, slots),
+            over_shards(shard_env.step, slots, slots),
+            over_shards(shard_env.action_mask, slots, slots),
+        )
+        self._use(functions, env.compilation, slots, slots)
 
     @property
     def num_envs(self) -> int:
         """The number of slots, or of worlds."""
-        return getattr(self.env, "num_envs", getattr(self.env, "n_worlds", self.n_slots))
-
-    @property
-    def compilation(self) -> Compilation | None:
-        return self.env.compilation
+        return self.env.num_envs
 
     @property
     def config(self) -> Any:
         """The configuration of the environment."""
-        return cast(Any, self.env).config
+        return self.env.config
 
     @property
     def observation_space(self) -> Space:
@@ -169,29 +161,19 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT]):
     def action_space(self) -> Space:
         return self._action_space
 
-    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
-        require_key(rng, "ShardedEnv.reset", "pass one key; ShardedEnv splits it.")
-        if is_traced(rng):
-            return self._traced[0](rng)
-        return self._reset(placed(rng, self._on_every_device, "ShardedEnv.reset"))
+    @property
+    def sharding(self) -> NamedSharding:
+        """How what `reset` and `step` return is laid out."""
+        return cast(NamedSharding, self.layout)
 
-    def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
-        self._require_own(state, "step")
-        require_slots(state, self.num_envs, "ShardedEnv")
-        actions = conform(self._action_space, actions, "ShardedEnv.step")
-        if is_traced((state, actions)):
-            return self._traced[1](state, actions)
-        return self._step(*placed((state, actions), self.sharding, "ShardedEnv.step"))
-
-    def action_mask(self, state: Any) -> Any:
-        self._require_own(state, "action_mask")
-        if is_traced(state):
-            return self._traced[2](state)
-        return self._mask(placed(state, self.sharding, "ShardedEnv.action_mask"))
-
-    def with_final_obs(self) -> "ShardedEnv[ObsSpaceT, ActSpaceT]":
+    def with_final_obs(self) -> Self:
+        """This batch with `final_obs=True`."""
         inner = self.env.with_final_obs()
-        return self if inner is self.env else ShardedEnv(inner, self.mesh, self.axis)
+        return self if inner is self.env else type(self)(inner, self.mesh, self.axis)
+
+    def _placed(self, state: Any, who: str) -> Any:
+        require_slots(state, self.num_envs, "ShardedEnv")
+        return super()._placed(state, who)
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:
         """
@@ -202,16 +184,12 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT]):
         ValueError
             If another process holds it.
         """
-        self._require_own(state, "slot_state")
         if is_traced((state, slot_idx)):
             return self.env.slot_state(state, slot_idx)
-        batch, here, within = self._here(state, self._index("slot_state", slot_idx))
-        return batch.slot_state(here, within)
+        return self._part.slot_state(*self._here(state, slot_idx, "slot_state"))
 
     def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
-        self._require_own(state, "render_slot")
-        batch, here, within = self._here(state, self._index("render_slot", slot_idx))
-        return batch.render_slot(here, within)
+        return self._part.render_slot(*self._here(state, slot_idx, "render_slot"))
 
     def render(self, state: Any, *, index: int = 0) -> np.ndarray:
         """Draw one slot, as `render_slot`."""
@@ -253,30 +231,17 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT]):
         return jax.tree.map(partial(to_local, layout=self.sharding), tree)
 
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
-        if self._compiled is not None:
-            self._compiled.compile(cache_dir)
-        if self._compiled is not None and self.sharding.is_fully_addressable:
+        super().compile(cache_dir)
+        if self.compilation is not None and self.sharding.is_fully_addressable:
             # JAX compiles how it divides the actions of a policy on one device.
-            actions = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self._actions())
+            actions = output_types(self._action_space.sample)
+            actions = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), actions)
             placed(jax.device_put(actions), self.sharding, "ShardedEnv.compile")
 
-    def _reset_part(self, rng: jax.Array) -> Any:
-        return self._part.reset(rng, jax.lax.axis_index(self.axis))
-
-    def _index(self, method: str, slot_idx: Any) -> int:
-        index = operator.index(slot_idx)
-        if not -self.n_slots <= index < self.n_slots:
-            raise IndexError(
-                f"ShardedEnv.{method}: expected an index from {-self.n_slots} to "
-                f"{self.n_slots - 1}; got {index}."
-            )
-        return index % self.n_slots
-
-    def _here(self, state: Any, index: int) -> tuple[AnyBatchedEnv, Any, int]:
-        """The batch of the shard that holds a slot, its state, and the index there."""
-        require_slots(state, self.num_envs, "ShardedEnv")
-        n = self.n_slots // self.n_shards
-        number, within = divmod(index, n)
+    def _here(self, state: Any, slot_idx: Any, method: str) -> tuple[Any, int]:
+        """The state of the shard that holds a slot, and the index of the slot there."""
+        index = slot_index(f"ShardedEnv.{method}", slot_idx, self.n_slots)
+        number, within = divmod(index, self.n_slots // self.n_shards)
 
         def of_shard(x: Any) -> Any:
             start = number * (x.shape[0] // self.n_shards)
@@ -288,12 +253,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT]):
                 f"got {index}."
             )
 
-        state = jax.device_put(state, self.sharding)
-        return self._part.batch, jax.tree.map(of_shard, state), within
-
-    def _require_own(self, state: Any, method: str) -> None:
-        if self._donate:
-            require_not_donated(state, f"ShardedEnv.{method}")
+        return jax.tree.map(of_shard, self._own(state, method)), within
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(
@@ -303,24 +263,3 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT]):
 
     def __repr__(self) -> str:
         return f"ShardedEnv({self.env!r}, {self.axis}={self.n_shards})"
-
-
-def _part(env: AnyBatchedEnv, n_shards: int, axis: str) -> Part:
-    """The part of a batch that a shard holds, or an error."""
-    part = env.part(n_shards)
-    if part is None and env.part(1) is None:
-        raise TypeError(
-            f"shard: expected a batch whose slots can be divided, such as a `VecEnv`; got {env!r}. "
-            "Shard it before it is wrapped, or override its `part`."
-        )
-    if part is None:
-        raise ValueError(
-            f"shard: expected a number of slots, or of worlds, that is a multiple of {n_shards}, "
-            f"the size of mesh axis {axis!r}; got {env!r}."
-        )
-    if env.n_slots > _MOST_SLOTS:
-        raise ValueError(
-            f"shard: expected at most {_MOST_SLOTS} slots, whose indices are int32; got {env!r}. "
-            "Make several batches."
-        )
-    return part

@@ -5,26 +5,27 @@ import dataclasses
 import importlib.util
 import inspect
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, field
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from envrax._spec import EnvSpec, copied
 from envrax.error import MissingPackageError
-from envrax.registry import load_entry, names_of_suite
+from envrax.registry import EnvSpec, copied, load_entry, names_of_suite
 
 SuiteT = TypeVar("SuiteT", bound="EnvSuite")
 
 
 class _Call:
-    """Notes with which fields a suite is made: those win over what its class sets."""
+    """Notes which fields a suite is made with: they win over attributes of its class."""
+
+    _given: set[str]
 
     if not TYPE_CHECKING:  # checkers read the fields
 
         def __new__(cls, *args, **kwargs):
             self = super().__new__(cls)
-            if args or kwargs:
-                self._given = {*list(inspect.signature(cls).parameters)[: len(args)], *kwargs}
+            self._given = {*list(inspect.signature(cls).parameters)[: len(args)], *kwargs}
             return self
 
 
@@ -66,17 +67,11 @@ class EnvSuite(_Call):
     specs: list[EnvSpec] = field(default_factory=list[EnvSpec])
 
     def __post_init__(self) -> None:
-        given = vars(self).pop("_given", ())
-        for known in (x for x in dataclasses.fields(self) if x.name not in given):
+        for known in (x for x in dataclasses.fields(self) if x.name not in self._given):
             value = _class_attribute(type(self), known.name)
             # An `__init__` of the subclass may have passed another value on.
             if value is not MISSING and getattr(self, known.name) == _default(known):
                 setattr(self, known.name, value)
-        if isinstance(self.required_packages, str):
-            raise TypeError(
-                f"{type(self).__name__}: expected required_packages to be a list; got "
-                f"{self.required_packages!r}. Put it into a list."
-            )
         _own(self, self.specs)
 
     @property
@@ -158,9 +153,6 @@ class EnvSet:
     """Several suites, in the order given, as one list of environments."""
 
     def __init__(self, *suites: EnvSuite) -> None:
-        for suite in suites:
-            if not isinstance(suite, EnvSuite):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError(f"EnvSet: expected EnvSuites; got {suite!r}.")
         self.suites = list(suites)
 
     @classmethod
@@ -173,13 +165,9 @@ class EnvSet:
 
         Raises
         ------
-        ValueError, TypeError
-            If a name is not registered, or `names` is a single name.
+        ValueError
+            If a name is not registered.
         """
-        if isinstance(names, str):
-            raise TypeError(
-                f"EnvSet.from_names: expected a list; got {names!r}. Pass a list: `[{names!r}]`."
-            )
         runs = itertools.groupby(map(_suite_of, names), key=lambda suite: suite[:0])
         return cls(*(_part(head, (x for one in run for x in one.specs)) for head, run in runs))
 
@@ -194,10 +182,7 @@ class EnvSet:
 
     def env_categories(self) -> dict[str, int]:
         """The number of environments of each category."""
-        categories = dict.fromkeys((suite.category for suite in self.suites), 0)
-        for suite in self.suites:
-            categories[suite.category] += len(suite)
-        return categories
+        return dict(Counter(suite.category for suite in self.suites for _ in suite))
 
     def verify_packages(self) -> None:
         """
@@ -208,19 +193,17 @@ class EnvSet:
         MissingPackageError
             If not; it names every suite and every missing package.
         """
-        lacking: list[str] = []
-        packages: list[str] = []
-        for suite in self.suites:
-            if missing := [name for name, installed in suite.check().items() if not installed]:
-                packages += missing
-                lacking.append(
-                    f"{type(suite).__name__} (prefix {suite.prefix!r}, category "
-                    f"{suite.category!r}) lacks {', '.join(missing)}"
-                )
+        found = ((suite, suite.check()) for suite in self.suites)
+        lacking = [
+            f"{type(suite).__name__} (prefix {suite.prefix!r}, category {suite.category!r}) lacks "
+            + ", ".join(name for name, installed in check.items() if not installed)
+            for suite, check in found
+            if not all(check.values())
+        ]
         if lacking:
             raise MissingPackageError(
-                "Expected the packages of every suite to be installed; got: "
-                f"{'; '.join(lacking)}. Install {', '.join(dict.fromkeys(packages))}."
+                "EnvSet.verify_packages: expected the packages of every suite to be installed; "
+                f"got: {'; '.join(lacking)}. Install them."
             )
 
     def __len__(self) -> int:
@@ -235,7 +218,7 @@ class EnvSet:
 
     def __repr__(self) -> str:
         classes = ", ".join(type(suite).__name__ for suite in self.suites)
-        return f"EnvSet([{classes}], n_envs={self.n_envs})"
+        return f"EnvSet([{classes}], total={self.n_envs})"
 
 
 def _part(suite: SuiteT, specs: Iterable[EnvSpec]) -> SuiteT:
@@ -246,19 +229,15 @@ def _part(suite: SuiteT, specs: Iterable[EnvSpec]) -> SuiteT:
 
 
 def _own(suite: EnvSuite, specs: Iterable[EnvSpec]) -> None:
-    """Give a suite lists and configs of its own; `register_suite` refuses what is no spec."""
+    """Give a suite lists and configs of its own."""
     suite.required_packages = list(suite.required_packages)
-    suite.specs = [copied(x) if isinstance(cast(Any, x), EnvSpec) else x for x in specs]
+    suite.specs = [copied(spec) for spec in specs]
 
 
 def _class_attribute(cls: type, name: str) -> Any:
-    """What the class, or its nearest base, sets a field to; MISSING if that is by a factory."""
-    for base in cls.__mro__:
-        if name in vars(base):
-            return vars(base)[name]
-        if "__dataclass_fields__" in vars(base) and name in inspect.get_annotations(base):
-            break
-    return MISSING
+    """The value of a field in the nearest class that sets it; MISSING if that is by a factory."""
+    owners = (x for x in cls.__mro__ if name in vars(x) or name in inspect.get_annotations(x))
+    return vars(next(owners)).get(name, MISSING)
 
 
 def _default(known: "dataclasses.Field[Any]") -> Any:
@@ -274,10 +253,10 @@ def _installed(package: str) -> bool:
 
 def _suite_of(name: str) -> EnvSuite:
     """A suite of one, that gives the registered environment its canonical id back."""
-    entry = load_entry(name)
-    if isinstance(entry.suite, EnvSuite):
-        return entry.suite[:]
-    prefix, _, rest = name.rpartition("/")
+    spec, suite = load_entry(name)
+    if isinstance(suite, EnvSuite):
+        return suite[:]
+    prefix, _, rest = spec.name.rpartition("/")
     short, dash, version = rest.rpartition("-")
-    spec = dataclasses.replace(entry.spec, name=short if dash else rest)
+    spec = dataclasses.replace(spec, name=short if dash else rest)
     return EnvSuite(prefix, spec.suite, version if dash else "", [], [spec])

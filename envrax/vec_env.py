@@ -1,31 +1,71 @@
 """`VecEnv`: many copies of one environment, compiled, with auto-reset."""
 
+import copy
 import operator
-from dataclasses import replace
-from functools import partial
-from typing import Any, Generic, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, cast
 
 import jax
 import numpy as np
 from jax.core import Tracer
 
-from envrax._checks import known_keywords, require_count
-from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
-from envrax._jax.keys import require_key
+from envrax._checks import require_count
+from envrax._jax.cache import Compilation
+from envrax._jax.compiled_batch import CompiledBatch, Functions
 from envrax._jax.mesh import take_slot
-from envrax._jax.programs import Compiled, CompiledEnv, next_step, require_not_donated
-from envrax.autoreset import AutoReset, batch
-from envrax.autoreset.choice import Choice
+from envrax._jax.programs import require_not_donated
+from envrax.autoreset import AutoReset, choose, rule
 from envrax.autoreset.slot import require_slots
-from envrax.batched_env import BatchedEnv, Part
+from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
-from envrax.spaces.conform import conform
 
 __all__ = ["BatchedEnv", "VecEnv"]
 
 
-class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+@dataclass(frozen=True)
+class Copies:
+    """
+    The pure functions of a `VecEnv`: copies of one environment, with auto-reset.
+
+    Attributes
+    ----------
+    env : JaxEnv
+        The environment.
+    num_envs : int
+        Number of copies.
+    final_obs, autoreset
+        As for `VecEnv`.
+    """
+
+    env: AnyEnv
+    num_envs: int
+    final_obs: bool = False
+    autoreset: AutoReset | None = None
+
+    def reset(self, rng: jax.Array) -> Any:
+        return self.begin(jax.random.split(rng, self.num_envs))
+
+    def begin(self, rngs: jax.Array) -> Any:
+        """`reset` with one key for each copy."""
+        return rule.reset(self.env, rngs)
+
+    def step(self, state: Any, actions: Any) -> Any:
+        require_slots(state, self.num_envs)
+        *out, infos, last = rule.step(self.env, self.autoreset, state, actions)
+        if self.final_obs and "final_obs" in infos:
+            raise ValueError(
+                'VecEnv.step: expected an info without the key "final_obs", which `final_obs=True` '
+                f"adds; got one from {self.env.name}. Rename it there, or leave out "
+                "`final_obs=True`."
+            )
+        return *out, {**infos, "final_obs": last} if self.final_obs else infos
+
+    def action_mask(self, state: Any) -> Any:
+        return jax.vmap(self.env.action_mask)(state)
+
+
+class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     `num_envs` copies of an environment, stepped together, each with its own episodes.
 
@@ -75,7 +115,8 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     ((3, 2), [0.0, 1.0, 2.0], [False, False, False])
     """
 
-    @known_keywords
+    _copies_class: ClassVar[type[Copies]] = Copies
+
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
@@ -106,19 +147,35 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
                     f"VecEnv: expected {env.name}.{which} to be a Space; got {space!r}. Write it "
                     "as a property that returns one."
                 )
+        compilation = replace(env.compilation or Compilation(), donate=donate)
         self.env, self.num_envs = env, num_envs
-        self._action_space = env.action_space.batch(num_envs)
-        self._donate, self._choice = donate and jit_compile, Choice(env, num_envs, autoreset)
-        self._options: dict[str, Any] = dict(final_obs=final_obs, autoreset=autoreset)
-        self._reset: Any = partial(batch.reset, env, num_envs)
-        self._step: Any = partial(_checked_step, self._choice, final_obs)
-        self._mask: Any = partial(_masks, env)
-        self._compiled: CompiledEnv | None = None
-        if jit_compile:
-            arguments = partial(next_step, self._action_space.sample)
-            self._compiled = CompiledEnv(self._reset, self._step, arguments, self._donate)
-            self._reset, self._step = self._compiled.reset, self._compiled.step
-            self._mask = Compiled(self._mask)
+        self._use_copies(
+            self._copies_class(env, num_envs, final_obs, autoreset),
+            compilation if jit_compile else None,
+        )
+
+    def _use_copies(self, copies: Copies, compilation: Compilation | None) -> None:
+        self.num_envs, self._copies = copies.num_envs, copies
+        self._action_space = self.single_action_space.batch(self.n_slots)
+        self._use(Functions(copies.reset, copies.step, copies.action_mask), compilation)
+
+    def _with_copies(self, compilation: Compilation | None, **changes: Any) -> Self:
+        other = copy.copy(self)
+        other._use_copies(replace(self._copies, **changes), compilation)
+        return other
+
+    def with_final_obs(self) -> Self:
+        """This batch with `final_obs=True`."""
+        if self._copies.final_obs or type(self).step is not VecEnv.step:
+            return self
+        return self._with_copies(self.compilation, final_obs=True)
+
+    @property
+    def copies(self) -> Copies | None:
+        """What this batch computes; None for a subclass that computes something else."""
+        methods = "reset", "step", "action_mask"
+        is_plain = all(getattr(type(self), name) is getattr(VecEnv, name) for name in methods)
+        return self._copies if is_plain else None
 
     @property
     def n_slots(self) -> int:
@@ -130,17 +187,12 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
 
     @property
     def autoreset(self) -> AutoReset:
-        """How slots that ended are reset, as `step` does it: as given, else as `choose` says."""
-        return self._choice.strategy()
-
-    @property
-    def compilation(self) -> Compilation | None:
-        if self._compiled is None:
-            return None
-        return replace(self.env.compilation or Compilation(), donate=self._donate)
+        """How slots that ended are reset: as given, else as `envrax.autoreset.choose` says."""
+        return self._copies.autoreset or choose(self.env, self.num_envs)
 
     @property
     def unwrapped(self) -> AnyEnv:
+        """The innermost environment."""
         return self.env.unwrapped
 
     @property
@@ -160,82 +212,21 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
     def action_space(self) -> Space:
         return self._action_space
 
-    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
-        """
-        Begin an episode in every slot.
+    if TYPE_CHECKING:  # the state is that of the environment
 
-        Parameters
-        ----------
-        rng : jax.Array
-            One PRNG key, typed or legacy. Slot i gets `jax.random.split(rng, num_envs)[i]`.
+        def reset(self, rng: jax.Array) -> tuple[Any, StateT]: ...
 
-        Raises
-        ------
-        TypeError
-            If `rng` is no PRNG key.
-        ValueError
-            If `rng` is a batch of keys, or a key of the wrong shape.
-        """
-        require_key(rng, "VecEnv.reset", "pass one key; VecEnv splits it.")
-        return self._reset(rng)
-
-    def step(self, state: StateT, actions: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        """
-        Take one step in every slot, with auto-reset.
-
-        Actions of the right kind (bool, integer, float) are brought to the space's dtype.
-
-        Raises
-        ------
-        TypeError
-            If actions are of another kind, or reset and step of the environment disagree.
-        ValueError
-            If actions are of another shape or structure, or if `final_obs=True` and the environment
-            has an info of that name.
-        RuntimeError
-            If `state` was donated to an earlier step.
-        """
-        if self._donate:
-            require_not_donated(state, "VecEnv.step")
-        return self._step(state, conform(self._action_space, actions, "VecEnv.step"))
-
-    def action_mask(self, state: StateT) -> Any:
-        if self._donate:
-            require_not_donated(state, "VecEnv.action_mask")
-        return self._mask(state)
-
-    @property
-    def copies(self) -> tuple[AnyEnv, partial[BatchedEnv[Any, Any]]] | None:
-        if (type(self).reset, type(self).step) != (VecEnv.reset, VecEnv.step):
-            return None
-        return self.env, partial(VecEnv, jit_compile=False, **self._options)
-
-    def part(self, n_parts: int) -> Part | None:
-        # A subclass may have more to keep.
-        if type(self) is not VecEnv or self.num_envs % n_parts:
-            return None
-        slots = VecEnv(self.env, self.num_envs // n_parts, jit_compile=False, **self._options)
-        return Part(slots, partial(batch.reset_part, self.env, self.num_envs, n_parts))
-
-    def with_final_obs(self) -> "BatchedEnv[Any, Any]":
-        if self._options["final_obs"] or type(self) is not VecEnv:  # a subclass has more to keep
-            return self
-        compiled = self._compiled is not None
-        options = dict(self._options, final_obs=True, jit_compile=compiled, donate=self._donate)
-        return VecEnv(self.env, self.num_envs, **options)
+        def step(
+            self, state: StateT, actions: Any
+        ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]: ...
 
     def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:
+        who = f"{type(self).__name__}.slot_state"
         if self._donate:
-            require_not_donated(state, "VecEnv.slot_state")
-        if isinstance(slot_idx, Tracer):
-            return _take_slot(state, slot_idx)
-        index = operator.index(cast(Any, slot_idx))
-        if not -self.num_envs <= index < self.num_envs:
-            raise IndexError(
-                f"VecEnv.slot_state: expected an index from {-self.num_envs} to "
-                f"{self.num_envs - 1}; got {index}."
-            )
-        return _take_slot(state, np.int32(index % self.num_envs))
+            require_not_donated(state, who)
+        if not isinstance(slot_idx, Tracer):
+            slot_idx = cast(Any, np.int32(slot_index(who, slot_idx, self.n_slots)))
+        return _take_slot(state, slot_idx)
 
     def render_slot(self, state: StateT, slot_idx: int = 0) -> np.ndarray:
         return self.env.render(self.slot_state(state, slot_idx))
@@ -244,10 +235,6 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         """Draw one slot, as `render_slot`."""
         return self.render_slot(state, index)
 
-    def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
-        if self._compiled is not None:
-            self._compiled.compile(cache_dir)
-
     def close(self) -> None:
         self.env.close()
 
@@ -255,19 +242,17 @@ class VecEnv(BatchedEnv[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, Sta
         return f"VecEnv({self.env!r}, num_envs={self.num_envs})"
 
 
-def _masks(env: AnyEnv, state: Any) -> Any:
-    return jax.vmap(env.action_mask)(state)
+def part(env: VecEnv[ObsSpaceT, ActSpaceT, Any, Any], num_envs: int) -> Any:
+    """The same batch with another number of copies, uncompiled."""
+    return cast(Any, env)._with_copies(None, num_envs=num_envs)
 
 
-def _checked_step(choice: Choice, final_obs: bool, state: Any, actions: Any) -> Any:
-    require_slots(state, choice.num_envs)
-    *out, infos, last = batch.step_by(choice, state, actions)
-    if final_obs and "final_obs" in infos:
-        raise ValueError(
-            'VecEnv.step: expected an info without the key "final_obs", which `final_obs=True` '
-            f"adds; got one from {choice.env.name}. Rename it there, or leave out `final_obs=True`."
-        )
-    return *out, {**infos, "final_obs": last} if final_obs else infos
+def slot_index(who: str, slot_idx: Any, n_slots: int) -> int:
+    """A concrete index of a slot by list rules, or an IndexError."""
+    index = operator.index(slot_idx)
+    if not -n_slots <= index < n_slots:
+        raise IndexError(f"{who}: expected an index from {-n_slots} to {n_slots - 1}; got {index}.")
+    return index % n_slots
 
 
 _take_slot: Any = jax.jit(take_slot)

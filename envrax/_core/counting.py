@@ -36,8 +36,7 @@ def begin(n_slots: int, n_episodes: int) -> Count:
     return Count(jnp.int32(0), jnp.arange(n_slots), of(jnp.float32), of(jnp.int32), of(bool))
 
 
-@jax.jit(static_argnums=3)
-def add(count: Count, rewards: Any, done: Any, max_steps: int) -> Count:
+def _add(count: Count, rewards: Any, done: Any, max_steps: int) -> Count:
     """One step more. What is written for episodes past the last one that counts is dropped."""
     steps, slot_episode, returns, lengths, complete = count
     rewards = jnp.sum(rewards.reshape(done.size, -1), axis=1, dtype=jnp.float32)
@@ -56,8 +55,7 @@ def add(count: Count, rewards: Any, done: Any, max_steps: int) -> Count:
     )
 
 
-@jax.jit(static_argnums=1)
-def goes_on(count: Count, max_steps: int) -> jax.Array:
+def _goes_on(count: Count, max_steps: int) -> jax.Array:
     """Whether an episode that counts is running, or will begin."""
     lengths, n_episodes = count.lengths, count.lengths.size
     running = lengths.at[count.episode].get(mode="fill", fill_value=max_steps) < max_steps
@@ -69,3 +67,7 @@ def _last(count: Count, max_steps: int) -> int:
     """The number of steps after which no episode begins."""
     n_rounds = -(-count.lengths.size // count.episode.size)
     return min(max_steps * n_rounds, LONGEST)
+
+
+add: Any = jax.jit(_add, static_argnums=3)
+goes_on: Any = jax.jit(_goes_on, static_argnums=1)

@@ -12,10 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._jax.compiled_batch import layout_of, require_final_obs, with_final_obs
 from envrax._jax.mesh import spread, varying_like
 from envrax._jax.programs import strong
-from envrax.autoreset.slot import next_episode, require_same_types, reset_slot, step_slot
-from envrax.batched_env import BatchedEnv, require_final_obs
+from envrax.autoreset.rule import step_one
+from envrax.autoreset.slot import reset_slot
+from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces.conform import conform
 
@@ -118,8 +120,9 @@ def begin(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any) -> Rollout:
             f"start: expected a JaxEnv or a BatchedEnv; got {env!r}. Pass one that `make` or "
             "`make_vec` returned."
         )
-    if isinstance(env, BatchedEnv) and env.sharding is not None:
-        rng, policy_state = spread((rng, policy_state), env.sharding.mesh, "start")
+    layout = layout_of(env) if isinstance(env, BatchedEnv) else None
+    if layout is not None:
+        rng, policy_state = spread((rng, policy_state), layout.mesh, "start")
     rng, key = jax.random.split(rng)
     returned: Any = reset_slot(env, key) if isinstance(env, JaxEnv) else env.reset(key)
     obs, state = varying_like(key, returned)
@@ -131,37 +134,14 @@ def step(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Roll
     """One step; `terminated` and `truncated` are left to `episode_end`."""
     rng, action, policy_state, extras = act(env, policy, at)
     if isinstance(env, JaxEnv):
-        returned = step_one(env, at.env_state, legal(env, action))
-        obs, state, reward, done, info, next_obs = returned
+        stepped = step_one(env, at.env_state, legal(env, action))
+        obs, state, reward, _, info, done, next_obs = stepped
     else:
         obs, state, reward, done, info = _with_final_obs(env).step(at.env_state, action)
         next_obs = require_final_obs(env.name, info)
         info = {name: x for name, x in info.items() if name != "final_obs"}
     transition = Transition(at.obs, action, reward, done, done, done, next_obs, info, extras)
     return Rollout(obs, state, policy_state, rng), transition
-
-
-def step_one(env: AnyEnv, state: Any, action: Any) -> tuple[Any, ...]:
-    """
-    Step one environment, and begin the next episode where this one ended, as `VecEnv` does.
-
-    Returns
-    -------
-    obs, state, reward, ended, info, last_obs
-        `last_obs` is the observation that the step itself made.
-    """
-    last_obs, last, reward, _, info, ended = step_slot(env, state, action)
-    stepped = {"obs": last_obs, "state": last}
-    if not env.traceable:
-        merged = next_episode(env, last) if bool(ended) else stepped
-    else:
-        begin = partial(next_episode, env, last)
-        require_same_types(env, jax.eval_shape(begin), stepped)
-        # Two branches have to be typed alike, in a `shard_map` too.
-        which, stepped = varying_like((ended, last, stepped), (ended, stepped))
-        branches = lambda: varying_like(which, begin()), lambda: stepped
-        merged = cast(Any, jax.lax.cond(which, *branches))
-    return merged["obs"], merged["state"], reward, ended, info, last_obs
 
 
 def legal(env: AnyEnv, action: Any) -> Any:
@@ -210,7 +190,7 @@ def _with_final_obs(batch: AnyBatch) -> AnyBatch:
     """The batch that is stepped, built once for all rollouts of a batch."""
     if batch in _told:
         return _told[batch]
-    told = batch.with_final_obs()
+    told = with_final_obs(batch)
     if told is not batch:  # which would never be freed
         _told[batch] = told
     return told

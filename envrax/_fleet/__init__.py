@@ -1,1 +1,1 @@
-"""What both fleets, `MultiEnv` and `MultiVecEnv`, share."""
+"""The base of both fleets, `MultiEnv` and `MultiVecEnv`."""

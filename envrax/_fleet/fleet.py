@@ -1,20 +1,18 @@
-"""What `MultiEnv` and `MultiVecEnv` share: all members step in one compiled call."""
+"""`Fleet`, the base of `MultiEnv` and `MultiVecEnv`: members stepped in one compiled call."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
 from tqdm import tqdm
 
-from envrax._fleet.groups import Group, Traceable, TracesDifferError, group_identical, one_for_all
+from envrax._fleet.fused import Fused, call_member
 from envrax._fleet.members import Members
 from envrax._fleet.padding import Padded
-from envrax._fleet.programs import Programs, call_member
-from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
-from envrax._jax.keys import key_types, require_key
-from envrax._jax.programs import require_not_donated
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
+from envrax._jax.keys import require_key
+from envrax._jax.programs import Compiled, compile_pair, output_types, require_not_donated
 from envrax.spaces.conform import conform
 
 
@@ -33,10 +31,21 @@ class Fleet(Padded, Members):
     def __init__(self, members: Any) -> None:
         super().__init__(members)
         who = type(self).__name__
-        self._names = [f"{who} member {label!r}" for label in self._container.labels]
-        self._compiled = [i for i, m in enumerate(self._members) if m.traceable and m.compilation]
-        self._action_spaces = {i: self._members[i].action_space for i in self._compiled}
-        self._donating = {i for i in self._compiled if self._members[i].compilation.donate}
+        names = [f"{who} member {label!r}" for label in self._container.labels]
+        how = {i: self._compilation(m) for i, m in enumerate(self._members) if m.traceable}
+        self._how = {i: compilation for i, compilation in how.items() if compilation is not None}
+        self._action_spaces = {i: self._members[i].action_space for i in self._how}
+        groups: list[list[int]] = []
+        for i in self._how:
+            alike = (g for g in groups if self._are_same(self._members[g[0]], self._members[i]))
+            same = next(alike, None)
+            groups.append([i]) if same is None else same.append(i)
+        functions = {i: self._functions(self._members[i]) for i in self._how}
+        self._fused = Fused(functions, groups, names)
+        self._reset: Any = self._fused.reset
+        self._step: Any = self._fused.step
+        if self._how:
+            self._reset, self._step = Compiled(self._reset), Compiled(self._step, donate=(0,))
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
@@ -54,7 +63,7 @@ class Fleet(Padded, Members):
         """
         who = type(self).__name__
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
-        returned, rngs = self._run(lambda programs: programs.reset(rng))
+        returned, rngs = self._reset(rng)
         return self._gathered("reset", returned, lambda i: (rngs[i],))
 
     def step(self, states: Any, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -86,9 +95,10 @@ class Fleet(Padded, Members):
         for i, space in self._action_spaces.items():
             name = f"actions[{self._container.labels[i]!r}]"
             action[i] = conform(space, action[i], who, name)
-        for i in self._donating:
-            require_not_donated(state[i], who)
-        stepped = self._run(lambda programs: programs.step(state, action))
+        for i in self._how:
+            if self._how[i].donate:
+                require_not_donated(state[i], who)
+        stepped = self._step(*self._arguments(dict(enumerate(state)), dict(enumerate(action))))
         return self._gathered("step", stepped, lambda i: (state[i], action[i]))
 
     def action_masks(self, states: Any) -> Any:
@@ -133,9 +143,7 @@ class Fleet(Padded, Members):
         who = f"{type(self).__name__}.reset_at"
         position = self._container.position(who, idx)
         require_key(rng, who, "Pass one key, that of this member.")
-        if position not in self._action_spaces:
-            return self._members[position].reset(rng)
-        return self._run(lambda programs: programs.at[position].reset(rng))
+        return self._call(position, "reset", rng)
 
     def step_at(self, idx: Any, state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """
@@ -158,58 +166,43 @@ class Fleet(Padded, Members):
         IndexError, KeyError
             If there is no such member.
         """
-        who = f"{type(self).__name__}.step_at"
-        position = self._container.position(who, idx)
-        if position not in self._action_spaces:
-            return self._members[position].step(state, action)
-        action = conform(self._action_spaces[position], action, who, "action")
-        if position in self._donating:
-            require_not_donated(state, who)
-        return self._run(lambda programs: programs.at[position].step(state, action))
-
-    @cached_property
-    def _traceables(self) -> dict[int, Traceable]:
-        return {i: self._traceable(self._members[i]) for i in self._compiled}
-
-    @cached_property
-    def _programs(self) -> Programs:
-        # Built on first use, since members are compiled as they are then.
-        return self._grouped(group_identical(self._traceables))
-
-    def _grouped(self, together: Iterable[Sequence[int]]) -> Programs:
-        groups: list[Group] = []
-        for positions in together:
-            members = [self._traceables[i] for i in positions]
-            functions = zip(*(member.functions for member in members), strict=True)
-            groups.append(self._group(tuple(positions), *map(one_for_all, functions)))
-        return Programs(groups, self._names, self._action_spaces, self._donating)
-
-    def _run(self, call: Callable[[Programs], Any]) -> Any:
-        try:
-            return call(self._programs)
-        except TracesDifferError:  # for arguments of other types, for example
-            self._programs = self._grouped([i] for i in self._compiled)
-            return call(self._programs)
+        position = self._container.position(f"{type(self).__name__}.step_at", idx)
+        return self._call(position, "step", state, action)
 
     @abstractmethod
-    def _traceable(self, member: Any) -> Traceable:
-        """What is traced of a member."""
+    def _compilation(self, member: Any) -> Compilation | None:
+        """How a member is compiled; None for one that runs as it is."""
 
     @abstractmethod
-    def _group(self, positions: tuple[int, ...], *functions: Callable[..., Any]) -> Group:
-        """Members that are traced to the same, as one; the `functions` of their traceables."""
+    def _functions(self, member: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """`reset` and `step` of a member, for tracing."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        built = "_programs", "_traceables"
-        return {name: value for name, value in vars(self).items() if name not in built}
+    @abstractmethod
+    def _are_same(self, a: Any, b: Any) -> bool:
+        """Whether two members compute the same, and can be stepped as one batch."""
+
+    def _call(self, position: int, method: str, *args: Any) -> Any:
+        function = getattr(self._members[position], method)
+        return call_member(self._fused.names[position], method, function, *args)
+
+    def _arguments(self, states: dict[int, Any], actions: dict[int, Any]) -> tuple[Any, Any, Any]:
+        """The states that may be overwritten, those that may not, and the actions."""
+        donated = {i: states[i] for i in self._how if self._how[i].donate}
+        kept = {i: states[i] for i in self._how if i not in donated}
+        return donated, kept, {i: actions[i] for i in self._how}
+
+    def _step_types(self, returned: Any) -> tuple[Any, Any, Any]:
+        states = {i: state for i, (_, state) in returned[0].items()}
+        actions = {i: output_types(space.sample) for i, space in self._action_spaces.items()}
+        return self._arguments(states, actions)
 
     def _gathered(
         self, method: str, returned: dict[int, Any], arguments: Callable[[int], tuple[Any, ...]]
     ) -> Any:
         """A container for each thing that the members return, those that run by themselves too."""
-        for i, (name, member) in enumerate(zip(self._names, self._members, strict=True)):
+        for i in range(len(self._members)):
             if i not in returned:
-                returned[i] = call_member(name, method, getattr(member, method), *arguments(i))
+                returned[i] = self._call(i, method, *arguments(i))
         listed = [returned[i] for i in range(len(self._members))]
         return tuple(self._container.build(values) for values in zip(*listed, strict=True))
 
@@ -217,30 +210,31 @@ class Fleet(Padded, Members):
         """
         Compile ahead of the first `reset`, `step`, `reset_at` and `step_at`.
 
-        Afterwards none of them compiles anything, for typed and for legacy keys.
+        Afterwards none of them compiles anything for typed keys.
 
         Parameters
         ----------
         progress : bool, default True
-            Show a bar that counts programs.
+            Show a bar that counts members, and their common program.
 
         Raises
         ------
         ValueError
             If members name different directories for the persistent compile cache.
         """
-        cache_dir, pairs = self._cache_dir(), 2 * len(key_types())  # reset and step for each kind
-        n_pairs = sum(bool(m.compilation) for m in self._members if not m.traceable)
-        n_pairs += 1 + len(self._programs.alone) if self._compiled else 0
-        with tqdm(total=pairs * n_pairs, desc=self._bar, disable=not (progress and n_pairs)) as bar:
-            for i, member in enumerate(self._members):
-                self._compile_member(member, cache_dir, i in self._compiled)
-                bar.update(pairs if member.compilation and not member.traceable else 0)
-            if self._compiled:
-                self._run(lambda programs: programs.compile(cache_dir, bar.update))
+        cache_dir = self._cache_dir()
+        members = list({id(m): m for m in self._members}.values())
+        total = sum(self._compilation(m) is not None for m in members) + bool(self._how)
+        with tqdm(total=total, desc=self._bar, disable=not (progress and total)) as bar:
+            for member in members:
+                self._compile_member(member, cache_dir)
+                bar.update(self._compilation(member) is not None)
+            if self._how:
+                compile_pair(self._reset, self._step, self._step_types, cache_dir)
+                bar.update()
 
     def _cache_dir(self) -> CacheDir:
-        named = dict.fromkeys(self._members[i].compilation.cache_dir for i in self._compiled)
+        named = dict.fromkeys(compilation.cache_dir for compilation in self._how.values())
         named.pop(DEFAULT_CACHE_DIR, None)
         if len(named) > 1:
             raise ValueError(
@@ -251,5 +245,5 @@ class Fleet(Padded, Members):
         return next(iter(named), DEFAULT_CACHE_DIR)
 
     @abstractmethod
-    def _compile_member(self, member: Any, cache_dir: CacheDir, together: bool) -> None:
-        """Have a member compile what is its own; `together`: what it steps is compiled here."""
+    def _compile_member(self, member: Any, cache_dir: CacheDir) -> None:
+        """Compile a member by itself, for `reset_at` and `step_at`."""

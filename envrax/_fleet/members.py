@@ -1,4 +1,4 @@
-"""The members of a fleet behind one handle: what they are, and their names."""
+"""The members of a fleet: the container, their attributes and their names."""
 
 import itertools
 from collections import Counter
@@ -89,7 +89,8 @@ class Members(Closing):
 
 
 def _class_name(member: Any) -> str:
-    return member.name if member.unwrapped is None else member.unwrapped.class_name
+    base = getattr(member, "unwrapped", None)
+    return member.name if base is None else base.class_name
 
 
 def _unique(names: list[str]) -> list[str]:

@@ -1,6 +1,5 @@
-"""Compiled functions: a pair of `reset` and `step` that is traced, and compiled, together."""
+"""Compiled functions, and the values that go in and out of them."""
 
-import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -12,9 +11,6 @@ from jax.sharding import NamedSharding
 
 from envrax._jax.cache import CacheDir, compile_cache
 from envrax._jax.keys import key_types
-from envrax._jax.mesh import in_shard_map
-
-_CONFIG: Any = jax.config  # its options are not declared
 
 
 class Compiled:
@@ -29,21 +25,21 @@ class Compiled:
         A pure function of pytrees.
     donate : tuple of int
         Positions of arguments whose buffers the outputs may take over.
-    shardings : tuple, optional
-        How all arguments, and all results, are laid out over devices.
+    layout : jax.sharding.NamedSharding, optional
+        How all results are laid out over devices.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
         donate: tuple[int, ...] = (),
-        shardings: tuple[Any, Any] | None = None,
+        layout: NamedSharding | None = None,
     ) -> None:
-        self._arguments = function, donate, shardings
-        given, made = shardings or (None, None)
-        layout: Any = {} if shardings is None else dict(in_shardings=given, out_shardings=made)
+        self._arguments = function, donate, layout
         # A `partial` of its own, because JAX shares what it traced between equal functions.
-        self._jitted: Any = jax.jit(partial(function), donate_argnums=donate, **layout)
+        self._jitted: Any = jax.jit(
+            partial(function), donate_argnums=donate, out_shardings=cast(Any, layout)
+        )
 
     def __call__(self, *args: Any) -> Any:
         return self._jitted(*args)
@@ -75,93 +71,34 @@ class Compiled:
         return Compiled, self._arguments
 
 
-class CompiledEnv:
+def compile_pair(
+    reset: Compiled,
+    step: Compiled,
+    arguments: Callable[[Any], tuple[Any, ...]],
+    cache_dir: CacheDir,
+    layout: NamedSharding | None = None,
+) -> None:
     """
-    `reset` and `step` of an environment or a batch, compiled.
-
-    The first call of either one traces both, so that both see the environment as it is then.
+    Compile `reset(rng)` and `step(*arguments)` for typed keys, without running them.
 
     Parameters
     ----------
-    reset, step : callable
-        `reset(rng)` and `step(*args)`.
-    next_step : callable
-        From what `reset` returned to the arguments of a step.
-    donate : bool
-        Whether a step may take over the buffers of its first argument.
-    shardings : tuple, optional
-        How the key of a reset is laid out over devices, and how all else is.
+    reset, step : Compiled
+        The two functions.
+    arguments : callable
+        From the types of what `reset` returned to those of the arguments of `step`.
+    cache_dir : path-like or None
+        See `compile_cache`.
+    layout : jax.sharding.NamedSharding, optional
+        How the key is laid out over devices.
     """
-
-    def __init__(
-        self,
-        reset: Callable[..., Any],
-        step: Callable[..., Any],
-        next_step: Callable[[Any], tuple[Any, ...]],
-        donate: bool = False,
-        shardings: tuple[Any, Any] | None = None,
-    ) -> None:
-        both = shardings and (shardings[1], shardings[1])
-        self._reset = Compiled(reset, (), shardings)
-        self._step = Compiled(step, (0,) if donate else (), both)
-        self._next_step, self._is_traced, self._shardings = next_step, False, shardings
-        self._arguments = reset, step, next_step, donate, shardings
-
-    def reset(self, rng: jax.Array) -> Any:
-        if not self._is_traced:
-            self._trace_both(rng)
-        return self._reset(rng)
-
-    def step(self, *args: Any) -> Any:
-        if not self._is_traced:
-            self._trace_both(key_types()[0])
-        return self._step(*args)
-
-    def _trace_both(self, rng: Any) -> None:
-        # In a `shard_map` a real step has arguments of other types, and what the leak checker
-        # raises must not be suppressed.
-        if in_shard_map() or _CONFIG.jax_check_tracer_leaks:
-            return
-        self._is_traced = True
-        # An error here is raised again by the call itself.
-        with contextlib.suppress(Exception):
-            self._step.trace(*self._next_step(self._reset.trace(rng).out_info))
-
-    def compile(self, cache_dir: CacheDir, compiled: Callable[[], Any] = lambda: None) -> None:
-        """
-        Compile both for each kind of PRNG key, without running them; calls then compile nothing.
-
-        Parameters
-        ----------
-        cache_dir : path-like or None
-            See `compile_cache`.
-        compiled : callable
-            Called after each program, of which there are two for each kind of key.
-        """
-        self._is_traced = True
-        with compile_cache(cache_dir):
-            for rng in key_types():
-                if self._shardings is not None:
-                    rng = typed(rng, self._shardings[0])
-                returned = self._reset.compile(rng)
-                compiled()
-                self._step.compile(*self._next_step(returned))
-                compiled()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CompiledEnv, self._arguments
+    with compile_cache(cache_dir):
+        step.compile(*arguments(reset.compile(typed(key_types()[0], layout))))
 
 
-def next_step(sample: Callable[[jax.Array], Any], returned: Any) -> tuple[Any, Any]:
-    """The types of a step's arguments, from what `reset` returned and the actions' `sample`."""
-    _, state = returned
-    return state, output_types(sample)
-
-
-def output_types(function: Callable[[jax.Array], Any]) -> Any:
+def output_types(function: Callable[[jax.Array], Any], layout: Any = None) -> Any:
     """Shapes and dtypes of what a function of a PRNG key returns, such as `space.sample`."""
-    out = jax.eval_shape(function, key_types()[0])
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), out)
+    return jax.tree.map(lambda x: typed(x, layout), jax.eval_shape(function, key_types()[0]))
 
 
 def typed(x: Any, layout: Any) -> jax.ShapeDtypeStruct:

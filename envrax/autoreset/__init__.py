@@ -1,7 +1,6 @@
-"""Auto-reset as pure functions over a batch of environments."""
+"""Auto-reset as pure functions over environments."""
 
-from envrax.autoreset.batch import reset, step
-from envrax.autoreset.choice import choose
-from envrax.autoreset.strategies import AutoReset, Compact, Select
+from envrax.autoreset.rule import reset, step, step_one
+from envrax.autoreset.strategies import AutoReset, Compact, Select, choose
 
-__all__ = ["AutoReset", "Compact", "Select", "choose", "reset", "step"]
+__all__ = ["AutoReset", "Compact", "Select", "choose", "reset", "step", "step_one"]

@@ -1,4 +1,4 @@
-"""Strategies to reset the slots that ended."""
+"""Strategies to reset the slots whose episode ended, and the choice between them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from envrax._checks import require_count
-from envrax._jax.keys import clone_keys
+from envrax._jax.keys import clone_keys, key_types
 from envrax._jax.mesh import is_sharded, varying_like
+from envrax.autoreset.slot import next_episode, reset_slot
+from envrax.env import AnyEnv
 
 # `(constants, what a reset reads of one slot's last state) -> leaves of the slot's next episode`.
 ResetOne = Callable[[list[Any], Any], Any]
-Sizes = tuple[int, int]  # of a chunk, and of one of the rest
-Carry = tuple[jax.Array, Any]  # how many slots are reset, and all slots as they are then
 
 
 class AutoReset(Protocol):
@@ -73,8 +73,7 @@ class Select:
 @dataclass(frozen=True)
 class Compact:
     """
-    Reset only the slots that ended: gather what their resets read, which is a key unless
-    `JaxEnv.reset_after` is overridden, reset a chunk at a time, scatter back.
+    Reset only the slots that ended: gather what their resets read, reset a chunk, scatter back.
 
     Equal to `Select` bit for bit, except that XLA may round floats inside a reset differently, in
     the last bit, at another batch width: a reduction, a matrix product, and with some versions a
@@ -86,107 +85,139 @@ class Compact:
     ----------
     chunk : int, optional
         How many slots are reset at a time. By default a sixteenth of the batch.
-    rest : int, optional
-        How many at a time once no more than half a chunk is left. By default a chunk all the same:
-        another size is another copy of the reset to compile.
     """
 
     chunk: int | None = None
-    rest: int | None = None
 
     def __post_init__(self) -> None:
-        for name, size in (("chunk", self.chunk), ("rest", self.rest)):
-            if size is not None:
-                require_count(f"Compact: expected {name}", size)
+        if self.chunk is not None:
+            require_count("Compact: expected chunk", self.chunk)
 
     def __call__(
         self, reset_one: ResetOne, consts: list[Any], last: Any, ended: jax.Array, stepped: Any
     ) -> Any:
-        select = partial(Select(), reset_one)
+        n_slots = ended.size
         stepped = varying_like((consts, last, ended), stepped)
-        chunk = min(self.chunk or max(1, ended.size // 16), ended.size)
-        sizes = chunk, min(self.rest or chunk, chunk)
+        chunk = min(self.chunk or max(1, n_slots // 16), n_slots)
 
-        # A loop of unknown length has no reverse mode; a select has.
-        merge = jax.custom_jvp(partial(_reset_ended, reset_one, sizes))
-        merge.defjvp(partial(jax.jvp, select))
+        @custom_vmap
+        def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
+            def reset_some() -> Any:
+                return _reset_in_chunks(partial(reset_one, consts), chunk, last, ended, stepped)
+
+            return cast(Any, lax.cond(jnp.any(ended), reset_some, lambda: stepped))
+
+        @merge.def_vmap
+        def merge_all(n_batches: int, is_mapped: list[Any], consts: list[Any], *slots: Any) -> Any:
+            # All batches become one, unless what a reset uses differs between them, there are
+            # none, or they lie along an Explicit mesh axis, where JAX refuses the gather.
+            is_own = any(jax.tree.leaves(is_mapped[0]))
+            if is_own or n_batches == 0 or is_sharded((consts, slots)):
+                axes = jax.tree.map(lambda mapped: 0 if mapped else None, tuple(is_mapped))
+                out = jax.vmap(partial(Select(), reset_one), axes)(consts, *slots)
+            else:
+                flat = jax.tree.map(partial(_flattened, n_batches), slots, tuple(is_mapped[1:]))
+                # A chunk that is a share of its batch remains that share. A smaller one grows with
+                # the square root of the number of batches: few iterations, few wasted resets.
+                is_share = 1 < chunk >= n_slots // 16
+                wide = Compact(chunk * (n_batches if is_share else isqrt(n_batches)))
+                out = wide(reset_one, consts, *flat)
+                out = jax.tree.map(lambda x: x.reshape(n_batches, n_slots, *x.shape[1:]), out)
+            return out, jax.tree.map(lambda _: True, out)
+
         return merge(consts, last, ended, stepped)
 
 
-def _reset_ended(reset_one: ResetOne, sizes: Sizes, *args: Any) -> Any:
-    """Reset in chunks, if any slot ended. Under `vmap` all batches become one."""
-    n_slots = args[2].size
-
-    @custom_vmap
-    def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
-        def reset_some() -> Any:
-            return _reset_in_chunks(partial(reset_one, consts), sizes, last, ended, stepped)
-
-        return cast(Any, lax.cond(jnp.any(ended), reset_some, lambda: stepped))
-
-    @merge.def_vmap
-    def merge_all(n_batches: int, is_batched: list[Any], consts: list[Any], *slots: Any) -> Any:
-        # They cannot become one if what a reset uses differs between them, if there are none, or if
-        # they lie along an Explicit mesh axis, where JAX refuses the gather.
-        is_own = any(jax.tree.leaves(is_batched[0]))
-        if is_own or n_batches == 0 or is_sharded((consts, slots)):
-            axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(is_batched))
-            out = jax.vmap(partial(Select(), reset_one), axes)(consts, *slots)
-        else:
-            as_one = jax.tree.map(partial(_flattened, n_batches), slots, tuple(is_batched[1:]))
-            out = _reset_ended(reset_one, _grown(sizes, n_slots, n_batches), consts, *as_one)
-            out = jax.tree.map(lambda x: x.reshape(n_batches, n_slots, *x.shape[1:]), out)
-        return out, jax.tree.map(lambda _: True, out)
-
-    return merge(*args)
-
-
-def _grown(sizes: Sizes, n_slots: int, n_batches: int) -> Sizes:
+def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
     """
-    Chunk sizes for several batches in one.
+    How `VecEnv` resets the slots that ended, unless it is told.
 
-    A chunk that is a sixteenth of its batch, or more, remains that share. A smaller chunk grows
-    with the square root of the number of batches: few iterations, few wasted resets.
+    A reset with a loop in it, or a call to the host, counts as expensive.
+
+    | | CPU | GPU, TPU |
+    |---|---|---|
+    | cheap | `Compact`: 1/16 of the slots at a time | `Select` |
+    | expensive | `Compact`: 1/128 of the slots at a time | `Compact`: 1/16 of them at a time |
+
+    Nothing is timed, so that the same environment, batch and backend give the same choice. The
+    results of a `VecEnv` do not depend on it, but for the rounding that `Compact` describes.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment.
+    num_envs : int
+        Number of slots.
+    backend : str, optional
+        "cpu", "gpu" or "tpu"; JAX's default if not given.
+
+    Returns
+    -------
+    AutoReset
+        `Compact` or `Select`.
+
+    Raises
+    ------
+    ValueError
+        If `num_envs` is below 1.
     """
-    is_share = 1 < sizes[0] >= n_slots // 16
-    factor = n_batches if is_share else isqrt(n_batches)
-    chunk, rest = (min(n_batches * n_slots, size * factor) for size in sizes)
-    return chunk, rest
+    num_envs = require_count("choose: expected num_envs", num_envs)
+    _, state = jax.eval_shape(partial(reset_slot, env), key_types()[0])
+    program = jax.make_jaxpr(partial(next_episode, env))(state).jaxpr
+    return strategy_for(None, program, num_envs, backend)
 
 
-def _flattened(n_batches: int, x: jax.Array, is_batched: bool) -> jax.Array:
+def strategy_for(
+    given: AutoReset | None, reset: Any, num_envs: int, backend: str | None = None
+) -> AutoReset:
+    """The strategy that is given, else the one that `choose` documents for a reset's jaxpr."""
+    if given is not None:
+        return given
+    is_expensive = _has_loop(reset)
+    if (backend or jax.default_backend()) != "cpu":
+        # A reset takes a GPU as long for one slot as for many: it is worth the loop of `Compact`
+        # only where a step without it saves much.
+        return Compact() if is_expensive else Select()
+    return Compact(max(1, num_envs // 128)) if is_expensive else Compact()
+
+
+def _has_loop(program: Any) -> bool:
+    """Whether a program has a loop or a call to the host in it, at any depth."""
+    for eqn in program.eqns:
+        name = eqn.primitive.name
+        if name in ("while", "scan") or name.endswith("callback"):
+            return True
+        for value in eqn.params.values():
+            for item in cast(Any, value) if isinstance(value, tuple | list) else (value,):
+                inner = getattr(item, "jaxpr", item)
+                if hasattr(inner, "eqns") and _has_loop(inner):
+                    return True
+    return False
+
+
+def _flattened(n_batches: int, x: jax.Array, is_mapped: bool) -> jax.Array:
     """The slots of all batches along one axis."""
-    x = x if is_batched else jnp.broadcast_to(x, (n_batches, *x.shape))
+    x = x if is_mapped else jnp.broadcast_to(x, (n_batches, *x.shape))
     return x.reshape(n_batches * x.shape[1], *x.shape[2:])
 
 
 def _reset_in_chunks(
-    reset: Callable[[Any], Any], sizes: Sizes, last: Any, ended: jax.Array, stepped: Any
+    reset: Callable[[Any], Any], chunk: int, last: Any, ended: jax.Array, stepped: Any
 ) -> Any:
     # How many slots ended up to each one, itself included.
     count = jnp.cumsum(ended, dtype=jnp.int32)
+    places = jnp.arange(1, chunk + 1, dtype=jnp.int32)
 
-    def reset_by(size: int, at_least: int, carry: Carry) -> Carry:
-        """Chunks of `size`, as long as `at_least` as many slots are left."""
-        places = jnp.arange(1, size + 1, dtype=jnp.int32)
+    def reset_chunk(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+        n_done, merged = carry
+        slots = _first_at_least(count, n_done + places)  # N beyond the last that ended
+        take = partial(jnp.take, indices=slots, axis=0, mode="clip")
+        new = jax.vmap(reset)(jax.tree.map(take, clone_keys(last)))
+        merged = jax.tree.map(lambda m, n: m.at[slots].set(n, mode="drop"), merged, new)
+        return n_done + chunk, merged
 
-        def is_pending(carry: Carry) -> jax.Array:
-            return carry[0] + at_least <= count[-1]
-
-        def reset_chunk(carry: Carry) -> Carry:
-            n_done, merged = carry
-            slots = _first_at_least(count, n_done + places)  # N beyond the last that ended
-            take = partial(jnp.take, indices=slots, axis=0, mode="clip")
-            new = jax.vmap(reset)(jax.tree.map(take, clone_keys(last)))
-            merged = jax.tree.map(lambda m, n: m.at[slots].set(n, mode="drop"), merged, new)
-            return n_done + size, merged
-
-        return lax.while_loop(is_pending, reset_chunk, carry)
-
-    (chunk, rest), carry = sizes, (jnp.int32(0), stepped)
-    if rest < chunk:
-        carry = reset_by(chunk, chunk // 2 + 1, carry)
-    return reset_by(rest, 1, carry)[1]
+    begin = jnp.int32(0), stepped
+    return lax.while_loop(lambda carry: carry[0] < count[-1], reset_chunk, begin)[1]
 
 
 def _first_at_least(count: jax.Array, values: jax.Array) -> jax.Array:

@@ -1,27 +1,18 @@
 """`AgentBatch`: worlds that hold several agents, each of whom is a slot."""
 
-import operator
 from abc import abstractmethod
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 
-from envrax._checks import known_keywords
-from envrax._jax.cache import Compilation
-from envrax._jax.keys import require_key
-from envrax._jax.programs import Compiled, CompiledEnv, next_step, require_not_donated
 from envrax.autoreset import AutoReset
-from envrax.batched_env import BatchedEnv, Part
-from envrax.env import Info
 from envrax.interop.base import PeerEnv
-from envrax.interop.records import PeerConfig
+from envrax.interop.records import PeerConfig, PeerState
 from envrax.spaces import Space
-from envrax.spaces.conform import conform
-from envrax.vec_env import VecEnv
+from envrax.vec_env import Copies, VecEnv, slot_index
 
 
 class World(PeerEnv):
@@ -48,7 +39,28 @@ class World(PeerEnv):
         return seen.batch(len(self.agents)), acted.batch(len(self.agents))
 
 
-class AgentBatch(BatchedEnv[Space, Space]):
+@dataclass(frozen=True)
+class _AgentCopies(Copies):
+    """Copies of a world, with every agent as a slot."""
+
+    def begin(self, rngs: jax.Array) -> Any:
+        obs, state = super().begin(rngs)
+        return _merged(obs), state
+
+    def step(self, state: Any, actions: Any) -> Any:
+        n_agents = len(cast(World, self.env).agents)
+        actions = jax.tree.map(lambda x: x.reshape(-1, n_agents, *x.shape[1:]), actions)
+        obs, state, _, dones, infos = super().step(state, actions)
+        ends = {name: infos.pop(name) for name in ("terminated", "truncated")}
+        ends, dones = jax.tree.map(lambda x: jnp.repeat(x, n_agents), (ends, dones))
+        infos = _merged(infos)
+        return _merged(obs), state, infos.pop("rewards"), dones, infos | ends
+
+    def action_mask(self, state: Any) -> Any:
+        return _merged(super().action_mask(state))
+
+
+class AgentBatch(VecEnv[Space, Space, PeerState, PeerConfig]):
     """
     `n_envs` worlds, in which every agent is a slot; the agents of one world lie side by side.
 
@@ -81,8 +93,8 @@ class AgentBatch(BatchedEnv[Space, Space]):
 
     library: ClassVar[str]
     world_class: ClassVar[type[World]]
+    _copies_class = _AgentCopies
 
-    @known_keywords
     def __init__(
         self,
         config: PeerConfig,
@@ -95,43 +107,17 @@ class AgentBatch(BatchedEnv[Space, Space]):
         peer: Any = None,
     ) -> None:
         self.world = self.world_class(config, peer=peer)
-        options: dict[str, Any] = dict(final_obs=final_obs, autoreset=autoreset)
-        self._worlds: Any = VecEnv(self.world, n_envs, jit_compile=False, **options)
-        self._options = dict(options, jit_compile=jit_compile, donate=donate)
-        self.n_worlds, self.agents = self._worlds.num_envs, self.world.agents
-        self.n_agents = len(self.agents)
-        self._action_space = self.single_action_space.batch(self.n_slots)
-        self._donate = donate and jit_compile
-        self._reset: Any = partial(_reset, self._worlds)
-        self._step: Any = partial(_step, self._worlds, self.n_agents)
-        self._mask: Any = partial(_masks, self._worlds)
-        self._compiled: CompiledEnv | None = None
-        if jit_compile:
-            arguments = partial(next_step, self._action_space.sample)
-            self._compiled = CompiledEnv(self._reset, self._step, arguments, self._donate)
-            self._reset, self._step = self._compiled.reset, self._compiled.step
-            self._mask = Compiled(self._mask)
+        self.agents, self.n_agents = self.world.agents, len(self.world.agents)
+        options: dict[str, Any] = dict(final_obs=final_obs, autoreset=autoreset, donate=donate)
+        super().__init__(self.world, n_envs, jit_compile=jit_compile, **options)
+
+    @property
+    def n_worlds(self) -> int:
+        return self.num_envs
 
     @property
     def n_slots(self) -> int:
-        return self.n_worlds * self.n_agents
-
-    @property
-    def name(self) -> str:
-        return self.world.name
-
-    @property
-    def config(self) -> PeerConfig:
-        """The configuration of a world."""
-        return self.world.config
-
-    @property
-    def compilation(self) -> Compilation | None:
-        return None if self._compiled is None else Compilation(donate=self._donate)
-
-    @property
-    def unwrapped(self) -> World:
-        return self.world
+        return self.num_envs * self.n_agents
 
     @property
     def single_observation_space(self) -> Space:
@@ -141,92 +127,17 @@ class AgentBatch(BatchedEnv[Space, Space]):
     def single_action_space(self) -> Space:
         return self.world.agent_spaces[1]
 
-    @property
-    def action_space(self) -> Space:
-        return self._action_space
-
-    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
-        require_key(rng, f"{self._who}.reset", f"pass one key; {self._who} splits it.")
-        return self._reset(rng)
-
-    def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
-        self._require_own(state, "step")
-        return self._step(state, conform(self._action_space, actions, f"{self._who}.step"))
-
-    def action_mask(self, state: Any) -> Any:
-        self._require_own(state, "action_mask")
-        return self._mask(state)
-
-    def part(self, n_parts: int) -> Part | None:
-        worlds = self._worlds.part(n_parts)
-        if worlds is None:
-            return None
-        options = dict(self._options, jit_compile=False, peer=self.world.peer)
-        batch = type(self)(self.config, self.n_worlds // n_parts, **options)
-        return Part(batch, partial(_reset_part, worlds))
-
-    def with_final_obs(self) -> "AgentBatch":
-        options = dict(self._options, final_obs=True, peer=self.world.peer)
-        return type(self)(self.config, self.n_worlds, **options)
-
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:
         """The state of the world that holds the slot."""
-        self._require_own(state, "slot_state")
         if not isinstance(slot_idx, Tracer):
-            slot_idx = operator.index(cast(Any, slot_idx))
-            if not -self.n_slots <= slot_idx < self.n_slots:
-                raise IndexError(
-                    f"{self._who}.slot_state: expected an index from {-self.n_slots} to "
-                    f"{self.n_slots - 1}; got {slot_idx}."
-                )
-        return self._worlds.slot_state(state, slot_idx // self.n_agents)
-
-    def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
-        """Draw the world that holds the slot."""
-        return self.world.render(self.slot_state(state, slot_idx))
-
-    # A fleet compiles what has this very method by itself.
-    compile = cast(Any, VecEnv).compile
-
-    def close(self) -> None:
-        self.world.close()
-
-    @property
-    def _who(self) -> str:
-        return type(self).__name__
-
-    def _require_own(self, state: Any, method: str) -> None:
-        if self._donate:
-            require_not_donated(state, f"{self._who}.{method}")
+            slot_idx = slot_index(f"{type(self).__name__}.slot_state", slot_idx, self.n_slots)
+        return super().slot_state(state, slot_idx // self.n_agents)
 
     def __repr__(self) -> str:
         shown = f"{self.name!r}, n_worlds={self.n_worlds}, n_agents={self.n_agents}"
-        return f"{self._who}({shown})"
+        return f"{type(self).__name__}({shown})"
 
 
 def _merged(tree: Any) -> Any:
     """The axes of worlds and of agents as one axis of slots."""
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
-
-
-def _reset(worlds: Any, rng: jax.Array) -> Any:
-    obs, state = worlds.reset(rng)
-    return _merged(obs), state
-
-
-def _reset_part(worlds: Part, rng: jax.Array, part: Any) -> Any:
-    obs, state = worlds.reset(rng, part)
-    return _merged(obs), state
-
-
-def _step(worlds: Any, n_agents: int, state: Any, actions: Any) -> Any:
-    actions = jax.tree.map(lambda x: x.reshape(-1, n_agents, *x.shape[1:]), actions)
-    obs, state, _, dones, infos = worlds.step(state, actions)
-    ends = {name: infos.pop(name) for name in ("terminated", "truncated")}
-    ends, dones = jax.tree.map(lambda x: jnp.repeat(x, n_agents), (ends, dones))
-    infos = _merged(infos)
-    return _merged(obs), state, infos.pop("rewards"), dones, infos | ends
-
-
-def _masks(worlds: Any, state: Any) -> Any:
-    return _merged(worlds.action_mask(state))

@@ -1,24 +1,25 @@
-"""Spaces of the libraries as spaces of envrax."""
+"""Conversion between the spaces of other libraries and those of envrax."""
 
 from collections.abc import Callable
 from typing import Any, cast
 
+import jax
 import numpy as np
 
-from envrax.spaces import Box, Dict, MultiBinary, Space, Tuple
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from envrax.spaces.base import kind, limits
 
 
 def box(low: Any, high: Any, type_: Any) -> Space:
     """
-    The space of arrays like `type_` between two bounds; what no value can reach is left out.
+    The space of arrays like `type_` between two bounds; a bound beyond the dtype's is left out.
 
     Parameters
     ----------
     low, high : array-like
         Bounds, scalar or of the shape of `type_`.
     type_ : jax.ShapeDtypeStruct
-        Shape and dtype of what is observed, which may differ from what the library's space says.
+        Shape and dtype that are observed, which may differ from those of the library's space.
     """
     shape, dtype = type_.shape, np.dtype(type_.dtype)
     if kind(dtype) == "bool":
@@ -31,7 +32,7 @@ def box(low: Any, high: Any, type_: Any) -> Space:
         bounds = [np.asarray(x, object).astype(object) for x in (low, high)]
         low, high = (np.vectorize(int, otypes=[object])(x) for x in bounds)
         return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
-    # Gymnasium's habit of calling the largest float the bound of what has none.
+    # Gymnasium takes the largest float for a bound where there is none.
     least, most = limits(dtype)
     low, high = np.where(low <= least, -np.inf, low), np.where(high >= most, np.inf, high)
     return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
@@ -50,6 +51,56 @@ def nested(make: Callable[[Any], Space], types: Any) -> Space:
     if isinstance(types, tuple | list):
         return Tuple([nested(make, type_) for type_ in cast(list[Any], types)])
     return make(types)
+
+
+def converted(space: Any, types: Any = None) -> Space:
+    """
+    The space of envrax for one of gymnax, Stoa, JaxMARL and others that name its parts alike.
+
+    Parameters
+    ----------
+    space : Any
+        The library's space.
+    types : pytree of jax.ShapeDtypeStruct, optional
+        Shapes and dtypes that are observed; by default those of the space.
+
+    Raises
+    ------
+    TypeError
+        If a shape is not that of the space.
+    """
+    parts = getattr(space, "spaces", space)
+    if isinstance(parts, dict):
+        named = cast(dict[str, Any], parts)
+        return Dict({k: converted(x, types and types[k]) for k, x in named.items()})
+    if isinstance(parts, tuple | list):
+        listed = cast(list[Any], parts)
+        return Tuple([converted(x, types and types[i]) for i, x in enumerate(listed)])
+    shape = tuple(map(int, np.ravel(space.shape)))  # of Hanabi in JaxMARL it is a number
+    if types is None:
+        types = jax.ShapeDtypeStruct(shape, np.dtype(space.dtype))
+    if types.shape != shape:
+        raise TypeError(f"observations of shape {types.shape}, and the space {space}")
+    for name in ("n", "num_values", "num_categories"):
+        if hasattr(space, name):
+            counts = np.asarray(getattr(space, name))
+            if counts.ndim == 0 and not shape:
+                return Discrete(int(counts), types.dtype)
+            return MultiDiscrete(np.broadcast_to(counts, shape).tolist(), types.dtype)
+    for low, high in (("low", "high"), ("minimum", "maximum")):
+        if hasattr(space, low):
+            return box(getattr(space, low), getattr(space, high), types)
+    return unbounded(types)
+
+
+def bounds_of(space: Box) -> tuple[Any, Any]:
+    """The bounds of a `Box` as arrays; integers without a bound end where their dtype does."""
+    if space.dtype.kind == "f":
+        return np.asarray(space.low, space.dtype), np.asarray(space.high, space.dtype)
+    least, most = limits(space.dtype)
+    low = least if np.ndim(space.low) == 0 and space.low == -np.inf else space.low
+    high = most if np.ndim(space.high) == 0 and space.high == np.inf else space.high
+    return np.asarray(low, space.dtype), np.asarray(high, space.dtype)
 
 
 def _scalar(x: np.ndarray) -> Any:

@@ -16,8 +16,7 @@ import numpy as np
 from envrax._jax.programs import is_traced
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box
-from envrax.interop.custom import require_methods, require_unwrapped
-from envrax.interop.library import require, suite_of
+from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
@@ -118,8 +117,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> CraftaxEnv:
     TypeError
         If it is no environment of craftax.
     """
-    require_methods("craftax", env, "reset_env", "step_env", "is_terminal", "default_params")
-    require_unwrapped("craftax", env)
+    innermost("craftax", env, ("reset_env", "step_env", "is_terminal", "default_params"))
     name = env.name.replace("-NoAutoReset", "")
     return CraftaxEnv(PeerConfig(id=name, params=params, max_steps=max_steps), peer=env)
 

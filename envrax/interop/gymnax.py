@@ -10,17 +10,14 @@ import numpy as np
 from jax.core import Tracer
 
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import box
+from envrax.interop.convert import converted
 from envrax.interop.forms import as_dicts
-from envrax.interop.library import require, suite_of
+from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
-from envrax.spaces import Box, Dict, Discrete, Space, Tuple
+from envrax.spaces import Box, Space
 
 gymnax = require("gymnax", "1.0")
-
-DOWNLOADS = {"MNISTBandit-bsuite": "the four files of MNIST (11 MB), to /tmp/mnist"}
-"""Ids that gymnax builds only with a network, and what it fetches."""
 
 CLASSIC = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
 DRAWN = (
@@ -55,10 +52,7 @@ MENDED: dict[str, tuple[str, Callable[[Any], _Bounds]]] = {
 """Ids whose observations leave gymnax's own bounds: why, and what is added to the bounds."""
 
 _OWN_NAMES = {"DiscountingChain-v0": "DiscountingChain-bsuite"}  # not the id
-_METHODS = (
-    *("default_params", "reset_env", "step_env", "is_truncated"),
-    *("observation_space", "action_space"),
-)
+_METHODS = "reset_env", "step_env", "is_truncated", "observation_space", "action_space"
 
 
 class GymnaxEnv(PeerEnv):
@@ -67,15 +61,7 @@ class GymnaxEnv(PeerEnv):
     library = "gymnax"
 
     def build(self) -> Any:
-        try:
-            return gymnax.make(self.config.id, **self.config.options)[0]
-        except OSError as error:
-            if self.config.id not in DOWNLOADS:
-                raise
-            raise OSError(
-                f"no network for what it downloads, {DOWNLOADS[self.config.id]} ({error}). Build "
-                "it once where there is a network, or put the files there"
-            ) from error
+        return gymnax.make(self.config.id, **self.config.options)[0]
 
     def default_params(self) -> Any:
         return self.peer.default_params
@@ -95,10 +81,10 @@ class GymnaxEnv(PeerEnv):
     def spaces(self) -> tuple[Space, Space]:
         seen = self.peer.observation_space(self.concrete_params)
         acted = self.peer.action_space(self.concrete_params)
-        space = _space(seen, self.observed)
+        space = converted(seen, self.observed)
         if self.mended_bounds and isinstance(space, Box):
             space = _widened(space, MENDED[self.config.id][1](self.concrete_params))
-        return space, _space(acted, None)
+        return space, converted(acted)
 
     @property
     def mended_bounds(self) -> dict[str, str]:
@@ -142,19 +128,6 @@ def _steps(params: Any) -> Any:
     return getattr(params, "max_steps_in_episode", NO_LIMIT)
 
 
-def _space(space: Any, types: Any) -> Space:
-    """A space of gymnax, in the dtypes that are observed."""
-    if hasattr(space, "spaces"):
-        if isinstance(space.spaces, dict):
-            return Dict({k: _space(v, types and types[k]) for k, v in space.spaces.items()})
-        return Tuple([_space(x, types and types[i]) for i, x in enumerate(space.spaces)])
-    if types is not None and types.shape != tuple(space.shape):
-        raise TypeError(f"observations of shape {types.shape}, and the space {space}")
-    if hasattr(space, "n"):
-        return Discrete(int(space.n), types.dtype if types is not None else np.dtype(space.dtype))
-    return box(space.low, space.high, types or jax.ShapeDtypeStruct(space.shape, space.dtype))
-
-
 def _widened(space: Box, bounds: _Bounds) -> Box:
     low, high = (np.broadcast_to(x, space.shape).copy() for x in (space.low, space.high))
     for i, least, most in bounds:
@@ -180,11 +153,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> GymnaxEnv:
     TypeError
         If it is no environment of gymnax 1.0 or newer, or breaks the contract of one.
     """
-    if missing := [name for name in _METHODS if not hasattr(type(env), name)]:
-        raise TypeError(
-            f"gymnax.wrap: expected an environment of gymnax 1.0 or newer; got {env!r}, without "
-            f"{', '.join(f'`{name}`' for name in missing)}. Pass an instance, not what wraps it."
-        )
+    innermost("gymnax", env, _METHODS)
     name = str(_OWN_NAMES.get(env.name, env.name))
     env_class = DrawnGymnaxEnv if name in DRAWN else GymnaxEnv
     return env_class(PeerConfig(id=name, params=params, max_steps=max_steps), peer=env)

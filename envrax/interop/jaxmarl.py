@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.interop.agents import AgentBatch, World
-from envrax.interop.convert import box
+from envrax.interop.convert import converted
 from envrax.interop.forms import as_dicts
 from envrax.interop.jaxmarl_frames import drawer
 from envrax.interop.jaxmarl_rules import KEYS_TWICE, SEE_THE_LIMIT, is_a, rule_of
-from envrax.interop.library import require, suite_of
+from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
-from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
+from envrax.spaces import Discrete, Space
 
 jaxmarl = require("jaxmarl", "0.2")
 
@@ -67,7 +67,7 @@ class JaxMarlWorld(World):
             [of(name) for name in names] for of in (peer.observation_space, peer.action_space)
         )
         for spaces in (seen, acted):
-            ours = [_space(space) for space in spaces]
+            ours = [converted(space) for space in spaces]
             for name, space in zip(names, ours, strict=True):
                 if space != ours[0]:
                     raise TypeError(
@@ -77,7 +77,7 @@ class JaxMarlWorld(World):
                         '`options={"homogenisation_method": "max"}`.'
                     )
         one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self.observed)
-        self._agent_spaces = _space(seen[0], one), _space(acted[0])
+        self._agent_spaces = converted(seen[0], one), converted(acted[0])
         return super().spaces()
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
@@ -118,7 +118,7 @@ class JaxMarlWorld(World):
         return {}
 
     def _of_agents(self, tree: Any) -> Any:
-        """What JaxMARL has for each agent, in one array; in STORM it is in one already."""
+        """The values of all agents, stacked; those of STORM are stacked already."""
         if isinstance(tree, dict) and all(name in tree for name in self.peer.agents):
             tree = [tree[name] for name in self.peer.agents]
         if isinstance(tree, tuple | list):
@@ -185,22 +185,6 @@ class DrawnJaxMarlBatch(JaxMarlBatch):
     world_class = DrawnJaxMarlWorld
 
 
-def _space(space: Any, types: Any = None) -> Space:
-    """A space of JaxMARL, in the dtypes that are observed."""
-    parts = getattr(space, "spaces", space)
-    if isinstance(parts, dict):
-        return Dict({k: _space(v, types and types[k]) for k, v in parts.items()})
-    dtype = np.dtype(types.dtype if types is not None else space.dtype)
-    if hasattr(space, "num_categories"):
-        return MultiDiscrete(np.asarray(space.num_categories).tolist(), dtype)
-    if hasattr(space, "n"):
-        return Discrete(int(space.n), dtype)
-    shape = tuple(map(int, np.ravel(space.shape)))  # Hanabi's is a number
-    if types is None:
-        types = jax.ShapeDtypeStruct(shape, dtype)
-    return box(space.low, space.high, types)
-
-
 def wrap(env: Any, n_worlds: int = 1, *, max_steps: int = 0) -> JaxMarlBatch:
     """
     Worlds of a JaxMARL environment that you built.
@@ -220,11 +204,7 @@ def wrap(env: Any, n_worlds: int = 1, *, max_steps: int = 0) -> JaxMarlBatch:
         If it is no environment of JaxMARL, breaks the contract of one, or has agents of different
         spaces.
     """
-    if not isinstance(env, jaxmarl.environments.MultiAgentEnv):
-        raise TypeError(
-            f"jaxmarl.wrap: expected a MultiAgentEnv of jaxmarl; got {env!r}. Pass an instance, "
-            "without what wraps it."
-        )
+    innermost("jaxmarl", env, jaxmarl.environments.MultiAgentEnv)
     batch = DrawnJaxMarlBatch if drawer(env) else JaxMarlBatch
     return batch(PeerConfig(id=env.name, max_steps=max_steps), n_worlds, peer=env)
 

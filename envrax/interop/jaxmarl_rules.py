@@ -1,5 +1,5 @@
 # pyright: basic
-"""What JaxMARL does not tell of its games: time limits, other ends, keys used twice."""
+"""Facts of JaxMARL's games that it does not expose: time limits, other ends, keys used twice."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -13,17 +13,13 @@ import numpy as np
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box, unbounded
 from envrax.interop.forms import as_dicts
-from envrax.interop.library import require, suite_of
+from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
 
 jumanji = require("jumanji", "1.1")
 specs = jumanji.specs
-wrappers = require("jumanji.wrappers", "1.1", package="jumanji", extra="jumanji")
-
-DOWNLOADS = {"Sokoban-v0": "the Boxoban levels, `InstaDeepAI/boxoban-levels` of Hugging Face"}
-"""Ids that need the network when they are built, and what they download."""
 
 MENDED = {
     "Snake": {"step_count": (0, None, "it reaches the time limit, which the spec leaves out")},
@@ -62,15 +58,7 @@ class JumanjiEnv(PeerEnv):
 
     def build(self) -> Any:
         id, steps, options = self.config.id, self.config.max_steps, self.config.options
-        try:
-            peer = jumanji.make(id, **options)
-        except Exception as error:
-            if id not in DOWNLOADS or "generator" in options:
-                raise
-            raise ConnectionError(
-                f"{type(error).__name__}: {error}. This id needs the network: it downloads "
-                f"{DOWNLOADS[id]}, when it is built. Connect, or pass a generator in `options`"
-            ) from error
+        peer = jumanji.make(id, **options)
         # The state, the spec and the reward of some depend on the limit.
         if steps and "time_limit" not in options and self._own_limit(peer) not in (steps, NO_LIMIT):
             return jumanji.make(id, **options, time_limit=steps)
@@ -243,15 +231,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JumanjiEnv:
     TypeError
         If `env` is no such environment.
     """
-    layer, refused = env, wrappers.AutoResetWrapper | wrappers.VmapWrapper
-    while isinstance(layer, wrappers.Wrapper) and not isinstance(layer, refused):
-        layer = layer._env
-    if not isinstance(layer, jumanji.env.Environment) or isinstance(layer, refused):
-        raise TypeError(
-            "jumanji.wrap: expected a jumanji Environment that neither resets itself nor is a "
-            f"batch; got {env!r}. Pass what is inside: `VecEnv` resets and batches it."
-        )
-    config = PeerConfig(id=type(env.unwrapped).__name__, params=params, max_steps=max_steps)
+    layer = innermost("jumanji", env, jumanji.env.Environment)
+    config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
     return JumanjiEnv(config, peer=env)
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from envrax._jax.programs import is_traced
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box, nested, unbounded
-from envrax.interop.custom import require_methods, require_unwrapped
 from envrax.interop.forms import as_dicts
-from envrax.interop.library import require, suite_of
+from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
@@ -126,8 +125,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> KinetixEnv:
     TypeError
         If it is no environment of kinetix, or has no `reset_function`.
     """
-    require_methods("kinetix", env, "reset_env", "step_env", "action_type", "observation_type")
-    require_unwrapped("kinetix", env)
+    innermost("kinetix", env, ("reset_env", "step_env"))
     if env.reset_function is None:
         raise TypeError(
             "envrax.interop.kinetix.wrap: expected an environment that knows where an episode "

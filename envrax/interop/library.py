@@ -1,4 +1,4 @@
-"""The libraries themselves: imported when they are asked for, in the versions that work."""
+"""The libraries: how they are imported, their suites, and the objects that users give to `wrap`."""
 
 import importlib
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import metadata
 from types import ModuleType
+from typing import Any
 
 from envrax.error import MissingPackageError
 from envrax.interop.agents import AgentBatch
@@ -13,6 +14,14 @@ from envrax.interop.base import PeerEnv
 from envrax.interop.records import PeerConfig
 from envrax.registry import EnvSpec
 from envrax.suite import EnvSuite
+
+# By name, in all libraries: wrappers that do what `PeerEnv` and `VecEnv` do.
+_RESETTING = {
+    *("AutoResetWrapper", "EpisodeWrapper", "VmapWrapper", "DomainRandomizationVmapWrapper"),
+    *("BraxAutoResetWrapper", "BraxDomainRandomizationVmapWrapper"),
+    *("GymAutoResetWrapper", "DmEnvAutoResetWrapper"),
+    *("CachedAutoResetWrapper", "OptimisticResetVmapWrapper"),
+}
 
 
 def require(module: str, least: str, *, package: str = "", extra: str = "") -> ModuleType:
@@ -52,6 +61,47 @@ def require(module: str, least: str, *, package: str = "", extra: str = "") -> M
             f"envrax.interop.{extra}: expected {package} {least} or newer; got {version}. {advice}"
         )
     return found
+
+
+def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:
+    """
+    The innermost environment of an object that a user built and gave to `wrap`.
+
+    Parameters
+    ----------
+    library : str
+        The module of envrax that the object was given to.
+    env : Any
+        The object.
+    kind : type or tuple of str
+        The library's base class, or methods of its environments.
+
+    Raises
+    ------
+    TypeError
+        If it is no environment of the library, or is in a wrapper that ends, resets or batches
+        episodes.
+    """
+    who, layer, inner = f"envrax.interop.{library}.wrap", env, env
+    while inner is not None:
+        layer = inner
+        if _RESETTING & {base.__name__ for base in type(layer).__mro__}:
+            raise TypeError(
+                f"{who}: expected one environment, without auto-reset or vmap; got a "
+                f"{type(layer).__name__}. Pass what it wraps, the time limit as `max_steps`, and "
+                "make a batch with `VecEnv`."
+            )
+        attributes = getattr(layer, "__dict__", {})
+        inner = attributes.get("_env", attributes.get("env"))
+    # Of the class: a wrapper may hand on what an adapter must not call beneath it.
+    is_class = isinstance(kind, type)
+    if not (isinstance(env, kind) if is_class else all(hasattr(type(env), x) for x in kind)):
+        like = f"a {kind.__name__}" if is_class else f"with {', '.join(kind)}"
+        raise TypeError(
+            f"{who}: expected an environment of {library}, {like}; got {env!r}. Pass the object "
+            "that the library's own constructor returns."
+        )
+    return layer
 
 
 def suite_of(

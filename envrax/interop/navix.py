@@ -8,7 +8,7 @@ import numpy as np
 
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box
-from envrax.interop.library import require, suite_of
+from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.records import Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
@@ -109,11 +109,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> NavixEnv:
     TypeError
         If it is no environment of navix, or breaks the contract of one.
     """
-    if not isinstance(env, navix.Environment):
-        raise TypeError(
-            f"navix.wrap: expected an environment of navix; got {env!r}. Pass what `navix.make` "
-            "returns."
-        )
+    innermost("navix", env, navix.Environment)
     env = env.replace(max_steps=max_steps) if max_steps else env
     config = PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps)
     return NavixEnv(config, peer=env)

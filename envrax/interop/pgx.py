@@ -1,6 +1,8 @@
 # pyright: basic
 """pgx: `envrax.make("pgx/minatar-breakout")`, or `wrap(env)` for one built by hand."""
 
+import importlib
+import io
 from typing import Any
 
 import jax
@@ -9,9 +11,8 @@ import numpy as np
 
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import nested, unbounded
-from envrax.interop.library import require, suite_of
+from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.records import Advanced, Begun, PeerConfig, PeerState
-from envrax.interop.svg import drawn
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 from envrax.spaces.conform import conform
@@ -20,6 +21,8 @@ pgx = require("pgx", "2.5")
 
 GO = {"go_9x9": {"size": 9}, "go_19x19": {"size": 19}}
 """Keywords that an id stands for."""
+
+DPI = 96
 
 
 def uniform(obs: Any, mask: jax.Array, rng: jax.Array) -> jax.Array:
@@ -105,7 +108,7 @@ class PgxEnv(PeerEnv):
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):
-            return drawn(self._who, state.inner.to_svg())
+            return _image(self._who, state.inner.to_svg())
 
     def _seen(self, inner: Any) -> jax.Array:
         """The player's observation, also at the end, when it may be another's turn."""
@@ -130,6 +133,27 @@ class PgxEnv(PeerEnv):
             return moved.replace(rewards=inner.rewards + moved.rewards), rng
 
         return jax.lax.while_loop(waits, move, (inner, rng))[0]
+
+
+def _image(who: str, svg: str) -> np.ndarray:
+    """The image of an SVG drawing, on white, in fonts of the system or those of matplotlib."""
+    try:
+        names = "resvg_py", "PIL.Image", "matplotlib"
+        resvg, image, matplotlib = map(importlib.import_module, names)
+    except ImportError as error:
+        raise NotImplementedError(
+            f"{who}.render: expected packages that turn SVG into an image; got an error: {error}. "
+            "Install them with `pip install resvg-py pillow matplotlib`."
+        ) from error
+    fonts: dict[str, Any] = dict(
+        font_dirs=[f"{matplotlib.get_data_path()}/fonts/ttf"],
+        font_family="DejaVu Sans",
+        sans_serif_family="DejaVu Sans",
+        serif_family="DejaVu Serif",
+        monospace_family="DejaVu Sans Mono",
+    )
+    png = resvg.svg_to_bytes(svg_string=svg, background="white", dpi=DPI, **fonts)
+    return np.array(image.open(io.BytesIO(bytes(png))).convert("RGB"))
 
 
 def wrap(
@@ -161,8 +185,7 @@ def wrap(
     TypeError
         If `env` is no such game.
     """
-    if not isinstance(env, pgx.Env):
-        raise TypeError(f"pgx.wrap: expected a pgx.Env; got {env!r}. Build it with `pgx.make`.")
+    innermost("pgx", env, pgx.Env)
     options = {"player": player, "opponent": opponent}
     options = {name: value for name, value in options.items() if value is not None}
     config = PeerConfig(id=env.id, params=params, max_steps=max_steps, options=options)

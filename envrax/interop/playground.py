@@ -4,36 +4,20 @@
 import copy
 from typing import Any
 
-import jax
 import numpy as np
 
-from envrax.interop.base import PeerEnv
-from envrax.interop.convert import box, nested, unbounded
-from envrax.interop.custom import require_bare, require_methods
-from envrax.interop.forms import as_dicts
-from envrax.interop.frames import draw
-from envrax.interop.library import require, suite_of
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.library import innermost, require, suite_of
+from envrax.interop.mujoco import MujocoEnv
+from envrax.interop.records import NO_LIMIT, PeerConfig, PeerState
 from envrax.registry import register_suite
-from envrax.spaces import Space
 
 require("mujoco_playground", "0.2", package="playground", extra="playground")
 
-from brax.envs.wrappers import training  # noqa: E402
-from mujoco_playground import locomotion, manipulation, registry  # noqa: E402
-from mujoco_playground import wrapper as wrappers  # noqa: E402
+from mujoco_playground import MjxEnv, locomotion, manipulation, registry  # noqa: E402
 from mujoco_playground._src.mjx_env import MENAGERIE_PATH  # noqa: E402
 
 # Building one of these clones mujoco_menagerie, unless it is there.
 NEED_ASSETS = frozenset((*locomotion.ALL_ENVS, *manipulation.ALL_ENVS))
-
-# These do what PeerEnv and VecEnv do, and report the end of an episode in another way.
-_TRAINING = (
-    training.EpisodeWrapper,
-    training.VmapWrapper,
-    wrappers.BraxAutoResetWrapper,
-    wrappers.BraxDomainRandomizationVmapWrapper,
-)
 
 _KEY_TWICE = "keys_are_used_once", "calls_share_no_key"
 WAIVERS = {
@@ -44,7 +28,7 @@ WAIVERS = {
 """Modules of playground that break rules of the conformance kit: which, and by what."""
 
 
-class PlaygroundEnv(PeerEnv):
+class PlaygroundEnv(MujocoEnv):
     """
     An environment of MuJoCo Playground. `options` are keywords of `registry.load`.
 
@@ -73,30 +57,17 @@ class PlaygroundEnv(PeerEnv):
     def limit(self) -> int:
         return int(self.peer.unwrapped._config.get("episode_length", NO_LIMIT))
 
-    def spaces(self) -> tuple[Space, Space]:
-        acted = jax.ShapeDtypeStruct((self.peer.action_size,), np.float32)
-        return nested(unbounded, self.observed), box(-1, 1, acted)
-
     @property
     def waivers(self) -> dict[str, str]:
         module = type(self.peer.unwrapped).__module__.rpartition(".")[2]
         rules, what = WAIVERS.get(module, ((), ""))
         return dict.fromkeys(rules, f"playground {what}")
 
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
-        inner = self.peer.reset(rng)
-        return Begun(as_dicts(inner.obs), inner)
-
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
-        inner = self.peer.step(inner, action)
-        info = dict(inner.metrics)
-        return Advanced(as_dicts(inner.obs), inner, inner.reward, inner.done, info=info)
-
     def render(self, state: PeerState) -> np.ndarray:
         data = state.inner.data
         names = ("qpos", "qvel", "mocap_pos", "mocap_quat", "xfrc_applied")
         fields = {name: getattr(data, name) for name in names}
-        return draw(self._who, self.peer.mj_model, **fields)
+        return self._draw(self.peer.mj_model, **fields)
 
 
 def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> PlaygroundEnv:
@@ -117,9 +88,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> PlaygroundEnv:
     TypeError
         If it is no environment of Playground, or is wrapped for training.
     """
-    require_methods("playground", env, "reset", "step", "mj_model", "action_size")
-    require_bare("playground", env, _TRAINING)
-    config = PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps)
+    inner = innermost("playground", env, MjxEnv)
+    config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)
     return PlaygroundEnv(config, peer=env)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from envrax.interop.bounds import bounds_of
+from envrax.interop.convert import bounds_of
 from envrax.interop.library import require
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
@@ -35,16 +35,16 @@ def to_space(space: Space) -> gym_spaces.Space[Any]:
     """
     match space:
         case Discrete():
-            return gym_spaces.Discrete(space.n, dtype=_numpy_dtype(space).type)
+            return gym_spaces.Discrete(space.n, dtype=space.dtype.type)
         case MultiDiscrete():
-            return gym_spaces.MultiDiscrete(np.array(space.nvec), dtype=_numpy_dtype(space).type)
+            return gym_spaces.MultiDiscrete(np.array(space.nvec), dtype=space.dtype.type)
         case MultiBinary() if space.dtype == np.int8:
             return gym_spaces.MultiBinary(space.n if type(space.n) is int else list(space.shape))
         case MultiBinary():
-            return gym_spaces.Box(0, 1, space.shape, _numpy_dtype(space).type)
+            return gym_spaces.Box(0, 1, space.shape, space.dtype.type)
         case Box():
             low, high = (np.broadcast_to(x, space.shape) for x in bounds_of(space))
-            return gym_spaces.Box(low, high, space.shape, _numpy_dtype(space).type)
+            return gym_spaces.Box(low, high, space.shape, space.dtype.type)
         case Tuple():
             return gym_spaces.Tuple([to_space(child) for child in space.spaces])
         case Dict():
@@ -92,14 +92,6 @@ def from_space(space: gym_spaces.Space[Any]) -> Space:
                 "from_space: expected a Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple "
                 f"of Gymnasium; got {space!r}. Elements must be arrays of one shape and dtype."
             )
-
-
-def _numpy_dtype(space: Any) -> np.dtype[Any]:
-    if space.dtype.kind not in "biuf":
-        raise TypeError(
-            f"to_space: expected a dtype that NumPy has; got {space!r}. Cast it in the environment."
-        )
-    return space.dtype
 
 
 def _compact(bound: np.ndarray) -> Any:

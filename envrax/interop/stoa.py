@@ -9,18 +9,13 @@ import numpy as np
 
 from envrax._jax.programs import is_traced
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import box, unbounded
+from envrax.interop.convert import converted
 from envrax.interop.forms import as_dicts
-from envrax.interop.library import require
+from envrax.interop.library import innermost, require
 from envrax.interop.records import Advanced, Begun, PeerConfig, PeerState
-from envrax.spaces import Dict, Discrete, MultiDiscrete, Space, Tuple
+from envrax.spaces import Space
 
 stoa = require("stoa", "0.1", package="stoa-env")
-
-_BATCHING = (
-    *("AutoResetWrapper", "CachedAutoResetWrapper"),
-    *("OptimisticResetVmapWrapper", "VmapWrapper"),
-)
 
 
 class StoaEnv(PeerEnv):
@@ -28,8 +23,8 @@ class StoaEnv(PeerEnv):
     An environment of Stoa. `info` has the `extras` of a step, and its `discount`.
 
     `terminated` and `truncated` are what `step_type` says, also where a time limit of Stoa sets it.
-    An `action_mask` in the extras of a reset tells the legal actions. Without `params` Stoa takes
-    its own.
+    An `action_mask` in the extras of a reset is the mask of legal actions. Without `params` Stoa
+    takes its own.
     """
 
     library = "stoa"
@@ -48,7 +43,7 @@ class StoaEnv(PeerEnv):
         first = jax.eval_shape(self.peer.reset, jax.random.key(0), params)[1]
         self._has_mask = "action_mask" in first.extras
         seen, acted = self.peer.observation_space(params), self.peer.action_space(params)
-        return _space(seen, self.observed), _space(acted, None)
+        return converted(seen, self.observed), converted(acted)
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
         inner, step = self.peer.reset(rng, params)
@@ -77,25 +72,6 @@ class DrawnStoaEnv(StoaEnv):
         return np.asarray(self.peer.render(state.inner, self.params), np.uint8)
 
 
-def _space(space: Any, types: Any) -> Space:
-    """A space of Stoa, in the dtypes that are observed."""
-    if hasattr(space, "spaces"):
-        if isinstance(space.spaces, dict):
-            return Dict({k: _space(v, types and types[k]) for k, v in space.spaces.items()})
-        return Tuple([_space(x, types and types[i]) for i, x in enumerate(space.spaces)])
-    if types is None:
-        types = jax.ShapeDtypeStruct(space.shape, space.dtype)
-    if types.shape != tuple(space.shape):
-        raise TypeError(f"observations of shape {types.shape}, and the space {space}")
-    if hasattr(space, "num_values"):
-        if types.shape:
-            return MultiDiscrete(np.asarray(space.num_values).tolist(), types.dtype)
-        return Discrete(int(space.num_values), types.dtype)
-    if hasattr(space, "minimum"):
-        return box(space.minimum, space.maximum, types)
-    return unbounded(types)
-
-
 def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> StoaEnv:
     """
     An environment of Stoa that you built.
@@ -114,19 +90,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> StoaEnv:
     TypeError
         If it is no environment of Stoa, resets itself, is a batch, or breaks the contract of one.
     """
-    if not isinstance(env, stoa.Environment):
-        raise TypeError(
-            f"stoa.wrap: expected an Environment of stoa; got {env!r}. Pass an instance; for an "
-            "environment of another library, one of Stoa's adapters around it."
-        )
-    layer = env
-    while isinstance(layer, stoa.Wrapper):
-        if (name := type(layer).__name__) in _BATCHING:
-            raise TypeError(
-                f"stoa.wrap: expected one environment, without Stoa's auto-reset and vmap; got a "
-                f"{name}. Pass what it wraps, and make a batch with `VecEnv`."
-            )
-        layer = layer._env
+    layer = innermost("stoa", env, stoa.Environment)
     config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
     draws = type(layer).render is not stoa.Environment.render
     its_own = type(layer).__module__.startswith("stoa.")  # they return what their libraries do

@@ -1,7 +1,6 @@
 # pyright: basic
 """XLand-MiniGrid: `envrax.make("xminigrid/MiniGrid-Empty-5x5")`, or `wrap(env, params)`."""
 
-import importlib
 from typing import Any
 
 import jax
@@ -10,15 +9,13 @@ import numpy as np
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box, nested, unbounded
 from envrax.interop.forms import as_dicts
-from envrax.interop.library import require, suite_of
+from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 
 xminigrid = require("xminigrid", "0.9")
-wrappers = importlib.import_module("xminigrid.wrappers")
 
-_AUTO_RESET = ("GymAutoResetWrapper", "DmEnvAutoResetWrapper")
 _LAST = 2  # `StepType.LAST`
 
 
@@ -93,19 +90,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> XMiniGridEnv:
     TypeError
         If it is no environment of XLand-MiniGrid, breaks the contract of one, or resets itself.
     """
-    layer = env
-    while isinstance(layer, wrappers.Wrapper):
-        if type(layer).__name__ in _AUTO_RESET:
-            raise TypeError(
-                f"xminigrid.wrap: expected an environment that does not reset itself; got one in "
-                f"{type(layer).__name__}. Leave that wrapper out: `VecEnv` resets."
-            )
-        layer = layer._env
-    if not isinstance(layer, xminigrid.environment.Environment):
-        raise TypeError(
-            f"xminigrid.wrap: expected an environment of XLand-MiniGrid; got {env!r}. Pass the "
-            "first of what `xminigrid.make` returns, and the second as `params`."
-        )
+    layer = innermost("xminigrid", env, xminigrid.environment.Environment)
     config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
     return XMiniGridEnv(config, peer=env)
 

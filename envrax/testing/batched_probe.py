@@ -1,4 +1,4 @@
-"""What the rules for a `BatchedEnv` look at. Everything is computed once, when a rule asks."""
+"""`BatchedProbe`: the data that the rules for a `BatchedEnv` check."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -25,6 +25,8 @@ class BatchedProbe(Probe):
     num_steps, seed
         As in `Probe`.
     """
+
+    state_class = object
 
     def __init__(self, env: BatchedEnv[Any, Any], num_steps: int, seed: int) -> None:
         super().__init__(cast(Any, env), num_steps, seed, gradients=False)
@@ -83,7 +85,7 @@ class SingleEnv:
         self._step, self._reset_after = jax.jit(env.step), jax.jit(env.reset_after)
 
     def step(self, t: Transition, slot: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a step of one slot returns, and, if the episode ends, the reset that follows."""
+        """The results of a step of one slot, and of the reset that follows an end."""
         out = by_name(self._step(take(t.before, slot), take(t.action, slot)))
         if not bool(episode_ended(self._env, out["state"], out["done"])):
             return out, {}

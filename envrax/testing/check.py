@@ -60,9 +60,9 @@ def report_env(
     Raises
     ------
     TypeError
-        If `env` is not a `JaxEnv`, a number is not an int, or a reason is not a str.
+        If `env` is not a `JaxEnv`, or a number is not an int.
     ValueError
-        If `num_steps` is below 1, a waiver names no rule, or its reason is empty.
+        If `num_steps` is below 1, a waiver names no rule, or its reason is empty or no text.
     """
     if not isinstance(cast(Any, env), JaxEnv):
         raise TypeError(f"check_env: expected a JaxEnv; got {env!r}. Pass an instance.")
@@ -136,9 +136,9 @@ def report_batched_env(
     Raises
     ------
     TypeError
-        If `batched_env` is not a `BatchedEnv`, a number is not an int, or a reason is not a str.
+        If `batched_env` is not a `BatchedEnv`, or a number is not an int.
     ValueError
-        If `num_steps` is below 1, a waiver names no rule, or its reason is empty.
+        If `num_steps` is below 1, a waiver names no rule, or its reason is empty or no text.
     """
     if not isinstance(cast(Any, batched_env), BatchedEnv):
         raise TypeError(
@@ -151,7 +151,7 @@ def report_batched_env(
     subject = repr(batched_env) if has_repr else batched_env.name
     who = "check_batched_env: expected `waive`"
     waivers: Waivers = {
-        **declared_waivers(batched_env.unwrapped, _ALL_NAMES, is_needed=False),
+        **declared_waivers(getattr(batched_env, "unwrapped", None), _ALL_NAMES, is_needed=False),
         **declared_waivers(batched_env, _BATCHED_NAMES, is_needed=True),
         **read_waivers(who, waive, _BATCHED_NAMES, is_needed=True),
     }

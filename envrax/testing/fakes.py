@@ -67,7 +67,7 @@ class CountingEnv(JaxEnv[Box, Discrete, FakeState, FakeConfig]):
         return jnp.stack([state.number, state.step])
 
     def move(self, state: FakeState, action: Any) -> dict[str, Any]:
-        """What an action changes in the state."""
+        """The change of the state by an action."""
         return {}
 
     def gain(self, action: Any) -> jax.Array:

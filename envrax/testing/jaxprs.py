@@ -1,4 +1,4 @@
-"""What a traced function does with PRNG keys, read from its jaxpr."""
+"""Uses of PRNG keys in a traced function, read from its jaxpr."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""What the rules for a `JaxEnv` look at. Everything is computed once, when a rule asks for it."""
+"""`Probe`: the data that the rules for a `JaxEnv` check, each computed once, on first use."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax._ends import episode_ended
-from envrax.env import AnyEnv
+from envrax.env import AnyEnv, EnvState
 from envrax.testing.masks import why_unfit
 from envrax.testing.trees import copy_containers, take, tree_to_numpy
 from envrax.wrappers.base import Wrapper, layers
@@ -66,6 +66,8 @@ class Probe:
     gradients : bool
         Whether to check gradients.
     """
+
+    state_class: type = EnvState
 
     def __init__(self, env: AnyEnv, num_steps: int, seed: int, gradients: bool) -> None:
         self.env, self.num_steps, self.seed, self.gradients = env, num_steps, seed, gradients
@@ -153,7 +155,7 @@ class Probe:
         return [tree_to_numpy(transition) for transition in self.transitions]
 
     def all_steps(self) -> Iterator[Transition]:
-        """The uncompiled steps, and then, if a rule goes on, all steps as NumPy arrays."""
+        """The uncompiled steps, then all steps as NumPy arrays, computed only if asked for."""
         yield from self.uncompiled
         yield from self.numpy_transitions
 
@@ -181,7 +183,7 @@ class Probe:
                 _, state = self.next_episode(state, reset)
 
     def next_episode(self, state: Any, reset: Any) -> Any:
-        """What auto-reset begins after an episode that ended in a state."""
+        """First observation and state of the episode after one that ended in `state`."""
         if self.env.carries_over:
             return self.env.reset_after(self.state_to_pass(state))
         return reset(jax.random.split(state.rng)[0])
@@ -220,7 +222,7 @@ class Probe:
         return [Transition(before, action, *returned)]
 
     def notes(self) -> Iterator[str]:
-        """What the steps did not show."""
+        """Notes on what the steps did not cover."""
         seen = vars(self).get("transitions", ())
         if seen and not any(map(self.needs_reset, seen)):
             limit, n = self.env.config.max_steps, len(seen)

@@ -1,4 +1,4 @@
-"""What a check found, as sentences."""
+"""`Finding` and `Report`: the result of a check."""
 
 from dataclasses import dataclass, field
 

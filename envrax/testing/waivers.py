@@ -37,16 +37,16 @@ def read_waivers(who: str, given: Any, known: Iterable[str], *, is_needed: bool)
     given : Any
         A dict of reasons by the names of rules; None for no waiver.
     known : iterable of str
-        The names that there are.
+        All legal names.
     is_needed : bool
         As in `Waiver`.
 
     Raises
     ------
     TypeError
-        If they are no dict, or a reason is no text.
+        If they are no dict.
     ValueError
-        If a rule is unknown, or a reason is empty.
+        If a rule is unknown, or a reason is no text or empty.
     """
     if given is None:
         return {}
@@ -61,18 +61,17 @@ def read_waivers(who: str, given: Any, known: Iterable[str], *, is_needed: bool)
             raise ValueError(
                 f"{who} to name rules; got {rule!r}. {meant}The rules are {', '.join(legal)}."
             )
-        if not isinstance(reason, str):
-            raise TypeError(f"{who} to give {rule!r} a reason, a text; got {reason!r}.")
-        if not reason.strip():
+        if not (isinstance(reason, str) and reason.strip()):
             raise ValueError(
-                f"{who} to give {rule!r} a reason; got {reason!r}. Say why it cannot be kept."
+                f"{who} to give {rule!r} a reason, a text; got {reason!r}. Say why it cannot be "
+                "kept."
             )
         waivers[rule] = Waiver(reason.strip(), is_needed)
     return waivers
 
 
 def declared_waivers(owner: Any, known: Iterable[str], *, is_needed: bool) -> Waivers:
-    """What an environment or a batch declares in its attribute `waivers`, if it has one."""
+    """The waivers in the attribute `waivers` of an environment or a batch, if it has one."""
     given = getattr(owner, "waivers", None)
     who = f"{type(owner).__name__}: expected `waivers`"
     return read_waivers(who, given, known, is_needed=is_needed)

@@ -1,10 +1,12 @@
 """Wrappers: environments around environments, and the base classes to write your own."""
 
-from envrax.wrappers import vector
+from envrax.video.frames import save_video, tile_frames
+from envrax.video.single import RecordVideo
+from envrax.wrappers import vector as vector
 from envrax.wrappers.action import ClipAction, DiscretizeAction, RescaleAction
 from envrax.wrappers.atari import AtariPreprocessing
 from envrax.wrappers.base import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
-from envrax.wrappers.deferred import WrapperFactory
+from envrax.wrappers.deferred import WrapperFactory as WrapperFactory
 from envrax.wrappers.delay import DelayObservation
 from envrax.wrappers.dict_observation import FilterObservation
 from envrax.wrappers.episode import (
@@ -27,16 +29,17 @@ from envrax.wrappers.observation import (
     NormalizeObservation,
     ResizeObservation,
 )
-from envrax.wrappers.pictures import save_video, tile_frames
-from envrax.wrappers.randomization import DomainRandomization, RandomizedState
+from envrax.wrappers.randomization import DomainRandomization
+from envrax.wrappers.randomization import RandomizedState as RandomizedState
 from envrax.wrappers.repeat import MaxAndSkipObservation, RepeatAction, StickyAction
 from envrax.wrappers.reward import ClipReward
 from envrax.wrappers.start_states import StartStates
-from envrax.wrappers.stateful import StatefulWrapper, WrapperState
+from envrax.wrappers.stateful import StatefulWrapper
+from envrax.wrappers.stateful import WrapperState as WrapperState
 from envrax.wrappers.time import TimeAwareObservation, TimeLimit
 from envrax.wrappers.transform import TransformAction, TransformObservation, TransformReward
-from envrax.wrappers.video import RecordVideo
 
+# What `envrax` exports too.
 __all__ = [
     "ActionWrapper",
     "AtariPreprocessing",
@@ -59,7 +62,6 @@ __all__ = [
     "NanGuard",
     "NormalizeObservation",
     "ObservationWrapper",
-    "RandomizedState",
     "RecordEpisodeStatistics",
     "RecordVideo",
     "RepeatAction",
@@ -77,9 +79,6 @@ __all__ = [
     "TransformObservation",
     "TransformReward",
     "Wrapper",
-    "WrapperFactory",
-    "WrapperState",
     "save_video",
     "tile_frames",
-    "vector",
 ]

@@ -1,13 +1,12 @@
 """`JitWrapper`: compile an environment."""
 
-from functools import partial
 from typing import Any
 
 import jax
 
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.keys import require_key
-from envrax._jax.programs import Compiled, CompiledEnv, is_traced, next_step
+from envrax._jax.programs import Compiled, compile_pair, is_traced, output_types
 from envrax.autoreset.slot import checked
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces.conform import conform
@@ -53,9 +52,8 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             )
         self.cache_dir = cache_dir
         self._action_space = self.action_space  # as a property it may be built on every access
-        arguments = partial(next_step, self._action_space.sample)
-        self._compiled = CompiledEnv(self._reset, self._step, arguments)
-        self._after, self._mask = Compiled(self._reset_after), Compiled(env.action_mask)
+        self._reset, self._step = Compiled(self._plain_reset), Compiled(self._plain_step)
+        self._after, self._mask = Compiled(self._plain_reset_after), Compiled(env.action_mask)
         if pre_warm:
             self.compile()
 
@@ -65,7 +63,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         require_key(rng, "JitWrapper.reset", "Pass one key, or use VecEnv for many episodes.")
-        return super().reset(rng) if is_traced(rng) else self._compiled.reset(rng)
+        return super().reset(rng) if is_traced(rng) else self._reset(rng)
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
         return super().reset_after(state) if is_traced(state) else self._after(state)
@@ -78,7 +76,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         action = conform(self._action_space, action, "JitWrapper.step")
         if is_traced((state, action)):
             return super().step(state, action)
-        return self._compiled.step(state, action)
+        return self._step(state, action)
 
     def action_mask(self, state: StateT) -> Any:
         return self._mask(state)
@@ -90,13 +88,16 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def compile(self) -> None:
         """Compile now, without running; the first real `reset` and `step` then compile nothing."""
         super().compile()
-        self._compiled.compile(self.cache_dir)
+        compile_pair(self._reset, self._step, self._step_types, self.cache_dir)
 
-    def _reset(self, rng: jax.Array) -> Any:
+    def _step_types(self, returned: Any) -> tuple[Any, Any]:
+        return returned[1], output_types(self._action_space.sample)
+
+    def _plain_reset(self, rng: jax.Array) -> Any:
         return checked(self.env, "reset", super().reset(rng))
 
-    def _reset_after(self, state: StateT) -> Any:
+    def _plain_reset_after(self, state: StateT) -> Any:
         return checked(self.env, "reset_after", super().reset_after(state))
 
-    def _step(self, state: StateT, action: Any) -> Any:
+    def _plain_step(self, state: StateT, action: Any) -> Any:
         return checked(self.env, "step", super().step(state, action))

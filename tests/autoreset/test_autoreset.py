@@ -83,8 +83,6 @@ def strategy_of(chunk: str, n: int) -> Any:
     # 3 divides none of the batches above 1; a chunk larger than the batch is cut to it.
     if chunk == "select":
         return Select()
-    if chunk == "rest":
-        return Compact(max(1, n // 4), 2)
     return Compact({"one": 1, "part": 3, "all": n}[chunk])
 
 
@@ -101,7 +99,7 @@ def check_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
     ("n", "chunk", "key"),
     [
         pytest.param(7, "part", jax.random.PRNGKey, marks=pytest.mark.slow),
-        (64, "rest", jax.random.key),
+        (64, "all", jax.random.key),
     ],
 )
 def test_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
@@ -111,7 +109,7 @@ def test_equals_select_bitwise(n: int, chunk: str, key: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
 @pytest.mark.parametrize("n", [1, 2, 7, 64, 257])
-@pytest.mark.parametrize("chunk", ["one", "part", "rest", "all", "select"])
+@pytest.mark.parametrize("chunk", ["one", "part", "all", "select"])
 def test_equals_select_bitwise_everywhere(n: int, chunk: str, key: Any) -> None:
     check_equals_select_bitwise(n, chunk, key)
 
@@ -253,7 +251,7 @@ def test_a_retyped_done_does_not_confuse_the_end_of_an_episode() -> None:
         assert theirs[2][3].any()
 
 
-@pytest.mark.parametrize("strategy", slow_but(Compact(2, 1), values=[Select(), Compact(2, 1)]))
+@pytest.mark.parametrize("strategy", slow_but(Compact(2), values=[Select(), Compact(2)]))
 @pytest.mark.parametrize("jit_compile", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_no_key_counts_as_used_twice(strategy: Any, jit_compile: bool) -> None:
     with jax.debug_key_reuse(True):
@@ -263,7 +261,7 @@ def test_no_key_counts_as_used_twice(strategy: Any, jit_compile: bool) -> None:
             _, state, *_ = vec_env.step(state, jnp.ones((4, 2), jnp.float32))
 
 
-@pytest.mark.parametrize("strategy", slow_but(Compact(2, 1), values=[Select(), Compact(2, 1)]))
+@pytest.mark.parametrize("strategy", slow_but(Compact(2), values=[Select(), Compact(2)]))
 def test_nor_does_one_that_a_wrapper_keeps_too(strategy: Any) -> None:
     with jax.debug_key_reuse(True):
         vec_env = VecEnv(RecordEpisodeStatistics(TimeLimit(coin(), 2)), 4, autoreset=strategy)

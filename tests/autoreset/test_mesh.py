@@ -26,7 +26,7 @@ from envrax.autoreset import Compact, Select
 
 coin = CoinEnv(CoinConfig(end_rate=0.5, reset_kind="loop"))
 key = jax.random.key(0)
-strategies = [Compact(2, 1), Select()]
+strategies = [Compact(2), Select()]
 AUTO, EXPLICIT = AxisType.Auto, AxisType.Explicit
 
 def ones(*shape):
@@ -114,9 +114,7 @@ for autoreset in strategies:
     )
 
 
-@pytest.mark.parametrize(
-    "autoreset", [Compact(2, 1), pytest.param(Select(), marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("autoreset", [Compact(2), pytest.param(Select(), marks=pytest.mark.slow)])
 def test_no_batch_at_all_gives_empty_results(autoreset: Any) -> None:
     """Under an outer `vmap` over an axis of length 0."""
     vec_env = VecEnv(CoinEnv(CoinConfig()), 4, autoreset=autoreset)

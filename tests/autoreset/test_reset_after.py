@@ -18,7 +18,7 @@ from envrax.testing import ImageEnv, check_env
 from envrax.testing.jaxprs import equations
 
 F32 = jnp.float32
-STRATEGIES = [Compact(2, 1), Select()]
+STRATEGIES = [Compact(2), Select()]
 
 
 def count() -> Any:
@@ -226,9 +226,8 @@ def test_gradients_go_through_it() -> None:
 def test_choose_reads_it() -> None:
     class Costly(CoinEnv):
         def reset_after(self, state: Any) -> Any:
-            work = jnp.cumsum(jnp.tile(jax.random.normal(state.rng, (100,), F32), 100))
             obs, first = self.reset(jax.random.split(state.rng)[1])
-            return obs + 0 * work[-1], first
+            return jax.lax.fori_loop(0, 9, lambda i, x: x + 0, obs), first
 
     assert choose(CoinEnv(), 64, "gpu") == Select()
     assert isinstance(choose(Costly(), 64, "gpu"), Compact)

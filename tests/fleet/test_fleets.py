@@ -317,7 +317,7 @@ def test_wrong_actions_stop_everything() -> None:
         multi.step(states, {**good, "b": [0, 1, 2, 0]})
     with pytest.raises(TypeError, match=r"expected actions\['count'\]\[0\] of shape \(\), int32"):
         multi.step(states, {**good, "count": [0.5, 1, 2]})
-    with pytest.raises(ValueError, match=r"step_at: expected action of shape \(3,\), int32"):
+    with pytest.raises(ValueError, match=r"step: expected actions of shape \(3,\), int32"):
         multi.step_at("b", states["b"], [1])
     assert gym.steps == 0
     multi.step(states, good)

@@ -95,10 +95,10 @@ def test_what_is_refused(adapter: Any) -> None:
         _make("ant", options={"wings": 2})
     with pytest.raises(TypeError, match="no `params`"):
         _make("fast", params={"gravity": 1.0})
-    with pytest.raises(TypeError, match=r"wrap: expected an environment of brax.*without reset"):
+    with pytest.raises(TypeError, match=r"wrap: expected an environment of brax"):
         adapter.wrap(object())
     wrapped = adapter.envs.create("fast", auto_reset=False)
-    with pytest.raises(TypeError, match=r"got a EpisodeWrapper.*max_steps"):
+    with pytest.raises(TypeError, match=r"got a \w*Wrapper.*max_steps"):
         adapter.wrap(wrapped)
 
 

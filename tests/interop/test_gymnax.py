@@ -176,15 +176,6 @@ def test_what_cannot_be_drawn_says_so(adapter: Any) -> None:
         RecordVideo(_make(adapter, "DeepSea-bsuite"))
 
 
-def test_a_download_is_named(adapter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def offline(**_: Any) -> Any:
-        raise OSError("no route")
-
-    monkeypatch.setitem(adapter.gymnax.registration._registry, "MNISTBandit-bsuite", offline)
-    with pytest.raises(ValueError, match=r"MNISTBandit.*the four files of MNIST .*no route"):
-        _make(adapter, "MNISTBandit-bsuite")
-
-
 def test_bad_input(adapter: Any) -> None:
     with pytest.raises(ValueError, match="Did you mean 'gymnax/CartPole-v1'"):
         envrax.make("gymnax/CartPol-v1")
@@ -247,7 +238,7 @@ def test_wrap(adapter: Any) -> None:
     assert env.unwrapped.peer is peer
     assert env.name == "DiscountingChain-bsuite"
     assert env.config.max_steps == 5
-    with pytest.raises(TypeError, match=r"gymnax\.wrap: .*1\.0 or newer.*`is_truncated`"):
+    with pytest.raises(TypeError, match=r"gymnax\.wrap: .* of gymnax, with .*is_truncated"):
         adapter.wrap(object())
 
 

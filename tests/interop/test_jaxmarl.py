@@ -287,7 +287,7 @@ def test_wrap(adapter: Any) -> None:
 
     with pytest.raises(TypeError, match=r"jaxmarl/Broken: expected jaxmarl to reset and step by"):
         adapter.wrap(Broken(3)).reset(jax.random.key(0))
-    with pytest.raises(TypeError, match=r"jaxmarl\.wrap: expected a MultiAgentEnv of jaxmarl"):
+    with pytest.raises(TypeError, match=r"jaxmarl\.wrap: expected an environment of jaxmarl"):
         adapter.wrap(object())
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 from typing import Any
 
 import jax
@@ -94,7 +95,6 @@ def test_it_keeps_the_contract(adapter: Any, id: str) -> None:
 def test_ids_need_no_building(adapter: Any) -> None:
     names = {name.removeprefix("jumanji/") for name in envrax.registered_names()}
     assert len(names) >= 26
-    assert set(adapter.DOWNLOADS) <= names
     assert {*adapter.WAIVERS, *adapter.MENDED} <= {name.partition("-")[0] for name in names}
 
 
@@ -176,9 +176,9 @@ def test_wrong_input_is_a_sentence(adapter: Any) -> None:
     snake = jumanji.make("Snake-v1", time_limit=20)
     with pytest.raises(ValueError, match=r"at most the library's own time limit, 20; got 30"):
         adapter.wrap(snake, max_steps=30)
-    with pytest.raises(TypeError, match="neither resets itself nor is a batch"):
-        adapter.wrap(jumanji.wrappers.AutoResetWrapper(snake))
-    with pytest.raises(TypeError, match="neither resets itself nor is a batch"):
+    with pytest.raises(TypeError, match="without auto-reset or vmap"):
+        adapter.wrap(importlib.import_module("jumanji.wrappers").AutoResetWrapper(snake))
+    with pytest.raises(TypeError, match="expected an environment of jumanji"):
         adapter.wrap(object())
 
     class Broken(type(snake)):  # the observation of the spec has fewer keys
@@ -188,15 +188,8 @@ def test_wrong_input_is_a_sentence(adapter: Any) -> None:
         adapter.wrap(Broken())
 
 
-def test_levels_from_the_network_are_named(adapter: Any, monkeypatch: Any) -> None:
+def test_levels_may_come_from_elsewhere_than_the_network(adapter: Any) -> None:
     sokoban = adapter.jumanji.environments.sokoban
-
-    def offline(*_: Any, **__: Any) -> Any:
-        raise OSError("no route to host")
-
-    monkeypatch.setattr(sokoban.env, "HuggingFaceDeepMindGenerator", offline)
-    with pytest.raises(ValueError, match=r"no route to host\. This id needs the network: it dow"):
-        _make(adapter, "Sokoban-v0")
     env = _make(
         adapter, "Sokoban-v0", options={"generator": sokoban.generator.ToyGenerator()}, max_steps=5
     )

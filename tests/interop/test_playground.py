@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import jax
@@ -98,7 +99,8 @@ def test_what_is_refused(adapter: Any) -> None:
         adapter.wrap(object())
     bare = _make("PendulumSwingup").unwrapped.peer
     with pytest.raises(TypeError, match=r"got a BraxAutoResetWrapper.*max_steps"):
-        adapter.wrap(adapter.wrappers.wrap_for_brax_training(bare))
+        wrapper = importlib.import_module("mujoco_playground").wrapper
+        adapter.wrap(wrapper.wrap_for_brax_training(bare))
     assert adapter.wrap(bare, max_steps=9).name == "SwingUp"
 
 

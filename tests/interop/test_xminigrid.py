@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from typing import Any
 
@@ -123,7 +124,7 @@ def test_bad_input(adapter: Any) -> None:
 
 
 def test_wrap(adapter: Any) -> None:
-    wrappers = adapter.wrappers
+    wrappers = importlib.import_module("xminigrid.wrappers")
     peer, params = adapter.xminigrid.make("MiniGrid-Empty-5x5")
     env = adapter.wrap(wrappers.DirectionObservationWrapper(peer), params, max_steps=5)
     obs, state = env.reset(jax.random.key(0))
@@ -131,9 +132,9 @@ def test_wrap(adapter: Any) -> None:
     assert sorted(obs) == ["direction", "img"]
     assert env.config.max_steps == 5
     assert env.step(state, 0)[0] in env.observation_space
-    with pytest.raises(TypeError, match="does not reset itself; got one in GymAutoResetWrapper"):
+    with pytest.raises(TypeError, match="without auto-reset or vmap; got a GymAutoResetWrapper"):
         adapter.wrap(wrappers.GymAutoResetWrapper(peer), params)
-    with pytest.raises(TypeError, match=r"the first of what `xminigrid\.make` returns"):
+    with pytest.raises(TypeError, match="expected an environment of xminigrid"):
         adapter.wrap((peer, params))
 
 

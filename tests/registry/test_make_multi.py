@@ -1,6 +1,6 @@
 """`make_multi` and `make_multi_vec`: from names, or from ready environments, to a fleet."""
 
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import jax
 import pytest
 from batched_fakes import Scene
 from fakes import CounterEnv, PixelEnv, VectorConfig
+from helpers import assert_trees_equal
 
 import envrax
 from envrax import (
@@ -28,65 +29,84 @@ NAMES = ["fleet/Counter-v0", "fleet/Pixel-v0"]
 
 
 @pytest.fixture(autouse=True)
-def registered() -> Iterator[None]:
+def registered(clean_registry: None) -> None:
     envrax.register(NAMES[0], CounterEnv, VectorConfig(max_steps=9))
     envrax.register(NAMES[1], PixelEnv, VectorConfig())
-    yield
-    for name in NAMES:
-        envrax.unregister(name)
 
 
-def make(factory: Any, names: Any, **kwargs: Any) -> Any:
-    return factory(names, **({"n_envs": 3} if factory is make_multi_vec else {}), **kwargs)
-
-
-FACTORIES = [(make_multi, MultiEnv), (make_multi_vec, MultiVecEnv)]
+fleets = pytest.mark.parametrize("make", [make_multi, partial(make_multi_vec, n_envs=3)])
 single_by_default = pytest.mark.parametrize(
-    ("factory", "fleet"), [FACTORIES[0], pytest.param(*FACTORIES[1], marks=pytest.mark.slow)]
+    "make",
+    [make_multi, pytest.param(partial(make_multi_vec, n_envs=3), marks=pytest.mark.slow)],
 )
 
 
-@pytest.mark.parametrize(("factory", "fleet"), FACTORIES)
-def test_from_names(factory: Any, fleet: Any) -> None:
-    multi = make(factory, NAMES)
-    assert type(multi) is fleet and multi.env_keys == ["CounterEnv", "PixelEnv"]
+@fleets
+def test_from_names(make: Any) -> None:
+    multi = make(NAMES)
+    assert type(multi) is (MultiEnv if make is make_multi else MultiVecEnv)
+    assert multi.env_keys == ["CounterEnv", "PixelEnv"]
     assert [member.config.max_steps for member in multi.envs] == [9, 5]
-    keyed = make(factory, {"b": NAMES[1], "a": NAMES[0]})
+    keyed = make({"b": NAMES[1], "a": NAMES[0]}, max_steps=7)
     assert keyed.env_keys == ["b", "a"] and list(keyed.envs) == ["b", "a"]
     assert isinstance(keyed.envs["b"].unwrapped, PixelEnv)
+    assert keyed.envs["b"].config.max_steps == keyed.envs["a"].config.max_steps == 7
+
+
+@fleets
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_equal_names_share_one_environment(make: Any, jit_compile: bool) -> None:
+    multi = make([NAMES[0], NAMES[1], NAMES[0]], jit_compile=jit_compile)
+    first, other, again = multi.envs
+    assert first is again is not other
+    rng = jax.random.key(0)
+    obs, states = multi.reset(rng)
+    alone = [env.reset(key) for env, key in zip(multi.envs, jax.random.split(rng, 3), strict=True)]
+    assert_trees_equal((obs, states), ([x for x, _ in alone], [x for _, x in alone]))
+
+
+def test_equal_names_on_the_host_share_nothing(tmp_path: Path) -> None:
+    multi = make_multi([NAMES[1]] * 2, wrappers=[RecordVideo(output_dir=tmp_path)])
+    assert multi.envs[0] is not multi.envs[1]
+    assert all(isinstance(env.env, JitWrapper) for env in multi.envs)
+    _, states = multi.reset(jax.random.key(0))
+    for _ in range(5):
+        _, states, *_ = multi.step(states, [0, 0])
+    multi.close()
+    assert len([*tmp_path.glob("*.mp4")]) == 2
 
 
 @single_by_default
-def test_the_wrappers_go_around_each(factory: Any, fleet: Any) -> None:
+def test_the_wrappers_go_around_each(make: Any) -> None:
     wrappers = [GrayscaleObservation, FrameStackObservation(n_stack=2)]
-    multi = make(factory, [NAMES[1]] * 2, wrappers=wrappers)
-    obs, _ = multi.reset(jax.random.key(0))
+    obs, _ = make([NAMES[1]] * 2, wrappers=wrappers).reset(jax.random.key(0))
     assert [x.shape[-3:] for x in obs] == [(12, 10, 2)] * 2
     with pytest.raises(TypeError, match=r"GrayscaleObservation: expected"):
-        make(factory, NAMES, wrappers=wrappers)
+        make(NAMES, wrappers=wrappers)
 
 
 @single_by_default
 @pytest.mark.parametrize("pre_warm", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_pre_warm(factory: Any, fleet: Any, pre_warm: bool, compile_counter: Any) -> None:
+def test_pre_warm(make: Any, pre_warm: bool, compile_counter: Any) -> None:
     rng = jax.random.key(0)
     with compile_counter() as before:
-        multi = make(factory, NAMES, pre_warm=pre_warm)
+        multi = make(NAMES, pre_warm=pre_warm)
     with compile_counter() as compiled:
-        _, states = multi.reset(rng)
+        multi.reset(rng)
     assert (before.count > 0, compiled.count > 0) == (pre_warm, not pre_warm)
 
 
-@pytest.mark.parametrize(("factory", "fleet"), FACTORIES)
-def test_for_debugging_nothing_is_compiled(factory: Any, fleet: Any, capfd: Any) -> None:
-    multi = make(factory, NAMES, jit_compile=False, pre_warm=True)
-    assert [member.compilation for member in multi.envs] == [None, None]
+@fleets
+def test_for_debugging_nothing_is_compiled(make: Any, capfd: Any, compile_counter: Any) -> None:
+    with compile_counter() as compiled:
+        make(NAMES, jit_compile=False, pre_warm=True)
+    assert compiled.count == 0
     assert capfd.readouterr().err == ""
 
 
 @single_by_default
-def test_the_cache_directory_is_used(factory: Any, fleet: Any, tmp_path: Path) -> None:
-    make(factory, NAMES[:1], cache_dir=tmp_path / "cache").compile(progress=False)
+def test_the_cache_directory_is_used(make: Any, tmp_path: Path) -> None:
+    make(NAMES[:1], cache_dir=tmp_path / "cache").compile(progress=False)
     assert any((tmp_path / "cache").iterdir())
 
 
@@ -98,18 +118,12 @@ def test_ready_environments_are_used_as_they_are() -> None:
     assert list(made) == ["b", "a"] and all(made[k] is v for k, v in vec_envs.items())
 
 
-def test_final_obs_of_every_member() -> None:
-    multi = make_multi_vec(NAMES, 3, final_obs=True)
-    _, states = multi.reset(jax.random.key(0))
-    *_, infos = multi.step(states, [[0, 1, 2]] * 2)
-    assert all("final_obs" in info for info in infos)
-
-
 def test_the_options_of_a_batch_reach_every_member() -> None:
-    multi = make_multi_vec(NAMES, 3, autoreset=Select(), donate=True)
+    multi = make_multi_vec(NAMES, 3, final_obs=True, autoreset=Select(), donate=True)
     assert [member.autoreset for member in multi.envs] == [Select()] * 2
-    _, state = multi.envs[0].reset(jax.random.key(0))
-    multi.envs[0].step(state, [0, 1, 2])
+    state = multi.envs[0].reset(jax.random.key(0))[1]
+    *_, info = multi.envs[0].step(state, [0, 1, 2])
+    assert "final_obs" in info
     with pytest.raises(RuntimeError, match="donated"):
         multi.envs[0].step(state, [0, 1, 2])
 
@@ -120,94 +134,36 @@ def test_a_suite_is_a_list_of_names() -> None:
     assert make_multi(suite).envs[0].config.max_steps == 9
 
 
-def test_a_video_of_one_member(tmp_path: Path) -> None:
-    multi = make_multi(NAMES[1:], wrappers=[RecordVideo(output_dir=tmp_path)])
-    assert multi.envs[0].compilation is not None and not multi.envs[0].traceable
-    _, states = multi.reset(jax.random.key(0))
-    for _ in range(5):
-        _, states, *_ = multi.step(states, [0])
-    multi.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["episode_0000.mp4"]
+READY: list[dict[str, Any]] = [
+    *({"n_envs": 3}, {"wrappers": [ClipReward]}, {"jit_compile": False}, {"cache_dir": None}),
+    *({"final_obs": True}, {"autoreset": Select()}, {"donate": True}, {"max_steps": 3}),
+]
+
+
+@pytest.mark.parametrize("option", READY)
+def test_options_with_ready_environments(option: dict[str, Any]) -> None:
+    [name] = option
+    with pytest.raises(ValueError, match=f"make_multi_vec: expected {name} with names only"):
+        make_multi_vec([Scene(2)], **option)
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "sentence"),
+    ("call", "error", "told"),
     [
         (lambda: make_multi([]), ValueError, r"MultiEnv requires at least one environment\."),
         (lambda: make_multi_vec({}, 3), ValueError, r"MultiVecEnv requires at least one VecEnv\."),
-        (
-            lambda: make_multi(NAMES[0]),
-            TypeError,
-            r"make_multi: expected a list or a dict of names",
-        ),
-        (lambda: make_multi(CounterEnv()), TypeError, r"make_multi: expected a list or a dict"),
-        (
-            lambda: make_multi([*NAMES, "fleet/Countr-v0"]),
-            ValueError,
-            r"Unknown environment .*Count",
-        ),
+        (lambda: make_multi(NAMES[0]), TypeError, "a list or a dict of names"),
+        (lambda: make_multi(CounterEnv()), TypeError, "a list or a dict"),
+        (lambda: make_multi(["fleet/Countr-v0"]), ValueError, "Unknown environment .*Count"),
         (lambda: make_multi([3]), TypeError, r"MultiEnv: expected JaxEnvs; got 3 at 0\."),
-        (
-            lambda: make_multi([NAMES[0], CounterEnv()]),
-            TypeError,
-            r"make_multi: expected names alone or environments alone; got 1 of 2 as names, and Cou",
-        ),
-        (
-            lambda: make_multi([CounterEnv()], wrappers=[ClipReward]),
-            ValueError,
-            r"make_multi: expected wrappers with names only; got ready environments",
-        ),
-        (
-            lambda: make_multi_vec([Scene(2)], 3, wrappers=[ClipReward]),
-            ValueError,
-            r"make_multi_vec: expected n_envs and wrappers with names only",
-        ),
-        *(
-            (
-                lambda option=option: make_multi_vec([Scene(2)], **option),
-                ValueError,
-                f"make_multi_vec: expected {next(iter(option))} with names only",
-            )
-            for option in (
-                {"jit_compile": False},
-                {"cache_dir": None},
-                {"final_obs": True},
-                {"autoreset": Select()},
-                {"donate": True},
-            )
-        ),
-        (
-            lambda: make_multi([CounterEnv()], jit_compile=False, cache_dir="here"),
-            ValueError,
-            r"make_multi: expected jit_compile and cache_dir with names only",
-        ),
-        *(
-            (
-                lambda call=call: call(NAMES, num_envs=3),
-                TypeError,
-                r"make\w*: expected the keywords .*got num_envs\.",
-            )
-            for call in (make_multi, envrax.make_vec)
-        ),
-        (
-            lambda: make_multi_vec(NAMES, {"a": 3}),  # pyright: ignore
-            TypeError,
-            r"make_vec: expected n_envs to be an int; got {'a': 3}",
-        ),
-        (lambda: make_multi_vec(NAMES), ValueError, r"make_multi_vec: expected n_envs, .*got none"),
-        (lambda: make_multi_vec(NAMES, 0), ValueError, r"n_envs to be at least 1; got 0"),
-        (
-            lambda: make_multi_vec([CounterEnv()]),
-            TypeError,
-            r"MultiVecEnv: expected BatchedEnvs; got CounterEnv.* at 0",
-        ),
-        (
-            lambda: make_multi_vec(NAMES, 2, wrappers=[RecordVideo]),
-            RuntimeError,
-            r"incompatible with JAX transforms",
-        ),
+        (lambda: make_multi([NAMES[0], CounterEnv()]), TypeError, "names alone or envir.*Counter"),
+        (lambda: make_multi_vec(NAMES), ValueError, "expected n_envs"),
+        (lambda: make_multi_vec(NAMES, 0), ValueError, "n_envs to be at least 1; got 0"),
+        (lambda: make_multi(NAMES, num_envs=3), TypeError, "make: .*got num_envs"),
+        (lambda: make_multi_vec([CounterEnv()]), TypeError, "BatchedEnvs; got CounterEnv.* at 0"),
+        (lambda: make_multi_vec(NAMES, 2, wrappers=[RecordVideo]), RuntimeError, "incompatible"),
     ],
 )
-def test_refusals(call: Any, error: Any, sentence: str) -> None:
-    with pytest.raises(error, match=sentence):
+def test_refusals(call: Any, error: Any, told: str) -> None:
+    with pytest.raises(error, match=told):
         call()

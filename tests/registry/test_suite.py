@@ -6,15 +6,12 @@ import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
-import chex
-import numpy as np
 import pytest
 from fakes import CounterEnv, VectorConfig
 
 import envrax.envs
 import envrax.suite
 from envrax import (
-    EnvConfig,
     EnvSet,
     EnvSpec,
     EnvSuite,
@@ -171,12 +168,17 @@ def test_fields_and_class_attributes_of_several_classes() -> None:
     assert OwnInit().version == "v5" and OwnInit().first == "One"
     assert list(FactoryOverPlain()) == ["demo/Four-v2"]
     assert copy.copy(Plain(version="v0")) == copy.deepcopy(Plain("demo", version="v0"))
-    assert vars(copy.copy(Plain(version="v0"))).keys() == vars(Plain()).keys()
+    assert FieldsOfPlain(extra=3)[1:].extra == 3  # pyright: ignore[reportCallIssue]
 
 
 @pytest.mark.parametrize(("cls", "names"), SUITES)
 def test_instances_share_nothing_that_can_change(cls: Any, names: list[str]) -> None:
     one, part, two = cls(), cls()[1:], cls()
+    given = specs("One")
+    suite = EnvSuite("demo", specs=given)
+    given[0].default_config.max_steps = 99
+    given.clear()
+    assert suite.specs[0].default_config.max_steps == 5
     one.specs.pop()
     one.required_packages.append("nothing")
     part.specs.pop()
@@ -185,39 +187,9 @@ def test_instances_share_nothing_that_can_change(cls: Any, names: list[str]) -> 
     assert two.required_packages == ["json", "os.path"]
     part.specs[0].default_config.max_steps = 99
     two.specs[2].default_config.max_steps = 98
-    for suite in (one, two, cls()):
-        assert suite.specs[1].default_config.max_steps == 5
+    for other in (one, two, cls()):
+        assert other.specs[1].default_config.max_steps == 5
     assert cls().specs[2].default_config.max_steps == 5
-
-
-def test_a_suite_and_the_specs_that_it_is_made_of_share_no_config() -> None:
-    given = specs("One")
-    suite = EnvSuite("demo", specs=given)
-    given[0].default_config.max_steps = 99
-    given.clear()
-    assert suite.specs[0].default_config.max_steps == 5
-
-
-def test_a_dataclass_subclass_keeps_its_own_fields() -> None:
-    assert FieldsOfPlain(extra=3)[1:].extra == 3  # pyright: ignore[reportCallIssue]
-
-
-def test_configs_may_hold_arrays() -> None:
-    @chex.dataclass
-    class Heavy(EnvConfig):
-        weights: Any = None
-
-    def heavy() -> list[EnvSpec]:
-        return [EnvSpec("One", CounterEnv, Heavy(weights=np.ones(3)))]
-
-    @dataclass
-    class Fields(EnvSuite):
-        specs: list[EnvSpec] = field(default_factory=heavy)
-
-    class Attributes(EnvSuite):
-        specs = heavy()
-
-    assert Fields().envs == Attributes().envs == ["One"]
 
 
 def test_without_a_prefix_or_a_version_the_marks_between_go_too() -> None:
@@ -238,12 +210,13 @@ def test_check_knows_missing_and_dotted_packages() -> None:
 def test_a_set_of_suites() -> None:
     one, two = Plain(), EnvSuite("other", "Other", specs=specs("Six"))
     both = EnvSet(one, two)
+    assert EnvSet(one, one, two).env_categories() == {"Demo": 6, "Other": 1}
     assert both.suites == [one, two]
     assert both.n_envs == len(both) == 4
     assert list(both) == both.all_names() == [*V2, "other/Six-v0"]
     assert both.all_names("v9") == [*one.all_names("v9"), "other/Six-v9"]
     assert both.env_categories() == {"Demo": 3, "Other": 1}
-    assert repr(both) == "EnvSet([Plain, EnvSuite], n_envs=4)"
+    assert repr(both) == "EnvSet([Plain, EnvSuite], total=4)"
     assert len(EnvSet()) == 0
 
 
@@ -253,17 +226,6 @@ def test_adding_a_set_or_a_suite() -> None:
     assert (start + EnvSet(two, three)).suites == [one, two, three]
     assert (start + two).suites == [one, two]
     assert start.suites == [one]
-    for wrong in (3, "demo"):
-        with pytest.raises(TypeError):
-            start + wrong  # pyright: ignore[reportOperatorIssue, reportUnusedExpression]
-    with pytest.raises(TypeError, match="EnvSet: expected EnvSuites; got"):
-        EnvSet([one])  # pyright: ignore[reportArgumentType]
-
-
-def test_one_category_may_have_several_suites() -> None:
-    one = EnvSuite("a", "Same", specs=specs("X"))
-    two = EnvSuite("b", "Same", specs=specs("Y"))
-    assert EnvSet(one, two).env_categories() == {"Same": 2}
 
 
 def test_verify_packages_names_every_suite_and_package() -> None:
@@ -332,17 +294,7 @@ def test_from_names_is_untouched_by_what_happens_to_the_suite_or_the_result() ->
     assert EnvSet.from_names(V2).suites[0].specs[0].default_config == VectorConfig()
 
 
-def test_from_names_wants_a_list() -> None:
-    with pytest.raises(TypeError, match=r"names: .*got 'Ball-v0'. Pass a list: `\['Ball-v0'\]`"):
-        EnvSet.from_names("Ball-v0")
-
-
 def test_from_names_with_an_unknown_name() -> None:
     register_suite(Plain())
     with pytest.raises(ValueError, match=r"Unknown environment 'demo/Won-v2'.*'demo/One-v2'"):
         EnvSet.from_names(["demo/One-v2", "demo/Won-v2"])
-
-
-def test_required_packages_that_are_no_list() -> None:
-    with pytest.raises(TypeError, match=r"required_packages to be a list; got 'numpy'"):
-        EnvSuite(prefix="demo", category="Demo", required_packages="numpy")  # type: ignore[arg-type]

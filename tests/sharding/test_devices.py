@@ -51,7 +51,7 @@ def test_trajectories_do_not_depend_on_the_number_of_devices(run_python: Any) ->
         run_python,
         """
 for make in (
-    lambda: coin(final_obs=True, autoreset=Compact(4, 1)),
+    lambda: coin(final_obs=True, autoreset=Compact(4)),
     lambda: coin(autoreset=Select(), donate=True),
     lambda: VecEnv(NestedEnv(), 8, final_obs=True),
     lambda: VecEnv(CountEpisodes(CoinEnv(CoinConfig(end_rate=0.4))), 8),
@@ -210,10 +210,10 @@ def test_videos_are_those_of_one_device(run_python: Any) -> None:
         run_python,
         """
 from pathlib import Path
-import envrax.wrappers.video_file
+import envrax.video.encoder
 from fakes import VectorConfig
 from films import FakeEncoder, FilmEnv, file_names, steps_seen
-envrax.wrappers.video_file.start_encoder = FakeEncoder
+envrax.video.encoder.start_encoder = FakeEncoder
 
 class Plain(vector.BatchedWrapper):
     pass

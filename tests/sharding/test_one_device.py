@@ -93,18 +93,18 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         r"one axis of .*got 'data'",
     ),
-    "a subclass": (lambda: shard(Doubled(CoinEnv(), 4), mesh()), TypeError, "override its `part`"),
+    "a subclass": (lambda: shard(Doubled(CoinEnv(), 4), mesh()), TypeError, "its own `reset`"),
     "a subclass with masks": (
         lambda: shard(Masked(CoinEnv(), 4), mesh()),
         TypeError,
-        "override its `part`",
+        "its own `reset`",
     ),
     "a slot of another state": (
         lambda: shard(coin(), mesh()).slot_state(coin(8).reset(KEY)[1], 1),
         ValueError,
         "expected the state of 4 slots",
     ),
-    "the host": (lambda: shard(OnTheHost(2), mesh()), TypeError, "can be divided"),
+    "the host": (lambda: shard(OnTheHost(2), mesh()), TypeError, "expected a `VecEnv`"),
     "another state": (
         lambda: shard(coin(), mesh()).step(coin(8).reset(KEY)[1], np.ones((4, 2), np.float32)),
         ValueError,

@@ -127,11 +127,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         r"expected `info_keys` to be a tuple of names; got 'prob'",
     ),
-    "a reserved info": (
-        lambda: from_envpool(pool(), info_keys=("terminated",)),
-        ValueError,
-        "without terminated, truncated, final_obs; got 'terminated'",
-    ),
     "an unknown keyword": (
         lambda: from_envpool(pool(), final_observation=True),
         TypeError,

@@ -213,9 +213,9 @@ def pendulum() -> Any:
 
 def test_a_gradient_is_refused_and_passes_by_actions_that_stop_it() -> None:
     env = pendulum()
-    with pytest.raises(RuntimeError, match="cannot be differentiated"):
+    with pytest.raises(ValueError, match="JVP"):  # JAX's own message, as for `vmap`
         jax.grad(loss)(0.5, lambda x: x, env)
-    with pytest.raises(RuntimeError, match="cannot be differentiated"):
+    with pytest.raises(ValueError, match="JVP"):
         jax.jit(jax.grad(lambda w: loss(w, lambda x: x, env)))(0.5)
     slope = jax.grad(loss)(0.5, jax.lax.stop_gradient, env)
     np.testing.assert_allclose(slope, loss(1.0, lambda x: x / 2, env), rtol=1e-6)
@@ -224,10 +224,10 @@ def test_a_gradient_is_refused_and_passes_by_actions_that_stop_it() -> None:
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["plain", "jit"])
 def test_vmap_is_refused(wrap: Any) -> None:
     env = in_scan(cartpole())
-    with pytest.raises(RuntimeError, match="cannot be mapped"):
+    with pytest.raises(ValueError, match="vmap"):
         jax.vmap(wrap(env.reset))(jax.random.split(KEY, 2))
     _, state = env.reset(KEY)
-    with pytest.raises(RuntimeError, match="cannot be mapped"):
+    with pytest.raises(ValueError, match="vmap"):
         jax.vmap(wrap(env.step), in_axes=(None, 0))(state, np.zeros((2, 3), np.int32))
 
 

@@ -151,7 +151,7 @@ def test_spaces_that_envrax_has_not(case: Any) -> None:
 
 def test_spaces_that_gymnasium_has_not() -> None:
     for space in (Box(0.0, 1.0, (2,), jnp.bfloat16), Dict(a=Box(0.0, 1.0, (2,), jnp.bfloat16))):
-        with pytest.raises(TypeError, match="expected a dtype that NumPy has; got Box"):
+        with pytest.raises(ValueError, match="bfloat16"):  # Gymnasium's own message
             to_space(space)
     for wrong in ("Box", None, gym_spaces.Discrete(2)):
         with pytest.raises(TypeError, match="to_space: expected a space of envrax"):

@@ -106,11 +106,8 @@ def test_pre_warm_compiles_at_construction(compile_counter: Any) -> None:
     ("make_env", "key"),
     [
         (VectorEnv, jax.random.key),
-        (Weak, jax.random.PRNGKey),
-        pytest.param(VectorEnv, jax.random.PRNGKey, marks=pytest.mark.slow),
+        (Weak, jax.random.key),
         pytest.param(NestedEnv, jax.random.key, marks=pytest.mark.slow),
-        pytest.param(NestedEnv, jax.random.PRNGKey, marks=pytest.mark.slow),
-        pytest.param(Weak, jax.random.key, marks=pytest.mark.slow),
     ],
 )
 def test_nothing_is_compiled_after_compile(make_env: Any, key: Any, compile_counter: Any) -> None:

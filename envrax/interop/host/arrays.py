@@ -1,4 +1,4 @@
-"""Arrays of a simulator: copied into the dtypes of a space, put together, and checked."""
+"""Arrays of a simulator: copied to the dtypes of a space, combined, and checked."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,23 +7,10 @@ import jax
 import numpy as np
 
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
-from envrax.spaces.base import canonical, is_list, is_mapping, kind
+from envrax.spaces.base import is_list, is_mapping, kind
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Ends = tuple[np.ndarray[Any, np.dtype[np.float32]], Mask, Mask]
-
-
-def types_of(space: Space) -> Any:
-    """The shapes and dtypes that elements have in JAX, in tuples and dicts."""
-
-    def leaves(shape: Any, dtype: Any) -> Any:
-        if is_mapping(dtype):
-            return {k: leaves(shape[k], dtype[k]) for k in dtype}
-        if is_list(dtype):
-            return tuple(map(leaves, shape, dtype))
-        return jax.ShapeDtypeStruct(tuple(shape), canonical(dtype))
-
-    return leaves(space.shape, space.dtype)
 
 
 def zipped(function: Callable[..., Any], types: Any, *trees: Any) -> Any:
@@ -72,7 +59,7 @@ def ends_of(n: int, rewards: Any, terminated: Any, truncated: Any, who: str) -> 
     Raises
     ------
     ValueError
-        If there is not one number or bool for each slot.
+        If they are not one number or bool for each slot.
     """
 
     def column(name: str, x: Any, dtype: Any) -> Any:
@@ -102,33 +89,20 @@ def on_host(x: Any) -> Any:
     return np.asarray(x) if known else x
 
 
-def put(types: Any, into: Any, where: Any, rows: Any) -> None:
-    """Write `rows` to the places `where`: an index, indices or a mask."""
-    zipped(lambda _, old, new: old.__setitem__(where, new), types, into, rows)
+def replaced(into: Any, where: Any, rows: Any) -> Any:
+    """A copy of `into` with `rows` in the places `where`: an index, indices or a mask."""
+
+    def write(x: Any, new: Any) -> Any:
+        x = x.copy()
+        x[where] = new
+        return x
+
+    return jax.tree.map(write, into, rows)
 
 
-def replaced(types: Any, into: Any, where: Any, rows: Any) -> Any:
-    """A copy of `into` with `rows` in the places `where`."""
-    result = zipped(lambda _, x: x.copy(), types, into)
-    put(types, result, where, rows)
-    return result
-
-
-def taken(types: Any, x: Any, where: Any) -> Any:
+def taken(x: Any, where: Any) -> Any:
     """The rows `where` of every leaf."""
-    return zipped(lambda _, leaf: leaf[where], types, x)
-
-
-def rows(types: Any, n: int) -> Any:
-    """The types of `n` rows of what has `types`."""
-    return zipped(lambda t: jax.ShapeDtypeStruct((n, *t.shape[1:]), t.dtype), types)
-
-
-def same(types: Any, a: Any, b: Any) -> bool:
-    """Whether both hold the same bits."""
-    found: list[bool] = []
-    zipped(lambda _, x, y: found.append(x.tobytes() == y.tobytes()), types, a, b)
-    return all(found)
+    return jax.tree.map(lambda leaf: leaf[where], x)
 
 
 def require_legal(space: Space, actions: Any, who: str, path: str = "actions") -> None:

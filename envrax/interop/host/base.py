@@ -1,4 +1,4 @@
-"""`HostEnv`: a simulator that lives on the host, behind the batch contract."""
+"""`HostEnv`: the base of simulators on the host that are used as a `BatchedEnv`."""
 
 import operator
 from abc import abstractmethod
@@ -10,10 +10,10 @@ import jax
 import numpy as np
 
 from envrax._jax.keys import require_key
-from envrax._jax.programs import is_traced
+from envrax._jax.programs import is_traced, output_types
 from envrax.batched_env import BatchedEnv
 from envrax.env import Info
-from envrax.interop.host.arrays import Ends, on_host, require_legal, types_of, zipped
+from envrax.interop.host.arrays import Ends, on_host, require_legal, zipped
 from envrax.interop.host.clock import Clock, HostState
 from envrax.interop.host.infos import InfoKeys
 from envrax.spaces import Space
@@ -21,7 +21,7 @@ from envrax.spaces.conform import conform
 
 
 class Moved(NamedTuple):
-    """What a step of a simulator gave, as arrays that nobody writes to any more."""
+    """The result of a step of a simulator, as arrays that it does not overwrite."""
 
     obs: Any
     ends: Ends  # rewards, terminated, truncated
@@ -73,7 +73,7 @@ class HostEnv(BatchedEnv[Space, Space]):
         self._single_observation_space, self._single_action_space = spaces
         self._action_space = spaces[1].batch(n_slots)
         self._action_dtypes = action_dtypes
-        self._obs_types = types_of(spaces[0].batch(n_slots))
+        self._obs_types = output_types(spaces[0].batch(n_slots).sample)
         self.final_obs = final_obs
         self._clock = Clock()
 
@@ -173,13 +173,13 @@ class HostEnv(BatchedEnv[Space, Space]):
         self._clock.stop()  # a step that fails leaves the simulator where no state says
         moved = self._advance(actions)
         rewards, terminated, truncated = moved.ends
-        infos = {"terminated": terminated, "truncated": truncated, **moved.infos}
+        infos = {**moved.infos, "terminated": terminated, "truncated": truncated}
         if self.final_obs:
             infos["final_obs"] = moved.final_obs
         return moved.obs, self._clock.go_on(before), rewards, terminated | truncated, infos
 
     def result_types(self) -> tuple[Any, Any]:
-        """What `reset` and `step` return, as shapes and dtypes."""
+        """Shapes and dtypes of the results of `reset` and `step`."""
         if self._infos.types is None:
             raise RuntimeError(
                 f"in_scan: expected the forms of the infos {', '.join(self._infos.names)} to be "
@@ -189,7 +189,7 @@ class HostEnv(BatchedEnv[Space, Space]):
         number = jax.ShapeDtypeStruct((), np.int32)
         state = HostState(number, number)
         flags = jax.ShapeDtypeStruct((self._n_slots,), np.bool_)
-        infos: dict[str, Any] = {"terminated": flags, "truncated": flags, **self._infos.types}
+        infos: dict[str, Any] = {**self._infos.types, "terminated": flags, "truncated": flags}
         if self.final_obs:
             infos["final_obs"] = self._obs_types
         rewards = jax.ShapeDtypeStruct((self._n_slots,), np.float32)

@@ -44,7 +44,7 @@ class Clock:
 
     def own(self, simulator: Any, who: str) -> None:
         """
-        Tell that the simulator is stepped here alone.
+        Register this clock as the only one that steps the simulator.
 
         Raises
         ------
@@ -62,7 +62,7 @@ class Clock:
         _OWNED[place] = weakref.ref(simulator, lambda _: _OWNED.pop(place, None)), self
 
     def stop(self) -> None:
-        """Nobody knows where it is: before a call that may fail, and when it is closed."""
+        """Forget the position: before a call that may fail, and when it is closed."""
         self._now = None
 
     def begin(self) -> HostState:
@@ -111,7 +111,7 @@ class Clock:
             got = f"that of step {step}" if run == self._now[0] else "one of another run"
             raise RuntimeError(
                 f"{who}: expected the state of the last step, number {self._now[1]}; got {got}. "
-                "The simulator is on the host and cannot go back: pass the newest state, or begin "
-                "anew with `reset`."
+                "The simulator is on the host and cannot go back: pass the newest state, or call "
+                "`reset`."
             )
         return HostState(run, step)

@@ -4,18 +4,17 @@
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from envrax._checks import known_keywords
-from envrax.interop.host.arrays import copied, ends_of, replaced, rows, taken
+from envrax.interop.host.arrays import copied, ends_of, replaced, taken
 from envrax.interop.host.base import HostEnv, Moved, dtypes_of
 from envrax.interop.host.infos import InfoKeys
 from envrax.interop.library import require
 from envrax.interop.spaces import from_space
 
 require("gymnasium", "1.1", extra="gymnasium")
-
-from gymnasium import Space  # noqa: E402
 
 __all__ = ["EnvPoolBatch", "from_envpool"]
 
@@ -67,14 +66,20 @@ class EnvPoolBatch(HostEnv):
         while ended.size:
             # The step that the pool spends on a reset. Its `reset` is not the same: in Atari with
             # `episodic_life` it begins another game where a life was lost.
-            ignored = taken(self._action_dtypes, actions, ended)
-            first, *again, infos = self.pool.step(ignored, ended)
+            first, *again, infos = self.pool.step(taken(actions, ended), ended)
             self._require_order(infos, ended)
-            first = copied(rows(self._obs_types, ended.size), first, WHO)
-            obs = replaced(self._obs_types, obs, ended, first)
+            obs = replaced(obs, ended, self._copied(first, ended.size))
             _, *again = ends_of(ended.size, *again, WHO)
             ended = ended[again[0] | again[1]]
         return Moved(obs, ends, kept, last)
+
+    def _copied(self, obs: Any, n: int) -> Any:
+        """The observations of `n` slots."""
+
+        def some(x: Any) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype)
+
+        return copied(jax.tree.map(some, self._obs_types), obs, WHO)
 
     def _require_order(self, infos: Any, ids: Any) -> None:
         if not np.array_equal(infos["env_id"], ids):
@@ -159,12 +164,6 @@ def _require_fit(pool: Any) -> None:
             f"{WHO}: expected one player a slot; got max_num_players={config['max_num_players']}. "
             "Make the pool with one player."
         )
-    for which in ("observation_space", "action_space"):
-        if not isinstance(space := getattr(pool, which), Space):
-            raise TypeError(
-                f"{WHO}: expected {kind}.{which} to be a space of Gymnasium; got "
-                f"{type(space).__name__}. Games with several actions a slot are not supported."
-            )
 
 
 def _name(pool: Any) -> str:

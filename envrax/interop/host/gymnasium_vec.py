@@ -5,10 +5,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from envrax._checks import known_keywords
-from envrax.interop.host.arrays import Mask, copied, ends_of, put, replaced, same, taken, types_of
+from envrax._jax.programs import output_types
+from envrax.interop.host.arrays import Mask, copied, ends_of, replaced, taken
 from envrax.interop.host.base import HostEnv, Moved, dtypes_of
 from envrax.interop.host.infos import InfoKeys
 from envrax.interop.library import require
@@ -56,7 +58,7 @@ class GymnasiumBatch(HostEnv):
             final_obs,
             InfoKeys(info_keys, vector_env.num_envs, WHO),
         )
-        self._slot_types = types_of(self.single_observation_space)
+        self._slot_types = output_types(self.single_observation_space.sample)
         self._clock.own(vector_env.unwrapped, WHO)
 
     @property
@@ -89,17 +91,17 @@ class GymnasiumBatch(HostEnv):
         # With a mask and a dict of their own, since Gymnasium empties the dict.
         first, _ = self.vector_env.reset(options={"reset_mask": ended.copy()})
         first = copied(self._obs_types, first, WHO)
-        others = (taken(self._obs_types, x, ~ended) for x in (first, last))
-        if not self._is_known and not same(self._obs_types, *others):
+        same = jax.tree.map(lambda x, y: x[~ended].tobytes() == y[~ended].tobytes(), first, last)
+        if not (self._is_known or jax.tree.all(same)):
             raise RuntimeError(
                 f"{WHO}: expected {self.vector_env} to reset the slots of "
                 '`options["reset_mask"]` alone; got other observations in the others as well. '
                 f"{_HOW}"
             )
-        return replaced(self._obs_types, last, ended, taken(self._obs_types, first, ended))
+        return replaced(last, ended, taken(first, ended))
 
     def _last(self, obs: Any, ended: Mask, infos: Any) -> Any:
-        """What the step itself observed, from an environment that has reset the slots already."""
+        """The observations of the step itself, from an environment that has reset its slots."""
         if not self.final_obs:
             return None
         if not ended.any():
@@ -112,12 +114,9 @@ class GymnasiumBatch(HostEnv):
                 f"{self.vector_env}. Leave out `final_obs=True`, or what changes the infos."
             )
         if not by_slot:  # ALE has all slots
-            given = copied(self._obs_types, given, WHO)
-            return replaced(self._obs_types, obs, ended, taken(self._obs_types, given, ended))
-        last = copied(self._obs_types, obs, WHO)
-        for slot in np.flatnonzero(ended):
-            put(self._obs_types, last, slot, copied(self._slot_types, given[slot], WHO))
-        return last
+            return replaced(obs, ended, taken(copied(self._obs_types, given, WHO), ended))
+        rows = [copied(self._slot_types, x, WHO) for x in given[ended]]
+        return replaced(obs, ended, jax.tree.map(lambda *x: np.stack(x), *rows))
 
     def _draw(self, slot: int) -> Any:
         frames = self.vector_env.render() if self.can_render else None
@@ -239,10 +238,7 @@ def _require_fit(env: Any) -> None:
             "`gymnasium.make_vec(id, num_envs)`."
         )
     if hasattr(env.unwrapped, "all_env_ids"):
-        raise TypeError(
-            f"{WHO}: expected a vector environment of Gymnasium; got a pool of EnvPool. Use "
-            "`from_envpool`."
-        )
+        raise TypeError(f"{WHO}: expected a vector environment; got a pool. Use `from_envpool`.")
     for which in ("observation", "action"):
         single, batch = (getattr(env, f"{k}{which}_space") for k in ("single_", ""))
         if batch_space(single, env.num_envs) != batch:

@@ -5,7 +5,6 @@ from typing import Any, NoReturn
 
 import jax
 import numpy as np
-from jax.custom_batching import custom_vmap
 from jax.experimental import io_callback
 
 from envrax._jax.keys import require_key
@@ -59,13 +58,11 @@ class InScan(AroundBatch[Space, Space]):
 
     def reset(self, rng: jax.Array) -> tuple[Any, HostState]:
         require_key(rng, "in_scan(env).reset", "Pass one key; the simulator makes seeds of it.")
-        bits = _not_mapped(draw_seed(rng))
-        return io_callback(self._begin, self._reset_types, bits, ordered=True)
+        return io_callback(self._begin, self._reset_types, draw_seed(rng), ordered=True)
 
     def step(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
         form = conform(self.action_space, actions, _STEP)
         actions = zipped(_uncast, form, actions, form)
-        state, actions = _not_mapped(_not_differentiated((state, actions)))
         return io_callback(self._advance, self._step_types, state, actions, ordered=True)
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> NoReturn:
@@ -147,26 +144,3 @@ def _on_arrays(method: Callable[..., Any]) -> Callable[..., Any]:
         return method(*jax.tree.map(np.asarray, args))
 
     return call
-
-
-@custom_vmap
-def _not_mapped(tree: Any) -> Any:
-    return tree
-
-
-@_not_mapped.def_vmap
-def _refuse_vmap(*_: Any) -> NoReturn:
-    raise RuntimeError(f"in_scan(env) cannot be mapped with `jax.vmap`: {_ONE_WORLD}")
-
-
-@jax.custom_jvp
-def _not_differentiated(tree: Any) -> Any:
-    return tree
-
-
-@_not_differentiated.defjvp
-def _refuse_gradient(*_: Any) -> NoReturn:
-    raise RuntimeError(
-        "in_scan(env) cannot be differentiated: no gradient flows through a simulator on the host. "
-        "Write `env.step(state, jax.lax.stop_gradient(actions))`."
-    )

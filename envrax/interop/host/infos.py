@@ -1,4 +1,4 @@
-"""`InfoKeys`: the infos of a simulator that are handed on, always of one form."""
+"""`InfoKeys`: the infos of a simulator that a batch hands on, with fixed shapes and dtypes."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -6,17 +6,15 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from envrax.interop.host.arrays import Mask
+from envrax.interop.host.arrays import Mask, copied
 from envrax.spaces.base import canonical, is_mapping, kind
-
-RESERVED = ("terminated", "truncated", "final_obs")
 
 
 class InfoKeys:
     """
     Numeric infos that every slot gives at every step.
 
-    The form of each is that in which the simulator gives it first; it stays the same from then on.
+    The first value of each fixes its shape and dtype.
 
     Parameters
     ----------
@@ -30,13 +28,11 @@ class InfoKeys:
     Raises
     ------
     TypeError
-        If `names` is no sequence of str.
-    ValueError
-        If a name is that of an info that there is anyway.
+        If `names` is a str.
     """
 
     def __init__(self, names: Any, n: int, who: str) -> None:
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        if isinstance(names, str):
             raise TypeError(
                 f"{who}: expected `info_keys` to be a tuple of names; got {names!r}. "
                 'Write `info_keys=("lives",)`.'
@@ -44,15 +40,9 @@ class InfoKeys:
         self.names: tuple[str, ...] = tuple(names)
         self.n, self.who = n, who
         self.types: dict[str, jax.ShapeDtypeStruct] | None = None if self.names else {}
-        for name in self.names:
-            if name in RESERVED:
-                raise ValueError(
-                    f"{who}: expected `info_keys` without {', '.join(RESERVED)}; got {name!r}, "
-                    "which has a meaning here. Leave it out."
-                )
 
     def learn(self, infos: Any) -> None:
-        """Take the forms from the infos of a reset, if all names are there already."""
+        """Take shapes and dtypes from the infos of a reset, if it gives all names."""
         if self.types is None:
             found = [_column(infos, name, self.n) for name in self.names]
             if all(column is not None and column[1].all() for column in found):
@@ -77,54 +67,36 @@ class InfoKeys:
         """
         if not self.names:
             return {}
-        if not is_mapping(infos):
-            raise ValueError(
-                f"{self.who}: expected the simulator to give infos in a dict; got a "
-                f"{type(infos).__name__}. Leave out the wrapper that changes them."
-            )
         found = {name: self._read(infos, name, ended) for name in self.names}
         if self.types is None:
             self.types = {
                 name: jax.ShapeDtypeStruct(x.shape, canonical(x.dtype)) for name, x in found.items()
             }
-        return {name: self._fitted(name, x) for name, x in found.items()}
+        return {
+            name: copied(self.types[name], x, f"{self.who}: info {name!r}")
+            for name, x in found.items()
+        }
 
     def _read(self, infos: Mapping[str, Any], name: str, ended: Mask | None) -> Any:
         column = _column(infos, name, self.n)
         if ended is not None and ended.any():
             last = _column(infos.get("final_info", {}), name, self.n)
-            if last is None:
-                raise ValueError(
-                    f'{self.who}: expected `infos["final_info"]` to have {name!r} where an episode '
-                    "ended; got none. Build the simulator in NEXT_STEP mode, or leave the name out "
-                    "of `info_keys`."
-                )
-            values, given = column or (np.zeros_like(last[0]), np.zeros(self.n, bool))
-            rest = (~ended).reshape(-1, *[1] * (values.ndim - 1))
-            mixed = cast(Any, np).where(rest, values, last[0])
-            column = mixed, np.where(ended, last[1], given)
+            if last is not None:
+                values, given = column or (np.zeros_like(last[0]), np.zeros(self.n, bool))
+                rest = (~ended).reshape(-1, *[1] * (values.ndim - 1))
+                mixed = cast(Any, np).where(rest, values, last[0])
+                last = mixed, np.where(ended, last[1], given)
+            column = last
         if column is None or not column[1].all():
             slots = "no slot" if column is None else f"slots {np.flatnonzero(column[1]).tolist()}"
             known = sorted(k for k in infos if not k.startswith("_"))
             raise ValueError(
                 f"{self.who}: expected the simulator to give a number or an array {name!r} in the "
                 f"infos of every slot at every step; got it from {slots}. It gives "
-                f"{', '.join(known) or 'none'}."
+                f"{', '.join(known) or 'none'}. Where an episode ended, in SAME_STEP mode, it must "
+                'be in `infos["final_info"]`.'
             )
         return column[0]
-
-    def _fitted(self, name: str, x: Any) -> Any:
-        assert self.types is not None
-        type_ = self.types[name]
-        with np.errstate(all="ignore"):
-            result = np.array(x, dtype=type_.dtype)
-        lost = kind(type_.dtype) != "float" and np.any(result != x)
-        if x.shape != type_.shape or kind(x.dtype) != kind(type_.dtype) or lost:
-            raise ValueError(
-                f"{self.who}: expected the info {name!r} to be {type_.shape}, {type_.dtype}, as "
-                f"before; got {x.shape}, {x.dtype}. Leave it out of `info_keys`."
-            )
-        return result
 
 
 def _column(infos: Any, name: str, n: int) -> tuple[Any, Mask] | None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from envrax.env import AnyEnv, JaxEnv
-from envrax.interop.bounds import bounds_of
+from envrax.interop.convert import bounds_of
 from envrax.interop.library import require
 from envrax.interop.out.driver import Driver
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple

@@ -10,10 +10,11 @@ import numpy as np
 from envrax._checks import require_tuple
 from envrax._ends import episode_end, episode_ended
 from envrax._jax.cache import compile_cache
+from envrax._jax.compiled_batch import compilation_of, require_final_obs
 from envrax._jax.keys import key_types
 from envrax._jax.programs import Compiled, output_types, strong
 from envrax.autoreset.slot import checked, require_same_types
-from envrax.batched_env import BatchedEnv, require_final_obs
+from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.forms import types_of
 from envrax.interop.out.packing import SMALL, pack, unpack, unpack_on_device, without_keys
@@ -25,7 +26,7 @@ AnyBatch = BatchedEnv[Any, Any]
 
 
 class Told(NamedTuple):
-    """What a step tells a trainer, leaf by leaf an array. A reset tells `obs` and `mask` alone."""
+    """The results of a step as arrays; of a reset, `obs` and `mask` alone."""
 
     obs: Any
     mask: Any
@@ -56,7 +57,7 @@ class Driver:
 
     def __init__(self, env: AnyEnv | AnyBatch, who: str, *, on_device: bool = False) -> None:
         self.env, self._who = env, who
-        self._action_space = env.action_space  # built anew by many, at a cost
+        self._action_space = env.action_space  # many build it on each access, at a cost
         self._batched = isinstance(env, BatchedEnv)
         self._on_device = on_device
         dtypes = env.observation_space.dtype
@@ -77,8 +78,8 @@ class Driver:
         Begin an episode, or one in every slot.
 
         The key of the n-th reset is that which the n-th `rng, key = jax.random.split(rng)` gives,
-        beginning with `jax.random.key(seed)`. Without a seed the chain goes on, and the first reset
-        draws one from the operating system.
+        beginning with `jax.random.key(seed)`. Without a seed the chain continues, and the first
+        reset draws one from the operating system.
         """
         if seed is not None or self._key is None:
             self._key = jax.random.key_data(jax.random.key(self._seed(seed)))
@@ -100,7 +101,7 @@ class Driver:
         return self._handed_out(told)
 
     def has_masks(self) -> bool:
-        """Whether the environment tells which actions are legal."""
+        """Whether the environment has masks of legal actions."""
         if not self.env.traceable:
             return type(self.env).action_mask is not BatchedEnv.action_mask
 
@@ -116,8 +117,8 @@ class Driver:
             number = operator.index(seed)
         except TypeError:
             raise TypeError(
-                f"{self._who}: reset: expected a seed that is an int; got {seed!r}. "
-                "Pass an int, or None to go on with the last one."
+                f"{self._who}: reset: expected one seed, an int; got {seed!r}. Pass an int, or "
+                "None to continue from the last one."
             ) from None
         if not 0 <= number < 2**32:
             raise ValueError(
@@ -180,7 +181,7 @@ class Driver:
         return self._packed(state), self._to_hand_out(told)
 
     def _checked(self, method: str, returned: Any) -> Any:
-        """What the environment returned, of the types that its reset and its step share."""
+        """The results of the environment, checked against the types that reset and step share."""
         if isinstance(self.env, JaxEnv):
             returned = checked(self.env, method, returned)
         else:
@@ -208,8 +209,10 @@ class Driver:
 
     def _compile_ahead(self) -> None:
         """Compile `reset` and `step`, with the compile cache of the environment."""
-        if self.env.traceable and self.env.compilation is not None:
-            with compile_cache(self.env.compilation.cache_dir):
+        env: Any = self.env
+        compilation = compilation_of(env) if isinstance(env, BatchedEnv) else env.compilation
+        if env.traceable and compilation is not None:
+            with compile_cache(compilation.cache_dir):
                 _, state, _ = self._reset.compile(self._key)
                 self._step.compile(state, output_types(self._action_space.sample))
 

@@ -1,11 +1,11 @@
-"""Whether and how something can be drawn for a trainer."""
+"""Checks of whether an environment can render, and of `render_mode`."""
 
 from typing import Any
 
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
 from envrax.vec_env import VecEnv
-from envrax.wrappers.video import implements_render
+from envrax.video.single import implements_render
 
 
 def can_render(env: Any) -> bool:

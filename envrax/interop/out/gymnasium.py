@@ -8,16 +8,17 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from envrax._jax.compiled_batch import with_final_obs
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.library import require
 from envrax.interop.out.driver import AnyBatch, Driver, Told
-from envrax.interop.out.elements import with_ints
 from envrax.interop.out.frames import can_render, require_render_mode
 from envrax.interop.out.infos import single_info, vector_infos
 from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.out.tensors import require_torch, to_torch
 from envrax.interop.spaces import to_space
+from envrax.spaces import Dict, Discrete, Space, Tuple
 
 require("gymnasium", "1.1", extra="gymnasium")
 
@@ -77,7 +78,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self.jax_env.close()
 
     def _observation(self, told: Told) -> Any:
-        return with_ints(self._spaces[0], told.obs)
+        return _with_ints(self._spaces[0], told.obs)
 
     def _with_mask(self, info: dict[str, Any], told: Told) -> dict[str, Any]:
         if told.mask is None:
@@ -104,7 +105,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         if array == "torch":
             require_torch()
         require_render_mode(who, batched_env, render_mode)
-        self.batched_env = batched_env.with_final_obs()
+        self.batched_env = with_final_obs(batched_env)
         self.num_envs = batched_env.n_slots
         self.render_mode = render_mode
         self.metadata = {**_metadata(batched_env), "autoreset_mode": AutoresetMode.SAME_STEP}
@@ -119,13 +120,8 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         _require_no_options("to_gymnasium_vec", options)
-        if not (seed is None or isinstance(seed, int | np.integer)):
-            raise TypeError(
-                "to_gymnasium_vec: reset: expected one seed, which is split among the slots; got "
-                f"{seed!r}. Pass an int."
-            )
-        super().reset(seed=None if seed is None else int(seed))
         told = self._driver.reset(seed)
+        super().reset(seed=None if seed is None else int(seed))
         if self._array != "numpy":
             return self._of_device((told.obs, _masks({}, told.mask)))
         return told.obs, self._with_masks({}, told)
@@ -137,14 +133,8 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
             out = told.obs, told.reward, told.terminated, told.truncated, infos
             return self._of_device(out)
         infos = vector_infos(told.info, told.terminated | told.truncated, told.final_obs)
-        rewards = told.reward.astype(np.float64)
-        return (
-            told.obs,
-            rewards,
-            told.terminated,
-            told.truncated,
-            self._with_masks(infos, told),
-        )
+        infos = self._with_masks(infos, told)
+        return told.obs, told.reward.astype(np.float64), told.terminated, told.truncated, infos
 
     def render(self) -> tuple[Any, ...] | None:
         if self.render_mode is None:
@@ -245,6 +235,17 @@ def to_gymnasium_vec(
         For an unknown `array` or `render_mode`.
     """
     return GymnasiumVectorEnv(batched_env, array=array, render_mode=render_mode)
+
+
+def _with_ints(space: Space, x: Any) -> Any:
+    """An element with an int for each `Discrete`, which can be a key of a dict of values."""
+    if isinstance(space, Discrete):
+        return x.item()
+    if isinstance(space, Dict):
+        return {name: _with_ints(child, x[name]) for name, child in space.spaces.items()}
+    if isinstance(space, Tuple):
+        return tuple(_with_ints(*pair) for pair in zip(space.spaces, x, strict=True))
+    return x
 
 
 def _metadata(env: Any) -> dict[str, Any]:

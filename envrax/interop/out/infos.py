@@ -73,7 +73,7 @@ def _rows(tree: Any, slots: np.ndarray[Any, Any]) -> list[Any]:
 
 
 def slot_info(infos: dict[str, Any], slot: int) -> dict[str, Any]:
-    """What infos of many slots say of one."""
+    """The infos of one slot."""
     return jax.tree.map(lambda x: _scalar(x[slot]), infos) if infos else {}
 
 

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax.interop.forms import is_key
+
 SMALL = 8192
 """Bytes up to which it is faster to copy an array than to pass it through `jit` on its own."""
 
@@ -65,8 +67,9 @@ def pack(tree: Any, small: float = math.inf) -> Packed:
     groups: dict[Any, list[jax.Array]] = {}
     places: list[Place] = []
     for i, leaf in enumerate(leaves):
-        x = without_keys(leaf)
-        impl = jax.random.key_impl(leaf) if is_key(leaf) else None
+        x, impl = without_keys(leaf), None
+        if isinstance(leaf, jax.Array) and is_key(leaf):
+            impl = jax.random.key_impl(leaf)
         raw = _bits(x)
         key = raw.dtype if raw.nbytes <= small else i
         group = groups.setdefault(key, [])
@@ -101,11 +104,6 @@ def without_keys(x: Any) -> jax.Array:
     """An array; of PRNG keys, their bits."""
     x = jnp.asarray(x)
     return jax.random.key_data(x) if is_key(x) else x
-
-
-def is_key(x: Any) -> bool:
-    """Whether it is an array of typed PRNG keys."""
-    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def _bits(x: jax.Array) -> jax.Array:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from envrax._jax.compiled_batch import with_final_obs
 from envrax.batched_env import BatchedEnv
 from envrax.interop.library import require
 from envrax.interop.out.driver import AnyBatch, Driver
@@ -35,7 +36,7 @@ class Sb3VecEnv(VecEnv):
                 "Pass `VecEnv(env, n)`."
             )
         _require_flat(batched_env.single_observation_space)
-        self.batched_env = batched_env.with_final_obs()
+        self.batched_env = with_final_obs(batched_env)
         # What `get_attr` and `env_method` reach: one environment, which all slots share.
         self._env: Any = getattr(batched_env, "env", batched_env)
         self._driver = Driver(self.batched_env, _WHO)

@@ -59,8 +59,8 @@ _FORMS = (
 BATCHED_RULES = (
     Rule(spaces.batch_spaces_are_legal),
     Rule(purity.no_tracer_leaks, ("batch_spaces_are_legal",), traced=True),
-    Rule(batches.reset_returns),
-    Rule(batches.step_returns, ("reset_returns", "batch_spaces_are_legal")),
+    Rule(returns.reset_returns),
+    Rule(returns.step_returns, ("reset_returns", "batch_spaces_are_legal")),
     Rule(returns.info_is_fixed, _STEPS),
     Rule(batches.infos_have_slots, ("info_is_fixed",)),
     Rule(purity.inputs_are_left_alone, _STEPS),

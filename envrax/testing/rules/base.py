@@ -1,4 +1,4 @@
-"""What a rule is, and how a table of rules is run."""
+"""`Rule`, and `run_rules`, which checks a table of them."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from envrax.testing.waivers import Waiver
 
 
 class Fault(NamedTuple):
-    """What the function of a rule yields: a `Finding` without the name of the rule."""
+    """A `Finding` without the name of the rule, as the function of a rule yields it."""
 
     where: str
     expected: str

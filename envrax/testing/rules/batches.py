@@ -1,4 +1,4 @@
-"""Rules on what a `BatchedEnv` returns for all slots, and for one of them."""
+"""Rules on the dones, infos, slot states and images of a `BatchedEnv`."""
 
 import jax
 import jax.numpy as jnp
@@ -6,20 +6,8 @@ import numpy as np
 
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
-from envrax.testing.rules.returns import call_faults, image_faults
+from envrax.testing.rules.returns import image_faults
 from envrax.testing.trees import describe, leaves, value_differences
-
-
-def reset_returns(probe: BatchedProbe) -> Faults:
-    """`reset(rng)` runs and returns `(obs, state)` of all slots."""
-    yield from call_faults(probe, "reset", lambda: probe.at_reset, object)
-
-
-def step_returns(probe: BatchedProbe) -> Faults:
-    """`step(state, actions)` runs and returns `(obs, new_state, rewards, dones, infos)`."""
-    first = probe.at_reset[1]
-    state, actions = probe.state_to_pass(first), probe.action(0, first)
-    yield from call_faults(probe, "step", lambda: probe.batch.step(state, actions), object)
 
 
 def dones_are_flags(probe: BatchedProbe) -> Faults:

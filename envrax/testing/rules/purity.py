@@ -50,7 +50,7 @@ of `reset`, `step` and `action_mask` is traced here, as in `make`."""
 
 
 def _leak(trace: Callable[[], None]) -> Exception | None:
-    """What JAX raises if a trace leaves a value behind."""
+    """The error that JAX raises if a trace leaks a value; None if it does not."""
     try:
         with jax.checking_leaks():
             trace()

@@ -5,7 +5,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.env import EnvState
 from envrax.testing.probe import Probe
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.trees import describe, describe_weak, leaves, type_differences
@@ -19,15 +18,15 @@ _PYTHON_NUMBERS = (bool, int, float, complex)
 
 
 def reset_returns(probe: Probe) -> Faults:
-    """`reset(rng)` runs and returns `(obs, state)`; the state is an `EnvState`."""
-    yield from call_faults(probe, "reset", lambda: probe.at_reset, EnvState)
+    """`reset(rng)` runs and returns `(obs, state)`; the state of a `JaxEnv` is an `EnvState`."""
+    yield from _call_faults(probe, "reset", lambda: probe.at_reset)
 
 
 def step_returns(probe: Probe) -> Faults:
     """`step(state, action)` runs and returns `(obs, new_state, reward, done, info)`."""
     first = probe.at_reset[1]
     state, action = probe.state_to_pass(first), probe.action(0, first)
-    yield from call_faults(probe, "step", lambda: probe.env.step(state, action), EnvState)
+    yield from _call_faults(probe, "step", lambda: probe.env.step(state, action))
 
 
 def reset_after_begins_an_episode(probe: Probe) -> Faults:
@@ -43,7 +42,7 @@ shapes, dtypes and weak types, an observation of the space, `step` 0 and `done` 
     def begin() -> Any:
         return env.reset_after(probe.state_to_pass(last))
 
-    if faults := list(call_faults(probe, "reset_after", begin, EnvState)):
+    if faults := list(_call_faults(probe, "reset_after", begin)):
         yield from faults
         return
     obs, state = begin()
@@ -60,8 +59,8 @@ shapes, dtypes and weak types, an observation of the space, `step` 0 and `done` 
         yield Fault(where, "the observation to be in the space", describe(obs), fix)
 
 
-def call_faults(probe: Probe, method: str, call: Any, state_class: type) -> Faults:
-    """What is wrong with a call and the tuple that it returns."""
+def _call_faults(probe: Probe, method: str, call: Any) -> Faults:
+    """Faults of a call and of the tuple that it returns."""
     where, returns = f"{probe.class_name}.{method}", _RETURNS[method]
     try:
         returned = call()
@@ -75,7 +74,7 @@ def call_faults(probe: Probe, method: str, call: Any, state_class: type) -> Faul
         got = f"a tuple of length {len(returned)}" if is_tuple else describe(returned)
         yield Fault(where, f"a tuple {returns}", got, f"Return these {size}, in this order.")
         return
-    if not isinstance(returned[1], state_class):
+    if not isinstance(returned[1], probe.state_class):
         fix = "Extend EnvState with `@chex.dataclass`."
         yield Fault(where, "the second value to be an EnvState", type(returned[1]).__name__, fix)
     if size == 5 and not isinstance(returned[4], dict):
@@ -140,7 +139,7 @@ def render_is_an_image(probe: Probe) -> Faults:
 
 
 def image_faults(where: str, draw: Any) -> Faults:
-    """What is wrong with an image."""
+    """Faults of an image."""
     try:
         image = draw()
     except NotImplementedError:

@@ -1,5 +1,6 @@
 """Wrappers around a `BatchedEnv`: what needs all slots of a batch at once."""
 
+from envrax.video.batch import RecordVideo
 from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
 from envrax.wrappers.vector.normalize import (
     NormalizedRewardState,
@@ -8,7 +9,6 @@ from envrax.wrappers.vector.normalize import (
     NormalizeReward,
 )
 from envrax.wrappers.vector.statistics import RunningStatistics
-from envrax.wrappers.vector.video import RecordVideo
 
 __all__ = [
     "BatchedWrapper",

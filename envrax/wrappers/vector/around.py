@@ -1,11 +1,11 @@
-"""What every batch around another batch tells of that one."""
+"""The properties that a batch around another batch forwards."""
 
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 
 
 class AroundBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
-    """A batch that has the slots of another one, `env`."""
+    """A batch with the slots of another one, `env`."""
 
     env: BatchedEnv[ObsSpaceT, ActSpaceT]
 
@@ -27,7 +27,8 @@ class AroundBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     @property
     def unwrapped(self) -> AnyEnv | None:
-        return self.env.unwrapped
+        """The innermost environment of every slot; None where slots hold no `JaxEnv`."""
+        return getattr(self.env, "unwrapped", None)
 
     @property
     def can_render(self) -> bool:

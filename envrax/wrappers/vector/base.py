@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
@@ -14,20 +13,19 @@ from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 
 from envrax._checks import require_tuple
-from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
-from envrax._jax.keys import require_key
-from envrax._jax.mesh import laid_out, placed, varying_like
-from envrax._jax.programs import (
-    Compiled,
-    CompiledEnv,
-    next_step,
-    require_not_donated,
-    typed,
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
+from envrax._jax.compiled_batch import (
+    CompiledBatch,
+    Functions,
+    compilation_of,
+    layout_of,
+    with_final_obs,
 )
+from envrax._jax.mesh import laid_out, placed, varying_like
+from envrax._jax.programs import Compiled
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces import Space
-from envrax.spaces.conform import conform
 from envrax.wrappers.deferred import WrapperMeta, call_repr, keywords
 from envrax.wrappers.vector.around import AroundBatch
 from envrax.wrappers.vector.statistics import RunningStatistics
@@ -49,7 +47,11 @@ class BatchedWrapperState:
     env_state: Any
 
 
-class BatchedWrapper(AroundBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
+class BatchedWrapper(
+    AroundBatch[ObsSpaceT, ActSpaceT],
+    CompiledBatch[ObsSpaceT, ActSpaceT],
+    metaclass=WrapperMeta,
+):
     """
     A batched environment around a batched environment.
 
@@ -89,27 +91,17 @@ class BatchedWrapper(AroundBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
     def __init__(self, env: BatchedEnv[ObsSpaceT, ActSpaceT]) -> None:
+        self._wrap(env)
+
+    def _wrap(self, env: AnyBatchedEnv) -> None:
         self.env = env
-        self._make_programs()
-
-    def _make_programs(self) -> None:
-        self._compiled: CompiledEnv | None = None
-        self._reset: Any = self._reset_all
-        self._step: Any = self._step_all
-        compilation = self.env.compilation
-        self._donate = compilation is not None and compilation.donate and self.env.traceable
-        if not self.env.traceable:
-            self._reset, self._step = self._reset_on_host, self._step_on_host
-            self._act: Any = Compiled(self.action)
+        if env.traceable:
+            functions = Functions(self._reset_all, self._step_all, self.action_mask)
+            self._use(functions, compilation_of(env), layout_of(env))
+        else:
+            self._act = Compiled(self.action)
             self._begun, self._stepped = Compiled(self._after_reset), Compiled(self._after_step)
-        elif compilation is not None:
-            args: Any = self._reset, self._step, self._next_step, self._donate
-            self._compiled = CompiledEnv(*args)
-            self._reset, self._step = self._compiled.reset, self._compiled.step
-
-    def _next_step(self, returned: Any) -> tuple[Any, Any]:
-        state, actions = next_step(self.action_space.sample, returned)
-        return state, jax.tree.map(partial(typed, layout=self.sharding), actions)
+            self._use(Functions(self._reset_on_host, self._step_on_host, self.action_mask), None)
 
     @property
     def observation_space(self) -> Space:
@@ -125,24 +117,15 @@ class BatchedWrapper(AroundBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
     def traceable(self) -> bool:
         return self.env.traceable
 
-    @property
-    def compilation(self) -> Compilation | None:
-        inner = self.env.compilation
-        return inner and replace(inner, donate=self._donate)
-
-    @property
-    def sharding(self) -> NamedSharding | None:
-        return self.env.sharding
-
     def with_final_obs(self) -> Self:
-        inner = self.env.with_final_obs()
+        """The same wrapper around a batch with `final_obs`."""
+        inner = with_final_obs(self.env)
         return self if inner is self.env else self.around(inner)
 
     def around(self, env: AnyBatchedEnv) -> Self:
         """The same wrapper around another batch of the same spaces."""
         other = copy.copy(self)
-        other.env = env
-        other._make_programs()
+        other._wrap(env)
         return other
 
     def action(self, actions: Any) -> Any:
@@ -201,40 +184,28 @@ class BatchedWrapper(AroundBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
         """
         return obs, state, rewards, dones, infos
 
-    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
-        require_key(rng, f"{type(self).__name__}.reset", "Pass one key; the batch splits it.")
-        return self._reset(rng)
-
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
-        who = f"{type(self).__name__}.step"
         if not isinstance(state, self.state_class):
             raise TypeError(
-                f"{who}: expected a {self.state_class.__name__} that reset or step returned; got "
-                f"{type(state).__name__}. Pass `state, actions`."
+                f"{type(self).__name__}.step: expected a {self.state_class.__name__} that reset or "
+                f"step returned; got {type(state).__name__}. Pass `state, actions`."
             )
-        if self._donate:
-            require_not_donated(state, who)
-        if self.traceable or self._overrides("action"):
-            actions = conform(self.action_space, actions, who)
-        if self.sharding is not None:
-            actions = placed(actions, self.sharding, who)
-            state = self._laid_out(state, who)
-        return self._step(state, actions)
+        return super().step(state, actions)
 
     def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
         obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
         obs, fields = varying_like(rng, self._after_reset(obs))
-        return obs, self._laid_out(self.state_class(env_state=inner, **fields), "")
+        return obs, self._placed(self.state_class(env_state=inner, **fields), "")
 
     def _step_all(self, state: Any, actions: Any) -> Any:
         stepped = self.env.step(state.env_state, self.action(actions))
         obs, inner, *rest = require_tuple(type(self.env).__name__, "step", stepped)
         obs, state, *rest = self._after_step(state.replace(env_state=inner), obs, *rest)
-        return obs, self._laid_out(state, ""), *rest
+        return obs, self._placed(state, ""), *rest
 
-    def _laid_out(self, state: Any, who: str) -> Any:
-        """A state in one layout, at reset and later: along the slots what is of each slot."""
-        slots = self.sharding
+    def _placed(self, state: Any, who: str) -> Any:
+        """A state in one layout, at reset and later: along the slots, if it is of each slot."""
+        slots = self.layout
         if slots is None:
             return state
         whole = NamedSharding(slots.mesh, PartitionSpec())
@@ -252,7 +223,7 @@ class BatchedWrapper(AroundBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
             own, state.replace(env_state=None), is_leaf=lambda x: isinstance(x, RunningStatistics)
         )
         if isinstance(self.env, BatchedWrapper):
-            return fields.replace(env_state=self.env._laid_out(inner, who))
+            return fields.replace(env_state=self.env._placed(inner, who))
         return fields.replace(env_state=jax.tree.map(partial(lay_out, layout=slots), inner))
 
     def _reset_on_host(self, rng: jax.Array) -> tuple[Any, Any]:
@@ -311,10 +282,9 @@ class BatchedWrapper(AroundBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta):
         return self.env.render_slot(state.env_state, slot_idx)
 
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
-        if self._compiled is not None:
-            self._compiled.compile(cache_dir)
-        else:
+        if self.compilation is None:
             self.env.compile(cache_dir)
+        super().compile(cache_dir)
 
     def _overrides(self, member: str) -> bool:
         return getattr(type(self), member) is not getattr(BatchedWrapper, member)

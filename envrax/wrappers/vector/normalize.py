@@ -97,7 +97,7 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         return RunningStatistics.of(1e-4, mean, var)
 
     def _counted(self, statistics: RunningStatistics, batch: Any) -> RunningStatistics:
-        return statistics if self.frozen else statistics.update(batch, self.sharding)
+        return statistics if self.frozen else statistics.update(batch, self.layout)
 
 
 class NormalizeObservation(_Normalize[Space, ActSpaceT]):

@@ -82,7 +82,7 @@ def test_refusals(
     error: type[Exception],
     said: str,
 ) -> None:
-    monkeypatch.setattr("envrax.wrappers.video_file.start_encoder", FakeEncoder)
+    monkeypatch.setattr("envrax.video.encoder.start_encoder", FakeEncoder)
     with pytest.raises(error, match=f"save_video: expected {said}"):
         save_video(tmp_path / name, frames, fps)
     assert os.listdir(tmp_path) == []

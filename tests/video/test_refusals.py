@@ -30,7 +30,7 @@ from envrax import (
 
 @pytest.fixture(autouse=True)
 def no_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envrax.wrappers.video_file.start_encoder", FakeEncoder)
+    monkeypatch.setattr("envrax.video.encoder.start_encoder", FakeEncoder)
 
 
 def test_records_above_and_beneath_other_wrappers(tmp_path: Path) -> None:

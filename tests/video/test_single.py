@@ -18,7 +18,7 @@ from envrax import ClipReward, RecordVideo
 
 @pytest.fixture(autouse=True)
 def no_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envrax.wrappers.video_file.start_encoder", FakeEncoder)
+    monkeypatch.setattr("envrax.video.encoder.start_encoder", FakeEncoder)
 
 
 def test_recording_changes_nothing_that_the_env_returns(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_number_that_another_recorder_takes_meanwhile_is_left_to_it(
         (folder / existing).write_bytes(b"theirs")
         return 0
 
-    monkeypatch.setattr("envrax.wrappers.video.free_number", outdated)
+    monkeypatch.setattr("envrax.video.single.free_number", outdated)
     play(film(tmp_path), 3)
     assert file_names(tmp_path) == [existing, "episode_0001.mp4"]
     assert (tmp_path / existing).read_bytes() == b"theirs"

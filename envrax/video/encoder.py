@@ -1,10 +1,11 @@
-"""MP4 and GIF files, encoded by ffmpeg while their frames come in."""
+"""MP4 and GIF files, encoded by ffmpeg while frames are added."""
 
 import contextlib
 import math
 import os
 import re
 import subprocess
+from collections.abc import Iterable
 from numbers import Real
 from pathlib import Path
 from typing import Any, cast
@@ -16,14 +17,14 @@ from envrax.error import MissingPackageError
 
 class Film:
     """
-    One file that is being written. It has its name when it is complete.
+    A file that is being written, under a temporary name until it is complete.
 
     Parameters
     ----------
     who : str
-        What writes it, for the messages.
+        The caller, for error messages.
     path, part : Path
-        The name of the file, which says MP4 or GIF, and the temporary one.
+        The file, an MP4 or a GIF by its suffix, and the temporary one.
     fps : float
         Frames per second.
     frame : np.ndarray
@@ -51,6 +52,17 @@ class Film:
         with contextlib.suppress(BrokenPipeError):  # ffmpeg has failed; `close` says why
             self._encoder.stdin.write(np.ascontiguousarray(frame).data)
 
+    def complete(self, frames: Iterable[np.ndarray]) -> None:
+        """Append all these frames and close; an error among them leaves no file."""
+        try:
+            for frame in frames:
+                self.add(frame)
+        except BaseException:
+            self._encoder.communicate()
+            self._part.unlink(missing_ok=True)
+            raise
+        self.close()
+
     def close(self) -> None:
         """Wait for ffmpeg and give the file its name."""
         _, said = self._encoder.communicate()
@@ -62,17 +74,12 @@ class Film:
             )
         os.replace(self._part, self._path)
 
-    def discard(self) -> None:
-        """End ffmpeg and remove what it has written."""
-        self._encoder.communicate()
-        self._part.unlink(missing_ok=True)
-
 
 def open_film(
     folder: Path, number: int, fps: float, frame: np.ndarray, prefix: str = "episode"
 ) -> Film:
     """
-    Begin a numbered MP4 file of `RecordVideo` in a folder, which is made if it does not exist.
+    Begin a numbered MP4 file of `RecordVideo` in a folder, which is created if it is missing.
 
     If the number is taken, the next free one is used.
     """
@@ -82,7 +89,7 @@ def open_film(
 
 
 def require_fps(who: str, fps: Any) -> None:
-    """Refuse what is no number of frames per second."""
+    """Raise unless `fps` is a finite number above 0."""
     if not isinstance(fps, Real):
         raise TypeError(f"{who}: expected fps to be a number; got {fps!r}.")
     if not 0 < cast(float, fps) < math.inf:
@@ -90,7 +97,7 @@ def require_fps(who: str, fps: Any) -> None:
 
 
 def require_image(expected: str, frame: np.ndarray) -> None:
-    """Refuse what is no picture; `expected` is how the message begins."""
+    """Raise unless `frame` is an RGB image; `expected` is how the message begins."""
     if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[-1] != 3:
         raise ValueError(
             f"{expected} uint8 frames of shape (H, W, 3); got {frame.shape} {frame.dtype}."

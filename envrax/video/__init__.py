@@ -1,0 +1,1 @@
+"""Videos: `RecordVideo` for an environment and for a batch, `save_video`, `tile_frames`."""
