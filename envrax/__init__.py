@@ -5,8 +5,7 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR
 from envrax.batched_env import BatchedEnv
 from envrax.env import EnvConfig, EnvState, JaxEnv, with_config
 from envrax.error import MissingPackageError
-from envrax.evaluation import Evaluation, evaluate
-from envrax.grid import GridEvaluation, evaluate_grid
+from envrax.evaluation import Evaluation, GridEvaluation, evaluate, evaluate_grid
 from envrax.make import make, make_multi, make_multi_vec, make_vec
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv

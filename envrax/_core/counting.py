@@ -1,0 +1,73 @@
+"""Returns and lengths of the episodes of a batch, in the order in which they begin."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+LONGEST = 2**31 - 1  # what an int32 can count
+
+
+class Count(NamedTuple):
+    """
+    The episodes of a batch, counted up to some step.
+
+    Attributes
+    ----------
+    steps : jax.Array
+        int32, the number of steps.
+    episode : jax.Array
+        int32, the number of the episode that each slot plays.
+    returns, lengths, complete : jax.Array
+        As in `Evaluation`, but for the returns of episodes that did not begin, which are 0.
+    """
+
+    steps: jax.Array
+    episode: jax.Array
+    returns: jax.Array
+    lengths: jax.Array
+    complete: jax.Array
+
+
+def begin(n_slots: int, n_episodes: int) -> Count:
+    """Nothing counted yet."""
+    of = partial(jnp.zeros, n_episodes)
+    return Count(jnp.int32(0), jnp.arange(n_slots), of(jnp.float32), of(jnp.int32), of(bool))
+
+
+def _add(count: Count, rewards: Any, done: Any, max_steps: int) -> Count:
+    """One step more. What is written for episodes past the last one that counts is dropped."""
+    steps, slot_episode, returns, lengths, complete = count
+    rewards = jnp.sum(rewards.reshape(done.size, -1), axis=1, dtype=jnp.float32)
+    over = lengths.at[slot_episode].get(mode="fill", fill_value=0) >= max_steps
+    episode = jnp.where(over, complete.size, slot_episode)
+    begun = jnp.max(slot_episode) + jnp.cumsum(done, dtype=jnp.int32)
+    begun = jnp.where(steps + 1 < _last(count, max_steps), begun, complete.size)
+    # All numbers past the last one mean the same, so that none runs over.
+    begun = jnp.minimum(begun, complete.size)
+    return Count(
+        steps + 1,
+        jnp.where(done, begun, slot_episode),
+        returns.at[episode].add(rewards, mode="drop"),
+        lengths.at[episode].add(1, mode="drop"),
+        complete.at[episode].set(done, mode="drop"),
+    )
+
+
+def _goes_on(count: Count, max_steps: int) -> jax.Array:
+    """Whether an episode that counts is running, or will begin."""
+    lengths, n_episodes = count.lengths, count.lengths.size
+    running = lengths.at[count.episode].get(mode="fill", fill_value=max_steps) < max_steps
+    begins = (jnp.max(count.episode) + 1 < n_episodes) & (count.steps < _last(count, max_steps))
+    return jnp.any(running) | begins
+
+
+def _last(count: Count, max_steps: int) -> int:
+    """The number of steps after which no episode begins."""
+    n_rounds = -(-count.lengths.size // count.episode.size)
+    return min(max_steps * n_rounds, LONGEST)
+
+
+add: Any = jax.jit(_add, static_argnums=3)
+goes_on: Any = jax.jit(_goes_on, static_argnums=1)

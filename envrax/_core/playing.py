@@ -1,0 +1,229 @@
+"""One step of a policy in an environment or a batch, as pure functions."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from types import MethodType
+from typing import Any, NamedTuple, cast
+from weakref import WeakKeyDictionary
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax._jax.compiled_batch import layout_of, require_final_obs, with_final_obs
+from envrax._jax.mesh import spread, varying_like
+from envrax._jax.programs import strong
+from envrax.autoreset.rule import step_one
+from envrax.autoreset.slot import reset_slot
+from envrax.batched_env import BatchedEnv
+from envrax.env import AnyEnv, EnvState, JaxEnv
+from envrax.spaces.conform import conform
+
+AnyBatch = BatchedEnv[Any, Any]
+Policy = Callable[..., tuple[Any, Any, Any]]
+
+_told: WeakKeyDictionary[AnyBatch, AnyBatch] = WeakKeyDictionary()
+
+
+class Rollout(NamedTuple):
+    """
+    Where a rollout stands: all that the next step depends on.
+
+    Attributes
+    ----------
+    obs : pytree of jax.Array
+        The observation that the policy sees next.
+    env_state : pytree
+        State of the environment.
+    policy_state : pytree
+        State of the policy.
+    rng : jax.Array
+        PRNG key for the policy's randomness.
+    """
+
+    obs: Any
+    env_state: Any
+    policy_state: Any
+    rng: jax.Array
+
+
+class Transition(NamedTuple):
+    """
+    One step; in what `rollout` returns, each leaf has a leading axis of time.
+
+    Attributes
+    ----------
+    obs, action : pytree of jax.Array
+        What the policy saw, and what it did.
+    reward : jax.Array
+        As the environment returned it.
+    done, terminated, truncated : jax.Array
+        bool: whether an episode ended in this step, and why. An end without a reason in `info` is a
+        termination.
+    next_obs : pytree of jax.Array
+        The observation that the step itself made, also where an episode ended, in which case the
+        next `obs` is the first one of another episode. To bootstrap, take the value of `next_obs`
+        wherever `terminated` is False.
+    info : dict
+        The info of the step, without `final_obs`, which is `next_obs`.
+    extras : pytree
+        What the policy returned beside the action, such as log-probabilities.
+    """
+
+    obs: Any
+    action: Any
+    reward: jax.Array
+    done: jax.Array
+    terminated: jax.Array
+    truncated: jax.Array
+    next_obs: Any
+    info: dict[str, Any]
+    extras: Any
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["arrays"],
+    meta_fields=["treedef", "others", "asks"],
+)
+@dataclass(frozen=True)
+class SplitPolicy:
+    """A policy as a pytree: its arrays and numbers are traced, all else is static."""
+
+    arrays: list[Any]
+    treedef: Any
+    others: tuple[Any, ...]  # functions, for the most part; None in place of arrays
+    asks: tuple[str, ...]  # which of `mask` and `first` are parameters of it
+
+    def joined(self) -> Any:
+        pairs = zip(self.arrays, self.others, strict=True)
+        return self.treedef.unflatten(other if x is None else x for x, other in pairs)
+
+
+def split(policy: Policy | None) -> SplitPolicy:
+    """A policy as a pytree that `jit` takes."""
+    call = getattr(policy, "__call__", None)  # noqa: B004
+    if isinstance(call, MethodType) and jax.tree_util.all_leaves([policy]):
+        policy = call  # hashed by the object's identity, whether it has an `__eq__` or not
+    leaves, treedef = cast(Any, jax.tree.flatten(policy))
+    arrays = [x if _is_array(x) else None for x in leaves]
+    others = tuple(None if _is_array(x) else x for x in leaves)
+    return SplitPolicy(arrays, treedef, others, _asks(policy))
+
+
+def begin(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any) -> Rollout:
+    """Begin an episode, or one in every slot."""
+    if not isinstance(cast(Any, env), JaxEnv | BatchedEnv):
+        raise TypeError(
+            f"start: expected a JaxEnv or a BatchedEnv; got {env!r}. Pass one that `make` or "
+            "`make_vec` returned."
+        )
+    layout = layout_of(env) if isinstance(env, BatchedEnv) else None
+    if layout is not None:
+        rng, policy_state = spread((rng, policy_state), layout.mesh, "start")
+    rng, key = jax.random.split(rng)
+    returned: Any = reset_slot(env, key) if isinstance(env, JaxEnv) else env.reset(key)
+    obs, state = varying_like(key, returned)
+    policy_state = jax.tree.map(lambda x: strong(owned(x)), policy_state)
+    return Rollout(jax.tree.map(owned, obs), state, policy_state, rng)
+
+
+def step(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Rollout, Transition]:
+    """One step; `terminated` and `truncated` are left to `episode_end`."""
+    rng, action, policy_state, extras = act(env, policy, at)
+    if isinstance(env, JaxEnv):
+        stepped = step_one(env, at.env_state, legal(env, action))
+        obs, state, reward, _, info, done, next_obs = stepped
+    else:
+        obs, state, reward, done, info = _with_final_obs(env).step(at.env_state, action)
+        next_obs = require_final_obs(env.name, info)
+        info = {name: x for name, x in info.items() if name != "final_obs"}
+    transition = Transition(at.obs, action, reward, done, done, done, next_obs, info, extras)
+    return Rollout(obs, state, policy_state, rng), transition
+
+
+def legal(env: AnyEnv, action: Any) -> Any:
+    """The action of a policy in the dtype of the action space."""
+    return conform(env.action_space, action, "policy", "action")
+
+
+def act(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Any, Any, Any, Any]:
+    """The rest of the key, the action, and the new state and the extras of the policy."""
+    known = {"mask": env.action_mask, "first": partial(_first, env)}
+    asked = {name: known[name](at.env_state) for name in policy.asks}
+    run = _act if env.traceable else _compiled_act
+    return run(env, policy, at.policy_state, at.obs, at.rng, asked)
+
+
+def _act(
+    env: AnyEnv | AnyBatch, given: SplitPolicy, policy_state: Any, obs: Any, rng: Any, asked: Any
+) -> tuple[Any, Any, Any, Any]:
+    rng, key = jax.random.split(rng)
+    policy = given.joined()
+    if policy is None:
+        mask, sample = asked["mask"], env.action_space.sample
+        return rng, sample(key) if mask is None else sample(key, mask), policy_state, None
+    returned = policy(policy_state, obs, key, **asked)
+    if not isinstance(returned, tuple) or len(cast(Any, returned)) != 3:
+        raise TypeError(
+            "policy: expected it to return (action, policy_state, extras); got "
+            f"{type(cast(Any, returned)).__name__}. Return None for unused entries."
+        )
+    return rng, *jax.tree.map(strong, returned)
+
+
+_compiled_act: Any = jax.jit(_act, static_argnums=0)
+
+
+def loop(env: AnyEnv | AnyBatch, goes_on: Callable[[Any], Any], step: Any, carry: Any) -> Any:
+    """`jax.lax.while_loop`, or a Python loop for an environment on the host."""
+    if env.traceable:
+        return jax.lax.while_loop(goes_on, step, varying_like(carry, carry))
+    while goes_on(carry):
+        carry = step(carry)
+    return carry
+
+
+def _with_final_obs(batch: AnyBatch) -> AnyBatch:
+    """The batch that is stepped, built once for all rollouts of a batch."""
+    if batch in _told:
+        return _told[batch]
+    told = with_final_obs(batch)
+    if told is not batch:  # which would never be freed
+        _told[batch] = told
+    return told
+
+
+def _first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
+    slots = () if isinstance(env, JaxEnv) else (env.n_slots,)
+    while not isinstance(state, EnvState) and hasattr(state, "env_state"):
+        state = state.env_state
+    if not isinstance(state, EnvState) or jnp.shape(state.step) != slots:
+        raise TypeError(
+            "policy: expected an environment whose state counts the steps of each slot, for the "
+            f"parameter `first`; got {env!r}. Leave that parameter out."
+        )
+    return state.step == 0
+
+
+def owned(x: Any) -> Any:
+    """A copy of a NumPy array, whose memory a simulator or the caller may write to."""
+    return cast(Any, x).copy() if isinstance(x, np.ndarray) else x
+
+
+def _asks(policy: Any) -> tuple[str, ...]:
+    """Which of `mask` and `first` are parameters of a policy that are not bound already."""
+    if policy is None:
+        return ("mask",)
+    try:
+        parameters = [*inspect.signature(policy).parameters]
+    except (TypeError, ValueError):
+        return ()
+    free = {*parameters[3:]} - {*getattr(policy, "keywords", {})}  # a `partial` lists bound ones
+    return tuple(name for name in ("mask", "first") if name in free)
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
