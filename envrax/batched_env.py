@@ -6,7 +6,7 @@ from typing import Any, Generic
 import jax
 import numpy as np
 
-from envrax._closing import Closing
+from envrax._core.closing import Closing
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces import Space

@@ -7,9 +7,15 @@ import chex
 import jax
 import numpy as np
 
-from envrax._closing import Closing
-from envrax._config import FieldsByKeyword, Replaceable, rebuilt, require_decorated, resolve_config
-from envrax._generics import pinned_class
+from envrax._core.closing import Closing
+from envrax._core.config import (
+    FieldsByKeyword,
+    Replaceable,
+    rebuilt,
+    require_decorated,
+    resolve_config,
+)
+from envrax._core.generics import pinned_class
 from envrax.spaces import Space
 
 

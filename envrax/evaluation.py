@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks import require_count
 from envrax._core import counting, playing
+from envrax._core.checks import require_count
 from envrax._core.counting import Count
+from envrax._core.ends import episode_end
 from envrax._core.playing import AnyBatch, Policy, Rollout, SplitPolicy
-from envrax._ends import episode_end
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import on_every_device
 from envrax._jax.programs import is_traced, strong
@@ -193,9 +193,9 @@ def evaluate_grid(
             "`make` returned, without a batch around it."
         )
     n_episodes, max_steps = _counts("evaluate_grid", rng, n_episodes, max_steps)
-    # As Python numbers, which JAX refuses where int32 cannot hold them.
-    numbers = jax.tree.map(lambda x: x.item() if isinstance(x, np.integer) else x, dict(grid))
-    axes = OrderedDict((name, list(values)) for name, values in numbers.items())
+    # Integers as those of Python, which JAX refuses where int32 cannot hold them.
+    number: Any = lambda x: x.item() if isinstance(x, np.integer) else x  # noqa: E731
+    axes = OrderedDict((name, [*map(number, values)]) for name, values in grid.items())
     if not axes or not all(axes.values()):
         raise ValueError(f"evaluate_grid: expected a value for each of its fields; got {grid!r}.")
     given = axes, playing.split(policy), rng, policy_state

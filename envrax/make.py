@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from jax.sharding import Mesh
 
-from envrax._checks import require_count
-from envrax._config import widened, with_fields
+from envrax._core.checks import require_count
+from envrax._core.config import widened, with_fields
 from envrax._fleet.container import Container
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax.autoreset import AutoReset

@@ -7,11 +7,11 @@ from typing import Any, cast
 import jax
 import numpy as np
 
+from envrax._core.compiled_batch import compilation_of
 from envrax._fleet.fleet import Fleet
 from envrax._fleet.members import view
 from envrax._fleet.padding import Agents
 from envrax._jax.cache import CacheDir, Compilation
-from envrax._jax.compiled_batch import compilation_of
 from envrax.batched_env import BatchedEnv
 from envrax.vec_env import VecEnv
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from envrax._checks import require_count
 from envrax._core import playing
+from envrax._core.checks import require_count
+from envrax._core.ends import episode_end
 from envrax._core.playing import AnyBatch, Policy, Rollout, SplitPolicy, Transition
-from envrax._ends import episode_end
 from envrax._jax.keys import require_key
 from envrax._jax.programs import is_traced, strong
 from envrax.env import AnyEnv, JaxEnv

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from envrax._core.compiled_batch import CompiledBatch, Functions
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
-from envrax._jax.compiled_batch import CompiledBatch, Functions
 from envrax._jax.mesh import over_shards, placed, to_global, to_local
 from envrax._jax.programs import is_traced, output_types
 from envrax.autoreset.slot import require_slots

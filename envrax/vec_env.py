@@ -9,9 +9,9 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from envrax._checks import require_count
+from envrax._core.checks import require_count
+from envrax._core.compiled_batch import CompiledBatch, Functions
 from envrax._jax.cache import Compilation
-from envrax._jax.compiled_batch import CompiledBatch, Functions
 from envrax._jax.mesh import take_slot
 from envrax._jax.programs import require_not_donated
 from envrax.autoreset import AutoReset, choose, rule

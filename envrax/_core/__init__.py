@@ -1,1 +1,1 @@
-"""Helpers that several rooms of the package share."""
+"""Private modules that several rooms share; each stands in the table of rooms by itself."""

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._jax.compiled_batch import layout_of, require_final_obs, with_final_obs
+from envrax._core.compiled_batch import layout_of, require_final_obs, with_final_obs
 from envrax._jax.mesh import spread, varying_like
 from envrax._jax.programs import strong
 from envrax.autoreset.rule import step_one

@@ -8,7 +8,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
-from envrax._checks import require_tuple
+from envrax._core.checks import require_tuple
 from envrax._jax.mesh import is_sharded
 
 

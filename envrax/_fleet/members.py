@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar
 
-from envrax._closing import Closing
+from envrax._core.closing import Closing
 from envrax._fleet.container import Container
 
 

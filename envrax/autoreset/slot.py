@@ -5,8 +5,8 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from envrax._checks import RETURNS, require_tuple
-from envrax._ends import episode_ended
+from envrax._core.checks import RETURNS, require_tuple
+from envrax._core.ends import episode_ended
 from envrax._jax.programs import strong
 from envrax.env import AnyEnv, EnvState, carries_over
 

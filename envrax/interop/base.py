@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 
-from envrax._checks import require_count
-from envrax._config import require_known
+from envrax._core.checks import require_count
+from envrax._core.config import require_known
 from envrax._jax.keys import require_key
 from envrax._jax.programs import output_types
 from envrax.env import Info, JaxEnv

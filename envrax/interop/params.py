@@ -7,7 +7,7 @@ from typing import Any, cast
 import jax
 from jax.core import Tracer
 
-from envrax._config import conformed, require_known
+from envrax._core.config import conformed, require_known
 from envrax._jax.programs import is_traced
 
 

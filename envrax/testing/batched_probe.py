@@ -7,7 +7,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
-from envrax._ends import episode_ended
+from envrax._core.ends import episode_ended
 from envrax.batched_env import BatchedEnv
 from envrax.testing.probe import AnyEnv, Probe, Transition, apply_hooks, by_name
 from envrax.testing.trees import take

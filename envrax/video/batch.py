@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.experimental import io_callback
 
-from envrax._checks import require_count
+from envrax._core.checks import require_count
 from envrax._jax.keys import clone_keys
 from envrax._jax.mesh import take_slots
 from envrax._jax.programs import is_traced

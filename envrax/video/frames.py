@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from envrax._checks import require_count
+from envrax._core.checks import require_count
 from envrax.video.encoder import Film, find_ffmpeg, require_fps, require_image
 
 # Viewers play quicker GIFs slowly.

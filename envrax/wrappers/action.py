@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from envrax._checks import require_count
+from envrax._core.checks import require_count
 from envrax.env import AnyEnv, ConfigT, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Discrete, MultiDiscrete, kind
 from envrax.spaces.base import canonical

@@ -6,8 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._checks import require_count
-from envrax._ends import episode_ended
+from envrax._core.checks import require_count
+from envrax._core.ends import episode_ended
 from envrax._jax.programs import strong
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Discrete

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks import require_tuple
-from envrax._ends import episode_ended
+from envrax._core.checks import require_tuple
+from envrax._core.ends import episode_ended
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
 

@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._checks import require_count
+from envrax._core.checks import require_count
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT
 from envrax.spaces.flatten import zero_element
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState

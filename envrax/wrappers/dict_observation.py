@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from envrax._checks import suggestion
+from envrax._core.checks import suggestion
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box, Dict, Space, Tuple
 from envrax.wrappers.base import ObservationWrapper, require_that

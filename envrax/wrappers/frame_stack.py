@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks import require_count
+from envrax._core.checks import require_count
 from envrax.env import ActSpaceT, ConfigT, JaxEnv
 from envrax.spaces import Box
 from envrax.wrappers.dict_observation import box_of, entry, with_entry

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks import require_count
+from envrax._core.checks import require_count
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box
 from envrax.wrappers.base import ObservationWrapper, require_that

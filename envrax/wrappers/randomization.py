@@ -9,7 +9,7 @@ import chex
 import jax
 import numpy as np
 
-from envrax._config import FieldError
+from envrax._core.config import FieldError
 from envrax._jax.keys import key_types
 from envrax._jax.programs import strong
 from envrax.autoreset.slot import leaf_types

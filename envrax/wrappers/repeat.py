@@ -8,7 +8,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._checks import require_count
+from envrax._core.checks import require_count
 from envrax._jax.programs import strong
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, conform

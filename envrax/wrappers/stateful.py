@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 import chex
 import jax
 
-from envrax._checks import require_tuple
-from envrax._generics import pinned_class
+from envrax._core.checks import require_tuple
+from envrax._core.generics import pinned_class
 from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import Wrapper
 from envrax.wrappers.deferred import AnyEnv

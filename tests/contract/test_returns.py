@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from fakes import PixelEnv, VectorConfig, VectorEnv
 
-import envrax
 from envrax import ClipReward, JitWrapper, RecordVideo, VecEnv
 from envrax.autoreset import Compact
 
@@ -87,17 +86,6 @@ def test_a_wide_numpy_action_does_not_wrap_around() -> None:
     for action in (np.int64(2**32 + 2), np.array(2**40)):
         with pytest.raises(ValueError, match="an int that int32 cannot hold"):
             env.step(state, action)
-
-
-def test_a_suite_that_is_none_is_refused() -> None:
-    class Broken(envrax.EnvSuite):
-        prefix = "broken"
-        specs = [VectorEnv]  # type: ignore[assignment]  # noqa: RUF012
-
-    with pytest.raises(TypeError, match=r"Pass an instance: `Broken\(\)`"):
-        envrax.register_suite(Broken)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"expected `specs` to hold EnvSpecs; got <class"):
-        envrax.register_suite(Broken())
 
 
 def test_close_reaches_a_recording_beneath_other_wrappers(tmp_path: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,35 +18,7 @@ import envrax
 
 (PACKAGE,) = map(Path, envrax.__path__)
 
-# The rooms and the direction of imports: a module imports only from rows above its own. A package
-# is one room, and its modules may import each other; one listed by itself is a room of its own.
-# "wrappers." is `wrappers/__init__.py` alone, which names what lies in other rooms too.
-ROWS = [
-    {"error", "_checks", "_closing", "_core", "_generics"},
-    {"_jax"},
-    {"spaces"},
-    {"_config"},
-    {"env"},
-    {"_ends"},
-    {"batched_env", "wrappers.deferred", "autoreset"},
-    {"wrappers.base"},
-    {"wrappers"},
-    {"vec_env"},
-    {"video"},
-    {"wrappers.vector."},
-    {"wrappers."},
-    {"_fleet"},
-    {"multi_env", "multi_vec_env"},
-    {"registry"},
-    {"suite"},
-    {"envs"},
-    {"sharding"},
-    {"make", "_core.playing", "_core.counting"},
-    {"rollouts", "evaluation"},
-    {"testing", "interop"},
-    {"__main__"},
-    {""},  # envrax/__init__.py
-]
+ARCHITECTURE = Path(__file__).parents[2] / "docs" / "built" / "architecture.md"
 OPTIONAL = {"imageio", "imageio_ffmpeg", "matplotlib", "mujoco"}
 
 
@@ -71,13 +44,22 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 
 @cache
+def rooms() -> dict[str, int]:
+    """The rooms in the order of the table on architecture, which says who may import whom."""
+    table = ARCHITECTURE.read_text().partition("| modules | contents |")[2].partition("\n\n")[0]
+    rows = [row.split("|")[1] for row in table.splitlines()[2:]]
+    names = [name for row in rows for name in re.findall("`(.+?)`", row)]
+    assert len(names) == len(set(names))
+    return {name: place for place, name in enumerate(names)}
+
+
+@cache
 def room_of(module: str) -> tuple[int, str]:
-    """The row and the room of a module, given without `envrax.`."""
-    rooms = {room: row for row, rooms in enumerate(ROWS) for room in rooms}
-    for name in (f"{module}.", module, module.partition(".")[0]):
-        if name in rooms:
-            return rooms[name], name
-    raise AssertionError(f"envrax.{module} stands in no room: add it to ROWS")
+    """The place and the room of a module, given without `envrax.`."""
+    for name in (module, module.partition(".")[0]):
+        if name in rooms():
+            return rooms()[name], name
+    raise AssertionError(f"envrax.{module} stands in no room: add it to {ARCHITECTURE}")
 
 
 def imported_modules(module: str, path: Path) -> Iterator[str]:
@@ -176,12 +158,13 @@ def test_the_package_says_that_it_is_typed() -> None:
 
 
 @pytest.mark.parametrize(("module", "path"), list(modules()), ids=lambda x: str(x) or "envrax")
-def test_modules_import_only_from_rows_above(module: str, path: Path) -> None:
-    row, room = room_of(module)
+def test_modules_import_only_what_stands_before_them(module: str, path: Path) -> None:
+    facade = f"{module}.__init__".lstrip(".")
+    place, room = room_of(facade if path.name == "__init__.py" and facade in rooms() else module)
     for other in imported_modules(module, path):
-        other_row, other_room = room_of(other)
-        assert other_row < row or other_room == room, (
-            f"envrax.{module} (row {row}) imports envrax.{other} (row {other_row})"
+        other_place, other_room = room_of(other)
+        assert other_place < place or other_room == room, (
+            f"envrax.{module} imports envrax.{other}, which stands after it"
         )
 
 

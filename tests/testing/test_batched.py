@@ -71,9 +71,15 @@ class Counting(VecEnv[Any, Any, Any, Any]):
 
 
 class NoSlots(Counting):
+    is_built = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_built = True
+
     @property
     def n_slots(self) -> int:
-        return 0
+        return 0 if self.is_built else super().n_slots
 
 
 class AnotherActionSpace(Counting):

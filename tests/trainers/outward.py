@@ -22,7 +22,7 @@ from envrax import (
     Tuple,
     VecEnv,
 )
-from envrax._ends import episode_ended
+from envrax._core.ends import episode_ended
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv, NestedEnv
 from envrax.testing.fakes import FakeConfig, FakeState
 

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks import require_tuple
-from envrax._ends import episode_end, episode_ended
+from envrax._core.checks import require_tuple
+from envrax._core.compiled_batch import compilation_of, require_final_obs
+from envrax._core.ends import episode_end, episode_ended
 from envrax._jax.cache import compile_cache
-from envrax._jax.compiled_batch import compilation_of, require_final_obs
 from envrax._jax.keys import key_types
 from envrax._jax.programs import Compiled, output_types, strong
 from envrax.autoreset.slot import checked, require_same_types

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from envrax._jax.compiled_batch import with_final_obs
+from envrax._core.compiled_batch import with_final_obs
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.library import require

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from envrax._jax.compiled_batch import with_final_obs
+from envrax._core.compiled_batch import with_final_obs
 from envrax.batched_env import BatchedEnv
 from envrax.interop.library import require
 from envrax.interop.out.driver import AnyBatch, Driver

@@ -12,15 +12,15 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 
-from envrax._checks import require_tuple
-from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
-from envrax._jax.compiled_batch import (
+from envrax._core.checks import require_tuple
+from envrax._core.compiled_batch import (
     CompiledBatch,
     Functions,
     compilation_of,
     layout_of,
     with_final_obs,
 )
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.mesh import laid_out, placed, varying_like
 from envrax._jax.programs import Compiled
 from envrax.batched_env import BatchedEnv

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._ends import episode_end
+from envrax._core.ends import episode_end
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces import Box, Dict, Space, Tuple

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks import suggestion
+from envrax._core.checks import suggestion
 from envrax._jax.programs import strong
 from envrax.spaces.base import canonical, kind
 
