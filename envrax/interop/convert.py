@@ -53,7 +53,7 @@ def nested(make: Callable[[Any], Space], types: Any) -> Space:
     return make(types)
 
 
-def converted(space: Any, types: Any = None) -> Space:
+def converted(space: Any, types: Any = None, *, exact: bool = True) -> Space:
     """
     The space of envrax for one of gymnax, Stoa, JaxMARL and others that name its parts alike.
 
@@ -63,30 +63,34 @@ def converted(space: Any, types: Any = None) -> Space:
         The library's space.
     types : pytree of jax.ShapeDtypeStruct, optional
         Shapes and dtypes that are observed; by default those of the space.
+    exact : bool, default True
+        Whether shapes must be those of the space. JaxMARL declares wrong ones.
 
     Raises
     ------
     TypeError
-        If a shape is not that of the space.
+        If a shape is not that of the space, and `exact`.
     """
     parts = getattr(space, "spaces", space)
     if isinstance(parts, dict):
         named = cast(dict[str, Any], parts)
-        return Dict({k: converted(x, types and types[k]) for k, x in named.items()})
+        items = named.items()
+        return Dict({k: converted(x, types and types[k], exact=exact) for k, x in items})
     if isinstance(parts, tuple | list):
         listed = cast(list[Any], parts)
-        return Tuple([converted(x, types and types[i]) for i, x in enumerate(listed)])
+        pairs = enumerate(listed)
+        return Tuple([converted(x, types and types[i], exact=exact) for i, x in pairs])
     shape = tuple(map(int, np.ravel(space.shape)))  # of Hanabi in JaxMARL it is a number
     if types is None:
         types = jax.ShapeDtypeStruct(shape, np.dtype(space.dtype))
-    if types.shape != shape:
+    if exact and types.shape != shape:
         raise TypeError(f"observations of shape {types.shape}, and the space {space}")
     for name in ("n", "num_values", "num_categories"):
         if hasattr(space, name):
             counts = np.asarray(getattr(space, name))
-            if counts.ndim == 0 and not shape:
+            if counts.ndim == 0 and not types.shape:
                 return Discrete(int(counts), types.dtype)
-            return MultiDiscrete(np.broadcast_to(counts, shape).tolist(), types.dtype)
+            return MultiDiscrete(np.broadcast_to(counts, types.shape).tolist(), types.dtype)
     for low, high in (("low", "high"), ("minimum", "maximum")):
         if hasattr(space, low):
             return box(getattr(space, low), getattr(space, high), types)

@@ -77,7 +77,7 @@ class JaxMarlWorld(World):
                         '`options={"homogenisation_method": "max"}`.'
                     )
         one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self.observed)
-        self._agent_spaces = converted(seen[0], one), converted(acted[0])
+        self._agent_spaces = converted(seen[0], one, exact=False), converted(acted[0])
         return super().spaces()
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:

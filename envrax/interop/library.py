@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import metadata
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from envrax.error import MissingPackageError
 from envrax.interop.agents import AgentBatch
@@ -82,26 +82,32 @@ def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:
         If it is no environment of the library, or is in a wrapper that ends, resets or batches
         episodes.
     """
-    who, layer, inner = f"envrax.interop.{library}.wrap", env, env
-    while inner is not None:
-        layer = inner
-        if _RESETTING & {base.__name__ for base in type(layer).__mro__}:
-            raise TypeError(
-                f"{who}: expected one environment, without auto-reset or vmap; got a "
-                f"{type(layer).__name__}. Pass what it wraps, the time limit as `max_steps`, and "
-                "make a batch with `VecEnv`."
-            )
-        attributes = getattr(layer, "__dict__", {})
-        inner = attributes.get("_env", attributes.get("env"))
-    # Of the class: a wrapper may hand on what an adapter must not call beneath it.
-    is_class = isinstance(kind, type)
-    if not (isinstance(env, kind) if is_class else all(hasattr(type(env), x) for x in kind)):
-        like = f"a {kind.__name__}" if is_class else f"with {', '.join(kind)}"
+    who = f"envrax.interop.{library}.wrap"
+
+    def fits(x: Any) -> bool:
+        if isinstance(kind, type):
+            return isinstance(x, kind)
+        # By class: a wrapper may hand on what an adapter must not call beneath it.
+        return all(hasattr(cast(Any, type(x)), name) for name in kind)
+
+    if not fits(env):
+        like = f"a {kind.__name__}" if isinstance(kind, type) else f"with {', '.join(kind)}"
         raise TypeError(
             f"{who}: expected an environment of {library}, {like}; got {env!r}. Pass the object "
             "that the library's own constructor returns."
         )
-    return layer
+    while True:
+        if _RESETTING & {base.__name__ for base in type(env).__mro__}:
+            raise TypeError(
+                f"{who}: expected one environment, without auto-reset or vmap; got a "
+                f"{type(env).__name__}. Pass what it wraps, the time limit as `max_steps`, and "
+                "make a batch with `VecEnv`."
+            )
+        attributes = cast(dict[str, Any], vars(env))
+        inner = attributes.get("_env", attributes.get("env"))
+        if not fits(inner):
+            return env
+        env = inner
 
 
 def suite_of(
