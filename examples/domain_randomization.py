@@ -6,8 +6,7 @@ One policy for poles of every length and mass, and carts of every force.
 
 PPO learns CartPole twice: as it is, and with `DomainRandomization`, which draws the length and mass
 of the pole and the force of the cart for every episode. Both policies are then evaluated on a grid
-of configs, each by one compiled call of `evaluate_grid`. Tables go to the terminal, and a picture
-to `runs/`. The algorithm is that of `ppo.py`, for a few discrete actions.
+of configs, each by one compiled call of `evaluate_grid`. The algorithm is that of `ppo.py`.
 """
 
 import argparse
@@ -53,15 +52,10 @@ class Network(nn.Module):
 network = Network()
 
 
-def explore(params: Any, obs: jax.Array, rng: jax.Array) -> Any:
+def act(params: Any, obs: jax.Array, rng: jax.Array) -> Any:
     log_probs, value = network.apply(params, obs)
     action = jax.random.categorical(rng, log_probs)
     return action, params, (taken(log_probs, action), value)
-
-
-def exploit(params: Any, obs: jax.Array, rng: jax.Array) -> Any:
-    log_probs, _ = network.apply(params, obs)
-    return jnp.argmax(log_probs, axis=-1), params, None
 
 
 def taken(log_probs: jax.Array, action: jax.Array) -> jax.Array:
@@ -98,7 +92,7 @@ def train(env: Any, seed: Any, total_steps: int) -> tuple[Any, jax.Array]:
 
     def update(state: Any, _: None) -> tuple[Any, jax.Array]:
         at, opt_state = state
-        at, steps = envrax.rollout(vec_env, explore, at, N_STEPS)
+        at, steps = envrax.rollout(vec_env, act, at, N_STEPS)
         log_prob, value = steps.extras
         gain = advantages(steps, value, network.apply(at.policy_state, steps.next_obs)[1])
         rows = steps.obs, steps.action, log_prob, gain, gain + value
@@ -139,8 +133,7 @@ def save_heat_maps(path: Path, maps: dict[str, np.ndarray], points: dict[str, li
     for panel, (name, values) in zip(panels, maps.items(), strict=True):
         image = panel.imshow(values, origin="lower", vmin=0, vmax=500)
         for (row, column), value in np.ndenumerate(values):
-            colour = "white" if value < 300 else "black"
-            panel.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour)
+            panel.text(column, row, f"{value:.0f}", ha="center", va="center", color="grey")
         side = 2 * np.log2(DRAWN_WITHIN) + 1  # in cells, which are steps of two
         corner = len(lengths) // 2 - side / 2, len(forces) // 2 - side / 2
         panel.add_patch(Rectangle(corner, side, side, fill=False, edgecolor="white", linewidth=2))
@@ -168,11 +161,11 @@ def main(arguments: list[str] | None = None) -> None:
     for name, world in (("trained on the default", env), ("trained on drawn configs", drawn)):
         print(f"PPO {name}, seed {given.seed}: compiling, then {given.total_steps:,} steps")
         params, _ = jax.jit(train, static_argnums=(0, 2))(world, given.seed, given.total_steps)
-        found = envrax.evaluate_grid(env, exploit, rng, points, EPISODES, policy_state=params)
-        print(f"mean return of {EPISODES} episodes, {name}\n\n{found}\n")
+        found = envrax.evaluate_grid(env, act, rng, points, EPISODES, policy_state=params)
         maps[name] = np.asarray(found.returns.mean(axis=(0, -1)))  # over masses and episodes
-    for name, values in maps.items():
-        print(f"mean over the grid, {name}: {values.mean():.1f}")
+        print(
+            f"mean return of {EPISODES} episodes: {maps[name].mean():.1f} on the grid\n\n{found}\n"
+        )
     path = Path("runs") / f"domain-randomization-{given.seed}" / "grid.png"
     save_heat_maps(path, maps, points)
     print(f"see {path}")

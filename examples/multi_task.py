@@ -2,20 +2,17 @@
 One policy for several environments, trained by PPO over a fleet.
 
     python examples/multi_task.py                              three, in half a minute
-    python examples/multi_task.py --seed 1 --total-steps 2000000
     python examples/multi_task.py gymnax/CartPole-v1 navix/Navix-Empty-5x5-v0
 
 The environments have different observations and numbers of actions. `MultiVecEnv` pads the
 observations and splits the actions; the choices that a task does not have are masked. Each
 observation includes a one-hot code of its task. Rewards are multiplied by the factors in `FACTORS`,
-so that a task with large returns does not dominate the loss.
-
-The algorithm is that of `ppo.py`: rollouts and updates of all tasks are one compiled program.
+so that a task with large returns does not dominate the loss. The algorithm is that of `ppo.py`.
 """
 
 import argparse
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -32,7 +29,7 @@ FACTORS = {
     "classic/Ball-v0": 1.0,
     "gymnax/CartPole-v1": 0.1,
 }
-N_SLOTS, N_STEPS, EPOCHS, MINIBATCHES, N_CALLS = 96, 32, 4, 12, 20
+N_EACH, N_STEPS, EPOCHS, MINIBATCHES, N_CALLS = 32, 32, 4, 8, 20  # slots of each task
 LEARNING_RATE, GAMMA, GAE_LAMBDA, CLIP = 1e-3, 0.99, 0.95, 0.2
 
 
@@ -54,41 +51,24 @@ class Network(nn.Module):
         return jax.nn.log_softmax(logits), head(x, 1)[..., 0]
 
 
-class Step(NamedTuple):
-    """One step of all slots, those of the first task first."""
-
-    obs: jax.Array
-    action: jax.Array
-    reward: jax.Array
-    done: jax.Array
-    terminated: jax.Array
-    next_obs: jax.Array  # that of the step itself, also where an episode ended
-    log_prob: jax.Array
-    value: jax.Array
-    finished: jax.Array  # the return of the episode that ended, else 0
-
-
 class MultiTaskPPO:
     """The algorithm. `init` and `update` are pure functions, to be compiled."""
 
     def __init__(self, names: list[str], total_steps: int, hidden: int = 64) -> None:
-        n_each, rest = divmod(N_SLOTS, len(names))
-        if rest:
-            raise SystemExit(f"multi_task.py: expected a divisor of {N_SLOTS} tasks; got {names}.")
         wrappers = [envrax.RecordEpisodeStatistics, envrax.FlattenObservation]
         self.names = names
         self.envs = [envrax.make(name, wrappers=wrappers, jit_compile=False) for name in names]
-        slots = [envrax.VecEnv(env, n_each, final_obs=True) for env in self.envs]
+        slots = [envrax.VecEnv(env, N_EACH, final_obs=True) for env in self.envs]
         self.fleet = envrax.MultiVecEnv(dict(zip(names, slots, strict=True)))
         self.choices = self.fleet.choice_mask()  # one row for each slot, as all that follows
-        self.task = np.repeat(np.eye(len(names), dtype=np.float32), n_each, axis=0)
-        self.factors = np.repeat([FACTORS.get(name, 1.0) for name in names], n_each)
+        self.task = np.repeat(np.eye(len(names), dtype=np.float32), N_EACH, axis=0)
+        self.factors = np.repeat([FACTORS.get(name, 1.0) for name in names], N_EACH)
         self.network = Network(self.choices.shape[1], hidden)
-        self.n_updates = -(-total_steps // (N_SLOTS * N_STEPS * N_CALLS))  # of a call
+        self.batch = len(names) * N_EACH * N_STEPS
+        self.n_updates = -(-total_steps // (self.batch * N_CALLS))  # of a call
         n_descents = N_CALLS * self.n_updates * EPOCHS * MINIBATCHES
         falling = optax.linear_schedule(LEARNING_RATE, 0.0, n_descents)
-        chain = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(falling))
-        self.optimiser = optax.flatten(chain)
+        self.optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(falling))
 
     def see(self, obs: Any) -> jax.Array:
         """What the network gets: the padded observations, and of which task they are."""
@@ -105,7 +85,7 @@ class MultiTaskPPO:
         params = self.network.init(network_rng, self.see(obs), self.choices)
         return params, self.optimiser.init(params), self.see(obs), states, rng
 
-    def play(self, params: Any, carry: Any, rng: jax.Array) -> tuple[Any, Step]:
+    def play(self, params: Any, carry: Any, rng: jax.Array) -> tuple[Any, envrax.Transition]:
         """A step of the whole fleet."""
         obs, states = carry
         log_probs, value = self.network.apply(params, obs, self.choices)
@@ -114,16 +94,16 @@ class MultiTaskPPO:
             states, self.fleet.unpad_actions(action)
         )
         terminated = {name: info[name].get("terminated", done[name]) for name in self.names}
-        step = Step(
+        step = envrax.Transition(
             obs=obs,
             action=action,
             reward=self.rows(reward) * self.factors,
             done=self.rows(done),
             terminated=self.rows(terminated),
+            truncated=self.rows(done) & ~self.rows(terminated),
             next_obs=self.see({name: info[name]["final_obs"] for name in self.names}),
-            log_prob=taken(log_probs, action),
-            value=value,
-            finished=self.rows({name: info[name]["episode"]["r"] for name in self.names}),
+            info={"return": self.rows({name: info[name]["episode"]["r"] for name in self.names})},
+            extras=(taken(log_probs, action), value),
         )
         return (self.see(after), states), step
 
@@ -134,9 +114,10 @@ class MultiTaskPPO:
         keys = jax.random.split(play_rng, N_STEPS)
         (obs, states), steps = jax.lax.scan(partial(self.play, params), (obs, states), keys)
         _, next_value = self.network.apply(params, steps.next_obs, self.choices)
-        gain = advantages(steps, next_value)
+        log_prob, value = steps.extras
+        gain = advantages(steps, value, next_value)
         choices = jnp.broadcast_to(self.choices, (N_STEPS, *self.choices.shape))
-        rows = steps.obs, choices, steps.action, steps.log_prob, gain, gain + steps.value
+        rows = steps.obs, choices, steps.action, log_prob, gain, gain + value
         rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
 
         def descend(carry: Any, chosen: jax.Array) -> tuple[Any, None]:
@@ -148,7 +129,9 @@ class MultiTaskPPO:
         orders = jnp.stack([jax.random.permutation(key, gain.size) for key in shuffle_rngs])
         minibatches = orders.reshape(EPOCHS * MINIBATCHES, -1)
         (params, opt_state), _ = jax.lax.scan(descend, (params, opt_state), minibatches)
-        ended = jnp.stack([steps.finished, steps.done]).reshape(2, N_STEPS, len(self.names), -1)
+        ended = jnp.stack([steps.info["return"], steps.done]).reshape(
+            2, N_STEPS, len(self.names), -1
+        )
         return (params, opt_state, obs, states, rng), jnp.sum(ended, axis=(1, 3))
 
     def loss(self, params: Any, rows: Any) -> jax.Array:
@@ -161,9 +144,9 @@ class MultiTaskPPO:
 
     def evaluate(self, params: Any) -> list[float]:
         """The mean return of 100 episodes of each task, which is played alone."""
-        means, n_each = list[float](), N_SLOTS // len(self.envs)
+        means = list[float]()
         for env, task, choices in zip(
-            self.envs, self.task[::n_each], self.choices[::n_each], strict=True
+            self.envs, self.task[::N_EACH], self.choices[::N_EACH], strict=True
         ):
 
             def act(params: Any, obs: jax.Array, _: Any, task=task, choices=choices) -> Any:
@@ -182,9 +165,9 @@ def taken(log_probs: jax.Array, action: jax.Array) -> jax.Array:
     return jnp.take_along_axis(log_probs, action[..., None], axis=-1)[..., 0]
 
 
-def advantages(steps: Step, next_value: jax.Array) -> jax.Array:
+def advantages(steps: envrax.Transition, value: jax.Array, next_value: jax.Array) -> jax.Array:
     """Generalised advantage estimation, bootstrapped unless the episode was terminated."""
-    surprise = steps.reward + GAMMA * jnp.where(steps.terminated, 0.0, next_value) - steps.value
+    surprise = steps.reward + GAMMA * jnp.where(steps.terminated, 0.0, next_value) - value
 
     def back(later: jax.Array, step: Any) -> tuple[jax.Array, jax.Array]:
         surprise, done = step
@@ -205,13 +188,12 @@ def main(arguments: list[str] | None = None) -> None:
     state = jax.jit(ppo.init)(given.seed)
     before = ppo.evaluate(state[0])
     train = jax.jit(partial(jax.lax.scan, ppo.update, length=ppo.n_updates), donate_argnums=0)
-    n_steps = ppo.n_updates * N_SLOTS * N_STEPS
+    n_steps = ppo.n_updates * ppo.batch
     with tqdm(total=N_CALLS * n_steps, unit=" steps", unit_scale=True) as bar:
         for _ in range(N_CALLS):
             state, ended = train(state)
             totals, episodes = np.asarray(ended).sum(axis=0)
-            shown = [f"{x:.4g}" for x in totals / np.maximum(episodes, 1)]
-            bar.set_postfix(dict(zip(ppo.names, shown, strict=True)), refresh=False)
+            bar.set_postfix(zip(ppo.names, totals / np.maximum(episodes, 1)), refresh=False)
             bar.update(n_steps)
     after = ppo.evaluate(state[0])
     width = max(map(len, ppo.names))
