@@ -1,8 +1,7 @@
 """
 One policy for poles of every length and mass, and carts of every force.
 
-    python examples/domain_randomization.py
-    python examples/domain_randomization.py --seed 1 --total-steps 300000
+    python examples/domain_randomization.py --seed 1
 
 PPO learns CartPole twice: as it is, and with `DomainRandomization`, which draws the length and mass
 of the pole and the force of the cart for every episode. Both policies are then evaluated on a grid

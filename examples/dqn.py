@@ -7,9 +7,7 @@ DQN with a replay buffer, on any environment with a few actions that are always 
 A replay buffer needs the observation that each step led to. Where an episode ended, the next row of
 a rollout is another episode; `Transition.next_obs` is the right one. The target is bootstrapped
 from it unless the step *terminated* the episode: one that a time limit truncated would have gone
-on.
-
-Double DQN, in pure JAX. The buffer is flashbax's.
+on. It is double DQN in pure JAX, with the buffer of flashbax.
 """
 
 import argparse
@@ -145,7 +143,6 @@ class DQN:
         return state, (jnp.sum(steps.info["episode"]["r"]), jnp.sum(steps.done))
 
     def descend(self, state: TrainState, rng: jax.Array) -> tuple[TrainState, None]:
-        """One step of gradient descent."""
         rows = self.replay.sample(state.buffer, rng).experience
         gradient = jax.grad(self.loss)(state.params, state.target, rows)
         change, opt_state = self.optimiser.update(gradient, state.opt_state)
@@ -163,7 +160,6 @@ class DQN:
 
 
 def taken(values: jax.Array, action: jax.Array) -> jax.Array:
-    """The value of one action in each row."""
     return jnp.take_along_axis(values, action[:, None], axis=1)[:, 0]
 
 

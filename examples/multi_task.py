@@ -193,7 +193,8 @@ def main(arguments: list[str] | None = None) -> None:
         for _ in range(N_CALLS):
             state, ended = train(state)
             totals, episodes = np.asarray(ended).sum(axis=0)
-            bar.set_postfix(zip(ppo.names, totals / np.maximum(episodes, 1)), refresh=False)
+            means = dict(zip(ppo.names, totals / np.maximum(episodes, 1), strict=True))
+            bar.set_postfix(means, refresh=False)
             bar.update(n_steps)
     after = ppo.evaluate(state[0])
     width = max(map(len, ppo.names))

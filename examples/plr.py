@@ -1,8 +1,7 @@
 """
 Prioritised level replay: PPO on the mazes from which its policy learns most.
 
-    python examples/plr.py                        against uniform mazes, three seeds, ten minutes
-    python examples/plr.py --seeds 1 --total-steps 300000
+    python examples/plr.py --seeds 1              against new mazes in every episode
 
 A buffer holds mazes as first observations and states. `envrax.StartStates` begins the episodes in
 it, inside the compiled training loop. Most episodes replay a maze, preferably one that the policy
@@ -71,8 +70,9 @@ class AroundAgent(envrax.ObservationWrapper[envrax.Box, Any, Any, Any]):
         newest = np.arange(1, obs.shape[-1] + 1, dtype=np.float32) / obs.shape[-1]
         trail = jnp.max(painted(CORAL) * newest, axis=-1)
         row, column = jnp.unravel_index(jnp.argmax(trail), trail.shape)
-        planes = jnp.stack([1 - painted(INK)[..., -1], painted(TEAL)[..., -1], trail])
+        planes = jnp.stack([painted(INK)[..., -1] - 1, painted(TEAL)[..., -1], trail])
         planes = jnp.pad(planes, ((0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS)))
+        planes = planes.at[0].add(1)  # beyond the border all is wall
         side = 2 * RADIUS + 1
         window = jax.lax.dynamic_slice(planes, (0, row, column), (3, side, side))
         where = jnp.stack([row, column]).astype(jnp.float32) / trail.shape[0]
@@ -159,8 +159,8 @@ class PLR:
 
     def started(self, sample: Callable[[jax.Array], Any]) -> Any:
         """One environment whose episodes begin as `sample` says."""
-        env = envrax.StartStates(self.base, sample)
-        return AroundAgent(envrax.FrameStackObservation(env, n_stack=4))
+        starts = envrax.StartStates(self.base, sample)
+        return AroundAgent(envrax.FrameStackObservation(starts, n_stack=4))
 
     def new(self, rng: jax.Array, number: jax.Array) -> Any:
         """New levels with these numbers."""
@@ -240,7 +240,6 @@ class PLR:
         starts = jax.jit(self.new)(jax.random.key(TEST_SEED), jnp.full(N_CANDIDATES, -1))
         lengths = jax.jit(jax.vmap(path_length))(starts[1].env_state.walls)
         hard = jnp.argsort(-lengths)[:N_TESTS]
-        print(f"shortest paths: {lengths.mean():.0f} cells on average, {lengths[hard[-1]]} or more")
         chosen = jnp.concatenate([jnp.arange(N_TESTS), hard])
         return jax.tree.map(lambda x: x[chosen], starts)
 
