@@ -7,10 +7,9 @@ A buffer holds mazes as first observations and states. `envrax.StartStates` begi
 it, inside the compiled training loop. Most episodes replay a maze, preferably one that the policy
 solves half of the time: a success rate p gives the score p (1 - p), called learnability by
 Rutherford et al. (2024). Some replay what was not played for long, as in Jiang et al. (2021). The
-others play a new maze; new ones take the places of those with the lowest scores.
-
-The algorithm is that of `ppo.py`. What counts is how many mazes are solved that no training has
-seen: 100 drawn uniformly, and the 100 with the longest shortest paths among 4,000.
+others play a new maze; new ones take the places of those with the lowest scores. What counts is how
+many mazes are solved that no training has seen: 100 drawn uniformly, and the 100 with the longest
+shortest paths among 4,000. The algorithm is that of `ppo.py`.
 """
 
 import argparse
@@ -71,8 +70,8 @@ class AroundAgent(envrax.ObservationWrapper[envrax.Box, Any, Any, Any]):
         trail = jnp.max(painted(CORAL) * newest, axis=-1)
         row, column = jnp.unravel_index(jnp.argmax(trail), trail.shape)
         planes = jnp.stack([painted(INK)[..., -1] - 1, painted(TEAL)[..., -1], trail])
-        planes = jnp.pad(planes, ((0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS)))
-        planes = planes.at[0].add(1)  # beyond the border all is wall
+        padded = jnp.pad(planes, ((0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS)))
+        planes = padded.at[0].add(1)  # beyond the border all is wall
         side = 2 * RADIUS + 1
         window = jax.lax.dynamic_slice(planes, (0, row, column), (3, side, side))
         where = jnp.stack([row, column]).astype(jnp.float32) / trail.shape[0]
@@ -277,7 +276,7 @@ def learn(plr: PLR, seed: int, tests: Any) -> np.ndarray:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Train PPO on replayed and on uniform mazes.")
+    parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--total-steps", type=int, default=1_000_000, help="of one run")
     parser.add_argument("--size", type=int, default=11, help="cells along a side")
