@@ -8,14 +8,14 @@ It prints "trained", then evaluates the policy and prints the mean return of 100
 
 import sys
 from collections import deque
+from functools import partial
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 
 import jax
 import numpy as np
-from ppo import EVALUATION_SEED, PPO
-from ppo_options import PRESETS, Options
+from ppo import N_CALLS, PPO, PRESETS, Options
 
 import envrax_classic  # noqa: F401  # registers classic/...
 
@@ -26,18 +26,18 @@ def main(seed: int) -> None:
     name = "classic/CartPole-v0"
     ppo = PPO(Options(name, seed=seed, **PRESETS[name]))
     state = jax.jit(ppo.init)(seed)
-    train = jax.jit(ppo.train, donate_argnums=0)
+    train = jax.jit(partial(jax.lax.scan, ppo.update, length=ppo.n_updates), donate_argnums=0)
     recent: deque[np.ndarray] = deque()  # per update: the sum of returns, and their number
-    for _ in range(ppo.options.n_calls):
+    for _ in range(N_CALLS):
         state, ended = train(state)
-        recent.extend(np.asarray(ended)[..., 0])
+        recent.extend(np.stack(ended, axis=1))
         while sum(n for _, n in recent) - recent[0][1] >= N_EPISODES:
             recent.popleft()
         total, episodes = np.sum(recent, axis=0)
         if episodes >= N_EPISODES and total >= 475 * episodes:
             break
     print("trained", flush=True)
-    returns = jax.jit(ppo.evaluate)(state.params, EVALUATION_SEED)
+    returns = ppo.evaluate(ppo.env, state[0].policy_state, N_EPISODES, 500)
     print(f"{returns.mean():.2f} after training", flush=True)
 
 

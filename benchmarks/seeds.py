@@ -14,8 +14,7 @@ from envrax.autoreset import AutoReset, Select
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 
-from ppo import PPO
-from ppo_options import PRESETS, Options
+from ppo import N_CALLS, PPO, PRESETS, Options
 
 
 def train(num_seeds: int = 8, total_steps: int = 100_000, repeats: int = 5) -> list[Table]:
@@ -29,24 +28,21 @@ def train(num_seeds: int = 8, total_steps: int = 100_000, repeats: int = 5) -> l
         ),
         f"{num_seeds} seeds one after the other": _in_turn(_Training(options), num_seeds),
     }
-    steps = options.n_calls * options.updates_per_call * options.n_steps
+    steps = N_CALLS * PPO(options).n_updates * options.n_steps
     title = f"PPO on CartPole, {num_seeds} trainings of {options.n_envs} slots"
     return [Table(title, compare(ways, repeats), steps)]
 
 
 class _Training(PPO):
     def __init__(self, options: Options, autoreset: AutoReset | None = None) -> None:
-        self.autoreset = autoreset
         super().__init__(options)
-
-    def make_env(self, n_slots: int) -> Any:
-        return envrax.VecEnv(self.single_env, n_slots, autoreset=self.autoreset)
+        self.vec_env = envrax.VecEnv(self.env, options.n_envs, autoreset=autoreset)
 
     def whole(self, seed: Any) -> Any:
         """The parameters after training."""
-        calls = self.options.n_calls
-        state, _ = jax.lax.scan(lambda s, _: self.train(s), self.init(seed), length=calls)
-        return state.params
+        n = N_CALLS * self.n_updates
+        (at, _), _ = jax.lax.scan(self.update, self.init(seed), length=n)
+        return at.policy_state
 
 
 def _at_once(training: _Training, num_seeds: int) -> Work:

@@ -45,9 +45,7 @@ class Options:
 
 
 @dataclass
-class Log:
-    """Updates made, and the returns of the last 100 episodes that ended."""
-
+class Log:  # updates made, and the returns of the last 100 episodes that ended
     updates: int = 0
     returns: deque[float] = field(default_factory=lambda: deque(maxlen=100))
 
@@ -56,8 +54,6 @@ class Log:
 
 
 class Agent(nn.Module):
-    """A policy and a value function."""
-
     def __init__(self, n_inputs: int, n_actions: int) -> None:
         super().__init__()
         self.policy = network(n_inputs, n_actions, last=0.01)

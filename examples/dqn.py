@@ -1,6 +1,5 @@
 """
-DQN with a replay buffer, on any environment that envrax knows by name whose actions are a few, and
-always legal.
+DQN with a replay buffer, on any environment with a few actions that are always legal.
 
     python examples/dqn.py                                     MountainCar, in a minute
     python examples/dqn.py classic/CartPole-v0 --seed 1
@@ -8,40 +7,35 @@ always legal.
 A replay buffer needs the observation that each step led to. Where an episode ended, the next row of
 a rollout is another episode; `Transition.next_obs` is the right one. The target is bootstrapped
 from it unless the step *terminated* the episode: one that a time limit truncated would have gone
-on.
-
-Double DQN, in pure JAX. The buffer is flashbax's. `ppo.py` draws the progress bar.
+on. It is double DQN in pure JAX, with the buffer of flashbax.
 """
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import flashbax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from ppo import run
-from ppo_algorithm import EPISODES, LONGEST
-from ppo_network import Conv
-from ppo_spaces import Features
+from tqdm import tqdm
 
 import envrax
+
+N_CALLS = 20  # of the compiled training, each of which moves the progress bar
 
 
 @dataclass(frozen=True)
 class Options:
-    """The environment and the hyper-parameters. Every field is a command-line option."""
+    """The environment and the hyper-parameters; each is a command-line option."""
 
     env: str = "classic/MountainCar-v0"
     seed: int = 0
     total_steps: int = 250_000  # of all slots together
-    n_envs: int = 16
-    n_steps: int = 1  # per slot between two updates
+    n_envs: int = 16  # each takes one step between two updates
     buffer_size: int = 50_000  # steps
     first_steps: int = 2_000  # taken before learning begins
     minibatch: int = 128
@@ -53,23 +47,9 @@ class Options:
     explore_least: float = 0.07  # part of the actions that are random in the end
     hidden: int = 128
 
-    @property
-    def batch_size(self) -> int:
-        """Steps between two updates, of all slots together."""
-        return self.n_envs * self.n_steps
-
-    @property
-    def updates_per_call(self) -> int:
-        """Updates in one call of the compiled program; about twenty calls make up the training."""
-        return -(-self.total_steps // (20 * self.batch_size))
-
-    @property
-    def n_calls(self) -> int:
-        return -(-self.total_steps // (self.updates_per_call * self.batch_size))
-
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "classic/CartPole-v0": dict(total_steps=100_000, gamma=0.99, explore_least=0.04),
+    "classic/CartPole-v0": {"total_steps": 100_000, "gamma": 0.99, "explore_least": 0.04},
 }
 
 
@@ -83,17 +63,14 @@ class Step(NamedTuple):
     next_obs: Any  # that of the step itself, also where an episode ended
 
 
-class Values(nn.Module):
-    """The value of each action; two convolutions for each image."""
+class Network(nn.Module):
+    """The value of each action."""
 
     n_actions: int
     hidden: int
 
     @nn.compact
-    def __call__(self, obs: Any) -> jax.Array:
-        leaves = jax.tree.leaves(obs)
-        parts = [Conv(32)(Conv(16)(x)).ravel() if x.ndim == 3 else x.ravel() for x in leaves]
-        x = jnp.concatenate(parts)
+    def __call__(self, x: jax.Array) -> jax.Array:
         for _ in range(2):
             x = nn.relu(nn.Dense(self.hidden)(x))
         return nn.Dense(self.n_actions)(x)
@@ -111,142 +88,105 @@ class TrainState(NamedTuple):
 
 
 class DQN:
-    """The algorithm: `init`, `train` and `evaluate` are pure functions, to be compiled."""
-
-    tasks = ("return",)
-    n_episodes = EPISODES
+    """The algorithm. `init` and `update` are pure functions, to be compiled."""
 
     def __init__(self, options: Options) -> None:
         self.options = o = options
-        wrappers = [envrax.RecordEpisodeStatistics, Features]
-        self.single_env = envrax.make(o.env, wrappers=wrappers, jit_compile=False)
-        space = self.single_env.action_space
-        if not isinstance(space, envrax.Discrete):
-            raise TypeError(f"dqn: expected actions in a Discrete; got {space} from {o.env}.")
-        masks = jax.eval_shape(self.first_mask, jax.random.key(0))
-        if masks is not None:
-            raise TypeError(f"dqn: expected actions that are always legal; {o.env} has a mask.")
-        self.env = envrax.VecEnv(self.single_env, o.n_envs)
-        self.network = Values(space.n, o.hidden)
+        wrappers = [envrax.RecordEpisodeStatistics, envrax.FlattenObservation]
+        self.env = envrax.make(o.env, wrappers=wrappers, jit_compile=False)
+        self.vec_env = envrax.VecEnv(self.env, o.n_envs)
+        self.n_updates = -(-o.total_steps // (o.n_envs * N_CALLS))  # of a call
+        self.network = Network(self.env.action_space.n, o.hidden)
         self.optimiser = optax.flatten(optax.adam(o.learning_rate))
         self.replay = flashbax.make_item_buffer(
             o.buffer_size, o.first_steps, o.minibatch, add_batches=True
         )
 
-    def first_mask(self, rng: jax.Array) -> Any:
-        return self.single_env.action_mask(self.single_env.reset(rng)[1])
-
-    def init(self, seed: int) -> TrainState:
+    def init(self, seed: Any) -> TrainState:
         rng, network_rng = jax.random.split(jax.random.key(seed))
-        at = envrax.start(self.env, rng)
-        obs = jax.tree.map(lambda x: x[0], at.obs)
-        params = self.network.init(network_rng, obs)
-        item = Step(obs, jnp.int32(0), jnp.float32(0), jnp.bool_(False), obs)
+        at = envrax.start(self.vec_env, rng)
+        params = self.network.init(network_rng, at.obs[0])
+        item = Step(at.obs[0], jnp.int32(0), jnp.float32(0), jnp.bool_(False), at.obs[0])
         opt_state, buffer = self.optimiser.init(params), self.replay.init(item)
         return TrainState(params, params, opt_state, jnp.int32(0), buffer, at)
 
-    def values(self, params: Any, obs: Any) -> Any:
-        """Of each action, for many observations."""
-        return jax.vmap(self.network.apply, (None, 0))(params, obs)
-
-    def act(self, params: Any, epsilon: Any, _: Any, obs: Any, rng: jax.Array) -> Any:
-        """The policy of a rollout: the best action, or with probability `epsilon` any."""
+    def act(self, epsilon: Any, params: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        """The best action, or with probability `epsilon` any."""
         random_rng, which_rng = jax.random.split(rng)
-        best = jnp.argmax(self.values(params, obs), axis=-1).astype(jnp.int32)
-        random = jax.random.randint(random_rng, best.shape, 0, self.network.n_actions, jnp.int32)
-        return (
-            jnp.where(jax.random.bernoulli(which_rng, epsilon, best.shape), random, best),
-            _,
-            None,
-        )
+        best = jnp.argmax(self.network.apply(params, obs), axis=-1)
+        random = jax.random.randint(random_rng, best.shape, 0, self.network.n_actions)
+        is_random = jax.random.bernoulli(which_rng, epsilon, best.shape)
+        return jnp.where(is_random, random, best), params, None
 
-    def train(self, state: TrainState) -> tuple[TrainState, Any]:
-        """Some updates; for each, the sum and number of finished returns."""
-        return jax.lax.scan(self.update, state, length=self.options.updates_per_call)
+    def evaluate(self, params: Any) -> np.ndarray:
+        """Returns of 100 episodes, without exploration."""
+        policy, rng = partial(self.act, 0.0), jax.random.key(1_000_003)
+        how: Any = {"policy_state": params, "max_steps": 5_000}
+        return np.asarray(envrax.evaluate(self.env, policy, rng, 100, **how).returns)
 
     def update(self, state: TrainState, _: None) -> tuple[TrainState, Any]:
+        """A step of each slot, and some of gradient descent on what the buffer holds."""
         o = self.options
-        n_until = o.explore_until * o.total_steps / o.batch_size * o.descents
+        n_until = o.explore_until * N_CALLS * self.n_updates * o.descents
         epsilon = jnp.maximum(1 - state.n_descents / n_until, o.explore_least)
-        policy = partial(self.act, state.params, epsilon)
-        at, steps = envrax.rollout(self.env, policy, state.at, o.n_steps)
+        at = state.at._replace(policy_state=state.params)
+        at, steps = envrax.rollout(self.vec_env, partial(self.act, epsilon), at, 1)
         rows = Step(steps.obs, steps.action, steps.reward, steps.terminated, steps.next_obs)
-        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
-        state = state._replace(at=at, buffer=self.replay.add(state.buffer, rows))
-        enough = self.replay.can_sample(state.buffer)
-        state = jax.lax.cond(enough, self.improve, lambda state: state, state)
-        episode = steps.info["episode"]
-        ended = jnp.stack([episode["r"], (episode["l"] > 0).astype(jnp.float32)])
-        return state, jnp.sum(ended, axis=(1, 2))[:, None]
+        buffer = self.replay.add(state.buffer, jax.tree.map(lambda x: x[0], rows))
+        rng, *rngs = jax.random.split(at.rng, o.descents + 1)
+        state = state._replace(buffer=buffer, at=at._replace(policy_state=None, rng=rng))
 
-    def improve(self, state: TrainState) -> TrainState:
-        """A few steps of gradient descent on what the buffer holds."""
-        rng, *rngs = jax.random.split(state.at.rng, self.options.descents + 1)
+        def learn(state: TrainState) -> TrainState:
+            return jax.lax.scan(self.descend, state, jnp.stack(rngs))[0]
 
-        def descend(state: TrainState, rng: jax.Array) -> tuple[TrainState, None]:
-            rows = self.replay.sample(state.buffer, rng).experience
-            gradient = jax.grad(self.loss)(state.params, state.target, rows)
-            change, opt_state = self.optimiser.update(gradient, state.opt_state)
-            params, n = optax.apply_updates(state.params, change), state.n_descents + 1
-            period = self.options.target_period
-            target = optax.periodic_update(params, state.target, n, period)
-            return state._replace(
-                params=params, target=target, opt_state=opt_state, n_descents=n
-            ), None
+        state = jax.lax.cond(self.replay.can_sample(buffer), learn, lambda state: state, state)
+        return state, (jnp.sum(steps.info["episode"]["r"]), jnp.sum(steps.done))
 
-        state, _ = jax.lax.scan(descend, state, jnp.stack(rngs))
-        return state._replace(at=state.at._replace(rng=rng))
+    def descend(self, state: TrainState, rng: jax.Array) -> tuple[TrainState, None]:
+        rows = self.replay.sample(state.buffer, rng).experience
+        gradient = jax.grad(self.loss)(state.params, state.target, rows)
+        change, opt_state = self.optimiser.update(gradient, state.opt_state)
+        params, n = optax.apply_updates(state.params, change), state.n_descents + 1
+        target = optax.periodic_update(params, state.target, n, self.options.target_period)
+        return TrainState(params, target, opt_state, n, state.buffer, state.at), None
 
     def loss(self, params: Any, target: Any, rows: Step) -> jax.Array:
-        best = jnp.argmax(self.values(params, rows.next_obs), axis=-1)
-        later = taken(self.values(target, rows.next_obs), best)
+        best = jnp.argmax(self.network.apply(params, rows.next_obs), axis=-1)
+        later = taken(self.network.apply(target, rows.next_obs), best)
         bootstrap = jnp.where(rows.terminated, 0.0, later)
         wanted = jax.lax.stop_gradient(rows.reward + self.options.gamma * bootstrap)
-        found = taken(self.values(params, rows.obs), rows.action)
+        found = taken(self.network.apply(params, rows.obs), rows.action)
         return jnp.mean(optax.l2_loss(found, wanted))
-
-    def evaluate(self, params: Any, seed: int) -> jax.Array:
-        """Returns of the first 100 episodes that start, without exploration."""
-        env = envrax.VecEnv(self.single_env, EPISODES)
-        policy, rng = partial(self.act, params, 0.0), jax.random.key(seed)
-        return envrax.evaluate(env, policy, rng, EPISODES, max_steps=LONGEST).returns
 
 
 def taken(values: jax.Array, action: jax.Array) -> jax.Array:
-    """The value of one action in each row."""
     return jnp.take_along_axis(values, action[:, None], axis=1)[:, 0]
 
 
-def parse(arguments: Sequence[str] | None = None) -> Options:
-    """Read the command line; defaults are those of `PRESETS`, else those of `Options`."""
-    parser = argparse.ArgumentParser(
-        description="Train DQN.", argument_default=argparse.SUPPRESS, usage="dqn.py [env] [options]"
-    )
-    parser.add_argument("env", nargs="?", default=Options.env, help="its name")
+def run(dqn: DQN) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Train; return the parameters, and the returns of evaluations before and after."""
+    state = jax.jit(dqn.init)(dqn.options.seed)
+    before = dqn.evaluate(state.params)
+    train = jax.jit(partial(jax.lax.scan, dqn.update, length=dqn.n_updates), donate_argnums=0)
+    n_steps = dqn.n_updates * dqn.options.n_envs
+    with tqdm(total=N_CALLS * n_steps, unit=" steps", unit_scale=True) as bar:
+        for _ in range(N_CALLS):
+            state, (totals, episodes) = train(state)
+            bar.set_postfix({"return": f"{totals.sum() / episodes.sum():.4g}"}, refresh=False)
+            bar.update(n_steps)
+    return state.params, before, dqn.evaluate(state.params)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
+    parser.add_argument("env", nargs="?", default=Options.env)
     for field in fields(Options)[1:]:
-        kind: Any = field.type
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, metavar=kind.__name__)
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default))
     given = vars(parser.parse_args(arguments))
-    return Options(**{**PRESETS.get(given["env"], {}), **given})
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
-    print(f"DQN on {options.env}, seed {options.seed}: compiling")
-    try:
-        result = run(DQN(options))
-    except (ImportError, TypeError, ValueError) as error:
-        raise SystemExit(f"dqn.py: error: {error}") from error
-    for name, returns in (("before", result.before), ("after", result.after)):
-        score = f"{returns.mean():.2f} ± {returns.std():.2f}"
-        print(f"{name:>6}: {score} over the first {EPISODES} episodes started")
-
-    from ppo_report import save_curve  # matplotlib is slow to import
-
-    path = Path("runs") / f"dqn-{options.env}-{options.seed}" / "curve.png"
-    (curve,) = result.curves
-    save_curve(path, f"DQN on {options.env}", curve, result.before, result.after)
-    print(f"see {path}")
+    o = Options(**{**PRESETS.get(given["env"], {}), **given})
+    print(f"DQN on {o.env}, seed {o.seed}: compiling")
+    _, before, after = run(DQN(o))
+    print(f"return of 100 episodes: {before.mean():.2f} -> {after.mean():.2f} ± {after.std():.2f}")
 
 
 if __name__ == "__main__":

@@ -1,57 +1,50 @@
 """
 Prioritised level replay: PPO on the mazes from which its policy learns most.
 
-    python examples/plr.py                        against uniform mazes, three seeds, ten minutes
-    python examples/plr.py --seeds 1 --total-steps 300000
+    python examples/plr.py --seeds 1              against new mazes in every episode
 
 A buffer holds mazes as first observations and states. `envrax.StartStates` begins the episodes in
-it, inside the compiled training loop, where the buffer is traced and changes after every rollout.
-Most episodes replay a maze, one that the policy solves half of the time rather than one that it
-always or never solves: its success rate p gives it the score p (1 - p), called its learnability by
+it, inside the compiled training loop. Most episodes replay a maze, preferably one that the policy
+solves half of the time: a success rate p gives the score p (1 - p), called learnability by
 Rutherford et al. (2024). Some replay what was not played for long, as in Jiang et al. (2021). The
-others play a new maze; new ones take the places of those with the lowest scores.
-
-The algorithm is that of `ppo.py`, with the hyper-parameters that it has for the maze. What counts
-is how many mazes are solved that no training has seen: 100 drawn uniformly, and the 100 with the
-longest shortest paths among 4,000. It draws the curves in `runs/plr`.
+others play a new maze; new ones take the places of those with the lowest scores. What counts is how
+many mazes are solved that no training has seen: 100 drawn uniformly, and the 100 with the longest
+shortest paths among 4,000. The algorithm is that of `ppo.py`.
 """
 
 import argparse
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import chex
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ppo_algorithm import PPO, TrainState
-from ppo_options import PRESETS, Options
-from ppo_spaces import Features
-from ppo_views import VIEWS
+import optax
 
 import envrax
+from envrax_classic.maze import CORAL, INK, TEAL  # colours: the agent, the walls, the goal
 
-MAZE = "classic/Maze-v0"
 N_LEVELS = 512  # in the buffer
 N_NEW = 64  # of them not played yet, after every rollout
 REPLAYED = 0.9  # of the episodes; the others play new mazes
 STALE = 0.1  # of those: chosen by how long they were not played
 SHARPNESS = 4  # power of the score
 N_TESTS, N_CANDIDATES, TEST_SEED = 100, 4000, 1_000_003
+N_ENVS, N_STEPS, EPOCHS, MINIBATCHES = 128, 128, 4, 16
+LEARNING_RATE, GAMMA, GAE_LAMBDA, CLIP, ENTROPY_WEIGHT = 1e-3, 0.99, 0.95, 0.2, 0.02
+RADIUS = 6  # of the part of a maze that is seen, in cells
 
 
 @chex.dataclass
 class LevelState(envrax.wrappers.WrapperState[Any]):
-    """`level`, int32: the number of the level that is played; -1 for one without a number."""
-
-    level: jax.Array
+    level: jax.Array  # int32, the number of the level that is played; -1: it has none
 
 
 class Level(envrax.StatefulWrapper[Any, Any, LevelState, Any, Any]):
-    """Tell in every step's info which level is played."""
+    """Report in every step's info which level is played."""
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"level": jnp.int32(-1)}
@@ -61,6 +54,30 @@ class Level(envrax.StatefulWrapper[Any, Any, LevelState, Any, Any]):
         return obs, state, reward, done, {**info, "level": state.level}
 
 
+class AroundAgent(envrax.ObservationWrapper[envrax.Box, Any, Any, Any]):
+    """Of stacked frames: walls, the goal and the agent's trail around it, and where it stands."""
+
+    @property
+    def observation_space(self) -> envrax.Box:
+        return envrax.Box(0.0, 1.0, (3 * (2 * RADIUS + 1) ** 2 + 2,))
+
+    def observation(self, obs: jax.Array) -> jax.Array:
+        def painted(colour: Any) -> jax.Array:
+            same = obs == np.array(colour, np.uint8)[:, None]
+            return jnp.all(same, axis=2).astype(jnp.float32)
+
+        newest = np.arange(1, obs.shape[-1] + 1, dtype=np.float32) / obs.shape[-1]
+        trail = jnp.max(painted(CORAL) * newest, axis=-1)
+        row, column = jnp.unravel_index(jnp.argmax(trail), trail.shape)
+        planes = jnp.stack([painted(INK)[..., -1] - 1, painted(TEAL)[..., -1], trail])
+        padded = jnp.pad(planes, ((0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS)))
+        planes = padded.at[0].add(1)  # beyond the border all is wall
+        side = 2 * RADIUS + 1
+        window = jax.lax.dynamic_slice(planes, (0, row, column), (3, side, side))
+        where = jnp.stack([row, column]).astype(jnp.float32) / trail.shape[0]
+        return jnp.concatenate([window.ravel(), where])
+
+
 class Levels(NamedTuple):
     """
     The buffer. Place i holds the level with the number i, later i + N_LEVELS, and so on: an episode
@@ -68,10 +85,10 @@ class Levels(NamedTuple):
     """
 
     start: Any  # obs and state
-    number: jax.Array  # int32
-    wins: jax.Array  # float32, solved episodes; both are halved before new ones are counted
-    plays: jax.Array  # float32, all episodes
-    age: jax.Array  # int32, rollouts since it was played
+    number: jax.Array
+    wins: jax.Array  # solved episodes; both are halved before new ones are counted
+    plays: jax.Array  # all episodes
+    age: jax.Array  # rollouts since it was played
 
     @property
     def score(self) -> jax.Array:
@@ -96,11 +113,8 @@ class Levels(NamedTuple):
         plays = jnp.zeros_like(self.plays).at[place].add(known)
         wins = jnp.zeros_like(self.wins).at[place].add(known & steps.terminated)
         kept = jnp.where(plays > 0, 0.5, 1.0)
-        return self._replace(
-            wins=kept * self.wins + wins,
-            plays=kept * self.plays + plays,
-            age=jnp.where(plays > 0, 0, self.age + 1),
-        )
+        wins, total = kept * self.wins + wins, kept * self.plays + plays
+        return self._replace(wins=wins, plays=total, age=jnp.where(plays > 0, 0, self.age + 1))
 
 
 def share(weights: jax.Array) -> jax.Array:
@@ -113,88 +127,132 @@ def draw(start: Any, chances: jax.Array, rng: jax.Array) -> Any:
     return jax.tree.map(lambda x: x[i], start)
 
 
-class State(NamedTuple):
-    """Everything that changes during training."""
+class Network(nn.Module):
+    """Log-probabilities of the four moves, and a value."""
 
-    ppo: TrainState
-    levels: Levels
+    @nn.compact
+    def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def head(x: jax.Array, n_outputs: int) -> jax.Array:
+            for _ in range(2):
+                x = nn.tanh(nn.Dense(128, kernel_init=nn.initializers.he_uniform())(x))
+            return nn.Dense(n_outputs, kernel_init=nn.initializers.zeros)(x)
+
+        return jax.nn.log_softmax(head(x, 4)), head(x, 1)[..., 0]
 
 
-class PLR(PPO):
+def taken(log_probs: jax.Array, action: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(log_probs, action[..., None], axis=-1)[..., 0]
+
+
+class PLR:
     """PPO that replays levels; with `replays=False`, that plays a new one in every episode."""
 
-    def __init__(self, options: Options, replays: bool = True, **config: Any) -> None:
-        self.base: Any = Level(envrax.make(options.env, jit_compile=False, **config))
-        self.replays = replays
-        super().__init__(options)
+    def __init__(self, total_steps: int, replays: bool, **config: Any) -> None:
+        self.base: Any = Level(envrax.make("classic/Maze-v0", jit_compile=False, **config))
+        self.replays, self.network = replays, Network()
+        self.uniform = self.started(self.base.reset)
+        self.n_updates = -(-total_steps // (N_ENVS * N_STEPS))
+        n_descents = self.n_updates * EPOCHS * MINIBATCHES
+        falling = optax.linear_schedule(LEARNING_RATE, 0.0, n_descents)
+        self.optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(falling))
 
     def started(self, sample: Callable[[jax.Array], Any]) -> Any:
         """One environment whose episodes begin as `sample` says."""
-        env: Any = envrax.RecordEpisodeStatistics(envrax.StartStates(self.base, sample))
-        for wrapper in [*VIEWS.get(self.options.env, []), Features]:
-            env = wrapper(env)
-        return env
-
-    def make_env(self, n_slots: int) -> Any:
-        return envrax.VecEnv(self.started(self.base.reset), n_slots)
-
-    def init(self, seed: int) -> Any:
-        number = jnp.arange(N_LEVELS, dtype=jnp.int32)
-        none, start = jnp.zeros(N_LEVELS), self.new(jax.random.key(~seed), number)
-        return State(super().init(seed), Levels(start, number, none, none, 0 * number))
+        starts = envrax.StartStates(self.base, sample)
+        return AroundAgent(envrax.FrameStackObservation(starts, n_stack=4))
 
     def new(self, rng: jax.Array, number: jax.Array) -> Any:
         """New levels with these numbers."""
         obs, state = jax.vmap(self.base.reset)(jax.random.split(rng, len(number)))
         return obs, state.replace(level=number)
 
+    def init(self, seed: Any) -> Any:
+        rng, network_rng, level_rng = jax.random.split(jax.random.key(seed), 3)
+        params = self.network.init(network_rng, jnp.zeros(self.uniform.observation_space.shape))
+        at = envrax.start(envrax.VecEnv(self.uniform, N_ENVS), rng, params)
+        number, none = jnp.arange(N_LEVELS), jnp.zeros(N_LEVELS)
+        levels = Levels(self.new(level_rng, number), number, none, none, 0 * number)
+        return at, self.optimiser.init(params), levels
+
     def renewed(self, levels: Levels, rng: jax.Array) -> Levels:
         """With new levels in place of the worst ones, so that `N_NEW` are not played yet."""
         played = levels.plays > 0
         worst = jnp.argsort(jnp.where(played, levels.score, jnp.inf))[:N_NEW]
         is_needed = jnp.arange(N_NEW) < N_NEW - jnp.sum(~played)
-        number = levels.number[worst] + N_LEVELS
-        place = jnp.where(is_needed, worst, N_LEVELS)  # one that there is not: nothing is written
-        new = Levels(self.new(rng, number), number, *[jnp.zeros(N_NEW)] * 2, 0 * number)
+        number, none = levels.number[worst] + N_LEVELS, jnp.zeros(N_NEW)
+        new = Levels(self.new(rng, number), number, none, none, 0 * number)
+        place = jnp.where(is_needed, worst, N_LEVELS)  # out of bounds: nothing is written
         return jax.tree.map(lambda x, y: x.at[place].set(y, mode="drop"), levels, new)
 
-    def update(self, state: Any, _: None) -> tuple[Any, Any]:
-        (params, opt_state, at), levels = state
-        env = self.env
-        if self.replays:
-            sample = partial(draw, levels.start, levels.chances())
-            env = envrax.VecEnv(self.started(sample), self.options.n_envs)
-        explore = partial(self.explore, params)
-        at, steps = envrax.rollout(env, explore, at, self.options.n_steps)
-        rng, shuffle_rng, level_rng = jax.random.split(at.rng, 3)
-        params, opt_state = self.improve(params, opt_state, steps, shuffle_rng)
+    def act(self, params: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        log_probs, value = self.network.apply(params, obs)
+        action = jax.random.categorical(rng, log_probs)
+        return action, params, (taken(log_probs, action), value)
+
+    def update(self, state: Any, _: None) -> tuple[Any, None]:
+        """A rollout, gradient descent over it, and what it says about the levels."""
+        at, opt_state, levels = state
+        sample = partial(draw, levels.start, levels.chances())
+        env = self.started(sample) if self.replays else self.uniform
+        at, steps = envrax.rollout(envrax.VecEnv(env, N_ENVS), self.act, at, N_STEPS)
+        rng, level_rng, *shuffle_rngs = jax.random.split(at.rng, EPOCHS + 2)
+        log_prob, value = steps.extras
+        gain = advantages(steps, value, self.network.apply(at.policy_state, steps.next_obs)[1])
+        rows = steps.obs, steps.action, log_prob, gain, gain + value
+        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
+
+        def descend(carry: Any, chosen: jax.Array) -> tuple[Any, None]:
+            params, opt_state = carry
+            gradient = jax.grad(self.loss)(params, jax.tree.map(lambda x: x[chosen], rows))
+            change, opt_state = self.optimiser.update(gradient, opt_state)
+            return (optax.apply_updates(params, change), opt_state), None
+
+        orders = jnp.stack([jax.random.permutation(key, gain.size) for key in shuffle_rngs])
+        minibatches = orders.reshape(EPOCHS * MINIBATCHES, -1)
+        (params, opt_state), _ = jax.lax.scan(descend, (at.policy_state, opt_state), minibatches)
         if self.replays:
             levels = self.renewed(levels.counted(steps), level_rng)
-        ended = jnp.stack([jnp.sum(steps.terminated), jnp.sum(steps.done)])
-        return State(TrainState(params, opt_state, at._replace(rng=rng)), levels), ended
+        return (at._replace(policy_state=params, rng=rng), opt_state, levels), None
+
+    def loss(self, params: Any, rows: Any) -> jax.Array:
+        obs, action, log_prob, gain, target = rows
+        log_probs, value = self.network.apply(params, obs)
+        gain = (gain - jnp.mean(gain)) / (jnp.std(gain) + 1e-8)
+        ratio = jnp.exp(taken(log_probs, action) - log_prob)
+        kept = jnp.minimum(ratio * gain, jnp.clip(ratio, 1 - CLIP, 1 + CLIP) * gain)
+        bonus = -ENTROPY_WEIGHT * jnp.mean(jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1))
+        return 0.5 * jnp.mean(jnp.square(value - target)) - jnp.mean(kept) - bonus
 
     def solved(self, params: Any, starts: Any) -> jax.Array:
         """Whether the policy solves each level within the time limit."""
 
-        def act(_: Any, obs: Any, rng: jax.Array) -> Any:
-            return self.act(params, obs, None, rng), None, None
-
         def play(start: Any, rng: jax.Array) -> jax.Array:
             env = self.started(lambda _: start)
-            return envrax.evaluate(env, act, rng, 1).lengths[0] < self.base.config.max_steps
+            found = envrax.evaluate(env, self.act, rng, 1, policy_state=params)
+            return found.lengths[0] < self.base.config.max_steps
 
         rngs = jax.random.split(jax.random.key(TEST_SEED), len(starts[1].level))
         return jax.vmap(play)(starts, rngs)
 
     def tests(self) -> Any:
         """`N_TESTS` uniform levels, and as many hard ones after them."""
-        number = jnp.full(N_CANDIDATES, -1, jnp.int32)
-        starts = jax.jit(self.new)(jax.random.key(TEST_SEED), number)
+        starts = jax.jit(self.new)(jax.random.key(TEST_SEED), jnp.full(N_CANDIDATES, -1))
         lengths = jax.jit(jax.vmap(path_length))(starts[1].env_state.walls)
         hard = jnp.argsort(-lengths)[:N_TESTS]
-        print(f"shortest paths: {lengths.mean():.0f} cells on average, {lengths[hard[-1]]} or more")
         chosen = jnp.concatenate([jnp.arange(N_TESTS), hard])
         return jax.tree.map(lambda x: x[chosen], starts)
+
+
+def advantages(steps: envrax.Transition, value: jax.Array, next_value: jax.Array) -> jax.Array:
+    """Generalised advantage estimation, bootstrapped unless the episode was terminated."""
+    surprise = steps.reward + GAMMA * jnp.where(steps.terminated, 0.0, next_value) - value
+
+    def back(later: jax.Array, step: Any) -> tuple[jax.Array, jax.Array]:
+        surprise, done = step
+        advantage = surprise + GAMMA * GAE_LAMBDA * jnp.where(done, 0.0, later)
+        return advantage, advantage
+
+    return jax.lax.scan(back, jnp.zeros_like(surprise[0]), (surprise, steps.done), reverse=True)[1]
 
 
 def path_length(walls: jax.Array) -> jax.Array:
@@ -210,42 +268,25 @@ def path_length(walls: jax.Array) -> jax.Array:
     return jax.lax.scan(spread, first, length=walls.size // 2)[0][-2, -2] // 2
 
 
-def learn(plr: PLR, seeds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Steps, and for each seed, and each of them, the shares of uniform and hard mazes solved."""
-    o, tests, curves = plr.options, plr.tests(), list[list[np.ndarray]]()
-    init, solved = jax.jit(plr.init), jax.jit(plr.solved)
-    train = jax.jit(plr.train, donate_argnums=0)
-    for seed in range(seeds):
-        begin, state, curve = time.perf_counter(), init(seed), list[np.ndarray]()
-        for call in range(o.n_calls + 1):
-            if call:
-                state, _ = train(state)
-            curve.append(np.asarray(solved(state.ppo.params, tests)).reshape(2, -1).mean(axis=1))
-        curves.append(curve)
-        seconds = time.perf_counter() - begin
-        name = "replay" if plr.replays else "uniform"
-        print(f"{name}, seed {seed}: {curve[-1][0]:.0%} of uniform mazes solved, "
-              f"{curve[-1][1]:.0%} of hard ones, {seconds:.0f} s", flush=True)  # fmt: skip
-    steps = np.arange(o.n_calls + 1) * o.updates_per_call * o.batch_size
-    return steps, np.array(curves)
+def learn(plr: PLR, seed: int, tests: Any) -> np.ndarray:
+    """Train; the shares of uniform and of hard mazes that are solved then."""
+    train = jax.jit(partial(jax.lax.scan, plr.update, length=plr.n_updates), donate_argnums=0)
+    (at, *_), _ = train(jax.jit(plr.init)(seed))
+    return np.asarray(jax.jit(plr.solved)(at.policy_state, tests)).reshape(2, -1).mean(axis=1)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Train PPO on replayed and on uniform mazes.")
-    parser.add_argument("--seeds", type=int, default=3, help="how many (3)")
-    parser.add_argument("--total-steps", type=int, default=1_000_000, help="of one run (1000000)")
-    parser.add_argument("--size", type=int, default=11, help="cells along a side (11)")
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--total-steps", type=int, default=1_000_000, help="of one run")
+    parser.add_argument("--size", type=int, default=11, help="cells along a side")
     given = parser.parse_args(arguments)
-    options = Options(MAZE, **{**PRESETS[MAZE], "total_steps": given.total_steps})
-    steps, curves = np.zeros(0), dict[str, np.ndarray]()
+    tests = PLR(given.total_steps, False, size=given.size).tests()
     for name, replays in (("a new maze in every episode", False), ("replayed mazes", True)):
-        steps, curves[name] = learn(PLR(options, replays, size=given.size), given.seeds)
-
-    from plr_report import print_table, save_curves  # matplotlib is slow to import
-
-    print_table(steps, curves)
-    save_curves(Path("runs/plr/curve.png"), steps, curves)
-    print("see runs/plr")
+        plr = PLR(given.total_steps, replays, size=given.size)
+        shares = np.stack([learn(plr, seed, tests) for seed in range(given.seeds)])
+        for kind, x in zip(("uniform", "longest"), shares.T, strict=True):
+            print(f"{name}: {x.mean():.0%} ({x.min():.0%} to {x.max():.0%}) of {kind} mazes solved")
 
 
 if __name__ == "__main__":

@@ -1,141 +1,249 @@
 """
-PPO on any environment that envrax knows by name, in pure JAX.
+PPO on any environment with `Discrete` or `Box` actions, in pure JAX.
 
     python examples/ppo.py                                     CartPole, in seconds
     python examples/ppo.py classic/Pendulum-v0 --seed 1
     python examples/ppo.py jumanji/Snake-v1                    of a library that is installed
-    python examples/ppo.py their/Env-v0 --import their_package --total-steps 2000000
-    python examples/ppo.py gymnasium:ALE/Pong-v5               of Gymnasium, on the host
-    python examples/ppo.py --checkpoint runs/long              goes on there when started again
-    python examples/ppo.py --mesh                              on all local devices
 
-Rollouts and updates are one compiled program, `PPO.train`; Python calls it twenty times and draws
-the progress bar. Beside this file: `ppo_algorithm.py` has the algorithm, `ppo_options.py` the
-hyper-parameters, `ppo_spaces.py` and `ppo_views.py` the wrappers, `ppo_network.py` the policies and
-their network, `ppo_agents.py` worlds of several agents, `ppo_host.py` environments of Gymnasium,
-`ppo_mesh.py` several devices, `ppo_checkpoint.py` what a killed training goes on from, and
-`ppo_report.py` the picture and the video. `multi_task.py` trains one policy on several
-environments, and `dqn.py` learns off-policy.
+Rollouts and updates are one compiled program. It writes a learning curve and a video to `runs/`.
 """
-# ruff: noqa: E402
 
-import time
-
-START = time.perf_counter()  # before the imports, to include them
-
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import argparse
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
-from ppo_agents import AgentsPPO
-from ppo_algorithm import PPO
-from ppo_options import HOST, Options, parse
+import optax
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 import envrax
 
-EVALUATION_SEED = 1_000_003  # the same starts before and after training
+N_CALLS = 20  # of the compiled training, each of which moves the progress bar
 
 
-def compiled(ppo: PPO) -> list[Any]:
-    """`init`, `train` and `evaluate`, compiled in parallel."""
-    state = jax.eval_shape(ppo.init, 0)
-    traced = [
-        jax.jit(ppo.init).lower(0),
-        jax.jit(ppo.train, donate_argnums=0).lower(state),
-        jax.jit(ppo.evaluate).lower(state.params, 0),
-    ]
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda program: program.compile(), traced))
+@dataclass(frozen=True)
+class Options:
+    """The environment and the hyper-parameters; each is a command-line option."""
+
+    env: str = "classic/CartPole-v0"
+    seed: int = 0
+    total_steps: int = 300_000  # of all slots together
+    n_envs: int = 64
+    n_steps: int = 32  # per slot between two updates
+    epochs: int = 4
+    minibatches: int = 8
+    learning_rate: float = 1e-3  # falls to 0
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip: float = 0.2
+    entropy_weight: float = 0.0
+    reward_scale: float = 1.0
+    hidden: int = 64
+    fps: int = 30  # of the video
 
 
-class Result(NamedTuple):
-    """The trained parameters, the learning curve of each task, and both evaluations."""
-
-    params: Any
-    curves: list[tuple[np.ndarray, np.ndarray]]
-    before: np.ndarray
-    after: np.ndarray
-
-
-def run(ppo: PPO, checkpoints: Any = None) -> Result:
-    """Train and evaluate, with a progress bar; go on from the newest of the `Checkpoints`."""
-    o, postfix = ppo.options, dict.fromkeys(ppo.tasks, "?")
-    init, train, evaluate = compiled(ppo)
-    state, calls = init(o.seed), 0
-    before = np.asarray(evaluate(state.params, EVALUATION_SEED))
-    history = np.zeros((o.n_calls, o.updates_per_call, 2, len(ppo.tasks)), np.float32)
-    if checkpoints:
-        (state, history), calls = checkpoints.restore((state, history))
-    size = o.updates_per_call * o.batch_size  # of a call, in steps
-    total, seen = o.n_calls * size, calls * size
-    with tqdm(total=total, initial=seen, unit=" steps", unit_scale=True) as bar:
-        for call in range(calls, o.n_calls):
-            state, history[call] = train(state)
-            for task, total, episodes in zip(ppo.tasks, *history[call].sum(axis=0), strict=True):
-                if episodes:
-                    postfix[task] = f"{total / episodes:.4g}"
-            if checkpoints:
-                checkpoints.save((state, history), call + 1)
-            bar.set_postfix(postfix, refresh=False)
-            bar.update(size)
-    after = np.asarray(evaluate(state.params, EVALUATION_SEED))
-    steps = np.arange(1, o.n_calls * o.updates_per_call + 1) * o.batch_size
-    by_task = np.concatenate(history).transpose(2, 1, 0)
-    curves = [(steps[n > 0], total[n > 0] / n[n > 0]) for total, n in by_task]
-    return Result(state.params, curves, before, after)
+PRESETS: dict[str, dict[str, Any]] = {
+    "classic/CartPole-v0": {"learning_rate": 2e-3, "gamma": 0.98, "gae_lambda": 0.98},
+    "classic/Pendulum-v0": {"total_steps": 1_500_000, "gamma": 0.95, "reward_scale": 0.1},
+    "classic/Catch-v0": {"total_steps": 100_000, "entropy_weight": 0.01, "fps": 6},
+    "classic/ConnectFour-v0": {"total_steps": 500_000, "entropy_weight": 0.01, "fps": 2},
+}
 
 
-def trainer(options: Options, mesh: bool = False) -> PPO:
-    """The one that fits the environment; leaves the process with a sentence if none does."""
+def scaled(env: Any) -> Any:
+    """Any observation as a vector; it and real actions from -1 to 1 where they have bounds."""
+    env = envrax.FlattenObservation(env)
+    env = envrax.RescaleObservation(env, *near_bounds(env.observation_space))
+    if isinstance(env.action_space, envrax.Box):
+        env = envrax.ClipAction(envrax.RescaleAction(env, *near_bounds(env.action_space)))
+    return env
+
+
+def near_bounds(space: envrax.Box) -> tuple[np.ndarray, np.ndarray]:
+    """-1 and 1, but the old bounds where they are too far apart to scale by."""
+    near = space.high / 2 - space.low / 2 < 1e4
+    return np.where(near, -1.0, space.low), np.where(near, 1.0, space.high)
+
+
+class Categorical(NamedTuple):  # a policy over a Discrete space
+    log_probs: jax.Array
+
+    def sample(self, rng: jax.Array) -> jax.Array:
+        return jax.random.categorical(rng, self.log_probs)
+
+    def log_prob(self, action: jax.Array) -> jax.Array:
+        return jnp.take_along_axis(self.log_probs, action[..., None], axis=-1)[..., 0]
+
+    def entropy(self) -> jax.Array:
+        return -jnp.sum(jnp.exp(self.log_probs) * self.log_probs, axis=-1)
+
+
+class Gaussian(NamedTuple):  # a policy over real vectors with independent components
+    mean: jax.Array
+    log_std: jax.Array
+
+    def sample(self, rng: jax.Array) -> jax.Array:
+        return self.mean + jnp.exp(self.log_std) * jax.random.normal(rng, self.mean.shape)
+
+    def log_prob(self, action: jax.Array) -> jax.Array:
+        std = jnp.exp(self.log_std)
+        return jnp.sum(jax.scipy.stats.norm.logpdf(action, self.mean, std), axis=-1)
+
+    def entropy(self) -> jax.Array:
+        return jnp.sum(self.log_std + 0.5 * np.log(2 * np.pi * np.e), axis=-1)
+
+
+class Network(nn.Module):
+    """A policy and a value, for one vector or many."""
+
+    action_space: Any
+    hidden: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array, mask: Any = None) -> tuple[Any, jax.Array]:
+        value = self.head(x, 1)[..., 0]
+        if isinstance(self.action_space, envrax.Box):
+            log_std = self.param("log_std", nn.initializers.zeros, self.action_space.shape)
+            return Gaussian(self.head(x, self.action_space.size), log_std), value
+        logits = self.head(x, self.action_space.n)
+        if mask is not None:  # illegal actions; not -inf, with which gradients would be NaN
+            logits = jnp.where(mask, logits, -1e9)
+        return Categorical(jax.nn.log_softmax(logits)), value
+
+    def head(self, x: jax.Array, n_outputs: int) -> jax.Array:
+        for _ in range(2):
+            x = nn.tanh(nn.Dense(self.hidden, kernel_init=nn.initializers.he_uniform())(x))
+        return nn.Dense(n_outputs, kernel_init=nn.initializers.zeros)(x)
+
+
+def advantages(steps: envrax.Transition, value: Any, next_value: Any, o: Options) -> jax.Array:
+    """Generalised advantage estimation. `next_value` is that of `steps.next_obs`."""
+    # A truncated episode would have gone on: only after a termination there is nothing to gain.
+    bootstrap = jnp.where(steps.terminated, 0.0, next_value)
+    surprise = o.reward_scale * steps.reward + o.gamma * bootstrap - value
+
+    def back(later: jax.Array, step: Any) -> tuple[jax.Array, jax.Array]:
+        surprise, done = step  # after `done`, the next row is another episode
+        advantage = surprise + o.gamma * o.gae_lambda * jnp.where(done, 0.0, later)
+        return advantage, advantage
+
+    return jax.lax.scan(back, jnp.zeros_like(surprise[0]), (surprise, steps.done), reverse=True)[1]
+
+
+class PPO:
+    """The algorithm. `init` and `update` are pure functions, to be compiled."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = o = options
+        wrappers = [envrax.RecordEpisodeStatistics, scaled]
+        self.env = envrax.make(o.env, wrappers=wrappers, jit_compile=False)
+        self.vec_env = envrax.VecEnv(self.env, o.n_envs)
+        self.network = Network(self.env.action_space, o.hidden)
+        self.n_updates = -(-o.total_steps // (o.n_envs * o.n_steps * N_CALLS))  # of a call
+        n_descents = N_CALLS * self.n_updates * o.epochs * o.minibatches
+        learning_rate = optax.linear_schedule(o.learning_rate, 0.0, n_descents)
+        chain = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(learning_rate))
+        self.optimiser = optax.flatten(chain)  # parameters in one vector make a smaller program
+
+    def init(self, seed: Any) -> Any:
+        """Where the rollouts begin, with the policy's parameters; and the optimiser's state."""
+        rng, obs_rng, network_rng = jax.random.split(jax.random.key(seed), 3)
+        params = self.network.init(network_rng, self.env.observation_space.sample(obs_rng))
+        return envrax.start(self.vec_env, rng, params), self.optimiser.init(params)
+
+    def act(self, params: Any, obs: jax.Array, rng: jax.Array, mask: Any) -> Any:
+        """The policy: a drawn action, its own state, and what the loss needs of the action."""
+        policy, value = self.network.apply(params, obs, mask)
+        action = policy.sample(rng)
+        return action, params, (policy.log_prob(action), value, mask)
+
+    def evaluate(self, env: Any, params: Any, n_episodes: int, max_steps: int) -> np.ndarray:
+        """Returns of some episodes, from the same starts every time."""
+        rng, how = jax.random.key(1_000_003), {"policy_state": params, "max_steps": max_steps}
+        return np.asarray(envrax.evaluate(env, self.act, rng, n_episodes, **how).returns)
+
+    def update(self, state: Any, _: None) -> tuple[Any, Any]:
+        """A rollout, and gradient descent over it; the sum and number of the returns that ended."""
+        o, (at, opt_state) = self.options, state
+        at, steps = envrax.rollout(self.vec_env, self.act, at, o.n_steps)
+        log_prob, value, mask = steps.extras
+        _, next_value = self.network.apply(at.policy_state, steps.next_obs)
+        gain = advantages(steps, value, next_value, o)
+        rows = steps.obs, mask, steps.action, log_prob, gain, gain + value
+        rows = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
+
+        def descend(carry: Any, chosen: jax.Array) -> tuple[Any, None]:
+            params, opt_state = carry
+            gradient = jax.grad(self.loss)(params, jax.tree.map(lambda x: x[chosen], rows))
+            change, opt_state = self.optimiser.update(gradient, opt_state)
+            return (optax.apply_updates(params, change), opt_state), None
+
+        rng, *shuffle_rngs = jax.random.split(at.rng, o.epochs + 1)
+        orders = jnp.stack([jax.random.permutation(key, gain.size) for key in shuffle_rngs])
+        minibatches = orders.reshape(o.epochs * o.minibatches, -1)
+        (params, opt_state), _ = jax.lax.scan(descend, (at.policy_state, opt_state), minibatches)
+        ended = jnp.sum(steps.info["episode"]["r"]), jnp.sum(steps.done)
+        return (at._replace(policy_state=params, rng=rng), opt_state), ended
+
+    def loss(self, params: Any, rows: Any) -> jax.Array:
+        obs, mask, action, log_prob, gain, target = rows
+        policy, value = self.network.apply(params, obs, mask)
+        gain = (gain - jnp.mean(gain)) / (jnp.std(gain) + 1e-8)
+        ratio = jnp.exp(policy.log_prob(action) - log_prob)
+        clipped = jnp.clip(ratio, 1 - self.options.clip, 1 + self.options.clip)
+        policy_loss = -jnp.mean(jnp.minimum(ratio * gain, clipped * gain))
+        value_loss = 0.5 * jnp.mean(jnp.square(value - target))
+        return policy_loss + value_loss - self.options.entropy_weight * jnp.mean(policy.entropy())
+
+
+def run(ppo: PPO) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
+    """Train; return parameters, learning curve (steps, mean return), returns before and after."""
+    o, means = ppo.options, []
+    state = jax.jit(ppo.init)(o.seed)
+    before = ppo.evaluate(ppo.env, state[0].policy_state, 100, 5_000)
+    train = jax.jit(partial(jax.lax.scan, ppo.update, length=ppo.n_updates), donate_argnums=0)
+    batch = o.n_envs * o.n_steps
+    with tqdm(total=N_CALLS * ppo.n_updates * batch, unit=" steps", unit_scale=True) as bar:
+        for _ in range(N_CALLS):
+            state, (totals, episodes) = train(state)
+            means.extend(np.asarray(totals / episodes))
+            bar.set_postfix({"return": f"{totals.sum() / episodes.sum():.4g}"}, refresh=False)
+            bar.update(ppo.n_updates * batch)
+    params, steps = state[0].policy_state, batch * np.arange(1, len(means) + 1)
+    return params, np.stack([steps, means]), before, ppo.evaluate(ppo.env, params, 100, 5_000)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
+    parser.add_argument("env", nargs="?", default=Options.env)
+    for field in fields(Options)[1:]:
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default))
+    given = vars(parser.parse_args(arguments))
+    o = Options(**{**PRESETS.get(given["env"], {}), **given})
+    print(f"PPO on {o.env}, seed {o.seed}: compiling")
+    ppo = PPO(o)
+    params, curve, before, after = run(ppo)
+    print(f"return of 100 episodes: {before.mean():.2f} -> {after.mean():.2f} ± {after.std():.2f}")
+    folder = Path("runs") / f"{o.env}-{o.seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    figure = Figure(figsize=(7, 4), dpi=150, layout="constrained")
+    axes = figure.add_subplot(xlabel="environment steps", ylabel="return of an episode")
+    axes.plot(*curve, label="training, while exploring")
+    axes.axhline(after.mean(), color="C1", label=f"after training: {after.mean():.4g}")
+    axes.legend(title=f"PPO on {o.env}")
+    figure.savefig(folder / "curve.png")
     try:
-        if mesh:
-            from ppo_mesh import MeshPPO
-
-            return MeshPPO(options)
-        if options.env.startswith(HOST):
-            from ppo_host import HostPPO  # imports Gymnasium
-
-            return HostPPO(options)
-        several = envrax.get_spec(options.env).is_batched
-        return AgentsPPO(options) if several else PPO(options)
-    except (ImportError, TypeError, ValueError) as error:
-        raise SystemExit(f"ppo.py: error: {error}") from error
-
-
-def saved_in(folder: Path | None, options: Options) -> Any:
-    """The `Checkpoints` in a folder, or None."""
-    if folder is None:
-        return None
-    from ppo_checkpoint import Checkpoints  # Orbax is slow to import
-
-    return Checkpoints(folder, options)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    options, how = parse(arguments)
-    folder = Path("runs") / f"{options.env.removeprefix(HOST)}-{options.seed}"
-    print(f"PPO on {options.env}, seed {options.seed}: compiling")
-    ppo = trainer(options, how.mesh)
-    checkpoints = saved_in(how.checkpoint, options)
-    result = run(ppo, checkpoints)
-    for name, returns in (("before", result.before), ("after", result.after)):
-        score = f"{returns.mean():.2f} ± {returns.std():.2f}"
-        print(f"{name:>6}: {score} over the first {ppo.n_episodes} episodes started")
-
-    from ppo_report import save_curve, save_video  # matplotlib is slow to import
-
-    title, (curve,) = f"PPO on {options.env}", result.curves
-    save_curve(folder / "curve.png", title, curve, result.before, result.after)
-    print(f"{time.perf_counter() - START:.1f} s of wall time, imports and compilation included")
-    if how.video and not options.env.startswith(HOST):
-        act = jax.jit(partial(ppo.act, result.params))
-        save_video(folder, ppo.single_env, act, options.fps, EVALUATION_SEED)
-    print(f"see {folder}")
+        env = envrax.JitWrapper(ppo.env, pre_warm=False)
+        with envrax.RecordVideo(env, folder, o.fps) as film:
+            ppo.evaluate(film, params, 1, max_steps=30 * o.fps)
+    except Exception as error:  # a library may need a screen, or cannot draw
+        print(f"no video: {error}")
 
 
 if __name__ == "__main__":
