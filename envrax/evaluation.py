@@ -194,8 +194,7 @@ def evaluate_grid(
         )
     n_episodes, max_steps = _counts("evaluate_grid", rng, n_episodes, max_steps)
     # Integers as those of Python, which JAX refuses where int32 cannot hold them.
-    number: Any = lambda x: x.item() if isinstance(x, np.integer) else x  # noqa: E731
-    axes = OrderedDict((name, [*map(number, values)]) for name, values in grid.items())
+    axes = OrderedDict((name, [*map(_number, values)]) for name, values in grid.items())
     if not axes or not all(axes.values()):
         raise ValueError(f"evaluate_grid: expected a value for each of its fields; got {grid!r}.")
     given = axes, playing.split(policy), rng, policy_state
@@ -281,6 +280,10 @@ def _evaluated_grid(
 
 
 _compiled_grid: Any = jax.jit(_evaluated_grid, static_argnums=(0, 1, 2))
+
+
+def _number(x: Any) -> Any:
+    return x.item() if isinstance(x, np.integer) else x
 
 
 def _fields(names: Iterable[str], values: Sequence[Any]) -> dict[str, Any]:
