@@ -58,14 +58,6 @@ def test_clip_keeps_the_sign(compiled: bool) -> None:
         assert clipped.dtype == jnp.float32 and float(clipped) == np.sign(int(reward))
 
 
-def test_clip_changes_nothing_else() -> None:
-    env = ScriptEnv(rewards=REWARDS)
-    ours, theirs = rollout(ClipReward(env), 4), rollout(env, 4)
-    assert [float(reward) for _, reward, _, _ in ours] == [1, -1, 0, -1]
-    for (state, _, *rest), (plain_state, _, *plain_rest) in zip(ours, theirs, strict=True):
-        assert_trees_equal((state, rest), (plain_state, plain_rest))
-
-
 # Done
 
 
@@ -106,24 +98,6 @@ def test_discount_never_passes_for_done_in_a_vec_env() -> None:
     for step, (states, _, discounts, _) in enumerate(seen, 1):
         assert states.step.tolist() == [step % 4] * 2
         assert discounts.tolist() == [[float(step % 4 != 0)]] * 2
-
-
-def test_second_discount_is_refused() -> None:
-    env = ClipReward(EpisodeDiscount(VectorEnv()))
-    for build in (EpisodeDiscount, EpisodeDiscount()):
-        with pytest.raises(TypeError, match=r"EpisodeDiscount: .* done as a bool; got Clip"):
-            build(env)
-
-
-@pytest.mark.parametrize("wrapper", [ExpandDims, EpisodeDiscount])
-def test_re_typed_done_scans(wrapper: Any) -> None:
-    env = wrapper(ScriptEnv(rewards=REWARDS))
-    _, state = env.reset(KEY)
-    state, dones = jax.lax.scan(
-        lambda state, action: env.step(state, action)[1:4:2], state, jnp.zeros(4, jnp.int32)
-    )
-    assert bool(state.done)
-    assert dones.shape[0] == 4
 
 
 # Statistics
@@ -242,16 +216,3 @@ def test_what_is_written_to_the_state_on_top_reaches_the_environment(wrap: Any) 
     state = env.step(state.replace(rng=other, step=jnp.int32(40)), action)[1]
     assert int(state.step) == int(plain.step) == 41
     assert_trees_equal((state.rng, world(state)), (plain.rng, plain.world))
-
-
-def test_long_episode_is_counted_to_its_end() -> None:
-    env = RecordEpisodeStatistics(ScriptEnv(rewards=[0.5] * 3000))
-    _, state = env.reset(KEY)
-
-    def step(state: Any, action: Any) -> Any:
-        _, state, _, _, info = env.step(state, action)
-        return state, info["episode"]
-
-    _, stats = jax.lax.scan(step, state, jnp.zeros(3000, jnp.int32))
-    assert np.flatnonzero(stats["l"]).tolist() == [2999]
-    assert int(stats["l"][-1]) == 3000 and float(stats["r"][-1]) == 1500.0
