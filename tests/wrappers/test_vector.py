@@ -10,15 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost
-from fakes import NestedEnv, VectorConfig, VectorEnv
-
 from helpers import assert_trees_equal
 
-from envrax import Box, ClipReward, Discrete, MultiVecEnv, VecEnv
+from envrax import Box, ClipReward, Discrete, VecEnv
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv, RingWorld, check_batched_env
 from envrax.wrappers import WrapperFactory
-from envrax.wrappers.vector import BatchedWrapper, BatchedWrapperState, NormalizeObservation
-
+from envrax.wrappers.vector import BatchedWrapper, BatchedWrapperState
 
 KEY = jax.random.key(0)
 
@@ -73,8 +70,6 @@ def counting(n: int = 3, **options: Any) -> Any:
     return VecEnv(CountingEnv(), n, **options)
 
 
-
-
 def test_hooks_change_what_they_are_named_after() -> None:
     plain, env = counting(final_obs=True), Changed(counting(final_obs=True))
     assert env.observation_space == env.single_observation_space.batch(3)
@@ -85,11 +80,10 @@ def test_hooks_change_what_they_are_named_after() -> None:
         obs, inner, rewards, dones, infos = plain.step(inner, [1, 0, 1])
         seen, state, more, ends, told = env.step(state, [0, 1, 0])
         assert_trees_equal(seen, obs.astype(jnp.float32) * 2)
-            assert_trees_equal(state.env_state, inner)
-        assert_trees_equal(more, rewards + 10)
-            assert_trees_equal(ends, dones)
+        assert_trees_equal((state.env_state, more, ends), (inner, rewards + 10, dones))
         assert_trees_equal(told["final_obs"], infos["final_obs"].astype(jnp.float32) * 2)
-        assert equal(told["more"], infos["truncated"]) and "more" not in infos
+        assert_trees_equal(told["more"], infos["truncated"])
+        assert "more" not in infos
 
 
 @pytest.mark.slow
@@ -111,8 +105,6 @@ def test_one_that_changes_nothing_is_the_batch() -> None:
 @pytest.mark.parametrize("build", [lambda: Changed(counting()), lambda: Counted(RingWorld())])
 def test_the_kit_finds_nothing(build: Any) -> None:
     check_batched_env(build(), num_steps=20)
-
-
 
 
 def test_state_of_its_own_goes_on_in_a_scan() -> None:
@@ -147,10 +139,6 @@ def test_on_the_host_the_batch_runs_there_and_the_rest_is_compiled() -> None:
         base: Any = env.env.env
         assert base.steps == 30
     assert base.closed
-
-
-
-
 
 
 @pytest.mark.slow
@@ -191,8 +179,6 @@ def test_copies() -> None:
         assert_trees_equal(other.step(state, [0, 1, 0]), env.step(state, [0, 1, 0]))
 
 
-
-
 def test_deferred_construction() -> None:
     factory: Any = Changed(by=3.0)
     assert factory == WrapperFactory(Changed, {"by": 3.0})  # pyright: ignore[reportArgumentType]
@@ -225,8 +211,3 @@ def test_refusals() -> None:
     ]:
         with pytest.raises(error, match=noun):
             call()
-
-
-
-
-
