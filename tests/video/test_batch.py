@@ -156,6 +156,7 @@ def test_what_the_batch_returns_is_as_without_and_frozen_nothing_is_recorded(
         jax.vmap(recorded.reset)(rngs)
 
 
+@pytest.mark.slow
 def test_the_kit_finds_nothing(tmp_path: Path) -> None:
     with film(tmp_path) as env:
         check_batched_env(env, num_steps=5)

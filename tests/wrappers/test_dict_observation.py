@@ -102,6 +102,7 @@ def test_the_stacks_pass_the_checks(row: str) -> None:
     check_env(wrap(env_class()))
 
 
+@pytest.mark.slow
 def test_on_the_host_steps_are_repeated_in_python(tmp_path: Any) -> None:
     def run(env: Any) -> Any:
         obs, state = env.reset(jax.random.key(3))

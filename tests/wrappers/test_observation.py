@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import PixelEnv, ScriptEnv, VectorConfig, VectorEnv
+from fakes import ScriptEnv, VectorConfig, VectorEnv
 from PIL import Image
 
 from envrax import (
@@ -16,7 +16,6 @@ from envrax import (
     GrayscaleObservation,
     NormalizeObservation,
     ResizeObservation,
-    VecEnv,
 )
 
 Obs = np.ndarray[Any, Any]
@@ -204,14 +203,3 @@ def test_any_box_gains_a_last_axis(space: Box) -> None:
     for stack in (first, env.step(state, 0)[0]):
         assert stack.dtype == space.dtype
         np.testing.assert_array_equal(stack, np.stack([obs] * 3, -1))
-
-
-def test_next_episode_begins_with_a_stack_of_its_own() -> None:
-    env = GrayscaleObservation(PixelEnv(VectorConfig(max_steps=2)))
-    vec_env = VecEnv(FrameStackObservation(env, n_stack=3), 4)
-    obs, state = vec_env.reset(jax.random.key(0))
-    for step in range(1, 5):
-        obs, state, _, dones, _ = vec_env.step(state, jnp.zeros(4, jnp.int32))
-        ended = step % 2 == 0
-        assert (dones == ended).all()
-        assert bool((obs[..., :1] == obs).all()) == ended

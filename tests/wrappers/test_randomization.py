@@ -74,7 +74,7 @@ def test_the_key_rule() -> None:
 @pytest.mark.parametrize(
     ("autoreset", "redraw"),
     [
-        (Compact(), False),
+        pytest.param(Compact(), False, marks=pytest.mark.slow),
         pytest.param(Compact(), True, marks=pytest.mark.slow),
         pytest.param(Select(), False, marks=pytest.mark.slow),
         (Select(), True),

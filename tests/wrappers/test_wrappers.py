@@ -221,6 +221,7 @@ def test_info_is_never_changed_in_place() -> None:
         assert theirs == {"score": np.float32(3), "terminated": np.bool_(False)}
 
 
+@pytest.mark.slow
 def test_gradients_reach_through_a_stack() -> None:
     def gain(gravity: jax.Array, wrap: Any) -> jax.Array:
         env = wrap(VectorEnv(VectorConfig(gravity=gravity)))  # pyright: ignore
