@@ -3,7 +3,7 @@
 import copy
 import pickle
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import chex
@@ -87,13 +87,15 @@ def test_slots_are_environments_of_their_own(autoreset: Any, redraw: bool) -> No
     _, state = batch.reset(jax.random.key(1))
     assert len(set(state.fields["max_steps"].tolist())) > 1
     seen: list[Any] = []
+    step = jax.jit(partial(batch.step))
     for _ in range(30):
         limit, at = state.fields["max_steps"], state.step
-        _, state, _, done, _ = batch.step(state, jnp.zeros(5, jnp.int32))
+        _, state, _, done, _ = step(state, jnp.zeros(5, jnp.int32))
         np.testing.assert_array_equal(done, at + 1 == limit)
         kept = state.fields["max_steps"] == limit
         assert bool(jnp.all(kept if not redraw else kept | done))
         seen.append(np.asarray(limit))
+    assert step._cache_size() == 1  # compiled once
     changes = np.ptp(np.stack(seen), axis=0)
     assert (changes > 0).all() if redraw else (changes == 0).all()
 
