@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -296,6 +297,15 @@ def test_another_batch_is_recorded_from_python_only(tmp_path: Path) -> None:
 def test_options_that_are_refused(tmp_path: Path, options: Any, noun: str) -> None:
     with pytest.raises(ValueError, match=f"RecordVideo: expected .*{noun}"):
         film(tmp_path, **options)
+
+
+def test_the_devices_of_several_processes_are_refused_unless_frozen(tmp_path: Path) -> None:
+    far = VecEnv(FilmEnv(), 3)
+    far.layout = SimpleNamespace(is_fully_addressable=False)
+    assert RecordVideo(far, tmp_path, frozen=True).frozen
+    for attempt in (lambda: RecordVideo(far, tmp_path), lambda: film(tmp_path).around(far)):
+        with pytest.raises(ValueError, match="one process"):
+            attempt()
 
 
 def test_a_batch_that_does_not_draw_is_refused(tmp_path: Path) -> None:
