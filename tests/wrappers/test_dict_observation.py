@@ -1,4 +1,4 @@
-"""`key=` of the four wrappers that take it, and what the wrappers of Gymnasium's names refuse."""
+"""`key=` of the four wrappers that take it, and limits of time."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import CoinEnv, NestedEnv, PixelEnv, ScriptEnv, VectorEnv
+from fakes import PixelEnv, VectorEnv
 from helpers import assert_trees_equal
 from replay import History, Ours, play_ours
 from wrapper_rows import ROWS
@@ -65,145 +65,16 @@ def test_the_final_observation_is_changed_too() -> None:
     np.testing.assert_array_equal(obs["image"][0], np.stack(frames[[0, 0]], -1))
 
 
-@pytest.mark.parametrize("factory", WITH_KEY, ids=str)
-def test_a_key_that_does_not_fit_is_refused(factory: Any) -> None:
-    name = getattr(factory, "wrapper", factory).__name__
-    with pytest.raises(
-        TypeError, match=rf"{name}: expected observations in a Dict for key='image'"
-    ):
-        keyed(factory)(PixelEnv())
-    other = Dict(imag=IMAGE, speed=BOTH["speed"])
-    with pytest.raises(
-        ValueError, match=rf"{name}: expected key to be one of imag, speed; .* Did you mean imag\?"
-    ):
-        keyed(factory)(ScriptEnv(other, obs=()))
-    with pytest.raises(TypeError, match=rf"{name}: expected observations in a Box; got Dict"):
-        keyed(factory)(ScriptEnv(Dict(image=BOTH), obs=()))
-
-
-# Refusals
-
-SPACE, OBS, PLANE = Box(-1.0, 1.0, (2,)), NestedEnv, CoinEnv
-REFUSED: list[tuple[Any, str, dict[str, Any], type[Exception], str]] = [
-    (VectorEnv, "TimeLimit", {"max_steps": 0}, ValueError, "max_steps to be at least 1; got 0"),
-    (VectorEnv, "TimeLimit", {"max_steps": 2.5}, TypeError, "max_steps to be an int; got 2.5"),
-    (NestedEnv, "ReshapeObservation", {"shape": 4}, TypeError, "observations in a Box; got Dict"),
-    (VectorEnv, "ReshapeObservation", {"shape": (2, 2)}, ValueError, "a shape with 3 elements"),
-    (NestedEnv, "DtypeObservation", {"dtype": "int8"}, TypeError, "a Box, Discrete, MultiDiscrete"),
-    (PixelEnv, "DtypeObservation", {"dtype": "int8"}, ValueError, "a dtype that holds Box"),
-    (PixelEnv, "DtypeObservation", {"dtype": "none"}, TypeError, "a dtype that holds Box"),
-    (CoinEnv, "DtypeObservation", {"dtype": "uint8"}, ValueError, "a float dtype for Box"),
-    (VectorEnv, "FilterObservation", {"filter_keys": ["a"]}, TypeError, "in a Dict or a Tuple"),
-    (NestedEnv, "FilterObservation", {"filter_keys": "image"}, TypeError, "a list of str for Dict"),
-    (NestedEnv, "FilterObservation", {"filter_keys": [0]}, TypeError, "a list of str for Dict"),
-    (NestedEnv, "FilterObservation", {"filter_keys": []}, ValueError, "among both, image, each"),
-    (NestedEnv, "FilterObservation", {"filter_keys": ["imag"]}, ValueError, "Did you mean image?"),
-    (NestedEnv, "FilterObservation", {"filter_keys": ["both"] * 2}, ValueError, "each once"),
-    (
-        NestedEnv,
-        "RescaleObservation",
-        {"min_obs": 0, "max_obs": 1},
-        TypeError,
-        "in a Box; got Dict",
-    ),
-    (
-        VectorEnv,
-        "RescaleObservation",
-        {"min_obs": 0, "max_obs": 1},
-        ValueError,
-        "infinite where",
-    ),
-    (PixelEnv, "RescaleObservation", {"min_obs": 2, "max_obs": 1}, ValueError, "to be bounds for"),
-    (VectorEnv, "DelayObservation", {"delay": -1}, ValueError, "delay to be at least 0; got -1"),
-    (PixelEnv, "MaxAndSkipObservation", {"skip": 1}, ValueError, "skip to be at least 2; got 1"),
-    (NestedEnv, "MaxAndSkipObservation", {}, TypeError, "observations in a Box; got Dict"),
-    (VectorEnv, "RepeatAction", {"num_repeats": 0}, ValueError, "num_repeats to be at least 1"),
-    (
-        VectorEnv,
-        "ClipAction",
-        {},
-        TypeError,
-        "a Box of floats or integers; got Discrete",
-    ),
-    (
-        VectorEnv,
-        *("RescaleAction", {"min_action": -1, "max_action": 1}),
-        *(TypeError, "actions in a Box of floats; got Discrete(3)"),
-    ),
-    (
-        CoinEnv,
-        *("RescaleAction", {"min_action": 1, "max_action": 1}),
-        *(ValueError, "min_action < max_action"),
-    ),
-    (VectorEnv, "DiscretizeAction", {"bins": 3}, TypeError, "actions in a Box of floats; got"),
-    (CoinEnv, "DiscretizeAction", {"bins": (3, 0)}, ValueError, "bins to be at least 1; got 0"),
-    (CoinEnv, "DiscretizeAction", {"bins": (3,)}, ValueError, "an int, or 2 bins for Box"),
-    (CoinEnv, "DiscretizeAction", {"bins": 1 << 20}, ValueError, "at most 2**31 - 1 combinations"),
-    (
-        VectorEnv,
-        *("StickyAction", {"repeat_action_probability": 1.0}),
-        *(ValueError, "0 <= repeat_action_probability < 1; got 1.0"),
-    ),
-    (
-        VectorEnv,
-        *("StickyAction", {"repeat_action_probability": "often"}),
-        *(TypeError, "repeat_action_probability to be a number; got 'often'"),
-    ),
-    (VectorEnv, "TransformObservation", {"func": jnp.sum}, TypeError, "func to return elements of"),
-    (CoinEnv, "TransformAction", {"func": jnp.sum}, TypeError, "func to return elements of Box"),
-    (VectorEnv, "AtariPreprocessing", {}, TypeError, "uint8 images; got Box"),
-    (PixelEnv, "AtariPreprocessing", {"frame_skip": 0}, ValueError, "frame_skip to be at least 1"),
-    (PixelEnv, "AtariPreprocessing", {"noop_max": -1}, ValueError, "noop_max to be at least 0"),
-    (PixelEnv, "AtariPreprocessing", {"screen_size": (1, 2, 3)}, ValueError, "(width, height)"),
-    (
-        PixelEnv,
-        *("AtariPreprocessing", {"terminal_on_life_loss": True}),
-        *(ValueError, "a number of lives in info['lives']"),
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("env_class", "name", "keywords", "error", "expected"),
-    REFUSED,
-    ids=[f"{i}-{case[1]}" for i, case in enumerate(REFUSED)],
-)
-def test_what_does_not_fit_is_refused(
-    env_class: Any, name: str, keywords: dict[str, Any], error: type[Exception], expected: str
-) -> None:
-    wrapper = getattr(envrax, name)
-    for build in (
-        lambda: wrapper(env_class(), **keywords),
-        lambda: wrapper(**keywords)(env_class()),
-    ):
-        with pytest.raises(error) as refusal:
-            build()
-        said = str(refusal.value)
-        assert said.startswith(f"{name}: expected") and expected in said and "got" in said
-
-
-def test_a_key_that_the_time_would_take_is_refused() -> None:
-    env = ScriptEnv(Dict(time=SPACE), obs=())
-    with pytest.raises(ValueError, match="expected observations without the key 'time'; got Dict"):
-        envrax.TimeAwareObservation(env)
-
-
 # Time limits of environments that say less
 
 
 @pytest.mark.parametrize("reasons", [(), ("terminated",), ("truncated",)])
 def test_an_end_without_a_reason_is_a_termination(reasons: tuple[str, ...]) -> None:
     for ends, expected in [({3: "terminated"}, [True, False]), ({3: "truncated"}, [False, True])]:
-        env = TimeLimit(Ours(History(SPACE, ends=ends), reasons))
+        env = TimeLimit(Ours(History(Box(-1.0, 1.0, (2,)), ends=ends), reasons))
         rest = play_ours(env, [0] * 5)[1]
         assert len(rest) == 3 and not any(any(flags) for _, *flags in rest[:-1])
         assert rest[-1][1:] == (expected if reasons else [True, False])
-
-
-def test_statistics_that_would_miss_its_ends_are_refused() -> None:
-    said = "TimeLimit: expected RecordEpisodeStatistics around it; got RecordEpisodeStatistics"
-    with pytest.raises(TypeError, match=said):
-        TimeLimit(envrax.RecordEpisodeStatistics(VectorEnv()), max_steps=3)
 
 
 def test_the_default_limit_is_that_of_the_config() -> None:
@@ -231,6 +102,7 @@ def test_the_stacks_pass_the_checks(row: str) -> None:
     check_env(wrap(env_class()))
 
 
+@pytest.mark.slow
 def test_on_the_host_steps_are_repeated_in_python(tmp_path: Any) -> None:
     def run(env: Any) -> Any:
         obs, state = env.reset(jax.random.key(3))

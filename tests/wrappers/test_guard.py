@@ -40,8 +40,9 @@ class BreakableEnv(VectorEnv):
         return obs, state, reward, done, info if self.told else {}
 
 
-@pytest.mark.parametrize("where", ["obs", "reward", "both"])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("value", "where"), [(np.nan, "obs"), (np.inf, "reward"), (-np.inf, "both")]
+)
 def test_the_episode_ends_with_nothing(value: float, where: str) -> None:
     plain, env = BreakableEnv(value, where), NanGuard(BreakableEnv(value, where))
     obs, state = env.reset(jax.random.key(0))
@@ -67,43 +68,11 @@ def test_a_sound_environment_is_left_alone() -> None:
     assert bool(state.done) and bool(info["truncated"])
 
 
-class Changed(NanGuard[Any, Any, Any, Any]):
-    """A guard with every hook, each of which can be told from the others."""
-
-    def action(self, action: Any) -> Any:
-        return jnp.minimum(action, 1)
-
-    def observation(self, obs: jax.Array) -> jax.Array:
-        return -obs
-
-    def reward(self, reward: jax.Array) -> jax.Array:
-        return jnp.log(reward)  # of a negative number
-
-    def info(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {**info, "tag": jnp.int32(7)}
-
-
-def test_the_hooks_of_a_subclass_run_before_the_check() -> None:
-    env, plain = Changed(BreakableEnv()), BreakableEnv()
-    obs, state = env.reset(jax.random.key(0))
-    np.testing.assert_array_equal(obs, -plain.reset(jax.random.key(0))[0])
-    obs, _, reward, done, info = env.step(state, BREAK)
-    np.testing.assert_array_equal(obs, -plain.step(state, 1)[0])
-    assert bool(done) and float(reward) == 0.0
-    assert int(info["tag"]) == 7 and bool(info["non_finite"])
-
-
 def test_a_second_guard_keeps_what_the_first_one_found() -> None:
-    env = NanGuard(NanGuard(BreakableEnv()))
+    env = NanGuard(NanGuard(BreakableEnv(told=False)))
     _, state = env.reset(jax.random.key(0))
-    assert bool(env.step(state, BREAK)[4]["non_finite"])
-    assert not bool(env.step(state, 0)[4]["non_finite"])
-
-
-def test_an_environment_that_tells_no_reasons_gets_none() -> None:
-    env = NanGuard(BreakableEnv(told=False))
-    *_, info = env.step(env.reset(jax.random.key(0))[1], BREAK)
-    assert set(info) == {"non_finite"}
+    assert env.step(state, BREAK)[4] == {"non_finite": True}
+    assert env.step(state, 0)[4] == {"non_finite": False}
 
 
 def stack(guard: Any) -> JaxEnv[Any, Any, Any, Any]:

@@ -13,8 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import PixelEnv
+from fakes import ALL, PixelEnv
 from helpers import assert_trees_close, assert_trees_equal, jax_flag, plain, random_actions
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from wrapper_rows import ROWS
 
 from envrax import (
@@ -188,6 +190,32 @@ def test_every_way_to_call_it_agrees(row: str, env_class: Any, mode: Any) -> Non
     assert_trees_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
+PIECES = (
+    *("Wrapper", "JitWrapper", "GrayscaleObservation", "ResizeObservation", "NormalizeObservation"),
+    *("FrameStackObservation", "ClipReward", "NanGuard", "ExpandDims", "EpisodeDiscount"),
+    *("RecordEpisodeStatistics", "TimeLimit", "TimeAwareObservation", "FlattenObservation"),
+    *("DelayObservation", "RepeatAction", "StickyAction"),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(ALL), st.lists(st.sampled_from(PIECES), max_size=5))
+def test_random_stacks(env_class: Any, rows: list[str]) -> None:
+    """Whatever the order of the wrappers, a `VecEnv` does what a loop does."""
+    env = env_class()
+    for row in rows:
+        try:
+            env = ROWS[row][0](env)
+        except TypeError as error:  # it does not fit
+            assert "expected" in str(error) and "got" in str(error)
+    keys = jax.random.split(jax.random.key(0), SLOTS)
+    actions = jax.tree.map(np.asarray, random_actions(env.action_space, (SLOTS, STEPS)))
+    got = jax.tree.map(plain, vec_env(env, keys, actions))
+    assert_trees_close(got, jit(env, keys, actions), rtol=1e-4, atol=1e-5)
+    assert env.observation_space.batch(SLOTS).contains(got[0])
+
+
 # The settings that users of JAX turn on
 
 FLAGS = {
@@ -224,10 +252,7 @@ def stack_rollout(stack: Any, flag: str | None) -> Any:
     return jax.tree.map(np.asarray, stacked(seen)), state.step.dtype
 
 
-@pytest.mark.parametrize(
-    "flag",
-    FLAGS,
-)
+@pytest.mark.parametrize("flag", FLAGS)
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", [cart_pole, picture])
 def test_settings_change_nothing(stack: Any, flag: str) -> None:

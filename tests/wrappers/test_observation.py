@@ -7,21 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import NestedEnv, PixelEnv, ScriptEnv, VectorConfig, VectorEnv
-from helpers import slow_but
+from fakes import ScriptEnv, VectorConfig, VectorEnv
 from PIL import Image
 
 from envrax import (
     Box,
-    Dict,
-    Discrete,
     FrameStackObservation,
     GrayscaleObservation,
-    MultiBinary,
     NormalizeObservation,
     ResizeObservation,
-    Tuple,
-    VecEnv,
 )
 
 Obs = np.ndarray[Any, Any]
@@ -60,18 +54,13 @@ def observe(wrapper: Any, space: Any, obs: Any) -> Obs:
 
 def test_grey_is_the_weighted_sum_to_the_nearest() -> None:
     steps = [*range(0, 256, 17), 1, 2, 127, 128, 254]
-    colours = np.array([*itertools.product(steps, repeat=3)], np.uint8)[None]
+    greys = [(v, v, v) for v in range(256)]
+    colours = np.array([*greys, *itertools.product(steps, repeat=3)], np.uint8)[None]
     grey = observe(GrayscaleObservation, image_space(*colours.shape), colours)
     exact = colours.astype(np.float64) @ [0.299, 0.587, 0.114]
     assert grey.dtype == np.uint8 and grey.shape == colours.shape[:2]
     assert np.abs(grey - exact).max() <= 0.5 + 1e-9
-
-
-def test_greys_stay_as_they_are() -> None:
-    greys = np.arange(256, dtype=np.uint8).reshape(16, 16)
-    colours = np.repeat(greys[..., None], 3, -1)
-    seen = observe(GrayscaleObservation, image_space(16, 16, 3), colours)
-    np.testing.assert_array_equal(seen, greys)
+    assert grey[0, :256].tolist() == [*range(256)]
 
 
 # Resize
@@ -110,17 +99,13 @@ def test_resize_agrees_with_pillow(shape: tuple[int, ...], size: tuple[int, int]
     assert np.abs(resized.astype(int) - pillow.astype(int)).max() <= 1
 
 
-def test_resize_to_the_same_size_changes_nothing() -> None:
-    image = np.random.default_rng(1).integers(0, 256, (6, 5, 3)).astype(np.uint8)
-    np.testing.assert_array_equal(
-        observe(ResizeObservation(h=6, w=5), image_space(6, 5, 3), image), image
-    )
-
-
 def test_resize_interpolates_and_rounds() -> None:
     image = np.array([[0, 101]], np.uint8)
     wide = observe(ResizeObservation(h=1, w=4), image_space(1, 2), image)
     assert wide.tolist() == [[0, 25, 76, 101]]  # 25.25 and 75.75
+    image = np.random.default_rng(1).integers(0, 256, (6, 5, 3)).astype(np.uint8)
+    same = observe(ResizeObservation(h=6, w=5), image_space(6, 5, 3), image)
+    np.testing.assert_array_equal(same, image)
 
 
 # Normalize
@@ -149,18 +134,8 @@ def test_bytes_are_divided_by_255() -> None:
         (-5, 7, jnp.int8),
         (-(2**31), 2**31 - 1, jnp.int32),
         (False, True, jnp.bool_),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                (-1.0, 1.0, jnp.float32),
-                (0.0, 1.0, jnp.float32),
-                (10.0, 11.0, jnp.float32),
-                (1e-30, 2e-30, jnp.float32),
-                (-128, 127, jnp.int8),
-                (0, 65535, jnp.uint16),
-                (0, 2**32 - 1, jnp.uint32),
-            )
-        ),
+        pytest.param(1e-30, 2e-30, jnp.float32, marks=pytest.mark.slow),
+        pytest.param(0, 2**32 - 1, jnp.uint32, marks=pytest.mark.slow),
     ],
 )
 def test_bounded_boxes_are_scaled_from_their_bounds(low: Any, high: Any, dtype: Any) -> None:
@@ -173,11 +148,11 @@ def test_bounded_boxes_are_scaled_from_their_bounds(low: Any, high: Any, dtype: 
     np.testing.assert_allclose(seen, wanted, rtol=2e-5, atol=1e-7)
 
 
-def test_each_element_has_bounds_of_its_own() -> None:
-    space = Box([-1.0, 0.0, 5.0], [1.0, 10.0, 5.0], (3,))
+def test_each_element_has_bounds_of_its_own_and_equal_ones_give_zero() -> None:
+    space = Box([-1.0, 0.0, 5.0, -3e38], [1.0, 10.0, 5.0, -3e38], (4,))
     with jax.debug_nans(True):
-        seen = observe(NormalizeObservation, space, np.float32([0.5, 2.5, 5.0]))
-    np.testing.assert_allclose(seen, [0.75, 0.25, 0.0], rtol=1e-6)
+        seen = observe(NormalizeObservation, space, np.float32([0.5, 2.5, 5.0, -3e38]))
+    np.testing.assert_allclose(seen, [0.75, 0.25, 0.0, 0.0], rtol=1e-6)
 
 
 def test_bounds_become_exactly_0_and_1() -> None:
@@ -187,13 +162,6 @@ def test_bounds_become_exactly_0_and_1() -> None:
         assert (observe(NormalizeObservation, box, obs) == wanted).all()
     below = observe(NormalizeObservation, box, np.nextafter(high, np.float32(0)))
     assert (below <= 1).all()
-
-
-@pytest.mark.parametrize("bound", [0.0, 7.5, -3e38])
-def test_equal_bounds_give_zero(bound: float) -> None:
-    with jax.debug_nans(True):
-        seen = observe(NormalizeObservation, Box(bound, bound, (2,)), np.full(2, bound, np.float32))
-    assert (seen == 0).all()
 
 
 # Frame stack
@@ -214,88 +182,24 @@ def test_stack_is_filled_at_reset_and_oldest_is_first() -> None:
         assert env.observation_space.contains(stack)
 
 
-@pytest.mark.parametrize("n_stack", slow_but(3, values=[1, 3]))
 @pytest.mark.parametrize(
     "space",
     [
         image_space(4, 5, 3),
         Box(-1.0, 1.0, ()),
-        Box(-5, 9, (2, 2), jnp.int32),
+        Box([-1.0, -jnp.inf], [1.0, 2.0], (2,)),
         Box(False, True, (2,), jnp.bool_),
-        pytest.param(image_space(4, 5), marks=pytest.mark.slow),
-        pytest.param(Box(-jnp.inf, jnp.inf, (3,)), marks=pytest.mark.slow),
     ],
     ids=str,
 )
-def test_any_box_gains_a_last_axis(space: Box, n_stack: int) -> None:
+def test_any_box_gains_a_last_axis(space: Box) -> None:
     obs = space.sample(jax.random.key(0))
-    env = FrameStackObservation(ScriptEnv(space, obs), n_stack=n_stack)
-    assert env.observation_space == Box(space.low, space.high, (*space.shape, n_stack), space.dtype)
-    for stack in (env.reset(jax.random.key(0))[0], env.step(env.reset(jax.random.key(0))[1], 0)[0]):
+    env = FrameStackObservation(ScriptEnv(space, obs), n_stack=3)
+    low, high = (
+        np.stack([np.broadcast_to(x, space.shape)] * 3, -1) for x in (space.low, space.high)
+    )
+    assert env.observation_space == Box(low, high, (*space.shape, 3), space.dtype)
+    first, state = env.reset(jax.random.key(0))
+    for stack in (first, env.step(state, 0)[0]):
         assert stack.dtype == space.dtype
-        np.testing.assert_array_equal(stack, np.stack([obs] * n_stack, -1))
-
-
-def test_array_bounds_are_stacked_too() -> None:
-    space = Box([-1.0, 0.0], [1.0, 2.0], (2,))
-    env = FrameStackObservation(ScriptEnv(space), n_stack=3)
-    np.testing.assert_array_equal(env.observation_space.low, [[-1.0] * 3, [0.0] * 3])
-    np.testing.assert_array_equal(env.observation_space.high, [[1.0] * 3, [2.0] * 3])
-
-
-def test_next_episode_begins_with_a_stack_of_its_own() -> None:
-    env = GrayscaleObservation(PixelEnv(VectorConfig(max_steps=2)))
-    vec_env = VecEnv(FrameStackObservation(env, n_stack=3), 4)
-    obs, state = vec_env.reset(jax.random.key(0))
-    for step in range(1, 5):
-        obs, state, _, dones, _ = vec_env.step(state, jnp.zeros(4, jnp.int32))
-        ended = step % 2 == 0
-        assert (dones == ended).all()
-        assert bool((obs[..., :1] == obs).all()) == ended
-
-
-# Refusals
-
-REFUSED = [
-    (GrayscaleObservation, Discrete(3), "observations in a Box"),
-    (GrayscaleObservation, NestedEnv().observation_space, "observations in a Box"),
-    (GrayscaleObservation, Box(0.0, 1.0, (4, 4, 3)), "uint8 images"),
-    (GrayscaleObservation, Box(0, 255, (4, 4, 3), jnp.int32), "uint8 images"),
-    (GrayscaleObservation, image_space(4, 4), "images with 3 axes"),
-    (GrayscaleObservation, image_space(2, 4, 4, 3), "images with 3 axes"),
-    (GrayscaleObservation, image_space(4, 4, 4), "a last axis of 3"),
-    (GrayscaleObservation, image_space(4, 4, 1), "a last axis of 3"),
-    (ResizeObservation, MultiBinary(4), "observations in a Box"),
-    (ResizeObservation, Box(0.0, 1.0, (4, 4)), "uint8 images"),
-    (ResizeObservation, image_space(4), "images with 2 or 3 axes"),
-    (ResizeObservation, image_space(1, 4, 4, 3), "images with 2 or 3 axes"),
-    (NormalizeObservation, Discrete(3), "observations in a Box"),
-    (NormalizeObservation, Tuple((image_space(2), image_space(2))), "observations in a Box"),
-    (NormalizeObservation, Box(-jnp.inf, jnp.inf, (2,)), "a bounded Box"),
-    (NormalizeObservation, Box(0.0, jnp.inf, (2,)), "a bounded Box"),
-    (NormalizeObservation, Box([0.0, -jnp.inf], 1.0, (2,)), "a bounded Box"),
-    (FrameStackObservation, Discrete(3), "observations in a Box"),
-    (FrameStackObservation, Dict(a=image_space(2, 2)), "observations in a Box"),
-]
-
-
-@pytest.mark.parametrize(("wrapper", "space", "expected"), REFUSED)
-def test_observations_that_do_not_fit_are_refused(wrapper: Any, space: Any, expected: str) -> None:
-    for build in (wrapper, wrapper()):
-        with pytest.raises(TypeError) as refusal:
-            build(ScriptEnv(space, obs=()))
-        said = str(refusal.value)
-        assert said.startswith(f"{wrapper.__name__}: expected")
-        assert expected in said and said.endswith(f"got {space}.")
-
-
-@pytest.mark.parametrize("keywords", [{"h": 0}, {"w": 0}, {"h": -3, "w": 4}])
-def test_sizes_must_be_positive(keywords: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=r"ResizeObservation: expected [hw] to be at least 1; got"):
-        ResizeObservation(PixelEnv(), **keywords)
-
-
-@pytest.mark.parametrize("n_stack", [0, -1])
-def test_stack_must_not_be_empty(n_stack: int) -> None:
-    with pytest.raises(ValueError, match=f"expected n_stack to be at least 1; got {n_stack}"):
-        FrameStackObservation(PixelEnv(), n_stack=n_stack)
+        np.testing.assert_array_equal(stack, np.stack([obs] * 3, -1))

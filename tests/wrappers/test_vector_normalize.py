@@ -1,6 +1,5 @@
 """Running statistics of a batch: NumPy's over the whole history, and Gymnasium's on the same."""
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost
-from fakes import CoinConfig, CoinEnv, NestedEnv, ScriptEnv, VectorConfig, VectorEnv
+from fakes import CoinConfig, CoinEnv, NestedEnv, ScriptEnv, VectorEnv
 from gymnasium.vector import AutoresetMode
-from helpers import assert_trees_close
+from helpers import assert_trees_close, assert_trees_equal, plain
 
-from envrax import EpisodeDiscount, ExpandDims, MultiVecEnv, VecEnv, Wrapper
+from envrax import EpisodeDiscount, ExpandDims, VecEnv, Wrapper
 from envrax.testing import CountingEnv, check_batched_env
 from envrax.testing import NestedEnv as Mixed
 from envrax.wrappers.vector import NormalizeObservation, NormalizeReward, RunningStatistics
@@ -49,14 +48,6 @@ def looped(env: Any, n_steps: int, seed: int = 1) -> Any:
     return first, state, jax.tree.map(lambda *x: jnp.stack(x), *steps)
 
 
-def assert_equal(a: Any, b: Any) -> None:
-    assert jax.tree.structure(a) == jax.tree.structure(b)
-    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-            x, y = jax.random.key_data(x), jax.random.key_data(y)
-        np.testing.assert_array_equal(x, y, strict=True)
-
-
 def with_the_first_count(history: np.ndarray) -> tuple[Any, Any, Any]:
     """Count, mean and variance of the history and of the 1e-4 that the count begins with."""
     x, n = history.astype(np.float64), len(history)
@@ -89,9 +80,9 @@ def test_observations_are_those_of_numpy_over_10_000_steps() -> None:
 
 @pytest.mark.slow
 def test_rewards_are_those_of_numpy_over_10_000_steps() -> None:
-    plain, env = coins(), NormalizeReward(coins(), gamma=0.9)
-    _, _, (_, rewards, dones, _) = map_numpy(scanned(plain, 10_000))
-    _, state, (_, scaled, _, _) = map_numpy(scanned(env, 10_000))
+    env = NormalizeReward(coins(), gamma=0.9)
+    _, _, (_, rewards, dones, _) = jax.tree.map(plain, scanned(coins(), 10_000))
+    _, state, (_, scaled, _, _) = jax.tree.map(plain, scanned(env, 10_000))
     returns = discounted(rewards.astype(np.float64), dones, dones, 0.9)
     count, mean, var = with_the_first_count(returns.reshape(-1))
     np.testing.assert_allclose(state.statistics.mean, mean, rtol=1e-5)
@@ -100,13 +91,6 @@ def test_rewards_are_those_of_numpy_over_10_000_steps() -> None:
     for t in (0, 1, 50, 9_999):
         _, _, var = with_the_first_count(returns[: t + 1].reshape(-1))
         np.testing.assert_allclose(scaled[t], rewards[t] / np.sqrt(var + 1e-8), rtol=2e-6)
-
-
-def map_numpy(tree: Any) -> Any:
-    def convert(x: Any) -> Any:
-        return x if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else np.asarray(x)
-
-    return jax.tree.map(convert, tree)
 
 
 @pytest.mark.parametrize(("place", "spread"), [(1000.0, 1.0), (0.0, 1e-3), (-3.0, 100.0)])
@@ -121,26 +105,12 @@ def test_no_digits_are_lost_far_from_zero(place: float, spread: float) -> None:
     np.testing.assert_allclose(statistics.mean, mean, atol=6e-8 * abs(place) + 1e-6 * spread)
 
 
-@pytest.mark.slow
-def test_counting_does_not_stop_at_2_to_the_24() -> None:
-    statistics = RunningStatistics.of(2.0**24, 0.0, 1.0)
-    run = jax.jit(lambda s: jax.lax.fori_loop(0, 1000, lambda _, s: s.update(ones), s))
-    ones = jnp.ones((1,), jnp.float32)
-    assert float(run(statistics).count) == 2**24 + 1000
-
-
 def wrapped(env: Any) -> Any:
     return NormalizeReward(NormalizeObservation(env))
 
 
-@pytest.mark.parametrize(
-    "env",
-    [
-        pytest.param(lambda: coins(5, final_obs=True), marks=pytest.mark.slow),
-        lambda: VecEnv(VectorEnv(VectorConfig(max_steps=7)), 3),
-        pytest.param(lambda: VecEnv(CountingEnv(), 3), marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("env", [lambda: coins(5, final_obs=True), lambda: VecEnv(VectorEnv(), 3)])
 def test_a_loop_is_a_scan(env: Callable[[], Any]) -> None:
     """To rounding: XLA contracts other multiply-adds in a scan than in a step alone."""
     loop, scan = looped(wrapped(env()), 60), scanned(wrapped(env()), 60)
@@ -193,7 +163,7 @@ class BothEnds(CoinEnv):
 
 
 def recorded(batch: Any) -> list[tuple[Any, ...]]:
-    first, _, (obs, rewards, _, infos) = map_numpy(scanned(batch, 300))
+    first, _, (obs, rewards, _, infos) = jax.tree.map(plain, scanned(batch, 300))
     none = np.zeros(4, bool)
     ends = infos["terminated"], infos["truncated"]
     return [(first, np.zeros(4), none, none), *zip(obs, rewards, *ends, strict=True)]
@@ -230,7 +200,7 @@ def test_gymnasium_says_the_same() -> None:
 def test_final_obs_is_normalised_alike_and_does_not_count() -> None:
     env, with_last = NormalizeObservation(coins()), NormalizeObservation(coins(final_obs=True))
     _, state, (obs, _, dones, infos) = scanned(with_last, 50)
-    assert_equal(state, scanned(env, 50)[1])
+    assert_trees_equal(state, scanned(env, 50)[1])
     last = np.asarray(infos["final_obs"])
     going = ~np.asarray(dones)
     np.testing.assert_array_equal(last[going], np.asarray(obs)[going])
@@ -246,45 +216,21 @@ def test_frozen_statistics_stay_and_may_be_traced() -> None:
     @jax.jit
     def evaluate(statistics: Any) -> Any:
         env = NormalizeObservation(coins(), frozen=True, statistics=statistics)
-        _, state = env.reset(jax.random.key(5))
+        _, state = env.reset(jax.random.key(0))
         obs, state, *_ = env.step(state, jnp.zeros((4, 2), jnp.float32))
         return obs, state.statistics
 
     obs, kept = evaluate(trained)
-    assert_equal(kept, trained)
-    plain = coins()
-    _, state = plain.reset(jax.random.key(5))
-    expected = plain.step(state, np.zeros((4, 2), np.float32))[0]
-    np.testing.assert_allclose(
-        obs, (expected - trained.mean) / np.sqrt(trained.var + 1e-8), rtol=1e-5
-    )
+    assert_trees_equal(kept, trained)
+    plain_obs = coins().step(coins().reset(jax.random.key(0))[1], np.zeros((4, 2), np.float32))[0]
+    expected = (plain_obs - trained.mean) / np.sqrt(trained.var + 1e-8)
+    np.testing.assert_allclose(obs, expected, rtol=1e-5)
     paid = NormalizeReward(coins(), frozen=True)
-    assert_equal(scanned(paid, 5)[1].statistics, paid.reset(jax.random.key(0))[1].statistics)
-
-
-@pytest.mark.slow
-def test_statistics_go_on_from_where_they_were() -> None:
-    env = NormalizeObservation(coins())
-    _, state, _ = scanned(env, 20)
-    again = NormalizeObservation(coins(), statistics=state.statistics)
-    _, begun = again.reset(jax.random.key(3))
-    assert float(begun.statistics.count) == float(state.statistics.count) + 4
-
-
-@pytest.mark.slow
-def test_saved_and_restored_with_the_state() -> None:
-    env = wrapped(VecEnv(VectorEnv(VectorConfig(max_steps=7)), 3))
-    _, state, _ = scanned(env, 10)
-    leaves, tree = jax.tree.flatten(state)
-    is_key = [jnp.issubdtype(x.dtype, jax.dtypes.prng_key) for x in leaves]
-    data = [jax.random.key_data(x) if k else x for x, k in zip(leaves, is_key, strict=True)]
-    data = pickle.loads(pickle.dumps(jax.device_get(data)))
-    back = [
-        jax.random.wrap_key_data(jnp.asarray(x)) if k else jnp.asarray(x)
-        for x, k in zip(data, is_key, strict=True)
-    ]
-    restored = jax.tree.unflatten(tree, back)
-    assert_equal(scanned(env, 10, restored, seed=2), scanned(env, 10, state, seed=2))
+    assert_trees_equal(scanned(paid, 5)[1].statistics, paid.reset(jax.random.key(0))[1].statistics)
+    # Not frozen, they go on from there, beyond what float32 counts one by one.
+    many = RunningStatistics.of(2.0**24, np.zeros(4), np.ones(4))
+    state = scanned(NormalizeObservation(coins(1), statistics=many), 999)[1]
+    assert float(state.statistics.count) == 2**24 + 1000
 
 
 def test_a_batch_on_the_host() -> None:
@@ -302,15 +248,6 @@ def test_a_batch_on_the_host() -> None:
     np.testing.assert_allclose(inner_statistics.var, var, rtol=1e-5)
     np.testing.assert_allclose(seen, (obs - mean) / np.sqrt(var + 1e-8), rtol=1e-4, atol=1e-5)
     assert rewards.shape == (3,)
-
-
-@pytest.mark.slow
-def test_a_member_of_a_fleet() -> None:
-    fleet = MultiVecEnv([wrapped(coins(2)), VecEnv(CountingEnv(), 2)])
-    _, states = fleet.reset(jax.random.key(0))
-    actions = [np.zeros((2, 2), np.float32), [0, 1]]
-    _, states, *_ = fleet.step(states, actions)
-    assert float(states[0].env_state.statistics.count) == np.float32(4.0001)
 
 
 @pytest.mark.slow
@@ -341,33 +278,17 @@ def test_nested_observations_are_normalised_leaf_by_leaf() -> None:
 
 
 def test_refusals() -> None:
-    said = r"NormalizeObservation: expected observations that are a Box, .* got Discrete\(100"
-    with pytest.raises(TypeError, match=said):
-        NormalizeObservation(VecEnv(Mixed(), 2))
-    for epsilon, error in ((0.0, ValueError), ("a", TypeError), (True, TypeError)):
-        for wrapper in (NormalizeObservation, NormalizeReward):
-            with pytest.raises(error, match=r"expected epsilon"):
-                wrapper(coins(), epsilon=epsilon)
-    with pytest.raises(ValueError, match=r"NormalizeReward: expected gamma from 0 to 1; got 1.5"):
-        NormalizeReward(coins(), gamma=1.5)
-    with pytest.raises(TypeError, match=r"expected statistics to be a RunningStatistics; got 3"):
-        NormalizeReward(coins(), statistics=3)  # pyright: ignore[reportArgumentType]
     wrong = RunningStatistics.of(1.0, np.zeros(3), np.ones(3))
-    with pytest.raises(ValueError, match=r"statistics of shape \(4,\); got \(3,\)"):
-        NormalizeObservation(coins(), statistics=wrong)
-
-
-def test_statistics_that_cannot_be_are_refused() -> None:
-    for count, mean, var in ((0.0, [1.0], [1.0]), (1.0, [1.0], [-1.0]), (1.0, [1.0], 1.0)):
-        with pytest.raises(ValueError, match=r"RunningStatistics.of: expected"):
-            RunningStatistics.of(count, mean, var)
-
-
-def test_what_is_built_is_not_frozen_later() -> None:
-    env = NormalizeObservation(coins())
-    with pytest.raises(AttributeError, match=r"Build another one: `NormalizeObservation\(env, fro"):
-        env.frozen = True
-    assert not env.frozen
+    for make, error, noun in [
+        (lambda: NormalizeObservation(VecEnv(Mixed(), 2)), TypeError, "Box"),
+        (lambda: NormalizeObservation(coins(), epsilon=0.0), ValueError, "epsilon"),
+        (lambda: NormalizeReward(coins(), gamma=1.5), ValueError, "gamma"),
+        (lambda: NormalizeObservation(coins(), statistics=wrong), ValueError, "shape"),
+        (lambda: RunningStatistics.of(0.0, [1.0], [1.0]), ValueError, "expected"),
+        (lambda: RunningStatistics.of(1.0, [1.0], [-1.0]), ValueError, "expected"),
+    ]:
+        with pytest.raises(error, match=noun):
+            make()
 
 
 class Cut(Wrapper[Any, Any, Any, Any]):
@@ -392,22 +313,6 @@ def test_a_truncation_is_one_however_it_is_told() -> None:
         return state.statistics.var
 
     assert run("truncated") == run("terminated") == run("truncated", "terminated")
-
-
-class Objects(OnTheHost):
-    """A last observation for the slots that ended alone, as Gymnasium gives it."""
-
-    def step(self, state: Any, actions: Any) -> tuple[Any, ...]:
-        *rest, infos = super().step(state, actions)
-        return *rest, {**infos, "final_obs": np.array([None, np.zeros(4)], object)}
-
-
-def test_a_final_obs_of_objects_is_refused() -> None:
-    env = NormalizeObservation(Objects(2))
-    _, state = env.reset(jax.random.key(0))
-    with pytest.raises(TypeError, match=r"expected infos with a `final_obs` of numbers"):
-        env.step(state, np.zeros(2, np.int32))
-    env.close()
 
 
 @pytest.mark.parametrize("inner", [EpisodeDiscount, ExpandDims])

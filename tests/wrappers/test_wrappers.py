@@ -39,37 +39,23 @@ ZERO = jnp.int32(0)
 # What users write
 
 
-class Negative(ObservationWrapper[Box, Discrete, VectorState, VectorConfig]):
-    @property
-    def observation_space(self) -> Box:
-        return Box(-9.0, 9.0, (3,))
-
-    def observation(self, obs: jax.Array) -> jax.Array:
-        return -obs
-
-
-class Mirrored(ActionWrapper[Box, Discrete, VectorState, VectorConfig]):
-    @property
-    def action_space(self) -> Discrete:
-        return Discrete(3)
+class Every(Wrapper[Box, Discrete, VectorState, VectorConfig]):
+    """Every hook once."""
 
     def action(self, action: jax.Array) -> jax.Array:
         return 2 - action
 
+    def observation(self, obs: jax.Array) -> jax.Array:
+        return -obs
 
-class Double(RewardWrapper[Box, Discrete, VectorState, VectorConfig]):
     def reward(self, reward: jax.Array) -> jax.Array:
         return 2 * reward
 
-
-class Tagged(Wrapper[Box, Discrete, VectorState, VectorConfig]):
-    def info(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {**info, "tag": jnp.int32(7)}
-
-
-class Survival(Wrapper[Box, Discrete, VectorState, VectorConfig]):
     def done(self, done: jax.Array) -> jax.Array:
         return jnp.where(done, jnp.int8(-1), jnp.int8(1))
+
+    def info(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {**info, "tag": jnp.int32(7)}
 
 
 @chex.dataclass
@@ -100,17 +86,8 @@ class PlainState(EnvState):
 class Calls(StatefulWrapper[Box, Discrete, PlainState, VectorConfig, VectorState]):
     """A state that extends `EnvState` itself, and hooks beside `on_reset` and `on_step`."""
 
-    def action(self, action: jax.Array) -> jax.Array:
-        return 2 - action
-
-    def observation(self, obs: jax.Array) -> jax.Array:
-        return -obs
-
-    def reward(self, reward: jax.Array) -> jax.Array:
-        return 2 * reward
-
-    def info(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {**info, "tag": jnp.int32(7)}
+    action, observation = Every.action, Every.observation
+    reward, info = Every.reward, Every.info
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"calls": jnp.int32(0)}
@@ -119,34 +96,21 @@ class Calls(StatefulWrapper[Box, Discrete, PlainState, VectorConfig, VectorState
         return obs, state.replace(calls=state.calls + 1), *rest
 
 
-def first_step(env: Any, action: int = 0) -> Any:
+def first_step(env: Any, action: int) -> Any:
     obs, state = env.reset(KEY)
     return obs, env.step(state, jnp.int32(action))
 
 
 def test_each_hook_changes_what_it_is_for_and_nothing_else() -> None:
-    env = VectorEnv()
-    plain_first, plain = first_step(env)
-    mirrored = first_step(env, 2)[1]
-    doubled = (*plain[:2], 2 * plain[2], *plain[3:])
-    tagged = (*plain[:4], {**plain[4], "tag": jnp.int32(7)})
-    survival = (*plain[:3], jnp.int8(1), plain[4])
-    assert_trees_equal(first_step(Negative(env)), (-plain_first, (-plain[0], *plain[1:])))
-    assert_trees_equal(first_step(Mirrored(env)), (plain_first, mirrored))
-    assert_trees_equal(first_step(Double(env)), (plain_first, doubled))
-    assert_trees_equal(first_step(Tagged(env)), (plain_first, tagged))
-    assert_trees_equal(first_step(Survival(env)), (plain_first, survival))
-    assert Negative(env).observation_space == Box(-9.0, 9.0, (3,))
-
-
-def test_hooks_work_in_a_stateful_wrapper_too() -> None:
-    env = Calls(VectorEnv())
     plain_first, (obs, inner, reward, done, info) = first_step(VectorEnv(), 2)
+    info = {**info, "tag": jnp.int32(7)}
+    expected = (-obs, inner, 2 * reward, jnp.int8(1), info)
+    assert_trees_equal(first_step(Every(VectorEnv()), 0), (-plain_first, expected))
     state = PlainState(
         rng=inner.rng, step=inner.step, done=inner.done, env_state=inner, calls=jnp.int32(1)
     )
-    expected = (-obs, state, 2 * reward, done, {**info, "tag": jnp.int32(7)})
-    assert_trees_equal(first_step(env), (-plain_first, expected))
+    expected = (-obs, state, 2 * reward, done, info)
+    assert_trees_equal(first_step(Calls(VectorEnv()), 0), (-plain_first, expected))
 
 
 def test_stateful_wrapper_of_a_few_lines() -> None:
@@ -187,10 +151,9 @@ def test_stateful_wrapper_without_a_state_class_is_refused() -> None:
         Nameless(VectorEnv())
 
 
-HOOK_BASES = [ObservationWrapper, ActionWrapper, RewardWrapper, StatefulWrapper]
-
-
-@pytest.mark.parametrize("base", HOOK_BASES)
+@pytest.mark.parametrize(
+    "base", [ObservationWrapper, ActionWrapper, RewardWrapper, StatefulWrapper]
+)
 def test_hook_bases_want_their_hook(base: Any) -> None:
     with pytest.raises(TypeError, match="abstract"):
         type("Empty", (base,), {})(VectorEnv())
@@ -232,42 +195,14 @@ def test_wrapper_without_hooks_adds_nothing_to_the_program() -> None:
     assert str(jax.make_jaxpr(env.step)(state, ZERO)) == str(jax.make_jaxpr(bare.step)(state, ZERO))
 
 
-def test_stack_that_works_on_the_host_is_not_traceable() -> None:
-    class OnHost(VectorEnv):
-        @property
-        def traceable(self) -> bool:
-            return False
-
-    assert ClipReward(RecordEpisodeStatistics(OnHost())).traceable is False
-
-
-@pytest.mark.parametrize(
-    "stack",
-    [
-        deep,
-        lambda env: JitWrapper(deep(env), pre_warm=False),
-        ClipReward,
-        *(
-            pytest.param(stack, marks=pytest.mark.slow)
-            for stack in (
-                lambda env: deep(JitWrapper(env, pre_warm=False)),
-                lambda env: FrameStackObservation(FrameStackObservation(env, n_stack=2), n_stack=2),
-            )
-        ),
-    ],
-)
-def test_render_goes_through_any_stack(stack: Any) -> None:
-    env = stack(PixelEnv())
-    _, state = env.reset(jax.random.key(3))
+def test_render_goes_through_any_stack() -> None:
+    env, bare = JitWrapper(deep(PixelEnv()), pre_warm=False), PixelEnv()
+    _, state = env.reset(KEY)
     _, state, *_ = env.step(state, jnp.int32(2))
-    _, inner = PixelEnv().reset(jax.random.key(3))
-    _, inner, *_ = PixelEnv().step(inner, jnp.int32(2))
-    np.testing.assert_array_equal(env.render(state), PixelEnv().render(inner))
-
-
-def test_render_of_an_env_that_cannot_is_refused_by_its_name() -> None:
+    _, inner, *_ = first_step(bare, 2)[1]
+    np.testing.assert_array_equal(env.render(state), bare.render(inner))
     env = ClipReward(RecordEpisodeStatistics(VectorEnv()))
-    with pytest.raises(NotImplementedError, match="VectorEnv does not implement render"):
+    with pytest.raises(NotImplementedError, match="VectorEnv"):
         env.render(env.reset(KEY)[1])
 
 
@@ -286,23 +221,16 @@ def test_info_is_never_changed_in_place() -> None:
         assert theirs == {"score": np.float32(3), "terminated": np.bool_(False)}
 
 
-def test_out_of_range_actions_crash_nothing() -> None:
-    env = JitWrapper(deep(PixelEnv()), pre_warm=False)
-    _, state = env.reset(KEY)
-    for action in (-1, 3, 2**31 - 1):
-        obs, *_ = env.step(state, action)
-        assert env.observation_space.contains(obs)
-
-
+@pytest.mark.slow
 def test_gradients_reach_through_a_stack() -> None:
     def gain(gravity: jax.Array, wrap: Any) -> jax.Array:
         env = wrap(VectorEnv(VectorConfig(gravity=gravity)))  # pyright: ignore
         _, state = env.reset(KEY)
-        _, state, reward, *_ = env.step(state, jnp.int32(2))
+        _, state, reward, *_ = env.step(state, jnp.int32(1))
         return jnp.sum(reward)
 
     def wrap(env: Any) -> Any:
-        return ExpandDims(RecordEpisodeStatistics(JitWrapper(Double(env), pre_warm=False)))
+        return ExpandDims(RecordEpisodeStatistics(JitWrapper(Every(env), pre_warm=False)))
 
     bare = jax.grad(gain)(0.3, lambda env: env)
     assert_trees_close(jax.grad(gain)(0.3, wrap), 2 * bare, rtol=1e-5)

@@ -1,0 +1,85 @@
+"""What wrappers refuse when they are built; docs/errors.md has whole messages."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+from fakes import CoinEnv, NestedEnv, PixelEnv, ScriptEnv, VectorEnv
+
+import envrax
+from envrax import Box, Dict, Discrete, Tuple
+
+IMAGE = Box(0, 255, (4, 6, 3), jnp.uint8)
+
+
+def refused(name: str, env: Any, **keywords: Any) -> Callable[[], Any]:
+    """The wrapper of that name around an environment, or around one of that space."""
+    inner = env() if isinstance(env, type) else ScriptEnv(env, obs=())
+    return lambda: getattr(envrax, name)(**keywords)(inner)
+
+
+BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (refused("GrayscaleObservation", Discrete(3)), TypeError, "Box"),
+    (refused("GrayscaleObservation", NestedEnv), TypeError, "Box"),
+    (refused("GrayscaleObservation", Box(0.0, 1.0, (4, 4, 3))), TypeError, "uint8"),
+    (refused("GrayscaleObservation", Box(0, 255, (4, 4), jnp.uint8)), TypeError, "3 axes"),
+    (refused("GrayscaleObservation", Box(0, 255, (4, 4, 1), jnp.uint8)), TypeError, "last axis"),
+    (refused("ResizeObservation", Box(0.0, 1.0, (4, 4))), TypeError, "uint8"),
+    (refused("ResizeObservation", Box(0, 255, (4,), jnp.uint8)), TypeError, "2 or 3 axes"),
+    (refused("ResizeObservation", PixelEnv, w=0), ValueError, "w to be at least 1"),
+    (refused("NormalizeObservation", Tuple((IMAGE, IMAGE))), TypeError, "Box"),
+    (refused("NormalizeObservation", Box(0.0, jnp.inf, (2,))), TypeError, "bounded"),
+    (refused("NormalizeObservation", Box([0.0, -jnp.inf], 1.0, (2,))), TypeError, "bounded"),
+    (refused("FrameStackObservation", Discrete(3)), TypeError, "Box"),
+    (refused("FrameStackObservation", Dict(a=IMAGE)), TypeError, "Box"),
+    (refused("FrameStackObservation", PixelEnv, n_stack=0), ValueError, "n_stack"),
+    (refused("NormalizeObservation", PixelEnv, key="image"), TypeError, "Dict"),
+    (refused("NormalizeObservation", NestedEnv, key="imag"), ValueError, "mean image"),
+    (refused("NormalizeObservation", Dict(a=Dict(b=IMAGE)), key="a"), TypeError, "Box"),
+    (refused("TimeLimit", VectorEnv, max_steps=0), ValueError, "max_steps"),
+    (refused("TimeAwareObservation", Dict(time=IMAGE)), ValueError, "'time'"),
+    (refused("ReshapeObservation", NestedEnv, shape=4), TypeError, "Box"),
+    (refused("ReshapeObservation", VectorEnv, shape=(2, 2)), ValueError, "3 elements"),
+    (refused("DtypeObservation", NestedEnv, dtype="int8"), TypeError, "Discrete"),
+    (refused("DtypeObservation", PixelEnv, dtype="int8"), ValueError, "holds"),
+    (refused("DtypeObservation", CoinEnv, dtype="uint8"), ValueError, "float dtype"),
+    (refused("FilterObservation", VectorEnv, filter_keys=["a"]), TypeError, "Dict or a Tuple"),
+    (refused("FilterObservation", NestedEnv, filter_keys="image"), TypeError, "list of str"),
+    (refused("FilterObservation", NestedEnv, filter_keys=["imag"]), ValueError, "mean image"),
+    (refused("FilterObservation", NestedEnv, filter_keys=["both"] * 2), ValueError, "once"),
+    (refused("RescaleObservation", VectorEnv, min_obs=0, max_obs=1), ValueError, "infinite"),
+    (refused("RescaleObservation", PixelEnv, min_obs=2, max_obs=1), ValueError, "bounds"),
+    (refused("DelayObservation", VectorEnv, delay=-1), ValueError, "delay"),
+    (refused("MaxAndSkipObservation", PixelEnv, skip=1), ValueError, "skip"),
+    (refused("MaxAndSkipObservation", NestedEnv), TypeError, "Box"),
+    (refused("RepeatAction", VectorEnv, num_repeats=0), ValueError, "num_repeats"),
+    (refused("ClipAction", VectorEnv), TypeError, "Box"),
+    (refused("RescaleAction", VectorEnv, min_action=-1, max_action=1), TypeError, "Box"),
+    (refused("RescaleAction", CoinEnv, min_action=1, max_action=1), ValueError, "min_action"),
+    (refused("DiscretizeAction", VectorEnv, bins=3), TypeError, "Box"),
+    (refused("DiscretizeAction", CoinEnv, bins=(3, 0)), ValueError, "bins"),
+    (refused("DiscretizeAction", CoinEnv, bins=(3,)), ValueError, "2 bins"),
+    (refused("DiscretizeAction", CoinEnv, bins=1 << 20), ValueError, "combinations"),
+    (refused("StickyAction", VectorEnv, repeat_action_probability=1.0), ValueError, "probability"),
+    (refused("TransformObservation", VectorEnv, func=jnp.sum), TypeError, "func"),
+    (refused("TransformAction", CoinEnv, func=jnp.sum), TypeError, "func"),
+    (refused("AtariPreprocessing", VectorEnv), TypeError, "uint8"),
+    (refused("AtariPreprocessing", PixelEnv, screen_size=(1, 2, 3)), ValueError, "height"),
+    (refused("AtariPreprocessing", PixelEnv, terminal_on_life_loss=True), ValueError, "lives"),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "noun"), BAD)
+def test_what_does_not_fit_is_refused(
+    make: Callable[[], Any], error: type[Exception], noun: str
+) -> None:
+    with pytest.raises(error, match=rf"expected .*{noun}"):
+        make()
+
+
+def test_ends_that_would_be_missed_are_refused() -> None:
+    with pytest.raises(TypeError, match="RecordEpisodeStatistics"):
+        envrax.TimeLimit(envrax.RecordEpisodeStatistics(VectorEnv()), max_steps=3)
+    with pytest.raises(TypeError, match="done as a bool"):
+        envrax.EpisodeDiscount(envrax.ClipReward(envrax.EpisodeDiscount(VectorEnv())))
