@@ -1,6 +1,5 @@
 """How many programs a fleet is, when they are compiled, and that nothing is compiled twice."""
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +7,9 @@ import jax
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
-from fakes import CounterEnv, PixelEnv, VectorConfig
+from fakes import CounterEnv, PixelEnv
 from helpers import slow_but
 
-import envrax._fleet.fleet
 from envrax import JitWrapper, MultiEnv, MultiVecEnv, RecordVideo, VecEnv
 
 
@@ -30,18 +28,17 @@ def use_all(multi: Any, rng: jax.Array) -> None:
 
 
 FLEETS = {
-    "one": (lambda: MultiEnv([jitted(CounterEnv())]), 2),
-    "same": (lambda: MultiEnv([jitted(CounterEnv())] * 4), 2),
-    "unequal": (lambda: MultiEnv([jitted(CounterEnv()), jitted(PixelEnv())]), 3),
-    "vec": (lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), VecEnv(CounterEnv(), 3)]), 3),
-    "host": (lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), OnTheHost(2)]), 2),
+    "one": lambda: MultiEnv([jitted(CounterEnv())]),
+    "same": lambda: MultiEnv([jitted(CounterEnv())] * 4),
+    "unequal": lambda: MultiEnv([jitted(CounterEnv()), jitted(PixelEnv())]),
+    "vec": lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), VecEnv(CounterEnv(), 3)]),
+    "host": lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), OnTheHost(2)]),
 }
 
 
 @pytest.mark.parametrize("name", slow_but("unequal", values=FLEETS))
 def test_after_compile_nothing_is_compiled(name: str, compile_counter: Any) -> None:
-    make, _ = FLEETS[name]
-    multi = make()
+    multi = FLEETS[name]()
     multi.compile(progress=False)
     key = jax.random.key(7)
     if name == "host":
@@ -50,24 +47,6 @@ def test_after_compile_nothing_is_compiled(name: str, compile_counter: Any) -> N
         use_all(multi, key)
         multi.compile(progress=False)
     assert compiled.count == 0
-
-
-@pytest.mark.parametrize("name", slow_but("same", values=FLEETS))
-def test_the_bar_counts_members_and_their_program(name: str, monkeypatch: Any) -> None:
-    bars: list[Any] = []
-
-    class Bar(envrax._fleet.fleet.tqdm):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            bars.append(self)
-
-    monkeypatch.setattr(envrax._fleet.fleet, "tqdm", Bar)
-    make, programs = FLEETS[name]
-    multi = make()
-    multi.compile()
-    (bar,) = bars
-    assert bar.n == bar.total == programs
-    assert bar.desc == ("Compiling envs" if isinstance(multi, MultiEnv) else "Compiling vec envs")
 
 
 @pytest.mark.parametrize("progress", [True, False])
@@ -164,29 +143,3 @@ def test_the_compile_of_a_members_own_class_is_called() -> None:
 
     MultiVecEnv([WithCompile(2)]).compile(progress=False)
     assert len(seen) == 1
-
-
-@pytest.mark.slow
-def test_mixed_calls_compile_one_step(compile_counter: Any) -> None:
-    """Actions as Python ints, lists, NumPy and JAX arrays: one program for each kind of key."""
-    multi = MultiVecEnv([VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 2), Scene(2)])
-    spellings = [[0, 1], np.asarray([0, 1]), np.asarray([0, 1], np.int8), jax.numpy.arange(2)]
-    keys = [jax.random.key(0), jax.random.PRNGKey(0)]
-    with compile_counter() as compiled:
-        for key in keys:
-            _, states = multi.reset(key)
-            for i in range(40):
-                _, states, *_ = multi.step(states, [spellings[(i + j) % 4] for j in range(3)])
-    assert compiled.count == 2 * len(keys)
-
-
-@pytest.mark.slow
-def test_members_of_one_class_stay_apart() -> None:
-    fleet = MultiVecEnv(
-        [VecEnv(CounterEnv(VectorConfig(max_steps=n)), 2) for n in (2, 3, 2)]
-        + [VecEnv(CounterEnv(VectorConfig(max_steps=2)), 3)]
-    )
-    _, states = fleet.reset(jax.random.key(0))
-    step = functools.partial(fleet.step, actions=[[0] * m.n_slots for m in fleet.vec_envs])
-    *_, dones, _ = step(step(states)[1])
-    assert [bool(done[0]) for done in dones] == [True, False, True, True]
