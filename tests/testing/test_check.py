@@ -102,16 +102,3 @@ def test_steps_without_an_end_are_noted() -> None:
     assert len(probe.transitions) == 8
     (note,) = probe.notes()
     assert note.endswith("`config.max_steps` is 5; does `step` use it?")
-
-
-@pytest.mark.parametrize(
-    ("env", "num_steps", "message"),
-    [
-        (CountingEnv, 5, "expected a JaxEnv; got <class"),
-        (CountingEnv(), 0, "num_steps to be at least"),
-        (CountingEnv(), 2.5, "num_steps to be an int; got 2.5"),
-    ],
-)
-def test_what_cannot_be_checked_is_refused(env: Any, num_steps: int, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        check_env(env, num_steps=num_steps)

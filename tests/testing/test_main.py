@@ -16,25 +16,13 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "expected a Space; got 3" in said and "got a tuple of length 4" in said
 
 
-@pytest.mark.slow
-def test_command_line_checks_a_registered_name_and_a_batch(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    arguments = ["classic/Ball-v0", "--import", "envrax_classic", "--num-envs=2", "--num-steps=5"]
-    assert main(arguments) == 0
-    said = capsys.readouterr().out
-    assert "BallEnv(" in said and "VecEnv(" in said
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["no_such_module:Env"], "No module named"),
         (["NoSuchEnv-v0"], "Unknown environment"),
-        (["envrax.testing:report_env"], "TypeError"),
         (["builtins:dict"], "expected builtins:dict to be a JaxEnv"),
         (["envrax.testing:CountingEnv", "--num-steps=-3"], "expected at least 1"),
-        (["envrax.testing:CountingEnv", "--num-envs=0"], "expected at least 1"),
     ],
 )
 def test_command_line_refuses(
