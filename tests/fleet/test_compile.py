@@ -118,7 +118,7 @@ def test_compile_reaches_the_part_of_a_host_side_stack_that_can_be_compiled(
     "vec", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["single", "vec"]
 )
 def test_the_cache_is_the_one_that_the_members_name(
-    vec: bool, tmp_path: Path, monkeypatch: Any, cache_events: Any
+    vec: bool, tmp_path: Path, monkeypatch: Any, compile_counter: Any
 ) -> None:
     monkeypatch.setenv("ENVRAX_CACHE_DIR", str(tmp_path / "default"))
 
@@ -126,7 +126,7 @@ def test_the_cache_is_the_one_that_the_members_name(
         envs = [jitted(CounterEnv(), cache_dir=place) for place in places]
         return MultiVecEnv([VecEnv(env, 2) for env in envs]) if vec else MultiEnv(envs)
 
-    with cache_events() as cache:
+    with compile_counter() as cache:
         fleet(tmp_path / "mine", tmp_path / "mine").compile(progress=False)
     assert cache.misses > 0
     assert {path.name for path in tmp_path.iterdir()} == {"mine"}

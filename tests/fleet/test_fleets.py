@@ -5,7 +5,6 @@ import pickle
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
@@ -14,8 +13,6 @@ from helpers import assert_trees_equal, slow_but
 
 from envrax import (
     BatchedEnv,
-    Box,
-    Discrete,
     FrameStackObservation,
     JitWrapper,
     MultiEnv,
@@ -142,25 +139,6 @@ def test_close_closes_every_member() -> None:
     assert Closing.closed == 3
 
 
-def test_a_member_of_one_s_own_needs_no_more_than_the_contract() -> None:
-    class Minimal(BatchedEnv[Box, Discrete]):
-        n_slots = 2  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
-        single_observation_space = Box(0.0, 1.0, ())  # pyright: ignore
-        single_action_space = Discrete(2)  # pyright: ignore
-
-        def reset(self, rng: jax.Array) -> Any:
-            return jax.random.uniform(rng, (2,)), rng
-
-        def step(self, state: Any, actions: Any) -> Any:
-            zeros = np.zeros(2, np.float32)
-            return jax.random.uniform(state, (2,)), state, zeros, zeros > 0, {}
-
-    multi = MultiVecEnv([Minimal(), Minimal()])
-    obs, states = multi.reset(jax.random.key(0))
-    obs, states, rewards, dones, infos = multi.step(states, [[0, 1], [1, 0]])
-    assert infos == [{}, {}] and multi.class_groups == {"Minimal": [0, 1]}
-
-
 # --- what is refused ------------------------------------------------------------------------------
 
 
@@ -269,29 +247,3 @@ def test_an_error_names_its_member(compiled: bool) -> None:
     with pytest.raises(ZeroDivisionError, match="mine") as error:
         multi.step(states, {"good": 0, "bad": 0})
     assert "This was in MultiEnv member 'bad'." in error.value.__notes__
-
-
-@pytest.mark.slow
-def test_members_with_side_effects_share_nothing() -> None:
-    """Each keeps its own host state, compiled or not."""
-
-    class Noting(CounterEnv):
-        def __init__(self) -> None:
-            super().__init__()
-            self.noted: list[int] = []
-
-        def step(self, state: Any, action: Any) -> Any:
-            jax.debug.callback(lambda a: self.noted.append(int(a)), jnp.asarray(action))
-            return super().step(state, action)
-
-    envs = [Noting(), Noting()]
-    multi = MultiEnv([JitWrapper(env, pre_warm=False) for env in envs])
-    _, states = multi.reset(jax.random.key(0))
-    for actions in ([0, 1], [2, 0]):
-        _, states, *_ = multi.step(states, actions)
-    alone = [VecEnv(Noting(), 1), VecEnv(Noting(), 1)]
-    for vec_env in alone:
-        vec_env.step(vec_env.reset(jax.random.key(0))[1], [1])
-    jax.effects_barrier()
-    assert [env.noted for env in envs] == [[0, 2], [1, 0]]
-    assert [vec_env.env.noted for vec_env in alone] == [[1], [1]]

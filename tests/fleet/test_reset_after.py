@@ -3,14 +3,12 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from fakes import CoinConfig, CoinEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_equal
 from reset_after_envs import CountEpisodes, CountState
 from wrapper_rows import draw_gravity
 
 from envrax import DomainRandomization, MultiVecEnv, TimeLimit, VecEnv
-from envrax.testing.jaxprs import equations
 
 
 class CountInTwos(CountEpisodes):
@@ -53,12 +51,3 @@ def test_a_fleet_equals_its_members() -> None:
     assert int(states[1].episodes.max()) > int(states[0].episodes.max()) > 1
     obs, state, *_ = fleet.step_at(1, states[1], actions[1])
     assert_trees_equal(state, members[1].step(alone[1], actions[1])[1])
-
-
-def test_what_an_episode_hands_on_is_neither_gathered_nor_scattered() -> None:
-    member = coins(CountEpisodes, 16)
-    fleet = MultiVecEnv([member, member])
-    _, states = fleet.reset(jax.random.key(0))
-    traced = jax.make_jaxpr(fleet.step)(states, [jnp.ones((16, 2), jnp.float32)] * 2)
-    read = [e.invars[0].aval.shape for e in equations(traced) if e.primitive.name == "gather"]
-    assert (32,) in read and (32, 1000) not in read

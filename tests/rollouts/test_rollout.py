@@ -259,19 +259,6 @@ class TestMasks:
             steps = envrax.rollout(env, bound, envrax.start(env, jax.random.key(0)), 2)[1]
             assert (steps.action == 2).all()
 
-    @pytest.mark.slow
-    def test_none_is_asked_for_that_no_one_wants(self) -> None:
-        env = VecEnv(envrax.TransformAction(MaskedEnv(), _reversed), 2)
-        act: Any = lambda state, obs, rng: (jnp.zeros(2, jnp.int32), state, None)  # noqa: E731
-        at = envrax.start(env, jax.random.key(0))
-        assert (envrax.rollout(env, act, at, 2)[1].action == 0).all()
-        with pytest.raises(NotImplementedError, match=r"TransformAction.action_mask: expected a"):
-            envrax.rollout(env, None, at, 2)
-
-
-def _reversed(action: jax.Array) -> jax.Array:
-    return 2 - action
-
 
 class TestFirst:
     @pytest.mark.parametrize(
