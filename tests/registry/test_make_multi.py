@@ -54,7 +54,7 @@ def test_from_names(make: Any) -> None:
 
 
 @fleets
-@pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.parametrize("jit_compile", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_equal_names_share_one_environment(make: Any, jit_compile: bool) -> None:
     multi = make([NAMES[0], NAMES[1], NAMES[0]], jit_compile=jit_compile)
     first, other, again = multi.envs

@@ -309,9 +309,9 @@ ONE, FOUR, EIGHT = CountingEnv(), VecEnv(CountingEnv(), 4), VecEnv(CountingEnv()
     [
         (lambda: played(3), TypeError, "JaxEnv"),
         (lambda: envrax.start(ONE, jax.random.split(jax.random.key(0))), ValueError, "PRNG key"),
-        (lambda: played(ONE, begin=FOUR), (TypeError, ValueError), "start"),
-        (lambda: played(FOUR, begin=ONE), (TypeError, ValueError), "start"),
-        (lambda: played(FOUR, begin=EIGHT), (TypeError, ValueError), "start"),
+        (lambda: played(ONE, begin=FOUR), TypeError, "bool"),
+        (lambda: played(FOUR, begin=ONE), ValueError, "axis 0"),
+        (lambda: played(FOUR, begin=EIGHT), ValueError, "4 slots"),
         (lambda: played(ONE, n_steps=0), ValueError, "n_steps"),
         (lambda: played(VecEnv(ONE, 3), alone), TypeError, "extras"),
         (lambda: played(ONE, forgetful), TypeError, "policy_state"),
