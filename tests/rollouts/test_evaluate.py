@@ -179,6 +179,7 @@ class OneByOne(CoinEnv):
     traceable = False  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
+@pytest.mark.slow
 def test_one_environment_on_the_host() -> None:
     ours = envrax.evaluate(OneByOne(), None, jax.random.key(3), 4, max_steps=6)
     assert_trees_equal(ours, envrax.evaluate(CoinEnv(), None, jax.random.key(3), 4, max_steps=6))

@@ -139,7 +139,13 @@ def test_under_the_callers_jit_and_with_a_progress_bar(capsys: pytest.CaptureFix
     assert "45/45" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("env", [RecordEpisodeStatistics(TimeLimit(CountingEnv(), 6)), NestedEnv()])
+@pytest.mark.parametrize(
+    "env",
+    [
+        RecordEpisodeStatistics(TimeLimit(CountingEnv(), 6)),
+        pytest.param(NestedEnv(), marks=pytest.mark.slow),
+    ],
+)
 def test_what_start_returns_can_be_donated(env: Any) -> None:
     begin = envrax.start(env, jax.random.key(0))
     expected = envrax.rollout(env, None, begin, 5)

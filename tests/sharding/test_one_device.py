@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from batched_fakes import OnTheHost
 from fakes import CoinConfig, CoinEnv, NestedEnv
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 from jax.sharding import AxisType
 
 from envrax import MultiVecEnv, VecEnv, make_vec, rollout, shard, start
@@ -29,7 +29,9 @@ def coin(n: int = 4, **options: Any) -> Any:
     return VecEnv(CoinEnv(CoinConfig(end_rate=0.5)), n, **options)
 
 
-@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+@pytest.mark.parametrize(
+    "kind", slow_but(AxisType.Explicit, values=[AxisType.Auto, AxisType.Explicit])
+)
 def test_it_computes_what_the_batch_does(kind: AxisType) -> None:
     alone, batch = coin(), shard(coin(), jax.make_mesh((1,), ("slots",), axis_types=(kind,)))
     ours, theirs = batch.reset(KEY), alone.reset(KEY)
@@ -55,6 +57,7 @@ def test_make_vec_takes_a_mesh() -> None:
     assert_trees_equal(batch.reset(KEY), plain.reset(KEY))
 
 
+@pytest.mark.slow
 def test_uncompiled_it_is_the_same() -> None:
     batch, alone = shard(coin(jit_compile=False), mesh()), coin()
     obs, state = batch.reset(KEY)

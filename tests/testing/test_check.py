@@ -51,6 +51,7 @@ def test_a_finding_is_a_sentence() -> None:
     assert str(finding) == f"{finding.where}: expected a Space; got 3. {finding.fix}"
 
 
+@pytest.mark.slow
 def test_an_environment_on_the_host_is_checked_without_traces(tmp_path: Path) -> None:
     env = RecordVideo(ImageEnv(), tmp_path, episode_trigger=lambda _: False)
     report = report_env(env, num_steps=8)

@@ -6,6 +6,7 @@ from envrax.testing.__main__ import main
 from envrax.testing.rules import ENV_RULES
 
 
+@pytest.mark.slow
 def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["broken_envs.drift:Drift", "--num-steps", "8", "--gradients"]) == 0
     kept = f"Drift(DriftConfig(max_steps=6)): {len(ENV_RULES)} rules kept, 0 broken, 0 skipped.\n"
