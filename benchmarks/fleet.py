@@ -42,12 +42,15 @@ def compile_time(num_envs: int = 64, repeats: int = 3) -> list[Table]:
 
 def _members(kind: str, m: int, num_envs: int, **jit: Any) -> list[VecEnv[Any, Any, Any, Any]]:
     """Different members differ in class, and beyond the fourth in their time limit."""
-    envs: list[Any] = [CartPole() for _ in range(m)]
-    if kind == "different":
-        classes = [CLASSES[i % len(CLASSES)] for i in range(m)]
-        envs = [cls(cls().config.replace(max_steps=200 + i)) for i, cls in enumerate(classes)]
+    classes = [CLASSES[i % len(CLASSES)] for i in range(m)]
+    envs: list[Any] = [
+        cls(cls().config.replace(max_steps=200 + i)) for i, cls in enumerate(classes)
+    ]
+    if kind == "equal":  # one environment, as `make_multi_vec` builds equal names
+        envs = [CartPole()] * m
     if jit:
-        envs = [JitWrapper(env, pre_warm=False, **jit) for env in envs]
+        jitted = {id(env): JitWrapper(env, pre_warm=False, **jit) for env in envs}
+        envs = [jitted[id(env)] for env in envs]
     return [VecEnv(env, num_envs) for env in envs]
 
 

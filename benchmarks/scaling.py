@@ -113,9 +113,9 @@ def _scan(env: Any, steps: int) -> Work:
     """A rollout with given actions. It sums up per slot: nothing passes between devices."""
     shape = steps, env.num_envs
     actions = jax.random.randint(jax.random.key(1), shape, 0, 2, jnp.int32)
-    if env.sharding is not None:
-        rows = jax.sharding.PartitionSpec(None, *env.sharding.spec)
-        actions = jax.device_put(actions, jax.sharding.NamedSharding(env.sharding.mesh, rows))
+    if env.layout is not None:
+        rows = jax.sharding.PartitionSpec(None, *env.layout.spec)
+        actions = jax.device_put(actions, jax.sharding.NamedSharding(env.layout.mesh, rows))
 
     def step(carry: Any, actions: jax.Array) -> tuple[Any, None]:
         state, total = carry
@@ -135,7 +135,7 @@ def _scan(env: Any, steps: int) -> Work:
 
 def _loop(env: Any, steps: int) -> Work:
     _, start = env.reset(jax.random.key(0))
-    actions = jax.device_put(env.action_space.sample(jax.random.key(1)), env.sharding)
+    actions = jax.device_put(env.action_space.sample(jax.random.key(1)), env.layout)
     return in_python(start, lambda state: env.step(state, actions)[1], steps)
 
 

@@ -132,7 +132,8 @@ def save_heat_maps(path: Path, maps: dict[str, np.ndarray], points: dict[str, li
     for panel, (name, values) in zip(panels, maps.items(), strict=True):
         image = panel.imshow(values, origin="lower", vmin=0, vmax=500)
         for (row, column), value in np.ndenumerate(values):
-            panel.text(column, row, f"{value:.0f}", ha="center", va="center", color="grey")
+            colour = "white" if value < 300 else "black"
+            panel.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour)
         side = 2 * np.log2(DRAWN_WITHIN) + 1  # in cells, which are steps of two
         corner = len(lengths) // 2 - side / 2, len(forces) // 2 - side / 2
         panel.add_patch(Rectangle(corner, side, side, fill=False, edgecolor="white", linewidth=2))

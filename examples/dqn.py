@@ -63,9 +63,7 @@ class Step(NamedTuple):
     next_obs: Any  # that of the step itself, also where an episode ended
 
 
-class Network(nn.Module):
-    """The value of each action."""
-
+class Network(nn.Module):  # the value of each action
     n_actions: int
     hidden: int
 

@@ -204,8 +204,7 @@ class PPO:
 
 def run(ppo: PPO) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     """Train; return parameters, learning curve (steps, mean return), returns before and after."""
-    o, means = ppo.options, []
-    state = jax.jit(ppo.init)(o.seed)
+    o, means, state = ppo.options, [], jax.jit(ppo.init)(ppo.options.seed)
     before = ppo.evaluate(ppo.env, state[0].policy_state, 100, 5_000)
     train = jax.jit(partial(jax.lax.scan, ppo.update, length=ppo.n_updates), donate_argnums=0)
     batch = o.n_envs * o.n_steps
@@ -216,7 +215,8 @@ def run(ppo: PPO) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
             bar.set_postfix({"return": f"{totals.sum() / episodes.sum():.4g}"}, refresh=False)
             bar.update(ppo.n_updates * batch)
     params, steps = state[0].policy_state, batch * np.arange(1, len(means) + 1)
-    return params, np.stack([steps, means]), before, ppo.evaluate(ppo.env, params, 100, 5_000)
+    curve = np.stack([steps, means])[:, np.isfinite(means)]  # in some updates no episode ends
+    return params, curve, before, ppo.evaluate(ppo.env, params, 100, 5_000)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -235,7 +235,7 @@ def main(arguments: list[str] | None = None) -> None:
     figure = Figure(figsize=(7, 4), dpi=150, layout="constrained")
     axes = figure.add_subplot(xlabel="environment steps", ylabel="return of an episode")
     axes.plot(*curve, label="training, while exploring")
-    axes.axhline(after.mean(), color="C1", label=f"after training: {after.mean():.4g}")
+    axes.axhline(after.mean(), color="C1", ls=":", label=f"after training: {after.mean():.4g}")
     axes.legend(title=f"PPO on {o.env}")
     figure.savefig(folder / "curve.png")
     try:
