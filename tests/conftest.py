@@ -37,58 +37,35 @@ MISS_EVENT = "/jax/compilation_cache/cache_misses"
 
 @dataclass
 class Compilations:
-    """Programs compiled inside the `with` block, those loaded from a cache included."""
+    """Programs compiled inside the `with` block, and hits and misses of the persistent cache."""
 
     count: int = 0
-
-
-@dataclass
-class CacheEvents:
-    """Hits and misses of the persistent compile cache inside the `with` block."""
-
     hits: int = 0
     misses: int = 0
 
 
 @contextmanager
-def _count_compilations() -> Iterator[Compilations]:
+def count_compilations() -> Iterator[Compilations]:
     seen = Compilations()
 
-    def listen(event: str, duration_secs: float, **_: str | int) -> None:
+    def listen(event: str, *_: float, **__: str | int) -> None:
         seen.count += event == COMPILE_EVENT
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        yield seen
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
-
-
-@contextmanager
-def _count_cache_events() -> Iterator[CacheEvents]:
-    seen = CacheEvents()
-
-    def listen(event: str, **_: str | int) -> None:
         seen.hits += event == HIT_EVENT
         seen.misses += event == MISS_EVENT
 
     jax.monitoring.register_event_listener(listen)
+    jax.monitoring.register_event_duration_secs_listener(listen)
     try:
         yield seen
     finally:
         jax.monitoring.unregister_event_listener(listen)
+        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 @pytest.fixture
 def compile_counter() -> Callable[[], AbstractContextManager[Compilations]]:
-    """`with compile_counter() as compiled: ...`, then `compiled.count`."""
-    return _count_compilations
-
-
-@pytest.fixture
-def cache_events() -> Callable[[], AbstractContextManager[CacheEvents]]:
-    """`with cache_events() as cache: ...`, then `cache.hits` and `cache.misses`."""
-    return _count_cache_events
+    """`with compile_counter() as compiled: ...`, then `compiled.count`, `hits` and `misses`."""
+    return count_compilations
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def jax_flag(name: str, value: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        jax.config.update(name, before)
+        jax.config.update(name, getattr(before, "value", before))
 
 
 def plain(leaf: Any) -> np.ndarray:

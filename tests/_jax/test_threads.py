@@ -25,11 +25,10 @@ def episode(env: Any, seed: int) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_threads", [2, 8])
-def test_registering_making_and_stepping_at_once(n_threads: int) -> None:
+def test_registering_making_and_stepping_at_once() -> None:
     """Each thread its own name, all of them one that they share; the results are those of one."""
     envrax.register("Threads-v0", VectorEnv, VectorConfig(max_steps=4))
-    start = threading.Barrier(n_threads)
+    start = threading.Barrier(THREADS)
 
     def work(i: int) -> Any:
         start.wait()
@@ -39,8 +38,8 @@ def test_registering_making_and_stepping_at_once(n_threads: int) -> None:
         single = envrax.make("Threads-v0", wrappers=[envrax.RecordEpisodeStatistics])
         return [episode(env, 0) for env in (own, shared, single)]
 
-    with ThreadPoolExecutor(n_threads) as pool:
-        results = list(pool.map(work, range(n_threads)))
+    with ThreadPoolExecutor(THREADS) as pool:
+        results = list(pool.map(work, range(THREADS)))
     expected = [
         episode(envrax.VecEnv(CoinEnv(), 3), 0),
         episode(envrax.VecEnv(VectorEnv(VectorConfig(max_steps=4)), 3), 0),
@@ -48,7 +47,7 @@ def test_registering_making_and_stepping_at_once(n_threads: int) -> None:
     for result in results:
         assert_trees_equal(result[:2], expected)
         assert_trees_equal(result[2], results[0][2])
-    names = {f"Threads{i}-v0" for i in range(n_threads)} | {"Threads-v0"}
+    names = {f"Threads{i}-v0" for i in range(THREADS)} | {"Threads-v0"}
     assert names <= set(envrax.registered_names())
 
 

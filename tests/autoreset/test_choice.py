@@ -1,6 +1,5 @@
 """Which strategy is chosen, and how many resets each one makes."""
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -28,21 +27,17 @@ class HostResetEnv(CoinEnv):
         return host_reset(rng)
 
 
-CHOICES = {
-    # (kind of reset, slots, backend): what the table of `choose` says
-    ("plain", 1024, "cpu"): Compact(),
-    ("plain", 4, "cpu"): Compact(),
-    ("loop", 65_536, "cpu"): Compact(512),
-    ("loop", 64, "cpu"): Compact(1),
-    ("plain", 1024, "gpu"): Select(),
-    ("plain", 1_000_000, "tpu"): Select(),
-    ("loop", 1024, "gpu"): Compact(),
-}
-
-
-@pytest.mark.parametrize(("kind", "n", "backend"), CHOICES)
-def test_the_choice_is_that_of_the_table(kind: str, n: int, backend: str) -> None:
-    assert choose(coins(kind), n, backend) == CHOICES[kind, n, backend]
+@pytest.mark.parametrize(
+    ("kind", "n", "backend", "expected"),
+    [
+        ("plain", 1024, "cpu", Compact()),
+        ("loop", 64, "cpu", Compact(1)),
+        ("plain", 1024, "gpu", Select()),
+        ("loop", 1024, "gpu", Compact()),
+    ],
+)
+def test_the_choice_is_that_of_the_table(kind: str, n: int, backend: str, expected: Any) -> None:
+    assert choose(coins(kind), n, backend) == expected
 
 
 def test_common_environments_are_cheap_to_reset_and_world_generators_expensive() -> None:
@@ -86,17 +81,6 @@ def test_chunks_grow_with_the_seeds(strategy: Compact, resets: int) -> None:
     """For four seeds a fair share of a batch becomes four times as large, a single slot twice."""
     spread = (jnp.arange(64) * 7 % 64).reshape(4, 16) < 3
     assert resets_done(strategy, spread) == resets
-
-
-def test_by_default_a_sixteenth_is_reset_at_once() -> None:
-    assert resets_done(Compact(), jnp.arange(240) == 7) == 15
-
-
-@pytest.mark.parametrize("strategy", [Compact(3), Select()])
-def test_a_strategy_is_a_value(strategy: Any) -> None:
-    assert hash(strategy) == hash(dataclasses.replace(strategy))
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        strategy.chunk = 1
 
 
 def test_the_choice_can_be_asked_for_and_overridden() -> None:

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 import pytest
 
-import envrax.vec_env
 from envrax import BatchedEnv, Box, Discrete, MultiDiscrete
 
 
@@ -35,10 +34,6 @@ class HostEnv(BatchedEnv[Box, Discrete]):
         assert state == ["opaque"] * 3
         zeros = np.zeros(3, np.float32)
         return np.ones((3, 2), np.float32), state, zeros, zeros.astype(bool), {}
-
-
-def test_is_one_class_under_both_names() -> None:
-    assert envrax.vec_env.BatchedEnv is BatchedEnv is envrax.batched_env.BatchedEnv
 
 
 def test_cannot_be_built_without_its_five_members() -> None:

@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import PixelEnv, VectorConfig, VectorEnv
+from fakes import VectorConfig, VectorEnv
 
-from envrax import ClipReward, JitWrapper, RecordVideo, VecEnv
-from envrax.autoreset import Compact
+from envrax import JitWrapper, VecEnv
 
 
 class Returning(VectorEnv):
@@ -67,12 +66,6 @@ def test_a_state_that_is_not_this_vec_envs_is_refused() -> None:
         vec_env.step(vec_env.slot_state(state), actions)
 
 
-@pytest.mark.parametrize("autoreset", ["select", Compact])
-def test_an_autoreset_that_is_no_value_is_refused(autoreset: Any) -> None:
-    with pytest.raises(TypeError, match=r"VecEnv: expected autoreset to be a value such as"):
-        VecEnv(VectorEnv(), 2, autoreset=autoreset)
-
-
 def test_actions_are_checked_under_a_tracer_too() -> None:
     env = JitWrapper(VectorEnv(), pre_warm=False)
     _, state = env.reset(jax.random.key(0))
@@ -86,11 +79,3 @@ def test_a_wide_numpy_action_does_not_wrap_around() -> None:
     for action in (np.int64(2**32 + 2), np.array(2**40)):
         with pytest.raises(ValueError, match="an int that int32 cannot hold"):
             env.step(state, action)
-
-
-def test_close_reaches_a_recording_beneath_other_wrappers(tmp_path: Any) -> None:
-    env = ClipReward(RecordVideo(PixelEnv(), output_dir=tmp_path / "-dash"))
-    env.reset(jax.random.key(0))
-    assert not list(tmp_path.glob("*/*.mp4"))
-    env.close()
-    assert [path.name for path in tmp_path.glob("*/*.mp4")] == ["episode_0000.mp4"]

@@ -1,6 +1,5 @@
 """How many programs a fleet is, when they are compiled, and that nothing is compiled twice."""
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +7,9 @@ import jax
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
-from fakes import CounterEnv, PixelEnv, VectorConfig
+from fakes import CounterEnv, PixelEnv
 from helpers import slow_but
 
-import envrax._fleet.fleet
 from envrax import JitWrapper, MultiEnv, MultiVecEnv, RecordVideo, VecEnv
 
 
@@ -30,18 +28,17 @@ def use_all(multi: Any, rng: jax.Array) -> None:
 
 
 FLEETS = {
-    "one": (lambda: MultiEnv([jitted(CounterEnv())]), 2),
-    "same": (lambda: MultiEnv([jitted(CounterEnv())] * 4), 2),
-    "unequal": (lambda: MultiEnv([jitted(CounterEnv()), jitted(PixelEnv())]), 3),
-    "vec": (lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), VecEnv(CounterEnv(), 3)]), 3),
-    "host": (lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), OnTheHost(2)]), 2),
+    "one": lambda: MultiEnv([jitted(CounterEnv())]),
+    "same": lambda: MultiEnv([jitted(CounterEnv())] * 4),
+    "unequal": lambda: MultiEnv([jitted(CounterEnv()), jitted(PixelEnv())]),
+    "vec": lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), VecEnv(CounterEnv(), 3)]),
+    "host": lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), OnTheHost(2)]),
 }
 
 
 @pytest.mark.parametrize("name", slow_but("unequal", values=FLEETS))
 def test_after_compile_nothing_is_compiled(name: str, compile_counter: Any) -> None:
-    make, _ = FLEETS[name]
-    multi = make()
+    multi = FLEETS[name]()
     multi.compile(progress=False)
     key = jax.random.key(7)
     if name == "host":
@@ -52,32 +49,13 @@ def test_after_compile_nothing_is_compiled(name: str, compile_counter: Any) -> N
     assert compiled.count == 0
 
 
-@pytest.mark.parametrize("name", slow_but("same", values=FLEETS))
-def test_the_bar_counts_members_and_their_program(name: str, monkeypatch: Any) -> None:
-    bars: list[Any] = []
-
-    class Bar(envrax._fleet.fleet.tqdm):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            bars.append(self)
-
-    monkeypatch.setattr(envrax._fleet.fleet, "tqdm", Bar)
-    make, programs = FLEETS[name]
-    multi = make()
-    multi.compile()
-    (bar,) = bars
-    assert bar.n == bar.total == programs
-    assert bar.desc == ("Compiling envs" if isinstance(multi, MultiEnv) else "Compiling vec envs")
-
-
 @pytest.mark.parametrize("progress", [True, False])
 def test_the_bar_is_seen_unless_it_is_not_wanted(progress: bool, capfd: Any) -> None:
     MultiEnv([jitted(CounterEnv())]).compile(progress=progress)
     assert ("Compiling envs: 100%" in capfd.readouterr().err) is progress
 
 
-@pytest.mark.parametrize("n", [2, 5])
-def test_the_same_environment_is_traced_once(n: int) -> None:
+def test_the_same_environment_is_traced_once() -> None:
     traced: list[int] = []
 
     class Traced(CounterEnv):
@@ -86,7 +64,7 @@ def test_the_same_environment_is_traced_once(n: int) -> None:
             return super().step(state, action)
 
     env = Traced()
-    for multi in (MultiEnv([jitted(env)] * n), MultiVecEnv([VecEnv(env, 3) for _ in range(n)])):
+    for multi in (MultiEnv([jitted(env)] * 3), MultiVecEnv([VecEnv(env, 3) for _ in range(3)])):
         traced.clear()
         _, states = multi.reset(jax.random.key(0))
         multi.step(states, [space.sample(jax.random.key(0)) for space in multi.action_spaces])
@@ -139,7 +117,7 @@ def test_compile_reaches_the_part_of_a_host_side_stack_that_can_be_compiled(
     "vec", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["single", "vec"]
 )
 def test_the_cache_is_the_one_that_the_members_name(
-    vec: bool, tmp_path: Path, monkeypatch: Any, cache_events: Any
+    vec: bool, tmp_path: Path, monkeypatch: Any, compile_counter: Any
 ) -> None:
     monkeypatch.setenv("ENVRAX_CACHE_DIR", str(tmp_path / "default"))
 
@@ -147,7 +125,7 @@ def test_the_cache_is_the_one_that_the_members_name(
         envs = [jitted(CounterEnv(), cache_dir=place) for place in places]
         return MultiVecEnv([VecEnv(env, 2) for env in envs]) if vec else MultiEnv(envs)
 
-    with cache_events() as cache:
+    with compile_counter() as cache:
         fleet(tmp_path / "mine", tmp_path / "mine").compile(progress=False)
     assert cache.misses > 0
     assert {path.name for path in tmp_path.iterdir()} == {"mine"}
@@ -164,29 +142,3 @@ def test_the_compile_of_a_members_own_class_is_called() -> None:
 
     MultiVecEnv([WithCompile(2)]).compile(progress=False)
     assert len(seen) == 1
-
-
-@pytest.mark.slow
-def test_mixed_calls_compile_one_step(compile_counter: Any) -> None:
-    """Actions as Python ints, lists, NumPy and JAX arrays: one program for each kind of key."""
-    multi = MultiVecEnv([VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 2), Scene(2)])
-    spellings = [[0, 1], np.asarray([0, 1]), np.asarray([0, 1], np.int8), jax.numpy.arange(2)]
-    keys = [jax.random.key(0), jax.random.PRNGKey(0)]
-    with compile_counter() as compiled:
-        for key in keys:
-            _, states = multi.reset(key)
-            for i in range(40):
-                _, states, *_ = multi.step(states, [spellings[(i + j) % 4] for j in range(3)])
-    assert compiled.count == 2 * len(keys)
-
-
-@pytest.mark.slow
-def test_members_of_one_class_stay_apart() -> None:
-    fleet = MultiVecEnv(
-        [VecEnv(CounterEnv(VectorConfig(max_steps=n)), 2) for n in (2, 3, 2)]
-        + [VecEnv(CounterEnv(VectorConfig(max_steps=2)), 3)]
-    )
-    _, states = fleet.reset(jax.random.key(0))
-    step = functools.partial(fleet.step, actions=[[0] * m.n_slots for m in fleet.vec_envs])
-    *_, dones, _ = step(step(states)[1])
-    assert [bool(done[0]) for done in dones] == [True, False, True, True]

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
@@ -213,48 +212,3 @@ def test_members_on_the_host_step_beside_the_compiled_ones() -> None:
     assert gym.steps == 60
     fleet.close()
     assert gym.closed
-
-
-class Scaled(VectorEnv):
-    """Its reward is scaled by a number that may be traced."""
-
-    def __init__(self, scale: Any) -> None:
-        super().__init__()
-        self.scale = scale
-
-    def step(self, state: Any, action: Any) -> Any:
-        obs, state, _, done, info = super().step(state, action)
-        return obs, state, jnp.asarray(self.scale, jnp.float32), done, info
-
-
-def test_members_with_traced_values_of_their_own_are_told_apart() -> None:
-    @jax.jit
-    def rewards(scales: jax.Array) -> Any:
-        fleet = MultiVecEnv([VecEnv(Scaled(scale), 2) for scale in scales])
-        _, states = fleet.reset(jax.random.key(0))
-        return fleet.step(states, [np.zeros(2, np.int32)] * 2)[2]
-
-    for member, scale in zip(rewards(jnp.asarray([3.0, 5.0])), (3.0, 5.0), strict=True):
-        np.testing.assert_array_equal(member, [scale, scale])
-
-
-class Filled(VectorEnv):
-    """Its reward is read from beyond an array: JAX gives the fill value, NaN if that is None."""
-
-    def __init__(self, fill: float | None) -> None:
-        super().__init__()
-        self.fill = fill
-
-    def step(self, state: Any, action: Any) -> Any:
-        obs, state, _, done, info = super().step(state, action)
-        reward = jnp.take(obs, jnp.int32(99), mode="fill", fill_value=self.fill)
-        return obs, state, reward, done, info
-
-
-@pytest.mark.slow
-def test_members_with_parameters_of_other_types_are_told_apart() -> None:
-    fleet = MultiVecEnv([VecEnv(Filled(fill), 2) for fill in (None, 7.0)])
-    _, states = fleet.reset(jax.random.key(0))
-    nothing, seven = fleet.step(states, [np.zeros(2, np.int32)] * 2)[2]
-    assert np.isnan(nothing).all()
-    np.testing.assert_array_equal(seven, [7, 7])

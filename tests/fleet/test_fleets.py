@@ -5,7 +5,6 @@ import pickle
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
@@ -14,8 +13,6 @@ from helpers import assert_trees_equal, slow_but
 
 from envrax import (
     BatchedEnv,
-    Box,
-    Discrete,
     FrameStackObservation,
     JitWrapper,
     MultiEnv,
@@ -34,10 +31,6 @@ def member(fleet: Any, env: Any) -> Any:
     return env if fleet is MultiEnv else VecEnv(env, 3)
 
 
-def pickled(fleet: Any) -> Any:
-    return pickle.loads(pickle.dumps(fleet))
-
-
 def test_describes_its_members() -> None:
     envs = [CounterEnv(), FrameStackObservation(PixelEnv()), NestedEnv()]
     multi = MultiEnv(envs)
@@ -51,6 +44,14 @@ def test_describes_its_members() -> None:
     assert multi.class_groups == {"CounterEnv": [0], "PixelEnv": [1], "NestedEnv": [2]}
     assert multi.env_keys == ["CounterEnv", "PixelEnv", "NestedEnv"]
     assert repr(multi) == "MultiEnv([CounterEnv, PixelEnv, NestedEnv], num_envs=3)"
+
+
+def test_class_groups_go_by_the_class_and_not_by_the_name() -> None:
+    class Renamed(CounterEnv):
+        name = "Display name"  # pyright: ignore
+
+    multi = MultiVecEnv([VecEnv(Renamed(), 2), OnTheHost(2), VecEnv(Renamed(), 3)])
+    assert multi.class_groups == {"Renamed": [0, 2], "GymCartPole": [1]}
 
 
 def test_describes_its_batched_members() -> None:
@@ -90,33 +91,6 @@ def test_keys_for_logs_never_collide(fleet: Any, names: list[str], keys: list[st
     assert multi.env_keys == keys and len(set(keys)) == len(names)
 
 
-def test_class_groups_go_by_the_class_and_not_by_the_name() -> None:
-    class Renamed(CounterEnv):
-        name = "Display name"  # pyright: ignore
-
-    multi = MultiVecEnv([VecEnv(Renamed(), 2), OnTheHost(2), VecEnv(Renamed(), 3)])
-    assert multi.class_groups == {"Renamed": [0, 2], "GymCartPole": [1]}
-    assert repr(multi).startswith("MultiVecEnv([Display name")
-    assert MultiEnv([Renamed()]).class_groups == {"Renamed": [0]}
-
-
-@pytest.mark.parametrize("fleet", slow_but(MultiEnv, values=FLEETS))
-def test_a_tuple_counts_as_a_list(fleet: Any) -> None:
-    multi = fleet((member(fleet, CounterEnv()), member(fleet, CounterEnv())))
-    obs, states = multi.reset(jax.random.key(0))
-    returned = multi.step(tuple(states), (multi.action_spaces[0].sample(jax.random.key(1)),) * 2)
-    assert all(type(part) is list for part in (obs, states, multi.envs, *returned))
-
-
-@pytest.mark.parametrize("fleet", FLEETS)
-def test_the_members_that_it_was_given_are_kept_apart_from_its_own(fleet: Any) -> None:
-    given = [member(fleet, CounterEnv())]
-    multi = fleet(given)
-    given.append(member(fleet, CounterEnv()))
-    multi.envs.clear()
-    assert len(multi) == len(multi.envs) == 1
-
-
 @pytest.mark.parametrize(
     "keys", [[0, 1], pytest.param(["b", "a"], marks=pytest.mark.slow)], ids=["list", "dict"]
 )
@@ -142,25 +116,14 @@ def test_slots_of_a_member() -> None:
     assert_trees_equal(multi.slot_state(states, "count", -1), alone.slot_state(states["count"], 2))
     frame = multi.render_slot(states, "count", 1)
     np.testing.assert_array_equal(frame, alone.render_slot(states["count"], 1))
-    with pytest.raises(IndexError, match=r"VecEnv\.slot_state: expected an index"):
-        multi.slot_state(states, "count", 3)
-    with pytest.raises(NotImplementedError, match=r"Scene\.render_slot"):
-        multi.render_slot(states, "scene")
 
 
-@pytest.mark.parametrize(
-    ("fleet", "copied"),
-    [
-        (MultiEnv, copy.deepcopy),
-        (MultiVecEnv, pickled),
-        pytest.param(MultiEnv, pickled, marks=pytest.mark.slow),
-        pytest.param(MultiVecEnv, copy.deepcopy, marks=pytest.mark.slow),
-    ],
-)
-def test_copies(fleet: Any, copied: Any) -> None:
+@pytest.mark.parametrize("fleet", slow_but(MultiVecEnv, values=FLEETS))
+def test_copies(fleet: Any) -> None:
     multi = fleet({"b": member(fleet, CounterEnv()), "a": member(fleet, CounterEnv())})
     expected = multi.reset(jax.random.key(0))
-    assert_trees_equal(copied(multi).reset(jax.random.key(0)), expected)
+    for copied in (copy.deepcopy(multi), pickle.loads(pickle.dumps(multi))):
+        assert_trees_equal(copied.reset(jax.random.key(0)), expected)
 
 
 def test_close_closes_every_member() -> None:
@@ -176,131 +139,61 @@ def test_close_closes_every_member() -> None:
     assert Closing.closed == 3
 
 
-def test_a_member_of_one_s_own_needs_no_more_than_the_contract() -> None:
-    class Minimal(BatchedEnv[Box, Discrete]):
-        n_slots = 2  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
-        single_observation_space = Box(0.0, 1.0, ())  # pyright: ignore
-        single_action_space = Discrete(2)  # pyright: ignore
-
-        def reset(self, rng: jax.Array) -> Any:
-            return jax.random.uniform(rng, (2,)), rng
-
-        def step(self, state: Any, actions: Any) -> Any:
-            zeros = np.zeros(2, np.float32)
-            return jax.random.uniform(state, (2,)), state, zeros, zeros > 0, {}
-
-    multi = MultiVecEnv([Minimal(), Minimal()])
-    obs, states = multi.reset(jax.random.key(0))
-    obs, states, rewards, dones, infos = multi.step(states, [[0, 1], [1, 0]])
-    assert infos == [{}, {}] and multi.class_groups == {"Minimal": [0, 1]}
-
-
 # --- what is refused ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("empty", [[], {}, ()])
-def test_empty(empty: Any) -> None:
-    with pytest.raises(ValueError, match=r"^MultiEnv requires at least one environment\.$"):
-        MultiEnv(empty)
-    with pytest.raises(ValueError, match=r"^MultiVecEnv requires at least one VecEnv\.$"):
-        MultiVecEnv(empty)
+def stepped(members: Any, states: Any, actions: Any) -> Any:
+    """A step with states that are made of the fleet's by `states`."""
+    kind = MultiVecEnv if isinstance(next(iter(listed(members))), BatchedEnv) else MultiEnv
+    fleet = kind(members)
+    return fleet.step(states(fleet.reset(jax.random.key(0))[1]), actions)
 
 
-@pytest.mark.parametrize(
-    ("fleet", "given", "sentence"),
-    [
-        (MultiEnv, CounterEnv(), r"MultiEnv: expected a list or a dict of JaxEnvs; got CounterEnv"),
-        (MultiEnv, "CartPole-v0", r"expected a list or a dict of JaxEnvs; got 'CartPole-v0'"),
-        (MultiEnv, [CounterEnv(), 3], r"MultiEnv: expected JaxEnvs; got 3 at 1\."),
-        (MultiEnv, {"a": VecEnv(CounterEnv(), 2)}, r"expected JaxEnvs; got VecEnv\(.* at 'a'\."),
-        (MultiEnv, [CounterEnv], r"expected JaxEnvs; got <class .*CounterEnv'> at 0\."),
-        (MultiVecEnv, [CounterEnv()], r"MultiVecEnv: expected BatchedEnvs; got CounterEnv.* at 0"),
-        (MultiEnv, {CounterEnv()}, r"MultiEnv: expected a list or a dict of JaxEnvs; got {Counter"),
-        (MultiVecEnv, 3, r"MultiVecEnv: expected a list or a dict of BatchedEnvs; got 3"),
-    ],
-)
-def test_wrong_members(fleet: Any, given: Any, sentence: str) -> None:
-    with pytest.raises(TypeError, match=sentence):
-        fleet(given)
+def listed(container: Any) -> Any:
+    return container.values() if isinstance(container, dict) else container
 
 
-def test_one_host_env_twice() -> None:
-    gym = OnTheHost(2)
-    with pytest.raises(ValueError, match=r"expected every member that works on the host once"):
-        MultiVecEnv([gym, gym])
+def pair() -> list[Any]:
+    return [VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 2)]
 
 
-def test_wrong_lengths() -> None:
-    multi = MultiEnv([CounterEnv(), CounterEnv(), CounterEnv()])
-    _, states = multi.reset(jax.random.key(0))
-    with pytest.raises(ValueError) as error:
-        multi.step(states[:2], [0, 1, 2])
-    assert str(error.value) == (
-        "MultiEnv.step: expected 3 states and actions, got 2 states and 3 actions."
-    )
-    vec = MultiVecEnv([Scene(2)])
-    with pytest.raises(ValueError, match=r"^MultiVecEnv\.step: expected 1 states and actions, got"):
-        vec.step([], [])
-    with pytest.raises(ValueError, match=r"slot_state: expected 1 states, got 0 states\."):
-        vec.slot_state([], 0)
+def three_slots() -> Any:
+    return VecEnv(CounterEnv(), 3).reset(jax.random.key(0))[1]
 
 
-def test_wrong_keys() -> None:
-    multi = MultiEnv({"a": CounterEnv(), "b": CounterEnv()})
-    _, states = multi.reset(jax.random.key(0))
-    with pytest.raises(ValueError) as error:
-        multi.step({"a": states["a"]}, {"a": 0, "c": 1, "b": 2})
-    assert str(error.value) == (
-        "MultiEnv.step: expected states and actions, each a dict with keys 'a', 'b'; got states "
-        "without 'b', actions with the unexpected 'c'."
-    )
+ONE, KEYED, KEY = [CounterEnv()], {"a": CounterEnv()}, jax.random.key(0)
+REFUSED: list[tuple[Any, Any, str]] = [
+    (lambda: MultiEnv([]), ValueError, "at least one"),
+    (lambda: MultiVecEnv({}), ValueError, "at least one"),
+    (lambda: MultiEnv(CounterEnv()), TypeError, "a list or a dict"),
+    (lambda: MultiEnv("CartPole-v0"), TypeError, "a list or a dict"),
+    (lambda: MultiEnv([CounterEnv(), 3]), TypeError, "at 1"),
+    (lambda: MultiEnv({"a": VecEnv(CounterEnv(), 2)}), TypeError, "at 'a'"),
+    (lambda: MultiVecEnv([CounterEnv()]), TypeError, "at 0"),
+    (lambda: MultiVecEnv([OnTheHost(2)] * 2), ValueError, "on the host once"),
+    (lambda: stepped(ONE * 3, lambda s: s[:2], [0, 1, 2]), ValueError, "got 2 states"),
+    (lambda: stepped(ONE, lambda s: s, 0), TypeError, "actions as a int"),
+    (lambda: stepped(ONE, lambda s: s, {0: 0}), TypeError, "actions as a dict"),
+    (lambda: stepped(KEYED, lambda s: s, [0]), TypeError, "actions as a list"),
+    (lambda: stepped(KEYED, lambda s: s, {"a": 0, "c": 1}), ValueError, "unexpected 'c'"),
+    (lambda: stepped(KEYED, lambda s: {}, {"a": 0}), ValueError, "without 'a'"),
+    (lambda: stepped([Scene(2)], lambda s: [], [[0, 0]]), ValueError, "got 0 states"),
+    (lambda: stepped(pair(), lambda s: [s[0], three_slots()], [[0, 1]] * 2), ValueError, "slots"),
+    (lambda: stepped(pair(), lambda s: [three_slots()] * 2, [[0, 1]] * 2), ValueError, "slots"),
+    (lambda: stepped(pair(), lambda s: [0, 1], [[0, 1]] * 2), TypeError, "slots"),
+    (lambda: MultiEnv(ONE).reset_at(1, KEY), IndexError, "from -1 to 0"),
+    (lambda: MultiEnv(ONE).step_at(-2, None, 0), IndexError, "from -1 to 0"),
+    (lambda: MultiEnv(ONE).reset_at("a", KEY), TypeError, "from -1 to 0"),
+    (lambda: MultiEnv(KEYED).step_at("b", None, 0), KeyError, "a key of 'a'"),
+    (lambda: MultiEnv(ONE).reset(0), TypeError, "PRNG key"),
+    (lambda: MultiEnv(ONE).reset(jax.random.split(KEY)), ValueError, "PRNG key"),
+]
 
 
-@pytest.mark.parametrize(
-    ("members", "actions", "sentence"),
-    [
-        ([CounterEnv()], {0: 0}, r"each a list of 1; got actions as a dict"),
-        ([CounterEnv()], 0, r"each a list of 1; got actions as a int"),
-        ({"a": CounterEnv()}, [0], r"each a dict with keys 'a'; got actions as a list"),
-    ],
-)
-def test_the_other_container(members: Any, actions: Any, sentence: str) -> None:
-    multi = MultiEnv(members)
-    _, states = multi.reset(jax.random.key(0))
-    with pytest.raises(TypeError, match=sentence):
-        multi.step(states, actions)
-
-
-@pytest.mark.parametrize(
-    ("members", "idx", "error", "sentence"),
-    [
-        ([CounterEnv()], 1, IndexError, r"reset_at: expected an index from -1 to 0; got 1\."),
-        ([CounterEnv()], -2, IndexError, r"expected an index from -1 to 0; got -2\."),
-        ([CounterEnv()], "a", TypeError, r"expected an index from -1 to 0; got 'a'\."),
-        ({"a": CounterEnv()}, "b", KeyError, r"reset_at: expected a key of 'a'; got 'b'\."),
-        ({"a": CounterEnv()}, 0, KeyError, r"expected a key of 'a'; got 0\."),
-    ],
-)
-def test_wrong_indices(members: Any, idx: Any, error: Any, sentence: str) -> None:
-    multi = MultiEnv(members)
-    with pytest.raises(error, match=sentence):
-        multi.reset_at(idx, jax.random.key(0))
-    with pytest.raises(error, match=sentence.replace("reset_at", "step_at")):
-        multi.step_at(idx, None, 0)
-
-
-@pytest.mark.parametrize(
-    ("rng", "error", "sentence"),
-    [
-        (0, TypeError, r"MultiEnv\.reset: expected a PRNG key; got 0"),
-        (jax.random.split, TypeError, r"MultiEnv\.reset: expected a PRNG key"),
-        (None, ValueError, r"Pass one key; MultiEnv splits it\."),
-    ],
-)
-def test_wrong_keys_of_randomness(rng: Any, error: Any, sentence: str) -> None:
-    rng = jax.random.split(jax.random.key(0), 2) if rng is None else rng
-    with pytest.raises(error, match=sentence):
-        MultiEnv([CounterEnv()]).reset(rng)
+@pytest.mark.parametrize(("call", "error", "noun"), REFUSED)
+def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
+    with pytest.raises(error, match=noun):
+        call()
 
 
 def test_wrong_actions_stop_everything() -> None:
@@ -311,42 +204,13 @@ def test_wrong_actions_stop_everything() -> None:
     )
     _, states = multi.reset(jax.random.key(0))
     good = {"gym": [0, 1], "count": [0, 1, 2], "b": [0, 1, 2]}
-    with pytest.raises(
-        ValueError, match=r"expected actions\['b'\] of shape \(3,\), int32; got .*4"
-    ):
+    with pytest.raises(ValueError, match=r"actions\['b'\]"):
         multi.step(states, {**good, "b": [0, 1, 2, 0]})
-    with pytest.raises(TypeError, match=r"expected actions\['count'\]\[0\] of shape \(\), int32"):
+    with pytest.raises(TypeError, match=r"actions\['count'\]\[0\]"):
         multi.step(states, {**good, "count": [0.5, 1, 2]})
-    with pytest.raises(ValueError, match=r"step: expected actions of shape \(3,\), int32"):
-        multi.step_at("b", states["b"], [1])
     assert gym.steps == 0
     multi.step(states, good)
     assert gym.steps == 1
-
-
-def test_states_that_are_not_the_members() -> None:
-    """They are refused as by the members alone, and the member is named."""
-    multi = MultiVecEnv([VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 2)])
-    obs, states = multi.reset(jax.random.key(0))
-    three = VecEnv(CounterEnv(), 3).reset(jax.random.key(0))[1]
-    actions = [[0, 1]] * 2
-    for given in ([states[0], three], [three, three]):
-        with pytest.raises(ValueError, match=r"the state of 2 slots .* got a leaf of shape \(3,"):
-            multi.step(given, actions)
-    with pytest.raises(TypeError, match=r"the state of 2 slots .*; got int32\[2, 2\]"):
-        multi.step(obs, actions)
-    with pytest.raises(ValueError) as told:
-        multi.step([states[0], three], actions)
-    assert told.value.__notes__[0] == "This was in MultiVecEnv member 1."
-
-
-@pytest.mark.slow
-def test_identical_members_with_keys_of_both_kinds() -> None:
-    multi = MultiVecEnv([VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 2)])
-    _, states = multi.reset(jax.random.key(0))
-    _, states[0] = multi.reset_at(0, jax.random.PRNGKey(1))
-    _, _, rewards, *_ = multi.step(states, [[0, 1], [2, 1]])
-    assert [x.tolist() for x in rewards] == [[0.0, 1.0], [2.0, 1.0]]
 
 
 @pytest.mark.parametrize(
@@ -383,29 +247,3 @@ def test_an_error_names_its_member(compiled: bool) -> None:
     with pytest.raises(ZeroDivisionError, match="mine") as error:
         multi.step(states, {"good": 0, "bad": 0})
     assert "This was in MultiEnv member 'bad'." in error.value.__notes__
-
-
-@pytest.mark.slow
-def test_members_with_side_effects_share_nothing() -> None:
-    """Each keeps its own host state, compiled or not."""
-
-    class Noting(CounterEnv):
-        def __init__(self) -> None:
-            super().__init__()
-            self.noted: list[int] = []
-
-        def step(self, state: Any, action: Any) -> Any:
-            jax.debug.callback(lambda a: self.noted.append(int(a)), jnp.asarray(action))
-            return super().step(state, action)
-
-    envs = [Noting(), Noting()]
-    multi = MultiEnv([JitWrapper(env, pre_warm=False) for env in envs])
-    _, states = multi.reset(jax.random.key(0))
-    for actions in ([0, 1], [2, 0]):
-        _, states, *_ = multi.step(states, actions)
-    alone = [VecEnv(Noting(), 1), VecEnv(Noting(), 1)]
-    for vec_env in alone:
-        vec_env.step(vec_env.reset(jax.random.key(0))[1], [1])
-    jax.effects_barrier()
-    assert [env.noted for env in envs] == [[0, 2], [1, 0]]
-    assert [vec_env.env.noted for vec_env in alone] == [[1], [1]]

@@ -37,25 +37,14 @@ class Actions(ActionWrapper[Any, Any, Any, Any]):
         return jnp.int32(0)
 
 
-def test_pad_dims_count_elements() -> None:
-    assert MultiEnv([VectorEnv(), PixelEnv()]).pad_dims() == (1, 360)
-    assert MultiEnv([CoinEnv(), NestedEnv()]).pad_dims() == (3, 7)
-    assert MultiVecEnv([VecEnv(NestedEnv(), 9), VecEnv(CoinEnv(), 2)]).pad_dims() == (3, 7)
-    assert MultiEnv([Actions(CounterEnv(), Discrete(18))]).pad_dims()[0] == 1
-
-
 def test_the_choice_mask_counts_choices() -> None:
+    assert MultiVecEnv([VecEnv(NestedEnv(), 9), VecEnv(CoinEnv(), 2)]).pad_dims() == (3, 7)
     five = Actions(CounterEnv(), Discrete(5))
     single = MultiEnv([VectorEnv(), five]).choice_mask()
     np.testing.assert_array_equal(single, [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
     many = MultiVecEnv({"a": VecEnv(VectorEnv(), 2), "b": VecEnv(five, 3)}).choice_mask()
     np.testing.assert_array_equal(many, single[[0, 0, 1, 1, 1]])
     assert many.dtype == np.bool_
-
-
-def test_no_choices_to_count() -> None:
-    with pytest.raises(TypeError, match=r"MultiEnv\.choice_mask: expected .* Discrete; got Box"):
-        MultiEnv([VectorEnv(), CoinEnv()]).choice_mask()
 
 
 def test_observations_of_single_environments() -> None:
@@ -147,26 +136,14 @@ def test_actions_come_back_as_they_were(vec: bool) -> None:
         jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
-def test_floats_that_stand_for_integers_are_rounded() -> None:
-    multi = MultiEnv([Actions(CounterEnv(), Discrete(4)), CounterEnv()])
-    assert [int(a) for a in multi.unpad_actions(jnp.asarray([[2.9999], [0.1]]))] == [3, 0]
-
-
 def test_the_only_axis_may_be_left_out() -> None:
+    rounded = MultiEnv([CounterEnv()] * 2).unpad_actions(jnp.asarray([2.9999, 0.1]))
+    assert [int(a) for a in rounded] == [3, 0]
     multi = MultiVecEnv({"a": VecEnv(CounterEnv(), 2), "b": VecEnv(VectorEnv(), 1)})
     for actions in (jnp.asarray([0, 1, 2]), np.asarray([[0], [1], [2]])):
         cut = multi.unpad_actions(actions)
         assert {k: v.tolist() for k, v in cut.items()} == {"a": [0, 1], "b": [2]}
         assert cut["a"].dtype == jnp.int32
-
-
-@pytest.mark.parametrize("shape", [(2, 1), (3, 2), (4,), (), (1, 3)])
-def test_wrong_actions(shape: tuple[int, ...]) -> None:
-    multi = MultiVecEnv([VecEnv(CounterEnv(), 2), VecEnv(VectorEnv(), 1)])
-    with pytest.raises(
-        ValueError, match=r"MultiVecEnv\.unpad_actions: expected .*\(3, 1\) or \(3,"
-    ):
-        multi.unpad_actions(jnp.zeros(shape, jnp.int32))
 
 
 def test_a_padded_episode_in_one_compiled_scan() -> None:
@@ -186,6 +163,19 @@ def test_a_padded_episode_in_one_compiled_scan() -> None:
     np.testing.assert_array_equal(padded[:, :2, 1], np.arange(1, 8)[:, None] % 5 * [1, 1])
 
 
+def test_refusals() -> None:
+    multi = MultiVecEnv({"z": VecEnv(CoinEnv(), 2), "a": VecEnv(NestedEnv(), 3)})
+    obs, _ = multi.reset(jax.random.key(0))
+    for wrong in (jnp.stack([obs["z"]] * 4), obs["a"]):
+        with pytest.raises(ValueError, match="expected obs"):
+            multi.pad_observations({**obs, "z": wrong})
+    for shape in ((2, 3), (5, 2), (6,), ()):
+        with pytest.raises(ValueError, match="unpad_actions"):
+            multi.unpad_actions(jnp.zeros(shape, jnp.int32))
+    with pytest.raises(TypeError, match="Discrete"):
+        multi.choice_mask()
+
+
 def test_padding_compiles_once(compile_counter: Any) -> None:
     multi = MultiEnv([CounterEnv(), VectorEnv()])
     obs, _ = multi.reset(jax.random.key(0))
@@ -195,14 +185,3 @@ def test_padding_compiles_once(compile_counter: Any) -> None:
             multi.pad_observations(obs)
             multi.unpad_actions(actions)
     assert compiled.count == 2
-
-
-def test_observations_of_another_shape() -> None:
-    multi = MultiVecEnv({"z": VecEnv(VectorEnv(), 2), "a": VecEnv(NestedEnv(), 3)})
-    obs, _ = multi.reset(jax.random.key(0))
-    with pytest.raises(
-        ValueError, match=r"pad_observations: expected obs\['z'\] .*\(2, 3\).*jax.vmap"
-    ):
-        multi.pad_observations({**obs, "z": jnp.stack([obs["z"]] * 4)})
-    with pytest.raises(ValueError, match=r"expected obs\['a'\] with leaves of shape"):
-        multi.pad_observations({**obs, "a": obs["z"]})

@@ -11,7 +11,6 @@ import envrax
 from envrax import ClipReward, EnvConfig, MultiVecEnv
 from envrax.__main__ import main
 from envrax.testing import RingWorld
-from envrax.testing.__main__ import main as check
 
 AGENTS = 3
 
@@ -87,19 +86,8 @@ def test_a_class_of_another_form_is_refused() -> None:
         envrax.register("S-v0", Scene, VectorConfig())
 
 
-def test_a_spec_says_which_kind_it_is() -> None:
-    assert envrax.get_spec("play/Scenes|3-v0").is_batched
-    assert not envrax.get_spec("play/Counter-v0").is_batched
-
-
 def test_the_command_line_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "play/Scenes|3-v0"]) == 0
     shown = capsys.readouterr().out
     assert "test_batched_classes.Scenes" in shown and "agents        3\n" in shown
     assert "max_steps     9" in shown and "Discrete" in shown
-
-
-@pytest.mark.slow
-def test_the_command_line_checks_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(["play/Scenes|3-v0", "--num-steps", "3"]) == 0
-    assert "rules kept, 0 broken" in capsys.readouterr().out

@@ -125,14 +125,6 @@ def test_unknown_prefixes_offer_close_ones(install: Install) -> None:
         envrax.make("toys/A-v1")
 
 
-def test_of_many_names_only_those_of_the_prefix_are_listed() -> None:
-    for prefix in ("long", "short"):
-        specs = [envrax.EnvSpec(f"E{i}", VectorEnv, VectorConfig()) for i in range(45)]
-        envrax.register_suite(envrax.EnvSuite(prefix=prefix, specs=specs))
-    with pytest.raises(ValueError, match=r"Available: (long/E\d+-v0, ){39}long/\S+ and 5 more\.$"):
-        envrax.make("long/Nothing-v0")
-
-
 def test_the_command_line_lists_and_shows(
     install: Install, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,17 +1,13 @@
 """`make` and `make_vec`: from a registered name to what is ready to step."""
 
-import dataclasses
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import chex
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CounterEnv, PixelEnv, VectorConfig, VectorEnv
-from helpers import assert_trees_equal
 
 from envrax import (
     ClipReward,
@@ -20,7 +16,6 @@ from envrax import (
     GrayscaleObservation,
     JitWrapper,
     RecordEpisodeStatistics,
-    RecordVideo,
     ResizeObservation,
     VecEnv,
     Wrapper,
@@ -102,13 +97,6 @@ def test_jit_compile_false_compiles_nothing(compile_counter: Any) -> None:
             assert TracedEnv.calls == t
 
 
-def test_eager_and_compiled_agree() -> None:
-    ours, theirs = make("Counter-v0"), plain("Counter-v0")
-    first = ours.reset(jax.random.key(3))
-    assert_trees_equal(first, theirs.reset(jax.random.key(3)))
-    assert_trees_equal(ours.step(first[1], 1), theirs.step(first[1], 1))
-
-
 # Wrappers
 
 
@@ -162,35 +150,15 @@ def test_compilation_stops_beneath_a_wrapper_on_the_host(own: int, above: list[A
     assert stack(eager) == [*reversed(above), OnHost, ClipReward, CounterEnv]
 
 
-def test_beneath_a_video_everything_is_compiled(tmp_path: Path, compile_counter: Any) -> None:
-    video = RecordVideo(output_dir=tmp_path, episode_trigger=lambda episode: False)
-    env: Any = make("Pixel-v0", wrappers=[GrayscaleObservation, video])
-    assert stack(env) == [RecordVideo, JitWrapper, GrayscaleObservation, PixelEnv]
-    _, state = env.reset(jax.random.key(0))
-    with compile_counter() as compiled:
-        env.env.step(state, 1)
-    assert compiled.count == 0
-
-
-@pytest.mark.parametrize("jit_compile", [True, False])
-def test_make_vec_refuses_a_wrapper_on_the_host(jit_compile: bool, tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="incompatible with JAX transforms") as error:
-        wrappers = [RecordVideo(output_dir=tmp_path), ClipReward]
-        make_vec("Pixel-v0", 2, wrappers=wrappers, jit_compile=jit_compile)
-    assert "RecordVideo" in str(error.value) and "render_slot" in str(error.value)
-
-
 @both
-def test_wrappers_that_are_none(build: Any, tmp_path: Path, compile_counter: Any) -> None:
+def test_wrappers_that_are_none(build: Any, compile_counter: Any) -> None:
     with compile_counter() as compiled:
-        for wrong in (ClipReward, "ClipReward", ClipReward(CounterEnv()), 0):
-            with pytest.raises(TypeError, match="expected `wrappers` to be a list; got"):
+        for wrong in ("ClipReward", ClipReward(CounterEnv()), 0):
+            with pytest.raises(TypeError, match="to be a list"):
                 build("Counter-v0", wrappers=wrong)
         for wrong in (ClipReward(CounterEnv()), "ClipReward", lambda env: None, None):
-            with pytest.raises(TypeError, match="every entry of `wrappers` to make a JaxEnv"):
+            with pytest.raises(TypeError, match="to make a JaxEnv"):
                 build("Counter-v0", wrappers=[OnHost, wrong])
-        with pytest.raises(TypeError, match=r"GrayscaleObservation.*uint8"):
-            build("Counter-v0", wrappers=[GrayscaleObservation])
     assert compiled.count == 0
 
 
@@ -218,44 +186,11 @@ def test_a_config_of_a_parent_class_changes_the_registered_one(build: Any) -> No
     assert build("Old-v0", config=full, jit_compile=False).config is full
 
 
-@chex.dataclass
-class ComputedConfig(EnvConfig):
-    """Its limit cannot be given."""
-
-    k: float = 1.0
-    max_steps: int = dataclasses.field(default=7, init=False)
-
-
-class Computed(VectorEnv):
-    def __init__(self, config: ComputedConfig) -> None:
-        super().__init__()
-        self._config: Any = config
-
-
-def test_a_field_that_cannot_be_given_is_not_widened() -> None:
-    register("New-v0", Computed, ComputedConfig(k=3.0))
-    config: Any = plain("New-v0", config=EnvConfig(max_steps=5)).config
-    assert (config.k, config.max_steps) == (3.0, 7)
-
-
 @both
-@pytest.mark.parametrize(
-    ("keyword", "advice"),
-    [("max_step", "Did you mean max_steps"), ("wraper", "Did you mean wrappers"), ("zzz", "")],
-)
-def test_unknown_fields_are_refused(build: Any, keyword: str, advice: str) -> None:
-    with pytest.raises(TypeError, match=rf"^make\w*: .*; got {keyword}\. {advice}"):
-        build("Counter-v0", **{keyword: 1})
-
-
-def test_other_refusals() -> None:
-    with pytest.raises(TypeError, match=r"got final_ob\. Did you mean final_obs"):
-        make_vec("Counter-v0", 2, final_ob=True)
-    with pytest.raises(TypeError, match=r"CounterEnv.*FakeConfig.*dict"):
-        make("Counter-v0", config={"max_steps": 3})  # pyright: ignore
-    for n_envs in (0, -3):
-        with pytest.raises(ValueError, match=f"at least 1; got {n_envs}"):
-            make_vec("Counter-v0", n_envs)
+def test_unknown_fields_are_refused(build: Any) -> None:
+    for keyword, advice in (("max_step", "max_steps"), ("wraper", "wrappers")):
+        with pytest.raises(TypeError, match=f"Did you mean {advice}"):
+            build("Counter-v0", **{keyword: 1})
 
 
 def test_make_vec_passes_final_obs_on() -> None:
@@ -263,14 +198,3 @@ def test_make_vec_passes_final_obs_on() -> None:
         vec_env = plain_vec("Counter-v0", 2, final_obs=final_obs)
         infos = vec_env.step(vec_env.reset(jax.random.key(0))[1], [0, 1])[4]
         assert ("final_obs" in infos) is final_obs
-
-
-def test_an_env_that_returns_a_float_done_is_refused() -> None:
-    class FloatDone(CounterEnv):
-        def step(self, state: Any, action: Any) -> tuple[Any, ...]:
-            *rest, done, info = super().step(state, action)
-            return *rest, done.astype(jnp.float32), info
-
-    register("FloatDone-v0", FloatDone, VectorConfig())
-    with pytest.raises(TypeError, match=r"FloatDone.step: expected done of shape \(\), bool"):
-        make_vec("FloatDone-v0", 2)

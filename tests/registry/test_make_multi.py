@@ -54,7 +54,7 @@ def test_from_names(make: Any) -> None:
 
 
 @fleets
-@pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.parametrize("jit_compile", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_equal_names_share_one_environment(make: Any, jit_compile: bool) -> None:
     multi = make([NAMES[0], NAMES[1], NAMES[0]], jit_compile=jit_compile)
     first, other, again = multi.envs
@@ -148,22 +148,18 @@ def test_options_with_ready_environments(option: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "told"),
+    ("call", "error", "noun"),
     [
-        (lambda: make_multi([]), ValueError, r"MultiEnv requires at least one environment\."),
-        (lambda: make_multi_vec({}, 3), ValueError, r"MultiVecEnv requires at least one VecEnv\."),
-        (lambda: make_multi(NAMES[0]), TypeError, "a list or a dict of names"),
-        (lambda: make_multi(CounterEnv()), TypeError, "a list or a dict"),
-        (lambda: make_multi(["fleet/Countr-v0"]), ValueError, "Unknown environment .*Count"),
-        (lambda: make_multi([3]), TypeError, r"MultiEnv: expected JaxEnvs; got 3 at 0\."),
-        (lambda: make_multi([NAMES[0], CounterEnv()]), TypeError, "names alone or envir.*Counter"),
-        (lambda: make_multi_vec(NAMES), ValueError, "expected n_envs"),
-        (lambda: make_multi_vec(NAMES, 0), ValueError, "n_envs to be at least 1; got 0"),
-        (lambda: make_multi(NAMES, num_envs=3), TypeError, "make: .*got num_envs"),
-        (lambda: make_multi_vec([CounterEnv()]), TypeError, "BatchedEnvs; got CounterEnv.* at 0"),
+        (lambda: make_multi(NAMES[0]), TypeError, "a list or a dict"),
+        (lambda: make_multi(["fleet/Countr-v0"]), ValueError, "Unknown environment"),
+        (lambda: make_multi([3]), TypeError, "at 0"),
+        (lambda: make_multi([NAMES[0], CounterEnv()]), TypeError, "names alone"),
+        (lambda: make_multi_vec(NAMES), ValueError, "n_envs"),
+        (lambda: make_multi(NAMES, num_envs=3), TypeError, "num_envs"),
+        (lambda: make_multi_vec([CounterEnv()]), TypeError, "BatchedEnvs"),
         (lambda: make_multi_vec(NAMES, 2, wrappers=[RecordVideo]), RuntimeError, "incompatible"),
     ],
 )
-def test_refusals(call: Any, error: Any, told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_refusals(call: Any, error: Any, noun: str) -> None:
+    with pytest.raises(error, match=noun):
         call()

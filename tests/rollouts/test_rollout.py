@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from batched_fakes import OnTheHost, Scene
+from batched_fakes import OnTheHost
 from fakes import CoinEnv, NestedEnv, PixelEnv, VectorEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers import assert_trees_equal, slow_but
@@ -139,7 +139,13 @@ def test_under_the_callers_jit_and_with_a_progress_bar(capsys: pytest.CaptureFix
     assert "45/45" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("env", [RecordEpisodeStatistics(TimeLimit(CountingEnv(), 6)), NestedEnv()])
+@pytest.mark.parametrize(
+    "env",
+    [
+        RecordEpisodeStatistics(TimeLimit(CountingEnv(), 6)),
+        pytest.param(NestedEnv(), marks=pytest.mark.slow),
+    ],
+)
 def test_what_start_returns_can_be_donated(env: Any) -> None:
     begin = envrax.start(env, jax.random.key(0))
     expected = envrax.rollout(env, None, begin, 5)
@@ -259,19 +265,6 @@ class TestMasks:
             steps = envrax.rollout(env, bound, envrax.start(env, jax.random.key(0)), 2)[1]
             assert (steps.action == 2).all()
 
-    @pytest.mark.slow
-    def test_none_is_asked_for_that_no_one_wants(self) -> None:
-        env = VecEnv(envrax.TransformAction(MaskedEnv(), _reversed), 2)
-        act: Any = lambda state, obs, rng: (jnp.zeros(2, jnp.int32), state, None)  # noqa: E731
-        at = envrax.start(env, jax.random.key(0))
-        assert (envrax.rollout(env, act, at, 2)[1].action == 0).all()
-        with pytest.raises(NotImplementedError, match=r"TransformAction.action_mask: expected a"):
-            envrax.rollout(env, None, at, 2)
-
-
-def _reversed(action: jax.Array) -> jax.Array:
-    return 2 - action
-
 
 class TestFirst:
     @pytest.mark.parametrize(
@@ -300,52 +293,41 @@ class TestFirst:
             envrax.rollout(env, act, at, 3)
 
 
-class TestRefusals:
-    env = CountingEnv()
-    at = staticmethod(lambda: envrax.start(TestRefusals.env, jax.random.key(0), jnp.int32(0)))
+def played(env: Any, act: Any = None, begin: Any = None, n_steps: int = 3) -> Any:
+    begin = env if begin is None else begin
+    return envrax.rollout(env, act, envrax.start(begin, jax.random.key(0), jnp.int32(0)), n_steps)
 
-    def test_of_what_is_no_environment(self) -> None:
-        with pytest.raises(TypeError, match="JaxEnv or a BatchedEnv"):
-            envrax.start(3, jax.random.key(0))  # pyright: ignore[reportArgumentType]
 
-    def test_of_a_batch_of_keys(self) -> None:
-        with pytest.raises(ValueError, match="one PRNG key"):
-            envrax.start(self.env, jax.random.split(jax.random.key(0)))
+def alone(state: Any, obs: Any, rng: Any) -> Any:
+    """Actions alone: those of three slots could be taken for a triple."""
+    return jnp.zeros(3, jnp.int32)
 
-    def test_of_a_start_of_another_number_of_slots(self) -> None:
-        one, four, eight = self.env, VecEnv(self.env, 4), VecEnv(self.env, 8)
-        for env, other in ((one, four), (four, one), (four, eight)):
-            begin = envrax.start(other, jax.random.key(0))
-            with pytest.raises((TypeError, ValueError)):
-                envrax.rollout(env, None, begin, 3)
 
-    def test_of_no_steps(self) -> None:
-        with pytest.raises(ValueError, match="n_steps"):
-            envrax.rollout(self.env, None, self.at(), 0)
+def forgetful(state: Any, obs: Any, rng: Any) -> Any:
+    return jnp.int32(0), state.astype(float), None
 
-    def test_of_a_policy_that_returns_actions_alone(self) -> None:
-        """Those of three slots could be taken for a triple."""
-        env = VecEnv(self.env, 3)
-        act: Any = lambda state, obs, rng: jnp.zeros(3, jnp.int32)  # noqa: E731
-        with pytest.raises(TypeError, match=r"\(action, policy_state, extras\)"):
-            envrax.rollout(env, act, envrax.start(env, jax.random.key(0)), 3)
 
-    def test_of_another_form_of_memory(self) -> None:
-        act: Any = lambda state, obs, rng: (jnp.int32(0), state.astype(float), None)  # noqa: E731
-        with pytest.raises(TypeError, match="policy_state"):
-            envrax.rollout(self.env, act, self.at(), 3)
+ONE, FOUR, EIGHT = CountingEnv(), VecEnv(CountingEnv(), 4), VecEnv(CountingEnv(), 8)
 
-    def test_of_a_batch_without_last_observations(self) -> None:
-        env = OnTheHost(2)
-        at = envrax.start(env, jax.random.key(0))
-        with pytest.raises(TypeError, match="final_obs"):
-            envrax.rollout(env, None, at, 3)
 
-    def test_of_ends_that_are_no_bools(self) -> None:
-        env = VecEnv(envrax.EpisodeDiscount(CountingEnv()), 2)
-        at = envrax.start(env, jax.random.key(0))
-        with pytest.raises(TypeError, match="`done`"):
-            envrax.rollout(env, None, at, 3)
+@pytest.mark.parametrize(
+    ("call", "error", "noun"),
+    [
+        (lambda: played(3), TypeError, "JaxEnv"),
+        (lambda: envrax.start(ONE, jax.random.split(jax.random.key(0))), ValueError, "PRNG key"),
+        (lambda: played(ONE, begin=FOUR), TypeError, "bool"),
+        (lambda: played(FOUR, begin=ONE), ValueError, "axis 0"),
+        (lambda: played(FOUR, begin=EIGHT), ValueError, "4 slots"),
+        (lambda: played(ONE, n_steps=0), ValueError, "n_steps"),
+        (lambda: played(VecEnv(ONE, 3), alone), TypeError, "extras"),
+        (lambda: played(ONE, forgetful), TypeError, "policy_state"),
+        (lambda: played(OnTheHost(2)), TypeError, "final_obs"),
+        (lambda: played(VecEnv(envrax.EpisodeDiscount(ONE), 2)), TypeError, "`done`"),
+    ],
+)
+def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
+    with pytest.raises(error, match=noun):
+        call()
 
 
 def test_an_end_without_a_reason_is_a_termination() -> None:
@@ -380,13 +362,3 @@ def test_memory_that_a_simulator_writes_over() -> None:
     assert steps.next_obs[:, 0, 0].tolist() == [1, 2, 3, 4]
     again = envrax.rollout(env, None, end, 1)[1]
     assert end.obs[0, 0] == again.obs[0, 0, 0] == 4
-
-
-def test_agents_of_one_world() -> None:
-    env = Scene()
-    at = envrax.start(env, jax.random.key(0))
-    if "final_obs" in env.step(at.env_state, jnp.zeros(env.n_slots, jnp.int32))[4]:
-        assert envrax.rollout(env, None, at, 5)[1].reward.shape == (5, env.n_slots)
-    else:
-        with pytest.raises(TypeError, match="expected infos with `final_obs`"):
-            envrax.rollout(env, None, at, 5)

@@ -10,7 +10,7 @@ os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=8"
 import re
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
-from conftest import _count_compilations as compilations
+from conftest import count_compilations as compilations
 from fakes import CoinConfig, CoinEnv, NestedEnv, PixelEnv
 from helpers import assert_trees_close, assert_trees_equal, plain
 from reset_after_envs import CountEpisodes

@@ -28,33 +28,23 @@ class Move(IntEnum):
 INSIDE = [
     # by value
     (Discrete(4), 0),
-    (Discrete(4), 3),
     (Discrete(4), Move.RIGHT),
     (UNIT, [0, 1]),
     (UNIT, (0.5, -1)),
     (Box(0.1, 0.1, ()), 0.1),
-    (Box(0.1, 0.1, (), jnp.float16), 0.1),
     (Box(0.1, 0.1, (), jnp.bfloat16), 0.1),
-    (Box(0.1, 0.1, (), jnp.float64), 0.1),
     (Box(-INF, INF, ()), 2**70),
     (Box(0, 1, (2, 2)), [[0, 1], (0.5, 0.25)]),
-    (Box(0, 1, (0,)), []),
     (Box(0, 1, (2, 0)), [[], []]),
-    (Box(0, 1, (), bool), True),
     (MultiBinary(2, bool), [True, False]),
-    (MultiBinary(2), [0, 1]),
     (Box(0, INF, (), jnp.uint64), 2**64 - 1),
     (Discrete(2**40, jnp.int64), 2**40 - 1),
-    (UNIT, [np.float32(0.5), 0]),
     (MultiDiscrete((3, 5)), [2, np.int8(4)]),
     (Box(0, 1, (2, 2)), [np.zeros(2), [0, 1]]),
     # arrays, by shape, bounds and kind
-    (Discrete(4), np.int64(3)),
     (Discrete(4), np.array(3, np.uint8)),
-    (Discrete(4), jnp.int32(3)),
     (UNIT, np.array([0.1, 1.0], np.float64)),
     (UNIT, jnp.array([0.1, 1.0], jnp.bfloat16)),
-    (Box(0, 1, (2,), jnp.bfloat16), np.zeros(2, np.float32)),
     (Box(0.1, 0.1, (1,)), np.array([0.1])),
     (FREE, np.array([1e300, -INF])),
     (BYTES, np.array([0, 255], np.int64)),
@@ -64,86 +54,52 @@ INSIDE = [
     (PAIR, (3, [0, 0])),
     (PAIR, [np.int32(3), np.zeros(2, np.float32)]),
     (NAMED, {"b": (0, [0, 0]), "a": 1}),
-    (Tuple([]), ()),
     (Dict(), {}),
 ]
 
 OUTSIDE = [
     # values
     (Discrete(4), 4),
-    (Discrete(4), -1),
     (Discrete(4), 2**70),
-    (Discrete(4), -(2**70)),
     (UNIT, [0, 1.5]),
-    (UNIT, [0, 10**400]),
     (Box(-INF, INF, ()), 10**400),
     (UNIT, [0, NAN]),
-    (FREE, [0, NAN]),
     (FREE, np.array([0, NAN])),
-    (FREE, jnp.array([0, NAN], jnp.bfloat16)),
     (Box(0, 3e38, ()), np.float64(1e300)),
     (Discrete(4), np.int64(2**40 + 1)),
     (Discrete(4), np.uint32(2**32 - 1)),
-    (Box(-5, 5, (), jnp.int32), np.uint32(2**32 - 1)),
     (Box(-5, 5, (), jnp.int64), np.uint64(2**64 - 1)),
     (Box(300, 400, (), jnp.int32), np.int8(127)),
-    (Box(-10, -5, (), jnp.int32), np.uint8(0)),
     (MultiDiscrete((3, 5)), [3, 4]),
-    (MultiDiscrete((3, 5)), np.array([2, 5])),
     # kinds
     (Discrete(4), 0.5),
-    (Discrete(4), 1.0),
     (Discrete(4), True),
-    (Discrete(4), np.True_),
-    (Discrete(4), np.float32(1)),
     (UNIT, [True, 0.5]),
     (UNIT, np.zeros(2, np.int32)),
     (UNIT, [np.int32(0), 0]),
-    (UNIT, jnp.zeros(2, bool)),
     (MultiBinary(2), [True, False]),
-    (MultiBinary(2), np.array([True, False])),
     (MultiBinary(2, bool), [0, 1]),
-    (MultiBinary(2, bool), [True, 1]),
     (UNIT, np.zeros(2, np.complex64)),
     (UNIT, np.array([0.0, 0.0], object)),
-    (UNIT, np.array(["0", "0"])),
     (Discrete(4), jax.random.key(0)),
-    (Discrete(4), 1 + 0j),
     # shapes and structure
     (UNIT, [0, 0, 0]),
-    (UNIT, [0, [0]]),
-    (UNIT, [[0, 0]]),
     (UNIT, 0.0),
     (UNIT, np.zeros((1, 2))),
-    (UNIT, [np.zeros(1), np.zeros(1)]),
     (Box(0, 1, (2, 2)), [[0, 1], [0]]),
-    (Box(0, 1, (0,)), [0]),
-    (Discrete(4), [1]),
     (Discrete(4), np.array([1])),
     (PAIR, (3,)),
-    (PAIR, (3, [0, 0], 0)),
     (PAIR, np.zeros(2)),
-    (PAIR, {"a": 3, "b": [0, 0]}),
     (NAMED, {"a": 1}),
-    (NAMED, {"a": 1, "b": (0, [0, 0]), "c": 0}),
     (NAMED, {"a": 1, 2: (0, [0, 0])}),
     (NAMED, {"a": 1, "b": (0, [0, 2])}),
     (NAMED, [1, (0, [0, 0])]),
 ]
 
-ODD = [None, "a", b"a", object(), {}, {1: 2, "a": 3}, {1}, [None], ["a", "b"], range(2), len, int]
-ODD += [[[[]]], [{}, {}], (1, [2, [3, (4, 5)]]), np.array(None), 2j]
-# NumPy counts a timedelta64 among the signed integers.
-STRANGE = [np.timedelta64(1, "D"), np.timedelta64("NaT", "s"), np.str_("1")]
-STRANGE += [
-    np.datetime64(1, "D"),
-    np.complex64(1),
-    np.bytes_(b"1"),
-    np.void(b"1"),
-    np.array(1, "O"),
-]
-STRANGE += [np.zeros((), [("a", int), ("b", float)]), np.array(True, "O"), np.array(None)]
-ODD += STRANGE + [np.broadcast_to(x, 2) for x in STRANGE] + [[x, x] for x in STRANGE]
+# NumPy counts a timedelta64 among the signed integers. Hypothesis tries more in test_properties.py.
+STRANGE = [np.timedelta64(1, "D"), np.datetime64(1, "D"), np.void(b"1"), np.array(True, "O")]
+ODD = [None, "a", object(), {}, {1: 2, "a": 3}, ["a", "b"], range(2), len, int, *STRANGE]
+ODD += [np.broadcast_to(x, 2) for x in STRANGE] + [[x, x] for x in STRANGE]
 
 
 @pytest.mark.parametrize(("space", "x"), INSIDE, ids=repr)
@@ -185,7 +141,7 @@ def survives_tracing(x: Any) -> bool:
 def test_traced_candidates_are_judged_as_concrete_ones() -> None:
     cases = [(True, *pair) for pair in INSIDE] + [(False, *pair) for pair in OUTSIDE]
     cases = [(expected, space, x) for expected, space, x in cases if survives_tracing(x)]
-    assert len(cases) > 60
+    assert len(cases) > 30
 
     def judge(xs: list[Any]) -> list[Any]:
         verdicts = [space.contains(x) for (_, space, _), x in zip(cases, xs, strict=True)]

@@ -12,7 +12,7 @@ from broken_envs import faults
 from broken_envs.drift import Drift
 from broken_envs.purity import TableIsFilledInATrace
 
-from envrax import ClipReward, VecEnv
+from envrax import ClipReward
 from envrax.testing.attributes import changed_attributes, read_attributes
 
 
@@ -42,11 +42,6 @@ def test_a_table_that_a_trace_fills_is_found(env: Any) -> None:
     (fault,) = faults("no_tracer_leaks", env)
     assert fault.where.endswith(".step") and "one in `table" in fault.got
     assert not changed_attributes(before, read_attributes(env))
-
-
-@pytest.mark.slow
-def test_a_table_that_a_trace_fills_is_found_in_a_batch() -> None:
-    assert faults("no_tracer_leaks", VecEnv(ClipReward(TableIsFilledInATrace()), 2))
 
 
 class TableIsOfNumPy(Drift):

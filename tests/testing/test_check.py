@@ -51,6 +51,7 @@ def test_a_finding_is_a_sentence() -> None:
     assert str(finding) == f"{finding.where}: expected a Space; got 3. {finding.fix}"
 
 
+@pytest.mark.slow
 def test_an_environment_on_the_host_is_checked_without_traces(tmp_path: Path) -> None:
     env = RecordVideo(ImageEnv(), tmp_path, episode_trigger=lambda _: False)
     report = report_env(env, num_steps=8)
@@ -102,16 +103,3 @@ def test_steps_without_an_end_are_noted() -> None:
     assert len(probe.transitions) == 8
     (note,) = probe.notes()
     assert note.endswith("`config.max_steps` is 5; does `step` use it?")
-
-
-@pytest.mark.parametrize(
-    ("env", "num_steps", "message"),
-    [
-        (CountingEnv, 5, "expected a JaxEnv; got <class"),
-        (CountingEnv(), 0, "num_steps to be at least"),
-        (CountingEnv(), 2.5, "num_steps to be an int; got 2.5"),
-    ],
-)
-def test_what_cannot_be_checked_is_refused(env: Any, num_steps: int, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        check_env(env, num_steps=num_steps)

@@ -1,10 +1,15 @@
-"""A user's file: an env, wrappers and a loop. Strict checking finds nothing to say about it."""
+"""
+A user's file: an env, wrappers, fleets, a suite and a loop.
+
+Strict checking finds nothing in it, and it runs on an installed package without anything else.
+"""
 
 from typing import Any, Generic, TypeVar
 
 import chex  # pyright: ignore[reportMissingTypeStubs]
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from envrax import (
     ActionWrapper,
@@ -12,7 +17,10 @@ from envrax import (
     ClipReward,
     Discrete,
     EnvConfig,
+    EnvSet,
+    EnvSpec,
     EnvState,
+    EnvSuite,
     FrameStackObservation,
     GrayscaleObservation,
     JaxEnv,
@@ -27,8 +35,11 @@ from envrax import (
     VecEnv,
     Wrapper,
     make,
+    make_multi,
+    make_multi_vec,
     make_vec,
     register,
+    register_suite,
 )
 from envrax.env import ActSpaceT, ConfigT, ObsSpaceT, StateT
 from envrax.wrappers import WrapperState
@@ -70,6 +81,15 @@ class BallEnv(JaxEnv[Box, Discrete, BallState, BallConfig]):
 
     def draw(self, state: BallState) -> jax.Array:
         return jnp.broadcast_to(state.pos, (8, 8, 3)).astype(jnp.uint8)
+
+    def render(self, state: BallState) -> np.ndarray:
+        return np.asarray(self.draw(state))
+
+
+class DemoSuite(EnvSuite):
+    prefix = "demo"
+    category = "Demo"
+    specs = [EnvSpec("Ball", BallEnv, BallConfig())]
 
 
 class Inverted(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
@@ -136,12 +156,11 @@ def every_tenth(episode: int) -> bool:
 register("Ball-v0", BallEnv, BallConfig(speed=0.2))
 register("Ball-v1", BallEnv, EnvConfig(max_steps=500))
 
+IMAGE = [GrayscaleObservation, ResizeObservation(h=84, w=84), FrameStackObservation(n_stack=4)]
 made = make(
     "Ball-v0",
     wrappers=[
-        GrayscaleObservation,
-        ResizeObservation(h=84, w=84),
-        FrameStackObservation(n_stack=4),
+        *IMAGE,
         NormalizeObservation,
         ClipReward,
         Scaled(factor=0.5),
@@ -164,3 +183,42 @@ def run(rng: jax.Array) -> jax.Array:
         _, state, rewards, _, _ = vec_env.step(state, actions)
         total = total + rewards.sum()
     return total + state.count.sum() + state.env_state.pos.sum()
+
+
+def train() -> int:
+    """A loop in Python; episodes have 50 steps."""
+    env = make("Ball-v0", max_steps=50)
+    rng = jax.random.key(0)
+    _, state = env.reset(rng)
+    episodes = 0
+    for _ in range(120):
+        rng, key = jax.random.split(rng)
+        _, state, _, done, _ = env.step(state, env.action_space.sample(key))
+        if done:
+            _, state = env.reset(key)
+            episodes += 1
+    return episodes
+
+
+def step_fleets(rng: jax.Array) -> None:
+    multi = make_multi(["Ball-v0", "Ball-v1"])
+    multi.compile()
+    _, states = multi.reset(rng)
+    multi.step(states, [space.sample(rng) for space in multi.action_spaces])
+    multi.reset_at(1, rng)
+    fast = make_multi_vec({"fast": "Ball-v0", "slow": "Ball-v1"}, n_envs=8)
+    _, many = fast.reset(rng)
+    actions = {name: space.sample(rng) for name, space in fast.action_spaces.items()}
+    rewards = fast.step(many, actions)[2]
+    assert list(rewards) == ["fast", "slow"]
+
+
+if __name__ == "__main__":
+    register_suite(DemoSuite())
+    assert list(EnvSet(DemoSuite())) == ["demo/Ball-v0"]
+    by_hand = FrameStackObservation(ResizeObservation(GrayscaleObservation(BallEnv()), h=84, w=84))
+    obs, _ = make("demo/Ball-v0", wrappers=[*IMAGE, ClipReward]).reset(jax.random.key(0))
+    assert (by_hand.reset(jax.random.key(0))[0] == obs).all()
+    assert train() == 2
+    step_fleets(jax.random.key(0))
+    print("total reward:", float(run(jax.random.key(0))))
