@@ -57,18 +57,20 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def scaled(env: Any) -> Any:
-    """Any observation as a vector; it and real actions from -1 to 1 where they have bounds."""
+    """Any observation as a vector; it and real actions within -1..1 where they have bounds."""
     env = envrax.FlattenObservation(env)
-    env = envrax.RescaleObservation(env, *near_bounds(env.observation_space))
+    env = envrax.RescaleObservation(env, *unit_bounds(env.observation_space))
     if isinstance(env.action_space, envrax.Box):
-        env = envrax.ClipAction(envrax.RescaleAction(env, *near_bounds(env.action_space)))
+        env = envrax.ClipAction(envrax.RescaleAction(env, *unit_bounds(env.action_space)))
     return env
 
 
-def near_bounds(space: envrax.Box) -> tuple[np.ndarray, np.ndarray]:
-    """-1 and 1, but the old bounds where they are too far apart to scale by."""
-    near = space.high / 2 - space.low / 2 < 1e4
-    return np.where(near, -1.0, space.low), np.where(near, 1.0, space.high)
+def unit_bounds(space: envrax.Box) -> tuple[np.ndarray, np.ndarray]:
+    """Divided by the larger of both, so that 0 stays 0; those too far apart to scale by stay."""
+    low, high = np.float64(space.low), np.float64(space.high)
+    size = np.maximum(np.abs(low), np.abs(high))
+    size = np.where((size > 0) & (size < 1e4), size, 1.0)
+    return low / size, high / size
 
 
 class Categorical(NamedTuple):  # a policy over a Discrete space
@@ -164,7 +166,6 @@ class PPO:
         return action, params, (policy.log_prob(action), value, mask)
 
     def evaluate(self, env: Any, params: Any, n_episodes: int, max_steps: int) -> np.ndarray:
-        """Returns of some episodes, from the same starts every time."""
         rng, how = jax.random.key(1_000_003), {"policy_state": params, "max_steps": max_steps}
         return np.asarray(envrax.evaluate(env, self.act, rng, n_episodes, **how).returns)
 
@@ -239,8 +240,7 @@ def main(arguments: list[str] | None = None) -> None:
     axes.legend(title=f"PPO on {o.env}")
     figure.savefig(folder / "curve.png")
     try:
-        env = envrax.JitWrapper(ppo.env, pre_warm=False)
-        with envrax.RecordVideo(env, folder, o.fps) as film:
+        with envrax.RecordVideo(envrax.JitWrapper(ppo.env, pre_warm=False), folder, o.fps) as film:
             ppo.evaluate(film, params, 1, max_steps=30 * o.fps)
     except Exception as error:  # a library may need a screen, or cannot draw
         print(f"no video: {error}")
