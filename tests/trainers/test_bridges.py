@@ -178,7 +178,7 @@ def test_copies_go_on_alike_and_apart(name: str) -> None:
 def test_close_reaches_the_environment_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[Any] = []
     for cls in (CountingEnv, VecEnv):
-        monkeypatch.setattr(cls, "close", closed.append)
+        monkeypatch.setattr(cls, "close", lambda self: closed.append(self))
     env = BRIDGES[name].make(CountingEnv())
     env.close()
     env.close()
