@@ -59,9 +59,10 @@ def test_every_mode_gives_what_single_environments_give(name: str, mode: Autores
     assert ends[int(name == "time limit")] > 2
 
 
-@pytest.mark.parametrize("shared_memory", [True, False])
-def test_processes_of_their_own_give_the_same(shared_memory: bool) -> None:
-    mode = AutoresetMode.SAME_STEP
+@pytest.mark.parametrize(
+    ("mode", "shared_memory"), [(MODES[0], False), *((mode, True) for mode in MODES)]
+)
+def test_processes_of_their_own_give_the_same(mode: AutoresetMode, shared_memory: bool) -> None:
     vector_env = parallel([MAKE["dict"]] * 2, autoreset_mode=mode, shared_memory=shared_memory)
     assert follow(from_gymnasium_vec(vector_env, final_obs=True), MAKE["dict"], 60)[0] > 2
 
