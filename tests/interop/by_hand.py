@@ -28,6 +28,7 @@ def follow(
     advance: Callable[..., Any],
     edit: Callable[[Any], Any] = lambda inner: inner,
     masked: Callable[[int], bool] = lambda step: True,
+    kept: Callable[[Any], Any] = lambda inner: inner,
 ) -> set[str]:
     """
     200 steps of both with the same keys and random actions: all they return is equal to the bit.
@@ -45,6 +46,8 @@ def follow(
         A change to the library's state halfway, on both sides, to bring about an end.
     masked : callable
         In which steps only legal actions are drawn.
+    kept : callable
+        What ours keeps of the library's state.
 
     Returns
     -------
@@ -57,7 +60,7 @@ def follow(
     def begun(rng: Any) -> Any:
         obs, state = reset(rng)
         hand_obs, inner = begin(jax.random.split(rng)[1])
-        equal((obs, state.inner), (hand_obs, inner))
+        equal((obs, state.inner), (hand_obs, kept(inner)))
         return state, inner
 
     ends: set[str] = set()
@@ -68,7 +71,7 @@ def follow(
         action = env.action_space.sample(action_key, legal(state) if masked(n) else None)
         hand_obs, inner, hand_reward, told = advance(jax.random.split(state.rng)[1], inner, action)
         obs, state, reward, done, info = step(state, action)
-        equal((obs, state.inner, reward), (hand_obs, inner, np.float32(hand_reward)))
+        equal((obs, state.inner, reward), (hand_obs, kept(inner), np.float32(hand_reward)))
         told = {"truncated": state.step == env.config.max_steps, **told}
         equal({name: {**info, "done": done}[name] for name in told}, told)
         assert done == (info["terminated"] | info["truncated"])

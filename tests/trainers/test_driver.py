@@ -222,8 +222,6 @@ trees = st.recursive(
 
 
 @settings(deadline=None, max_examples=40)
-@given(trees)
-@settings(deadline=None, max_examples=40)
 @given(trees, st.sampled_from([0, 8, 10_000]))
 def test_what_is_packed_is_unpacked_on_the_host_and_on_the_device(tree: Any, small: int) -> None:
     tree = {"tree": tree, "key": jax.random.split(jax.random.key(3), 2), "z": np.complex64([1j, 2])}
