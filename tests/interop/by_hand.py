@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -11,18 +10,28 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax.testing import report_env
+import envrax
+from envrax.interop import PeerConfig
+
+
+def make(name: str, **fields: Any) -> Any:
+    """One environment, by its name and fields of its config; of JaxMARL a world."""
+    config = PeerConfig(id=name.partition("/")[2], **fields)
+    if name.startswith("jaxmarl/"):
+        return envrax.make_vec(name, 1, pre_warm=False, config=config).world
+    return envrax.make(name, config=config, jit_compile=False)
 
 
 def follow(
     env: Any,
     begin: Callable[..., Any],
     advance: Callable[..., Any],
-    num_steps: int = 200,
     edit: Callable[[Any], Any] = lambda inner: inner,
-) -> Counter[str]:
+    masked: Callable[[int], bool] = lambda step: True,
+    kept: Callable[[Any], Any] = lambda inner: inner,
+) -> set[str]:
     """
-    Step both with the same keys and random actions, and compare all that they return, bit by bit.
+    200 steps of both with the same keys and random actions: all they return is equal to the bit.
 
     Parameters
     ----------
@@ -31,40 +40,44 @@ def follow(
     begin : callable
         `begin(key)` gives obs and the library's state.
     advance : callable
-        `advance(key, inner, action)` gives obs, the library's state, reward, and whether the
-        library ends the episode by itself.
-    num_steps : int
-        How many steps, across episode ends.
+        `advance(key, inner, action)` gives obs, the library's state, reward, and a dict of what
+        `info` and `done` must be. Without `truncated` in it, an episode is cut at the limit.
     edit : callable
         A change to the library's state halfway, on both sides, to bring about an end.
+    masked : callable
+        In which steps only legal actions are drawn.
+    kept : callable
+        What ours keeps of the library's state.
 
     Returns
     -------
-    Counter
-        How often the episode was terminated and truncated.
+    set of str
+        How episodes ended: `terminated`, `truncated`.
     """
-    reset, step = jax.jit(env.reset), jax.jit(env.step)
+    reset, step, legal = map(jax.jit, (env.reset, env.step, env.action_mask))
     begin, advance = by_hand(begin), by_hand(advance)
-    ends: Counter[str] = Counter()
-    rng = jax.random.key(3)
-    obs, state = reset(rng)
-    hand_obs, inner = begin(jax.random.split(rng)[1])
-    equal((obs, state.inner), (hand_obs, inner))
-    for n, action_key in enumerate(jax.random.split(jax.random.key(4), num_steps)):
-        if n == num_steps // 2:
+
+    def begun(rng: Any) -> Any:
+        obs, state = reset(rng)
+        hand_obs, inner = begin(jax.random.split(rng)[1])
+        equal((obs, state.inner), (hand_obs, kept(inner)))
+        return state, inner
+
+    ends: set[str] = set()
+    state, inner = begun(jax.random.key(3))
+    for n, action_key in enumerate(jax.random.split(jax.random.key(4), 200)):
+        if n == 100:
             state, inner = state.replace(inner=edit(state.inner)), edit(inner)
-        action, key = env.action_space.sample(action_key), jax.random.split(state.rng)[1]
-        hand_obs, inner, hand_reward, over = advance(key, inner, action)
+        action = env.action_space.sample(action_key, legal(state) if masked(n) else None)
+        hand_obs, inner, hand_reward, told = advance(jax.random.split(state.rng)[1], inner, action)
         obs, state, reward, done, info = step(state, action)
-        equal((obs, state.inner), (hand_obs, inner))
-        equal((reward, info["terminated"]), (hand_reward, over))
-        assert bool(info["truncated"]) == (int(state.step) == env.config.max_steps)
+        equal((obs, state.inner, reward), (hand_obs, kept(inner), np.float32(hand_reward)))
+        told = {"truncated": state.step == env.config.max_steps, **told}
+        equal({name: {**info, "done": done}[name] for name in told}, told)
+        assert done == (info["terminated"] | info["truncated"])
         if done:
-            ends.update(name for name in ("terminated", "truncated") if info[name])
-            rng = jax.random.split(state.rng)[0]
-            obs, state = reset(rng)
-            hand_obs, inner = begin(jax.random.split(rng)[1])
-            equal((obs, state.inner), (hand_obs, inner))
+            ends |= {name for name in ("terminated", "truncated") if info[name]}
+            state, inner = begun(jax.random.split(state.rng)[0])
     return ends
 
 
@@ -89,9 +102,3 @@ def by_hand(function: Callable[..., Any]) -> Any:
             return function(*args)
 
     return jax.jit(called)
-
-
-def keeps_the_contract(env: Any, num_steps: int = 100) -> None:
-    """All rules hold, but exactly those that are waived."""
-    report = report_env(env, num_steps=num_steps)
-    assert report.ok and set(report.waived) == set(env.unwrapped.waivers), report

@@ -3,39 +3,23 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import follow, keeps_the_contract
-from interop.filming import shows_its_episode
+from interop.by_hand import follow, make
 
 import envrax
-from envrax.interop import PeerConfig
 from envrax.spaces import MultiDiscrete
 
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 COMPARED: dict[str, dict[str, Any]] = {
-    "s/h0_weak_thrust": {},
     "s/h4_thrust_aim": {"action_type": "continuous"},
     "m/h5_angry_birds": {"action_type": "multi_discrete"},
-    "m/h0_unicycle": {},
 }
-
-
-@pytest.fixture(scope="module")
-def adapter() -> Any:
-    import envrax.interop.kinetix
-
-    return envrax.interop.kinetix
-
-
-def _make(id: str, **fields: Any) -> Any:
-    return envrax.make(f"kinetix/{id}", jit_compile=False, **fields)
 
 
 def _load(adapter: Any, id: str) -> Any:
@@ -45,7 +29,7 @@ def _load(adapter: Any, id: str) -> Any:
 
 @pytest.mark.parametrize("id", COMPARED)
 def test_200_steps_are_those_of_kinetix(adapter: Any, id: str) -> None:
-    env = _make(id, max_steps=10, options=COMPARED[id])
+    env = make(f"kinetix/{id}", max_steps=10, options=COMPARED[id])
     peer = env.unwrapped.peer
     level, _, params = _load(adapter, id)
     endless = params.replace(max_timesteps=2**31 - 1)
@@ -54,22 +38,17 @@ def test_200_steps_are_those_of_kinetix(adapter: Any, id: str) -> None:
         return peer.reset_env(key, params, level)
 
     def advance(key: Any, inner: Any, action: Any) -> Any:
-        return peer.step_env(key, inner, action, endless)[:4]
+        *stepped, over, _ = peer.step_env(key, inner, action, endless)
+        return *stepped, {"terminated": over}
 
     def diverge(inner: Any) -> Any:
         """Random actions seldom reach a goal; kinetix also ends where the physics diverges."""
         return inner.replace(gravity=inner.gravity * np.nan)
 
-    ends = follow(env, begin, advance, edit=diverge)
-    assert ends["truncated"] and ends["terminated"]
-
-
-def test_it_keeps_the_contract(adapter: Any) -> None:
-    keeps_the_contract(_make("s/h4_thrust_aim"), num_steps=50)
+    assert follow(env, begin, advance, edit=diverge) == {"truncated", "terminated"}
 
 
 def test_levels_are_registered_as_the_files_are_named(adapter: Any) -> None:
-    assert len(envrax.load_suite("kinetix")) == 74
     sizes = [name.split("/")[1] for name in envrax.load_suite("kinetix")]
     assert [sizes.count(size) for size in "sml"] == [10, 24, 40]
 
@@ -77,7 +56,7 @@ def test_levels_are_registered_as_the_files_are_named(adapter: Any) -> None:
 def test_entities_and_pixels_are_dicts(adapter: Any) -> None:
     for kind in ("symbolic_entity", "pixels"):
         options = {"observation_type": kind, "action_type": adapter.ActionType.MULTI_DISCRETE}
-        env = _make("s/h4_thrust_aim", options=options)
+        env = make("kinetix/s/h4_thrust_aim", options=options)
         obs, _ = jax.jit(env.reset)(jax.random.key(0))
         assert obs in env.observation_space
         assert env.action_space == MultiDiscrete([3, 3, 3, 3, 2, 2])
@@ -86,46 +65,29 @@ def test_entities_and_pixels_are_dicts(adapter: Any) -> None:
 
 
 def test_the_limit_is_in_the_params(adapter: Any) -> None:
-    env = _make("s/h4_thrust_aim", params={"max_timesteps": 7, "dense_reward_scale": 0.0})
+    env = make("kinetix/s/h4_thrust_aim", params={"max_timesteps": 7, "dense_reward_scale": 0.0})
     assert env.config.max_steps == 7
-    env = _make("s/h4_thrust_aim", params={"max_timesteps": 7}, max_steps=9).unwrapped
+    env = make("kinetix/s/h4_thrust_aim", params={"max_timesteps": 7}, max_steps=9).unwrapped
     assert env.config.max_steps == env.params.max_timesteps == 9
 
 
 def test_params_may_be_traced(adapter: Any) -> None:
     def truncated(limit: Any) -> Any:
-        config = PeerConfig(id="s/h4_thrust_aim", params={"max_timesteps": limit})
-        env = adapter.KinetixEnv(config)
+        env = make("kinetix/s/h4_thrust_aim", params={"max_timesteps": limit})
         _, state = env.reset(jax.random.key(0))
         return env.step(state, 0)[-1]["truncated"]
 
     assert jax.jit(jax.vmap(truncated))(np.array([1, 2])).tolist() == [True, False]
 
 
-def test_it_draws(adapter: Any, tmp_path: Any) -> None:
-    image = shows_its_episode(_make("s/h4_thrust_aim"), tmp_path)
-    assert image.shape == (125, 125, 3)
-
-
 def test_what_is_refused(adapter: Any) -> None:
-    with pytest.raises(ValueError, match="kinetix/s/h4_thrust_aim"):
-        _make("s/h4_thrust_aims")
-    with pytest.raises(ValueError, match=r"h4_thrust_aim: expected kinetix .*'wind'"):
-        _make("s/h4_thrust_aim", options={"wind": 1})
-    with pytest.raises(TypeError, match=r"`params` of .*max_timesteps"):
-        _make("s/h4_thrust_aim", params={"wind": 1})
-    with pytest.raises(TypeError, match="expected an environment of kinetix"):
-        adapter.wrap(object())
     kinds = adapter.ActionType.DISCRETE, adapter.ObservationType.SYMBOLIC_FLAT
     with jax.numpy_dtype_promotion("standard"):
         bare = adapter.make_kinetix_env(*kinds, None)
     with pytest.raises(TypeError, match="`reset_function` is None"):
         adapter.wrap(bare)
-    wrapper = importlib.import_module("kinetix.environment.wrappers").GymnaxWrapper
-    with pytest.raises(TypeError, match="expected an environment of kinetix"):
-        adapter.wrap(wrapper(bare))
-    with pytest.raises(ValueError, match="`env_params` is no option here: pass it as `params`"):
-        _make("s/h4_thrust_aim", options={"env_params": None})
+    with pytest.raises(ValueError, match="`env_params`"):
+        make("kinetix/s/h4_thrust_aim", options={"env_params": None})
 
 
 def test_wrap(adapter: Any) -> None:
@@ -136,4 +98,4 @@ def test_wrap(adapter: Any) -> None:
     env = adapter.wrap(peer, params, max_steps=30)
     obs, state = env.reset(jax.random.key(0))
     assert obs in env.observation_space and env.config.max_steps == 30
-    np.testing.assert_array_equal(obs, _make("s/h4_thrust_aim").reset(jax.random.key(0))[0])
+    np.testing.assert_array_equal(obs, make("kinetix/s/h4_thrust_aim").reset(jax.random.key(0))[0])

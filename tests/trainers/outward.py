@@ -254,9 +254,11 @@ def same(told: Any, wanted: Any) -> None:
 
 
 def edit(tree: Any) -> None:
-    """Write into every array."""
+    """Write into every array, and into the arrays that an array of objects holds."""
     for x in jax.tree.leaves(tree):
         if isinstance(x, np.ndarray):
+            if x.dtype == object:
+                edit(list(x))
             x[...] = 1 if x.dtype == np.bool_ else 77
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import assert_trees_equal
-from trainers.outward import TOLD, EndsEnv, GoalEnv, actions_of
+from trainers.outward import TOLD, GoalEnv, actions_of
 
 from envrax import VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec
@@ -28,7 +28,7 @@ def as_numpy(tree: Any) -> Any:
 
 
 @pytest.mark.parametrize("array", ["jax", "torch"])
-@pytest.mark.parametrize("name", ["nested", "masked", "goal"])
+@pytest.mark.parametrize("name", ["nested", "masked"])
 def test_steps_are_those_of_the_vec_env(array: Any, name: str) -> None:
     inner = RecordEpisodeStatistics(TOLD[name])
     env, batch = to_gymnasium_vec(VecEnv(inner, 4), array=array), VecEnv(inner, 4, final_obs=True)
@@ -120,16 +120,6 @@ def test_compiles_once_and_transfers_nothing(
     assert compiled.count == 2
 
 
-def test_what_ends_an_episode() -> None:
-    env = to_gymnasium_vec(VecEnv(EndsEnv(), 4), array="torch")
-    env.reset(seed=0)
-    obs, rewards, terminated, truncated, infos = env.step(torch.arange(4))
-    assert terminated.dtype == truncated.dtype == torch.bool and rewards.dtype == torch.float32
-    assert terminated.tolist() == [False, True, False, True]
-    assert truncated.tolist() == [False, False, True, True]
-    assert (infos["final_obs"][:, 1] == 1).all() and obs[:, 1].tolist() == [1, 0, 0, 0]
-
-
 def test_tensors_of_all_kinds() -> None:
     tree = {
         "half": jnp.ones((2,), jnp.bfloat16),
@@ -165,9 +155,3 @@ def test_actions_that_carry_a_gradient_or_are_no_tensors() -> None:
     env.reset(seed=0)
     env.step((torch.zeros(2, dtype=torch.int64), np.zeros((2, 2), np.int32)))
     env.step(env.action_space.sample())
-
-
-def test_render_and_state_as_arrays() -> None:
-    env: Any = to_gymnasium_vec(VecEnv(CountingEnv(), 2), array="jax", render_mode="rgb_array")
-    obs, _ = env.reset(seed=0)
-    assert [frame[0, 0, 0] for frame in env.render()] == obs[:, 0].tolist()

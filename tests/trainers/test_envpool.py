@@ -4,7 +4,6 @@
 from typing import Any
 
 import envpool
-import jax
 import numpy as np
 import pytest
 from trainers.hosts import (
@@ -64,17 +63,6 @@ def test_a_reset_begins_new_episodes_and_forgets_the_ends_before() -> None:
         np.testing.assert_array_equal(infos["truncated"], [t == 2] * 3)
 
 
-def test_actions_of_another_dtype_are_cast_and_illegal_ones_refused() -> None:
-    one, other = from_envpool(pool()), from_envpool(pool())
-    (_, a), (_, b) = one.reset(KEY), other.reset(KEY)
-    obs, a, *_ = one.step(a, np.array([0, 1, 1], np.int64))
-    theirs, b, *_ = other.step(b, jax.numpy.array([0, 1, 1], np.uint8))
-    np.testing.assert_array_equal(obs, theirs)
-    with pytest.raises(ValueError, match=r"expected actions in Discrete\(2.*; got 5, in slot 1"):
-        one.step(a, [0, 5, 1])
-    one.step(a, [0, 1, 1])  # nothing was stepped
-
-
 def test_a_slot_is_drawn() -> None:
     drawing = pool("Breakout-v5", 2, render_mode="rgb_array")
     env = from_envpool(drawing)
@@ -85,6 +73,6 @@ def test_a_slot_is_drawn() -> None:
     assert frame.shape == (210, 160, 3) and frame.dtype == np.uint8
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "Breakout-v5", "Blackjack-v1"])
+@pytest.mark.parametrize("name", ["Pendulum-v1", "Blackjack-v1"])
 def test_the_contract_holds(name: str) -> None:
     check_batched_env(from_envpool(pool(name), final_obs=True), num_steps=20)

@@ -19,8 +19,6 @@ from envrax.interop import to_gymnasium_vec
 
 pytestmark = pytest.mark.trainers
 
-IDS = ("CartPole-v1", "classic/CartPole-v0")
-
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
@@ -38,28 +36,9 @@ def trained(envs: VectorEnv[Any, Any, Any], **options: Any) -> tuple[Agent, Log]
         envs.close()
 
 
-def flat(agent: Agent) -> torch.Tensor:
-    return torch.nn.utils.parameters_to_vector(agent.parameters()).detach()
-
-
-@pytest.mark.parametrize("env_id", IDS)
-def test_a_few_updates_change_the_policy_and_the_seed_decides_how(env_id: str) -> None:
-    def run(seed: int) -> tuple[torch.Tensor, Log]:
-        agent, log = trained(cleanrl_ppo.make(env_id, 4), total_steps=4 * 32 * 4, seed=seed)
-        return flat(agent), log
-
-    torch.manual_seed(0)
-    untrained = flat(Agent(4, 2))
-    first, log = run(0)
-    assert log.updates == 4 and len(log.returns) > 4
-    assert first.isfinite().all() and not torch.equal(first, untrained)
-    assert torch.equal(first, run(0)[0])
-    assert not torch.equal(first, run(1)[0])
-
-
-@pytest.mark.parametrize("env_id", IDS)
-def test_it_learns(env_id: str) -> None:
-    _, log = trained(cleanrl_ppo.make(env_id, 8), num_envs=8, epochs=10, total_steps=12_000)
+def test_it_learns() -> None:
+    envs = cleanrl_ppo.make("classic/CartPole-v0", 8)
+    _, log = trained(envs, num_envs=8, epochs=10, total_steps=12_000)
     assert log.mean_return() > 40  # random actions return 22
 
 
@@ -87,9 +66,8 @@ def test_what_follows_a_cut_is_the_value_of_the_last_observation(library: str) -
     envs.close()
 
 
-@pytest.mark.parametrize("library", ["gymnasium", "envrax"])
-def test_the_return_of_every_episode_is_counted(library: str) -> None:
-    _, log = trained(cut_short(library), total_steps=2 * 32 * 4)
+def test_the_return_of_every_episode_is_counted() -> None:
+    _, log = trained(cut_short("envrax"), total_steps=2 * 32 * 4)
     assert list(log.returns) == [5.0] * (64 // 5 * 4)
 
 
@@ -100,10 +78,3 @@ def test_advantages_stop_at_an_end() -> None:
     found = advantages(rewards, values, ahead, done, Options(gamma=0.9, gae_lambda=0.5))
     first, second, third = (r + 0.9 * 0.6 - 0.5 for r in (1.0, 2.0, 3.0))
     assert found[:, 0].tolist() == pytest.approx([first + 0.45 * second, second, third])
-
-
-def test_it_refuses_another_way_to_reset() -> None:
-    envs = gymnasium.make_vec("CartPole-v1", 2, "sync")
-    with pytest.raises(ValueError, match="same-step"):
-        cleanrl_ppo.train(envs, Options())
-    envs.close()

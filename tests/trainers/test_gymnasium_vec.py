@@ -59,17 +59,12 @@ def test_every_mode_gives_what_single_environments_give(name: str, mode: Autores
     assert ends[int(name == "time limit")] > 2
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_processes_of_their_own_give_the_same(mode: AutoresetMode) -> None:
-    vector_env = parallel([MAKE["dict"]] * 2, autoreset_mode=mode)
+@pytest.mark.parametrize(
+    ("mode", "shared_memory"), [(MODES[0], False), *((mode, True) for mode in MODES)]
+)
+def test_processes_of_their_own_give_the_same(mode: AutoresetMode, shared_memory: bool) -> None:
+    vector_env = parallel([MAKE["dict"]] * 2, autoreset_mode=mode, shared_memory=shared_memory)
     assert follow(from_gymnasium_vec(vector_env, final_obs=True), MAKE["dict"], 60)[0] > 2
-
-
-def test_processes_without_shared_memory_give_the_same_in_the_same_step() -> None:
-    vector_env = parallel(
-        [MAKE["CartPole"]] * 2, shared_memory=False, autoreset_mode=AutoresetMode.SAME_STEP
-    )
-    assert follow(from_gymnasium_vec(vector_env, final_obs=True), MAKE["CartPole"], 60)[0] > 2
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
@@ -123,11 +118,8 @@ def test_a_slot_is_drawn() -> None:
     expected = env.vector_env.envs[1].render()
     np.testing.assert_array_equal(env.render_slot(state, -1), expected)
     assert expected.shape == (210, 160, 3)
-    with pytest.raises(IndexError, match="from -2 to 1; got 2"):
-        env.render_slot(state, 2)
 
 
-@pytest.mark.parametrize("name", MAKE)
-def test_the_contract_holds(name: str) -> None:
-    vector_env = SyncVectorEnv([MAKE[name]] * 2)
+def test_the_contract_holds() -> None:
+    vector_env = SyncVectorEnv([MAKE["dict"]] * 2)
     check_batched_env(from_gymnasium_vec(vector_env, final_obs=True), num_steps=30)

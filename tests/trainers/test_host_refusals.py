@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""What simulators on the host refuse, each in a sentence."""
+"""What simulators on the host refuse: by type and one noun."""
 
 from collections.abc import Callable
 from functools import partial
@@ -82,74 +82,53 @@ def careless_step() -> Any:
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "a single environment": (
-        lambda: from_gymnasium_vec(MAKE["CartPole"]()),
-        TypeError,
-        "expected a `gymnasium.vector.VectorEnv`; got .* Build one with",
-    ),
-    "a pool": (lambda: from_gymnasium_vec(pool()), TypeError, "Use `from_envpool`"),
+    "a single environment": (lambda: from_gymnasium_vec(MAKE["dict"]()), TypeError, "VectorEnv"),
+    "a pool": (lambda: from_gymnasium_vec(pool()), TypeError, "from_envpool"),
     "no partial reset": (
         lambda: from_gymnasium_vec(gymnasium.make_vec("CartPole-v1", 2)),
         ValueError,
-        "NEXT_STEP mode, which spends a step on a reset. Build one .*make_vec",
+        "NEXT_STEP mode",
     ),
     "a reset of its own": (
         lambda: from_gymnasium_vec(Careless([MAKE["CartPole"]] * 2)),
         ValueError,
-        "NEXT_STEP mode, which spends a step on a reset",
+        "NEXT_STEP mode",
     ),
-    "a mask that is ignored": (careless_step, RuntimeError, "got other observations in the others"),
-    "no mode": (lambda: from_gymnasium_vec(Undeclared()), ValueError, "declares its auto-reset"),
-    "ALE's mode": (undeclared_beside_ale, ValueError, "declares its auto-reset .* got None"),
-    "no shared memory": (lambda: from_gymnasium_vec(apart()), ValueError, "with shared memory"),
+    "a mask that is ignored": (careless_step, RuntimeError, "other observations in the others"),
+    "no shared memory": (lambda: from_gymnasium_vec(apart()), ValueError, "shared memory"),
+    "no mode": (undeclared_beside_ale, ValueError, "got None"),
     "statistics": (
         lambda: from_gymnasium_vec(gym_vector.RecordEpisodeStatistics(sync())),
         ValueError,
-        "wrappers without a `reset` of their own .* got RecordEpisodeStatistics",
+        "RecordEpisodeStatistics",
     ),
     "running rewards": (
         lambda: from_gymnasium_vec(gym_vector.NormalizeReward(sync(AutoresetMode.DISABLED))),
         ValueError,
-        "got NormalizeReward. Build the environment in SAME_STEP mode",
+        "NormalizeReward",
     ),
-    "slots that differ": (
-        lambda: from_gymnasium_vec(unlike()),
+    "running observations": (
+        lambda: from_gymnasium_vec(gym_vector.NormalizeObservation(sync())),
         ValueError,
-        "expected `observation_space` to be Box.* for each of 2 slots; got ",
+        "NormalizeObservation",
     ),
+    "slots that differ": (lambda: from_gymnasium_vec(unlike()), ValueError, "observation_space"),
     "a part of ALE's slots": (
         lambda: from_gymnasium_vec(AtariVectorEnv("breakout", 3, batch_size=2)),
         ValueError,
-        "same space, and without `batch_size`",
+        "batch_size",
     ),
-    "one info": (
-        lambda: from_gymnasium_vec(sync(), info_keys="prob"),
-        TypeError,
-        r"expected `info_keys` to be a tuple of names; got 'prob'",
-    ),
-    "an unknown keyword": (
-        lambda: from_envpool(pool(), final_observation=True),
-        TypeError,
-        "Did you mean final_obs",
-    ),
-    "no pool": (lambda: from_envpool(sync()), TypeError, "expected a pool of EnvPool; got"),
-    "a pool for dm_env": (
-        lambda: from_envpool(pool(env_type="dm")),
-        TypeError,
-        "expected a pool for Gymnasium; got CartPoleDMEnvPool",
-    ),
-    "a part of the slots": (
-        lambda: from_envpool(pool(batch_size=2)),
-        ValueError,
-        "got num_envs=3 and batch_size=2. Leave out `batch_size`",
-    ),
+    "one info": (lambda: from_gymnasium_vec(sync(), info_keys="prob"), TypeError, "info_keys"),
+    "no pool": (lambda: from_envpool(sync()), TypeError, "pool"),
+    "a pool for dm_env": (lambda: from_envpool(pool(env_type="dm")), TypeError, "Gymnasium"),
+    "a part of the slots": (lambda: from_envpool(pool(batch_size=2)), ValueError, "batch_size"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused(name: str) -> None:
-    call, error, sentence = REFUSED[name]
-    with pytest.raises(error, match=sentence):
+    call, error, noun = REFUSED[name]
+    with pytest.raises(error, match=noun):
         call()
 
 
@@ -163,9 +142,9 @@ HOSTS: dict[str, Callable[..., Any]] = {
 def test_infos_that_the_simulator_does_not_give_are_refused(name: str) -> None:
     env = HOSTS[name](info_keys=("lives",))
     _, state = env.reset(KEY)
-    with pytest.raises(ValueError, match="array 'lives' in the infos of every slot"):
+    with pytest.raises(ValueError, match="lives"):
         env.step(state, [0, 1])
-    with pytest.raises(RuntimeError, match=r"got one that was not, or whose last step failed"):
+    with pytest.raises(RuntimeError, match="failed"):
         env.step(state, [0, 1])  # nobody knows where a simulator is after an error
 
 
@@ -175,13 +154,11 @@ def test_only_the_newest_state_is_taken(name: str) -> None:
     _, first = env.reset(KEY)
     _, foreign = other.reset(KEY)
     _, state, *_ = env.step(first, [0, 1])
-    for stale, got in ((first, "that of step 0"), (foreign, "one of another run")):
-        with pytest.raises(RuntimeError, match=f"of the last step, number 1; got {got}"):
+    for stale, got in ((first, "step 0"), (foreign, "another run")):
+        with pytest.raises(RuntimeError, match=got):
             env.step(stale, [0, 1])
-        with pytest.raises(RuntimeError, match="render_slot: expected the state of the last step"):
+        with pytest.raises(RuntimeError, match="last step"):
             env.render_slot(stale)
-    with pytest.raises(TypeError, match="expected the state that `reset` or `step` returned"):
-        env.step(None, [0, 1])
     env.step(state, [0, 1])  # none of these stepped it
 
 
@@ -189,50 +166,36 @@ def test_only_the_newest_state_is_taken(name: str) -> None:
 def test_transforms_of_jax_are_refused(name: str) -> None:
     env = HOSTS[name]()
     _, state = env.reset(KEY)
-    refused = pytest.raises(
-        RuntimeError, match=r"incompatible with JAX transforms .*in_scan\(env\)"
-    )
-    with refused:
-        jax.jit(env.reset)(KEY)
-    with refused:
-        jax.jit(lambda: env.reset(KEY))()
-    with refused:
-        jax.jit(env.step)(state, np.zeros(2, np.int32))
-    with refused:
-        jax.jit(lambda: env.step(state, np.zeros(2, np.int32)))()
-    with refused:
-        jax.vmap(lambda a: env.step(state, a))(np.zeros((3, 2), np.int32))
-    with refused:
-        jax.lax.scan(lambda s, a: (env.step(s, a)[1], 0), state, np.zeros((3, 2), np.int32))
+    rows = np.zeros((3, 2), np.int32)
+    transformed: list[Callable[[], Any]] = [
+        lambda: jax.jit(env.reset)(KEY),
+        lambda: jax.jit(lambda: env.reset(KEY))(),
+        lambda: jax.jit(env.step)(state, rows[0]),
+        lambda: jax.jit(lambda: env.step(state, rows[0]))(),
+        lambda: jax.vmap(lambda row: env.step(state, row))(rows),
+        lambda: jax.lax.scan(lambda s, row: (env.step(s, row)[1], 0), state, rows),
+    ]
+    for call in transformed:
+        with pytest.raises(RuntimeError, match="in_scan"):
+            call()
     env.step(state, [0, 1])  # none of these stepped it
 
 
 @pytest.mark.parametrize("name", HOSTS)
-def test_actions_and_keys_are_checked(name: str) -> None:
-    env = HOSTS[name]()
-    _, state = env.reset(KEY)
-    with pytest.raises(ValueError, match=r"expected actions of shape \(2,\)"):
-        env.step(state, [0, 1, 0])
-    with pytest.raises(TypeError, match=r"expected actions\[0\] .*; got float 0.5"):
-        env.step(state, [0.5, 1.0])
-    with pytest.raises(ValueError, match=r"expected actions in Discrete.*; got -1, in slot 0"):
-        env.step(state, [-1, 1])
-    with pytest.raises(TypeError, match="expected a PRNG key; got 3"):
-        env.reset(3)
-    with pytest.raises(ValueError, match="Pass one key"):
-        env.reset(jax.random.split(KEY, 2))
-    with pytest.raises(NotImplementedError, match="a state of their own"):
-        env.slot_state(state)
-    with pytest.raises(NotImplementedError, match="draws single slots"):
-        env.render_slot(state)
-
-
-@pytest.mark.parametrize("name", HOSTS)
-def test_a_closed_simulator_is_refused(name: str) -> None:
+def test_what_it_cannot_take_or_give(name: str) -> None:
     with HOSTS[name]() as env:
         _, state = env.reset(KEY)
-    env.close()
-    with pytest.raises(RuntimeError, match="step: expected an open simulator"):
+        with pytest.raises(ValueError, match="shape"):
+            env.step(state, [0, 1, 0])
+        with pytest.raises(TypeError, match="float"):
+            env.step(state, [0.5, 1.0])
+        with pytest.raises(ValueError, match="got -1, in slot 0"):
+            env.step(state, [-1, 1])
+        with pytest.raises(NotImplementedError, match="state of their own"):
+            env.slot_state(state)
+        with pytest.raises(NotImplementedError, match="draws single slots"):
+            env.render_slot(state)
+    with pytest.raises(RuntimeError, match="open simulator"):
         env.step(state, [0, 1])
-    with pytest.raises(RuntimeError, match="reset: expected an open simulator"):
+    with pytest.raises(RuntimeError, match="open simulator"):
         env.reset(KEY)

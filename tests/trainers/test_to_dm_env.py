@@ -2,12 +2,10 @@
 """`to_dm_env`: dm_env's own tests, and what a step tells."""
 
 import copy
-import pickle
 import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import dm_env
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +13,7 @@ import pytest
 from absl.testing import absltest
 from dm_env import specs
 from dm_env.test_utils import EnvironmentTestMixin
-from trainers.outward import TOLD, EndsEnv, GoalEnv, actions_of, edit, played, same
+from trainers.outward import TOLD, GoalEnv, actions_of, played, same
 
 import envrax
 from envrax import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
@@ -23,7 +21,6 @@ from envrax.interop import to_dm_env
 from envrax.interop.out.dm import to_spec
 
 pytestmark = pytest.mark.trainers
-CLASSIC = ["CartPole", "MountainCar", "Pendulum", "Acrobot", "Catch", "Ball", "Maze", "ConnectFour"]
 
 
 def conforms(make: Callable[[], Any], actions: list[Any]) -> None:
@@ -42,7 +39,7 @@ def conforms(make: Callable[[], Any], actions: list[Any]) -> None:
     assert not result.errors and not result.failures, result.errors + result.failures
 
 
-@pytest.mark.parametrize("name", CLASSIC)
+@pytest.mark.parametrize("name", ["Pendulum", "ConnectFour"])
 def test_dm_env_s_own_tests_pass(name: str) -> None:
     inner = envrax.make(f"classic/{name}-v0", pre_warm=False, max_steps=7)
     actions = actions_of(inner.action_space, 20)
@@ -50,7 +47,7 @@ def test_dm_env_s_own_tests_pass(name: str) -> None:
     conforms(lambda: copy.copy(env), actions)
 
 
-@pytest.mark.parametrize("name", ["image", "nested", "ends", "goal", "random ends"])
+@pytest.mark.parametrize("name", ["image", "nested", "ends"])
 def test_1000_steps_are_those_by_hand(name: str) -> None:
     inner = TOLD[name]
     env, actions = to_dm_env(inner, seed=3), actions_of(inner.action_space, 1000)
@@ -71,44 +68,13 @@ def test_1000_steps_are_those_by_hand(name: str) -> None:
             same(told.observation, next(hand).obs)
 
 
-def test_what_ends_an_episode() -> None:
-    env = to_dm_env(EndsEnv())
-    found: list[Any] = []
-    for action in range(4):
-        env.reset()
-        told = env.step(action)
-        found.append((told.step_type, told.discount))
-    mid, last = dm_env.StepType.MID, dm_env.StepType.LAST
-    assert found == [(mid, 1.0), (last, 0.0), (last, 1.0), (last, 0.0)]
-
-
-def test_seeds_and_ownership() -> None:
-    env, other = to_dm_env(GoalEnv(), seed=2), to_dm_env(GoalEnv(), seed=2)
-    kept, copies = [env.reset()], [copy.deepcopy(other.reset())]
-    for action in actions_of(GoalEnv().action_space, 20):
-        told, wanted = env.step(action), other.step(action)
-        kept.append(told)
-        copies.append(copy.deepcopy(wanted))
-        edit(wanted.observation)
-    for told, copied in zip(kept, copies, strict=True):
-        same(told.observation, copied.observation)
-    goals = {str(told.observation["goal"]) for told in kept}
-    assert len(goals) == 4  # one an episode
-    assert str(to_dm_env(GoalEnv(), seed=3).reset().observation) not in str(kept)
-    first, second = (to_dm_env(GoalEnv()).reset().observation["goal"] for _ in range(2))
-    assert (first != second).any()
-
-
-def test_copies_go_on_alike() -> None:
-    env = to_dm_env(EndsEnv(), seed=0)
-    env.reset()
-    env.step(0)
-    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-        assert twin.step(0).observation.tolist() == [int(x) for x in _peek(env, 0)]
-
-
-def _peek(env: Any, action: int) -> Any:
-    return copy.deepcopy(env).step(action).observation
+def test_seeds() -> None:
+    first, again, other, *unseeded = (
+        to_dm_env(GoalEnv(), **kwargs).reset().observation["goal"]
+        for kwargs in ({"seed": 2}, {"seed": 2}, {"seed": 3}, {}, {})
+    )
+    same(first, again)
+    assert (first != other).any() and (unseeded[0] != unseeded[1]).any()
 
 
 def test_specs() -> None:
@@ -137,15 +103,3 @@ def test_specs() -> None:
 
 def _is_spec(x: Any) -> bool:
     return isinstance(x, specs.Array)
-
-
-def test_close_reaches_the_environment() -> None:
-    class Held(EndsEnv):
-        closed = 0
-
-        def close(self) -> None:
-            Held.closed += 1
-
-    with to_dm_env(Held()) as env:
-        env.reset()
-    assert Held.closed == 1

@@ -1,0 +1,183 @@
+# pyright: basic, reportMissingImports=false
+"""What holds for every library: ids, wrong input, `check_env`, waivers, images, bridges onward."""
+
+from __future__ import annotations
+
+import importlib
+import unittest
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import dm_env.test_utils
+import imageio.v3
+import jax
+import numpy as np
+import pytest
+from absl.testing import absltest
+from gymnasium.utils.env_checker import check_env
+from interop.by_hand import make
+
+import envrax
+from envrax.interop import to_dm_env, to_gymnasium, to_gymnasium_vec
+from envrax.testing import report_env
+from envrax.testing.jaxprs import reused_key
+from envrax.wrappers import RecordVideo
+
+# Libraries warn when they are imported, and Gymnasium warns of open bounds.
+pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+
+# How many ids it has, one of them, and one that is misspelt.
+LIBRARIES = {
+    "brax": (12, "inverted_pendulum", "inverted_pendulun"),
+    "craftax": (4, "Craftax-Classic-Symbolic-v1", "Craftax-Classic-Symbolic-v2"),
+    "gymnax": (26, "CartPole-v1", "CartPol-v1"),
+    "jaxmarl": (38, "switch_riddle", "switch_ridle"),
+    "jumanji": (26, "Snake-v1", "Snake-v2"),
+    "kinetix": (74, "s/h4_thrust_aim", "s/h4_thrust_aims"),
+    "navix": (83, "Navix-Empty-5x5-v0", "Navix-Empty-5x5-v1"),
+    "pgx": (20, "tic_tac_toe", "tictactoe"),
+    "playground": (54, "PendulumSwingup", "PendulumSwingUp"),
+    "xminigrid": (44, "MiniGrid-Unlock", "MiniGrid-Unlok"),
+}
+# One of each, but for physics that take a minute to compile.
+CHEAP = {"brax": "fast"}
+ONE_OF_EACH = [f"{x}/{CHEAP.get(x, id)}" for x, (_, id, _) in LIBRARIES.items()]
+
+
+kept = cache(make)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_ids_and_wrong_input(library: str) -> None:
+    n_ids, id, misspelt = LIBRARIES[library]
+    name = f"{library}/{id}"
+    assert len(envrax.load_suite(library)) == n_ids
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        envrax.get_spec(f"{library}/{misspelt}")
+    with pytest.raises(ValueError, match="sise"):
+        make(name, options={"sise": 3})
+    with pytest.raises(TypeError, match="params"):
+        make(name, params={"sise": 3})
+    with pytest.raises(TypeError, match=f"expected an environment of {library}"):
+        importlib.import_module(f"envrax.interop.{library}").wrap(object())
+
+
+# One id of each library, and one whose library breaks rules.
+CHECKED = [
+    *ONE_OF_EACH,
+    *("gymnax/DeepSea-bsuite", "jumanji/LevelBasedForaging-v0", "pgx/minatar-breakout"),
+    *("navix/Navix-FourRooms-7x7-v0", "playground/CartpoleBalance"),
+]
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_it_keeps_the_contract_but_for_exactly_what_is_waived(name: str) -> None:
+    env = kept(name)
+    report = report_env(env, num_steps=40)
+    assert report.ok and set(report.waived) == set(env.unwrapped.waivers), report
+
+
+@pytest.mark.parametrize(
+    ("name", "waived"),
+    [
+        ("navix/Navix-DoorKey-Random-5x5-v0", True),
+        ("navix/Navix-DoorKey-5x5-v0", False),
+        ("navix/Navix-GoToDoor-5x5-v0", True),
+        ("navix/Navix-KeyCorridorS3R1-v0", True),
+        ("navix/Navix-SimpleCrossingS9N1-v0", True),
+        ("jumanji/FlatPack-v0", True),
+        ("jaxmarl/MPE_simple_facmac_v1", True),
+        ("jaxmarl/storm_2p", True),
+        ("jaxmarl/switch_riddle", False),
+    ],
+)
+def test_a_waived_key_is_used_twice_in_the_library(name: str, waived: bool) -> None:
+    """To be dropped once the library uses each key once."""
+    env, key = kept(name), jax.random.key(0)
+    rules = {"keys_are_used_once", "calls_share_no_key"} if waived else set()
+    assert set(env.unwrapped.waivers) == rules
+    state = jax.eval_shape(env.reset, key)[1]
+    action = jax.eval_shape(env.action_space.sample, key)
+    calls = [(env.reset, key), (env.step, state, action)]
+    assert any(reused_key(*call) is not None for call in calls) == waived
+
+
+DRAWN: dict[str, tuple[int, int, int] | None] = {
+    "brax/inverted_pendulum": (240, 320, 3),
+    "craftax/Craftax-Classic-Symbolic-v1": None,
+    "gymnax/CartPole-v1": None,
+    "gymnax/Breakout-MinAtar": None,
+    "gymnax/Catch-bsuite": None,
+    "jaxmarl/MPE_simple_spread_v3": None,
+    "jaxmarl/storm_2p": None,
+    "jaxmarl/overcooked_v2": None,
+    "jaxmarl/HeuristicEnemySMAX": None,
+    "jumanji/Snake-v1": (1000, 1000, 3),
+    "kinetix/s/h4_thrust_aim": (125, 125, 3),
+    "navix/Navix-DistShift1-v0": (7 * 32, 7 * 32, 3),
+    "pgx/minatar-breakout": None,
+    "pgx/tic_tac_toe": None,
+    "playground/PendulumSwingup": (240, 320, 3),
+    "xminigrid/MiniGrid-DoorKey-5x5": (160, 160, 3),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_video_shows_what_is_drawn(name: str, tmp_path: Path) -> None:
+    """MP4 keeps colours roughly, and pads images of an odd size."""
+    env, drawn = kept(name), []
+    try:
+        with RecordVideo(env, output_dir=tmp_path) as film:
+            _, state = film.reset(jax.random.key(0))
+            drawn.append(env.render(state))
+            for key in jax.random.split(jax.random.key(1), 2):
+                action = env.action_space.sample(key, env.action_mask(state))
+                _, state, *_ = film.step(state, action)
+                drawn.append(env.render(state))
+    except NotImplementedError as error:  # a machine without OpenGL
+        assert "MUJOCO_GL" in str(error)
+        return
+    (file,) = tmp_path.iterdir()
+    frames = imageio.v3.imread(file, plugin="FFMPEG")
+    assert len(frames) == len(drawn)
+    for frame, image in zip(frames, drawn, strict=True):
+        assert image.dtype == np.uint8 and image.shape == (DRAWN[name] or image.shape)
+        height, width, _ = image.shape
+        assert np.abs(frame[:height, :width].astype(float) - image).mean() < 12
+    assert len(np.unique(drawn[-1].reshape(-1, 3), axis=0)) > 2  # a picture, and not a blank
+
+
+@pytest.mark.parametrize("name", [x for x in ONE_OF_EACH if not x.startswith("jaxmarl/")])
+def test_the_checker_of_gymnasium_passes(name: str) -> None:
+    check_env(to_gymnasium(kept(name)), skip_render_check=True)
+
+
+def test_the_checker_of_dm_env_passes() -> None:
+    ours = to_dm_env(kept("jumanji/Snake-v1"))
+
+    class Checks(dm_env.test_utils.EnvironmentTestMixin, absltest.TestCase):
+        def make_object_under_test(self) -> Any:
+            ours._ended = True  # as it is new, without another compilation
+            return ours
+
+        def make_action_sequence(self) -> Any:
+            yield from [0, 1, 2, 3] * 5
+
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(Checks).run(result)
+    assert result.testsRun >= 4 and not (result.errors or result.failures), result
+
+
+def test_agents_are_slots_of_a_vector_environment() -> None:
+    env = to_gymnasium_vec(envrax.make_vec("jaxmarl/MPE_simple_spread_v3", 2, pre_warm=False))
+    env.reset(seed=0)
+    ends = 0
+    for _ in range(30):
+        obs, rewards, terminated, truncated, infos = env.step(env.action_space.sample())
+        assert env.observation_space.contains(obs) and rewards.shape == (env.num_envs,)
+        ended = terminated | truncated
+        ends += int(ended.sum())
+        last = infos.get("final_obs", np.full(env.num_envs, None))
+        assert [x is not None for x in last] == ended.tolist()
+    assert ends

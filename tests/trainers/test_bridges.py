@@ -1,0 +1,185 @@
+# pyright: reportMissingImports=false
+"""What every bridge to a trainer keeps: ownership, seeds, one transfer a call, copies, returns."""
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from gymnasium.wrappers import vector as gym_vector
+from stable_baselines3.common.vec_env import VecMonitor
+from trainers.outward import TOLD, actions_of, edit
+
+from envrax import VecEnv
+from envrax.interop import to_dm_env, to_gymnasium, to_gymnasium_vec, to_sb3
+from envrax.testing import CountingEnv, MaskedEnv
+from envrax.wrappers import RecordEpisodeStatistics
+
+pytestmark = pytest.mark.trainers
+
+
+class Bridge(NamedTuple):
+    """How a trainer drives it: `step` also resets where the bridge does not."""
+
+    make: Callable[[Any], Any]
+    reset: Callable[[Any, int | None], Any]
+    step: Callable[[Any, Any], Any]
+    n: int = 1  # slots; 1 without an axis of them
+
+    def actions(self, inner: Any, n_steps: int) -> list[Any]:
+        space = inner.action_space
+        return actions_of(space if self.n == 1 else space.batch(self.n), n_steps)
+
+
+def step_and_reset(env: Any, action: Any) -> Any:
+    told = env.step(action)
+    return (told, env.reset()) if told[2] or told[3] else (told,)
+
+
+def seed_and_reset(env: Any, seed: int | None) -> Any:
+    if seed is not None:
+        env.seed(seed)
+    return env.reset(), env.reset_infos
+
+
+SINGLE = Bridge(to_gymnasium, lambda env, seed: env.reset(seed=seed), step_and_reset)
+BATCH = Bridge(
+    lambda inner: to_gymnasium_vec(VecEnv(inner, 4)),
+    lambda env, seed: env.reset(seed=seed),
+    lambda env, actions: env.step(actions),
+    n=4,
+)
+BRIDGES = {
+    "gymnasium": SINGLE,
+    "gymnasium_vec": BATCH,
+    "sb3": BATCH._replace(make=lambda inner: to_sb3(VecEnv(inner, 4)), reset=seed_and_reset),
+    "dm_env": SINGLE._replace(
+        make=lambda inner: to_dm_env(inner, seed=0),
+        reset=lambda env, _: env.reset(),
+        step=lambda env, action: env.step(action),
+    ),
+}
+SEEDED = ["gymnasium", "gymnasium_vec", "sb3"]
+
+
+@pytest.mark.parametrize("inner", ["goal", "image"])
+@pytest.mark.parametrize("name", BRIDGES)
+def test_what_is_handed_out_and_taken_belongs_to_the_caller(name: str, inner: str) -> None:
+    bridge, env = BRIDGES[name], RecordEpisodeStatistics(TOLD[inner])
+    left, right = bridge.make(env), bridge.make(env)
+    kept = [bridge.reset(left, 0)]
+    copies = [pickle.dumps(kept[0])]
+    edit(bridge.reset(right, 0))
+    for action in bridge.actions(env, 20):
+        mine = copy.deepcopy(action)
+        told, edited = bridge.step(left, mine), bridge.step(right, action)
+        assert str(told) == str(edited)
+        edit((mine, edited))
+        kept.append(told)
+        copies.append(pickle.dumps(told))
+    assert [pickle.dumps(told) for told in kept] == copies
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_seeds_begin_a_chain_and_none_goes_on_with_it(name: str) -> None:
+    bridge = BRIDGES[name]
+    env, other = bridge.make(CountingEnv()), bridge.make(CountingEnv())
+
+    def numbers(env: Any, seed: int | None) -> list[str]:
+        return [str(bridge.reset(env, s)[0]) for s in (seed, *[None] * 9)]
+
+    first = numbers(env, 5)
+    assert len({*first}) > 7  # every reset draws
+    assert numbers(other, 5) == first
+    assert numbers(env, None) != first
+    assert numbers(env, 5) == first != numbers(env, 6)
+    highest = [tuple(numbers(env, seed)) for seed in (2**31 - 1, 2**31, 2**32 - 1, 0)]
+    assert len({*highest}) == 4
+    fresh = [numbers(bridge.make(CountingEnv()), None) for _ in range(2)]
+    assert fresh[0] != fresh[1]
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_it_compiles_reset_and_step_once_and_copies_from_the_device_once_a_call(
+    name: str, compile_counter: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge, transfers, device_get = BRIDGES[name], list[Any](), jax.device_get
+    bridge.reset(bridge.make(CountingEnv()), 0)  # the programs of keys
+    env = bridge.make(RecordEpisodeStatistics(MaskedEnv()))
+    monkeypatch.setattr(jax, "device_get", lambda x: (transfers.append(x), device_get(x))[1])
+    calls = 0
+    with compile_counter() as compiled:
+        for seed in (0, None, 3):
+            bridge.reset(env, seed)
+            calls += 1
+            for i in range(20):
+                actions = (np.arange(4) + i) % 3 if bridge.n > 1 else np.asarray(i % 3)
+                told = bridge.step(env, actions.astype([np.int64, np.int32, np.uint8][i % 3]))
+                calls += 1 if bridge.n > 1 else len(told)
+    assert (compiled.count, len(transfers)) == (2, calls)
+
+
+def episodes(told: Any) -> list[Any]:
+    """Slot, length and return of the episodes that ended in a step, in each bridge's own form."""
+    if len(told) < 4:
+        return episodes_of(0, told[0][4])
+    infos = told[-1]
+    if isinstance(infos, dict):
+        ended = np.flatnonzero(infos.get("_episode", ()))
+        return [(i, *(infos["episode"][k][i].item() for k in "lr")) for i in ended]
+    return [found for i, info in enumerate(infos) for found in episodes_of(i, info)]
+
+
+def episodes_of(slot: int, info: Any) -> list[Any]:
+    return [(slot, *(float(info["episode"][k]) for k in "lr"))] if "episode" in info else []
+
+
+MONITORS = {
+    "gymnasium": gymnasium.wrappers.RecordEpisodeStatistics,
+    "gymnasium_vec": gym_vector.RecordEpisodeStatistics,
+    "sb3": VecMonitor,
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_our_episode_statistics_are_those_of_the_trainer_s_own_wrapper(name: str) -> None:
+    bridge, inner = BRIDGES[name], TOLD["random ends"]
+    env, peer = bridge.make(RecordEpisodeStatistics(inner)), MONITORS[name](bridge.make(inner))
+    bridge.reset(env, 1)
+    seed_and_reset(peer, 1) if name == "sb3" else peer.reset(seed=1)
+    ends = 0
+    for action in bridge.actions(inner, 60):
+        ours, theirs = episodes(bridge.step(env, action)), episodes(bridge.step(peer, action))
+        assert [found[:2] for found in ours] == [found[:2] for found in theirs]
+        assert [found[2] for found in ours] == pytest.approx([x[2] for x in theirs], abs=1e-5)
+        ends += len(ours)
+    assert ends > 10
+
+
+@pytest.mark.parametrize("name", ["gymnasium", "gymnasium_vec", "dm_env"])
+def test_copies_go_on_alike_and_apart(name: str) -> None:
+    bridge, inner = BRIDGES[name], TOLD["goal"]
+    env, actions = bridge.make(inner), bridge.actions(inner, 12)
+    fresh = copy.deepcopy(env)
+    bridge.reset(env, 0)
+    bridge.step(env, actions[0])
+    twins = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
+    told = [str([bridge.step(x, action) for action in actions]) for x in (env, *twins)]
+    assert told[0] == told[1] == told[2]
+    fresh_one, again = bridge.reset(fresh, 0), bridge.reset(bridge.make(inner), 0)
+    assert str(fresh_one) == str(again)
+
+
+@pytest.mark.parametrize("name", BRIDGES)
+def test_close_reaches_the_environment_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Any] = []
+    for cls in (CountingEnv, VecEnv):
+        monkeypatch.setattr(cls, "close", lambda self: closed.append(self))
+    env = BRIDGES[name].make(CountingEnv())
+    env.close()
+    env.close()
+    assert closed
