@@ -12,8 +12,8 @@ def episode_ended(env: AnyEnv, new_state: EnvState, done: Any) -> jax.Array:
     """
     Whether a step of `env` ended its episode, as a bool scalar.
 
-    True if `new_state.done` is set, or if the returned `done` is a true bool scalar. A wrapper may
-    change the type of the `done` it returns (a discount, an extra axis); such a one is not read.
+    True if `new_state.done` is set, or if the returned `done` is a true bool scalar. A returned
+    `done` to which a wrapper gave another type (a discount, an extra axis) is ignored.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def episode_end(
     who: str, shape: tuple[int, ...], done: Any, info: Info
 ) -> tuple[jax.Array, jax.Array]:
     """
-    Why an episode ended: whether a step terminated it, and whether it truncated it.
+    Whether a step terminated its episode, and whether it truncated it.
 
     An end without a reason in `info` is a termination. Where `done` is False both are False.
 
