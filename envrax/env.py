@@ -92,7 +92,7 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     @property
     def unwrapped(self) -> "AnyEnv":
-        """The innermost environment; the environment itself if it is no wrapper."""
+        """The innermost environment; the environment itself if it is not a wrapper."""
         return self
 
     @property

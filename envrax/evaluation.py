@@ -174,7 +174,7 @@ def evaluate_grid(
     Raises
     ------
     TypeError
-        If `env` is no `JaxEnv`, a field is unknown, used as a static value or drawn by
+        If `env` is not a `JaxEnv`, a field is unknown, used as a static value or drawn by
         `DomainRandomization`, or a value does not fit.
     ValueError
         If the grid or one of its axes is empty.

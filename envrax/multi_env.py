@@ -43,7 +43,7 @@ class MultiEnv(Fleet):
     ValueError
         If there is no member, or one that runs on the host occurs twice.
     TypeError
-        If `envs` is no list or dict, or an entry is no `JaxEnv`.
+        If `envs` is not a list or dict, or an entry is not a `JaxEnv`.
 
     Examples
     --------

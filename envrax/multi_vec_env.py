@@ -53,7 +53,7 @@ class MultiVecEnv(Fleet):
     ValueError
         If there is no member, or one that runs on the host occurs twice.
     TypeError
-        If `vec_envs` is no list or dict, or an entry is no `BatchedEnv`.
+        If `vec_envs` is not a list or dict, or an entry is not a `BatchedEnv`.
 
     Examples
     --------

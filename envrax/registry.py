@@ -102,9 +102,9 @@ def register(
     Raises
     ------
     ValueError
-        If the name is taken, is empty, has white space, or is no string.
+        If the name is taken, is empty, has white space, or is not a string.
     TypeError
-        If `cls` is no such class, or `default_config` is no `EnvConfig` or cannot be copied.
+        If `cls` is not such a class, or `default_config` is not an `EnvConfig` or cannot be copied.
 
     Examples
     --------

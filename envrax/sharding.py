@@ -54,9 +54,9 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     Raises
     ------
     TypeError
-        If it is no batch or cannot be divided, or `mesh` is no mesh.
+        If it is not a batch or cannot be divided, or `mesh` is not a mesh.
     ValueError
-        If the mesh has no such axis, or the number of slots is no multiple of its size.
+        If the mesh has no such axis, or the number of slots is not a multiple of its size.
 
     Examples
     --------

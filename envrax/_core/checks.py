@@ -31,7 +31,7 @@ def require_count(expected: str, value: Any, least: int = 1) -> int:
     Raises
     ------
     TypeError
-        If it is no integer, or a bool.
+        If it is not an integer, or a bool.
     ValueError
         If it is below `least`.
     """
@@ -63,7 +63,7 @@ def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
     Raises
     ------
     TypeError
-        If it is no tuple, or one of another length.
+        If it is not a tuple, or one of another length.
     """
     form = RETURNS[method]
     if isinstance(returned, tuple) and len(cast(Any, returned)) == len(form.split(", ")):

@@ -71,7 +71,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         Raises
         ------
         TypeError
-            If `rng` is no PRNG key.
+            If `rng` is not a PRNG key.
         ValueError
             If `rng` is a batch of keys, or a key of the wrong shape.
         """

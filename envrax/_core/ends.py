@@ -18,8 +18,8 @@ def episode_ended(env: AnyEnv, new_state: EnvState, done: Any) -> jax.Array:
     Raises
     ------
     TypeError
-        If the state's `done`, or the `done` returned by an environment that is no wrapper, is not
-        a bool scalar.
+        If `state.done`, or the `done` that an environment without wrappers returned, is not a bool
+        scalar.
     """
     flag = jnp.asarray(new_state.done)
     _require_flag(flag, f"{type(env).__name__}.step: expected new_state.done")

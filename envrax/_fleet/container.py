@@ -111,7 +111,7 @@ class Container:
         KeyError
             If a key is not one of the dict's.
         TypeError
-            If the index is no integer.
+            If the index is not an integer.
         """
         if self.keys is not None:
             if idx not in self.keys:

@@ -28,7 +28,7 @@ def require_key(rng: Any, who: str, hint: str) -> None:
     Raises
     ------
     TypeError
-        If `rng` is no PRNG key, for example a Python int.
+        If `rng` is not a PRNG key, for example a Python int.
     ValueError
         If `rng` is a batch of keys, or a legacy key of another shape than the configured
         implementation has.
