@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def listed(prefix: str | None) -> Iterator[str]:
-    """A line for each suite, nothing imported; or for each id of one suite."""
+    """One line for each suite, without importing any; or for each id of one suite."""
     if prefix is not None:
         yield from load_suite(prefix)
         return
@@ -67,7 +67,7 @@ def listed(prefix: str | None) -> Iterator[str]:
 
 
 def show(name: str) -> Iterator[str]:
-    """What is known of an environment, a line each."""
+    """Class, spaces, config and origin of an environment, one line each."""
     spec = get_spec(name)
     if spec.is_batched:
         base: Any = make_vec(name, 1, jit_compile=False)
@@ -95,7 +95,7 @@ def show(name: str) -> Iterator[str]:
 
 
 def _library_faults(base: Any) -> dict[str, str]:
-    """What an adapter declares of the library behind it."""
+    """Faults of the wrapped library, as its adapter declares them."""
     world = getattr(base, "world", base)
     labels = {"waivers": "waived", "mended_bounds": "mended"}
     faults = {label: getattr(world, name, {}) for name, label in labels.items()}

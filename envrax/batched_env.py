@@ -1,4 +1,4 @@
-"""The batch contract: many environments stepped in one call."""
+"""The batch interface: many environments stepped in one call."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Generic
@@ -16,8 +16,8 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
     """
     A batch of `n_slots` independent slots, stepped in one call.
 
-    `VecEnv` is the batch of copies of one `JaxEnv`. Write another one for environments that run on
-    the host. The state is opaque to the caller.
+    `VecEnv` is the batch of copies of one `JaxEnv`. Write a subclass for anything else, such as a
+    simulator on the host. The state is opaque to the caller.
     """
 
     @property
@@ -37,12 +37,12 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
 
     @property
     def observation_space(self) -> Space:
-        """The space of all observations, stacked."""
+        """The space of the observations of all slots, stacked."""
         return self.single_observation_space.batch(self.n_slots)
 
     @property
     def action_space(self) -> Space:
-        """The space of all actions, stacked."""
+        """The space of the actions of all slots, stacked."""
         return self.single_action_space.batch(self.n_slots)
 
     @property
@@ -76,7 +76,7 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
     @abstractmethod
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         """
-        Take one step in every slot. A slot whose episode ends goes on with the next episode.
+        Take one step in every slot. A slot whose episode ends begins its next one (auto-reset).
 
         Trainers that bootstrap at a time limit, and `envrax.rollout`, also need
         `infos["final_obs"]`: the observation of the step itself, before any reset, in every slot.
@@ -96,13 +96,12 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
 
     def action_mask(self, state: Any) -> Any:
         """
-        Which actions are legal in every slot; see `JaxEnv.action_mask`.
+        The masks of legal actions of all slots; see `JaxEnv.action_mask`.
 
         Parameters
         ----------
         state : pytree
-            State of all slots, from `reset` or `step`; in a slot whose episode ended, that of the
-            next one.
+            State of all slots, from `reset` or `step`; after an auto-reset, of the new episode.
 
         Returns
         -------
@@ -113,7 +112,7 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:
         """
-        The state of one slot, as a single environment has it.
+        The state of one slot, without the batch axis.
 
         Parameters
         ----------
@@ -143,7 +142,7 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
         state : pytree
             State of all slots.
         slot_idx : int, default 0
-            As for `slot_state`, concrete.
+            As for `slot_state`, but not traced.
 
         Returns
         -------
@@ -157,11 +156,11 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
 
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
         """
-        Compile ahead of the first `reset` and `step`, which then compile nothing for typed keys.
+        Compile `reset` and `step` ahead: the first calls with typed keys then compile nothing.
 
         Parameters
         ----------
         cache_dir : path-like or None
-            Directory or URL of the persistent compile cache; None for no cache. The default gives
-            way to a cache that the user set up in JAX.
+            Directory or URL of the persistent compile cache; None for no cache. The default uses
+            the cache that JAX is configured with, if there is one.
         """

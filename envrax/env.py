@@ -1,4 +1,4 @@
-"""The environment contract: a pure pair `reset` and `step` over an explicit state."""
+"""The environment interface: two pure functions, `reset` and `step`, over an explicit state."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
@@ -22,7 +22,7 @@ from envrax.spaces import Space
 @chex.dataclass
 class EnvState(Replaceable):
     """
-    What changes while an episode runs: a pytree. Environments extend it with `@chex.dataclass`.
+    State of an episode: a pytree, which environments extend with `@chex.dataclass`.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class EnvState(Replaceable):
 @chex.dataclass
 class EnvConfig(FieldsByKeyword):
     """
-    What is fixed when an environment is built. Environments extend it with fields of their own.
+    Static configuration of an environment. Environments extend it with `@chex.dataclass`.
 
     Attributes
     ----------
@@ -63,16 +63,15 @@ Info = dict[str, Any]
 
 class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
-    An environment as two pure functions, ready for `jit`, `vmap`, `scan` and `grad`.
+    An environment: pure functions `reset` and `step`, ready for `jit`, `vmap`, `scan` and `grad`.
 
-    A subclass names its four types in the brackets and writes the two spaces, `reset` and `step`.
+    A subclass names its four types in the brackets and defines both spaces, `reset` and `step`.
 
     Parameters
     ----------
     config : ConfigT, optional
-        None builds the config class named in the brackets, with its defaults. An instance of that
-        class or of a subclass is kept as it is. One of a parent class is widened: its fields are
-        kept, the others take their defaults. Anything else is a TypeError.
+        None builds the class named in the brackets. An instance of a parent class keeps its fields,
+        and the others take their defaults. An unrelated class raises a TypeError.
     """
 
     def __init__(self, config: ConfigT | None = None) -> None:
@@ -93,12 +92,12 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     @property
     def unwrapped(self) -> "AnyEnv":
-        """The innermost environment; the environment itself if it is no wrapper."""
+        """The innermost environment; the environment itself if it is not a wrapper."""
         return self
 
     @property
     def traceable(self) -> bool:
-        """Whether JAX can trace `reset` and `step`; False where Python must run at every step."""
+        """Whether JAX can trace `reset` and `step`; False if Python code runs at every step."""
         return True
 
     @property
@@ -119,7 +118,7 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         Parameters
         ----------
         rng : jax.Array
-            One PRNG key, typed or legacy. It is consumed; what is left goes to `state.rng`.
+            One PRNG key, typed or legacy. It is split, and the unused part goes to `state.rng`.
 
         Returns
         -------
@@ -132,14 +131,14 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     @abstractmethod
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         """
-        Take one step. It does not reset: `VecEnv` does, or the caller.
+        Take one step, without auto-reset, which `VecEnv` adds.
 
-        Randomness comes from `state.rng`, split here; a deterministic step leaves it alone.
+        A random step splits `state.rng`; a deterministic one leaves it unchanged.
 
         Parameters
         ----------
         state : StateT
-            State of the episode; it is not changed.
+            State before the step. It is not modified.
         action : pytree of jax.Array
             An element of `action_space`.
 
@@ -154,27 +153,24 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         done : jax.Array
             bool scalar, True if this step ended the episode.
         info : dict
-            Extra values, the same keys on every step. An environment that knows why an episode
-            ended puts bool scalars under "terminated" and "truncated"; both may be True.
+            Extra values, the same keys on every step. "terminated" and "truncated", if present,
+            are bool scalars: why the episode ended. Both may be True.
         """
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
         """
         Begin the episode after one that ended in `state`. Auto-reset calls it.
 
-        It returns what `reset` does, by default with a key split from `state.rng`. Override it for
-        what lasts longer than an episode, as a curriculum. Only those leaves of `state` that it
-        reads are copied from a batch.
+        By default `reset` with a key split from `state.rng`; a curriculum, say, overrides it.
         """
         return self.reset(jax.random.split(state.rng)[0])
 
     def action_mask(self, state: StateT) -> Any:
         """
-        Which actions are legal in a state: a pytree of bool, or None if all are, as by default.
+        The mask of legal actions: a pytree of bool, True for legal; None, the default, if all are.
 
-        True is legal. The mask has shape `(n,)` for a `Discrete(n)`, and `(*shape, max n)` for a
-        `MultiDiscrete`, padded with False; for a nested space it is a container of masks or None.
-        `action_space.sample(rng, mask)` draws a legal action.
+        Shape `(n,)` for a `Discrete(n)`; `(*shape, max n)` for a `MultiDiscrete`, padded with
+        False; for a nested space, a container of masks or None. `sample(rng, mask)` takes it.
         """
         return None
 
@@ -186,7 +182,7 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         )
 
     def compile(self) -> None:
-        """Compile what a wrapper such as `JitWrapper` compiles; nothing on a base environment."""
+        """Compile `reset` and `step` ahead, in a stack with a `JitWrapper`; else do nothing."""
 
     @property
     def _carries_over(self) -> bool:
@@ -204,22 +200,21 @@ EnvT = TypeVar("EnvT", bound=AnyEnv)
 
 
 def carries_over(env: AnyEnv) -> bool:
-    """Whether an episode may depend on the one before: whether `reset_after` is overridden."""
+    """Whether `reset_after` is overridden, so that an episode may depend on the one before."""
     return env._carries_over  # pyright: ignore[reportPrivateUsage]
 
 
 def with_config(env: EnvT, /, **fields: Any) -> EnvT:
     """
-    The same environment, in the same wrappers, with some fields of its config changed.
+    Build the environment and its wrappers again, with some config fields changed.
 
-    The class is called again; a `JitWrapper` is left out. Values may be traced: a JAX array becomes
-    float32, int32 or bool where the field is a Python number. A dict changes the entries that it
-    names of a field that is a dict.
+    A `JitWrapper` is left out. Values may be traced: an array that replaces a Python number is cast
+    to float32, int32 or bool. For a field that is a dict, give a dict of the entries to change.
 
     Raises
     ------
     TypeError
-        If the config has no such field or entry or the array does not fit it, if it has a
+        If a field or entry is unknown or a value does not fit it, if the config has a
         `__post_init__`, or if the class takes more than a config.
     """
     return env._with_config(fields)  # pyright: ignore[reportPrivateUsage]

@@ -1,4 +1,4 @@
-"""The second name of `envrax.suite`."""
+"""An alias of `envrax.suite`."""
 
 from envrax.suite import EnvSet, EnvSuite
 

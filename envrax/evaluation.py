@@ -1,4 +1,4 @@
-"""`evaluate` and `evaluate_grid`: returns of a policy over whole episodes, and on many configs."""
+"""`evaluate` and `evaluate_grid`: returns of a policy over whole episodes."""
 
 import itertools
 from collections import OrderedDict
@@ -27,7 +27,7 @@ __all__ = ["Evaluation", "GridEvaluation", "evaluate", "evaluate_grid"]
 
 class Evaluation(NamedTuple):
     """
-    What `evaluate` returns, one entry an episode.
+    Result of `evaluate`: one entry for each episode.
 
     Attributes
     ----------
@@ -36,8 +36,8 @@ class Evaluation(NamedTuple):
     lengths : jax.Array
         int32, the number of steps.
     complete : jax.Array
-        bool, False for an episode that `max_steps` cut, whose return and length are those up to
-        there, and for one that did not begin, whose length is 0.
+        bool, False for an episode that `max_steps` cut short, whose return and length are those so
+        far, and for one that did not begin, whose length is 0.
     """
 
     returns: jax.Array
@@ -47,14 +47,14 @@ class Evaluation(NamedTuple):
 
 class GridEvaluation(NamedTuple):
     """
-    What `evaluate_grid` returns. `str` of it is a table of mean returns.
+    Result of `evaluate_grid`. `str` gives a table of mean returns.
 
     Attributes
     ----------
     returns, lengths, complete : jax.Array
         As in `Evaluation`, of shape `(*grid axes, n_episodes)`.
     grid : OrderedDict
-        The values along each axis, by the names of the fields, in the order of the axes.
+        The values along each axis by field name, in the order of the axes.
     """
 
     returns: jax.Array
@@ -63,7 +63,7 @@ class GridEvaluation(NamedTuple):
     grid: OrderedDict[str, list[Any]]  # JAX sorts the keys of a plain dict
 
     def table(self) -> str:
-        """Mean returns as text: the last field goes across, all combinations of the others down."""
+        """Mean returns as text: the last field across, all combinations of the others down."""
         *names, last = self.grid
         points = itertools.product(*(self.grid[name] for name in names))
         means = np.asarray(self.returns).mean(axis=-1).reshape(-1, len(self.grid[last]))
@@ -98,12 +98,12 @@ def evaluate(
     Parameters
     ----------
     env : JaxEnv or BatchedEnv
-        The environment. Of a `JaxEnv`, all episodes run side by side: episode i is the first one
-        that `rollout` plays from `start(env, jax.random.split(rng, n_episodes)[i], policy_state)`.
-        Of a batch, episodes are those of `rollout` from `start(env, rng, policy_state)`, in order
-        of their start, and of slots where several start in the same step.
+        The environment. Episodes of a `JaxEnv` run in parallel: episode i is the first one that
+        `rollout` plays from `start(env, jax.random.split(rng, n_episodes)[i], policy_state)`. Those
+        of a batch are the ones that `rollout` plays from `start(env, rng, policy_state)`, ordered
+        by the step in which they start, then by slot.
     policy : callable or None
-        As for `rollout`; what it returns as extras is dropped.
+        As for `rollout`; its extras are dropped.
     rng : jax.Array
         One PRNG key.
     n_episodes : int
@@ -111,10 +111,10 @@ def evaluate(
     policy_state : pytree, optional
         As for `start`.
     max_steps : int, optional
-        Cut episodes after that many steps. A slot of a batch cannot be reset then, and plays on
-        without being counted; after `max_steps * ceil(n_episodes / n_slots)` steps no more episodes
-        begin. With as many slots as episodes all begin at once. Without it, an episode that never
-        ends never returns.
+        Cut episodes after that many steps. A slot of a batch cannot be reset at a cut: it plays to
+        the end of its episode, uncounted. After `max_steps * ceil(n_episodes / n_slots)` steps no
+        more episodes begin, so use as many slots as episodes if all have to. Without `max_steps`,
+        the call returns only when all episodes have ended.
 
     Returns
     -------
@@ -152,9 +152,8 @@ def evaluate_grid(
     """
     Evaluate a policy on every combination of values of some fields of the config.
 
-    At each point it is `evaluate` of `with_config(env, **point)`, up to the rounding of floats. All
-    points begin from the same keys, and run side by side in one compiled program, until the last
-    episode has ended.
+    Each point equals `evaluate` of `with_config(env, **point)`, up to float rounding. All points
+    use the same keys and run in parallel in one compiled program, until the last episode ends.
 
     Parameters
     ----------
@@ -163,8 +162,8 @@ def evaluate_grid(
     policy, rng, n_episodes, policy_state, max_steps
         As for `evaluate`.
     grid : mapping of str to sequence
-        Values by the names of fields; `"params.length"` is an entry of a field that is a dict, as
-        the parameters of another library are.
+        Values by field name; `"params.length"` is the entry `length` of the field `params`, a dict,
+        as for the parameters of another library.
 
     Returns
     -------
@@ -175,8 +174,8 @@ def evaluate_grid(
     Raises
     ------
     TypeError
-        If `env` is no `JaxEnv`, there is no such field, a value does not fit it, or the environment
-        uses it as a static value, or draws it itself.
+        If `env` is not a `JaxEnv`, a field is unknown, used as a static value or drawn by
+        `DomainRandomization`, or a value does not fit.
     ValueError
         If the grid or one of its axes is empty.
 
@@ -193,7 +192,7 @@ def evaluate_grid(
             "`make` returned, without a batch around it."
         )
     n_episodes, max_steps = _counts("evaluate_grid", rng, n_episodes, max_steps)
-    # Integers as those of Python, which JAX refuses where int32 cannot hold them.
+    # As Python integers, for which JAX raises an error if int32 cannot hold them.
     axes = OrderedDict((name, [*map(_number, values)]) for name, values in grid.items())
     if not axes or not all(axes.values()):
         raise ValueError(f"evaluate_grid: expected a value for each of its fields; got {grid!r}.")
@@ -228,14 +227,14 @@ def _evaluated(
     def next_step(carry: tuple[Rollout, Count]) -> tuple[Rollout, Count]:
         at, transition = playing.step(env, policy, carry[0])
         rewards, done = on_every_device((transition.reward, transition.done))
-        episode_end(env.name, (env.n_slots,), done, {})  # refuses what is no bool
+        episode_end(env.name, (env.n_slots,), done, {})  # raises if `done` is not bool
         return at, counting.add(carry[1], rewards, done, max_steps)
 
     carry = playing.begin(env, rng, policy_state), counting.begin(env.n_slots, n_episodes)
     _, count = playing.loop(
         env, lambda carry: counting.goes_on(carry[1], max_steps), next_step, carry
     )
-    # Not 0, which a mean would count.
+    # Not 0, which would lower a mean unnoticed.
     returns = jnp.where(count.lengths > 0, count.returns, jnp.nan)
     return Evaluation(returns, count.lengths, count.complete)
 
@@ -287,7 +286,7 @@ def _number(x: Any) -> Any:
 
 
 def _fields(names: Iterable[str], values: Sequence[Any]) -> dict[str, Any]:
-    """Values by the names of fields; `"params.length"` is an entry of the field `params`."""
+    """Values by field name; `"params.length"` is an entry of the field `params`."""
     fields: dict[str, Any] = {}
     for name, value in zip(names, values, strict=True):
         field, dot, entry = name.partition(".")

@@ -1,4 +1,4 @@
-"""The factories: a registered environment in its wrappers, a `JitWrapper`, then a `VecEnv`."""
+"""The factories: build registered environments, wrapped, compiled and batched."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -37,27 +37,24 @@ def make(
     Parameters
     ----------
     name : str
-        A registered name, which may need an import first; see `get_spec`.
+        A registered name; see `get_spec`.
     config : EnvConfig, optional
-        In place of the registered one. One of a parent class is widened: its fields are kept, the
-        others come from the registered config.
+        Replaces the registered one, which fills in the fields that a parent class lacks.
     wrappers : sequence of callable, optional
         Applied after those registered with the environment, the innermost first: wrapper classes,
         `ResizeObservation(h=84, w=84)`, or any function from env to env.
     jit_compile : bool, default True
-        Compile `reset` and `step`; False compiles nothing, for debugging. Beneath a wrapper that
-        works on the host, such as `RecordVideo`, what can be traced is compiled.
-    pre_warm : bool, default True
-        Compile now, and not on the first call.
-    cache_dir : path-like or None
-        Persistent compile cache of the warm-up; see `BatchedEnv.compile`.
+        Compile `reset` and `step`, or the part beneath a wrapper that runs on the host, such as
+        `RecordVideo`. False compiles nothing, for debugging.
+    pre_warm, cache_dir
+        Whether to compile now, and in which persistent compile cache; see `BatchedEnv.compile`.
     **fields
         Fields of the config to change, such as `max_steps=200`.
 
     Raises
     ------
     ValueError
-        If the name is not registered, or is that of worlds with several agents.
+        If the name is not registered, or is that of a multi-agent environment.
     MissingPackageError
         If its suite needs a package that is not installed.
     TypeError
@@ -104,7 +101,7 @@ def make_vec(
     """
     Build `n_envs` copies of a registered environment, stepped together with auto-reset.
 
-    Of worlds with several agents it builds `n_envs`, with a slot for each agent, and no wrappers.
+    For a multi-agent name it builds `n_envs` worlds with a slot for each agent, without wrappers.
 
     Parameters
     ----------
@@ -119,10 +116,9 @@ def make_vec(
 
     Raises
     ------
-    ValueError, TypeError
-        As for `make`; or if `n_envs` is below 1 or no integer, or does not fit `mesh`.
-    RuntimeError
-        If a wrapper cannot be traced, such as `RecordVideo`.
+    ValueError, TypeError, RuntimeError
+        As for `make`; or if `n_envs` is below 1 or no integer, or does not fit `mesh`; or if a
+        wrapper cannot be traced, such as `RecordVideo`.
 
     Examples
     --------
@@ -170,12 +166,10 @@ def make_multi(
     Parameters
     ----------
     names : list or dict
-        Registered names, each built as by `make`; or ready environments, used as they are. Equal
-        names share one environment, but for one that works on the host.
-    wrappers, jit_compile, cache_dir, **fields
-        As for `make`, for every name; not with ready environments.
-    pre_warm : bool, default False
-        As for `make`.
+        Registered names, each built by `make`, or ready environments. Equal names share one
+        environment, unless it runs on the host.
+    wrappers, jit_compile, pre_warm, cache_dir, **fields
+        As for `make`, for every name; with ready environments only `pre_warm` (default False).
 
     Raises
     ------
@@ -214,14 +208,12 @@ def make_multi_vec(
     Parameters
     ----------
     names : list or dict
-        Registered names, each built as by `make_vec`; or ready `BatchedEnv`s, used as they are.
-        Equal names share one, as for `make_multi`.
+        Registered names, each built by `make_vec`, or ready `BatchedEnv`s. Equal names share one,
+        as for `make_multi`.
     n_envs : int, optional
         Number of copies of each name; required with names.
-    wrappers, jit_compile, cache_dir, final_obs, autoreset, donate, **fields
-        As for `make_vec`, for every name; not with ready environments.
-    pre_warm : bool, default False
-        Compile now, and not on the first call.
+    wrappers, jit_compile, pre_warm, cache_dir, final_obs, autoreset, donate, **fields
+        As for `make_vec`, for every name; with ready environments only `pre_warm` (default False).
 
     Raises
     ------
@@ -243,11 +235,11 @@ def make_multi_vec(
 
 
 def _config(factory: Any, spec: EnvSpec, config: Any, fields: dict[str, Any]) -> Any:
-    """The config to build with: the one given, or the registered one, with `fields` changed."""
+    """The given or the registered config, with `fields` changed."""
     _, *keywords, _ = inspect.signature(factory).parameters
     config = widened(config, spec.default_config)
     config = with_fields(factory.__name__, keywords, config, fields)
-    # What is no config is refused by the environment.
+    # The environment refuses anything else.
     return config.in_place_of(spec.default_config) if isinstance(config, EnvConfig) else config
 
 
@@ -260,7 +252,7 @@ def _listed(who: str, wrappers: Any) -> Sequence[Any]:
 
 
 def _wrapped(who: str, env: Any, wrappers: Sequence[Any], compiled: Any) -> AnyEnv:
-    """The environment in its wrappers, and in `compiled`, which goes beneath those on the host."""
+    """The environment in its wrappers, with `compiled` beneath any that runs on the host."""
     for wrapper in wrappers:
         outer: Any = wrapper(env) if callable(wrapper) else None
         if not isinstance(outer, JaxEnv):
@@ -275,7 +267,7 @@ def _wrapped(who: str, env: Any, wrappers: Sequence[Any], compiled: Any) -> AnyE
 
 
 def _members(factory: Any, of_name: Any, names: Any, options: Any, fields: Any) -> Any:
-    """The members of a fleet: each name built by `of_name`, or ready environments as they are."""
+    """The members of a fleet: ready environments, or one built by `of_name` for each name."""
     who, defaults = factory.__name__, inspect.signature(factory).parameters
     container, members = Container.of(names, who, "names or environments")
     ready = [member for member in members if not isinstance(member, str)]
@@ -299,7 +291,7 @@ def _members(factory: Any, of_name: Any, names: Any, options: Any, fields: Any) 
 
 
 def _built(names: list[str], build: Callable[[str], Any]) -> Iterator[Any]:
-    """The environment of each name; equal names share one, but for those that work on the host."""
+    """The environment of each name; equal names share one, unless it runs on the host."""
     built: dict[str, Any] = {}
     for name in names:
         if name not in built or not built[name].traceable:

@@ -22,7 +22,7 @@ class MultiEnv(Fleet):
 
     Members that are compiled (a `JitWrapper` in the stack) step together in one compiled call.
     The same environment object in several places is stepped as one batch; `make_multi` builds each
-    name once. The other members run as they are.
+    name once. The other members are called one by one.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class MultiEnv(Fleet):
     Attributes
     ----------
     observation_spaces, action_spaces : list or dict of Space
-        Of every member, in the container of the fleet.
+        Of every member, in a list or dict as the fleet was built from.
     observation_shapes, observation_sizes, observation_dtypes : list or dict
         `shape`, `size` and `dtype` of the observation spaces.
     action_shapes, action_sizes, action_dtypes : list or dict
@@ -41,9 +41,9 @@ class MultiEnv(Fleet):
     Raises
     ------
     ValueError
-        If there are none, or one that works on the host is there twice.
+        If there is no member, or one that runs on the host occurs twice.
     TypeError
-        If `envs` is no list or dict, or holds something else.
+        If `envs` is not a list or dict, or an entry is not a `JaxEnv`.
 
     Examples
     --------

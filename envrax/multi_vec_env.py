@@ -27,8 +27,8 @@ class MultiVecEnv(Fleet):
 
     Members that are compiled (a `VecEnv`, or any `BatchedEnv` that can be traced) step together in
     one compiled call, and `VecEnv`s of the same environment object with the same options as one
-    batch; `make_multi_vec` builds each name once. A `VecEnv` with `jit_compile=False` runs as it
-    is, and a member that cannot be traced runs on the host beside the compiled call.
+    batch; `make_multi_vec` builds each name once. A `VecEnv` with `jit_compile=False` runs
+    uncompiled, and a member that cannot be traced runs on the host beside the compiled call.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class MultiVecEnv(Fleet):
     Attributes
     ----------
     slots_per_env : list or dict of int
-        `n_slots` of every member, in the container of the fleet.
+        `n_slots` of every member, in a list or dict as the fleet was built from.
     observation_spaces, action_spaces : list or dict of Space
         Of every member, of all its slots stacked.
     single_observation_spaces, single_action_spaces : list or dict of Space
@@ -51,9 +51,9 @@ class MultiVecEnv(Fleet):
     Raises
     ------
     ValueError
-        If there are none, or one that works on the host is there twice.
+        If there is no member, or one that runs on the host occurs twice.
     TypeError
-        If `vec_envs` is no list or dict, or holds something else.
+        If `vec_envs` is not a list or dict, or an entry is not a `BatchedEnv`.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class MultiVecEnv(Fleet):
         return member.slot_state(state, slot_idx)
 
     def render_slot(self, states: Any, idx: Any, slot_idx: int = 0) -> np.ndarray:
-        """Draw one slot of one member; parameters as for `slot_state`, result as of `render`."""
+        """Draw one slot of one member; parameters as for `slot_state`."""
         member, state = self._at("render_slot", states, idx)
         return member.render_slot(state, slot_idx)
 

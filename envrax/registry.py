@@ -1,4 +1,4 @@
-"""The registry: environment ids and what to build for them. Suite packages fill it at import."""
+"""The registry: environment ids and their specs. Suite packages register theirs on import."""
 
 import copy
 import dataclasses
@@ -22,16 +22,16 @@ MOST_LISTED = 40  # names in an error
 @dataclass(frozen=True)
 class EnvSpec:
     """
-    What to build for an id. Specs are equal by value.
+    The class, default config and wrappers registered under an id. Compared by value.
 
     Attributes
     ----------
     name : str
         Canonical id, "BallEnv-v0"; within an `EnvSuite` the short name, "BallEnv".
     env_class : type[JaxEnv] or type[BatchedEnv]
-        The environment's class; a `BatchedEnv` for one whose worlds hold several agents.
+        The environment's class; a `BatchedEnv` for a multi-agent environment.
     default_config : EnvConfig
-        Config of an environment for which the caller gives none.
+        Config that is used if the caller gives none.
     suite : str, default ""
         Category of the suite that it belongs to.
     wrappers : sequence of callable, default ()
@@ -49,7 +49,7 @@ class EnvSpec:
 
     @property
     def is_batched(self) -> bool:
-        """Whether it is a `BatchedEnv`, which `make_vec` builds and `make` does not."""
+        """Whether the class is a `BatchedEnv`, which only `make_vec` builds."""
         return issubclass(self.env_class, BatchedEnv)
 
 
@@ -65,7 +65,7 @@ class Suite(Protocol):
     def __getitem__(self, index: int) -> Self: ...
 
 
-# With the suite that registered it, cut down to this environment.
+# A spec, and the suite that registered it, reduced to this environment.
 _Entry = tuple[EnvSpec, Suite | None]
 _ENTRIES: dict[str, _Entry] = {}
 _LOCK = threading.Lock()
@@ -87,12 +87,12 @@ def register(
     name : str
         Canonical id, for example "BallEnv-v0" or "demo/BallEnv-v0", without white space.
     cls : type[JaxEnv] or type[BatchedEnv]
-        The environment's class, built by `cls(config)`: its first parameter is called `config`, or
-        annotated with a config class, and no other is required. `make_vec` builds a `BatchedEnv`,
-        for worlds of several agents, as `cls(config, n_envs, *, jit_compile, final_obs, autoreset,
-        donate)`.
+        The environment's class, built by `cls(config)`: its first parameter is named `config`, or
+        annotated with a config class, and all others are optional. A `BatchedEnv` stands for a
+        multi-agent environment; `make_vec` builds it by `cls(config, n_envs, *, jit_compile,
+        final_obs, autoreset, donate)`.
     default_config : EnvConfig
-        Config of an environment for which the caller gives none; a copy is kept.
+        Config that is used if the caller gives none; a copy is kept.
     suite : str, default ""
         Category of the suite that it belongs to.
     wrappers : sequence of callable, default ()
@@ -102,9 +102,9 @@ def register(
     Raises
     ------
     ValueError
-        If the name is taken, or is no string without white space.
+        If the name is taken, is empty, has white space, or is not a string.
     TypeError
-        If `cls` is not such a class, or `default_config` is no `EnvConfig` or cannot be copied.
+        If `cls` is not such a class, or `default_config` is not an `EnvConfig` or cannot be copied.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def register_suite(suite: Suite, *, version: str | None = None) -> None:
 
 
 def unregister(name: str) -> None:
-    """Take a name off the registry; a ValueError if it is not there."""
+    """Remove a name from the registry; a ValueError if it is not registered."""
     if _ENTRIES.pop(name, None) is None:
         raise _unknown_env(name)
 
@@ -151,8 +151,8 @@ def get_spec(name: str) -> EnvSpec:
     Parameters
     ----------
     name : str
-        A registered name. If it is not registered yet, the installed package that names its prefix
-        is imported first; "package.module:prefix/Name-v0" imports that module first.
+        A registered name. If it is unknown, the installed package that declares its prefix is
+        imported first; "package.module:prefix/Name-v0" imports that module first.
 
     Raises
     ------
@@ -176,12 +176,12 @@ def available_suites() -> list[str]:
 
 
 def installed_suites() -> dict[str, EntryPoint]:
-    """Prefix to entry point, of all packages that have one in the group `envrax.suites`."""
+    """The entry points of installed packages in the group `envrax.suites`, by prefix."""
     return {point.name: point for point in entry_points(group="envrax.suites")}
 
 
 def names_of_suite(prefix: str) -> list[str]:
-    """The names under a prefix, in the order of registration, after the import of its package."""
+    """The names under a prefix, in order of registration, after importing its package."""
     _import_suite(prefix)
     names = [name for name in list(_ENTRIES) if name.startswith(f"{prefix}/")]
     if not names:
@@ -192,7 +192,7 @@ def names_of_suite(prefix: str) -> list[str]:
 
 
 def load_entry(name: str) -> _Entry:
-    """The registry's own record of a name, after the import of what registers it."""
+    """The registry's entry of a name, after importing the package that registers it."""
     if isinstance(cast(Any, name), str) and name not in _ENTRIES:
         module, _, name = name.rpartition(":")
         if module:
@@ -208,7 +208,7 @@ def load_entry(name: str) -> _Entry:
 
 
 def copied(spec: EnvSpec) -> EnvSpec:
-    """The same spec with a config of its own; a TypeError if that cannot be copied."""
+    """The spec with a copy of its config; a TypeError if that cannot be copied."""
     try:
         return dataclasses.replace(spec, default_config=copy.deepcopy(spec.default_config))
     except Exception as error:
@@ -256,7 +256,7 @@ def _check(spec: EnvSpec) -> None:
 
 
 def _takes_config(cls: type, *form: str) -> bool:
-    """Whether a call of this form hands the config to a parameter meant for it, not to a size."""
+    """Whether `cls(*form)` binds the config to a config parameter, and not, say, to a size."""
     try:
         first = next(iter(inspect.signature(cls).bind(*form).arguments))
         if first == "config":
@@ -269,7 +269,7 @@ def _takes_config(cls: type, *form: str) -> bool:
 
 
 def _import_suite(prefix: str) -> None:
-    """Import the module that an installed package names for a prefix; it registers its suite."""
+    """Import the module that an installed package declares for a prefix, to register its suite."""
     if point := installed_suites().get(prefix):
         try:
             importlib.import_module(point.module)

@@ -32,13 +32,13 @@ def start(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any = None) -> R
     rng : jax.Array
         One PRNG key.
     policy_state : pytree, optional
-        What the policy carries from step to step, for all slots, such as the memory of a recurrent
-        network. It may hold parameters too.
+        State that the policy carries from step to step, for all slots, such as the memory of a
+        recurrent network. It may hold parameters too.
 
     Returns
     -------
     Rollout
-        Where `rollout` begins.
+        The argument `start` of `rollout`.
     """
     require_key(rng, "start", "pass one key.")
     at = playing.begin(env, rng, policy_state)
@@ -66,38 +66,38 @@ def rollout(
     Parameters
     ----------
     env : JaxEnv or BatchedEnv
-        The environment. A `JaxEnv` is reset when an episode ends, by the rule of `VecEnv`. Of a
-        batch, `with_final_obs()` is stepped.
+        The environment. A `JaxEnv` is auto-reset as in a `VecEnv`. A batch is stepped with
+        `final_obs=True`.
     policy : callable or None
         `policy(policy_state, obs, rng) -> (action, policy_state, extras)`, a function that JAX can
-        trace. For a batch it gets the observations of all slots and one key. If it has a parameter
-        named `mask`, it gets `env.action_mask(env_state)` there (None if all actions are legal);
-        if it has one named `first`, bool: which observations begin an episode, for a memory that
-        must be cleared. None: uniform among the legal actions.
+        trace. For a batch it gets the observations of all slots and one key. Two more parameters
+        are optional: `mask` gets `env.action_mask(env_state)` (None if all actions are legal);
+        `first` gets bools, True where the observation begins an episode, to clear a memory.
+        Without a policy, actions are uniform among the legal ones.
 
-        A policy is compiled with what it closes over, as with `jax.jit`. Parameters that change
-        belong in `policy_state`, in the arrays of a policy that is a pytree, such as
-        `jax.tree_util.Partial(apply, params)`, or in the caller's own `jit` around all this.
+        As with `jax.jit`, arrays that the policy closes over become constants. Pass parameters that
+        change in `policy_state`, in a policy that is a pytree, such as
+        `jax.tree_util.Partial(apply, params)`, or call `rollout` inside your own `jit`.
     start : Rollout
         Where to begin: from `start`, or from the last call, which continues bit-identically to one
         longer call.
     n_steps : int
-        Number of steps. Per step `rng, key = jax.random.split(rng)`, and `key` is for the policy.
+        Number of steps. Each does `rng, key = jax.random.split(rng)`, and `key` is for the policy.
     progress : bool, default False
-        Show a bar: the scan then runs in twenty pieces. Without effect inside `jit`.
+        Show a progress bar: the scan runs in twenty pieces. No effect inside `jit`.
 
     Returns
     -------
     Rollout
-        Where it stands afterwards.
+        Where to continue.
     Transition
         All steps: each leaf with leading axis `n_steps`.
 
     Raises
     ------
     TypeError
-        If the policy returns no such triple or another form of `policy_state`, or a batch has no
-        last observations.
+        If the policy does not return such a triple, or changes the types of `policy_state`, or a
+        batch has no `final_obs`.
     ValueError
         If `n_steps` is below 1.
 
@@ -167,7 +167,7 @@ def _stacked(*leaves: Any) -> Any:
 
 
 def _with_ends(env: AnyEnv | AnyBatch, steps: Transition) -> Transition:
-    """The same steps with why their episodes ended."""
+    """The same steps, with `terminated` and `truncated` filled in."""
     slots = () if isinstance(env, JaxEnv) else (env.n_slots,)
     shape = (*jnp.shape(steps.done)[:1], *slots)
     terminated, truncated = episode_end(env.name, shape, steps.done, steps.info)

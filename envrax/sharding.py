@@ -27,22 +27,23 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     """
     Spread the slots of a batch over the devices of a mesh.
 
-    Each device resets and steps its own slots under `jax.shard_map`; nothing passes between them.
-    Slot i has the same key and the same trajectory on any number of devices, but for the rounding
-    that `envrax.autoreset.Compact` describes.
+    Each device resets and steps its own slots under `jax.shard_map`, without communication. Slot i
+    has the same key and the same trajectory on any number of devices, up to the rounding that
+    `envrax.autoreset.Compact` describes.
 
-    A wrapper around a batch goes around the sharded one: its statistics are those of all slots.
+    Wrappers around the batch are put around the sharded batch: their statistics cover all slots.
 
     Parameters
     ----------
     batched_env : BatchedEnv
         A `VecEnv`, a batch of worlds with several agents, or wrappers around one of them.
     mesh : jax.sharding.Mesh
-        The devices, also those of several processes. With `Auto` axes the compiler lays out what is
-        computed from them; over `Explicit` ones, the default of `jax.make_mesh`, you may have to.
+        The devices, also of several processes. Along `Auto` axes the compiler chooses the sharding
+        of all that you compute; along `Explicit` ones, the default of `jax.make_mesh`, you may have
+        to give it.
     axis : str, optional
-        The mesh axis along which the slots lie; the first one if not given. Along other axes every
-        device computes the same.
+        The mesh axis along which the slots lie; the first one if not given. Devices along other
+        axes compute the same slots.
 
     Returns
     -------
@@ -53,9 +54,9 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     Raises
     ------
     TypeError
-        If it is no batch, or one whose slots cannot be divided; or `mesh` is no mesh.
+        If it is not a batch or cannot be divided, or `mesh` is not a mesh.
     ValueError
-        If the mesh has no such axis, or the number of slots is no multiple of its size.
+        If the mesh has no such axis, or the number of slots is not a multiple of its size.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
     Attributes
     ----------
     env : VecEnv
-        The batch as it is on one device.
+        The batch before sharding.
     mesh : jax.sharding.Mesh
         The devices.
     axis : str
@@ -125,7 +126,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
             )
         slots = NamedSharding(self.mesh, PartitionSpec(self.axis))
         whole = NamedSharding(self.mesh, PartitionSpec())
-        # The slots of one shard, uncompiled: their steps are those of the whole batch.
+        # The slots of one shard, not compiled on their own.
         shard_env = part(env, env.num_envs // self.n_shards)
         self.env, self._part, self._action_space = env, shard_env, env.action_space
 
@@ -163,7 +164,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
 
     @property
     def sharding(self) -> NamedSharding:
-        """How what `reset` and `step` return is laid out."""
+        """The sharding of what `reset` and `step` return."""
         return cast(NamedSharding, self.layout)
 
     def with_final_obs(self) -> Self:
@@ -205,7 +206,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
 
     def to_global(self, tree: Any) -> Any:
         """
-        Arrays of all slots, of those of the slots that this process holds.
+        Global arrays of all slots, from the rows of the slots that this process holds.
 
         Parameters
         ----------
@@ -215,7 +216,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
         Returns
         -------
         pytree of jax.Array
-            Leading axis: all slots of all processes, each of which makes this call.
+            Leading axis: all slots. Every process has to make this call.
         """
         n = len(self.local_slots)
         for x in jax.tree.leaves(tree):
@@ -227,13 +228,13 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
         return jax.tree.map(partial(to_global, layout=self.sharding), tree)
 
     def to_local(self, tree: Any) -> Any:
-        """The slots that this process holds, of arrays of all slots; undoes `to_global`."""
+        """The rows of the slots that this process holds; the inverse of `to_global`."""
         return jax.tree.map(partial(to_local, layout=self.sharding), tree)
 
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
         super().compile(cache_dir)
         if self.compilation is not None and self.sharding.is_fully_addressable:
-            # JAX compiles how it divides the actions of a policy on one device.
+            # JAX also compiles the transfer of actions that lie on one device.
             actions = output_types(self._action_space.sample)
             actions = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), actions)
             placed(jax.device_put(actions), self.sharding, "ShardedEnv.compile")

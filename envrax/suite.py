@@ -1,4 +1,4 @@
-"""Suites: what a package of environments ships, and sets of suites."""
+"""Suites: families of environments that packages ship, and sets of suites."""
 
 import copy
 import dataclasses
@@ -17,7 +17,7 @@ SuiteT = TypeVar("SuiteT", bound="EnvSuite")
 
 
 class _Call:
-    """Notes which fields a suite is made with: they win over attributes of its class."""
+    """Records the constructor arguments of a suite, which override attributes of its class."""
 
     _given: set[str]
 
@@ -35,15 +35,15 @@ class EnvSuite(_Call):
     A family of environments under one prefix and version.
 
     A suite package subclasses it, sets the fields as dataclass fields or plain class attributes,
-    and calls `envrax.register_suite(MySuite())` when it is imported. Iteration gives canonical ids;
-    an index or a slice gives a suite of the same class. Every suite has configs of its own.
+    and calls `envrax.register_suite(MySuite())` when it is imported. Iteration yields canonical
+    ids; an index or a slice gives a suite of the same class. Every suite copies its configs.
 
     Attributes
     ----------
     prefix : str
         First part of the ids, "demo" in "demo/Ball-v0".
     category : str
-        What kind of environments these are.
+        The kind of environments, for listings.
     version : str
         Last part of the ids, "v0" in "demo/Ball-v0".
     required_packages : list of str
@@ -85,7 +85,7 @@ class EnvSuite(_Call):
         return len(self.specs)
 
     def get_name(self, name: str, version: str | None = None) -> str:
-        """The canonical id of a short name: "{prefix}/{name}-{version}", without what is empty."""
+        """The canonical id: "{prefix}/{name}-{version}"; empty parts are left out."""
         version = version or self.version
         prefix, suffix = self.prefix and f"{self.prefix}/", version and f"-{version}"
         return f"{prefix}{name}{suffix}"
@@ -117,7 +117,7 @@ class EnvSuite(_Call):
 
 def load_suite(prefix: str) -> EnvSuite:
     """
-    The suite registered under a prefix; an installed package that names it is imported first.
+    The suite registered under a prefix, after importing the package that declares it.
 
     Parameters
     ----------
@@ -160,8 +160,8 @@ class EnvSet:
         """
         Rebuild a set from canonical ids, in their order.
 
-        Neighbours of one category, prefix and version become one suite. Ids that a suite registered
-        bring its class and its `required_packages` along.
+        Consecutive ids of one category, prefix and version become one suite. Ids that a suite
+        registered keep its class and its `required_packages`.
 
         Raises
         ------
@@ -186,12 +186,12 @@ class EnvSet:
 
     def verify_packages(self) -> None:
         """
-        Make sure that the packages that the suites need are installed.
+        Check that the packages that the suites need are installed.
 
         Raises
         ------
         MissingPackageError
-            If not; it names every suite and every missing package.
+            If some are missing; the message names every suite and package.
         """
         found = ((suite, suite.check()) for suite in self.suites)
         lacking = [
@@ -229,13 +229,13 @@ def _part(suite: SuiteT, specs: Iterable[EnvSpec]) -> SuiteT:
 
 
 def _own(suite: EnvSuite, specs: Iterable[EnvSpec]) -> None:
-    """Give a suite lists and configs of its own."""
+    """Give a suite its own copies of lists and configs."""
     suite.required_packages = list(suite.required_packages)
     suite.specs = [copied(spec) for spec in specs]
 
 
 def _class_attribute(cls: type, name: str) -> Any:
-    """The value of a field in the nearest class that sets it; MISSING if that is by a factory."""
+    """The value of a field in the nearest class that sets it; MISSING for a default factory."""
     owners = (x for x in cls.__mro__ if name in vars(x) or name in inspect.get_annotations(x))
     return vars(next(owners)).get(name, MISSING)
 
@@ -252,7 +252,7 @@ def _installed(package: str) -> bool:
 
 
 def _suite_of(name: str) -> EnvSuite:
-    """A suite of one, that gives the registered environment its canonical id back."""
+    """A suite of one registered environment, under its canonical id."""
     spec, suite = load_entry(name)
     if isinstance(suite, EnvSuite):
         return suite[:]

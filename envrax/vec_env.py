@@ -71,15 +71,14 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     `num_envs` copies of an environment, stepped together, each with its own episodes.
 
     `reset` and `step` are compiled, and compose with the caller's own `jit`, `vmap`, `scan` and
-    `grad`. What is compiled is the environment as it is when `reset` or `step` is first called, as
-    with `jax.jit`. Do not edit its config or attributes afterwards: an edit counts only where JAX
-    traces again, as for another kind of key.
+    `grad`. As with `jax.jit`, the config and attributes of the environment are constants of the
+    compiled code: do not edit them after the first call.
 
     **Auto-reset** happens in the step that ends an episode: that slot returns the reward, done and
     info of the step, and the first observation and state of its next episode, begun by
     `env.reset_after(new_state)`: a reset with `jax.random.split(new_state.rng)[0]`, unless the
-    environment overrides it. An episode ends when `new_state.done` is set or the
-    returned `done` is a true bool scalar.
+    environment overrides it. An episode ends when `new_state.done` is set or the returned `done` is
+    a true bool scalar.
 
     Parameters
     ----------
@@ -173,7 +172,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     @property
     def copies(self) -> Copies | None:
-        """What this batch computes; None for a subclass that computes something else."""
+        """The value to build other batches on; None for a subclass that overrides a method."""
         methods = "reset", "step", "action_mask"
         is_plain = all(getattr(type(self), name) is getattr(VecEnv, name) for name in methods)
         return self._copies if is_plain else None
@@ -188,7 +187,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     @property
     def autoreset(self) -> AutoReset:
-        """How slots that ended are reset: as given, else as `envrax.autoreset.choose` says."""
+        """The strategy for ended slots: as given, or chosen by `envrax.autoreset.choose`."""
         return self._copies.autoreset or choose(self.env, self.num_envs)
 
     @property
@@ -244,7 +243,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
 
 def part(env: VecEnv[ObsSpaceT, ActSpaceT, Any, Any], num_envs: int) -> Any:
-    """The same batch with another number of copies, uncompiled."""
+    """The same batch with another number of copies, not compiled."""
     return cast(Any, env)._with_copies(None, num_envs=num_envs)
 
 

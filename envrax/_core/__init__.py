@@ -1,1 +1,1 @@
-"""Private modules that several rooms share; each stands in the table of rooms by itself."""
+"""Private modules that several packages share; each has its own place in the table of modules."""

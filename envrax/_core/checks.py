@@ -1,4 +1,4 @@
-"""Checks of what users pass and return: counts, names, the tuples of `reset` and `step`."""
+"""Checks of user input: counts, names, the tuples that `reset` and `step` return."""
 
 import difflib
 import operator
@@ -31,12 +31,12 @@ def require_count(expected: str, value: Any, least: int = 1) -> int:
     Raises
     ------
     TypeError
-        If it is no integer; a bool counts as none.
+        If it is not an integer, or a bool.
     ValueError
         If it is below `least`.
     """
     try:
-        # An array of several has an `__index__` too, one that raises.
+        # Arrays have an `__index__` too, which raises for several elements.
         number = operator.index(value)
     except TypeError:
         number = None
@@ -49,7 +49,7 @@ def require_count(expected: str, value: Any, least: int = 1) -> int:
 
 def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
     """
-    What a method of an environment returned, if it has the form of the contract.
+    `returned`, checked to be the tuple that the method has to return.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
     Raises
     ------
     TypeError
-        If that is no tuple, or one of another length.
+        If it is not a tuple, or one of another length.
     """
     form = RETURNS[method]
     if isinstance(returned, tuple) and len(cast(Any, returned)) == len(form.split(", ")):
@@ -76,7 +76,7 @@ def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
 
 
 def suggestion(unknown: Iterable[str], known: Iterable[str]) -> str:
-    """What to do about unknown names: take those that are alike, or leave them out."""
+    """Advice on unknown names: close matches, or to leave them out."""
     known = list(known)
     close = [match for name in unknown for match in difflib.get_close_matches(name, known, 1)]
     return f"Did you mean {' and '.join(close)}?" if close else "Leave it out."

@@ -1,13 +1,13 @@
-"""The base of what has a `close` method: environments, batched environments and fleets."""
+"""`Closing`: the base that gives environments, batches and fleets `close` and `with`."""
 
 from typing import Self
 
 
 class Closing:
-    """Has `close`; a `with` statement calls it at the end."""
+    """An object with `close`, which a `with` statement calls at its end."""
 
     def close(self) -> None:
-        """Free what is held on the host, such as files or processes."""
+        """Free resources on the host, such as files or processes."""
 
     def __enter__(self) -> Self:
         return self

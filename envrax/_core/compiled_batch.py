@@ -1,4 +1,4 @@
-"""`CompiledBatch`: the base of the batches that compile themselves."""
+"""`CompiledBatch`: the base of batches that compile their functions."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -27,15 +27,15 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
     """
     A batch of pure functions, compiled on first use or by `compile`.
 
-    A subclass calls `_use` with its functions. All arguments are checked here, once: the key, the
-    actions, states that were donated, and where arrays lie on a mesh.
+    A subclass calls `_use` with its functions. Arguments are checked here, once: the key, the
+    actions, donated states, and the placement of arrays on a mesh.
 
     Attributes
     ----------
     compilation : Compilation or None
-        How it is compiled; None if it is not.
+        Options of the compilation; None for a batch that is not compiled.
     layout : jax.sharding.NamedSharding or None
-        How what `reset` and `step` return is laid out over devices; None for one device.
+        The sharding of the slots over a mesh; None for one device.
     """
 
     compilation: Compilation | None
@@ -48,7 +48,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         layout: NamedSharding | None = None,
         results: NamedSharding | None = None,
     ) -> None:
-        """Set the functions, how they are compiled, and how all that they return is laid out."""
+        """Set the functions, their compilation, and the shardings of slots and of all results."""
         self.compilation, self.layout = compilation, layout
         self._donate = compilation is not None and compilation.donate
         reset, step, mask = functions
@@ -71,7 +71,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         Raises
         ------
         TypeError
-            If `rng` is no PRNG key.
+            If `rng` is not a PRNG key.
         ValueError
             If `rng` is a batch of keys, or a key of the wrong shape.
         """
@@ -85,12 +85,12 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         """
         Take one step in every slot, with auto-reset.
 
-        Actions of the right kind (bool, integer, float) are brought to the space's dtype.
+        Actions of the right kind (bool, integer, float) are cast to the dtype of the space.
 
         Raises
         ------
         TypeError
-            If actions are of another kind, or reset and step of the environment disagree.
+            If actions are of another kind, or the types of reset and step differ.
         ValueError
             If actions are of another shape or structure, or if `final_obs=True` and the environment
             has an info of that name.
@@ -107,7 +107,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return self._mask(self._own(state, "action_mask"))
 
     def _own(self, state: Any, method: str) -> Any:
-        """A state that a method may use, laid out over the mesh; an error if it was donated."""
+        """The state, placed on the mesh; an error if it was donated."""
         if self._donate:
             require_not_donated(state, f"{type(self).__name__}.{method}")
         if self.layout is not None:
@@ -124,24 +124,24 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             compile_pair(self._reset, self._step, self._step_types, cache_dir, whole)
 
     def _step_types(self, returned: Any) -> tuple[Any, Any]:
-        """The types of the arguments of a step, from those of what `reset` returned."""
+        """The types of the arguments of `step`, from those of the results of `reset`."""
         return returned[1], output_types(self.action_space.sample, self.layout)
 
 
 def compilation_of(batch: BatchedEnv[Any, Any]) -> Compilation | None:
-    """How a batch is compiled by itself, or may be by a fleet or a wrapper; None for not at all."""
+    """How a batch, or a fleet or wrapper around it, is compiled; None for not at all."""
     if isinstance(batch, CompiledBatch):
         return batch.compilation
     return Compilation() if batch.traceable else None
 
 
 def layout_of(batch: BatchedEnv[Any, Any]) -> NamedSharding | None:
-    """How what a batch returns is laid out over devices; None for one device."""
+    """The sharding of the slots of a batch over a mesh; None for one device."""
     return batch.layout if isinstance(batch, CompiledBatch) else None
 
 
 def with_final_obs(batch: BatchedEnv[Any, Any]) -> BatchedEnv[Any, Any]:
-    """The batch with `infos["final_obs"]`; a batch without that option as it is."""
+    """The batch with `infos["final_obs"]`; unchanged if it has no such option."""
     rebuild: Any = getattr(batch, "with_final_obs", None)
     return rebuild() if rebuild is not None else batch
 

@@ -25,7 +25,7 @@ class FieldError(TypeError):
 
 
 class Replaceable:
-    """The base of states and configs: type checkers find the method that chex adds."""
+    """The base of states and configs: declares `replace`, which chex adds, for type checkers."""
 
     if TYPE_CHECKING:
 
@@ -54,12 +54,12 @@ class FieldsByKeyword(Replaceable):
 
     def in_place_of(self, registered: Any) -> Self:
         """
-        This config, as a factory uses it where the caller gives it in place of a registered one.
+        The config that a factory uses when the caller gives this one for a registered one.
 
         Raises
         ------
         ValueError
-            If it is the config of another environment, for a class that can tell.
+            If it belongs to another environment, for classes that know.
         """
         return self
 
@@ -144,7 +144,7 @@ def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> An
 
 
 def widened(config: Any, default: Any) -> Any:
-    """`default` if there is no config, or with the fields of one of a parent class; else that."""
+    """The config: `default` for None; one of a parent class completed by `default`."""
     if config is None:
         return default
     if not isinstance(config, FieldsByKeyword) or type(config) not in type(default).__mro__[1:]:
@@ -154,7 +154,7 @@ def widened(config: Any, default: Any) -> Any:
 
 def with_fields(who: str, keywords: Iterable[str], config: Any, fields: dict[str, Any]) -> Any:
     """
-    The config with some fields changed, as keywords of a factory name them.
+    The config with the fields changed that a factory got as keywords.
 
     Raises
     ------
@@ -170,21 +170,21 @@ def with_fields(who: str, keywords: Iterable[str], config: Any, fields: dict[str
 
 
 def _values(config: Any, of: Any) -> dict[str, Any]:
-    """The values of those fields that can be given to a config class, or to that of a config."""
+    """The values of the fields of a config that the constructor of `of` takes."""
     settable = (field.name for field in dataclasses.fields(of) if field.init)
     return {name: getattr(config, name) for name in settable if name in config.__dataclass_fields__}
 
 
 def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
     """
-    The class of an environment called again, with some fields of its config changed.
+    Call the class of an environment again, with some fields of its config changed.
 
     Raises
     ------
     FieldError
-        If there is no such field, or an array does not fit it.
+        If a field is unknown, or an array does not fit it.
     TypeError
-        If something else than the config would be lost, or stay as it was.
+        If a constructor argument would be lost, or results of a `__post_init__` would be stale.
     """
     cls, config = cast(Any, type(env)), cast(Any, env).config
     who, signature = f"with_config of {cls.__name__}", inspect.signature(cls)
@@ -204,18 +204,18 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
         if field.name in fields:
             in_force = getattr(config, field.name)
             if type(in_force) is int and field.type in (float, "float"):
-                in_force = float(in_force)  # 10 in a field of floats is 10.0
+                in_force = float(in_force)  # 10 for a float field means 10.0
             changed[field.name] = conformed(who, field.name, fields[field.name], in_force)
     return cls(dataclasses.replace(config, **changed))
 
 
 def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
     """
-    The value of a field, its JAX arrays in the dtype of what they replace.
+    The new value of a field, with JAX arrays cast to the dtype of the value they replace.
 
-    A Python bool, int or float stands for bool, int32 or float32. A value without JAX arrays is
-    kept as it is, and so is anything in place of None. In place of a dict with entries, a dict
-    changes some of them.
+    A Python bool, int or float counts as bool, int32 or float32. A value without JAX arrays is
+    returned unchanged, and so is one that replaces None. A dict that replaces a dict changes the
+    entries that it names.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
 
 
 def _number(who: str, name: str, x: Any, in_force: Any) -> Any:
-    """An array in place of a number, or of an array, in its dtype."""
+    """An array that replaces a number or an array, in its dtype."""
     if not isinstance(x, jax.Array):
         return x
     dtype = _DTYPES.get(type(in_force), getattr(in_force, "dtype", None))

@@ -31,20 +31,20 @@ class Count(NamedTuple):
 
 
 def begin(n_slots: int, n_episodes: int) -> Count:
-    """Nothing counted yet."""
+    """The count before the first step."""
     of = partial(jnp.zeros, n_episodes)
     return Count(jnp.int32(0), jnp.arange(n_slots), of(jnp.float32), of(jnp.int32), of(bool))
 
 
 def _add(count: Count, rewards: Any, done: Any, max_steps: int) -> Count:
-    """One step more. What is written for episodes past the last one that counts is dropped."""
+    """The count after one more step; episodes beyond the requested ones are dropped."""
     steps, slot_episode, returns, lengths, complete = count
     rewards = jnp.sum(rewards.reshape(done.size, -1), axis=1, dtype=jnp.float32)
     over = lengths.at[slot_episode].get(mode="fill", fill_value=0) >= max_steps
     episode = jnp.where(over, complete.size, slot_episode)
     begun = jnp.max(slot_episode) + jnp.cumsum(done, dtype=jnp.int32)
     begun = jnp.where(steps + 1 < _last(count, max_steps), begun, complete.size)
-    # All numbers past the last one mean the same, so that none runs over.
+    # All episodes beyond the last one share a number, which therefore cannot overflow.
     begun = jnp.minimum(begun, complete.size)
     return Count(
         steps + 1,
@@ -56,7 +56,7 @@ def _add(count: Count, rewards: Any, done: Any, max_steps: int) -> Count:
 
 
 def _goes_on(count: Count, max_steps: int) -> jax.Array:
-    """Whether an episode that counts is running, or will begin."""
+    """Whether a requested episode is running, or will begin."""
     lengths, n_episodes = count.lengths, count.lengths.size
     running = lengths.at[count.episode].get(mode="fill", fill_value=max_steps) < max_steps
     begins = (jnp.max(count.episode) + 1 < n_episodes) & (count.steps < _last(count, max_steps))

@@ -12,14 +12,14 @@ def episode_ended(env: AnyEnv, new_state: EnvState, done: Any) -> jax.Array:
     """
     Whether a step of `env` ended its episode, as a bool scalar.
 
-    True if `new_state.done` is set, or if the returned `done` is a true bool scalar. A wrapper may
-    change the type of the `done` it returns (a discount, an extra axis); such a one is not read.
+    True if `new_state.done` is set, or if the returned `done` is a true bool scalar. A returned
+    `done` to which a wrapper gave another type (a discount, an extra axis) is ignored.
 
     Raises
     ------
     TypeError
-        If the state's `done`, or the `done` returned by an environment that is no wrapper, is not
-        a bool scalar.
+        If `state.done`, or the `done` that an environment without wrappers returned, is not a bool
+        scalar.
     """
     flag = jnp.asarray(new_state.done)
     _require_flag(flag, f"{type(env).__name__}.step: expected new_state.done")
@@ -34,7 +34,7 @@ def episode_end(
     who: str, shape: tuple[int, ...], done: Any, info: Info
 ) -> tuple[jax.Array, jax.Array]:
     """
-    Why an episode ended: whether a step terminated it, and whether it truncated it.
+    Whether a step terminated its episode, and whether it truncated it.
 
     An end without a reason in `info` is a termination. Where `done` is False both are False.
 

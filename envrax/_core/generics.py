@@ -55,7 +55,7 @@ def _parameters(cls: type) -> tuple[Any, ...]:
 
 
 def _evaluated(found: Any, cls: type) -> Any:
-    """What a forward reference in the body of `cls`, or a type alias, refers to."""
+    """The target of a forward reference in the body of `cls`, or of a type alias."""
     found = found.__forward_arg__ if isinstance(found, ForwardRef) else found
     if isinstance(found, str):
         scope = sys.modules.get(cls.__module__)

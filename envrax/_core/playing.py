@@ -29,7 +29,7 @@ _told: WeakKeyDictionary[AnyBatch, AnyBatch] = WeakKeyDictionary()
 
 class Rollout(NamedTuple):
     """
-    Where a rollout stands: all that the next step depends on.
+    The position of a rollout: everything that the next step depends on.
 
     Attributes
     ----------
@@ -51,21 +51,21 @@ class Rollout(NamedTuple):
 
 class Transition(NamedTuple):
     """
-    One step; in what `rollout` returns, each leaf has a leading axis of time.
+    One step; `rollout` returns it with a leading time axis on each leaf.
 
     Attributes
     ----------
     obs, action : pytree of jax.Array
-        What the policy saw, and what it did.
+        The observation before the step, and the action of the policy.
     reward : jax.Array
         As the environment returned it.
     done, terminated, truncated : jax.Array
         bool: whether an episode ended in this step, and why. An end without a reason in `info` is a
         termination.
     next_obs : pytree of jax.Array
-        The observation that the step itself made, also where an episode ended, in which case the
-        next `obs` is the first one of another episode. To bootstrap, take the value of `next_obs`
-        wherever `terminated` is False.
+        The observation after the step, before any reset; where an episode ended, the next `obs` is
+        the first one of the next episode. To bootstrap, take the value of `next_obs` wherever
+        `terminated` is False.
     info : dict
         The info of the step, without `final_obs`, which is `next_obs`.
     extras : pytree
@@ -90,12 +90,12 @@ class Transition(NamedTuple):
 )
 @dataclass(frozen=True)
 class SplitPolicy:
-    """A policy as a pytree: its arrays and numbers are traced, all else is static."""
+    """A policy as a pytree: its arrays and numbers are traced, the rest is static."""
 
     arrays: list[Any]
     treedef: Any
     others: tuple[Any, ...]  # functions, for the most part; None in place of arrays
-    asks: tuple[str, ...]  # which of `mask` and `first` are parameters of it
+    asks: tuple[str, ...]  # those of `mask` and `first` that are parameters
 
     def joined(self) -> Any:
         pairs = zip(self.arrays, self.others, strict=True)
@@ -131,7 +131,7 @@ def begin(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any) -> Rollout:
 
 
 def step(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Rollout, Transition]:
-    """One step; `terminated` and `truncated` are left to `episode_end`."""
+    """One step; `episode_end` fills in `terminated` and `truncated` later."""
     rng, action, policy_state, extras = act(env, policy, at)
     if isinstance(env, JaxEnv):
         stepped = step_one(env, at.env_state, legal(env, action))
@@ -150,7 +150,7 @@ def legal(env: AnyEnv, action: Any) -> Any:
 
 
 def act(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Any, Any, Any, Any]:
-    """The rest of the key, the action, and the new state and the extras of the policy."""
+    """The next key, the action, and the new state and the extras of the policy."""
     known = {"mask": env.action_mask, "first": partial(_first, env)}
     asked = {name: known[name](at.env_state) for name in policy.asks}
     run = _act if env.traceable else _compiled_act
@@ -187,11 +187,11 @@ def loop(env: AnyEnv | AnyBatch, goes_on: Callable[[Any], Any], step: Any, carry
 
 
 def _with_final_obs(batch: AnyBatch) -> AnyBatch:
-    """The batch that is stepped, built once for all rollouts of a batch."""
+    """The batch with `final_obs`, built once for all rollouts of a batch."""
     if batch in _told:
         return _told[batch]
     told = with_final_obs(batch)
-    if told is not batch:  # which would never be freed
+    if told is not batch:  # a key that is also the value would never be freed
         _told[batch] = told
     return told
 

@@ -1,4 +1,4 @@
-"""A list or a dict of known length or keys: what a fleet was given, takes and gives back."""
+"""`Container`: the list or dict that a fleet was built from, and takes and returns."""
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +58,7 @@ class Container:
 
     @property
     def labels(self) -> Sequence[Any]:
-        """What a caller calls each place: its key, or its index."""
+        """The key or the index of each place."""
         return range(self.size) if self.keys is None else self.keys
 
     def read(self, who: str, **given: Any) -> list[list[Any]]:
@@ -70,7 +70,7 @@ class Container:
         who : str
             The caller, for the message.
         **given
-            The containers, under the names that the caller knows them by.
+            The containers, by their names in error messages.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class Container:
         KeyError
             If a key is not one of the dict's.
         TypeError
-            If the index is no integer.
+            If the index is not an integer.
         """
         if self.keys is not None:
             if idx not in self.keys:
@@ -126,7 +126,7 @@ class Container:
             raise IndexError(f"{expected}; got {idx!r}.") from None
 
     def show(self, values: Iterable[str]) -> str:
-        """A repr, with the repr of each value given."""
+        """A repr, from the reprs of the values."""
         if self.keys is None:
             return f"[{', '.join(values)}]"
         pairs = zip(self.keys, values, strict=True)

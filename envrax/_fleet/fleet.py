@@ -18,7 +18,7 @@ from envrax.spaces.conform import conform
 
 class Fleet(Padded, Members):
     """
-    M members as one unit; `MultiEnv` and `MultiVecEnv` say what they are, and document the rest.
+    M members as one unit: the base of `MultiEnv` and `MultiVecEnv`, which document the rest.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Fleet(Padded, Members):
 
     def action_masks(self, states: Any) -> Any:
         """
-        Which actions are legal in every member; see `JaxEnv.action_mask`.
+        The masks of legal actions of all members; see `JaxEnv.action_mask`.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class Fleet(Padded, Members):
         Returns
         -------
         list or dict
-            The mask of every member; None for one of which all actions are legal.
+            The mask of every member; None where all actions are legal.
         """
         (state,) = self._container.read(f"{type(self).__name__}.action_masks", states=states)
         pairs = zip(self._members, state, strict=True)
@@ -128,7 +128,7 @@ class Fleet(Padded, Members):
         idx : int or key
             An index by list rules, or a key of a fleet built from a dict.
         rng : jax.Array
-            One PRNG key; the member gets it as it is.
+            One PRNG key, which the member gets unsplit.
 
         Returns
         -------
@@ -171,7 +171,7 @@ class Fleet(Padded, Members):
 
     @abstractmethod
     def _compilation(self, member: Any) -> Compilation | None:
-        """How a member is compiled; None for one that runs as it is."""
+        """How a member is compiled; None for one that is called on its own."""
 
     @abstractmethod
     def _functions(self, member: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -199,7 +199,7 @@ class Fleet(Padded, Members):
     def _gathered(
         self, method: str, returned: dict[int, Any], arguments: Callable[[int], tuple[Any, ...]]
     ) -> Any:
-        """A container for each thing that the members return, those that run by themselves too."""
+        """One container for each result, with the members that are called on their own."""
         for i in range(len(self._members)):
             if i not in returned:
                 returned[i] = self._call(i, method, *arguments(i))
@@ -215,7 +215,7 @@ class Fleet(Padded, Members):
         Parameters
         ----------
         progress : bool, default True
-            Show a bar that counts members, and their common program.
+            Show a progress bar over the members and their common program.
 
         Raises
         ------
@@ -246,4 +246,4 @@ class Fleet(Padded, Members):
 
     @abstractmethod
     def _compile_member(self, member: Any, cache_dir: CacheDir) -> None:
-        """Compile a member by itself, for `reset_at` and `step_at`."""
+        """Compile one member, for `reset_at` and `step_at`."""

@@ -22,7 +22,7 @@ class Fused:
     functions : dict
         `(reset, step)` of each member, by its position in the fleet.
     groups : list of list of int
-        Positions of members that are the same; they are stepped as one batch, under `jax.vmap`.
+        Positions of members that are the same environment, stepped as one batch by `jax.vmap`.
     names : list of str
         A name for every member of the fleet, for messages: "MultiEnv member 0".
     """

@@ -47,7 +47,7 @@ class Members(Closing):
                 on_host.append(member)
 
     def _each(self, of_one: Callable[[Any], Any]) -> Any:
-        """`of_one` of every member, in a list or a dict."""
+        """`of_one` of every member, in the fleet's list or dict."""
         return self._container.build(map(of_one, self._members))
 
     @property
@@ -62,7 +62,7 @@ class Members(Closing):
 
     @property
     def class_groups(self) -> dict[str, list[Any]]:
-        """Class name of the unwrapped environment to the indices, or keys, of its members."""
+        """Indices, or keys, of the members, by the class name of the unwrapped environment."""
         groups: dict[str, list[Any]] = {}
         for label, member in zip(self._container.labels, self._members, strict=True):
             groups.setdefault(_class_name(member), []).append(label)
@@ -94,7 +94,7 @@ def _class_name(member: Any) -> str:
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Number the names that occur more than once, around those that are there already."""
+    """Number the names that occur more than once, without taking a name that exists."""
     counts, taken = Counter(names), set(names)
     unique: list[str] = []
     for name in names:

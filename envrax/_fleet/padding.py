@@ -1,4 +1,4 @@
-"""Padding: the observations, and the actions, of agents with different spaces in one array."""
+"""Padding: observations and actions of agents with different spaces as one array."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ class Padded(ABC):
 
     def choice_mask(self) -> np.ndarray:
         """
-        Which actions each agent has. All action spaces must be `Discrete`.
+        The mask of the actions that each agent has. All action spaces must be `Discrete`.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class Padded(ABC):
         Raises
         ------
         ValueError
-            If an observation is of another shape than its space has.
+            If an observation has another shape than its space.
         TypeError
             If no integer dtype holds the values of all the spaces, as for uint32 and int8.
         """

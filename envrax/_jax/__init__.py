@@ -1,1 +1,1 @@
-"""What touches JAX beyond its API for users: keys, compiled programs, the compile cache."""
+"""The part that goes beyond JAX's public API: keys, compiled functions, meshes, compile cache."""

@@ -1,4 +1,4 @@
-"""JAX's persistent compilation cache, in force for a while."""
+"""JAX's persistent compilation cache, enabled for a block of code."""
 
 import os
 import threading
@@ -37,12 +37,12 @@ _SCOPE = threading.RLock()
 @dataclass(frozen=True)
 class Compilation:
     """
-    How an environment compiles itself.
+    Options of the compilation of an environment.
 
     Attributes
     ----------
     cache_dir : path-like or None
-        The persistent compile cache of its warm-up; see `compile_cache`.
+        The persistent compile cache; see `compile_cache`.
     donate : bool
         Whether a step takes over the buffers of the state it is given.
     """
@@ -54,13 +54,13 @@ class Compilation:
 @contextmanager
 def compile_cache(cache_dir: CacheDir) -> Generator[None]:
     """
-    Put JAX's persistent compilation cache in force, and restore every setting afterwards.
+    Enable JAX's persistent compilation cache, and restore every setting afterwards.
 
     Parameters
     ----------
     cache_dir : path-like or None
         Where compiled programs are read and written, a local path or a URL. `DEFAULT_CACHE_DIR`
-        gives way to a cache that the user set up in JAX. None neither reads nor writes any cache.
+        uses the cache that JAX is configured with, if there is one. None disables the cache.
     """
     with _SCOPE:
         settings = _settings(cache_dir)
@@ -91,14 +91,14 @@ def _settings(cache_dir: CacheDir) -> dict[str, Any]:
         "jax_raise_persistent_cache_errors": False,
     }
     if path != _CONFIG.jax_compilation_cache_dir:
-        # XLA's caches of its own can be neither remote nor read-only, and before JAX 0.12 their
-        # path is part of the keys of ours, so that nothing is found in a directory that moved.
+        # XLA's own caches can be neither remote nor read-only, and before JAX 0.12 their path is
+        # part of our cache keys, so that a directory that was moved would have no hits.
         settings["jax_persistent_cache_enable_xla_caches"] = "none"
     return settings
 
 
 def _directory(cache_dir: CacheDir) -> str | None:
-    """The directory, made if need be, or the URL; None for no cache."""
+    """The directory, created if needed, or the URL; None for no cache."""
     if isinstance(cache_dir, _DefaultCacheDir):
         if not _CONFIG.jax_enable_compilation_cache:
             return None

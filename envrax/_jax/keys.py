@@ -28,7 +28,7 @@ def require_key(rng: Any, who: str, hint: str) -> None:
     Raises
     ------
     TypeError
-        If `rng` is no array of keys at all, a Python int for example.
+        If `rng` is not a PRNG key, for example a Python int.
     ValueError
         If `rng` is a batch of keys, or a legacy key of another shape than the configured
         implementation has.
@@ -59,7 +59,7 @@ def key_types() -> list[jax.ShapeDtypeStruct]:
 
 def clone_keys(tree: T) -> T:
     """
-    The same pytree, whose typed keys `jax.debug_key_reuse` takes for unused ones.
+    The same pytree, with typed keys that `jax.debug_key_reuse` counts as unused.
 
     JAX's checker marks a key as used after any operation that it does not know, such as a select.
     """

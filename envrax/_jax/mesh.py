@@ -1,4 +1,4 @@
-"""Meshes of devices: what is sharded over Explicit axes, and how to compute with it."""
+"""Meshes of devices: sharded arrays, and computations with them over Explicit axes."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -24,9 +24,10 @@ def varying_like(like: Any, tree: R) -> R:
     """
     The same values, which vary between devices where any of `like` does.
 
-    `shard_map` tracks what varies between devices. A constant, such as step 0 of a first state,
-    does not, but later it may, and loops and branches want both to be typed alike. A select between
-    two equal values does that and compiles to nothing. Outside of a `shard_map` nothing is done.
+    `shard_map` tracks which values vary between devices. A constant, such as step 0 of a first
+    state, does not, but later steps do, and loops and branches need equal types. A select between
+    two equal values changes the type and compiles to nothing. Outside of a `shard_map` nothing is
+    done.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def is_sharded(tree: Any) -> bool:
     """
     Whether any leaf is sharded over an Explicit mesh axis.
 
-    Of the sharding over other axes the type of an array says nothing.
+    Sharding over other axes is not part of the type of an array.
     """
     return any(axis is not None for x in jax.tree.leaves(tree) for axis in sharding(x).spec)
 
@@ -63,7 +64,7 @@ def with_auto_axes(function: Callable[..., R], out: Any, *args: Any) -> R:
     """
     `function(*args)`, in which the compiler decides how values are sharded.
 
-    Over Explicit axes JAX refuses operations whose sharding it cannot tell, such as a gather.
+    Over Explicit axes JAX refuses operations whose sharding it cannot infer, such as a gather.
 
     Parameters
     ----------
@@ -106,22 +107,21 @@ def take_slots(tree: Any, indices: np.ndarray) -> Any:
 
 def placed(tree: Any, layout: NamedSharding, who: str) -> Any:
     """
-    Arrays where a program wants them: the type of an array says over which mesh it lies.
+    Arrays moved to where a program expects them; the mesh is part of their type.
 
     Parameters
     ----------
     tree : pytree of array
-        What the caller passed. What is traced stays as it is.
+        What the caller passed. Tracers are left unchanged.
     layout : jax.sharding.NamedSharding
-        Where the program wants it.
+        Where the program expects it.
     who : str
         The function that the user called, for error messages.
 
     Raises
     ------
     ValueError
-        If the devices are those of several processes, and an array lies on this one alone which
-        the layout divides between them.
+        If the layout divides an array between several processes, but it lies on this one alone.
     """
 
     def is_placed(x: Any) -> bool:
@@ -144,7 +144,7 @@ def placed(tree: Any, layout: NamedSharding, who: str) -> Any:
 
 
 def spread(tree: Any, mesh: Any, who: str) -> Any:
-    """What lies on one device alone, whole on every device of a mesh."""
+    """Arrays that lie on one device, replicated on every device of a mesh."""
     layout = NamedSharding(mesh, PartitionSpec())
 
     def one(x: Any) -> Any:
@@ -155,12 +155,12 @@ def spread(tree: Any, mesh: Any, who: str) -> Any:
 
 
 def to_global(x: Any, layout: NamedSharding) -> jax.Array:
-    """An array over the devices of all processes, of what this process holds of it."""
+    """A global array over all processes, from the part that this process holds."""
     return _moved(multihost_utils.host_local_array_to_global_array, x, layout)
 
 
 def to_local(x: Any, layout: NamedSharding) -> jax.Array:
-    """What this process holds of an array over the devices of all of them."""
+    """The part of a global array that this process holds."""
     return _moved(multihost_utils.global_array_to_host_local_array, x, layout)
 
 
@@ -173,7 +173,7 @@ def _moved(move: Callable[..., Any], x: Any, layout: NamedSharding) -> jax.Array
 
 
 def laid_out(tree: Any, layout: NamedSharding) -> Any:
-    """The same values, laid out so, inside a program as well."""
+    """The same values in that layout, inside a program as well."""
     mesh = layout.mesh
     kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
     named: list[Any] = jax.tree.leaves(tuple(layout.spec))  # an entry may be a tuple of axes
@@ -186,16 +186,16 @@ def laid_out(tree: Any, layout: NamedSharding) -> Any:
 
 def over_shards(function: Callable[..., R], given: NamedSharding, out: NamedSharding) -> Any:
     """
-    `function` of what one device holds, as a function of the whole, under `shard_map`.
+    `function` of the part on one device, as a function of whole arrays, by `shard_map`.
 
     Parameters
     ----------
     function : callable
-        A function of pytrees of arrays. Nothing passes between devices unless it says so.
+        A function of pytrees of arrays. Devices communicate only by collectives in it.
     given, out : jax.sharding.NamedSharding
         How all its arguments, and its results, lie on the mesh.
     """
-    # What `check_vma` tracks would refuse loops in environments that know of no mesh.
+    # `check_vma` would refuse loops in environments that were not written for a mesh.
     specs: Any = dict(in_specs=given.spec, out_specs=out.spec, check_vma=False)
     spread: Any = jax.shard_map(function, mesh=given.mesh, **specs)
     if AxisType.Explicit not in given.mesh.axis_types:
@@ -217,7 +217,7 @@ def over_shards(function: Callable[..., R], given: NamedSharding, out: NamedShar
 
 
 def on_every_device(tree: Any) -> Any:
-    """The same values, whole on every device, where they are sharded over Explicit axes."""
+    """The same values, replicated on every device if sharded over Explicit axes."""
 
     def whole(x: Any) -> Any:
         return laid_out(x, NamedSharding(sharding(x).mesh, PartitionSpec())) if is_sharded(x) else x

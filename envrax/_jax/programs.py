@@ -1,4 +1,4 @@
-"""Compiled functions, and the values that go in and out of them."""
+"""Compiled functions, and the types of their arguments and results."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +15,7 @@ from envrax._jax.keys import key_types
 
 class Compiled:
     """
-    A function under `jax.jit`, with a program of its own.
+    A function under `jax.jit` that shares no compiled program with an equal function.
 
     A pickle or a deep copy leaves the program behind.
 
@@ -26,7 +26,7 @@ class Compiled:
     donate : tuple of int
         Positions of arguments whose buffers the outputs may take over.
     layout : jax.sharding.NamedSharding, optional
-        How all results are laid out over devices.
+        The sharding of all results.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Compiled:
         layout: NamedSharding | None = None,
     ) -> None:
         self._arguments = function, donate, layout
-        # A `partial` of its own, because JAX shares what it traced between equal functions.
+        # A new `partial`, because JAX shares traces between equal functions.
         self._jitted: Any = jax.jit(
             partial(function), donate_argnums=donate, out_shardings=cast(Any, layout)
         )
@@ -46,12 +46,12 @@ class Compiled:
 
     def trace(self, *args: Any) -> Any:
         """
-        Trace for arguments like these, without running. A later call takes what was traced.
+        Trace for arguments like these, without running. A later call reuses the trace.
 
         Returns
         -------
         jax.stages.Traced
-            Its `out_info` is what the function would return, as shapes and dtypes.
+            Its `out_info` has the shapes and dtypes of the results.
         """
         return self._jitted.trace(*args)
 
@@ -86,29 +86,29 @@ def compile_pair(
     reset, step : Compiled
         The two functions.
     arguments : callable
-        From the types of what `reset` returned to those of the arguments of `step`.
+        From the types of the results of `reset` to those of the arguments of `step`.
     cache_dir : path-like or None
         See `compile_cache`.
     layout : jax.sharding.NamedSharding, optional
-        How the key is laid out over devices.
+        The sharding of the key.
     """
     with compile_cache(cache_dir):
         step.compile(*arguments(reset.compile(typed(key_types()[0], layout))))
 
 
 def output_types(function: Callable[[jax.Array], Any], layout: Any = None) -> Any:
-    """Shapes and dtypes of what a function of a PRNG key returns, such as `space.sample`."""
+    """Shapes and dtypes of the result of a function of a PRNG key, such as `space.sample`."""
     return jax.tree.map(lambda x: typed(x, layout), jax.eval_shape(function, key_types()[0]))
 
 
 def typed(x: Any, layout: Any) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of an array, and how it is laid out if that is over a mesh."""
+    """Shape and dtype of an array, and its sharding if it lies on a mesh."""
     layout = layout if isinstance(layout, NamedSharding) else None
     return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=layout)
 
 
 def require_not_donated(state: Any, who: str) -> None:
-    """Refuse a state whose buffers an earlier step took over."""
+    """Raise an error for a state that was donated to an earlier step."""
     leaves = [x for x in jax.tree.leaves(state) if isinstance(x, jax.Array)]
     if any(x.is_deleted() for x in leaves if not isinstance(x, Tracer)):
         raise RuntimeError(

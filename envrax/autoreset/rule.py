@@ -115,7 +115,7 @@ def step_one(
 def _merged(
     env: AnyEnv, autoreset: AutoReset | None, ended: jax.Array, obs: Any, state: EnvState
 ) -> dict[str, Any]:
-    """Observation and state after auto-reset. What a reset does not change is not copied."""
+    """Observation and state after auto-reset. Leaves that no reset changes are not copied."""
     closed, out = jax.make_jaxpr(partial(next_episode, env), return_shape=True)(state)
     require_same_types(env, out, {"obs": obs, "state": state})
     program = closed.jaxpr
@@ -155,14 +155,14 @@ def _reset_where(
 
     @custom_vmap
     def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
-        # Two branches have to be typed alike, in a `shard_map` too.
+        # Both branches need equal types, in a `shard_map` too.
         which, kept = varying_like((consts, last, ended, stepped), (ended, stepped))
         reset = lambda: varying_like(which, reset_one(consts, last))  # noqa: E731
         return cast(Any, lax.cond(which, reset, lambda: kept))
 
     @merge.def_vmap
     def merge_slots(n_slots: int, is_mapped: list[Any], consts: list[Any], *slots: Any) -> Any:
-        if n_slots == 0 or any(jax.tree.leaves(is_mapped[0])):  # what a reset uses differs
+        if n_slots == 0 or any(jax.tree.leaves(is_mapped[0])):  # constants that differ
             axes = jax.tree.map(lambda mapped: 0 if mapped else None, tuple(is_mapped))
             merged = jax.vmap(select, axes, axis_size=n_slots)(consts, *slots)
         else:

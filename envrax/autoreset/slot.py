@@ -23,14 +23,14 @@ def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
 
 
 def next_episode(env: AnyEnv, last: EnvState) -> dict[str, Any]:
-    """First observation and state of the episode that follows one which ended in state `last`."""
+    """First observation and state of the episode after one that ended in state `last`."""
     method = "reset_after" if carries_over(env) else "reset"
     obs, state = checked(env, method, env.reset_after(cast(Any, last)))
     return {"obs": obs, "state": state}
 
 
 def require_slots(state: Any, num_envs: int, who: str = "VecEnv") -> None:
-    """Refuse what is no state of so many slots."""
+    """Raise an error for anything but a state of `num_envs` slots."""
     expected = f"{who}.step: expected the state of {num_envs} slots that reset or step returned"
     if not isinstance(state, EnvState):
         got = _leaf_type(state) if hasattr(state, "shape") else type(state).__name__
@@ -43,7 +43,7 @@ def require_slots(state: Any, num_envs: int, who: str = "VecEnv") -> None:
 
 
 def require_same_types(env: AnyEnv, reset: Any, step: Any) -> None:
-    """Refuse an environment whose reset and step disagree, naming the first leaf that differs."""
+    """Raise an error if the types of reset and step differ, with the first such leaf."""
     at_reset, at_step = leaf_types(reset), leaf_types(step)
     for leaf in [*at_reset, *at_step]:
         if at_reset.get(leaf) != at_step.get(leaf):
@@ -62,7 +62,7 @@ def require_same_types(env: AnyEnv, reset: Any, step: Any) -> None:
 
 
 def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
-    """What `reset` or `step` of an environment returned, as strongly typed arrays, or an error."""
+    """The results of `reset` or `step`, checked, as strongly typed arrays."""
     who = type(env).__name__
     _, state, *_ = require_tuple(who, method, returned)
     if not isinstance(state, EnvState):

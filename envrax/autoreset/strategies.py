@@ -1,4 +1,4 @@
-"""Strategies to reset the slots whose episode ended, and the choice between them."""
+"""Strategies of auto-reset, `Select` and `Compact`, and the choice between them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,18 +37,18 @@ class AutoReset(Protocol):
         consts : list
             The arrays that `reset_one` uses beside `last`, traced ones included.
         last : pytree
-            What `reset_one` reads of the state after the step, leading axis N: the PRNG keys, and
-            more where `JaxEnv.reset_after` is overridden.
+            The leaves that `reset_one` reads of the state after the step, leading axis N: the PRNG
+            keys, and more where `JaxEnv.reset_after` is overridden.
         ended : jax.Array
             bool[N].
         stepped : pytree
             Obs and state after the step, leading axis N, structured as `reset_one` returns them.
-            What a reset leaves as it is, is left out.
+            Leaves that a reset does not change are left out.
 
         Returns
         -------
         pytree
-            `stepped`, with what `reset_one` returns in the slots that ended.
+            `stepped`, with the results of `reset_one` in the slots that ended.
         """
         ...
 
@@ -73,13 +73,13 @@ class Select:
 @dataclass(frozen=True)
 class Compact:
     """
-    Reset only the slots that ended: gather what their resets read, reset a chunk, scatter back.
+    Reset only the slots that ended, in chunks: gather their inputs, reset, scatter the results.
 
     Equal to `Select` bit for bit, except that XLA may round floats inside a reset differently, in
     the last bit, at another batch width: a reduction, a matrix product, and with some versions a
     multiply-add or an `exp`, of which `jax.random.normal` is made.
 
-    Inside a `shard_map` every device resets those of its own slots that ended.
+    Inside a `shard_map` every device resets its own slots.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Compact:
 
 def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
     """
-    How `VecEnv` resets the slots that ended, unless it is told.
+    The strategy that `VecEnv` uses if none is given.
 
     A reset with a loop in it, or a call to the host, counts as expensive.
 
@@ -139,8 +139,8 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
     | cheap | `Compact`: 1/16 of the slots at a time | `Select` |
     | expensive | `Compact`: 1/128 of the slots at a time | `Compact`: 1/16 of them at a time |
 
-    Nothing is timed, so that the same environment, batch and backend give the same choice. The
-    results of a `VecEnv` do not depend on it, but for the rounding that `Compact` describes.
+    Nothing is timed: the same environment, batch size and backend give the same choice. Results do
+    not depend on it, up to the rounding that `Compact` describes.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
 def strategy_for(
     given: AutoReset | None, reset: Any, num_envs: int, backend: str | None = None
 ) -> AutoReset:
-    """The strategy that is given, else the one that `choose` documents for a reset's jaxpr."""
+    """The given strategy, or the one that `choose` documents, for the jaxpr of a reset."""
     if given is not None:
         return given
     is_expensive = _has_loop(reset)

@@ -1,8 +1,8 @@
 """
-Environments of other libraries, and those of envrax for other trainers.
+Adapters of other environment libraries, and bridges to other trainers.
 
-One module a library, and `PeerEnv` to write another one. The functions that bridge to a trainer, or
-to a simulator on the host, import that library when they are first asked for.
+One module for each library, and `PeerEnv` to write another one. The functions that bridge to a
+trainer, or to a simulator on the host, import that library on first access.
 """
 
 import importlib
@@ -44,7 +44,7 @@ __all__ = [
     "unbounded",
 ]
 
-# Not in `__all__`: with a star, all of these libraries would be imported.
+# Not in `__all__`: `import *` would import all of these libraries.
 _BRIDGES = {
     "from_envpool": "host.envpool",
     "from_gymnasium_vec": "host.gymnasium_vec",

@@ -1,4 +1,4 @@
-"""`AgentBatch`: worlds that hold several agents, each of whom is a slot."""
+"""`AgentBatch`: multi-agent worlds in which every agent is a slot."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -64,9 +64,9 @@ class AgentBatch(VecEnv[Space, Space, PeerState, PeerConfig]):
     """
     `n_envs` worlds, in which every agent is a slot; the agents of one world lie side by side.
 
-    Slot `i * n_agents + j` is agent j of world i. Each slot gets the reward of its agent. An
-    episode is that of a world: `dones`, `infos["terminated"]` and `infos["truncated"]` are equal
-    for all its agents, and the world that ended is reset in the same step, by the rule of `VecEnv`.
+    Slot `i * n_agents + j` is agent j of world i. Each slot gets the reward of its agent. Episodes
+    are those of worlds: `dones`, `infos["terminated"]` and `infos["truncated"]` are equal for all
+    agents of a world, which is auto-reset as in `VecEnv`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`PeerEnv`: the base of all adapters. It makes a `JaxEnv` of another library's functions."""
+"""`PeerEnv`: the base class of adapters, a `JaxEnv` around an environment of another library."""
 
 from abc import abstractmethod
 from collections.abc import Generator
@@ -25,11 +25,10 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     """
     An environment of another library, without that library's own auto-reset.
 
-    A subclass writes `build`, `begin`, `advance` and `spaces`; and `default_params`, `limit`,
-    `with_limit`, `waivers`, `mended_bounds` and `render` where there is something to say. This
-    class does the rest. What the library returns has one form at reset and after a step, strongly
-    typed. Nothing that the caller passes is edited. A step that draws nothing leaves `state.rng`
-    alone. The time limit truncates.
+    A subclass defines `build`, `begin`, `advance` and `spaces`; where needed also `default_params`,
+    `limit`, `with_limit`, `waivers`, `mended_bounds` and `render`. Results are cast to the same
+    types at reset and after a step, and no argument is edited. A step that draws nothing leaves
+    `state.rng` unchanged. The time limit truncates.
 
     Parameters
     ----------
@@ -42,12 +41,10 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     ----------
     library : str
         The library's name, which is the prefix of its ids.
-    peer : Any
-        The library's object.
-    params : pytree
-        The library's parameters; None where it has none.
+    peer, params
+        The library's object, and its parameters; None where it has none.
     concrete_params : pytree
-        The same, with the default in place of each value that is traced.
+        The parameters, with the default in place of each value that is traced.
 
     Raises
     ------
@@ -106,31 +103,18 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     @abstractmethod
     def begin(self, params: Any, rng: jax.Array) -> Begun:
         """
-        Begin an episode.
+        Begin an episode, with one PRNG key.
 
-        Parameters
-        ----------
-        params : pytree
-            The library's parameters. Use these, and not `self.params`: some may be traced.
-        rng : jax.Array
-            One PRNG key.
+        Use the library's `params` from here, and not `self.params`: some may be traced.
         """
 
     @abstractmethod
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
         """
-        Take one step, without auto-reset.
+        Take one step, without auto-reset; `params` and `rng` as for `begin`.
 
-        Parameters
-        ----------
-        params : pytree
-            The library's parameters, as for `begin`.
-        inner : pytree
-            The library's state. It may be edited: it is a copy.
-        action : pytree
-            An element of `action_space`.
-        rng : jax.Array
-            One PRNG key, for a library that wants one.
+        `inner` is a copy of the library's state, which may be edited; `action` an element of
+        `action_space`.
         """
 
     @property
@@ -168,7 +152,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         return state.mask
 
     def _with_config(self, fields: dict[str, Any]) -> Any:
-        # A dict of `params` changes those in force, and these are then the config's `params`.
+        # A dict of `params` changes the current ones; the config then holds the result.
         who = f"with_config of {self._who}"
         require_known(f"{who}: expected fields of", fields, self.config.__dataclass_fields__)
         others = {name: x for name, x in fields.items() if name != "params"}
@@ -178,7 +162,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         return env._with_params(who, fields["params"]) if "params" in fields else env
 
     def _with_params(self, who: str, changes: Any) -> Self:
-        """The same with other `params`: the library's object and what is compiled are shared."""
+        """The same with other `params`; it shares the library's object and compiled programs."""
         env, cls = object.__new__(type(self)), type(self)
         for name, value in vars(self).items():
             if not isinstance(getattr(cls, name, None), cached_property):  # of these params
@@ -189,7 +173,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             limit = self.config.max_steps
         env._config = self.config.replace(params=env.params, max_steps=limit)
         with self._asking("tell its spaces"), jax.ensure_compile_time_eval():
-            # Spaces are static: what is traced must not be read.
+            # Spaces are static: traced values must not be read.
             env.concrete_params = env.params
             env._observation_space, env._action_space = env.spaces()
         env.concrete_params = concrete(env.params, self.concrete_params)
@@ -253,12 +237,12 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     @contextmanager
     def _asking(self, what: str) -> Generator[None]:
-        """Ask the library for something: a mistake in it, or in a custom object, is a sentence."""
+        """Turn errors of the library, or of a custom object, into a TypeError."""
         try:
             with jax.numpy_dtype_promotion("standard"):
                 yield
         except Exception as error:
-            # A sentence of ours, or what JAX's checker of keys has found.
+            # An error of ours, or of JAX's key checker.
             if str(error).startswith(self._who) or isinstance(error, jax.errors.KeyReuseError):
                 raise
             got = f"{type(error).__name__}: {error}".removesuffix(": ")
@@ -279,7 +263,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             return Begun(*self.begin(params.whole(), rng))
 
     def _advance_with(self, params: Params, inner: Any, action: Any, rng: jax.Array) -> Any:
-        inner = jax.tree.map(lambda x: x, inner)  # containers of its own, without `jit` too
+        inner = jax.tree.map(lambda x: x, inner)  # new containers, without `jit` too
         with jax.numpy_dtype_promotion("standard"):
             return Advanced(*self.advance(params.whole(), inner, action, rng))
 
@@ -287,11 +271,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         return Begun(*self._begin.trace(self._params, rng).out_info)
 
     def _form(self, rng: jax.Array | jax.ShapeDtypeStruct) -> Form:
-        """
-        The form for keys of this kind and params of these types.
-
-        A library that keeps a key keeps one of its kind.
-        """
+        """The form for keys of this kind, which may be in the state, and params of these types."""
         key = jax.ShapeDtypeStruct(rng.shape, rng.dtype)
         kind = key.shape, key.dtype, self._params.types()
         if kind not in self._forms:
@@ -312,7 +292,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
 
 def _flag(x: Any) -> jax.Array:
-    """Whether all agents ended, for a library that says so for each of several."""
+    """Whether all agents ended, for a library that has a flag for each."""
     return jnp.all(jnp.asarray(x).astype(jnp.bool_))
 
 

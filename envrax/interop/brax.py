@@ -15,7 +15,7 @@ require("brax", "0.14")
 
 from brax import envs  # noqa: E402
 
-# brax sets the limit from outside: it is the default of `brax.envs.create` and of its trainers.
+# The default of `brax.envs.create` and of brax's trainers, which set the limit from outside.
 EPISODE_LENGTH = 1000
 
 _LEAK = (
@@ -73,7 +73,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> BraxEnv:
     Raises
     ------
     TypeError
-        If it is no environment of brax, or is wrapped for training.
+        If it is not an environment of brax, or is wrapped for training.
     """
     inner = innermost("brax", env, envs.Env)
     config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)

@@ -32,7 +32,7 @@ def box(low: Any, high: Any, type_: Any) -> Space:
         bounds = [np.asarray(x, object).astype(object) for x in (low, high)]
         low, high = (np.vectorize(int, otypes=[object])(x) for x in bounds)
         return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
-    # Gymnasium takes the largest float for a bound where there is none.
+    # Gymnasium uses the largest float for a missing bound.
     least, most = limits(dtype)
     low, high = np.where(low <= least, -np.inf, low), np.where(high >= most, np.inf, high)
     return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
@@ -55,7 +55,7 @@ def nested(make: Callable[[Any], Space], types: Any) -> Space:
 
 def converted(space: Any, types: Any = None, *, exact: bool = True) -> Space:
     """
-    The space of envrax for one of gymnax, Stoa, JaxMARL and others that name its parts alike.
+    The space of envrax for one of gymnax, Stoa, JaxMARL and others with the same attributes.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def converted(space: Any, types: Any = None, *, exact: bool = True) -> Space:
     Raises
     ------
     TypeError
-        If a shape is not that of the space, and `exact`.
+        If `exact` is set and a shape is not that of the space.
     """
     parts = getattr(space, "spaces", space)
     if isinstance(parts, dict):

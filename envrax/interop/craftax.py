@@ -2,8 +2,8 @@
 """
 craftax: `envrax.make("craftax/Craftax-Symbolic-v1")`, or `wrap(env, params)` for one built by hand.
 
-The library draws its textures when its modules are first imported, which takes minutes, and keeps
-them in files beside its own code, in `site-packages`. It prints that it does.
+The library renders its textures when its modules are first imported, which takes minutes, and
+caches them in files beside its own code, in `site-packages`. It prints a message.
 """
 
 import functools
@@ -38,8 +38,8 @@ class CraftaxEnv(PeerEnv):
     An environment of craftax. `params` are its `EnvParams`, `options` its `static_env_params`.
 
     Death, and in Craftax the defeat of the boss, terminates; `params.max_timesteps` truncates.
-    `info` has what craftax puts there: the achievements on the step that ends an episode, whatever
-    ends it, and `discount`, which is 0 at a termination only.
+    `info` is that of craftax: the achievements on the step that ends an episode, terminated or
+    truncated, and `discount`, which is 0 at a termination only.
     """
 
     library = "craftax"
@@ -76,7 +76,7 @@ class CraftaxEnv(PeerEnv):
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
         obs, inner, reward, _, info = self.peer.step_env(rng, inner, action, params)
-        # craftax's `done` does not say which end it was: ask again, without the limit.
+        # craftax's `done` does not distinguish the ends: compute it again, without the limit.
         endless = params.replace(max_timesteps=NO_LIMIT)
         terminated = self.peer.is_terminal(inner, endless)
         info = {**info, "discount": self.peer.discount(inner, endless)}
@@ -115,7 +115,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> CraftaxEnv:
     Raises
     ------
     TypeError
-        If it is no environment of craftax.
+        If it is not an environment of craftax.
     """
     innermost("craftax", env, ("reset_env", "step_env", "is_terminal", "default_params"))
     name = env.name.replace("-NoAutoReset", "")

@@ -1,4 +1,4 @@
-"""One form for what a library returns at reset and at a step: dtypes found once, then cast."""
+"""The common types of what a library returns at reset and at a step, and casts to them."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
@@ -33,7 +33,7 @@ def common_form(who: str, name: str, first: Any, second: Any) -> Any:
     Parameters
     ----------
     who, name : str
-        The environment, and what the trees are, for the message.
+        The environment, and the name of the trees, for the message.
     first, second : pytree
         Arrays, or their shapes and dtypes: at reset, and after a step.
 
@@ -102,14 +102,14 @@ def as_dicts(tree: Any) -> Any:
 
 def find_form(who: str, begun: Begun, advance: Callable[[Any], Any]) -> Form:
     """
-    The form of an environment: what a reset gives, widened until a step changes no type.
+    The form of an environment: the types of a reset, widened until a step changes none.
 
     Parameters
     ----------
     who : str
         The environment, for the message.
     begun : Begun
-        Types of what a reset gives.
+        Types of the results of a reset.
     advance : callable
         From the types of the library's state to a traced step, whose last argument is the key.
 
@@ -132,7 +132,7 @@ def find_form(who: str, begun: Begun, advance: Callable[[Any], Any]) -> Form:
 
 
 def _leaves(types: Any) -> list[Any]:
-    """To compare: a class of the library may give `==` another meaning."""
+    """The leaves, to compare: a class of the library may redefine `==`."""
     return jax.tree.leaves(types)
 
 

@@ -29,8 +29,8 @@ def register(*prefixes: str) -> list[str]:
     Register ids of envrax in Gymnasium, for `gymnasium.make` and `gymnasium.make_vec`.
 
     Keywords of `gymnasium.make` go to `envrax.make`, those of `gymnasium.make_vec` to
-    `envrax.make_vec`, but for `wrappers` there, which Gymnasium takes for itself. `render_mode` and
-    `array` go to `to_gymnasium` and `to_gymnasium_vec`.
+    `envrax.make_vec`, except `wrappers`, which Gymnasium applies itself. `render_mode` and `array`
+    go to `to_gymnasium` and `to_gymnasium_vec`.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def register(*prefixes: str) -> list[str]:
     Raises
     ------
     ValueError
-        If a prefix is unknown, or an id is taken or none that Gymnasium allows.
+        If a prefix is unknown, or an id is taken or not allowed by Gymnasium.
     MissingPackageError
         If its library is not installed.
     """

@@ -20,7 +20,7 @@ from envrax.spaces import Box, Space
 gymnax = require("gymnax", "1.0")
 
 DOWNLOADS = {"MNISTBandit-bsuite": "the four files of MNIST (11 MB), to /tmp/mnist"}
-"""Ids that gymnax builds only with a network, and what it fetches."""
+"""Ids that need a network to build, and what gymnax downloads."""
 
 CLASSIC = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
 DRAWN = (
@@ -31,7 +31,7 @@ DRAWN = (
 )
 """Ids that gymnax can draw: the first through Gymnasium, the others through matplotlib."""
 
-_Bounds = list[tuple[Any, float, float]]  # an index, and what also is in the space there
+_Bounds = list[tuple[Any, float, float]]  # an index, and the true bounds there
 
 MENDED: dict[str, tuple[str, Callable[[Any], _Bounds]]] = {
     "BernoulliBandit-misc": (
@@ -52,14 +52,14 @@ MENDED: dict[str, tuple[str, Callable[[Any], _Bounds]]] = {
     ),
     "UmbrellaChain-bsuite": ("the time left ends at -1.5e-8", lambda p: [(2, -1e-6, 1)]),
 }
-"""Ids whose observations leave gymnax's own bounds: why, and what is added to the bounds."""
+"""Ids whose observations leave gymnax's own bounds: the reason, and the wider bounds."""
 
 _OWN_NAMES = {"DiscountingChain-v0": "DiscountingChain-bsuite"}  # not the id
 _METHODS = "reset_env", "step_env", "is_truncated", "observation_space", "action_space"
 
 
 class GymnaxEnv(PeerEnv):
-    """An environment of gymnax. `params` are its `EnvParams`; `info` has what gymnax puts there."""
+    """An environment of gymnax. `params` are its `EnvParams`; `info` is that of gymnax."""
 
     library = "gymnax"
 
@@ -85,7 +85,7 @@ class GymnaxEnv(PeerEnv):
     def with_limit(self, params: Any, max_steps: int) -> Any:
         if not hasattr(params, "max_steps_in_episode"):
             return params
-        # gymnax compares and divides by it, so that it must stay an int or a float.
+        # gymnax compares with it and divides by it, so it must stay an int or a float.
         number = float if isinstance(_steps(self.default_params()), float) else int
         return params.replace(max_steps_in_episode=number(max_steps))
 
@@ -132,7 +132,7 @@ class DrawnGymnaxEnv(GymnaxEnv):
 
 
 def _module(name: str) -> Any:
-    return importlib.import_module(name)  # when it is asked for: drawing is slow to import
+    return importlib.import_module(name)  # on first use: drawing is slow to import
 
 
 def _steps(params: Any) -> Any:
@@ -162,7 +162,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> GymnaxEnv:
     Raises
     ------
     TypeError
-        If it is no environment of gymnax 1.0 or newer, or breaks the contract of one.
+        If it is not an environment of gymnax 1.0 or newer, or breaks the contract of one.
     """
     innermost("gymnax", env, _METHODS)
     name = str(_OWN_NAMES.get(env.name, env.name))

@@ -23,17 +23,17 @@ DRAWN = (
     *("MPE", "SMAX", "HeuristicEnemySMAX", "LearnedPolicyEnemySMAX"),
     *("jaxnav", "overcooked", "storm"),
 )
-"""How the ids begin that JaxMARL can draw."""
+"""Prefixes of the ids that JaxMARL can draw."""
 
 _OF_BRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
 
 
 class JaxMarlWorld(World):
     """
-    One world of JaxMARL, as a `JaxEnv`; `info` has what JaxMARL puts there, for each agent.
+    One world of JaxMARL, as a `JaxEnv`; `info` is that of JaxMARL, for each agent.
 
-    What belongs to the world is repeated for every agent. `info["agent_done"]` are JaxMARL's own
-    `dones` of the agents: an agent of SMAX that is dead stays so until its world ends.
+    Values of the world are repeated for every agent. `info["agent_done"]` are JaxMARL's own `dones`
+    of the agents: a dead agent of SMAX stays dead until its world ends.
     """
 
     library = "jaxmarl"
@@ -43,7 +43,7 @@ class JaxMarlWorld(World):
         if self.config.id in _OF_BRAX:
             options = {"auto_reset": False, **options}
         peer, steps = jaxmarl.make(self.config.id, **options), self.config.max_steps
-        # Their agents see the time left, or stop at the limit.
+        # Agents of these see the time left, or stop at the limit.
         if steps and "max_steps" not in options and any(is_a(peer, x) for x in SEE_THE_LIMIT):
             return jaxmarl.make(self.config.id, **options, max_steps=steps)
         return peer
@@ -128,7 +128,7 @@ class JaxMarlWorld(World):
         return as_dicts(tree)
 
     def _for_agents(self, tree: Any) -> Any:
-        """An entry of `info` for each agent; what belongs to the world is repeated."""
+        """An entry of `info` for each agent; values of the world are repeated."""
         names = self.peer.agents
         if isinstance(tree, dict) and set(tree) == set(names):
             return self._of_agents(tree)
@@ -168,11 +168,11 @@ class JaxMarlBatch(AgentBatch):
     Worlds of JaxMARL, a slot for each agent: slot `i * n_agents + j` is agent j of world i.
 
     Rewards are those that JaxMARL gives to each agent. In most of its games a team shares one
-    reward, which every agent of it then gets in full: MPE's spread, SMAX, Brax, Hanabi, Overcooked
-    and the riddle. An agent that is out before its world ends keeps its slot, gets rewards, and
-    does what its mask allows; `infos["agent_done"]` says so. All agents of a game must share their
-    spaces. The global `world_state` of SMAX is no agent's observation:
-    `env.world.peer.get_world_state` computes it from `slot_state(state, i).inner`.
+    reward, which every agent gets in full: MPE's spread, SMAX, Brax, Hanabi, Overcooked and the
+    riddle. An agent that is out before its world ends keeps its slot, still gets rewards and acts
+    by its mask; `infos["agent_done"]` is True for it. All agents of a game must share their spaces.
+    The global `world_state` of SMAX is not an observation: compute it with
+    `env.world.peer.get_world_state` from `slot_state(state, i).inner`.
     """
 
     library = JaxMarlWorld.library
@@ -201,8 +201,8 @@ def wrap(env: Any, n_worlds: int = 1, *, max_steps: int = 0) -> JaxMarlBatch:
     Raises
     ------
     TypeError
-        If it is no environment of JaxMARL, breaks the contract of one, or has agents of different
-        spaces.
+        If it is not an environment of JaxMARL, breaks the contract of one, or has agents of
+        different spaces.
     """
     innermost("jaxmarl", env, jaxmarl.environments.MultiAgentEnv)
     batch = DrawnJaxMarlBatch if drawer(env) else JaxMarlBatch

@@ -77,7 +77,7 @@ def _image(fig: Any) -> np.ndarray:
 
 
 def _module(name: str) -> Any:
-    return importlib.import_module(name)  # when it is asked for: drawing is slow to import
+    return importlib.import_module(name)  # on first use: drawing is slow to import
 
 
 _DRAWN: dict[str, Draw] = {

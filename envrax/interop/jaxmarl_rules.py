@@ -12,15 +12,15 @@ KEYS_TWICE = {
     "InTheGrid_2p": "draws the places and directions of the agents",
     "InTheMatrix": "draws the places and directions of the agents",
 }
-"""Classes of JaxMARL that use a PRNG key twice, and what for."""
+"""Classes of JaxMARL that use a PRNG key twice, and for which draws."""
 
 
 SEE_THE_LIMIT = ("Overcooked", "OvercookedV2", "JaxNav")
-"""Classes of JaxMARL in which a limit counts before it is reached, so that they get ours."""
+"""Classes of JaxMARL whose episodes depend on the limit before it is reached: they get ours."""
 
 
 class _Rule(NamedTuple):
-    """Of a family of games: its time limit, and whether a step ends it for another reason."""
+    """The time limit of a family of games, and whether a step ends an episode otherwise."""
 
     limit: Callable[[Any], int]
     over: Callable[[Any, Any, Any, Any], Any] = lambda peer, before, after, action: False
@@ -64,7 +64,7 @@ _RULES = {
 
 
 def rule_of(peer: Any) -> _Rule | None:
-    """The rule of a game of JaxMARL; None for a step that somebody else wrote."""
+    """The rule of a game of JaxMARL; None if its step is not JaxMARL's own."""
     if not _is_its_own(peer.step_env):
         return None
     families = [x for x in type(peer).__mro__ if x.__name__ in _RULES and _is_its_own(x)]

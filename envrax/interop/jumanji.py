@@ -28,7 +28,7 @@ MENDED = {
 """Bounds of the library's specs that are wrong, by class and key: (low, high, reason)."""
 
 GRAPHS = "GraphColoring", "MMST"
-"""Classes that draw in the unit square and leave its limits to matplotlib, which misses them."""
+"""Classes that draw in the unit square, for which matplotlib finds wrong limits."""
 
 _REUSED = "jumanji uses a key twice: "
 _GENERATOR = dict.fromkeys(
@@ -48,10 +48,10 @@ class JumanjiEnv(PeerEnv):
     """
     An environment of jumanji.
 
-    Its time limit is `config.max_steps`; it truncates. Observations are dicts; `info` holds the
-    `extras`, and for several agents `rewards` and `discounts`. Where the library's mask is one of
-    whole combinations, as in Tetris, the actions are one `Discrete` that counts the combinations
-    in the order of `numpy.ravel_multi_index`. `action_mask` calls all legal where nothing is.
+    The time limit, `config.max_steps`, truncates. Observations are dicts; `info` holds the
+    `extras`, and for several agents `rewards` and `discounts`. If the library masks combinations,
+    as in Tetris, actions are one `Discrete` over the combinations, in the order of
+    `numpy.ravel_multi_index`. `action_mask` marks all actions as legal if none is.
     """
 
     library = "jumanji"
@@ -131,14 +131,14 @@ class JumanjiEnv(PeerEnv):
 
     @functools.cached_property
     def _unlimited(self) -> Any:
-        """`peer` with its own time limit out of reach: it ends for it as it does for a loss."""
+        """`peer` without its own time limit, which it does not distinguish from a loss."""
         if isinstance(self.peer.unwrapped, jumanji.environments.SearchAndRescue):
             return self.peer  # its reward reads the limit
         return _without_limit(self.peer)
 
     @functools.cached_property
     def _counts(self) -> tuple[int, ...]:
-        """The number of values of each entry of an action; none where they are not counted."""
+        """The number of values of each entry of an action; empty if they are not countable."""
         spec = self.peer.action_spec
         integers = isinstance(spec, specs.BoundedArray) and jnp.issubdtype(spec.dtype, jnp.integer)
         if not integers or np.any(spec.minimum):
@@ -148,7 +148,7 @@ class JumanjiEnv(PeerEnv):
 
     @functools.cached_property
     def _combined(self) -> bool:
-        """Whether the mask is one of combinations, and not one for each entry."""
+        """Whether the mask is over combinations, and not for each entry."""
         shape = getattr(getattr(self.peer.observation_spec, "action_mask", None), "shape", ())
         spec, counts = self.peer.action_spec, self._counts
         for_each = (*spec.shape, max(counts, default=0))
@@ -159,16 +159,16 @@ class JumanjiEnv(PeerEnv):
         return int(getattr(peer, "time_limit", NO_LIMIT))
 
     def _mask(self, obs: Any) -> Any:
-        """The library's mask of an observation, as `JaxEnv.action_mask` wants it."""
+        """The library's mask in an observation, in the form of `JaxEnv.action_mask`."""
         if not self._counts or not isinstance(obs, dict) or "action_mask" not in obs:
             return None
         mask = jnp.asarray(obs["action_mask"], jnp.bool_)
         mask = mask.ravel() if self._combined else mask
-        # Some go on when nothing is legal, whatever is chosen: FlatPack, MMST, a snake in a knot.
+        # Some continue with no legal action, whatever is chosen: FlatPack, MMST, a trapped snake.
         mask |= ~mask.any(axis=-1, keepdims=True)
         if self._combined:
             return mask
-        # What the spec allows beyond the mask, in MultiCVRP, is never legal.
+        # Values beyond the mask, which the spec of MultiCVRP has, are never legal.
         missing = max(self._counts) - mask.shape[-1]
         return jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, missing)])
 
@@ -229,7 +229,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JumanjiEnv:
     Raises
     ------
     TypeError
-        If `env` is no such environment.
+        If `env` is not such an environment.
     """
     layer = innermost("jumanji", env, jumanji.env.Environment)
     config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)

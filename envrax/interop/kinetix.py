@@ -39,8 +39,8 @@ class KinetixEnv(PeerEnv):
 
     `options` are keywords of `make_kinetix_env`, such as `action_type` (default `DISCRETE`) and
     `observation_type` (default `SYMBOLIC_FLAT`): members of kinetix's enums, or their names in
-    small letters. `params.max_timesteps` truncates; reaching the goal, or what must not be touched,
-    terminates. `info` has what kinetix puts there, `GoalR` and `distance`.
+    small letters. `params.max_timesteps` truncates; reaching the goal, or touching a forbidden
+    shape, terminates. `info` is that of kinetix, `GoalR` and `distance`.
     """
 
     library = "kinetix"
@@ -123,7 +123,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> KinetixEnv:
     Raises
     ------
     TypeError
-        If it is no environment of kinetix, or has no `reset_function`.
+        If it is not an environment of kinetix, or has no `reset_function`.
     """
     innermost("kinetix", env, ("reset_env", "step_env"))
     if env.reset_function is None:

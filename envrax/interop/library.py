@@ -1,4 +1,4 @@
-"""The libraries: how they are imported, their suites, and the objects that users give to `wrap`."""
+"""Imports of the libraries, their suites, and checks of objects that users give to `wrap`."""
 
 import importlib
 import sys
@@ -15,7 +15,7 @@ from envrax.interop.records import PeerConfig
 from envrax.registry import EnvSpec
 from envrax.suite import EnvSuite
 
-# By name, in all libraries: wrappers that do what `PeerEnv` and `VecEnv` do.
+# Names, in all libraries, of wrappers that do the work of `PeerEnv` and `VecEnv`.
 _RESETTING = {
     *("AutoResetWrapper", "EpisodeWrapper", "VmapWrapper", "DomainRandomizationVmapWrapper"),
     *("BraxAutoResetWrapper", "BraxDomainRandomizationVmapWrapper"),
@@ -47,7 +47,7 @@ def require(module: str, least: str, *, package: str = "", extra: str = "") -> M
     package, extra = package or module, extra or module
     advice = f'Install it with `pip install "envrax[{extra}]"`.'
     try:
-        # JaxMARL replaces both streams when it is imported, and prints what is no result of ours.
+        # JaxMARL replaces both streams when it is imported, and prints.
         with redirect_stdout(sys.stderr), redirect_stderr(sys.stderr):
             found = importlib.import_module(module)
     except ImportError as error:
@@ -79,7 +79,7 @@ def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:
     Raises
     ------
     TypeError
-        If it is no environment of the library, or is in a wrapper that ends, resets or batches
+        If it is not an environment of the library, or is in a wrapper that ends, resets or batches
         episodes.
     """
     who = f"envrax.interop.{library}.wrap"

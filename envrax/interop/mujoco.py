@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""`MujocoEnv`: what the adapters of brax and MuJoCo Playground share."""
+"""`MujocoEnv`: the base of the adapters of brax and MuJoCo Playground."""
 
 import importlib
 import os

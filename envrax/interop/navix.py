@@ -26,15 +26,15 @@ KEYS_TWICE = {
     "GoToDoor": "draws the positions, the colours and the mission",
     "KeyCorridor": "draws a row and a place in it, and the colour of the key and the goal",
 }
-"""Classes of navix whose reset uses a PRNG key twice, and what for."""
+"""Classes of navix whose reset uses a PRNG key twice, and for which draws."""
 
 
 class NavixEnv(PeerEnv):
     """
     An environment of navix.
 
-    `options` are what `navix.make` takes. `state.inner` is its `Timestep`, without the observation
-    and the cache of drawn walls, which a step makes again where it needs it.
+    `options` are keywords of `navix.make`. `state.inner` is its `Timestep`, without the observation
+    and the cache of drawn walls, which a step recomputes if it needs it.
     """
 
     library = "navix"
@@ -107,7 +107,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> NavixEnv:
     Raises
     ------
     TypeError
-        If it is no environment of navix, or breaks the contract of one.
+        If it is not an environment of navix, or breaks the contract of one.
     """
     innermost("navix", env, navix.Environment)
     env = env.replace(max_steps=max_steps) if max_steps else env

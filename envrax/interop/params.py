@@ -12,7 +12,7 @@ from envrax._jax.programs import is_traced
 
 
 class _Rest:
-    """What is static in parameters: their structure, and each leaf that is no JAX array."""
+    """The static part of parameters: their structure, and each leaf that is not a JAX array."""
 
     def __init__(self, structure: Any, constants: list[Any]) -> None:
         self.structure, self.constants = structure, constants
@@ -32,7 +32,7 @@ class Params:
     """
     Parameters as a compiled program takes them: a pytree of the arrays in them.
 
-    Numbers stay constants of the program; arrays, which may be traced, are arguments.
+    Numbers are constants of the program; arrays, which may be traced, are arguments.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Params:
         return jax.tree.unflatten(self._rest.structure, leaves)
 
     def types(self) -> Any:
-        """Equal for parameters that differ in no more than the values of arrays."""
+        """A key that is equal for parameters that differ only in the values of arrays."""
         arrays = [x for x in self._arrays if x is not None]
         shapes = ((x.shape, x.dtype, bool(getattr(x, "weak_type", False))) for x in arrays)
         return jax.tree.structure(self), tuple(shapes)
@@ -95,7 +95,7 @@ def changed(who: str, default: Any, changes: Any) -> Any:
     Raises
     ------
     TypeError
-        If there are no parameters, none of such a name, or those of another class are given.
+        If there are no parameters, a name is unknown, or parameters of another class are given.
     """
     if changes is None:
         return default
@@ -116,7 +116,7 @@ def changed(who: str, default: Any, changes: Any) -> Any:
     require_known(f"{who}: expected `params` of", given, fields, error=TypeError)
     if isinstance(default, dict):
         return {**cast(dict[str, Any], default), **given}
-    for name, value in given.items():  # 9 in place of 9.8 is a float too
+    for name, value in given.items():  # 9 in place of 9.8 means 9.0
         if type(value) is int and isinstance(getattr(default, name), float):
             given = {**given, name: float(value)}
     if hasattr(default, "_replace"):

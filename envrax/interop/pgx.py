@@ -20,7 +20,7 @@ from envrax.spaces.conform import conform
 pgx = require("pgx", "2.5")
 
 GO = {"go_9x9": {"size": 9}, "go_19x19": {"size": 19}}
-"""Keywords that an id stands for."""
+"""Keywords of the library's constructor, by id."""
 
 DPI = 96
 
@@ -39,22 +39,22 @@ class PgxEnv(PeerEnv):
     """
     A game of pgx. `options` are keywords of its class, and `player` and `opponent`.
 
-    A game of several is seen by one player, 0 unless `player` says another. The others move inside
-    `reset` and `step`, until it is the player's turn or the game is over: for each,
-    `opponent(obs, mask, rng)` chooses an action from what that one sees. The reward of a step is
-    the player's own, over all moves in it; `info["rewards"]` has those of all. What the moves in
-    `reset` earn is paid in the first step; until then it is in `state.inner.rewards`.
+    A game with several players is seen by one of them, `player`, by default 0. The others move
+    inside `reset` and `step`, until it is the player's turn or the game is over: for each,
+    `opponent(obs, mask, rng)` chooses an action from that one's observation. The reward of a step
+    is the player's own, over all moves in it; `info["rewards"]` has those of all. Rewards of moves
+    in `reset` are added to the first step; until then they are in `state.inner.rewards`.
 
     Keys: `reset` splits its key in two, for `init` and the opponents; `step` likewise, for the
-    player's move and the opponents. Each move of an opponent splits the latter in three: what is
-    left, the choice, the move.
+    player's move and the opponents. Each move of an opponent splits the latter in three: the next
+    key, the choice, the move.
     """
 
     library = "pgx"
 
     @property
     def player(self) -> int | None:
-        """Whose view it is; None for a game of one."""
+        """The player whose view it is; None for a game of one."""
         if self.peer.num_players == 1:
             return None
         return self.config.options.get("player") or 0
@@ -183,7 +183,7 @@ def wrap(
     Raises
     ------
     TypeError
-        If `env` is no such game.
+        If `env` is not such a game.
     """
     innermost("pgx", env, pgx.Env)
     options = {"player": player, "opponent": opponent}

@@ -25,7 +25,7 @@ WAIVERS = {
     "cheetah": (("vmap_agrees",), "resets by 200 steps of physics, which amplify rounding"),
     "finger": (_KEY_TWICE, "draws the joints and the spinner from one key"),
 }
-"""Modules of playground that break rules of the conformance kit: which, and by what."""
+"""Modules of playground that break rules of the conformance checks: the rules, and why."""
 
 
 class PlaygroundEnv(MujocoEnv):
@@ -86,7 +86,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> PlaygroundEnv:
     Raises
     ------
     TypeError
-        If it is no environment of Playground, or is wrapped for training.
+        If it is not an environment of Playground, or is wrapped for training.
     """
     inner = innermost("playground", env, MjxEnv)
     config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)

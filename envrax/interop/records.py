@@ -1,4 +1,4 @@
-"""What adapters take, keep and return: the config, the state, the results of begin and advance."""
+"""The config and the state of adapters, and the results of `begin` and `advance`."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class PeerConfig(EnvConfig):
         The library's own id.
     max_steps : int
         Time limit in steps; 0 takes the library's own. Once the environment is built, its
-        `config.max_steps` is the limit in force, `2**31 - 1` where there is none.
+        `config.max_steps` is the actual limit, `2**31 - 1` if there is none.
     params : pytree or dict, optional
         The library's parameters, or a dict of changes to its defaults. Values may be traced.
     options : dict
@@ -53,7 +53,7 @@ class PeerState(EnvState):
     inner : pytree
         The library's own state.
     mask : pytree of bool, optional
-        Legal actions, for a library that tells them beside its state.
+        Legal actions, for a library that keeps them outside of its state.
     """
 
     inner: Any
@@ -85,7 +85,7 @@ class Advanced(NamedTuple):
     info : dict
         Further arrays, the same keys on every step.
     mask : pytree of bool, optional
-        Legal actions after the step, structured as `JaxEnv.action_mask` says.
+        Legal actions after the step, in the form of `JaxEnv.action_mask`.
     """
 
     obs: Any

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""Spaces of Gymnasium and of envrax, each made from the other."""
+"""Conversion between spaces of Gymnasium and of envrax."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def from_space(space: gym_spaces.Space[Any]) -> Space:
     TypeError
         If envrax has no such space, as for `Text`, `Graph`, `Sequence` and `OneOf`.
     ValueError
-        If it counts from another number than 0.
+        If it does not start at 0.
     """
     match space:
         case gym_spaces.Discrete():
@@ -95,7 +95,7 @@ def from_space(space: gym_spaces.Space[Any]) -> Space:
 
 
 def _compact(bound: np.ndarray) -> Any:
-    """A bound as a Python scalar where it is the same everywhere."""
+    """A bound, as a Python scalar if it is the same everywhere."""
     return bound.flat[0].item() if bound.size and (bound == bound.flat[0]).all() else bound
 
 

@@ -22,9 +22,9 @@ class StoaEnv(PeerEnv):
     """
     An environment of Stoa. `info` has the `extras` of a step, and its `discount`.
 
-    `terminated` and `truncated` are what `step_type` says, also where a time limit of Stoa sets it.
+    `terminated` and `truncated` are taken from `step_type`, also if a time limit of Stoa sets it.
     An `action_mask` in the extras of a reset is the mask of legal actions. Without `params` Stoa
-    takes its own.
+    uses its own.
     """
 
     library = "stoa"
@@ -81,14 +81,14 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> StoaEnv:
     env : stoa.Environment
         One environment, in any wrappers of Stoa but those that reset or batch.
     params : pytree, optional
-        What `reset` and `step` get as `env_params`.
+        The argument `env_params` of `reset` and `step`.
     max_steps : int, default 0
         Time limit; 0 leaves it to the environment.
 
     Raises
     ------
     TypeError
-        If it is no environment of Stoa, resets itself, is a batch, or breaks the contract of one.
+        If it is not an environment of Stoa, resets itself, is a batch, or breaks Stoa's contract.
     """
     layer = innermost("stoa", env, stoa.Environment)
     config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)

@@ -88,7 +88,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> XMiniGridEnv:
     Raises
     ------
     TypeError
-        If it is no environment of XLand-MiniGrid, breaks the contract of one, or resets itself.
+        If it is not an environment of XLand-MiniGrid, breaks the contract of one, or resets itself.
     """
     layer = innermost("xminigrid", env, xminigrid.environment.Environment)
     config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)

@@ -55,8 +55,8 @@ class Space(ABC):
         rng : jax.Array
             PRNG key, typed or legacy.
         mask : pytree of bool, optional
-            Which elements are legal, as `JaxEnv.action_mask` tells it; the draw is uniform among
-            them. Where none is legal, all count as legal.
+            The legal elements, as `JaxEnv.action_mask` returns them; the draw is uniform among
+            them. If none is legal, it is uniform among all.
 
         Returns
         -------
@@ -66,7 +66,7 @@ class Space(ABC):
         Raises
         ------
         ValueError
-            If the mask is of another shape or structure than the space wants.
+            If the mask has another shape or structure than masks of the space.
         TypeError
             If the mask is not bool, or the space has no masks, as a `Box`.
         """

@@ -21,7 +21,7 @@ def flat_box(space: Space) -> Box:
     Raises
     ------
     TypeError
-        If a space in it is of another kind than the package's, or no dtype holds all integers.
+        If it contains a space that is not one of envrax's, or no dtype holds all integers.
     """
     boxes = [_flat_box(leaf) for leaf in _leaves(space)]
     dtype = common_dtype([box.dtype for box in boxes])

@@ -1,4 +1,4 @@
-"""Masks of legal elements: their shape, and draws among what is legal."""
+"""Masks of legal elements: their shape, and draws among the legal ones."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def mask_shape(space: Space) -> Any:
 
 def existing(space: Space) -> np.ndarray | None:
     """
-    Where the mask of an array space stands for an element, and not for padding.
+    The entries of a mask of an array space that are not padding.
 
     It broadcasts against the mask. None if there is no padding.
     """

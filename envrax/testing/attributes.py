@@ -1,4 +1,4 @@
-"""The attributes of an environment and of what it wraps: compared, and restored."""
+"""The attributes of an environment and of all that it wraps: compared, and restored."""
 
 import dataclasses
 import inspect
@@ -27,7 +27,7 @@ def whole_stack(env: Any) -> Iterator[Any]:
 
 def read_attributes(env: Any) -> list[Attributes]:
     """
-    What every attribute of the stack holds now, to be compared later.
+    The attributes of every environment of a stack, to be compared later.
 
     Arrays, lists, dicts, sets and dataclasses, such as the config, are copied two levels deep.
     """

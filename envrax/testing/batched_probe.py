@@ -16,7 +16,7 @@ from envrax.vec_env import VecEnv
 
 class BatchedProbe(Probe):
     """
-    A batched environment that is being checked, also by the rules for a `JaxEnv` that fit.
+    A batched environment under test, also by the rules for a `JaxEnv` that apply.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class BatchedProbe(Probe):
         return jax.tree.map(lambda x: jnp.copy(x) if isinstance(x, jax.Array) else x, state)
 
     def newest_state(self) -> Any:
-        """A state after a step; the last one, which is all that a simulator on the host has."""
+        """A state after a step: the last one, since a simulator on the host keeps no other."""
         _, state = self.batch.reset(self.rng)
         return self.batch.step(self.state_to_pass(state), self.action(0, state))[1]
 

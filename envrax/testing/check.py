@@ -34,9 +34,9 @@ def report_env(
     Check an environment, or a stack of wrappers, against the contract of `JaxEnv`.
 
     Rules that an environment cannot keep are declared in its attribute `waivers`, a dict of reasons
-    by the names of rules, or in `waive`. A broken one is then reported as waived. It is a finding
-    if a waived rule holds; but in a stack of wrappers, which may mend what the environment breaks,
-    only if `waive` names it.
+    by the names of rules, or in `waive`. A broken one is then reported as waived. A waived rule
+    that holds is a finding; in a stack of wrappers, which may mend the environment, only if `waive`
+    names it.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def report_batched_env(
     Check a batched environment against the contract of `BatchedEnv`.
 
     The slots of a `VecEnv` are also compared with its environment, stepped alone. Check that
-    environment itself with `check_env`. What its attribute `waivers` waives is waived here too.
+    environment itself with `check_env`. Its attribute `waivers` applies here too.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Elements compared with their spaces, leaf by leaf, with the first that does not fit in words."""
+"""Elements compared with their spaces, leaf by leaf; the first mismatch is described."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +21,7 @@ class Mismatch(NamedTuple):
     Attributes
     ----------
     path, expected, got : str
-        The leaf, and the two halves of a sentence.
+        The leaf, and the two halves of the error message.
     dtype : str
         The dtype that it should have, if only its dtype is wrong; else empty.
     """
@@ -34,14 +34,14 @@ class Mismatch(NamedTuple):
 
 def why_outside(space: Space, x: Any, path: str, *, rounded: bool = False) -> Mismatch | None:
     """
-    The first leaf of `x` that is not as `space` says, dtype included.
+    The first leaf of `x` that is not in `space`, dtype included.
 
     Parameters
     ----------
     space : Space
         The space.
     x : Any
-        What should be an element.
+        The candidate.
     path : str
         Its name.
     rounded : bool, default False
@@ -64,18 +64,18 @@ def first_mismatch(
     optional: bool = False,
 ) -> Mismatch | None:
     """
-    The first leaf of `x` that does not go with its space.
+    The first leaf of `x` that does not fit its space.
 
     Parameters
     ----------
     space : Space
         The space, which may be nested.
     x : Any
-        Something of the same structure.
+        A pytree of the same structure.
     path : str
         Its name.
     of_leaf : callable
-        What is wrong with a leaf, from its space, the leaf and its path.
+        From a space, a leaf and its path to the mismatch, or None.
     optional : bool, default False
         Whether None may stand for any part of `x`.
     """
@@ -120,7 +120,7 @@ def _almost_in(space: Space, x: Any) -> bool:
     eps = UNITS * float(jnp.finfo(canonical(space.dtype)).eps)
 
     def allowed(bound: np.ndarray, other: np.ndarray) -> np.ndarray:
-        # At 0 the unit is that of the other bound, at most that of 1: as `1 - x` is off.
+        # At 0 take the unit of the other bound, at most that of 1, as for the error of `1 - x`.
         unit = np.where(bound == 0, np.where(np.isinf(other), 0, np.minimum(abs(other), 1)), bound)
         return eps * np.where(np.isinf(unit), 0, abs(unit))
 

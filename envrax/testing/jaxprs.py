@@ -36,10 +36,10 @@ def reused_key(function: Callable[..., Any], *args: Any) -> Exception | None:
     """
     The error of JAX's checker if a function uses a key twice.
 
-    For the checker, a key that `jnp.where` has chosen is used if one of the candidates is. So it
+    For the checker, a key selected by `jnp.where` is used if one of the candidates is. It therefore
     refuses a frame skip, a loop over `state = where(done, state, next_state)`, which uses no key
-    twice. A function that it refuses is checked again, with each chosen key as a new key, unless
-    all candidates are one key. This sees all reuse but that of a used key that was chosen.
+    twice. A function that it refuses is checked again, with each selected key as a new key, unless
+    all candidates are the same key. This misses only the reuse of a used key that was selected.
     """
     error = _checked(function, *args)
     if error is None:

@@ -15,7 +15,7 @@ from envrax.testing.trees import describe, leaves, to_numpy
 
 def why_unfit(space: Space, mask: Any) -> Mismatch | None:
     """
-    The first leaf of a mask that is not of the form that masks of a space have.
+    The first leaf of a mask that has the wrong form for the space.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def why_not_playable(space: Space, mask: Any, *, running: bool) -> Mismatch | No
 
 def _why_leaf_unfit(space: Space, mask: Any, path: str) -> Mismatch | None:
     got = describe(mask)
-    if not isinstance(space, ArraySpace):  # one of the user's own has masks of its own form
+    if not isinstance(space, ArraySpace):  # a user's own space may have masks of any form
         kinds = {name: jnp.result_type(leaf) for name, leaf in leaves(mask, path).items()}
         wrong = [name for name, dtype in kinds.items() if dtype != np.bool_]
         return Mismatch(wrong[0], "to be bool", str(kinds[wrong[0]])) if wrong else None

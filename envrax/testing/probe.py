@@ -53,7 +53,7 @@ class TraceCounter:
 
 class Probe:
     """
-    An environment that is being checked.
+    An environment under test.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Probe:
 
     @cached_property
     def actions(self) -> list[Any]:
-        """A random action for each step, which a mask may forbid."""
+        """A random action for each step, legal or not."""
         drawn = jax.vmap(self.env.action_space.sample)(self._action_keys)
         return [take(drawn, i) for i in range(len(self._action_keys))]
 
@@ -107,14 +107,14 @@ class Probe:
 
     @cached_property
     def masked(self) -> bool:
-        """Whether there is a mask, which is asked for in the state after a reset."""
+        """Whether the environment has masks, judged by the state after a reset."""
         try:
             return self.env.action_mask(self.at_reset[1]) is not None
-        except Exception:  # `masks_fit_the_space` says so
+        except Exception:  # `masks_fit_the_space` reports it
             return False
 
     def mask(self, state: Any) -> Any:
-        """The mask of legal actions; None also where `masks_fit_the_space` finds fault with it."""
+        """The mask of legal actions; None also if `masks_fit_the_space` reports a fault."""
         if not self.masked:
             return None
         try:
@@ -214,7 +214,7 @@ class Probe:
         try:
             begin = state, self.actions[0], state, jnp.bool_(False), jnp.int32(self.num_steps)
             before, action, _, over, _ = jax.lax.while_loop(running, advance, begin)
-        except Exception:  # other rules say why it cannot run in a loop
+        except Exception:  # other rules report why it cannot run in a loop
             return []
         if not over:
             return []
@@ -241,8 +241,8 @@ class Probe:
         """
         A value of the innermost environment after a hook of every wrapper.
 
-        `ExpandDims` and `EpisodeDiscount` change the type of reward and done in their hooks, so
-        this is what the whole stack has to return.
+        The stack has to return this, since `ExpandDims` and `EpisodeDiscount` change the types of
+        reward and done in their hooks.
         """
         return apply_hooks(self.env, hook, value)
 

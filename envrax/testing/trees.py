@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# XLA fuses and reorders float arithmetic when it compiles. What is left where large terms cancel,
-# as in physics, is rounded by those terms: the last of these is relative to an array's largest
-# value.
+# XLA fuses and reorders float arithmetic when it compiles. Where large terms cancel, as in physics,
+# the error is relative to those terms: the last tolerance is relative to an array's largest value.
 RTOL, ATOL, RTOL_OF_LARGEST = 1e-4, 1e-5, 1e-6
 
 
@@ -85,7 +84,7 @@ def value_differences(
 
 
 def copy_containers(tree: Any) -> Any:
-    """A copy to hand to code that may edit its arguments; JAX arrays cannot be edited."""
+    """A copy for code that may edit its arguments; JAX arrays need none."""
     return jax.tree.map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, tree)
 
 
@@ -101,7 +100,7 @@ def stack(trees: list[Any]) -> Any:
 def take(tree: Any, at: int | slice) -> Any:
     """One row of every leaf, or several, as JAX arrays."""
 
-    # NumPy takes it out: JAX would compile a program for every shape.
+    # By NumPy, since JAX would compile a program for every shape.
     def row(x: Any) -> Any:
         return x[at] if is_key(x) else jnp.asarray(to_numpy(x)[at])
 

@@ -1,4 +1,4 @@
-"""Rules that an environment may break, each with the reason."""
+"""Waivers: rules that an environment may break, each with the reason."""
 
 import difflib
 from collections.abc import Iterable, Mapping

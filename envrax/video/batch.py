@@ -36,17 +36,17 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     slots to the host. They are rendered and written on the next call from Python: a `reset` or
     `step`, `write`, `close`, or the end of a `with` block. The video of an episode has one frame
     more than the episode has steps: the first state, and the state after each step, including the
-    last one before the auto-reset. To have that one, the environments of these slots are stepped a
-    second time, by themselves.
+    last one before the auto-reset. For that one, the environments of these slots are stepped a
+    second time, on their own.
 
     Files are named `slot_0-episode_0000.mp4` and so on; with a grid `grid_0000.mp4`, one from each
     reset to the next or to `close`. Numbers continue after those of existing files. An episode that
     a reset or `close` cuts short is kept; without a `close` it is written when Python exits. In a
     grid, a slot whose episode ended continues with the next one, after its last frame.
 
-    Until they are rendered, the states of these slots are held on the host, one for each step: of
-    one episode, of all that a compiled program has run since the last `write`, and with a grid of
-    all since the reset. Frames are encoded as they are rendered.
+    Until they are rendered, the states of these slots are held on the host: those of one episode,
+    of all steps that a compiled program took since the last `write`, and with a grid of all steps
+    since the reset. Frames are encoded as they are rendered.
 
     A batch that is not a `VecEnv`, such as a simulator on the host, is rendered with `render_slot`
     after each step, and not within compiled programs. If its slots reset themselves, the frame
@@ -114,7 +114,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
 
     @property
     def frozen(self) -> bool:
-        """Whether nothing is recorded. Compiled programs know it, so it is fixed."""
+        """Whether nothing is recorded. It cannot be set, since it is compiled in."""
         return self._frozen
 
     @property
@@ -228,7 +228,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
 
 
 def _peeled(env: AnyBatch) -> tuple[list[BatchedWrapper[Any, Any]], AnyBatch]:
-    """The wrappers around a batch, outermost first, and the batch as it is on one device."""
+    """The wrappers around a batch, outermost first, and the unsharded batch."""
     layers: list[BatchedWrapper[Any, Any]] = []
     while isinstance(env, AroundBatch):
         if isinstance(env, BatchedWrapper):
@@ -238,7 +238,7 @@ def _peeled(env: AnyBatch) -> tuple[list[BatchedWrapper[Any, Any]], AnyBatch]:
 
 
 def _copied_env(batch: AnyBatch) -> AnyEnv | None:
-    """The environment that the slots of a batch are copies of; None where there is none."""
+    """The environment of which a `VecEnv` holds copies; None for other batches."""
     copies = cast(VecEnv[Any, Any, Any, Any], batch).copies if isinstance(batch, VecEnv) else None
     return copies and copies.env
 

@@ -132,7 +132,7 @@ def start_encoder(path: Path, fps: float, shape: tuple[int, ...], form: str = "m
     pixels = "yuv444p" if height % 2 or width % 2 else "yuv420p"
     options = {
         "mp4": f"-c:v libx264 -pix_fmt {pixels} -f mp4",
-        # One palette for all frames, made of them; every frame is kept, whatever it repeats.
+        # One palette, computed from all frames; repeated frames are kept.
         "gif": "-filter_complex split[a][b];[a]palettegen[p];[b][p]paletteuse -f gif",
     }
     read = f"-y -loglevel error -f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i pipe:"

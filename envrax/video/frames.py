@@ -38,7 +38,7 @@ def save_video(
     Raises
     ------
     ValueError
-        If the name ends in something else, there are no frames, a frame is no such image or of
+        If the name ends in something else, there are no frames, a frame is not such an image or of
         another size than the first, or `fps` is not above 0 and finite, or above 50 for a GIF.
     TypeError
         If `fps` is not a number.

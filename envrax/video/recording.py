@@ -49,12 +49,12 @@ class SlotRenderer:
         """One frame per slot, not rendered yet."""
         numpy = [np.asarray(x) for x in arrays]
         needed = [True] * len(numpy[0]) if needed is None else needed
-        # Copies, since the buffers are those of the program.
+        # Copies, since the program reuses the buffers.
         copies = [[x[k].copy() for x in numpy] if used else [] for k, used in enumerate(needed)]
         return [partial(self._draw, copy) for copy in copies]
 
     def _draw(self, arrays: list[np.ndarray]) -> np.ndarray:
-        with jax.ensure_compile_time_eval():  # someone else may be tracing
+        with jax.ensure_compile_time_eval():  # the caller may be tracing
             leaves: list[Any] = [
                 x if impl is None else jax.random.wrap_key_data(x, impl=impl)
                 for x, impl in zip(map(jnp.asarray, arrays), self._impls, strict=True)
@@ -94,7 +94,7 @@ class Recording:
         with self._lock:
             self._cut()
             self._running = [[frame] for frame in first]
-            atexit.unregister(self.finish)  # not when it is garbage: that may be within a trace
+            atexit.unregister(self.finish)  # not by `__del__`: that may run within a trace
             atexit.register(self.finish)
 
     def go_on(
@@ -152,7 +152,7 @@ class Recording:
         if self.grid and any(self._running):
             self._complete.append(("grid", self._running))
         elif not self.grid:
-            # A frame that only begins the next episode is no film.
+            # A single frame is the start of the next episode, not a film.
             runs = enumerate(self._running)
             self._complete += [(self._prefix(k), [run]) for k, run in runs if len(run) > 1]
         self._running = [[] for _ in self.slots]
@@ -173,5 +173,5 @@ class Recording:
             drawn = [frame() if frame else drawn[k] for k, frame in enumerate(row)]
             yield tile_frames(drawn, *self.grid) if self.grid else drawn[0]
 
-    def __reduce__(self) -> tuple[Any, ...]:  # a copy has seen nothing, and writes its own files
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy starts empty, and writes its own files
         return Recording, (self.slots, self.folder, self.fps, self.grid)

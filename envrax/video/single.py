@@ -25,7 +25,7 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     An episode is recorded if one of the triggers returns True, or if there are none. A recording
     that starts within an episode runs to the end of that episode.
 
-    It works on the host, step by step, and so not under `jit`, `vmap` or `scan`, nor in a `VecEnv`.
+    It runs on the host, and therefore not under `jit`, `vmap` or `scan`, nor in a `VecEnv`.
 
     Parameters
     ----------

@@ -18,8 +18,8 @@ def target_box(wrapper: type, names: str, source: Box, low: Any, high: Any) -> B
     Raises
     ------
     ValueError
-        If these bounds fit no Box of the shape of `source`, or one of them is infinite where that
-        of `source` is not, or the other way round.
+        If these bounds do not fit the shape of `source`, or are not infinite exactly where those of
+        `source` are.
     """
     dtype = source.dtype if kind(source.dtype) == "float" else np.dtype(np.float32)
     expected = f"{wrapper.__name__}: expected {names}"

@@ -1,4 +1,4 @@
-"""`AtariPreprocessing`, and the two wrappers in it that no other stack needs."""
+"""`AtariPreprocessing`, and the two wrappers that only it uses."""
 
 from typing import Any, Generic, cast
 
@@ -25,30 +25,29 @@ from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     """
-    What is usually done to Atari games, for any environment with uint8 RGB images.
+    The usual preprocessing of Atari games, for any environment with uint8 RGB images.
 
-    From the inside out: no-ops after a reset; the end of an episode with the loss of a life; grey
-    images; `MaxAndSkipObservation`; resizing; scaling to 0..1. Frames are stacked by
-    `FrameStackObservation`, around it.
+    From the inside out: no-ops after a reset; end of the episode on loss of a life; grayscale;
+    `MaxAndSkipObservation`; resizing; scaling to 0..1. Put `FrameStackObservation` around it.
 
-    Unlike Gymnasium's, it resizes by `ResizeObservation` and not by OpenCV's areas, takes action 0
-    for the no-op, and cannot see whether the environment skips frames by itself: turn that off. The
-    no-ops do not count as steps: `state.step` is 0 after a reset. A mask of legal actions is
-    refused where an action is repeated or there are no-ops.
+    Unlike Gymnasium's, it resizes by `ResizeObservation` and not by OpenCV's area interpolation,
+    uses action 0 as no-op, and does not notice an environment that skips frames itself: turn that
+    off. No-ops do not count as steps: `state.step` is 0 after a reset. A mask of legal actions is
+    refused if actions are repeated or there are no-ops.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     noop_max : int, default 30
-        A reset is followed by 1 to `noop_max` steps with action 0; by none if it is 0.
+        A reset is followed by 1 to `noop_max` steps with action 0, or by none if this is 0.
     frame_skip : int, default 4
         Number of steps for one action.
     screen_size : int or tuple of int, default 84
         Size of the new image; a tuple is (width, height).
     terminal_on_life_loss : bool, default False
-        End the episode, terminated, when `info["lives"]` falls. Since `reset` returns no info, a
-        life that is lost in the very first step of an episode is not noticed.
+        Terminate the episode when `info["lives"]` falls. Since `reset` returns no info, a life lost
+        in the first step of an episode is not noticed.
     grayscale_obs : bool, default True
         Make the images grey.
     grayscale_newaxis : bool, default False
@@ -113,7 +112,7 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
 
 @chex.dataclass
 class NoopState(WrapperState[InnerStateT]):
-    """State of `NoopReset`: what the environment had counted when the reset was over."""
+    """State of `NoopReset`: the environment's `step` after the no-ops."""
 
     noops: jax.Array
 

@@ -1,4 +1,4 @@
-"""The bases of the wrappers."""
+"""Base classes of wrappers around an environment."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -16,10 +16,10 @@ from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
 
 class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMeta):
     """
-    An environment around an environment, with the same state.
+    A wrapper: an environment around another one, with the same state.
 
-    A subclass overrides the hook for what it changes: `action`, `observation`, `reward`, `done` or
-    `info`, and the space that goes with it; `begun` for what a new episode begins with.
+    A subclass overrides a hook, `action`, `observation`, `reward`, `done` or `info`, and the space
+    that changes with it; `begun` to change the start of an episode.
 
     A wrapper class called with keywords and no environment returns a factory, for lists of
     wrappers: `ResizeObservation(h=84, w=84)`.
@@ -45,7 +45,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         ) -> Callable[[JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-    # Of the call that built it, the environment first; the metaclass keeps them.
+    # The arguments of the constructor, the environment first; the metaclass keeps them.
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
@@ -100,7 +100,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return info
 
     def begun(self, obs: Any, state: Any) -> tuple[Any, StateT]:
-        """The first observation and state that the caller gets, of those of the wrapped one."""
+        """The first observation and state that the caller gets, from those of `env`."""
         return self.observation(obs), state
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
@@ -109,7 +109,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
         """
-        Begin the next episode, of the wrapped environment by its own `reset_after`.
+        Begin the next episode, by `reset_after` of the wrapped environment.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
 
     def action_mask(self, state: StateT) -> Any:
         """
-        Legal actions of the wrapper: those of the wrapped environment.
+        The mask of legal actions, by default that of the wrapped environment.
 
         Raises
         ------
@@ -175,7 +175,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return state
 
     def __repr__(self) -> str:
-        # Not `getattr`: a keyword may have the name of a hook. One that is left out says nothing.
+        # Not `getattr`: a keyword may have the name of a hook. None is not shown.
         known = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
         given = {k: v for k, v in known.items() if v is not None}
         return call_repr(type(self).__name__, given, repr(self.env))
@@ -237,7 +237,7 @@ class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 
 def _overrides_reset_alone(cls: type) -> bool:
-    """Whether a class, or one that it extends, has a `reset` and no `reset_after` of its own."""
+    """Whether a class, or one of its bases, overrides `reset` without `reset_after`."""
     own = cls.__mro__[: cls.__mro__.index(Wrapper)]
     return any("reset" in vars(base) and "reset_after" not in vars(base) for base in own)
 
@@ -257,7 +257,7 @@ def require_that(condition: bool, wrapper: type, expected: str, got: object) -> 
 
 
 def refuse_mask(wrapper: AnyEnv, mask: Any, when: str) -> None:
-    """Refuse the mask of a wrapper under which a legal action may become an illegal one."""
+    """Raise an error for a mask if the wrapper may turn a legal action into an illegal one."""
     if mask is not None:
         raise NotImplementedError(
             f"{type(wrapper).__name__}.action_mask: expected an environment in which all actions "
@@ -266,14 +266,14 @@ def refuse_mask(wrapper: AnyEnv, mask: Any, when: str) -> None:
 
 
 def with_end(done: Any, ended: jax.Array) -> jax.Array:
-    """The returned `done`, a bool or a discount of any shape, of a step that has ended as well."""
+    """The returned `done`, a bool or a discount of any shape, with an end where `ended`."""
     done = jnp.asarray(done)
     return jnp.where(ended, jnp.full_like(done, done.dtype == jnp.bool_), done)
 
 
 def add_to_info(wrapper: type, env: AnyEnv, info: Info, key: str, value: Any) -> Info:
     """
-    `info` of `env` with one more entry, that of a wrapper.
+    `info` of `env` with one more entry, which a wrapper adds.
 
     Raises
     ------

@@ -41,7 +41,7 @@ class WrapperFactory:
 
 
 class WrapperMeta(ABCMeta):
-    """Builds a wrapper when its class is called with an environment, else a `WrapperFactory`."""
+    """Metaclass: a class called without an environment returns a `WrapperFactory`."""
 
     _wraps: type = JaxEnv
 

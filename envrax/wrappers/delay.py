@@ -1,4 +1,4 @@
-"""`DelayObservation`: observations that come late."""
+"""`DelayObservation`: observations delayed by some steps."""
 
 from typing import Any, Generic
 
@@ -20,7 +20,7 @@ class DelayState(WrapperState[InnerStateT]):
     Attributes
     ----------
     waiting : pytree of jax.Array
-        The observations that the caller has yet to get, the oldest first.
+        Observations that were not returned yet, the oldest first.
     """
 
     waiting: Any
@@ -76,7 +76,7 @@ class DelayObservation(
 
 
 def _pushed(waiting: Any, obs: Any) -> tuple[Any, Any]:
-    """The oldest of those that wait, and the others with a new one at the end."""
+    """The oldest waiting observation, and the others with a new one at the end."""
     queue = jax.tree.map(
         lambda old, new: jnp.concatenate([old, jnp.asarray(new, old.dtype)[None]]), waiting, obs
     )

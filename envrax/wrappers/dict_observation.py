@@ -1,4 +1,4 @@
-"""Observations in a `Dict` or a `Tuple`: one entry of them, or some."""
+"""`FilterObservation`, and functions for one entry of a `Dict` observation."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -28,7 +28,7 @@ def entry_space(wrapper: type, env: AnyEnv, key: str | None) -> Space:
     Raises
     ------
     TypeError
-        If there is a key, and the observations are in no Dict.
+        If a key is given, but the observations are not in a Dict.
     ValueError
         If the Dict has no such key.
     """
@@ -41,7 +41,7 @@ def entry_space(wrapper: type, env: AnyEnv, key: str | None) -> Space:
 
 
 def box_of(wrapper: type, env: AnyEnv, key: str | None = None) -> Box:
-    """The same, if it is a Box; else a TypeError."""
+    """The space of the entry that a wrapper changes; a TypeError unless it is a Box."""
     space: Any = entry_space(wrapper, env, key)
     require_that(isinstance(space, Box), wrapper, "observations in a Box", space)
     return space
@@ -63,10 +63,10 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
     Raises
     ------
     TypeError
-        If the observations are in no Dict or Tuple, or `filter_keys` is not a sequence of strings
-        for the one or of ints for the other.
+        If the observations are not in a Dict or Tuple, or `filter_keys` is not a sequence of
+        strings for a Dict or of ints for a Tuple.
     ValueError
-        If `filter_keys` is empty, has a key twice, or one that there is not.
+        If `filter_keys` is empty, or has a duplicate or unknown key.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Wrappers that change the returned `done`, or add up an episode's rewards and steps."""
+"""Wrappers that change the returned `done`, or sum up rewards and steps of an episode."""
 
 from typing import Any, Generic
 
@@ -88,7 +88,7 @@ class RecordEpisodeStatistics(
     Add `info["episode"] = {"r": float32 return, "l": int32 length}`.
 
     On the step that ends an episode they are the sum of its rewards and the number of its steps. On
-    all other steps both are zero, so `l > 0` says that an episode has ended.
+    all other steps both are zero, so `l > 0` marks the end of an episode.
 
     Raises
     ------

@@ -19,10 +19,10 @@ from envrax.wrappers.dict_observation import box_of
 
 class FlattenObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     """
-    Make one vector of an observation of any space.
+    Flatten observations of any space to one vector.
 
-    Numbers are put one after the other. A `Discrete` becomes a one-hot vector, and so does each
-    entry of a `MultiDiscrete`. A `Dict` goes in the order of its sorted keys.
+    Numbers are concatenated. A `Discrete` becomes a one-hot vector, and so does each entry of a
+    `MultiDiscrete`. The keys of a `Dict` are sorted.
 
     The dtype is that of the space. If it holds several, a float among them makes it float32
     (float64 if there is one already); Gymnasium makes float64 of an int32 and a float32. Integers
@@ -31,7 +31,7 @@ class FlattenObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     Raises
     ------
     TypeError
-        If there is a space that is none of the package's, or no dtype holds all the integers.
+        If a space is not one of envrax's, or no dtype holds all the integers.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class ReshapeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     TypeError
         If the observations are not in a Box, or `shape` does not hold ints.
     ValueError
-        If the number of elements is another one.
+        If the number of elements differs.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class DtypeObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
         If the observations are not in a Box, Discrete, MultiDiscrete or MultiBinary, or `dtype` is
         not a float or integer dtype or bool.
     ValueError
-        If `dtype` cannot hold the bounds; infinite ones want a float.
+        If `dtype` cannot hold the bounds; infinite ones need a float.
 
     Examples
     --------

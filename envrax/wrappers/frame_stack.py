@@ -1,4 +1,4 @@
-"""`FrameStackObservation`: the last observations in one."""
+"""`FrameStackObservation`: stack the last observations."""
 
 from typing import Any, Generic
 
@@ -36,7 +36,7 @@ class FrameStackObservation(
     Stack the last observations along a new last axis: uint8[H, W] -> uint8[H, W, n_stack].
 
     The oldest is at index 0. A reset fills the stack with the first observation. Observations of
-    any other Box gain a last axis too.
+    any other Box gain a new last axis too.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`NanGuard`: end episodes that are no longer finite."""
+"""`NanGuard`: end episodes with NaN or infinite values."""
 
 from typing import Any
 

@@ -17,17 +17,16 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     Compile `reset` and `step` of the wrapped environment.
 
-    What is compiled is the environment as it is when `reset` or `step` is first called, as with
-    `jax.jit`. Do not edit its config or attributes afterwards: an edit counts only where JAX traces
-    again, as for another kind of key. Inside the caller's own `jit`, `vmap` or `scan` the wrapper
-    does nothing.
+    As with `jax.jit`, the config and attributes of the environment are constants of the compiled
+    code: do not edit them after the first call. Inside the caller's own `jit`, `vmap` or `scan` the
+    wrapper does nothing.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap; it must be traceable.
     cache_dir : path-like or None
-        Persistent compile cache of the warm-up; see `BatchedEnv.compile`.
+        Persistent compile cache; see `BatchedEnv.compile`.
     pre_warm : bool, default True
         Compile now, and not on the first call or by `compile()`.
 
@@ -78,7 +77,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return self._mask(state)
 
     def _with_config(self, fields: dict[str, Any]) -> Any:
-        # Without this wrapper: values may be traced, and are other ones soon.
+        # Without this wrapper: values may be traced, and change often.
         return self.env._with_config(fields)
 
     def compile(self) -> None:
@@ -100,6 +99,6 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 
 def compilation(env: AnyEnv) -> Compilation | None:
-    """How the outermost `JitWrapper` of a stack compiles it; None for a stack without one."""
+    """The options of the outermost `JitWrapper` in a stack; None without one."""
     compiled = (layer for layer in layers(env) if isinstance(layer, JitWrapper))
     return next((Compilation(layer.cache_dir) for layer in compiled), None)

@@ -15,7 +15,7 @@ from envrax.wrappers.dict_observation import box_of, entry, with_entry
 
 
 class _BoxObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
-    """The base of those that make a Box of a Box, which may be one entry of a Dict."""
+    """The base of wrappers from Box to Box, which may be one entry of a Dict."""
 
     _space: Box
 
@@ -180,7 +180,7 @@ class NormalizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
 
 
 def image_box(wrapper: type, env: AnyEnv, key: str | None, ranks: tuple[int, ...]) -> Box:
-    """The space that a wrapper changes, if it is one of uint8 images; else a TypeError."""
+    """The space that a wrapper changes; a TypeError unless it is one of uint8 images."""
     space = box_of(wrapper, env, key)
     require_that(space.dtype == jnp.uint8, wrapper, "uint8 images", space)
     require_that(
@@ -193,7 +193,7 @@ def image_box(wrapper: type, env: AnyEnv, key: str | None, ranks: tuple[int, ...
 
 
 def rgb_box(wrapper: type, env: AnyEnv, key: str | None) -> Box:
-    """The same for images in colour."""
+    """The space that a wrapper changes; a TypeError unless it is one of RGB images."""
     space = image_box(wrapper, env, key, ranks=(3,))
     require_that(space.shape[-1] == 3, wrapper, "RGB images, a last axis of 3", space)
     return space

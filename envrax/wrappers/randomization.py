@@ -1,4 +1,4 @@
-"""`DomainRandomization`: a config of its own for every episode, or for every slot."""
+"""`DomainRandomization`: config fields drawn for every episode, or once for every slot."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ class RandomizedState(WrapperState[InnerStateT]):
     Attributes
     ----------
     fields : dict
-        What `sample` drew for this episode, by the names of the config's fields.
+        The values that `sample` drew for this episode, by the names of config fields.
     """
 
     fields: dict[str, Any]
@@ -50,31 +50,28 @@ class DomainRandomization(
     """
     Draw fields of the config for every episode, or once for every slot.
 
-    What is drawn is kept in the state and is traced. It is in force for `reset`, `step`,
-    `action_mask` and `render` of that episode: `with_config` builds the wrapped environment again,
-    which itself is not changed. Python numbers of the config are replaced by float32, int32 or
-    bool.
+    The drawn values are traced and kept in the state. `reset`, `step`, `action_mask` and `render`
+    of that episode use them: each call builds the wrapped environment again by `with_config`. In
+    place of Python numbers, the config then holds float32, int32 or bool arrays.
 
-    The environment may only calculate with what is drawn. Shapes, spaces, branches of Python and
-    strings stay as they are. In `config` of this wrapper, what is drawn has no value.
+    The environment may use drawn fields in arithmetic only, not for shapes, spaces, Python branches
+    or strings. In `config` of this wrapper, drawn fields cannot be read.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     sample : callable
-        `sample(rng) -> dict` from a PRNG key to fields of the config, the same ones in every call.
-        A dict draws entries of a field that is a dict: `{"params": {...}}`, as those of another
-        library.
+        `sample(rng) -> dict` of config fields, the same ones in every call. For a field that is a
+        dict, such as the `params` of another library, it draws entries: `{"params": {...}}`.
     redraw : bool, default True
-        Whether auto-reset draws again. If False, a slot keeps what its first reset drew.
+        Whether auto-reset draws again. If False, a slot keeps the values of its first reset.
 
     Raises
     ------
     TypeError
-        If `sample` returns no dict of numbers, the config has no such field, a number does not fit
-        it (a float for an int, another shape), or the environment uses it as a static value. The
-        message names the field.
+        If `sample` returns no dict of numbers, a field is unknown or used as a static value, or a
+        number does not fit it (a float for an int, another shape). The message names the field.
     RuntimeError
         If the environment cannot be traced, as with `RecordVideo`.
 
@@ -104,7 +101,7 @@ class DomainRandomization(
 
     @property
     def config(self) -> ConfigT:
-        """The wrapped environment's, with nothing usable in place of what is drawn."""
+        """The config of the wrapped environment; drawn fields raise a TypeError when used."""
         config = copy.copy(self.env.config)
         for name in self._drawn:
             object.__setattr__(config, name, _Drawn(name))
@@ -156,7 +153,7 @@ class DomainRandomization(
         return changed
 
     def _under(self, fields: Fields) -> Any:
-        """The base class's methods of this wrapper, around the environment with these fields."""
+        """The inherited methods of this wrapper, around the environment with these fields."""
         under = copy.copy(self)
         under.env, under._fields = with_config(self.env, **fields), fields
         return super(DomainRandomization, under)
@@ -179,7 +176,7 @@ def _numbers(name: str, value: Any) -> Any:
 
 
 class _Drawn:
-    """In place of the value of a field that is drawn for each episode."""
+    """A placeholder for a drawn field in `config`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -199,7 +196,7 @@ class _Drawn:
 
 def require_dynamic(who: str, env: AnyEnv, types: Fields) -> None:
     """
-    Refuse fields that an environment cannot take as traced values.
+    Raise an error for fields that an environment cannot take as traced values.
 
     Parameters
     ----------
@@ -213,9 +210,9 @@ def require_dynamic(who: str, env: AnyEnv, types: Fields) -> None:
     Raises
     ------
     TypeError
-        If there is no such field, a value does not fit it, or the environment uses it as a static
-        value, for a shape, a branch or a space. What the environment raises without any of them is
-        raised as it is.
+        If a field is unknown, a value does not fit it, or the environment uses it as a static
+        value, for a shape, a branch or a space. Errors that the environment raises without these
+        fields are passed on.
     """
     found = _outcome(env, types)
     plain = _traced(env, {})
@@ -244,7 +241,7 @@ def require_dynamic(who: str, env: AnyEnv, types: Fields) -> None:
 
 
 def _parts(types: Fields) -> Iterator[tuple[str, Fields]]:
-    """One entry of a field that is a dict, and one field, at a time."""
+    """One field at a time, or one entry at a time of a field that is a dict."""
     for name, type_ in types.items():
         if isinstance(type_, dict):
             for key, entry in cast(Fields, type_).items():
@@ -262,7 +259,7 @@ def _outcome(env: AnyEnv, types: Fields) -> dict[str, str] | Exception:
 
 
 def _traced(env: AnyEnv, types: Fields) -> dict[str, str]:
-    """The types of what an episode's begin, one step and the next begin return."""
+    """The types of the results of a reset, a step and the next reset."""
 
     def run(rng: jax.Array, fields: Fields) -> Any:
         configured = with_config(env, **fields) if fields else env

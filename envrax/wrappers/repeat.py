@@ -24,11 +24,11 @@ class RepeatAction(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     Take the same action several times, and add up the rewards.
 
-    What else a step returns is that of the last one. An episode that ends in between gets no more
-    steps. `state.step` counts those of the environment.
+    All other results are those of the last step. The repetition stops when the episode ends.
+    `state.step` counts every step of the environment.
 
-    An action may become illegal while it is repeated. Where the environment has an `action_mask`,
-    asking for it raises a `NotImplementedError`, unless `num_repeats` is 1.
+    An action may become illegal while it is repeated: if the environment has masks, `action_mask`
+    raises a `NotImplementedError`, unless `num_repeats` is 1.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ class MaxAndSkipObservation(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     """
     Repeat the action, and return the elementwise maximum of the last two observations.
 
-    Rewards are added up. An episode that ends in between gets no more steps; the maximum is then
-    over the last two observations of this call, or the only one. Gymnasium takes frames of an
-    earlier call there.
+    Rewards are added up. The repetition stops when the episode ends; the maximum is then over the
+    last two observations of this call, or the only one, where Gymnasium takes frames of an earlier
+    call.
 
-    Masks of legal actions are refused, as `RepeatAction` does.
+    Masks of legal actions are refused, as by `RepeatAction`.
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ class StickyActionState(WrapperState[InnerStateT]):
     Attributes
     ----------
     last_action : pytree of jax.Array
-        What the environment got in the last step.
+        The action that the environment got in the last step.
     acted : jax.Array
-        bool scalar, whether there was one in this episode.
+        bool scalar, whether this episode had a step.
     """
 
     last_action: Any
@@ -139,10 +139,10 @@ class StickyAction(
     Repeat the last action with some probability, whatever the new one is.
 
     The first action of an episode is always taken. The draw comes from `state.rng`, which is split
-    in every step. There is no `repeat_action_duration`: every step draws anew.
+    in every step. There is no `repeat_action_duration`: every step draws again.
 
-    The last action may be illegal by now. Where the environment has an `action_mask`, asking for it
-    raises a `NotImplementedError`.
+    A repeated action may be illegal: if the environment has masks, `action_mask` raises a
+    `NotImplementedError`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`StartStates`: episodes that begin in states from outside."""
+"""`StartStates`: episodes that begin in given states."""
 
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -36,33 +36,33 @@ class StartStates(
     Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
 ):
     """
-    Begin every episode in a state that `sample` gives, and not by a reset of the environment.
+    Begin every episode in a state that `sample` returns, in place of a reset of the environment.
 
-    `sample` may draw from a buffer of saved states, or make a level. What it closes over may be
-    traced: inside a `jit`, a buffer that changes during training. As with `jax.jit`, outside of one
-    the arrays are those of the first call; wrap again to change them.
+    `sample` may draw from a buffer of saved states, or make a level. It may close over traced
+    arrays: inside your `jit`, a buffer that changes during training. Outside of a `jit`, its arrays
+    are constants of the compiled code; wrap again to change them.
 
-    An episode gets keys of its own, whatever keys the state was saved with: `reset` splits its key,
-    one for `sample` and one for the state, in which it takes the place of every PRNG key. A key
-    that has to stay, such as the seed of a level, is kept as `jax.random.key_data`. `reset_after`
-    is such a reset too: what is beneath carries nothing over from the last episode.
+    Every episode gets new keys: `reset` splits its key into one for `sample` and one that replaces
+    all PRNG keys in the state. A key that has to stay, such as the seed of a level, is stored as
+    `jax.random.key_data`. `reset_after` does the same, so that the wrapped environment carries
+    nothing over from the last episode.
 
-    A state from the middle of an episode keeps its `step` within `env_state`, so that clocks and
-    the time limit of the wrapped environment go on from there; `step` of the new episode counts
-    from 0. For the full time, give back a state whose `step` is 0. `done` becomes False.
+    A state from the middle of an episode keeps its `step` within `env_state`, so that the time
+    limit of the wrapped environment counts on from there; `step` of the wrapper's state counts from
+    0. For the full time, return a state whose `step` is 0. `done` is set to False.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap; it must be traceable.
     sample : callable
-        `sample(rng) -> (obs, state)`, structured as `env.reset` returns them: of the environment
-        with the wrappers beneath this one.
+        `sample(rng) -> (obs, state)`, structured as `env.reset` returns them, with the states of
+        all wrappers beneath this one.
 
     Raises
     ------
     TypeError
-        If `sample` returns something else than `env.reset` does, or the environment has a
+        If the results of `sample` and `env.reset` differ in type, or the environment has a
         `reset_after` of its own.
     RuntimeError
         At the first reset, if the stack cannot be traced, as with `RecordVideo`.
@@ -143,7 +143,7 @@ class StartStates(
         return jax.tree.unflatten(jax.tree.structure(state), leaves.values())
 
     def _require_like_reset(self, sampled: Any) -> None:
-        """Refuse what differs from what `env.reset` returns, which is traced once to know it."""
+        """Raise an error if types differ from those of `env.reset`, which is traced once."""
         at_reset, structure, keys = self._like
         got = leaf_types(sampled)
         wanted = f"StartStates: expected sample to return what reset of {self.env.name} does"

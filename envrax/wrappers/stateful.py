@@ -1,4 +1,4 @@
-"""The base of the wrappers that have a state of their own."""
+"""`StatefulWrapper`: the base class of wrappers with a state of their own."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -77,7 +77,7 @@ class StatefulWrapper(
     @abstractmethod
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         """
-        Make the first values of the state's own fields.
+        The first values of the wrapper's own state fields.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class StatefulWrapper(
         obs : pytree of jax.Array
             First observation for the caller.
         fields : dict
-            Values of the state's own fields.
+            Values of the wrapper's own state fields.
         """
 
     @abstractmethod
@@ -97,7 +97,7 @@ class StatefulWrapper(
         self, obs: Any, state: StateT, reward: jax.Array, done: jax.Array, info: Info, /
     ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         """
-        Change what a step returns, and update the state's own fields.
+        Change the results of a step, and update the wrapper's own state fields.
 
         Parameters
         ----------

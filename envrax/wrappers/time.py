@@ -36,11 +36,11 @@ class TimeLimit(
     Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
 ):
     """
-    Truncate an episode after `max_steps` steps, and say why every episode ended.
+    Truncate an episode after `max_steps` steps, and report why each episode ended.
 
     The wrapper counts the steps itself. `info["terminated"]` and `info["truncated"]` are bools in
     every step; both are True if the environment ends its episode in the last step that the limit
-    allows. An environment that ends an episode without a reason has terminated it.
+    allows. An end without a reason counts as a termination.
 
     Parameters
     ----------
@@ -115,9 +115,9 @@ class TimeAwareObservation(
     env : JaxEnv
         The environment to wrap.
     flatten : bool, default True
-        Make one vector of all of it, as `FlattenObservation` does.
+        Flatten the result to one vector, as `FlattenObservation` does.
     normalize_time : bool, default False
-        Give the time as float32 in 0..1, and not as int32 number of steps.
+        Give the time as float32 in 0..1 instead of an int32 number of steps.
     dict_time_key : str, default "time"
         The key of the time in a `Dict` observation.
 
@@ -126,7 +126,7 @@ class TimeAwareObservation(
     ValueError
         If a `Dict` observation has that key already.
     TypeError
-        If it shall be flattened, and cannot be.
+        If `flatten` is set, but the observation cannot be flattened.
 
     Examples
     --------
@@ -192,6 +192,6 @@ class TimeAwareObservation(
 
 
 def _limit(env: AnyEnv) -> int:
-    """The longest that an episode can be."""
+    """The largest length of an episode."""
     limits = (layer.max_steps for layer in layers(env) if isinstance(layer, TimeLimit))
     return next(limits, env.config.max_steps)

@@ -21,8 +21,8 @@ class TransformObservation(ObservationWrapper[ObsSpaceT, ActSpaceT, StateT, Conf
     env : JaxEnv
         The environment to wrap.
     func : callable
-        From an observation of the environment to the one that the caller gets, in `jnp`. To pickle
-        the environment it must be a function of a module.
+        From an observation of the environment to the one that the caller gets, in `jnp`. A lambda
+        cannot be pickled.
     observation_space : Space, optional
         The space of what `func` returns. By default that of the environment.
 
@@ -94,8 +94,8 @@ class TransformAction(ActionWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     Apply a function to the action.
 
-    It cannot tell what becomes of the environment's `action_mask`, and raises a
-    `NotImplementedError` where there is one: override `action_mask` in a subclass.
+    It cannot transform masks: if the environment has some, `action_mask` raises a
+    `NotImplementedError`. Override it in a subclass.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class TransformAction(ActionWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 def _require_map(
     wrapper: type, env: AnyEnv, func: Callable[[Any], Any], source: Space, target: Space
 ) -> None:
-    """Refuse a function that does not go from the one space to the other."""
+    """Raise an error for a function that does not map one space to the other."""
     if not env.traceable:
         return
     expected, got = _forms(target), jax.eval_shape(func, _forms(source))

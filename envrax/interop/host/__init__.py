@@ -1,1 +1,1 @@
-"""Simulators that live on the host as batched environments: one module a library, over one base."""
+"""Simulators on the host as batched environments: one module for each library, over one base."""

@@ -24,12 +24,12 @@ def zipped(function: Callable[..., Any], types: Any, *trees: Any) -> Any:
 
 def copied(types: Any, x: Any, who: str) -> Any:
     """
-    Arrays of a simulator, which may write over its own, as arrays of `types` that stay as they are.
+    Copies of a simulator's arrays, which it may overwrite, as arrays of `types`.
 
     Raises
     ------
     ValueError
-        If a shape is another one, or an integer is lost by the cast.
+        If a shape differs, or an integer does not survive the cast.
     """
 
     def copy(type_: jax.ShapeDtypeStruct, leaf: Any) -> Any:
@@ -80,12 +80,12 @@ def ends_of(n: int, rewards: Any, terminated: Any, truncated: Any, who: str) -> 
 
 
 def on_host(x: Any) -> Any:
-    """Actions with NumPy in place of JAX arrays, whose casts wrap integers around."""
+    """Actions as NumPy arrays; casts of JAX arrays wrap integers around."""
     if is_mapping(x):
         return {name: on_host(item) for name, item in x.items()}
     if is_list(x):
         return tuple(map(on_host, x))
-    known = isinstance(x, jax.Array) and kind(x.dtype) != "other"  # keys stay, to be refused
+    known = isinstance(x, jax.Array) and kind(x.dtype) != "other"  # keys are refused later
     return np.asarray(x) if known else x
 
 
@@ -107,15 +107,15 @@ def taken(x: Any, where: Any) -> Any:
 
 def require_legal(space: Space, actions: Any, who: str, path: str = "actions") -> None:
     """
-    Refuse integers that are outside of `space`, the space of one action.
+    Raise an error for integers outside of `space`, the space of one action.
 
-    A simulator in C++ looks them up in a table, without asking whether they are in it. Floats pass,
-    as an environment clips them by its own rule.
+    A simulator in C++ uses them as indices without a check. Floats pass, since an environment clips
+    them by its own rule.
 
     Raises
     ------
     ValueError
-        If there is one.
+        If an integer is outside.
     """
     match space:
         case Dict():

@@ -33,13 +33,12 @@ class HostEnv(BatchedEnv[Space, Space]):
     """
     A simulator on the host, with auto-reset in the step that ends an episode, as in `VecEnv`.
 
-    What is returned are NumPy arrays in the dtypes that JAX has for the spaces; rewards are
-    float32. `infos` has `terminated`, `truncated`, what `info_keys` names, and `final_obs` if it
-    was asked for. The state is a token: the simulator cannot go back, so that only the state of the
-    last `reset` or `step` can be stepped or drawn.
+    Results are NumPy arrays in the dtypes that JAX has for the spaces; rewards are float32. `infos`
+    has `terminated`, `truncated`, the `info_keys`, and `final_obs` if it was requested. The state
+    is a token: the simulator cannot go back, so that only the state of the last `reset` or `step`
+    can be stepped or drawn.
 
-    A subclass writes `_begin` and `_advance`, and `_draw` and `_close` where there is something to
-    draw or to close.
+    A subclass defines `_begin` and `_advance`, and where needed `_draw` and `_close`.
 
     Parameters
     ----------
@@ -54,11 +53,11 @@ class HostEnv(BatchedEnv[Space, Space]):
     final_obs : bool
         Whether to add `infos["final_obs"]`.
     infos : InfoKeys
-        The infos to hand on.
+        The infos to pass on.
     """
 
     is_seeded = True
-    """Whether the key of a reset decides which episodes begin."""
+    """Whether the key of a reset seeds the simulator."""
 
     def __init__(
         self,
@@ -124,7 +123,7 @@ class HostEnv(BatchedEnv[Space, Space]):
         return self._action_space
 
     def with_final_obs(self) -> Self:
-        """The same simulator, with `infos["final_obs"]`; the states are those of both."""
+        """The same simulator, with `infos["final_obs"]`; both share their states."""
         if self.final_obs:
             return self
         twin = copy(self)
@@ -149,28 +148,28 @@ class HostEnv(BatchedEnv[Space, Space]):
         ValueError
             If actions are of another shape or structure, or integers outside of the space.
         RuntimeError
-            If `state` is not that of the last step, under a transformation of JAX, or when closed.
+            If `state` is not the newest, under a JAX transformation, or after `close`.
         """
         who = f"{type(self).__name__}.step"
-        # Traced values may also come from nowhere else than the function that is being traced.
+        # Without traced arguments, the call may still be inside a traced function.
         self._refuse_tracers(who, (state, actions, jax.lax.add(np.int32(0), np.int32(0))))
         return self.advance(state, conform(self._action_space, on_host(actions), who))
 
     def begin(self, bits: Any) -> tuple[Any, HostState]:
-        """`reset`, from what `draw_seed` drew; it calls nothing of JAX."""
+        """`reset`, from the bits of `draw_seed`; makes no call of JAX."""
         self._clock.require_open(f"{type(self).__name__}.reset")
         self._clock.stop()
-        obs = self._begin(int(bits) >> 2)  # 30 bits: a simulator adds the number of the slot
+        obs = self._begin(int(bits) >> 2)  # 30 bits, since a simulator adds the number of the slot
         return obs, self._clock.begin()
 
     def advance(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
-        """`step`, with NumPy actions whose form `conform` knows; it calls nothing of JAX."""
+        """`step`, with NumPy actions that `conform` has checked; makes no call of JAX."""
         who = f"{type(self).__name__}.step"
         before = self._clock.require_now(state, who)
         actions = zipped(lambda _, x: np.asarray(x), self._action_dtypes, actions)
         require_legal(self._single_action_space, actions, who)  # before a cast wraps them around
         actions = zipped(lambda dtype, x: np.array(x, dtype), self._action_dtypes, actions)
-        self._clock.stop()  # a step that fails leaves the simulator where no state says
+        self._clock.stop()  # no state describes the simulator after a failed step
         moved = self._advance(actions)
         rewards, terminated, truncated = moved.ends
         infos = {**moved.infos, "terminated": terminated, "truncated": truncated}
@@ -230,7 +229,7 @@ class HostEnv(BatchedEnv[Space, Space]):
 
 
 def draw_seed(rng: jax.Array) -> jax.Array:
-    """32 random bits, of which a simulator's seed is made."""
+    """32 random bits for a simulator's seed."""
     return jax.random.bits(rng, (), np.uint32)
 
 

@@ -1,4 +1,4 @@
-"""`HostState` and `Clock`: a token for where a simulator is, and the refusal of older ones."""
+"""`HostState` and `Clock`: a token for the position of a simulator, and checks of it."""
 
 import itertools
 import weakref
@@ -14,7 +14,7 @@ _OWNED: dict[int, tuple[Any, "Clock"]] = {}
 
 class HostState(NamedTuple):
     """
-    A token: which step of which run of a simulator was the last one.
+    A token for the last step of a simulator.
 
     Attributes
     ----------
@@ -30,12 +30,12 @@ class HostState(NamedTuple):
 
 class Clock:
     """
-    Where a simulator is.
+    The position of a simulator.
 
     Attributes
     ----------
     closed : bool
-        Whether it was closed.
+        Whether the simulator was closed.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Clock:
         _OWNED[place] = weakref.ref(simulator, lambda _: _OWNED.pop(place, None)), self
 
     def stop(self) -> None:
-        """Forget the position: before a call that may fail, and when it is closed."""
+        """Forget the position, before a call that may fail and at `close`."""
         self._now = None
 
     def begin(self) -> HostState:
@@ -78,7 +78,7 @@ class Clock:
         return HostState(np.int32(run), np.int32(step))
 
     def require_open(self, who: str) -> None:
-        """Refuse a closed simulator."""
+        """Raise an error for a closed simulator."""
         if self.closed:
             raise RuntimeError(
                 f"{who}: expected an open simulator; got one that was closed. Build another one."
@@ -86,14 +86,14 @@ class Clock:
 
     def require_now(self, state: Any, who: str) -> HostState:
         """
-        The state, if the simulator is still there.
+        The state, if it is the current one.
 
         Raises
         ------
         TypeError
-            If it is no state of a simulator.
+            If it is not a state of a simulator.
         RuntimeError
-            If the simulator went on since, or belongs to another state.
+            If the simulator was stepped since, or the state is another simulator's.
         """
         self.require_open(who)
         if not isinstance(state, HostState):

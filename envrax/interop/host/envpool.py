@@ -22,7 +22,7 @@ _SUFFIX = "GymnasiumEnvPool"
 
 
 class EnvPoolBatch(HostEnv):
-    """A pool of EnvPool behind the batch contract; see `from_envpool`."""
+    """A pool of EnvPool as a `BatchedEnv`; see `from_envpool`."""
 
     is_seeded = False
 
@@ -112,12 +112,12 @@ def from_envpool(
     Parameters
     ----------
     pool : envpool.python.protocol.EnvPool
-        From `envpool.make(id, env_type="gymnasium", num_envs=n, seed=seed)`: all slots in each
+        xid, env_type="gymnasium", num_envs=n, seed=seed)`: all slots in each
         step, one player a slot. It belongs to the batch from then on.
     final_obs : bool, default False
         Add `infos["final_obs"]`, as `VecEnv` does.
     info_keys : sequence of str, optional
-        Names of numeric infos to hand on, such as `lives`, in the form `(n_slots, ...)`.
+        Names of numeric infos to pass on, such as `lives`, in the form `(n_slots, ...)`.
     name : str, optional
         The name for logs; EnvPool's own if not given.
 
@@ -125,13 +125,13 @@ def from_envpool(
     -------
     BatchedEnv
         Not traceable; see also `in_scan`. EnvPool is seeded when the pool is made, and ignores
-        seeds afterwards: `reset(rng)` begins new episodes from its own generators, whatever the
-        key. For the same episodes again, make the same pool again.
+        seeds afterwards: `reset(rng)` begins new episodes from its own generators and ignores the
+        key. For the same episodes, make the same pool again.
 
     Raises
     ------
     TypeError
-        If it is no pool for Gymnasium, or a space has no counterpart.
+        If it is not a pool for Gymnasium, or a space has no counterpart.
     ValueError
         If it steps a part of the slots at once (`batch_size`), or has several players a slot. If
         another batch steps it already, and is not closed.

@@ -37,7 +37,7 @@ _HOW = (
 
 
 class GymnasiumBatch(HostEnv):
-    """A vector environment of Gymnasium behind the batch contract; see `from_gymnasium_vec`."""
+    """A vector environment of Gymnasium as a `BatchedEnv`; see `from_gymnasium_vec`."""
 
     def __init__(
         self, vector_env: VectorEnv, final_obs: bool, info_keys: Sequence[str], name: str | None
@@ -87,7 +87,7 @@ class GymnasiumBatch(HostEnv):
         return Moved(obs, ends, kept, last)
 
     def _reset_where(self, ended: Mask, last: Any) -> Any:
-        # With a mask and a dict of their own, since Gymnasium empties the dict.
+        # With a new mask and dict, since Gymnasium empties the dict.
         first, _ = self.vector_env.reset(options={"reset_mask": ended.copy()})
         first = copied(self._obs_types, first, WHO)
         same = jax.tree.map(lambda x, y: x[~ended].tobytes() == y[~ended].tobytes(), first, last)
@@ -147,7 +147,7 @@ def from_gymnasium_vec(
     final_obs : bool, default False
         Add `infos["final_obs"]`, as `VecEnv` does.
     info_keys : sequence of str, optional
-        Names of numeric infos to hand on, such as `lives`, in the form `(n_slots, ...)`. Every slot
+        Names of numeric infos to pass on, such as `lives`, in the form `(n_slots, ...)`. Every slot
         must give them at every step.
     name : str, optional
         The name for logs; Gymnasium's id if not given.
@@ -161,7 +161,7 @@ def from_gymnasium_vec(
     Raises
     ------
     TypeError
-        If it is no `VectorEnv`, or a space has no counterpart.
+        If it is not a `VectorEnv`, or a space has no counterpart.
     ValueError
         If its auto-reset is not declared, or it spends a step on a reset and cannot reset single
         slots (`NEXT_STEP`). If another batch steps it already, and is not closed.
@@ -193,7 +193,7 @@ def _mode(env: VectorEnv) -> AutoresetMode:
 
 
 def _has_known_reset(env: VectorEnv) -> bool:
-    """Whether it is one whose partial reset was tried: it ends a pending auto-reset as well."""
+    """Whether its partial reset is known to end a pending auto-reset as well."""
     known = [SyncVectorEnv, AsyncVectorEnv]
     if ale := sys.modules.get("ale_py.vector_env"):
         known.append(ale.AtariVectorEnv)

@@ -37,7 +37,7 @@ _WAIVERS = {
 
 
 class InScan(AroundBatch[Space, Space]):
-    """A simulator on the host whose steps are calls within a compiled program; see `in_scan`."""
+    """A simulator on the host that compiled programs call; see `in_scan`."""
 
     def __init__(self, env: HostEnv) -> None:
         self.env: HostEnv = env  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -80,15 +80,15 @@ def in_scan(batched_env: BatchedEnv[Any, Any]) -> InScan:
     """
     A simulator on the host as a batched environment that may be traced.
 
-    Every `reset` and `step` of the compiled program calls the simulator, in the order in which they
-    are written, and gives what a Python loop over `batched_env` gives, to the bit. Tracing and
-    compiling call nothing. The simulator runs while the program waits for it.
+    Every `reset` and `step` of the compiled program calls the simulator, in program order, with the
+    same results to the bit as a Python loop over `batched_env`. Tracing and compiling do not call
+    it. The program waits while the simulator runs.
 
-    There is one simulator. `vmap` is refused where a mapped value reaches `reset` or `step`;
-    gradients are refused where float actions depend on what is differentiated. Write
-    `stop_gradient(actions)` there. A state that is not the newest is refused by the simulator, and
-    so are integer actions outside of the space; within a compiled program JAX raises that as a
-    `jax.errors.JaxRuntimeError`, with the sentence in its message.
+    There is one simulator. `vmap` raises an error if a mapped value reaches `reset` or `step`, and
+    so do gradients if float actions depend on what is differentiated: write
+    `stop_gradient(actions)` there. The simulator refuses a state that is not the newest, and
+    integer actions outside of the space; from a compiled program the error is a
+    `jax.errors.JaxRuntimeError` with the same message.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def in_scan(batched_env: BatchedEnv[Any, Any]) -> InScan:
     TypeError
         If it is another batched environment.
     RuntimeError
-        If the forms of its `info_keys` are not known yet.
+        If the shapes of its `info_keys` are not known yet.
     """
     if not isinstance(batched_env, HostEnv):
         raise TypeError(
@@ -117,7 +117,7 @@ def in_scan(batched_env: BatchedEnv[Any, Any]) -> InScan:
 
 
 def _uncast(_: Any, given: Any, cast: Any) -> Any:
-    """Integers of JAX as they are given: a cast within the program would wrap them around."""
+    """The given integers: a cast within the program would wrap them around."""
     wraps = isinstance(cast, jax.Array) and kind(cast.dtype) == "integer"
     return _as_given(given) if wraps else cast
 
@@ -128,7 +128,7 @@ def _as_given(x: Any) -> Any:
     if isinstance(x, jax.Array):
         return x
     number = np.asarray(x)
-    kept = number.astype(canonical(number.dtype))  # as JAX takes it into the program
+    kept = number.astype(canonical(number.dtype))  # as JAX passes it to the program
     if np.any(kept != number):
         raise ValueError(
             f"{_STEP}: expected actions that {kept.dtype} holds; got {x}. Pass actions built like "

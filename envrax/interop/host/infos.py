@@ -1,4 +1,4 @@
-"""`InfoKeys`: the infos of a simulator that a batch hands on, with fixed shapes and dtypes."""
+"""`InfoKeys`: the infos of a simulator that a batch passes on, with fixed shapes and dtypes."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -55,7 +55,7 @@ class InfoKeys:
         Parameters
         ----------
         infos : mapping
-            What the simulator gave: arrays with a leading axis of slots, and Gymnasium's masks.
+            The simulator's infos: arrays with a leading axis of slots, and Gymnasium's masks.
         ended : array of bool, optional
             Slots that were reset in the same step, whose infos of the step are in
             `infos["final_info"]`.
@@ -63,7 +63,7 @@ class InfoKeys:
         Raises
         ------
         ValueError
-            If a slot does not give one of the names, or in another form than before.
+            If a slot lacks one of the names, or gives it in another form than before.
         """
         if not self.names:
             return {}
@@ -100,7 +100,7 @@ class InfoKeys:
 
 
 def _column(infos: Any, name: str, n: int) -> tuple[Any, Mask] | None:
-    """The values of all slots, and which of them were given; None if it is no numeric array."""
+    """The values of all slots, and which of them were given; None if it is not a numeric array."""
     if not is_mapping(infos) or infos.get(name) is None or is_mapping(infos[name]):
         return None
     values = np.asarray(infos[name])

@@ -76,7 +76,7 @@ def to_dm_env(env: AnyEnv, *, seed: int | None = None) -> DmEnv:
     Raises
     ------
     TypeError
-        If it is no `JaxEnv`, or dm_env has no such spec.
+        If it is not a `JaxEnv`, or dm_env has no such spec.
     """
     return DmEnv(env, seed)
 

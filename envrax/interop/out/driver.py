@@ -1,4 +1,4 @@
-"""`Driver`: an environment driven from Python, with one transfer from the device a step."""
+"""`Driver`: an environment stepped from Python, with one device transfer per step."""
 
 import operator
 from typing import Any, NamedTuple, cast
@@ -42,23 +42,23 @@ class Driver:
     """
     Holds the state and the key of an environment, or a batch of them, for a trainer in Python.
 
-    `reset` and `step` are one compiled call each; the first `reset` compiles both. What they return
-    is copied from the device in one `jax.device_get`, and belongs to the caller. The state stays
-    where it is, packed, since every array that `jit` takes or returns costs time.
+    `reset` and `step` are one compiled call each; the first `reset` compiles both. Their results
+    are copied from the device in one `jax.device_get`, and belong to the caller. The state stays on
+    the device, packed, since every array that `jit` takes or returns costs time.
 
     Parameters
     ----------
     env : JaxEnv or BatchedEnv
-        What to drive. Host-side ones work too.
+        The environment. Host-side ones work too.
     who : str
         The function that the user called, for error messages.
     on_device : bool, default False
-        Hand out JAX arrays, without a transfer.
+        Return JAX arrays, without a transfer.
     """
 
     def __init__(self, env: AnyEnv | AnyBatch, who: str, *, on_device: bool = False) -> None:
         self.env, self._who = env, who
-        self._action_space = env.action_space  # many build it on each access, at a cost
+        self._action_space = env.action_space  # many environments build it on each access
         self._batched = isinstance(env, BatchedEnv)
         self._on_device = on_device
         dtypes = env.observation_space.dtype
@@ -71,16 +71,16 @@ class Driver:
 
     @property
     def state(self) -> Any:
-        """The state of the environment, as `reset` and `step` of it return it."""
+        """The state of the environment, unpacked."""
         return self._unpacked(self._require_state("render"))
 
     def reset(self, seed: int | None = None) -> Told:
         """
         Begin an episode, or one in every slot.
 
-        The key of the n-th reset is that which the n-th `rng, key = jax.random.split(rng)` gives,
-        beginning with `jax.random.key(seed)`. Without a seed the chain continues, and the first
-        reset draws one from the operating system.
+        Every reset does `rng, key = jax.random.split(rng)` and uses `key`. A seed sets
+        `rng = jax.random.key(seed)` before; the first reset without one draws it from the operating
+        system.
         """
         if seed is not None or self._key is None:
             self._key = jax.random.key_data(jax.random.key(self._seed(seed)))
@@ -96,7 +96,7 @@ class Driver:
         name = "actions" if self._batched else "action"
         action = conform(self._action_space, from_torch(action), f"{self._who}: step", name)
         if self._on_device:
-            # No one waits for this step, and until it is done it reads the caller's NumPy arrays.
+            # This step runs asynchronously, and may still read the caller's NumPy arrays.
             action = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), action)
         self._state, told = self._step(state, action)
         return self._handed_out(told)
@@ -141,12 +141,12 @@ class Driver:
         told = unpack(told)
         if self._dtypes is None:
             return told
-        # JAX has no 64 bits, unless they are enabled; the space of the trainer may have.
+        # JAX has no 64-bit dtypes unless they are enabled; the trainer's space may have.
         last = None if told.final_obs is None else _cast(self._dtypes, told.final_obs)
         return told._replace(obs=_cast(self._dtypes, told.obs), final_obs=last)
 
     def _to_hand_out(self, told: Told) -> Any:
-        # With buffers of their own: `jit` hands an input that it returns out as it is.
+        # Copies: `jit` returns an unchanged input as the same array.
         return _copied(told) if self._on_device else pack(told)
 
     def _reset_packed(self, key: Any) -> Any:
@@ -187,7 +187,7 @@ class Driver:
             returned = checked(self.env, method, returned)
         else:
             returned = require_tuple(self._who, method, returned)
-        if self.env.traceable:  # the state of others is their own
+        if self.env.traceable:  # host-side environments keep their own states
             returned = jax.tree.map(strong, tuple(returned))
             types = types_of({"obs": returned[0], "state": returned[1]})
             self._types = self._types or types
@@ -195,7 +195,7 @@ class Driver:
         return returned
 
     def _packed(self, state: Any) -> Any:
-        """The state as the driver keeps it; that of host-side environments is their own."""
+        """The state as the driver keeps it; that of a host-side environment is unchanged."""
         return pack(state, SMALL) if self.env.traceable else state
 
     def _unpacked(self, state: Any) -> Any:

@@ -176,13 +176,13 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
     gymnasium.Env
         Observations are NumPy arrays of the space's dtype, and an int for a `Discrete`; `reward` is
         a float, `terminated` and `truncated` are bools: those of the info, or else `done` and
-        False. `info["action_mask"]` is what `action_space.sample` takes, where the environment has
-        masks; `info["episode"]` is there on the last step alone.
+        False. `info["action_mask"]` is a mask for `action_space.sample`, if the environment has
+        masks; `info["episode"]` is present on the last step only.
 
     Raises
     ------
     TypeError
-        If it is no `JaxEnv`, Gymnasium has no such space, or it cannot draw.
+        If it is not a `JaxEnv`, Gymnasium has no such space, or it does not implement `render`.
     ValueError
         For an unknown `render_mode`.
 
@@ -212,8 +212,8 @@ def to_gymnasium_vec(
     batched_env : BatchedEnv
         The batch, such as `make_vec(id, n)`.
     array : {"numpy", "jax", "torch"}, default "numpy"
-        What is handed out. NumPy arrays belong to the caller. JAX arrays and Torch tensors stay on
-        the device; a tensor takes over the memory of its JAX array, without a copy.
+        The kind of the results. NumPy arrays belong to the caller. JAX arrays and Torch tensors
+        stay on the device; a tensor shares the memory of its JAX array, without a copy.
     render_mode : str, optional
         `"rgb_array"`: `render` gives a tuple with the frame of each slot.
 
@@ -221,16 +221,16 @@ def to_gymnasium_vec(
     -------
     gymnasium.vector.VectorEnv
         In the step that ends an episode, a slot returns the reward and the end of that step with
-        the first observation of the next episode: `AutoresetMode.SAME_STEP`. As in Gymnasium, what
-        else belongs to the episode that ended is in `infos["final_obs"]` (an object array; None
-        where no episode ended) and `infos["final_info"]`. As JAX or Torch arrays,
+        the first observation of the next episode: `AutoresetMode.SAME_STEP`. As in Gymnasium, the
+        last observation and the info of the step are in `infos["final_obs"]` (an object array; None
+        where no episode ended) and `infos["final_info"]`. With JAX or Torch arrays,
         `infos["final_obs"]` is the observation of the step itself in every slot.
-        `infos["action_mask"]` has one row a slot.
+        `infos["action_mask"]` has one row per slot.
 
     Raises
     ------
     TypeError
-        If it is no `BatchedEnv`, Gymnasium has no such space, or it cannot draw.
+        If it is not a `BatchedEnv`, Gymnasium has no such space, or it does not render its slots.
     ValueError
         For an unknown `array` or `render_mode`.
     """

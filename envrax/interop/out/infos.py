@@ -7,7 +7,7 @@ import numpy as np
 
 
 def is_episode(name: str, value: Any) -> bool:
-    """Whether it is what `RecordEpisodeStatistics` adds, which counts on the last step alone."""
+    """Whether `RecordEpisodeStatistics` added it, which is valid on the last step only."""
     return name == "episode" and isinstance(value, dict) and {"r", "l"} <= value.keys()
 
 
@@ -19,12 +19,12 @@ def single_info(info: dict[str, Any], *, ended: bool) -> dict[str, Any]:
 
 def masked(infos: dict[str, Any], where: np.ndarray[Any, Any]) -> dict[str, Any]:
     """
-    Infos of many slots, each `name` with its `_name`: the slots where it counts.
+    Infos of many slots, each `name` with a mask `_name` of the slots where it is valid.
 
     Raises
     ------
     ValueError
-        If the environment has an info of a name that Gymnasium gives a meaning of its own.
+        If the environment has an info with a name that Gymnasium reserves.
     """
     found: dict[str, Any] = {}
     for name, value in infos.items():
@@ -45,8 +45,8 @@ def vector_infos(
     """
     Infos of a batch as a `gymnasium.vector.VectorEnv` with same-step auto-reset gives them.
 
-    Where an episode ended, what the step told is in `final_info`, and the observation that it made
-    in `final_obs`.
+    Where an episode ended, the info of the step is in `final_info`, and its observation in
+    `final_obs`.
     """
     told = masked({k: v for k, v in infos.items() if not is_episode(k, v)}, ~done)
     if not done.any():
@@ -66,7 +66,7 @@ def vector_infos(
 
 
 def _rows(tree: Any, slots: np.ndarray[Any, Any]) -> list[Any]:
-    """The observations of some slots, each with memory of its own."""
+    """The observations of some slots, each a copy."""
     if isinstance(tree, np.ndarray):
         return list(tree[slots])  # rows of a copy
     return [jax.tree.map(lambda x, i=slot: x[i].copy(), tree) for slot in slots]
@@ -80,5 +80,5 @@ def slot_info(infos: dict[str, Any], slot: int) -> dict[str, Any]:
 def _scalar(x: Any) -> Any:
     if np.ndim(x):
         return np.array(x)
-    # NumPy's bools are no numbers to Gymnasium, which would keep them as objects.
+    # Gymnasium does not take NumPy's bools for numbers, and would keep them as objects.
     return bool(x) if np.asarray(x).dtype == np.bool_ else np.asarray(x)[()]

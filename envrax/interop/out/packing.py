@@ -1,4 +1,4 @@
-"""A pytree of arrays as one flat array, or as few as there are widths, and back on the host."""
+"""A pytree of arrays packed into one flat array per width, and unpacked on the host."""
 
 import math
 from functools import partial
@@ -16,7 +16,7 @@ SMALL = 8192
 
 class Place(NamedTuple):
     """
-    Where a leaf lies: in which flat array, from where to where, its shape and its dtype.
+    The place of a leaf: its flat array, start and end there, its shape and its dtype.
 
     `impl` is the implementation of PRNG keys, of which the bits are kept; None for other arrays.
     """
@@ -32,10 +32,10 @@ class Place(NamedTuple):
 @jax.tree_util.register_pytree_node_class
 class Packed:
     """
-    The flat arrays of a pytree. They know where its leaves lie, also when `jit` returns them.
+    The flat arrays of a pytree, with the places of its leaves as static data.
 
-    To hand an array out costs a fixed time, far more than to copy a small one: a step of CartPole
-    that returns six arrays spends most of it there.
+    Every array that `jit` returns costs a fixed time, far more than the copy of a small one: a step
+    of CartPole that returns six arrays would spend most of its time there.
     """
 
     def __init__(self, flat: Any, layout: tuple[Any, tuple[Place, ...]]) -> None:
@@ -92,9 +92,9 @@ def unpack(packed: Packed) -> Any:
     """
     The tree again, as NumPy arrays, after one `jax.device_get`.
 
-    They are slices of fresh memory: they may be edited, and no state sees it.
+    They are slices of a copy, which may be edited.
     """
-    # What `device_get` gives on a CPU may be the memory of the arrays themselves.
+    # On a CPU `device_get` may return the memory of the arrays themselves.
     flat = [np.array(x) for x in jax.device_get(packed.flat)]
     treedef, places = packed.layout
     return jax.tree.unflatten(treedef, [_leaf(flat, place) for place in places])

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""`to_sb3`: for Stable-Baselines3 and what is built on it."""
+"""`to_sb3`: for Stable-Baselines3 and libraries built on it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ require("stable_baselines3", "2.4", extra="sb3")
 
 from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
 
-from envrax.interop.spaces import to_space  # noqa: E402  # which needs Gymnasium
+from envrax.interop.spaces import to_space  # noqa: E402  # needs Gymnasium
 
 __all__ = ["Sb3VecEnv", "to_sb3"]
 
@@ -37,7 +37,7 @@ class Sb3VecEnv(VecEnv):
             )
         _require_flat(batched_env.single_observation_space)
         self.batched_env = with_final_obs(batched_env)
-        # What `get_attr` and `env_method` reach: one environment, which all slots share.
+        # The target of `get_attr` and `env_method`: one environment, which all slots share.
         self._env: Any = getattr(batched_env, "env", batched_env)
         self._driver = Driver(self.batched_env, _WHO)
         self._mask: Any = None
@@ -142,9 +142,9 @@ def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
     """
     A batch of environments as a `stable_baselines3.common.vec_env.VecEnv`.
 
-    Where an episode ended, the info of the slot has `terminal_observation`, and that of
-    `RecordEpisodeStatistics` as `episode`; `info["TimeLimit.truncated"]` tells whether it was only
-    cut. `env_method("action_masks")` gives legal actions to sb3-contrib's `MaskablePPO`.
+    Where an episode ended, the info of the slot has `terminal_observation`, the statistics of
+    `RecordEpisodeStatistics` as `episode`, and `TimeLimit.truncated`, True if it was truncated and
+    not terminated. `env_method("action_masks")` gives masks to sb3-contrib's `MaskablePPO`.
     After `seed(s)` the next `reset` sets `rng = jax.random.key(s)`; every reset does
     `rng, key = jax.random.split(rng)` and uses `key` for all slots.
 
@@ -156,7 +156,7 @@ def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
     Raises
     ------
     TypeError
-        If it is no `BatchedEnv`, or observations are `Tuple`s or nested `Dict`s, which
+        If it is not a `BatchedEnv`, or observations are `Tuple`s or nested `Dict`s, which
         Stable-Baselines3 does not take.
     """
     return Sb3VecEnv(batched_env)

@@ -25,8 +25,8 @@ def to_torch(tree: Any) -> Any:
 
 
 def from_torch(tree: Any) -> Any:
-    """Each tensor as an array for `VecEnv.step`; whatever else there is as it is."""
-    # Who passes a tensor has imported Torch, of whatever version.
+    """Each tensor as an array for `VecEnv.step`; other leaves unchanged."""
+    # A caller with a tensor has imported Torch, of whatever version.
     torch: Any = sys.modules.get("torch")
     if torch is None or isinstance(tree, np.ndarray | jax.Array):
         return tree
@@ -37,7 +37,7 @@ def from_torch(tree: Any) -> Any:
         if x.device.type == "cpu":
             return np.asarray(x.detach())
         narrow = {torch.int64: torch.int32, torch.float64: torch.float32}  # JAX has no others
-        # A copy, since a state that keeps its action would see what is written into the tensor.
+        # A copy, since a state that keeps its action would change with the tensor.
         copied = x.detach().to(narrow.get(x.dtype, x.dtype), copy=True).contiguous()
         return jax.dlpack.from_dlpack(copied)
 

@@ -28,7 +28,7 @@ class SkipRule(Exception):
 @dataclass(frozen=True)
 class Rule:
     """
-    A rule. Its name is the name of its function, its sentence is the docstring of the function.
+    A rule. Its name is that of its function, its sentence the docstring of the function.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ def run_rules(
     probe : Probe
         The argument of the rules.
     subject : str
-        What is checked, for the report.
+        The name of the environment, for the report.
     waivers : mapping of str to Waiver
         Why rules may be broken, by their names. A waived rule counts as kept for those that need
         it.

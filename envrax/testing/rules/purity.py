@@ -1,4 +1,4 @@
-"""Rules on `reset` and `step` as pure functions: same result, no edits, nothing kept of a trace."""
+"""Rules on `reset` and `step` as pure functions: same results, no edits, no leaked tracers."""
 
 import re
 from collections.abc import Callable
@@ -38,7 +38,7 @@ of `reset`, `step` and `action_mask` is traced here, as in `make`."""
     def action_mask() -> None:
         jax.eval_shape(lambda state: env.action_mask(state), state)
 
-    # An uncompiled call would fill a cache with arrays, and hide what a trace puts into it.
+    # An uncompiled call would fill caches with arrays, and hide tracers that leak into them.
     with as_first_built(env):
         for trace in (reset, step, action_mask):
             error = _leak(trace)
@@ -81,7 +81,7 @@ def inputs_are_left_alone(probe: Probe) -> Faults:
     steps = probe.uncompiled[:2]
     newest = None if probe.traceable else probe.env.reset(probe.rng)[1]
     for t in steps:
-        before = t.before if probe.traceable else newest  # a simulator on the host only goes on
+        before = t.before if probe.traceable else newest  # a simulator on the host cannot go back
         state, action = probe.state_to_pass(before), copy_containers(t.action)
         given = {**leaves(state, "state"), **leaves(action, "action")}
         copies = copy_containers(given)

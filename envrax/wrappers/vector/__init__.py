@@ -1,4 +1,4 @@
-"""Wrappers around a `BatchedEnv`: what needs all slots of a batch at once."""
+"""Wrappers around a `BatchedEnv`, which see all slots at once."""
 
 from envrax.video.batch import RecordVideo
 from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState

@@ -1,11 +1,11 @@
-"""The properties that a batch around another batch forwards."""
+"""`AroundBatch`: the properties that a batch around another batch forwards."""
 
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 
 
 class AroundBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
-    """A batch with the slots of another one, `env`."""
+    """The base of batches around another batch, `env`, with the same slots."""
 
     env: BatchedEnv[ObsSpaceT, ActSpaceT]
 
@@ -32,7 +32,7 @@ class AroundBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     @property
     def can_render(self) -> bool:
-        """Whether the wrapped batch draws its slots, as far as it knows."""
+        """Whether the wrapped batch renders its slots, as far as that is known."""
         drawn = type(self.env).render_slot is not BatchedEnv.render_slot
         return bool(getattr(self.env, "can_render", drawn))
 

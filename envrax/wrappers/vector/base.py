@@ -1,4 +1,4 @@
-"""The base of the wrappers around a batch."""
+"""`BatchedWrapper`: the base class of wrappers around a batch."""
 
 import copy
 from collections.abc import Callable
@@ -53,18 +53,16 @@ class BatchedWrapper(
     metaclass=WrapperMeta,
 ):
     """
-    A batched environment around a batched environment.
+    A wrapper around a batch: a `BatchedEnv` around another one.
 
-    A subclass overrides the hook for what it changes, and the single space that goes with it. Hooks
-    get the arrays of all slots. The hook `observation` is also applied to `infos["final_obs"]`.
+    A subclass overrides a hook, and the single space that changes with it. Hooks get the arrays of
+    all slots. The hook `observation` is also applied to `infos["final_obs"]`.
 
-    A subclass that keeps something, such as statistics over all slots, names a subclass of
-    `BatchedWrapperState` with fields of its own as `state_class`, and writes `on_reset` and
-    `on_step`. What it keeps is then saved and restored with the state.
+    A subclass with a state, such as statistics over all slots, sets `state_class` to a subclass of
+    `BatchedWrapperState` with further fields, and defines `on_reset` and `on_step`.
 
-    `reset` and `step` are compiled as one with those of the wrapped batch, on first use, and
-    compose with the caller's own transforms. Around a batch on the host, `reset` and `step` of that
-    batch run there, and only what the wrapper does is compiled.
+    `reset` and `step` are compiled together with those of the wrapped batch, on first use. Around a
+    batch on the host, only what the wrapper does is compiled.
 
     Called with keywords and no batch, a subclass returns a factory, as `Wrapper` does.
 
@@ -146,7 +144,7 @@ class BatchedWrapper(
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         """
-        Make the first values of the state's own fields.
+        The first values of the wrapper's own state fields.
 
         Parameters
         ----------
@@ -158,7 +156,7 @@ class BatchedWrapper(
         obs : pytree of jax.Array
             First observations for the caller.
         fields : dict
-            Values of the state's own fields.
+            Values of the wrapper's own state fields.
         """
         return obs, {}
 
@@ -166,13 +164,12 @@ class BatchedWrapper(
         self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
     ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         """
-        Change what a step returns, and update the state's own fields.
+        Change the results of a step, and update the wrapper's own state fields.
 
         Parameters
         ----------
         obs, rewards, dones, infos
-            Of the wrapped batch, after the hooks. If there is `infos["final_obs"]`, treat it as
-            `obs` is treated.
+            Of the wrapped batch, after the hooks. Treat `infos["final_obs"]`, if present, as `obs`.
         state : BatchedWrapperState
             State after the step, with the wrapper's own fields from before it. Around a batch on
             the host its `env_state` is None here.
@@ -204,7 +201,7 @@ class BatchedWrapper(
         return obs, self._placed(state, ""), *rest
 
     def _placed(self, state: Any, who: str) -> Any:
-        """A state in one layout, at reset and later: along the slots, if it is of each slot."""
+        """The state, with fields that have a row for each slot sharded, and others replicated."""
         slots = self.layout
         if slots is None:
             return state
@@ -260,7 +257,7 @@ class BatchedWrapper(
 
     def action_mask(self, state: Any) -> Any:
         """
-        Legal actions of the wrapper: those of the wrapped batch.
+        The masks of legal actions, by default those of the wrapped batch.
 
         Raises
         ------
@@ -295,7 +292,7 @@ class BatchedWrapper(
 
 
 def _copied(tree: Any) -> Any:
-    """Arrays that a simulator may write over in its next step, before JAX has read them."""
+    """Copies of arrays that a simulator may overwrite before JAX has read them."""
     return jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), tree)
 
 

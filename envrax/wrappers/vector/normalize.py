@@ -1,4 +1,4 @@
-"""Observations and rewards in units of their running statistics."""
+"""`NormalizeObservation` and `NormalizeReward`: by running statistics of a batch."""
 
 from numbers import Real
 from typing import Any, cast
@@ -47,7 +47,7 @@ class NormalizedRewardState(NormalizedState):
 
 
 class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
-    """What both share: the keywords, and where the statistics begin."""
+    """The base of both: the keywords, and the first statistics."""
 
     _like: Any  # what one element looks like
 
@@ -76,7 +76,7 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
 
     @property
     def frozen(self) -> bool:
-        """Whether the statistics stay as they are. Compiled programs know it, so it is fixed."""
+        """Whether the statistics are fixed. It cannot be set, since it is compiled in."""
         return self._frozen
 
     @frozen.setter
@@ -102,15 +102,15 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
 
 class NormalizeObservation(_Normalize[Space, ActSpaceT]):
     """
-    Observations less their running mean, divided by their running standard deviation.
+    Normalise observations by their running mean and standard deviation.
 
-    The statistics are those of all slots together, element by element, of every observation that
-    `reset` and `step` returned since the reset; each counts before it is normalised. They begin
-    with mean 0, variance 1 and count 1e-4, as in Gymnasium. `infos["final_obs"]` is normalised with
-    the same statistics and does not count.
+    The statistics are elementwise, over all slots and every observation that `reset` and `step`
+    returned since the reset; each updates them before it is normalised. They start at mean 0,
+    variance 1 and count 1e-4, as in Gymnasium. `infos["final_obs"]` is normalised too, but does not
+    update them.
 
     They are part of the state, `state.statistics`, so they are saved and restored with it. A
-    `reset` begins with `statistics`; to keep what was seen, write
+    `reset` starts again from `statistics`; to keep the current ones, write
     `state.replace(statistics=old_state.statistics)`, or do not reset: a batch resets its slots.
 
     A NaN in an observation stays in the statistics; `NanGuard` within the batch keeps it out.
@@ -118,7 +118,7 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
     Parameters
     ----------
     env : BatchedEnv
-        Its observations are a `Box` of numbers, or a `Dict` or `Tuple` of such.
+        The batch. Its observations are a `Box` of numbers, or a `Dict` or `Tuple` of such.
     epsilon : float, default 1e-8
         Added to the variance.
     frozen : bool, default False
@@ -130,7 +130,7 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
     Raises
     ------
     TypeError
-        If the observations are of another space, or `statistics` is something else.
+        If the observations are of another space, or `statistics` is not a `RunningStatistics`.
     ValueError
         If `epsilon` is not above 0, or `statistics` are of another shape.
     """
@@ -174,18 +174,18 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
 
 class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     """
-    Rewards divided by the running standard deviation of the discounted return.
+    Divide rewards by the running standard deviation of the discounted return.
 
-    In every slot the return goes on as `gamma * return + reward`, and begins anew with the next
-    episode. As in Gymnasium, the step that terminates an episode counts with its reward alone. The
-    statistics are those of the returns of all slots after every step.
+    In every slot the return is `gamma * return + reward`, and starts again with each episode. As in
+    Gymnasium, after a step that terminates an episode it is the reward alone. The statistics are
+    over the returns of all slots after every step.
 
     They are part of the state, `state.statistics`, as with `NormalizeObservation`.
 
     Parameters
     ----------
     env : BatchedEnv
-        Its rewards and dones have shape `(n_slots,)`, and its dones are bool.
+        The batch. Its rewards and dones have shape `(n_slots,)`; dones are bool.
     gamma : float, default 0.99
         The discount, from 0 to 1.
     epsilon : float, default 1e-8
@@ -199,7 +199,7 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     Raises
     ------
     TypeError
-        If `statistics` is something else; at the first step, if rewards or dones are.
+        If `statistics` is not a `RunningStatistics`; at the first step, if rewards or dones differ.
     ValueError
         If `gamma` is not from 0 to 1, `epsilon` is not above 0, or `statistics` are of another
         shape.

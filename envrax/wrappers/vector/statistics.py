@@ -20,19 +20,19 @@ class RunningStatistics:
     """
     Mean and variance of everything seen so far, for each element of a pytree.
 
-    Each sum is kept as two float32 numbers, the second of which holds what the first one rounds
-    off. So a count goes on counting ones beyond 2**24, and nothing drifts over millions of steps.
+    Each sum is kept as two float32 numbers: the second is the rounding error of the first. Counts
+    stay exact beyond 2**24, and nothing drifts over millions of steps.
 
     Attributes
     ----------
     count : jax.Array
-        float32 scalar, how many were seen.
+        float32 scalar, the number of samples.
     mean : pytree of jax.Array
         Their mean, float32.
     squares : pytree of jax.Array
         The sum of their squared distances from the mean, float32.
     low : tuple
-        What float32 rounds off of these three.
+        The rounding errors of these three.
 
     Examples
     --------
@@ -81,10 +81,9 @@ class RunningStatistics:
         Parameters
         ----------
         batch : pytree of jax.Array
-            One or more of what is counted, stacked along the first axis.
+            One or more samples, stacked along the first axis.
         layout : jax.sharding.NamedSharding, optional
-            How the first axis is spread over devices. They exchange their own means and spreads,
-            in one `all_gather`.
+            The sharding of the first axis. The devices exchange their sums in one `all_gather`.
         """
         n = F32(jax.tree.leaves(batch)[0].shape[0])
         count, count_low = _add(self.count, self.low[0], n)
@@ -107,7 +106,7 @@ class RunningStatistics:
         return RunningStatistics(count=count, mean=gathered(0, 0), squares=gathered(1, 0), low=low)
 
     def normalize(self, x: Any, epsilon: float) -> Any:
-        """`x` less the mean, in units of the standard deviation; float32."""
+        """`x` minus the mean, divided by the standard deviation; float32."""
 
         def of_all(x: jax.Array, like: jax.Array) -> jax.Array:
             return jnp.expand_dims(x, tuple(range(like.ndim - x.ndim)))
@@ -123,10 +122,10 @@ class RunningStatistics:
 
 
 def _seen(leaves: list[Any], means: list[Any]) -> list[tuple[jax.Array, jax.Array]]:
-    """Of each leaf the mean, and the sum of the squared distances from it."""
+    """The mean of each leaf, and the sum of the squared distances from it."""
 
     def one(x: jax.Array, mean: jax.Array) -> tuple[jax.Array, jax.Array]:
-        # Around the old mean, so that a large mean takes no digits from the variance.
+        # Relative to the old mean, so that a large mean costs the variance no precision.
         x = x.astype(F32) - jnp.expand_dims(mean, 0)
         center = jnp.sum(x, 0) / F32(x.shape[0])
         return center, jnp.sum(jnp.square(x - jnp.expand_dims(center, 0)), 0)
@@ -135,7 +134,7 @@ def _seen(leaves: list[Any], means: list[Any]) -> list[tuple[jax.Array, jax.Arra
 
 
 def _seen_by_all(leaves: list[Any], means: list[Any], layout: NamedSharding) -> Any:
-    """The same, of leaves that are spread over devices."""
+    """The same for leaves that are sharded over devices."""
     (axis,) = layout.spec
 
     def one(parts: Any, x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -170,5 +169,5 @@ def _array(x: Any) -> jax.Array:
 
 
 def _is_numbers(x: Any) -> bool:
-    """A list of numbers is an array here, unlike in JAX."""
+    """Whether `x` is a list of numbers, which is an array here, unlike in JAX."""
     return isinstance(x, list)
