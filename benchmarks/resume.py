@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
@@ -105,7 +106,7 @@ def _end(folder: Path) -> list[np.ndarray]:
         saved = manager.restore(_last(folder), args=ocp.args.StandardRestore())
     keys = jax.dtypes.prng_key
     return [
-        np.asarray(jax.random.key_data(x) if jax.dtypes.issubdtype(x.dtype, keys) else x)
+        np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, keys) else x)
         for x in jax.tree.leaves(saved)
     ]
 

@@ -130,7 +130,7 @@ def save_heat_maps(path: Path, maps: dict[str, np.ndarray], points: dict[str, li
     figure = Figure(figsize=(9.6, 4.9), dpi=150, layout="constrained")
     panels = figure.subplots(1, len(maps), sharey=True)
     for panel, (name, values) in zip(panels, maps.items(), strict=True):
-        image = panel.imshow(values, origin="lower", vmin=0, vmax=500)
+        panel.imshow(values, origin="lower", vmin=0, vmax=500)
         for (row, column), value in np.ndenumerate(values):
             colour = "white" if value < 300 else "black"
             panel.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour)
@@ -142,7 +142,7 @@ def save_heat_maps(path: Path, maps: dict[str, np.ndarray], points: dict[str, li
         panel.set_xticks(range(len(lengths)), [f"{x:.3g}" for x in lengths])
         panel.set_yticks(range(len(forces)), [f"{x:.3g}" for x in forces])
     panels[0].set_ylabel("force [N]")
-    figure.colorbar(image, ax=list(panels), label="return of an episode")
+    figure.colorbar(panels[0].images[0], ax=list(panels), label="return of an episode")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 

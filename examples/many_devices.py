@@ -122,7 +122,7 @@ class Training:
 
 def run(given: argparse.Namespace) -> Any:
     """Every process runs this, line by line the same: those calls meet that span all of them."""
-    training, done = Training(given.n_envs), 0
+    training, done, checkpoints = Training(given.n_envs), 0, None
     state = training.init(given.seed)
     name, slots = f"process {jax.process_index()}", training.env.local_slots
     print(f"{name}: slots {slots[0]} to {slots[-1]}", flush=True)
@@ -136,7 +136,7 @@ def run(given: argparse.Namespace) -> Any:
             state = checkpoints.restore(done, args=ocp.args.StandardRestore(like))
     for call in range(done + 1, given.calls + 1):
         state, mean = training.train(state, given.updates)
-        if given.checkpoint:
+        if checkpoints:
             checkpoints.save(call, args=ocp.args.StandardSave(state))
         print(f"{name}: call {call}, mean return {float(mean):.2f}", flush=True)
     return state

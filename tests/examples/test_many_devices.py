@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import many_devices
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def saved(folder: Path, call: int = 4) -> list[np.ndarray]:
 
     with ocp.CheckpointManager(folder) as manager:
         restored = manager.restore(call, args=ocp.args.StandardRestore())
-    is_key = lambda x: jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)  # noqa: E731
+    is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)  # noqa: E731
     leaves = jax.tree.leaves(restored)
     return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in leaves]
 
