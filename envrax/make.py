@@ -39,7 +39,7 @@ def make(
     name : str
         A registered name; see `get_spec`.
     config : EnvConfig, optional
-        Replaces the registered one, which fills in the fields that a parent class lacks.
+        Replaces the registered one; an instance of a parent class changes only its own fields.
     wrappers : sequence of callable, optional
         Applied after those registered with the environment, the innermost first: wrapper classes,
         `ResizeObservation(h=84, w=84)`, or any function from env to env.

@@ -48,7 +48,7 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     Returns
     -------
     BatchedEnv
-        A `ShardedEnv`, in the wrappers that were around the batch. What `reset` and `step` return
+        A `ShardedEnv`, in the wrappers that were around the batch. The result of `reset` and `step`
         is sharded along `axis`.
 
     Raises
@@ -164,7 +164,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
 
     @property
     def sharding(self) -> NamedSharding:
-        """The sharding of what `reset` and `step` return."""
+        """The sharding of the results of `reset` and `step`."""
         return cast(NamedSharding, self.layout)
 
     def with_final_obs(self) -> Self:

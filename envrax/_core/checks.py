@@ -24,7 +24,7 @@ def require_count(expected: str, value: Any, least: int = 1) -> int:
     expected : str
         How the error begins: "VecEnv: expected num_envs".
     value : Any
-        What was given.
+        The argument.
     least : int, default 1
         The smallest legal one.
 
@@ -58,7 +58,7 @@ def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
     method : str
         One of `RETURNS`.
     returned : Any
-        What it returned.
+        The result of the method.
 
     Raises
     ------

@@ -115,7 +115,7 @@ def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> An
     base : type
         `EnvConfig`, of which every config is an instance.
     config : Any
-        What the caller gave: None builds the pinned class, an instance of it is kept, one of a
+        The caller's config: None builds the pinned class, an instance of it is kept, one of a
         parent class is widened.
 
     Raises

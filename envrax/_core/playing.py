@@ -69,7 +69,7 @@ class Transition(NamedTuple):
     info : dict
         The info of the step, without `final_obs`, which is `next_obs`.
     extras : pytree
-        What the policy returned beside the action, such as log-probabilities.
+        The extras that the policy returned, such as log-probabilities.
     """
 
     obs: Any

@@ -59,7 +59,7 @@ class Fleet(Padded, Members):
         Returns
         -------
         obs, states
-            A container each, of what the members returned.
+            A container each, with the results of the members.
         """
         who = type(self).__name__
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
@@ -80,7 +80,7 @@ class Fleet(Padded, Members):
         Returns
         -------
         obs, states, rewards, dones, infos
-            A container each, of what the members returned.
+            A container each, with the results of the members.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class Fleet(Padded, Members):
         Returns
         -------
         obs, state
-            What the member returned.
+            The results of the member.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class Fleet(Padded, Members):
         Returns
         -------
         obs, state, reward, done, info
-            What the member returned.
+            The results of the member.
 
         Raises
         ------

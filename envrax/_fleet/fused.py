@@ -40,7 +40,7 @@ class Fused:
     def step(
         self, donated: dict[int, Any], kept: dict[int, Any], actions: dict[int, Any]
     ) -> dict[int, Any]:
-        """What each member returns, from the states that may be overwritten and the others."""
+        """The results of each member, from the states that may be overwritten and the others."""
         states = donated | kept
         return self._call(1, {i: (states[i], actions[i]) for i in self.functions})
 

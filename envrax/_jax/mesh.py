@@ -32,7 +32,7 @@ def varying_like(like: Any, tree: R) -> R:
     Parameters
     ----------
     like : pytree of jax.Array
-        What may vary, such as the key of a reset.
+        Values that may vary, such as the key of a reset.
     tree : pytree of jax.Array
         Any arrays.
     """

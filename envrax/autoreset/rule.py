@@ -67,7 +67,7 @@ def step(env: AnyEnv, autoreset: AutoReset | None, state: EnvState, actions: Any
     Raises
     ------
     TypeError
-        If what reset or step returns breaks the contract, or if their states or observations
+        If a result of reset or step breaks the contract, or if their states or observations
         differ in structure, shape or dtype.
     """
 

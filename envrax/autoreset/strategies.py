@@ -17,7 +17,7 @@ from envrax._jax.mesh import is_sharded, varying_like
 from envrax.autoreset.slot import next_episode, reset_slot
 from envrax.env import AnyEnv
 
-# `(constants, what a reset reads of one slot's last state) -> leaves of the slot's next episode`.
+# `(constants, inputs from one slot's last state) -> leaves of the slot's next episode`.
 ResetOne = Callable[[list[Any], Any], Any]
 
 
@@ -109,7 +109,7 @@ class Compact:
 
         @merge.def_vmap
         def merge_all(n_batches: int, is_mapped: list[Any], consts: list[Any], *slots: Any) -> Any:
-            # All batches become one, unless what a reset uses differs between them, there are
+            # All batches become one, unless the constants differ between them, there are
             # none, or they lie along an Explicit mesh axis, where JAX refuses the gather.
             is_own = any(jax.tree.leaves(is_mapped[0]))
             if is_own or n_batches == 0 or is_sharded((consts, slots)):

@@ -124,7 +124,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     @property
     def mended_bounds(self) -> dict[str, str]:
-        """Leaves of an observation that leave the library's own bounds, and what is wrong there."""
+        """Leaves of an observation that violate the library's own bounds, and the reasons."""
         return {}
 
     @property

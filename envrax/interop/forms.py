@@ -1,4 +1,4 @@
-"""The common types of what a library returns at reset and at a step, and casts to them."""
+"""The common types of a library's results at reset and at a step, and casts to them."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast

@@ -20,7 +20,7 @@ from envrax.spaces import Box, Space
 gymnax = require("gymnax", "1.0")
 
 DOWNLOADS = {"MNISTBandit-bsuite": "the four files of MNIST (11 MB), to /tmp/mnist"}
-"""Ids that need a network to build, and what gymnax downloads."""
+"""Ids that need a network connection to build, and the files that gymnax downloads."""
 
 CLASSIC = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
 DRAWN = (

@@ -87,7 +87,7 @@ def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:
     def fits(x: Any) -> bool:
         if isinstance(kind, type):
             return isinstance(x, kind)
-        # By class: a wrapper may hand on what an adapter must not call beneath it.
+        # By class: a wrapper may forward methods that an adapter must not call beneath it.
         return all(hasattr(cast(Any, type(x)), name) for name in kind)
 
     if not fits(env):

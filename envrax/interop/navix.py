@@ -100,7 +100,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> NavixEnv:
     env : navix.Environment
         The environment.
     params : None
-        navix has no parameters beside what its constructor takes.
+        navix has no parameters besides the arguments of its constructor.
     max_steps : int, default 0
         Time limit; 0 takes that of `env`.
 

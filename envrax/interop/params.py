@@ -131,7 +131,7 @@ def names_of(default: Any) -> Any:
 
 def fitting(who: str, in_force: Any, changes: Any) -> Any:
     """
-    Changes to parameters, their JAX arrays in the dtypes of what they replace.
+    Changes to parameters, with JAX arrays cast to the dtypes of the values they replace.
 
     Raises
     ------

@@ -115,7 +115,7 @@ class PgxEnv(PeerEnv):
         return jax.lax.stop_gradient(self.peer._observe(inner, jnp.int32(self.player)))
 
     def _others_move(self, inner: Any, rng: jax.Array) -> Any:
-        """Let the others move, and add what all get to `inner.rewards`."""
+        """Let the others move, and add all rewards to `inner.rewards`."""
         opponent = self.config.options.get("opponent") or uniform
 
         def waits(carry: Any) -> jax.Array:

@@ -61,7 +61,7 @@ class PeerState(EnvState):
 
 
 class Begun(NamedTuple):
-    """What `PeerEnv.begin` returns; the attributes are those of `Advanced`."""
+    """The result of `PeerEnv.begin`; the attributes are those of `Advanced`."""
 
     obs: Any
     inner: Any
@@ -70,7 +70,7 @@ class Begun(NamedTuple):
 
 class Advanced(NamedTuple):
     """
-    What `PeerEnv.advance` returns.
+    The result of `PeerEnv.advance`.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ class XMiniGridEnv(PeerEnv):
     An environment of XLand-MiniGrid.
 
     `params` are its `EnvParams`: only their arrays, the `ruleset` of XLand, may be traced.
-    `options` are what `xminigrid.make` changes in them, such as `view_size`. `state.inner` is its
+    `options` are keywords of `xminigrid.make`, such as `view_size`. `state.inner` is its
     `TimeStep`.
     """
 

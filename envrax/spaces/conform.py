@@ -22,7 +22,7 @@ _HINT = "Pass actions built like action_space.sample(rng)."
 
 def conform(space: Space, x: Any, who: str, name: str = "actions") -> Any:
     """
-    Cast actions to the dtype of `space`, or raise an error that says what is wrong with them.
+    Cast actions to the dtype of `space`, or raise an error that explains what is wrong.
 
     Structure, shape and kind (bool, integer, float) are checked. Bounds are not, so that nothing is
     read from a device. Only the `shape` and `dtype` of `space` are used.
@@ -36,12 +36,12 @@ def conform(space: Space, x: Any, who: str, name: str = "actions") -> Any:
     who : str
         The caller, as in `"VecEnv.step"`; error messages begin with it.
     name : str
-        What the caller calls `x`, for error messages.
+        The name of `x` in error messages.
 
     Returns
     -------
     Any
-        The actions in tuples and dicts. An array of the right dtype is returned as it is. Other
+        The actions in tuples and dicts. An array of the right dtype is returned unchanged. Other
         JAX arrays are cast on their device, all else becomes NumPy arrays, which compiles nothing.
         No leaf is weakly typed.
 

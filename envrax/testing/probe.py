@@ -19,7 +19,7 @@ UNCOMPILED_STEPS = 4  # few, because they are slow
 
 
 class Transition(NamedTuple):
-    """One step: its arguments, and what it returned."""
+    """One step: its arguments and its results."""
 
     before: Any
     action: Any
@@ -31,7 +31,7 @@ class Transition(NamedTuple):
 
     @property
     def returned(self) -> dict[str, Any]:
-        """What `step` returned, by name."""
+        """The results of `step`, by name."""
         return {name: getattr(self, name) for name in RETURNED}
 
 
@@ -256,5 +256,5 @@ def apply_hooks(env: AnyEnv, hook: str, value: Any) -> Any:
 
 
 def by_name(returned: tuple[Any, ...]) -> dict[str, Any]:
-    """What `reset` or `step` returned, by name."""
+    """The results of `reset` or `step`, by name."""
     return dict(zip(RETURNED[: len(returned)], returned, strict=True))

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class Finding:
     """
-    One broken rule. `str(finding)` is a sentence that says what is wrong and how to fix it.
+    One broken rule. `str(finding)` says what is wrong and how to fix it.
 
     Attributes
     ----------
     rule : str
         Name of the rule.
     where : str
-        What breaks it, such as "BallEnv.step".
+        The method that breaks it, such as "BallEnv.step".
     expected, got : str
-        What the contract requires, with the name of the leaf, and what was found.
+        The requirement of the contract, with the name of the leaf, and the value found.
     fix : str
         What to do.
     """
@@ -38,7 +38,7 @@ class Report:
     Attributes
     ----------
     subject : str
-        What was checked.
+        The name of the environment.
     findings : tuple of Finding
         The broken rules, and waivers of rules that hold.
     kept : tuple of str
@@ -46,7 +46,7 @@ class Report:
     skipped : dict
         Name of each rule that could not be checked, and the reason.
     notes : tuple of str
-        What the check did not see, such as the end of an episode.
+        Cases that the check did not meet, such as the end of an episode.
     waived : dict
         Name of each rule that is broken and waived, and the reason of the waiver.
     """

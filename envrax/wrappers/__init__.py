@@ -39,7 +39,7 @@ from envrax.wrappers.stateful import WrapperState as WrapperState
 from envrax.wrappers.time import TimeAwareObservation, TimeLimit
 from envrax.wrappers.transform import TransformAction, TransformObservation, TransformReward
 
-# What `envrax` exports too.
+# `envrax` exports these too.
 __all__ = [
     "ActionWrapper",
     "AtariPreprocessing",

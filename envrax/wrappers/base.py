@@ -251,7 +251,7 @@ def layers(env: AnyEnv) -> Iterator[AnyEnv]:
 
 
 def require_that(condition: bool, wrapper: type, expected: str, got: object) -> None:
-    """Raise a TypeError that names the wrapper, what it expects and what it got."""
+    """Raise a TypeError with the wrapper, the expected value and the actual one."""
     if not condition:
         raise TypeError(f"{wrapper.__name__}: expected {expected}; got {got}.")
 

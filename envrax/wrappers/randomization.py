@@ -55,7 +55,7 @@ class DomainRandomization(
     place of Python numbers, the config then holds float32, int32 or bool arrays.
 
     The environment may use drawn fields in arithmetic only, not for shapes, spaces, Python branches
-    or strings. In `config` of this wrapper, drawn fields cannot be read.
+    or strings. In `config` of this wrapper, drawn fields cannot be used.
 
     Parameters
     ----------

@@ -212,7 +212,7 @@ def _repeated(step: Step, traceable: bool, state: Any, action: Any, times: int) 
     before : pytree of jax.Array
         The observation of the last step but one; that of the last one if there was but one.
     returned : tuple
-        What the last step returned, with the sum of the rewards.
+        The results of the last step, with the sum of the rewards.
     """
 
     def again(carry: Any) -> Any:

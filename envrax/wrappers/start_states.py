@@ -121,7 +121,7 @@ class StartStates(
 
     @cached_property
     def _like(self) -> tuple[dict[str, str], Any, dict[str, tuple[int, ...]]]:
-        """Types and structure of what `env.reset` returns, and the shapes of the state's keys."""
+        """Types and structure of the results of `env.reset`, and the shapes of the state's keys."""
         # A typed key, since a legacy one looks like any other array.
         obs, state = jax.eval_shape(partial(reset_slot, self.env), key_types()[0])
         returned: Any = {"obs": obs, "state": state}

@@ -40,8 +40,8 @@ class StatefulWrapper(
 
     The subclass pins its state class, a `WrapperState` with fields of its own, and writes
     `on_reset` and `on_step`. The `rng`, `step` and `done` of its state are those of the wrapped
-    environment. What `on_step` or the caller writes to them is passed to the environment in the
-    next step. An `on_step` that needs randomness splits `state.rng`.
+    environment. Changes by `on_step` or the caller are passed to the environment in the next step.
+    An `on_step` that needs randomness splits `state.rng`.
 
     Parameters
     ----------

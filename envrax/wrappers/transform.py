@@ -24,7 +24,7 @@ class TransformObservation(ObservationWrapper[ObsSpaceT, ActSpaceT, StateT, Conf
         From an observation of the environment to the one that the caller gets, in `jnp`. A lambda
         cannot be pickled.
     observation_space : Space, optional
-        The space of what `func` returns. By default that of the environment.
+        The space of the results of `func`. By default that of the environment.
 
     Raises
     ------

@@ -160,8 +160,8 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
     """
     An environment as a `gymnasium.Env`.
 
-    `reset` and `step` are one compiled call and one transfer from the device each. What they return
-    belongs to the caller, who may edit it. `reset(seed=s)` sets `rng = jax.random.key(s)`; every
+    `reset` and `step` are one compiled call and one transfer from the device each. Their results
+    belong to the caller, who may edit them. `reset(seed=s)` sets `rng = jax.random.key(s)`; every
     reset does `rng, key = jax.random.split(rng)` and uses `key`.
 
     Parameters

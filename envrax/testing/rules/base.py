@@ -52,7 +52,7 @@ class Rule:
 
     @property
     def sentence(self) -> str:
-        """What the rule checks."""
+        """The rule in words."""
         return " ".join((inspect.getdoc(self.check) or "").split())
 
 

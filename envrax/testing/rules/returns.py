@@ -1,4 +1,4 @@
-"""Rules on the structure of what `reset`, `step` and `render` return."""
+"""Rules on the structure of the results of `reset`, `step` and `render`."""
 
 from typing import Any
 

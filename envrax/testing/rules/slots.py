@@ -84,8 +84,8 @@ def _single(probe: BatchedProbe) -> SingleEnv:
 def _slots(
     probe: BatchedProbe,
 ) -> Iterator[tuple[Transition, int, dict[str, Any], dict[str, Any]]]:
-    """For each step, and for the first and the last slot: what the environment gives alone, and \
-the reset that follows if the episode ends."""
+    """For each step, in the first and the last slot: the results of the environment alone, and \
+of the reset that follows if the episode ends."""
     single = _single(probe)
     for t in probe.transitions:
         for slot in sorted({0, probe.batch.n_slots - 1}):

@@ -62,7 +62,7 @@ class BatchedWrapper(
     `BatchedWrapperState` with further fields, and defines `on_reset` and `on_step`.
 
     `reset` and `step` are compiled together with those of the wrapped batch, on first use. Around a
-    batch on the host, only what the wrapper does is compiled.
+    batch on the host, only the wrapper's own part is compiled.
 
     Called with keywords and no batch, a subclass returns a factory, as `Wrapper` does.
 

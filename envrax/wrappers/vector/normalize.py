@@ -122,8 +122,8 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
     epsilon : float, default 1e-8
         Added to the variance.
     frozen : bool, default False
-        Use the statistics and do not change them, for evaluation. Give `statistics`, or a state
-        that has them: what a reset else begins with, mean 0 and variance 1, changes nothing.
+        Use the statistics and do not change them, for evaluation. Pass `statistics`, or a state
+        that has them: otherwise a reset starts at mean 0 and variance 1, and normalises nothing.
     statistics : RunningStatistics, optional
         Where to begin, such as `state.statistics` of the training. They may be traced.
 
@@ -191,8 +191,8 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     epsilon : float, default 1e-8
         Added to the variance.
     frozen : bool, default False
-        Use the statistics and do not change them, for evaluation. Give `statistics`, or a state
-        that has them: what a reset else begins with, mean 0 and variance 1, changes nothing.
+        Use the statistics and do not change them, for evaluation. Pass `statistics`, or a state
+        that has them: otherwise a reset starts at mean 0 and variance 1, and normalises nothing.
     statistics : RunningStatistics, optional
         Where to begin, such as `state.statistics` of the training. They may be traced.
 

@@ -157,7 +157,7 @@ def _seen_by_all(leaves: list[Any], means: list[Any], layout: NamedSharding) -> 
 
 
 def _add(high: jax.Array, low: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`high + low + x`, rounded, and what was rounded off (Knuth's two-sum)."""
+    """`high + low + x`, rounded, and the rounding error (Knuth's two-sum)."""
     x = x + low
     total = high + x
     of_x = total - high
