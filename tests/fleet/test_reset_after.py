@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import pytest
 from fakes import CoinConfig, CoinEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_equal
 from reset_after_envs import CountEpisodes, CountState
@@ -19,6 +20,7 @@ class CountInTwos(CountEpisodes):
         return obs, first.replace(episodes=first.episodes + 1)
 
 
+@pytest.mark.slow
 def test_a_fleet_equals_its_members() -> None:
     """Also two of the same environment, which step as one batch."""
     coin = CoinEnv(CoinConfig(end_rate=0.5))
