@@ -66,8 +66,10 @@ class BatchedProbe(Probe):
 
     @cached_property
     def single(self) -> "SingleEnv | None":
-        """The environment of a `VecEnv`; None for other batches."""
-        return SingleEnv(self.batch.env) if isinstance(self.batch, VecEnv) else None
+        """The environment that each slot is a copy of; None for agents, and other batches."""
+        batch = self.batch
+        is_copied = isinstance(batch, VecEnv) and batch.num_envs == batch.n_slots
+        return SingleEnv(cast(Any, batch).env) if is_copied else None
 
 
 class SingleEnv:

@@ -18,7 +18,8 @@ def make(name: str, **fields: Any) -> Any:
     """One environment, by its name and fields of its config; of JaxMARL a world."""
     config = PeerConfig(id=name.partition("/")[2], **fields)
     if name.startswith("jaxmarl/"):
-        return envrax.make_vec(name, 1, pre_warm=False, config=config).world
+        batch: Any = envrax.make_vec(name, 1, pre_warm=False, config=config)
+        return batch.world
     return envrax.make(name, config=config, jit_compile=False)
 
 

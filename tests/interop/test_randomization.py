@@ -31,7 +31,6 @@ def drawing(name: str, low: float, high: float) -> Any:
     [
         ("gymnax/CartPole-v1", "length", 0.3, 1.0),
         ("craftax/Craftax-Classic-Symbolic-v1", "spawn_cow_chance", 0.0, 1.0),
-        ("kinetix/s/h4_thrust_aim", "base_thruster_power", 5.0, 15.0),
     ],
 )
 def test_drawn_params_equal_those_given(id: str, name: str, low: float, high: float) -> None:
@@ -102,7 +101,7 @@ def test_a_grid() -> None:
         ("gymnax/Pendulum-v1", {"params": {"max_torque": 1.0}}, "params.max_torque"),
         ("gymnax/CartPole-v1", {"max_steps": 9}, "max_steps"),
         ("xminigrid/MiniGrid-Empty-5x5", {"params": {"height": 9}}, "params.height"),
-        ("brax/inverted_pendulum", {"params": {"mass": 9.0}}, "mass"),
+        ("brax/fast", {"params": {"mass": 9.0}}, "mass"),
     ],
 )
 def test_what_is_refused(id: str, fields: Any, message: str) -> None:

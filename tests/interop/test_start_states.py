@@ -22,8 +22,10 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("make_key", [jax.random.key, jax.random.PRNGKey])
-@pytest.mark.parametrize("id", KEYS)
+@pytest.mark.parametrize(
+    ("id", "make_key"),
+    [*((id, jax.random.key) for id in KEYS), ("jumanji/Snake-v1", jax.random.PRNGKey)],
+)
 def test_two_episodes_from_one_state_differ_in_all_keys_and_in_nothing_else(
     id: str, make_key: Any
 ) -> None:
