@@ -132,7 +132,7 @@ def test_statistics_of_one_episode_after_another() -> None:
             RecordEpisodeStatistics,
         ],
     ),
-    ids=str,
+    ids=lambda wrapper: getattr(wrapper, "wrapper", wrapper).__name__,
 )
 def test_statistics_are_right_above_and_beneath(wrapper: Any) -> None:
     pixels = PixelEnv(VectorConfig(max_steps=3))
