@@ -206,15 +206,15 @@ def carries_over(env: AnyEnv) -> bool:
 
 def with_config(env: EnvT, /, **fields: Any) -> EnvT:
     """
-    Build the environment and its wrappers again, with some config fields changed.
+    Build the environment and its wrappers again, without `JitWrapper`, with some fields changed.
 
-    A `JitWrapper` is left out. Values may be traced: an array that replaces a Python number is cast
-    to float32, int32 or bool. For a field that is a dict, give a dict of the entries to change.
+    Values may be traced. A Python number stands for float32, int32 or bool; a dict changes entries.
 
     Raises
     ------
     TypeError
-        If a field or entry is unknown or a value does not fit it, if the config has a
-        `__post_init__`, or if the class takes more than a config.
+        If a field is unknown, a value does not fit it, or more than the config would change.
     """
+    if not isinstance(env, JaxEnv):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"with_config: expected a JaxEnv; got {env!r}. Change it within the batch.")
     return env._with_config(fields)  # pyright: ignore[reportPrivateUsage]

@@ -1,7 +1,7 @@
 """`rollout`: many steps of a policy in an environment, as one compiled call."""
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -96,8 +96,8 @@ def rollout(
     Raises
     ------
     TypeError
-        If the policy does not return such a triple, or changes the types of `policy_state`, or a
-        batch has no `final_obs`.
+        If `start` is not a Rollout, the policy does not return such a triple or changes the types
+        of `policy_state`, or a batch has no `final_obs`.
     ValueError
         If `n_steps` is below 1.
 
@@ -112,6 +112,12 @@ def rollout(
     ((100, 3), 60)
     """
     n_steps = require_count("rollout: expected n_steps", n_steps)
+    playing.require_env("rollout", env)
+    if not isinstance(cast(Any, start), Rollout):
+        raise TypeError(
+            f"rollout: expected to begin at a Rollout; got {type(start).__name__}. Pass "
+            "`envrax.start(env, rng)`, or the first result of the last `rollout`."
+        )
     given = playing.split(policy)
     if env.traceable and is_traced((start, given)):
         return _scan(env, given, n_steps, start)

@@ -113,13 +113,18 @@ def split(policy: Policy | None) -> SplitPolicy:
     return SplitPolicy(arrays, treedef, others, _asks(policy))
 
 
-def begin(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any) -> Rollout:
-    """Begin an episode, or one in every slot."""
-    if not isinstance(cast(Any, env), JaxEnv | BatchedEnv):
+def require_env(who: str, env: Any) -> None:
+    """Raise a TypeError for anything but an environment or a batch, such as a fleet."""
+    if not isinstance(env, JaxEnv | BatchedEnv):
         raise TypeError(
-            f"start: expected a JaxEnv or a BatchedEnv; got {env!r}. Pass one that `make` or "
+            f"{who}: expected a JaxEnv or a BatchedEnv; got {env!r}. Pass one that `make` or "
             "`make_vec` returned."
         )
+
+
+def begin(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any) -> Rollout:
+    """Begin an episode, or one in every slot."""
+    require_env("start", env)
     layout = layout_of(env) if isinstance(env, BatchedEnv) else None
     if layout is not None:
         rng, policy_state = spread((rng, policy_state), layout.mesh, "start")

@@ -49,7 +49,6 @@ class NormalizedRewardState(NormalizedState):
 class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     """The base of both: the keywords, and the first statistics."""
 
-
     def _configure(
         self, epsilon: float, frozen: bool, statistics: RunningStatistics | None
     ) -> None:
