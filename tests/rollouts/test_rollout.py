@@ -315,6 +315,8 @@ ONE, FOUR, EIGHT = CountingEnv(), VecEnv(CountingEnv(), 4), VecEnv(CountingEnv()
     [
         (lambda: played(3), TypeError, "JaxEnv"),
         (lambda: envrax.start(ONE, jax.random.split(jax.random.key(0))), ValueError, "PRNG key"),
+        (lambda: envrax.rollout(ONE, None, jax.random.key(0), 3), TypeError, "Rollout"),  # type: ignore[arg-type]
+        (lambda: envrax.with_config(FOUR, max_steps=3), TypeError, "JaxEnv"),  # type: ignore[type-var]
         (lambda: played(ONE, begin=FOUR), TypeError, "bool"),
         (lambda: played(FOUR, begin=ONE), ValueError, "axis 0"),
         (lambda: played(FOUR, begin=EIGHT), ValueError, "4 slots"),
