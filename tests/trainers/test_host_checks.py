@@ -17,6 +17,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_vector
 from trainers.hosts import KEY, MAKE
 
+from envrax.interop import to_gymnasium_vec
 from envrax.interop.host.envpool import from_envpool
 from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
 from envrax.interop.host.in_scan import in_scan
@@ -185,6 +186,8 @@ def test_it_says_whether_it_draws() -> None:
     for make, draws in ((MAKE["CartPole"], False), (drawing, True)):
         env = from_gymnasium_vec(SyncVectorEnv([make]))
         assert (env.can_render, in_scan(env).can_render) == (draws, draws)
+        told = to_gymnasium_vec(env).metadata["render_modes"]
+        assert told == ["rgb_array"] * draws
     assert not from_envpool(pool()).can_render
     assert in_scan(from_envpool(pool(render_mode="rgb_array"))).can_render
 

@@ -16,7 +16,7 @@ def can_render(env: Any) -> bool:
         return implements_render(env.env)
     if type(env).render_slot is BatchedEnv.render_slot:
         return False
-    single = env.unwrapped
+    single = getattr(env, "unwrapped", None)
     # A simulator on the host knows whether it was built to draw.
     return getattr(env, "can_render", True) and (single is None or implements_render(single))
 
