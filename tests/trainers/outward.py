@@ -168,7 +168,6 @@ def _random_mask(space: Any, key: Any) -> Any:
 
 
 TOLD: dict[str, AnyEnv] = {
-    "counting": CountingEnv(),
     "image": ImageEnv(),
     "nested": NestedEnv(FakeConfig(max_steps=9)),
     "masked": MaskedEnv(),

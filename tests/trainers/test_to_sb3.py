@@ -28,7 +28,7 @@ from envrax.interop import to_sb3
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv
 
 pytestmark = pytest.mark.trainers
-BOTH = ["image", "masked", "goal", "room", "ends"]
+BOTH = ["masked", "goal", "room", "ends"]
 STATISTICS = "terminated", "truncated", "final_obs", "TimeLimit.truncated", "terminal_observation"
 
 
