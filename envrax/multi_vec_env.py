@@ -1,7 +1,6 @@
 """`MultiVecEnv`: different batched environments as one unit."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import jax
@@ -12,6 +11,7 @@ from envrax._fleet.fleet import Fleet
 from envrax._fleet.members import view
 from envrax._fleet.padding import Agents
 from envrax._jax.cache import CacheDir, Compilation
+from envrax.autoreset import Compact, Select
 from envrax.batched_env import BatchedEnv
 from envrax.vec_env import VecEnv
 
@@ -143,8 +143,12 @@ class MultiVecEnv(Fleet):
         ours, theirs = cast(Any, a).copies, cast(Any, b).copies
         if ours is None or theirs is None or ours.env is not theirs.env:
             return False
-        same_donation = cast(Any, a.compilation).donate == cast(Any, b.compilation).donate
-        return same_donation and replace(ours, env=None) == replace(theirs, env=None)
+        # Of strategies, only ours are known to be equal by value.
+        known = isinstance(ours.autoreset, Compact | Select) and ours.autoreset == theirs.autoreset
+        options = [(c.num_envs, c.final_obs) for c in (ours, theirs)]
+        donation = [cast(Any, batch.compilation).donate for batch in (a, b)]
+        same = options[0] == options[1] and donation[0] == donation[1]
+        return same and (known or ours.autoreset is theirs.autoreset)
 
     def _compile_member(self, member: AnyBatchedEnv, cache_dir: CacheDir) -> None:
         member.compile(cache_dir)

@@ -33,7 +33,9 @@ class Count(NamedTuple):
 def begin(n_slots: int, n_episodes: int) -> Count:
     """The count before the first step."""
     of = partial(jnp.zeros, n_episodes)
-    return Count(jnp.int32(0), jnp.arange(n_slots), of(jnp.float32), of(jnp.int32), of(bool))
+    return Count(
+        jnp.int32(0), jnp.arange(n_slots, dtype=jnp.int32), of(jnp.float32), of(jnp.int32), of(bool)
+    )
 
 
 def _add(count: Count, rewards: Any, done: Any, max_steps: int) -> Count:

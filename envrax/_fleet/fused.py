@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax._core.checks import require_tuple
+from envrax._jax.keys import clone_keys
 from envrax._jax.mesh import is_sharded
 
 
@@ -54,10 +55,10 @@ class Fused:
                 for i, args in zip(group, given, strict=True):
                     returned[i] = call_member(self.names[i], method, function, *args)
             else:
-                stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *given)
+                stacked = clone_keys(jax.tree.map(lambda *leaves: jnp.stack(leaves), *given))
                 out = call_member(self.names[first], method, jax.vmap(function), *stacked)
                 for k, i in enumerate(group):
-                    returned[i] = jax.tree.map(itemgetter(k), out)
+                    returned[i] = clone_keys(jax.tree.map(itemgetter(k), clone_keys(out)))
         return returned
 
 

@@ -62,7 +62,10 @@ def clone_keys(tree: T) -> T:
     The same pytree, with typed keys that `jax.debug_key_reuse` counts as unused.
 
     JAX's checker marks a key as used after any operation that it does not know, such as a select.
+    Without the checker nothing is cloned: JAX cannot differentiate through a clone.
     """
+    if not _CONFIG.jax_debug_key_reuse:
+        return tree
 
     def clone(x: Any) -> Any:
         is_key = jnp.issubdtype(getattr(x, "dtype", bool), jax.dtypes.prng_key)

@@ -162,7 +162,10 @@ def _reset_where(
 
     @merge.def_vmap
     def merge_slots(n_slots: int, is_mapped: list[Any], consts: list[Any], *slots: Any) -> Any:
-        if n_slots == 0 or any(jax.tree.leaves(is_mapped[0])):  # constants that differ
+        # A select, if what a reset uses differs between slots, there are none, or they lie along an
+        # Explicit mesh axis, where JAX refuses to gather them.
+        is_own = any(jax.tree.leaves(is_mapped[0]))
+        if is_own or n_slots == 0 or is_sharded((consts, slots)):
             axes = jax.tree.map(lambda mapped: 0 if mapped else None, tuple(is_mapped))
             merged = jax.vmap(select, axes, axis_size=n_slots)(consts, *slots)
         else:

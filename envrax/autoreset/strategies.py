@@ -212,7 +212,7 @@ def _reset_in_chunks(
         n_done, merged = carry
         slots = _first_at_least(count, n_done + places)  # N beyond the last that ended
         take = partial(jnp.take, indices=slots, axis=0, mode="clip")
-        new = jax.vmap(reset)(jax.tree.map(take, clone_keys(last)))
+        new = jax.vmap(reset, axis_size=chunk)(jax.tree.map(take, clone_keys(last)))
         merged = jax.tree.map(lambda m, n: m.at[slots].set(n, mode="drop"), merged, new)
         return n_done + chunk, merged
 

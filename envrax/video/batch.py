@@ -238,8 +238,10 @@ def _peeled(env: AnyBatch) -> tuple[list[BatchedWrapper[Any, Any]], AnyBatch]:
 
 
 def _copied_env(batch: AnyBatch) -> AnyEnv | None:
-    """The environment of which a `VecEnv` holds copies; None for other batches."""
-    copies = cast(VecEnv[Any, Any, Any, Any], batch).copies if isinstance(batch, VecEnv) else None
+    """The environment of which a `VecEnv` holds copies; None for a batch that renders itself."""
+    if not isinstance(batch, VecEnv) or type(batch).render_slot is not VecEnv.render_slot:
+        return None
+    copies = cast(VecEnv[Any, Any, Any, Any], batch).copies
     return copies and copies.env
 
 

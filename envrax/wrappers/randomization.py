@@ -87,6 +87,12 @@ class DomainRandomization(
     (4,)
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        raise TypeError(
+            f"{cls.__name__}: expected a wrapper around DomainRandomization; got a subclass, whose "
+            "`reset` would draw again. Extend `Wrapper`, and put it around."
+        )
+
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],

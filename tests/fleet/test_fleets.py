@@ -247,3 +247,12 @@ def test_an_error_names_its_member(compiled: bool) -> None:
     with pytest.raises(ZeroDivisionError, match="mine") as error:
         multi.step(states, {"good": 0, "bad": 0})
     assert "This was in MultiEnv member 'bad'." in error.value.__notes__
+
+
+def test_keys_of_the_same_member_twice_are_used_once() -> None:
+    member = VecEnv(CounterEnv(), 2)
+    fleet = MultiVecEnv([member, member])
+    with jax.debug_key_reuse(True):
+        _, states = fleet.reset(jax.random.key(0))
+        _, states, *_ = fleet.step(states, [[0, 1], [1, 0]])
+        fleet.step(states, [[0, 1], [1, 0]])

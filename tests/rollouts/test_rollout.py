@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost
-from fakes import CoinEnv, NestedEnv, PixelEnv, VectorEnv
+from fakes import CoinEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers import assert_trees_equal, slow_but
 
@@ -175,6 +175,27 @@ def test_gradients_reach_the_policy() -> None:
     gradient = jax.grad(total)(jnp.float32(1))
     assert np.isclose(gradient, total(jnp.float32(1)))
     assert gradient != 0
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_gradients_reach_the_config_of_a_single_environment(mapped: bool) -> None:
+    """Across auto-resets, which read it too; against finite differences."""
+    act: Any = lambda state, obs, rng: (jnp.int32(1), state, None)  # noqa: E731
+
+    def total(gravity: Any, rng: jax.Array) -> jax.Array:
+        env = VectorEnv(VectorConfig(max_steps=3, gravity=gravity))
+        steps = envrax.rollout(env, act, envrax.start(env, rng), 5)[1]
+        return jnp.sum(steps.next_obs)
+
+    def mean(gravity: Any) -> jax.Array:
+        keys = jax.random.split(jax.random.key(0), 3)
+        if mapped:
+            return jnp.mean(jax.vmap(lambda rng: total(gravity, rng))(keys))
+        return total(gravity, keys[0])
+
+    step, at = 1e-2, jnp.float32(0.5)
+    difference = (mean(at + step) - mean(at - step)) / (2 * step)
+    np.testing.assert_allclose(jax.grad(mean)(at), difference, rtol=2e-2, atol=1e-3)
 
 
 def test_it_compiles_once(compile_counter: Callable[..., Any]) -> None:

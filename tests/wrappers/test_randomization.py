@@ -338,3 +338,11 @@ def test_what_fits() -> None:
     assert types["goal"] == [("float32", False)] * 2
     assert types["weight"] == [("float32", False)] and types["max_steps"] == [("int32", False)]
     assert types["gains"] == [("float16", False)]
+
+
+def test_a_subclass_is_refused() -> None:
+    """Its `reset` would draw again where a slot should keep what it drew."""
+    with pytest.raises(TypeError, match="subclass"):
+
+        class _Drawing(DomainRandomization[Any, Any, Any, Any]):
+            pass
