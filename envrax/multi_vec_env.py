@@ -140,15 +140,12 @@ class MultiVecEnv(Fleet):
     def _are_same(self, a: AnyBatchedEnv, b: AnyBatchedEnv) -> bool:
         if not (isinstance(a, VecEnv) and isinstance(b, VecEnv) and type(a) is type(b)):
             return False
-        ours, theirs = cast(Any, a).copies, cast(Any, b).copies
-        if ours is None or theirs is None or ours.env is not theirs.env:
+        if cast(Any, a).env is not cast(Any, b).env:
             return False
+        (ours, how), (theirs, other) = map(_options, (a, b))
         # Of strategies, only ours are known to be equal by value.
-        known = isinstance(ours.autoreset, Compact | Select) and ours.autoreset == theirs.autoreset
-        options = [(c.num_envs, c.final_obs) for c in (ours, theirs)]
-        donation = [cast(Any, batch.compilation).donate for batch in (a, b)]
-        same = options[0] == options[1] and donation[0] == donation[1]
-        return same and (known or ours.autoreset is theirs.autoreset)
+        known = isinstance(how, Compact | Select) and how == other
+        return ours == theirs and ours is not None and (known or how is other)
 
     def _compile_member(self, member: AnyBatchedEnv, cache_dir: CacheDir) -> None:
         member.compile(cache_dir)
@@ -156,3 +153,9 @@ class MultiVecEnv(Fleet):
     def __repr__(self) -> str:
         shown = self._container.show(f"{one.name}×{one.n_slots}" for one in self._members)
         return f"MultiVecEnv({shown}, total={self.total_envs})"
+
+
+def _options(batch: Any) -> tuple[Any, Any]:
+    """The options of a `VecEnv`, None for one that computes something else; and its strategy."""
+    copies, how = batch.copies, batch.compilation
+    return copies and (copies.num_envs, copies.final_obs, how.donate), copies and copies.autoreset
