@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec
 from envrax._jax.keys import clone_keys
 from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
 from envrax.autoreset.slot import next_episode, require_same_types, reset_slot, step_slot
-from envrax.autoreset.strategies import AutoReset, ResetOne, strategy_for
+from envrax.autoreset.strategies import AutoReset, ResetOne, select, strategy_for
 from envrax.env import AnyEnv, EnvState, Info
 
 Step = tuple[Any, EnvState, jax.Array, jax.Array, Info, Any]
@@ -150,9 +150,6 @@ def _reset_where(
 ) -> list[Any]:
     """`reset_one(consts, last)` where the episode ended, else `stepped`; of one slot."""
 
-    def select(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
-        return jax.tree.map(partial(jnp.where, ended), reset_one(consts, last), stepped)
-
     @custom_vmap
     def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
         # Both branches need equal types, in a `shard_map` too.
@@ -167,7 +164,7 @@ def _reset_where(
         is_own = any(jax.tree.leaves(is_mapped[0]))
         if is_own or n_slots == 0 or is_sharded((consts, slots)):
             axes = jax.tree.map(lambda mapped: 0 if mapped else None, tuple(is_mapped))
-            merged = jax.vmap(select, axes, axis_size=n_slots)(consts, *slots)
+            merged = jax.vmap(partial(select, reset_one), axes, axis_size=n_slots)(consts, *slots)
         else:
             spread = partial(_spread, n_slots)
             last, ended, stepped = jax.tree.map(spread, slots, tuple(is_mapped[1:]))
@@ -176,7 +173,7 @@ def _reset_where(
 
     # A loop of unknown length has no reverse mode; a select has.
     differentiable = jax.custom_jvp(merge)
-    differentiable.defjvp(partial(jax.jvp, select))
+    differentiable.defjvp(partial(jax.jvp, partial(select, reset_one)))
     return differentiable(consts, last, ended, stepped)
 
 

@@ -53,6 +53,13 @@ class AutoReset(Protocol):
         ...
 
 
+def select(
+    reset_one: ResetOne, consts: list[Any], last: Any, ended: jax.Array, stepped: Any
+) -> Any:
+    """The next episode of one slot where it ended, else what was stepped."""
+    return jax.tree.map(partial(jnp.where, ended), reset_one(consts, last), stepped)
+
+
 @dataclass(frozen=True)
 class Select:
     """
@@ -64,10 +71,7 @@ class Select:
     def __call__(
         self, reset_one: ResetOne, consts: list[Any], last: Any, ended: jax.Array, stepped: Any
     ) -> Any:
-        def select(last: Any, ended: jax.Array, stepped: Any) -> Any:
-            return jax.tree.map(partial(jnp.where, ended), reset_one(consts, last), stepped)
-
-        return jax.vmap(select)(last, ended, stepped)
+        return jax.vmap(partial(select, reset_one, consts))(last, ended, stepped)
 
 
 @dataclass(frozen=True)
