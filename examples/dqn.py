@@ -4,10 +4,9 @@ DQN with a replay buffer, on any environment with a few actions that are always 
     python examples/dqn.py                                     MountainCar, in a minute
     python examples/dqn.py classic/CartPole-v0 --seed 1
 
-A replay buffer needs the observation that each step led to. Where an episode ended, the next row of
-a rollout is another episode; `Transition.next_obs` is the right one. The target is bootstrapped
-from it unless the step *terminated* the episode: one that a time limit truncated would have gone
-on. It is double DQN in pure JAX, with the buffer of flashbax.
+A replay buffer needs the observation that each step led to: `Transition.next_obs`, since the next
+row of a rollout may be another episode. The target is bootstrapped from it unless the step
+*terminated* the episode. It is double DQN in pure JAX, with the buffer of flashbax.
 """
 
 import argparse
@@ -103,6 +102,8 @@ class DQN:
     def init(self, seed: Any) -> TrainState:
         rng, network_rng = jax.random.split(jax.random.key(seed))
         at = envrax.start(self.vec_env, rng)
+        if self.vec_env.action_mask(at.env_state) is not None:
+            raise SystemExit(f"{self.options.env} has illegal actions; train it with ppo.py")
         params = self.network.init(network_rng, at.obs[0])
         item = Step(at.obs[0], jnp.int32(0), jnp.float32(0), jnp.bool_(False), at.obs[0])
         opt_state, buffer = self.optimiser.init(params), self.replay.init(item)

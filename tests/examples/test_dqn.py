@@ -46,3 +46,9 @@ def test_mountain_car_is_climbed(capsys: pytest.CaptureFixture[str]) -> None:
     dqn.main(["--seed=0"])
     before, after = capsys.readouterr().out.split("episodes: ")[1].split(" -> ")
     assert float(before) == -200 and float(after.split()[0]) > -160
+
+
+def test_an_environment_with_illegal_actions_is_refused() -> None:
+    agent = dqn.DQN(dqn.Options("classic/ConnectFour-v0"))
+    with pytest.raises(SystemExit, match="illegal actions"):
+        agent.init(0)

@@ -24,6 +24,7 @@ def settings(tmp_path: Path) -> dict[str, Any]:
     """Of a process: it reads compiled programs that another one wrote."""
     cache = str(tmp_path / "cache")
     environment = {"PYTHONPATH": os.pathsep.join(sys.path), "JAX_COMPILATION_CACHE_DIR": cache}
+    environment["PYTHONUNBUFFERED"] = ""  # else a line is two writes, which processes interleave
     return {"cwd": tmp_path, "env": {**os.environ, **environment}, "text": True}
 
 
