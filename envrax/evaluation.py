@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._core import counting, playing
-from envrax._core.checks import require_count
+from envrax._core.checks import LONGEST, require_count
 from envrax._core.counting import Count
 from envrax._core.ends import episode_end
 from envrax._core.playing import AnyBatch, Policy, Rollout, SplitPolicy
-from envrax._jax.keys import require_key
+from envrax._jax.keys import require_key, threefry
 from envrax._jax.mesh import on_every_device
-from envrax._jax.programs import is_traced, strong
+from envrax._jax.programs import is_inside_jit, is_traced, strong
 from envrax.autoreset.slot import step_slot
 from envrax.env import AnyEnv, JaxEnv, with_config
 from envrax.wrappers.randomization import require_dynamic
@@ -135,8 +135,11 @@ def evaluate(
     """
     n_episodes, max_steps = _counts("evaluate", rng, n_episodes, max_steps)
     given = playing.split(policy), rng, policy_state
-    run = _evaluated if is_traced(given) or not env.traceable else _compiled_evaluated
-    return run(env, n_episodes, max_steps, *given)
+    inline = is_traced(given) or is_inside_jit() or not env.traceable
+    run = _evaluated if inline else _compiled_evaluated
+    found = run(env, n_episodes, max_steps, *given)
+    with jax.debug_nans(False):  # NaN, not 0, which would lower a mean unnoticed
+        return found._replace(returns=jnp.where(found.lengths > 0, found.returns, jnp.nan))
 
 
 def evaluate_grid(
@@ -197,16 +200,17 @@ def evaluate_grid(
     if not axes or not all(axes.values()):
         raise ValueError(f"evaluate_grid: expected a value for each of its fields; got {grid!r}.")
     given = axes, playing.split(policy), rng, policy_state
-    run = _evaluated_grid if is_traced(given) else _compiled_grid
-    return GridEvaluation(*run(env, n_episodes, max_steps, *given), grid=axes)
+    run = _evaluated_grid if is_traced(given) or is_inside_jit() else _compiled_grid
+    with jax.transfer_guard_host_to_device("allow"):  # of the numbers in `grid`
+        return GridEvaluation(*run(env, n_episodes, max_steps, *given), grid=axes)
 
 
 def _counts(who: str, rng: Any, n_episodes: Any, max_steps: Any) -> tuple[int, int]:
     require_key(rng, who, "pass one key.")
     n_episodes = require_count(f"{who}: expected n_episodes", n_episodes)
     if max_steps is None:
-        return n_episodes, counting.LONGEST
-    return n_episodes, min(require_count(f"{who}: expected max_steps", max_steps), counting.LONGEST)
+        return n_episodes, LONGEST
+    return n_episodes, min(require_count(f"{who}: expected max_steps", max_steps), LONGEST)
 
 
 def _evaluated(
@@ -219,7 +223,7 @@ def _evaluated(
 ) -> Evaluation:
     if isinstance(env, JaxEnv):
         one = partial(_episode, env, max_steps, policy, policy_state)
-        rngs = jax.random.split(rng, n_episodes)
+        rngs = jax.random.split(threefry(rng), n_episodes)
         if env.traceable:
             return jax.vmap(one)(rngs)
         return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *map(one, rngs))
@@ -234,9 +238,7 @@ def _evaluated(
     _, count = playing.loop(
         env, lambda carry: counting.goes_on(carry[1], max_steps), next_step, carry
     )
-    # Not 0, which would lower a mean unnoticed.
-    returns = jnp.where(count.lengths > 0, count.returns, jnp.nan)
-    return Evaluation(returns, count.lengths, count.complete)
+    return Evaluation(count.returns, count.lengths, count.complete)
 
 
 _compiled_evaluated: Any = jax.jit(_evaluated, static_argnums=(0, 1, 2))

@@ -8,14 +8,14 @@ from typing import Any, cast
 from jax.sharding import Mesh
 
 from envrax._core.checks import require_count
-from envrax._core.config import widened, with_fields
+from envrax._core.config import configured
 from envrax._fleet.container import Container
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax.autoreset import AutoReset
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
-from envrax.registry import EnvSpec, Wrappers, get_spec
+from envrax.registry import Wrappers, get_spec
 from envrax.sharding import shard
 from envrax.vec_env import VecEnv
 from envrax.wrappers import JitWrapper
@@ -58,7 +58,8 @@ def make(
     MissingPackageError
         If its suite needs a package that is not installed.
     TypeError
-        If the config does not fit or lacks a field, or an entry of `wrappers` makes no `JaxEnv`.
+        If the config does not fit or lacks a field, or has one named like a given option, or an
+        entry of `wrappers` makes no `JaxEnv`.
 
     Examples
     --------
@@ -68,6 +69,7 @@ def make(
     >>> obs.shape
     (4, 2)
     """
+    given = dict(locals())
     spec = get_spec(name)
     if spec.is_batched:
         raise ValueError(
@@ -77,7 +79,7 @@ def make(
     env_class: Any = spec.env_class
     every = [*spec.wrappers, *_listed("make", wrappers)]
     compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
-    env = _wrapped("make", env_class(_config(make, spec, config, fields)), every, compiled)
+    env = _wrapped("make", env_class(configured(make, spec.default_config, given)), every, compiled)
     if jit_compile and pre_warm:
         env.compile()
     return env
@@ -128,12 +130,13 @@ def make_vec(
     >>> obs.shape
     (8, 4)
     """
+    given = dict(locals())
     spec, n_envs = get_spec(name), require_count("make_vec: expected n_envs", n_envs)
     env_class: Any = spec.env_class
     every = [*spec.wrappers, *_listed("make_vec", wrappers)]
     options: dict[str, Any] = dict(jit_compile=jit_compile, final_obs=final_obs)
     options |= dict(autoreset=autoreset, donate=donate)
-    config = _config(make_vec, spec, config, fields)
+    config = configured(make_vec, spec.default_config, given)
     if spec.is_batched:
         if every:
             raise ValueError(
@@ -232,15 +235,6 @@ def make_multi_vec(
     if pre_warm:
         fleet.compile()
     return fleet
-
-
-def _config(factory: Any, spec: EnvSpec, config: Any, fields: dict[str, Any]) -> Any:
-    """The given or the registered config, with `fields` changed."""
-    _, *keywords, _ = inspect.signature(factory).parameters
-    config = widened(config, spec.default_config)
-    config = with_fields(factory.__name__, keywords, config, fields)
-    # The environment refuses anything else.
-    return config.in_place_of(spec.default_config) if isinstance(config, EnvConfig) else config
 
 
 def _listed(who: str, wrappers: Any) -> Sequence[Any]:

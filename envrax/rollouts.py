@@ -10,10 +10,12 @@ from tqdm import tqdm
 
 from envrax._core import playing
 from envrax._core.checks import require_count
+from envrax._core.compiled_batch import compilation_of
 from envrax._core.ends import episode_end
 from envrax._core.playing import AnyBatch, Policy, Rollout, SplitPolicy, Transition
 from envrax._jax.keys import require_key
-from envrax._jax.programs import is_traced, strong
+from envrax._jax.programs import is_inside_jit, is_traced, strong
+from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 
 __all__ = ["Rollout", "Transition", "rollout", "start"]
@@ -42,9 +44,9 @@ def start(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any = None) -> R
     """
     require_key(rng, "start", "pass one key.")
     at = playing.begin(env, rng, policy_state)
-    if not isinstance(env, JaxEnv):
+    if isinstance(env, BatchedEnv) and (compilation_of(env) or not env.traceable):
         return at
-    # Wrappers share arrays, such as the key, and a shared one cannot be donated.
+    # Not compiled: wrappers share arrays, such as the key, and a shared one cannot be donated.
     obs, state = jax.device_put((at.obs, at.env_state), may_alias=False)
     return at._replace(obs=obs, env_state=state)
 
@@ -77,7 +79,9 @@ def rollout(
 
         As with `jax.jit`, arrays that the policy closes over become constants. Pass parameters that
         change in `policy_state`, in a policy that is a pytree, such as
-        `jax.tree_util.Partial(apply, params)`, or call `rollout` inside your own `jit`.
+        `jax.tree_util.Partial(apply, params)`, or call `rollout` inside your own `jit`. Arrays and
+        floats in such a pytree are traced; all else in it, ints and bools too, is static. A call
+        must not change it: what changes belongs in `policy_state`.
     start : Rollout
         Where to begin: from `start`, or from the last call, which continues bit-identically to one
         longer call.
@@ -96,8 +100,8 @@ def rollout(
     Raises
     ------
     TypeError
-        If `start` is not a Rollout, the policy does not return such a triple or changes the types
-        of `policy_state`, or a batch has no `final_obs`.
+        If `start` is not a Rollout, the policy does not return such a triple, changes itself or the
+        types of `policy_state`, or a batch has no `final_obs`.
     ValueError
         If `n_steps` is below 1.
 
@@ -119,7 +123,8 @@ def rollout(
             "`envrax.start(env, rng)`, or the first result of the last `rollout`."
         )
     given = playing.split(policy)
-    if env.traceable and is_traced((start, given)):
+    # In the caller's own `jit` a policy may hold tracers that no compiled program may keep.
+    if env.traceable and (is_traced((start, given)) or is_inside_jit()):
         return _scan(env, given, n_steps, start)
     if env.traceable and not progress:
         return _compiled_scan(env, given, n_steps, start)

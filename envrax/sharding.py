@@ -9,6 +9,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from envrax._core.compiled_batch import CompiledBatch, Functions
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
+from envrax._jax.keys import threefry
 from envrax._jax.mesh import over_shards, placed, to_global, to_local
 from envrax._jax.programs import is_traced, output_types
 from envrax.autoreset.slot import require_slots
@@ -132,7 +133,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
 
         def reset_part(rng: jax.Array) -> Any:
             # A slot has the same key wherever it lives.
-            rngs = jax.random.split(rng, env.num_envs)
+            rngs = jax.random.split(threefry(rng), env.num_envs)
             begin = jax.lax.axis_index(self.axis) * shard_env.num_envs
             rngs = jax.lax.dynamic_slice_in_dim(rngs, begin, shard_env.num_envs)
             return shard_env.copies.begin(rngs)

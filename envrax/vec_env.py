@@ -12,6 +12,7 @@ from jax.core import Tracer
 from envrax._core.checks import require_count
 from envrax._core.compiled_batch import CompiledBatch, Functions
 from envrax._jax.cache import Compilation
+from envrax._jax.keys import threefry
 from envrax._jax.mesh import take_slot
 from envrax._jax.programs import require_not_donated
 from envrax.autoreset import AutoReset, choose, rule
@@ -45,7 +46,7 @@ class Copies:
     autoreset: AutoReset | None = None
 
     def reset(self, rng: jax.Array) -> Any:
-        return self.begin(jax.random.split(rng, self.num_envs))
+        return self.begin(jax.random.split(threefry(rng), self.num_envs))
 
     def begin(self, rngs: jax.Array) -> Any:
         """`reset` with one key for each copy."""
@@ -225,7 +226,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         if self._donate:
             require_not_donated(state, who)
         if not isinstance(slot_idx, Tracer):
-            slot_idx = cast(Any, np.int32(slot_index(who, slot_idx, self.n_slots)))
+            slot_idx = jax.device_put(np.int32(slot_index(who, slot_idx, self.n_slots)))
         return _take_slot(state, slot_idx)
 
     def render_slot(self, state: StateT, slot_idx: int = 0) -> np.ndarray:

@@ -5,6 +5,7 @@ import operator
 from collections.abc import Iterable
 from typing import Any, cast
 
+LONGEST = 2**31 - 1  # the most steps that an int32 can count
 RETURNS = {
     "reset": "obs, state",
     "sample": "obs, state",

@@ -143,30 +143,42 @@ def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> An
     )
 
 
-def widened(config: Any, default: Any) -> Any:
-    """The config: `default` for None; one of a parent class completed by `default`."""
-    if config is None:
-        return default
-    if not isinstance(config, FieldsByKeyword) or type(config) not in type(default).__mro__[1:]:
-        return config
-    return dataclasses.replace(default, **_values(config, default))
-
-
-def with_fields(who: str, keywords: Iterable[str], config: Any, fields: dict[str, Any]) -> Any:
+def configured(factory: Any, default: Any, given: dict[str, Any]) -> Any:
     """
-    The config with the fields changed that a factory got as keywords.
+    The config that a factory uses: the caller's or the default, with some fields changed.
+
+    Parameters
+    ----------
+    factory : callable
+        The factory, for its options and for messages.
+    default : EnvConfig
+        The registered config, which completes one of a parent class.
+    given : dict
+        The arguments of the factory by name: `config`, `fields` and its options.
 
     Raises
     ------
     TypeError
-        If the config has no such field.
+        If the config has no such field, or one named like a given option.
     """
-    if not fields or not isinstance(config, FieldsByKeyword):  # another class is refused later
-        return config
+    who, (_, *options, _) = factory.__name__, inspect.signature(factory).parameters.values()
+    config: Any = default if given["config"] is None else given["config"]
+    if not isinstance(cast(object, config), FieldsByKeyword):
+        return config  # which the environment refuses
+    if type(config) in type(default).__mro__[1:]:
+        config = dataclasses.replace(default, **_values(config, default))
+    for name in (x.name for x in options if given[x.name] is not x.default is not x.empty):
+        if given["config"] is None and name in config.__dataclass_fields__:
+            raise TypeError(
+                f"{who}: expected `{name}` as an option of {who} or as a field of the config; got "
+                f"a name of both. Pass `config={type(config).__name__}(...)` for the field."
+            )
+    keywords = [x.name for x in options]
     expected = f"{who}: expected the keywords {', '.join(keywords)} or the fields of"
     expected = f"{expected} {type(config).__name__}"
-    require_known(expected, fields, _values(config, config), keywords, TypeError)
-    return dataclasses.replace(cast(Any, config), **fields)
+    require_known(expected, given["fields"], _values(config, config), keywords, TypeError)
+    config = dataclasses.replace(config, **given["fields"]) if given["fields"] else config
+    return config.in_place_of(default)
 
 
 def _values(config: Any, of: Any) -> dict[str, Any]:

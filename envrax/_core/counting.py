@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-LONGEST = 2**31 - 1  # what an int32 can count
+from envrax._core.checks import LONGEST
 
 
 class Count(NamedTuple):

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._core.compiled_batch import layout_of, require_final_obs, with_final_obs
+from envrax._jax.keys import threefry
 from envrax._jax.mesh import spread, varying_like
 from envrax._jax.programs import strong
 from envrax.autoreset.rule import step_one
@@ -90,16 +91,16 @@ class Transition(NamedTuple):
 )
 @dataclass(frozen=True)
 class SplitPolicy:
-    """A policy as a pytree: its arrays and numbers are traced, the rest is static."""
+    """A policy as a pytree: its arrays and floats are traced, the rest is static."""
 
     arrays: list[Any]
     treedef: Any
-    others: tuple[Any, ...]  # functions, for the most part; None in place of arrays
+    others: tuple[Any, ...]  # functions, for the most part, and their types; None for arrays
     asks: tuple[str, ...]  # those of `mask` and `first` that are parameters
 
     def joined(self) -> Any:
         pairs = zip(self.arrays, self.others, strict=True)
-        return self.treedef.unflatten(other if x is None else x for x, other in pairs)
+        return self.treedef.unflatten(other[1] if x is None else x for x, other in pairs)
 
 
 def split(policy: Policy | None) -> SplitPolicy:
@@ -109,7 +110,8 @@ def split(policy: Policy | None) -> SplitPolicy:
         policy = call  # hashed by the object's identity, whether it has an `__eq__` or not
     leaves, treedef = cast(Any, jax.tree.flatten(policy))
     arrays = [x if _is_array(x) else None for x in leaves]
-    others = tuple(None if _is_array(x) else x for x in leaves)
+    # With types, since True equals 1.
+    others = tuple(None if _is_array(x) else (cast(Any, type(x)), x) for x in leaves)
     return SplitPolicy(arrays, treedef, others, _asks(policy))
 
 
@@ -128,7 +130,7 @@ def begin(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any) -> Rollout:
     layout = layout_of(env) if isinstance(env, BatchedEnv) else None
     if layout is not None:
         rng, policy_state = spread((rng, policy_state), layout.mesh, "start")
-    rng, key = jax.random.split(rng)
+    rng, key = jax.random.split(threefry(rng))
     returned: Any = reset_slot(env, key) if isinstance(env, JaxEnv) else env.reset(key)
     obs, state = varying_like(key, returned)
     policy_state = jax.tree.map(lambda x: strong(owned(x)), policy_state)
@@ -170,7 +172,14 @@ def _act(
     if policy is None:
         mask, sample = asked["mask"], env.action_space.sample
         return rng, sample(key) if mask is None else sample(key, mask), policy_state, None
+    before = jax.tree.leaves(policy)
     returned = policy(policy_state, obs, key, **asked)
+    if [*map(id, jax.tree.leaves(policy))] != [*map(id, before)]:
+        raise TypeError(
+            f"policy: expected one that a call does not change; got a {type(policy).__name__} that "
+            "it does, and the change would be lost. Keep what changes, such as random streams and "
+            "running means, in `policy_state`."
+        )
     if not isinstance(returned, tuple) or len(cast(Any, returned)) != 3:
         raise TypeError(
             "policy: expected it to return (action, policy_state, extras); got "
@@ -231,4 +240,4 @@ def _asks(policy: Any) -> tuple[str, ...]:
 
 
 def _is_array(x: Any) -> bool:
-    return isinstance(x, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
+    return isinstance(x, jax.Array | np.ndarray | np.generic | float | complex)

@@ -11,7 +11,7 @@ from envrax._fleet.fused import Fused, call_member
 from envrax._fleet.members import Members
 from envrax._fleet.padding import Padded
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
-from envrax._jax.keys import require_key
+from envrax._jax.keys import require_key, threefry
 from envrax._jax.programs import Compiled, compile_pair, output_types, require_not_donated
 from envrax.spaces.conform import conform
 
@@ -143,7 +143,7 @@ class Fleet(Padded, Members):
         who = f"{type(self).__name__}.reset_at"
         position = self._container.position(who, idx)
         require_key(rng, who, "Pass one key, that of this member.")
-        return self._call(position, "reset", rng)
+        return self._call(position, "reset", threefry(rng))
 
     def step_at(self, idx: Any, state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """

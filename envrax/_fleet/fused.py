@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax._core.checks import require_tuple
-from envrax._jax.keys import clone_keys
+from envrax._jax.keys import clone_keys, threefry
 from envrax._jax.mesh import is_sharded
 
 
@@ -34,7 +34,7 @@ class Fused:
 
     def reset(self, rng: jax.Array) -> tuple[dict[int, Any], dict[int, jax.Array]]:
         """First observations and states of these members, and the keys of the others."""
-        rngs = jax.random.split(rng, len(self.names))
+        rngs = jax.random.split(threefry(rng), len(self.names))
         begun = self._call(0, {i: (rngs[i],) for i in self.functions})
         return begun, {i: rngs[i] for i in range(len(self.names)) if i not in begun}
 

@@ -1,6 +1,7 @@
 """PRNG keys of both kinds: typed (`jax.random.key`) and legacy (`jax.random.PRNGKey`)."""
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, TypeVar, cast
 
 import jax
@@ -57,6 +58,22 @@ def key_types() -> list[jax.ShapeDtypeStruct]:
     return [typed, bits] if allowed and not _CONFIG.jax_enable_custom_prng else [typed]
 
 
+def threefry(rng: jax.Array) -> jax.Array:
+    """
+    The threefry key of the same seed, of one key or many of the implementations rbg and unsafe_rbg.
+
+    Under `vmap` these draw for all slots from the key of the first one. Keys of other
+    implementations are returned unchanged.
+    """
+    typed = jnp.issubdtype(rng.dtype, jax.dtypes.prng_key)
+    impl = jax.random.key_impl(rng) if typed else _CONFIG.jax_default_prng_impl
+    if impl not in ("rbg", "unsafe_rbg"):
+        return rng
+    bits = jax.random.key_data(rng) if typed else rng
+    # The first half is made of the seed alone.
+    return cast(jax.Array, jax.random.wrap_key_data(bits[..., :2], impl="threefry2x32"))
+
+
 def clone_keys(tree: T) -> T:
     """
     The same pytree, with typed keys that `jax.debug_key_reuse` counts as unused.
@@ -67,11 +84,20 @@ def clone_keys(tree: T) -> T:
     if not _CONFIG.jax_debug_key_reuse:
         return tree
 
-    def clone(x: Any) -> Any:
-        is_key = jnp.issubdtype(getattr(x, "dtype", bool), jax.dtypes.prng_key)
-        return cast(Any, jax.random.clone(x)) if is_key else x
+    return cast(T, jax.tree.map(lambda x: jax.random.clone(x) if _is_key(x) else x, tree))
 
-    return cast(T, jax.tree.map(clone, tree))
+
+def cond(which: Any, if_true: Callable[[T], T], if_false: Callable[[T], T], x: T) -> T:
+    """`jax.lax.cond` of functions from a pytree to one like it, which may hold keys."""
+    if not _CONFIG.jax_debug_key_reuse:
+        return cast(T, jax.lax.cond(which, if_true, if_false, x))
+    # Both, and a select: of a `cond` under `vmap` JAX makes several selects of each operand.
+    a, b = clone_keys(if_true(clone_keys(x))), clone_keys(if_false(clone_keys(x)))
+    return clone_keys(jax.tree.map(partial(jnp.where, which), a, b))
+
+
+def _is_key(x: Any) -> bool:
+    return jnp.issubdtype(getattr(x, "dtype", bool), jax.dtypes.prng_key)
 
 
 @cache

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.sharding import NamedSharding
 
@@ -120,6 +121,11 @@ def require_not_donated(state: Any, who: str) -> None:
 def is_traced(tree: Any) -> bool:
     """Whether any leaf is a tracer."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def is_inside_jit() -> bool:
+    """Whether the caller is traced by `jit` or by a loop, where each operation gives a tracer."""
+    return isinstance(jax.device_put(np.int32(0)), Tracer)
 
 
 def strong(x: Any) -> jax.Array:

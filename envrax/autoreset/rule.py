@@ -12,7 +12,7 @@ from jax.custom_batching import custom_vmap
 from jax.extend.core import Var
 from jax.sharding import PartitionSpec
 
-from envrax._jax.keys import clone_keys
+from envrax._jax.keys import clone_keys, threefry
 from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
 from envrax.autoreset.slot import next_episode, require_same_types, reset_slot, step_slot
 from envrax.autoreset.strategies import AutoReset, ResetOne, select, strategy_for
@@ -37,7 +37,7 @@ def reset(env: AnyEnv, rngs: jax.Array) -> tuple[Any, EnvState]:
     obs, state
         As from `JaxEnv.reset`, with leading axis N.
     """
-    return varying_like(rngs, jax.vmap(partial(reset_slot, env))(rngs))
+    return varying_like(rngs, jax.vmap(partial(reset_slot, env))(threefry(rngs)))
 
 
 def step(env: AnyEnv, autoreset: AutoReset | None, state: EnvState, actions: Any) -> Step:

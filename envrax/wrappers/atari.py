@@ -8,10 +8,12 @@ import jax.numpy as jnp
 
 from envrax._core.checks import require_count
 from envrax._core.ends import episode_ended
+from envrax._jax.keys import cond
 from envrax._jax.programs import strong
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Discrete
 from envrax.wrappers.base import Wrapper, refuse_mask, require_that, with_end
+from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.form import ReshapeObservation
 from envrax.wrappers.observation import (
     GrayscaleObservation,
@@ -180,7 +182,7 @@ class NoopReset(
         carry = jax.tree.map(strong, (obs, state))
         if not self.traceable:
             return anew(carry) if bool(over) else carry
-        return cast(Any, jax.lax.cond(over, anew, lambda carry: carry, carry))
+        return cond(over, anew, lambda carry: carry, carry)
 
 
 @chex.dataclass
@@ -198,11 +200,13 @@ class LifeLoss(
 
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT]) -> None:
         super().__init__(env)
+        require_no_statistics(AtariPreprocessing, env)
         if env.traceable:
             jax.eval_shape(self._first_step, jax.random.key(0))  # refuses here
 
     def _first_step(self, rng: jax.Array) -> Any:
-        return self.step(self.reset(rng)[1], self.action_space.sample(rng))
+        rng, key = jax.random.split(rng)
+        return self.step(self.reset(rng)[1], self.action_space.sample(key))
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"lives": jnp.int32(-1)}

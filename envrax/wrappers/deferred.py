@@ -52,8 +52,9 @@ class WrapperMeta(ABCMeta):
     if not TYPE_CHECKING:  # type checkers read `Wrapper.__new__` instead
 
         def __call__(cls, *args, **kwargs):
-            if not args and "env" in kwargs:
-                args = (kwargs.pop("env"),)
+            env = next(iter(inspect.signature(cls).parameters), "env")  # its name here
+            if not args and env in kwargs:
+                args = (kwargs.pop(env),)
             if args and not isinstance(args[0], cls._wraps):
                 raise TypeError(_refusal(cls, args[0]))
             try:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax._core.checks import require_count
+from envrax.autoreset.slot import named_leaves
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT
 from envrax.spaces.flatten import zero_element
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
@@ -65,8 +66,10 @@ class DelayObservation(
         self.delay = require_count("DelayObservation: expected delay", delay, least=0)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        zero = zero_element(self.observation_space)
-        waiting = jax.tree.map(lambda x: jnp.repeat(x[None], self.delay, axis=0), zero)
+        zeros = named_leaves(zero_element(self.observation_space))
+        # By name: the containers of an observation may be others than those of its space.
+        leaves = [jnp.repeat(zeros[name][None], self.delay, axis=0) for name in named_leaves(obs)]
+        waiting = jax.tree.unflatten(jax.tree.structure(obs), leaves)
         oldest, waiting = _pushed(waiting, obs)
         return oldest, {"waiting": waiting}
 

@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import Wrapper, add_to_info, layers, require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
@@ -127,3 +127,9 @@ class RecordEpisodeStatistics(
         state = state.replace(episode_return=episode_return, episode_length=episode_length)
         info = add_to_info(RecordEpisodeStatistics, self.env, info, "episode", episode)
         return obs, state, reward, done, info
+
+
+def require_no_statistics(wrapper: type, env: AnyEnv) -> None:
+    """Raise an error if statistics beneath a wrapper that ends episodes would miss those ends."""
+    counted = any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(env))
+    require_that(not counted, wrapper, "RecordEpisodeStatistics around it", f"{env}")

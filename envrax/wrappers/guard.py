@@ -5,8 +5,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from envrax.env import ActSpaceT, ConfigT, Info, ObsSpaceT, StateT
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import Wrapper, add_to_info, with_end
+from envrax.wrappers.episode import require_no_statistics
 
 
 class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
@@ -23,9 +24,15 @@ class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     Raises
     ------
+    TypeError
+        If there is a `RecordEpisodeStatistics` beneath.
     ValueError
         At the first step, if the environment has an `info["non_finite"]` of its own.
     """
+
+    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
+        super().__init__(env)
+        require_no_statistics(type(self), env)
 
     def begun(self, obs: Any, state: Any) -> tuple[Any, StateT]:
         obs, state = super().begun(obs, state)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, Generic, cast
+from typing import Any, Generic
 
 import chex
 import jax
 import jax.numpy as jnp
 
 from envrax._core.checks import require_count
+from envrax._jax.keys import cond
 from envrax._jax.programs import strong
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, conform
@@ -222,7 +223,7 @@ def _repeated(step: Step, traceable: bool, state: Any, action: Any, times: int) 
 
     def unless_over(carry: Any, _: None) -> tuple[Any, None]:
         over = carry[1][1].done
-        return cast(Any, jax.lax.cond(over, lambda carry: carry, again, carry)), None
+        return cond(over, lambda carry: carry, again, carry), None
 
     returned = jax.tree.map(strong, step(state, action))
     carry = returned[0], returned

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.checks import require_count
+from envrax._core.checks import LONGEST, require_count
 from envrax._core.ends import episode_end
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT
 from envrax.spaces import Box, Dict, Tuple
 from envrax.spaces.flatten import flat_box, flatten
-from envrax.wrappers.base import layers, require_that, with_end
-from envrax.wrappers.episode import RecordEpisodeStatistics
+from envrax.wrappers.base import layers, with_end
+from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
@@ -73,10 +73,10 @@ class TimeLimit(
         max_steps: int | None = None,
     ) -> None:
         super().__init__(env)
-        counted = any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(env))
-        require_that(not counted, type(self), "RecordEpisodeStatistics around it", f"{env}")
+        require_no_statistics(type(self), env)
         limit = env.config.max_steps if max_steps is None else max_steps
-        self.max_steps = require_count("TimeLimit: expected max_steps", limit)
+        # An int32 counts up to it: `sys.maxsize` stands for no limit.
+        self.max_steps = min(require_count("TimeLimit: expected max_steps", limit), LONGEST)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"elapsed": jnp.int32(0)}
@@ -194,4 +194,4 @@ class TimeAwareObservation(
 def _limit(env: AnyEnv) -> int:
     """The largest length of an episode."""
     limits = (layer.max_steps for layer in layers(env) if isinstance(layer, TimeLimit))
-    return next(limits, env.config.max_steps)
+    return min(next(limits, env.config.max_steps), LONGEST)

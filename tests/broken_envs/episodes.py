@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from broken_envs.drift import F32, Drift, DriftConfig, Edited
+from envrax import RecordEpisodeStatistics, Wrapper
 
 
 class DoneIsAFloat(Edited):
@@ -70,9 +71,24 @@ class EndHasOneReason(Edited):
         return obs, state, reward, done, {"terminated": done}
 
 
+class _EndsEarly(Wrapper[Any, Any, Any, Any]):
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = super().step(state, action)
+        over = state.step >= 3
+        info = {**info, "truncated": info["truncated"] | over}
+        return obs, state.replace(done=state.done | over), reward, done | over, info
+
+
+def EndIsNotCounted() -> Any:
+    """A wrapper that ends episodes, around the statistics."""
+    _EndsEarly.__name__ = "EndIsNotCounted"
+    return _EndsEarly(RecordEpisodeStatistics(Drift()))
+
+
 BROKEN: dict[str, list[Any]] = {
     "done_is_a_flag": [DoneIsAFloat, StateIsNeverDone, DoneAtReset],
     "step_counts": [StepIsNotCounted, StepIsAFloat],
     "reward_is_a_float": [RewardIsAnInteger, RewardIsAVector, RewardIsNaN],
     "ends_have_reasons": [EndHasNoReason, TruncatedIsNotDone, EndHasOneReason],
+    "statistics_see_each_end": [EndIsNotCounted],
 }

@@ -198,3 +198,21 @@ def test_make_vec_passes_final_obs_on() -> None:
         vec_env = plain_vec("Counter-v0", 2, final_obs=final_obs)
         infos = vec_env.step(vec_env.reset(jax.random.key(0))[1], [0, 1])[4]
         assert ("final_obs" in infos) is final_obs
+
+
+@chex.dataclass
+class DonateConfig(VectorConfig):
+    """Fields named like options of `make_vec`."""
+
+    donate: bool = False
+    wrappers: int = 0
+
+
+def test_an_option_that_is_also_a_field_is_refused() -> None:
+    register("Donate-v0", VectorEnv, DonateConfig(max_steps=4))
+    for build, options in ((plain_vec, {"n_envs": 2, "donate": True}), (plain, {"wrappers": []})):
+        with pytest.raises(TypeError, match=f"`{[*options][-1]}` .* name of both"):
+            build("Donate-v0", **options)
+    env: Any = plain_vec("Donate-v0", 2, config=DonateConfig(wrappers=3), wrappers=[ClipReward])
+    assert env.config.wrappers == 3 and stack(env.env) == [ClipReward, VectorEnv]
+    assert plain("Donate-v0", max_steps=7).config.max_steps == 7

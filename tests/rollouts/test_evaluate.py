@@ -200,3 +200,9 @@ def test_one_environment_on_the_host() -> None:
 def test_refusals(env: Any, n_episodes: int, max_steps: Any, error: Any, noun: str) -> None:
     with pytest.raises(error, match=noun):
         envrax.evaluate(env, None, jax.random.key(0), n_episodes, max_steps=max_steps)
+
+
+def test_nan_of_what_did_not_begin_is_no_error() -> None:
+    with jax.debug_nans(True):
+        found = envrax.evaluate(VecEnv(CountingEnv(), 2), None, jax.random.key(0), 9, max_steps=3)
+    assert np.isnan(found.returns[-1]) and not np.isnan(found.returns[0])

@@ -100,3 +100,9 @@ def test_the_table() -> None:
 def test_what_is_refused(env: Any, grid: Any, error: Any, noun: str) -> None:
     with pytest.raises(error, match=noun):
         evaluate_grid(env, None, jax.random.key(0), grid, 2)
+
+
+def test_nothing_is_transferred_without_asking() -> None:
+    rng = jax.random.key(0)
+    with jax.transfer_guard("disallow"):
+        envrax.evaluate_grid(CountingEnv(), None, rng, {"max_steps": [2, 3]}, 2)

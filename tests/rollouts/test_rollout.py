@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from batched_fakes import OnTheHost
 from fakes import CoinEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
+from flax import nnx
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers import assert_trees_equal, slow_but
 
@@ -143,6 +144,7 @@ def test_under_the_callers_jit_and_with_a_progress_bar(capsys: pytest.CaptureFix
     "env",
     [
         RecordEpisodeStatistics(TimeLimit(CountingEnv(), 6)),
+        VecEnv(RecordEpisodeStatistics(CountingEnv()), 2, jit_compile=False),
         pytest.param(NestedEnv(), marks=pytest.mark.slow),
     ],
 )
@@ -213,6 +215,121 @@ def test_it_compiles_once(compile_counter: Callable[..., Any]) -> None:
     assert seen.count == 0
     assert_trees_equal(again, first)
     assert not np.array_equal(other.action, first.action)
+
+
+def test_a_policy_whose_attribute_is_traced() -> None:
+    """Inside the caller's `jit`, where the start is a constant; traced a second time too."""
+
+    class Agent:
+        push: Any
+
+        def act(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+            return jnp.int32(1), state, self.push
+
+    env, agent = CountingEnv(), Agent()
+    at = envrax.start(env, jax.random.key(0))
+
+    def total(push: jax.Array) -> Any:
+        agent.push = push
+        found = envrax.evaluate(env, agent.act, jax.random.key(1), 2)
+        return jnp.sum(envrax.rollout(env, agent.act, at, 3)[1].extras), found.lengths
+
+    for push in (jnp.float32(1), jnp.int32(2), jnp.ones(2)):
+        np.testing.assert_allclose(jax.jit(total)(push)[0], 3 * jnp.sum(push))
+
+
+class Branching(NamedTuple):
+    """A policy whose Python numbers choose what it does."""
+
+    bias: jax.Array
+    is_greedy: bool
+    n_actions: int
+
+    def __call__(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        zeros = [jnp.int32(0)] * self.n_actions
+        return zeros[0] if self.is_greedy else jnp.int32(2), state, self.bias
+
+
+def test_ints_and_bools_of_a_policy_are_static(compile_counter: Any) -> None:
+    env = CountingEnv()
+    at = envrax.start(env, jax.random.key(0))
+    for is_greedy in (True, False):
+        steps = envrax.rollout(env, Branching(jnp.float32(1), is_greedy, 3), at, 2)[1]
+        assert steps.action.tolist() == ([0, 0] if is_greedy else [2, 2])
+        with compile_counter() as seen:
+            envrax.rollout(env, Branching(jnp.float32(2), is_greedy, 3), at, 2)
+        assert seen.count == 0
+
+
+class Noise(nnx.Module):
+    """A policy with a random stream of its own."""
+
+    def __init__(self) -> None:
+        self.rngs = nnx.Rngs(0)
+
+    def __call__(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return jax.random.randint(self.rngs(), (), 0, 3, jnp.int32), state, None
+
+
+class Means(nnx.Module):
+    """A policy that normalises observations by running means."""
+
+    def __init__(self) -> None:
+        self.norm = nnx.BatchNorm(2, rngs=nnx.Rngs(0))
+
+    def __call__(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return jnp.int32(0), state, self.norm(obs[None].astype(jnp.float32))
+
+
+@pytest.mark.parametrize("make", [Noise, Means])
+def test_a_policy_that_changes_itself_is_refused(make: Any) -> None:
+    env = CountingEnv()
+    at = envrax.start(env, jax.random.key(0))
+    with jax.numpy_dtype_promotion("standard"):
+        with pytest.raises(TypeError, match=f"{make.__name__} that it does"):
+            envrax.rollout(env, make(), at, 3)
+        with pytest.raises(TypeError, match="policy_state"):
+            envrax.evaluate(env, make(), jax.random.key(0), 3)
+
+
+class Unlike:
+    """A pytree node without `__eq__`, around arrays."""
+
+    def __init__(self, x: Any, label: object) -> None:
+        self.x, self.label = x, label
+
+
+jax.tree_util.register_pytree_node(
+    Unlike, lambda node: ((node.x,), node.label), lambda label, x: Unlike(x[0], label)
+)
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [jax.tree_util.Partial(max, jnp.zeros(2)), Noise(), Unlike(jnp.zeros(2), object())],
+    ids=["partial", "nnx", "node"],
+)
+def test_a_memory_of_any_class(memory: Any) -> None:
+    def act(memory: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        if isinstance(memory, Noise):
+            return *memory(memory, obs, rng)[:2], None
+        return jnp.int32(0), jax.tree.map(lambda x: x + 1, memory), None
+
+    env = CountingEnv()
+    at, first = envrax.rollout(env, act, envrax.start(env, jax.random.key(0), memory), 8)
+    at, then = envrax.rollout(env, act, at, 8)
+    if isinstance(memory, Noise):
+        assert len({tuple(steps.action.tolist()) for steps in (first, then)}) == 2
+    else:
+        assert jax.tree.leaves(at.policy_state)[0].tolist() == [16, 16]
+
+
+@pytest.mark.parametrize("env", [CoinEnv(), RecordEpisodeStatistics(CoinEnv())])
+def test_with_the_checker_of_keys(env: Any) -> None:
+    with jax.debug_key_reuse(True):
+        rngs = jax.random.split(jax.random.key(0), 2)
+        run: Any = lambda rng: envrax.rollout(env, None, envrax.start(env, rng), 8)[1]  # noqa: E731
+        assert jax.vmap(run)(rngs).done.any()
 
 
 @pytest.mark.slow

@@ -252,3 +252,10 @@ def test_step_reads_nothing_from_the_device() -> None:
             state = vec_env.step(state, given)[1]
     # A traced call can read nothing at all; whatever it may do on values, it does there too.
     jax.eval_shape(vec_env.step, state, actions)
+
+
+def test_a_slot_is_taken_without_an_implicit_transfer() -> None:
+    env = VecEnv(CounterEnv(), 3)
+    _, state = env.reset(jax.random.key(0))
+    with jax.transfer_guard("disallow"):
+        env.slot_state(state, 1)

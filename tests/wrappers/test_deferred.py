@@ -21,6 +21,7 @@ from envrax import (
     ResizeObservation,
     RewardWrapper,
     VecEnv,
+    Wrapper,
 )
 
 KEYWORDS: dict[str, dict[str, Any]] = {
@@ -83,6 +84,23 @@ def test_factory_waits_for_an_env_and_is_a_value(name: str) -> None:
         assert twin == factory and hash(twin) == hash(factory)
         assert type(twin(fit(wrapper))) is wrapper
     assert factory != Scale(reward=1.0) and factory != wrapper
+
+
+class Around(Wrapper[Any, Any, Any, Any]):
+    """A wrapper whose first parameter has a name of its own."""
+
+    def __init__(self, inner: Any, factor: float) -> None:
+        super().__init__(inner)
+        self.factor = factor
+
+
+def test_the_environment_by_keyword_whatever_its_name() -> None:
+    env = VectorEnv()
+    wrapped: Any = Around(inner=env, factor=2.0)  # pyright: ignore[reportCallIssue]
+    assert wrapped.env is env and wrapped.factor == 2.0
+    assert repr(Around(factor=2.0)) == "Around(factor=2.0)"
+    with pytest.raises(TypeError, match="expected the keywords"):
+        Around(env=env, factor=2.0)
 
 
 @each_wrapper

@@ -1,12 +1,14 @@
 """`key=` of the four wrappers that take it, and limits of time."""
 
+import sys
+from collections import OrderedDict
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import PixelEnv, VectorEnv
+from fakes import NestedEnv, PixelEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_equal
 from replay import History, Ours, play_ours
 from wrapper_rows import ROWS
@@ -22,6 +24,7 @@ from envrax import (
     TimeLimit,
     VecEnv,
 )
+from envrax.autoreset.slot import named_leaves
 from envrax.testing import check_env
 
 IMAGE = Box(0, 255, (4, 6, 3), jnp.uint8)
@@ -93,6 +96,52 @@ def test_the_default_limit_is_that_of_the_config() -> None:
         discounts.append(discount.tolist())
     assert discounts == [[1.0]] * 4 + [[0.0]]
     assert bool(info["truncated"]) and not bool(info["terminated"]) and bool(state.done)
+
+
+@pytest.mark.parametrize("max_steps", [sys.maxsize, 2**31])
+def test_a_limit_that_no_episode_reaches(max_steps: int) -> None:
+    env = TimeLimit(VectorEnv(), max_steps)
+    for wrapped in (env, envrax.TimeAwareObservation(env)):
+        _, state = wrapped.reset(jax.random.key(0))
+        assert not wrapped.step(state, 0)[3]
+    endless = VectorEnv(VectorConfig(max_steps=max_steps))
+    assert envrax.TimeAwareObservation(endless).observation_space.high[-1] == 2**31 - 1
+
+
+class OtherContainers(NestedEnv):
+    """Its observations are in other containers than the elements of its space."""
+
+    def _obs(self, state: Any) -> Any:
+        obs = super()._obs(state)
+        return OrderedDict(image=obs["image"], both=[*obs["both"]])
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        envrax.DelayObservation(delay=2),
+        envrax.StickyAction(repeat_action_probability=0.5),
+        envrax.TimeAwareObservation(flatten=False),
+        envrax.FlattenObservation,
+        envrax.FilterObservation(filter_keys=["both"]),
+        envrax.NormalizeObservation(key="image"),
+        envrax.NanGuard,
+    ],
+    ids=str,
+)
+def test_containers_of_an_observation_may_be_others(wrapper: Any) -> None:
+    seen: list[Any] = []
+    for env_class in (NestedEnv, OtherContainers):
+        env = VecEnv(wrapper(env_class()), 2)
+        obs, state = env.reset(jax.random.key(0))
+        seen.append([named_leaves(obs)])
+        for i in range(6):
+            actions = env.action_space.sample(jax.random.key(i))
+            if env_class is OtherContainers:
+                actions = OrderedDict(turn=actions["turn"], move=actions["move"])
+            obs, state, *_ = env.step(state, actions)
+            seen[-1].append(named_leaves(obs))
+    assert_trees_equal(*seen)
 
 
 @pytest.mark.slow

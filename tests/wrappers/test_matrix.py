@@ -14,12 +14,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import ALL, PixelEnv
-from helpers import assert_trees_close, assert_trees_equal, jax_flag, plain, random_actions
+from helpers import (
+    assert_trees_close,
+    assert_trees_equal,
+    jax_flag,
+    plain,
+    random_actions,
+    slow_but,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wrapper_rows import ROWS
 
 from envrax import (
+    AtariPreprocessing,
     ClipReward,
     FrameStackObservation,
     GrayscaleObservation,
@@ -264,3 +272,28 @@ def test_settings_change_nothing(stack: Any, flag: str) -> None:
     assert obs.dtype == np.float32 and done.dtype == np.bool_
     assert done.any()
     assert_trees_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+class LivesEnv(PixelEnv):
+    """Says how many lives are left."""
+
+    def step(self, state: Any, action: Any) -> tuple[Any, ...]:
+        *rest, info = super().step(state, action)
+        return *rest, {**info, "lives": 3 - state.step // 2}
+
+
+REPEATING = "RepeatAction", "MaxAndSkipObservation", "AtariPreprocessing", "lives"
+# The buffer of `StartStates` is the user's: JAX counts an index into an array of keys as their use.
+KEYED = {name: row for name, row in ROWS.items() if name not in ("RecordVideo", "StartStates")}
+KEYED["lives"] = AtariPreprocessing(terminal_on_life_loss=True, screen_size=6), [LivesEnv]
+
+
+@pytest.mark.parametrize("row", slow_but(*REPEATING, values=KEYED))
+def test_no_key_is_used_twice(row: str) -> None:
+    wrap, (env_class, *_) = KEYED[row]
+    with jax.debug_key_reuse(True):
+        env = VecEnv(wrap(env_class()), SLOTS)
+        obs, state = env.reset(jax.random.key(0))
+        for i in range(STEPS):
+            obs, state, *_ = env.step(state, env.action_space.sample(jax.random.key(i)))
+    jax.block_until_ready(obs)

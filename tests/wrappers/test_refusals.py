@@ -81,5 +81,10 @@ def test_what_does_not_fit_is_refused(
 def test_ends_that_would_be_missed_are_refused() -> None:
     with pytest.raises(TypeError, match="RecordEpisodeStatistics"):
         envrax.TimeLimit(envrax.RecordEpisodeStatistics(VectorEnv()), max_steps=3)
+    with pytest.raises(TypeError, match="NanGuard: expected RecordEpisodeStatistics around it"):
+        envrax.NanGuard(envrax.ClipReward(envrax.RecordEpisodeStatistics(VectorEnv())))
+    with pytest.raises(TypeError, match="AtariPreprocessing: expected RecordEpisodeStatistics"):
+        counted = envrax.RecordEpisodeStatistics(PixelEnv())
+        envrax.AtariPreprocessing(counted, terminal_on_life_loss=True)
     with pytest.raises(TypeError, match="done as a bool"):
         envrax.EpisodeDiscount(envrax.ClipReward(envrax.EpisodeDiscount(VectorEnv())))

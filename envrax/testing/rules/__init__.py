@@ -35,6 +35,7 @@ ENV_RULES = (
     Rule(episodes.step_counts, _RUNS),
     Rule(episodes.reward_is_a_float, _RUNS),
     Rule(episodes.ends_have_reasons, ("info_is_fixed", "done_is_a_flag")),
+    Rule(episodes.statistics_see_each_end, ("info_is_fixed", "done_is_a_flag")),
     Rule(returns.render_is_an_image, _RUNS),
     Rule(keys.key_moves_on, ("same_key_same_episode",)),
     Rule(keys.draws_depend_on_the_key, ("traces_under_jit",), traced=True),

@@ -6,6 +6,8 @@ import numpy as np
 from envrax.testing.probe import REASONS, Probe
 from envrax.testing.rules.base import Fault, Faults, SkipRule
 from envrax.testing.trees import describe, describe_weak, tree_to_numpy
+from envrax.wrappers import RecordEpisodeStatistics
+from envrax.wrappers.base import layers
 
 _ONE_BOOL = "Return one bool, such as the result of a comparison."
 
@@ -90,3 +92,15 @@ one is True exactly where the episode is done."""
             got = f"terminated {terminated}, truncated {truncated}, done {t.state.done}"
             fix = "Write `done = terminated | truncated`."
             yield Fault(where, "`done` to be `terminated | truncated`", got, fix)
+
+
+def statistics_see_each_end(probe: Probe) -> Faults:
+    """`info["episode"]["l"]`, of a `RecordEpisodeStatistics` in the stack, is above 0 exactly \
+where the episode is done."""
+    if not any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(probe.env)):
+        raise SkipRule("there is no RecordEpisodeStatistics")
+    for t in probe.numpy_transitions:
+        if (t.info["episode"]["l"] > 0) != bool(t.state.done):
+            got = f"length {t.info['episode']['l']}, done {t.state.done}"
+            fix = "Put `RecordEpisodeStatistics` around the wrapper that ends episodes."
+            yield Fault(f"{probe.class_name}.step", "statistics at each end", got, fix)
