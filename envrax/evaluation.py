@@ -17,7 +17,7 @@ from envrax._core.ends import episode_end
 from envrax._core.playing import AnyBatch, Policy, Rollout, SplitPolicy
 from envrax._jax.keys import require_key, threefry
 from envrax._jax.mesh import on_every_device
-from envrax._jax.programs import is_inside_jit, is_traced, strong
+from envrax._jax.programs import is_inside_jit, is_traced, program_per_env, strong
 from envrax.autoreset.slot import step_slot
 from envrax.env import AnyEnv, JaxEnv, with_config
 from envrax.wrappers.randomization import require_dynamic
@@ -241,7 +241,7 @@ def _evaluated(
     return Evaluation(count.returns, count.lengths, count.complete)
 
 
-_compiled_evaluated: Any = jax.jit(_evaluated, static_argnums=(0, 1, 2))
+_compiled_evaluated = program_per_env(_evaluated, 0, 1)
 
 
 def _episode(
@@ -280,11 +280,11 @@ def _evaluated_grid(
     return function(*axes)
 
 
-_compiled_grid: Any = jax.jit(_evaluated_grid, static_argnums=(0, 1, 2))
-
-
 def _number(x: Any) -> Any:
     return x.item() if isinstance(x, np.integer) else x
+
+
+_compiled_grid = program_per_env(_evaluated_grid, 0, 1)
 
 
 def _fields(names: Iterable[str], values: Sequence[Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from envrax._core.compiled_batch import compilation_of
 from envrax._core.ends import episode_end
 from envrax._core.playing import AnyBatch, Policy, Rollout, SplitPolicy, Transition
 from envrax._jax.keys import require_key
-from envrax._jax.programs import is_inside_jit, is_traced, strong
+from envrax._jax.programs import is_inside_jit, is_traced, program_per_env, strong
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 
@@ -142,7 +142,7 @@ def _scan(
     return at, _with_ends(env, steps)
 
 
-_compiled_scan: Any = jax.jit(_scan, static_argnums=(0, 2))
+_compiled_scan = program_per_env(_scan, 1)
 
 
 def _in_chunks(

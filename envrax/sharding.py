@@ -21,7 +21,6 @@ from envrax.wrappers.vector.around import AroundBatch
 from envrax.wrappers.vector.base import BatchedWrapper
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
-_MOST_SLOTS = 2**31 - 1
 
 
 def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> AnyBatchedEnv:
@@ -119,11 +118,6 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
             raise ValueError(
                 "shard: expected a number of slots, or of worlds, that is a multiple of "
                 f"{self.n_shards}, the size of mesh axis {axis!r}; got {env!r}."
-            )
-        if env.n_slots > _MOST_SLOTS:
-            raise ValueError(
-                f"shard: expected at most {_MOST_SLOTS} slots, whose indices are int32; got "
-                f"{env!r}. Make several batches."
             )
         slots = NamedSharding(self.mesh, PartitionSpec(self.axis))
         whole = NamedSharding(self.mesh, PartitionSpec())
@@ -256,12 +250,6 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
             )
 
         return jax.tree.map(of_shard, self._own(state, method)), within
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(
-            "ShardedEnv: expected a batch that can be copied to another process; got one on a "
-            "mesh, whose devices cannot. Pickle `env.env`, and `shard` it there."
-        )
 
     def __repr__(self) -> str:
         return f"ShardedEnv({self.env!r}, {self.axis}={self.n_shards})"

@@ -131,11 +131,6 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         if not isinstance(cast(Any, env), JaxEnv):
             raise TypeError(f"VecEnv: expected a JaxEnv; got {env!r}. Pass an environment.")
         num_envs = require_count("VecEnv: expected num_envs", num_envs)
-        if isinstance(autoreset, type) or not (autoreset is None or callable(autoreset)):
-            raise TypeError(
-                f"VecEnv: expected autoreset to be a value such as `Compact()` or `Select()` of "
-                f"`envrax.autoreset`; got {autoreset!r}."
-            )
         if not env.traceable:
             raise RuntimeError(
                 f"VecEnv: expected a traceable environment; got {env!r}, which is incompatible "

@@ -137,6 +137,8 @@ def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> An
     if isinstance(config, base) and issubclass(expected, type(config)):
         return expected(**_values(config, expected))
     got = f"the class {config.__name__}" if isinstance(config, type) else type(config).__name__
+    if got == expected.__name__:
+        got = f"another class of that name, as after a cell ran again; define {who} again too"
     raise TypeError(
         f"{who}: expected a config of class {expected.__name__}; got {got}. Pass an instance of "
         f"{expected.__name__}."

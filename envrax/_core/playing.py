@@ -2,11 +2,10 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MethodType
 from typing import Any, NamedTuple, cast
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ import numpy as np
 from envrax._core.compiled_batch import layout_of, require_final_obs, with_final_obs
 from envrax._jax.keys import threefry
 from envrax._jax.mesh import spread, varying_like
-from envrax._jax.programs import strong
+from envrax._jax.programs import PerObject, origin, program_per_env, strong
 from envrax.autoreset.rule import step_one
 from envrax.autoreset.slot import reset_slot
 from envrax.batched_env import BatchedEnv
@@ -24,8 +23,6 @@ from envrax.spaces.conform import conform
 
 AnyBatch = BatchedEnv[Any, Any]
 Policy = Callable[..., tuple[Any, Any, Any]]
-
-_told: WeakKeyDictionary[AnyBatch, AnyBatch] = WeakKeyDictionary()
 
 
 class Rollout(NamedTuple):
@@ -106,7 +103,9 @@ class SplitPolicy:
 def split(policy: Policy | None) -> SplitPolicy:
     """A policy as a pytree that `jit` takes."""
     call = getattr(policy, "__call__", None)  # noqa: B004
-    if isinstance(call, MethodType) and jax.tree_util.all_leaves([policy]):
+    if isinstance(policy, MethodType) and not jax.tree_util.all_leaves([policy.__self__]):
+        policy = jax.tree_util.Partial(policy.__func__, policy.__self__)
+    elif isinstance(call, MethodType) and jax.tree_util.all_leaves([policy]):
         policy = call  # hashed by the object's identity, whether it has an `__eq__` or not
     leaves, treedef = cast(Any, jax.tree.flatten(policy))
     arrays = [x if _is_array(x) else None for x in leaves]
@@ -144,7 +143,8 @@ def step(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Roll
         stepped = step_one(env, at.env_state, legal(env, action))
         obs, state, reward, _, info, done, next_obs = stepped
     else:
-        obs, state, reward, done, info = _with_final_obs(env).step(at.env_state, action)
+        batch = _with_final_obs(env) or env
+        obs, state, reward, done, info = batch.step(at.env_state, action)
         next_obs = require_final_obs(env.name, info)
         info = {name: x for name, x in info.items() if name != "final_obs"}
     transition = Transition(at.obs, action, reward, done, done, done, next_obs, info, extras)
@@ -172,9 +172,10 @@ def _act(
     if policy is None:
         mask, sample = asked["mask"], env.action_space.sample
         return rng, sample(key) if mask is None else sample(key, mask), policy_state, None
+    call = partial(_called, policy_state, obs, key, asked)
     before = jax.tree.leaves(policy)
-    returned = policy(policy_state, obs, key, **asked)
-    if [*map(id, jax.tree.leaves(policy))] != [*map(id, before)]:
+    returned = call(policy)
+    if [*map(id, jax.tree.leaves(policy))] != [*map(id, before)] and _changes(given, call):
         raise TypeError(
             f"policy: expected one that a call does not change; got a {type(policy).__name__} that "
             "it does, and the change would be lost. Keep what changes, such as random streams and "
@@ -188,7 +189,22 @@ def _act(
     return rng, *jax.tree.map(strong, returned)
 
 
-_compiled_act: Any = jax.jit(_act, static_argnums=0)
+_compiled_act = program_per_env(_act)
+
+
+def _called(policy_state: Any, obs: Any, rng: Any, asked: Any, policy: Any) -> Any:
+    return policy(policy_state, obs, rng, **asked)
+
+
+def _changes(given: SplitPolicy, call: Callable[[Any], Any]) -> bool:
+    """Whether a call changes arrays in a policy; a copy, such as `nnx.jit` makes, is no change."""
+
+    def after(arrays: list[Any]) -> list[Any]:
+        call(policy := replace(given, arrays=arrays).joined())
+        return split(policy).arrays
+
+    program = jax.make_jaxpr(after)(given.arrays).jaxpr
+    return [origin(program, x) for x in program.outvars] != [*program.invars]
 
 
 def loop(env: AnyEnv | AnyBatch, goes_on: Callable[[Any], Any], step: Any, carry: Any) -> Any:
@@ -200,14 +216,12 @@ def loop(env: AnyEnv | AnyBatch, goes_on: Callable[[Any], Any], step: Any, carry
     return carry
 
 
-def _with_final_obs(batch: AnyBatch) -> AnyBatch:
-    """The batch with `final_obs`, built once for all rollouts of a batch."""
-    if batch in _told:
-        return _told[batch]
-    told = with_final_obs(batch)
-    if told is not batch:  # a key that is also the value would never be freed
-        _told[batch] = told
-    return told
+def _rebuilt(batch: Any) -> AnyBatch | None:
+    rebuilt = with_final_obs(batch())
+    return None if rebuilt is batch() else rebuilt
+
+
+_with_final_obs = PerObject(_rebuilt)  # once for all rollouts of a batch
 
 
 def _first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:

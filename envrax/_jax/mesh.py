@@ -201,19 +201,7 @@ def over_shards(function: Callable[..., R], given: NamedSharding, out: NamedShar
     if AxisType.Explicit not in given.mesh.axis_types:
         return spread
 
-    def call(*args: Any) -> Any:
-        try:
-            return spread(*laid_out(args, given))
-        except NotImplementedError as error:
-            if not str(error).startswith("Closing over inputs to shard_map"):
-                raise
-            raise NotImplementedError(
-                "ShardedEnv: expected an environment that closes over no traced values, which JAX "
-                "does not allow over Explicit mesh axes; got one that does. Make the mesh with "
-                "`axis_types=(AxisType.Auto,)`."
-            ) from error
-
-    return call
+    return cast(Any, lambda *args: spread(*laid_out(args, given)))
 
 
 def on_every_device(tree: Any) -> Any:

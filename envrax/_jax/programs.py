@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
+from weakref import finalize, ref
 
 import jax
 import jax.numpy as jnp
@@ -72,6 +73,33 @@ class Compiled:
         return Compiled, self._arguments
 
 
+class PerObject:
+    """
+    What `make` makes of each object, kept by its identity and freed with it.
+
+    `make` gets a weak reference; what it returns must not hold the object.
+    """
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self._make, self._made = make, dict[int, Any]()
+
+    def __call__(self, of: Any) -> Any:
+        if id(of) not in self._made:
+            self._made[id(of)] = self._make(ref(of))
+            finalize(of, self._made.pop, id(of), None).atexit = False
+        return self._made[id(of)]
+
+
+def program_per_env(function: Callable[..., Any], *static: int) -> Callable[..., Any]:
+    """`function(env, *args)` under `jit`, with programs for each environment."""
+
+    def program(env: Any) -> Any:
+        return jax.jit(lambda *args: function(env(), *args), static_argnums=static)
+
+    programs = PerObject(program)
+    return cast(Any, lambda env, *args: programs(env)(*args))
+
+
 def compile_pair(
     reset: Compiled,
     step: Compiled,
@@ -121,6 +149,17 @@ def require_not_donated(state: Any, who: str) -> None:
 def is_traced(tree: Any) -> bool:
     """Whether any leaf is a tracer."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def origin(program: Any, var: Any) -> Any:
+    """The variable of a jaxpr that `var` is a copy of, through calls such as `jit` and `remat`."""
+    for eqn in program.eqns:
+        if var in eqn.outvars and eqn.primitive.name in ("jit", "pjit", "checkpoint", "remat2"):
+            inner = getattr(eqn.params["jaxpr"], "jaxpr", eqn.params["jaxpr"])
+            source = origin(inner, inner.outvars[eqn.outvars.index(var)])
+            if source in inner.invars:
+                return origin(program, eqn.invars[inner.invars.index(source)])
+    return var
 
 
 def is_inside_jit() -> bool:

@@ -139,7 +139,12 @@ class Recording:
                 if not self._complete:
                     return
                 prefix, slots = self._complete.pop(0)
-            self._write_one(prefix, slots)
+            try:
+                self._write_one(prefix, slots)
+            except KeyboardInterrupt:
+                with self._lock:
+                    self._complete.insert(0, (prefix, slots))
+                raise
 
     def finish(self) -> None:
         """Write everything; running episodes are cut short."""

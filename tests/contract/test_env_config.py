@@ -225,3 +225,10 @@ def test_missing_required_fields_are_named() -> None:
             Sized(config)
     given = SizedConfig(size=1, depth=2)
     assert Sized(given).config is given
+
+
+def test_an_older_class_of_the_same_name() -> None:
+    """As in a notebook, where a cell ran again."""
+    older = chex.dataclass(type("VectorConfig", (EnvConfig,), {}))
+    with pytest.raises(TypeError, match=r"another class of that name, .* define VectorEnv again"):
+        VectorEnv(older())

@@ -187,7 +187,7 @@ class Held(VectorConfig):
 )
 def test_a_config_that_cannot_be_copied(call: Any) -> None:
     before = registered_names()
-    with pytest.raises(TypeError, match=r"'Ball-v0': expected a config that can be copied"):
+    with pytest.raises(TypeError, match="cannot pickle"):
         call(EnvSpec("Ball-v0", CounterEnv, Held(held=threading)))
     assert registered_names() == before
 

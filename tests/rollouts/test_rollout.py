@@ -1,5 +1,7 @@
 """`start` and `rollout` against the loop that a user would write."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -290,6 +292,59 @@ def test_a_policy_that_changes_itself_is_refused(make: Any) -> None:
             envrax.rollout(env, make(), at, 3)
         with pytest.raises(TypeError, match="policy_state"):
             envrax.evaluate(env, make(), jax.random.key(0), 3)
+
+
+class Jitted(nnx.Module):
+    """A policy whose method is compiled by flax, which copies all of its arrays."""
+
+    def __init__(self) -> None:
+        self.bias = nnx.Param(jnp.zeros(3))
+
+    @nnx.jit
+    def best(self) -> jax.Array:
+        return jnp.argmax(self.bias[...])
+
+    def __call__(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return self.best(), state, None
+
+
+def test_a_copy_of_a_policy_is_no_change() -> None:
+    env = CountingEnv()
+    at = envrax.start(env, jax.random.key(0))
+    assert envrax.rollout(env, Jitted(), at, 3)[1].action.tolist() == [0, 0, 0]
+
+
+def test_a_method_of_a_policy_that_is_a_pytree_has_its_newest_arrays() -> None:
+    env, policy = CountingEnv(), Jitted()
+    for best in (1, 2):
+        policy.bias[...] = jnp.zeros(3).at[best].set(1)
+        found = envrax.evaluate(env, policy.__call__, jax.random.key(0), 1)
+        assert found.returns.tolist() == [5 * best]
+
+
+def test_environments_are_freed_with_their_programs() -> None:
+    refs: list[Any] = []
+    for env in (CountingEnv(), VecEnv(CountingEnv(), 2), vec_cartpole()):
+        envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 2)
+        envrax.evaluate(env, None, jax.random.key(0), 2, max_steps=3)
+        refs.append(weakref.ref(env))
+    del env
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 3
+
+
+def test_environments_are_told_apart_by_identity() -> None:
+    """Whatever their `__eq__` says, and though they may have no `__hash__`."""
+
+    class Equal(CountingEnv):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    lengths = [
+        envrax.evaluate(Equal(envrax.EnvConfig(max_steps=n)), None, jax.random.key(0), 1).lengths
+        for n in (5, 2)
+    ]
+    assert [int(x[0]) for x in lengths] == [5, 2]
 
 
 class Unlike:

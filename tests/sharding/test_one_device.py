@@ -93,7 +93,6 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: shard(Doubled(CoinEnv(), 4), mesh()), TypeError, "its own `reset`"),
     (lambda: shard(Masked(CoinEnv(), 4), mesh()), TypeError, "its own `reset`"),
     (lambda: shard(OnTheHost(2), mesh()), TypeError, "VecEnv"),
-    (lambda: shard(coin(2**31), mesh()), ValueError, "at most 2147483647"),
     (lambda: shard(coin(), mesh()).slot_state(coin(8).reset(KEY)[1], 1), ValueError, "4 slots"),
     (
         lambda: shard(coin(), mesh()).step(coin(8).reset(KEY)[1], np.ones((4, 2), np.float32)),

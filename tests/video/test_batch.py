@@ -5,7 +5,7 @@ import gc
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -312,3 +312,20 @@ def test_a_batch_that_does_not_draw_is_refused(tmp_path: Path) -> None:
     for env in (VecEnv(ClipReward(VectorEnv()), 2), RingWorld(), NormalizeObservation(RingWorld())):
         with pytest.raises(TypeError, match=r"RecordVideo requires a batch that renders its slots"):
             RecordVideo(env, tmp_path)
+
+
+def test_a_film_that_is_interrupted_is_written_later(tmp_path: Path) -> None:
+    class Interrupted(FilmEnv):
+        once: ClassVar = [KeyboardInterrupt]
+
+        def render(self, state: VectorState) -> np.ndarray:
+            if self.once:
+                raise self.once.pop()
+            return super().render(state)
+
+    env = RecordVideo(VecEnv(Interrupted(VectorConfig(max_steps=3)), 1), tmp_path)
+    roll(env, [[0]] * 6)
+    with pytest.raises(KeyboardInterrupt):
+        env.write()
+    env.close()
+    assert len(list(tmp_path.glob("*.mp4"))) == 2

@@ -319,5 +319,16 @@ def test_a_truncation_is_one_however_it_is_told() -> None:
 def test_dones_that_are_no_flags_are_refused(inner: Any) -> None:
     env = NormalizeReward(VecEnv(inner(ScriptEnv()), 2))
     _, state = env.reset(jax.random.key(0))
-    with pytest.raises(TypeError, match=r"NormalizeReward\.step: expected (rewards|dones)"):
+    with pytest.raises(TypeError, match=r"NormalizeReward\.step: expected (rewards|`done`)"):
         env.step(state, [0, 1])
+
+
+def test_rewards_of_any_kind_of_number() -> None:
+    class Small(VectorEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            obs, state, _, done, info = super().step(state, action)
+            return obs, state, jnp.bfloat16(1), done, info
+
+    env = NormalizeReward(VecEnv(Small(), 2))
+    _, state = env.reset(jax.random.key(0))
+    assert env.step(state, jnp.zeros(2, jnp.int32))[2].dtype == jnp.float32

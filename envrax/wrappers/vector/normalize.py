@@ -230,13 +230,11 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     def on_step(
         self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
     ) -> Any:
-        for name, x, kind in (("rewards", rewards, "bif"), ("dones", dones, "b")):
-            if x.shape != (self.n_slots,) or jnp.dtype(x.dtype).kind not in kind:
-                raise TypeError(
-                    f"NormalizeReward.step: expected {name} of shape ({self.n_slots},)"
-                    f"{', bool' if kind == 'b' else ''}; got {x.shape} {x.dtype}. Put the wrapper "
-                    "that changes them, such as `EpisodeDiscount`, elsewhere."
-                )
+        if rewards.shape != (self.n_slots,):
+            raise TypeError(
+                f"NormalizeReward.step: expected rewards of shape ({self.n_slots},); got "
+                f"{rewards.shape}. Leave out the wrapper that changes it, such as `ExpandDims`."
+            )
         who, slots = "NormalizeReward.step", (self.n_slots,)
         rewards, (ended, _) = rewards.astype(F32), episode_end(who, slots, dones, infos)
         carried = jnp.where(ended, F32(0), state.returns * F32(self.gamma))
