@@ -109,7 +109,7 @@ def pytest_configure() -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out the folder of a tier that `-m` does not ask for: its files import the libraries."""
     tier = collection_path.parent.name
-    if tier not in ("interop", "trainers") or not collection_path.name.startswith("test_"):
+    if tier not in ("interop", "trainers", "jaxrl") or not collection_path.name.startswith("test_"):
         return None
     asked = re.sub(rf"not\s+{tier}", "", config.getoption("markexpr"))
     return None if tier in asked else True

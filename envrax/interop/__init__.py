@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from envrax.interop.host.envpool import from_envpool as from_envpool
     from envrax.interop.host.gymnasium_vec import from_gymnasium_vec as from_gymnasium_vec
     from envrax.interop.host.in_scan import in_scan as in_scan
+    from envrax.interop.out.brax import brax_training_wrap as brax_training_wrap
+    from envrax.interop.out.brax import to_brax as to_brax
     from envrax.interop.out.dm import to_dm_env as to_dm_env
     from envrax.interop.out.gymnasium import (
         to_gymnasium as to_gymnasium,
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from envrax.interop.out.gymnasium import (
         to_gymnasium_vec as to_gymnasium_vec,
     )
+    from envrax.interop.out.gymnax import to_gymnax as to_gymnax
     from envrax.interop.out.sb3 import to_sb3 as to_sb3
+    from envrax.interop.out.stoa import to_stoa as to_stoa
     from envrax.interop.spaces import from_space as from_space
     from envrax.interop.spaces import to_space as to_space
 
@@ -46,14 +50,18 @@ __all__ = [
 
 # Not in `__all__`: `import *` would import all of these libraries.
 _BRIDGES = {
+    "brax_training_wrap": "out.brax",
     "from_envpool": "host.envpool",
     "from_gymnasium_vec": "host.gymnasium_vec",
     "from_space": "spaces",
     "in_scan": "host.in_scan",
+    "to_brax": "out.brax",
     "to_dm_env": "out.dm",
     "to_gymnasium": "out.gymnasium",
     "to_gymnasium_vec": "out.gymnasium",
+    "to_gymnax": "out.gymnax",
     "to_sb3": "out.sb3",
+    "to_stoa": "out.stoa",
     "to_space": "spaces",
 }
 

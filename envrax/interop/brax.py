@@ -6,8 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from envrax.env import AnyEnv
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.mujoco import MujocoEnv
+from envrax.interop.out.single import Bridge
 from envrax.interop.records import PeerConfig, PeerState
 from envrax.registry import register_suite
 
@@ -57,7 +59,7 @@ class BraxEnv(MujocoEnv):
         return self._draw(system.mj_model, qpos=at.q, qvel=at.qd, **mocap)
 
 
-def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> BraxEnv:
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     """
     A brax environment that you built.
 
@@ -65,6 +67,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> BraxEnv:
     ----------
     env : brax.envs.Env
         The environment, without brax's wrappers for training.
+        Of what `to_brax` returned, it returns the environment.
     params : None
         brax has no parameters.
     max_steps : int, default 0
@@ -75,6 +78,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> BraxEnv:
     TypeError
         If it is not an environment of brax, or is wrapped for training.
     """
+    if isinstance(env, Bridge):
+        return env.env
     inner = innermost("brax", env, envs.Env)
     config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)
     return BraxEnv(config, peer=env)

@@ -9,10 +9,12 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from envrax.env import AnyEnv
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import converted
 from envrax.interop.forms import as_dicts
 from envrax.interop.library import innermost, require, suite_of
+from envrax.interop.out.single import Bridge
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
 from envrax.spaces import Box, Space
@@ -146,7 +148,7 @@ def _widened(space: Box, bounds: _Bounds) -> Box:
     return Box(low, high, space.shape, space.dtype)
 
 
-def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> GymnaxEnv:
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     """
     A gymnax environment that you built.
 
@@ -154,6 +156,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> GymnaxEnv:
     ----------
     env : gymnax.environments.environment.Environment
         The environment.
+        Of what `to_gymnax` returned, it returns the environment.
     params : EnvParams or dict, optional
         Its parameters, or changes to `env.default_params`.
     max_steps : int, default 0
@@ -164,6 +167,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> GymnaxEnv:
     TypeError
         If it is not an environment of gymnax 1.0 or newer, or breaks the contract of one.
     """
+    if isinstance(env, Bridge):
+        return env.env
     innermost("gymnax", env, _METHODS)
     name = str(_OWN_NAMES.get(env.name, env.name))
     env_class = DrawnGymnaxEnv if name in DRAWN else GymnaxEnv

@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.programs import is_traced
+from envrax.env import AnyEnv
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import converted
 from envrax.interop.forms import as_dicts
 from envrax.interop.library import innermost, require
+from envrax.interop.out.single import Bridge
 from envrax.interop.records import Advanced, Begun, PeerConfig, PeerState
 from envrax.spaces import Space
 
@@ -72,7 +74,7 @@ class DrawnStoaEnv(StoaEnv):
         return np.asarray(self.peer.render(state.inner, self.params), np.uint8)
 
 
-def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> StoaEnv:
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     """
     An environment of Stoa that you built.
 
@@ -80,6 +82,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> StoaEnv:
     ----------
     env : stoa.Environment
         One environment, in any wrappers of Stoa but those that reset or batch.
+        Of what `to_stoa` returned, it returns the environment.
     params : pytree, optional
         The argument `env_params` of `reset` and `step`.
     max_steps : int, default 0
@@ -90,6 +93,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> StoaEnv:
     TypeError
         If it is not an environment of Stoa, resets itself, is a batch, or breaks Stoa's contract.
     """
+    if isinstance(env, Bridge):
+        return env.env
     layer = innermost("stoa", env, stoa.Environment)
     config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
     draws = type(layer).render is not stoa.Environment.render

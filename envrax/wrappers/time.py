@@ -153,7 +153,7 @@ class TimeAwareObservation(
                 f"TimeAwareObservation: expected observations without the key {dict_time_key!r}; "
                 f"got {space}. Pass another `dict_time_key`."
             )
-        self._most = _limit(env)
+        self._most = limit_of(env)
         time = Box(0.0, 1.0, (1,)) if normalize_time else Box(0, self._most, (1,), jnp.int32)
         if isinstance(space, Dict):
             self._whole = Dict({**space.spaces, dict_time_key: time})
@@ -191,7 +191,7 @@ class TimeAwareObservation(
         return flatten(self._whole, whole) if self.flatten else whole
 
 
-def _limit(env: AnyEnv) -> int:
-    """The largest length of an episode."""
+def limit_of(env: AnyEnv) -> int:
+    """The limit of the outermost `TimeLimit`, or else that of the config."""
     limits = (layer.max_steps for layer in layers(env) if isinstance(layer, TimeLimit))
     return min(next(limits, env.config.max_steps), LONGEST)

@@ -1,0 +1,161 @@
+# pyright: basic, reportMissingImports=false
+"""`to_brax`: an environment for Brax's trainers."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax.env import AnyEnv
+from envrax.interop.brax import wrap
+from envrax.interop.library import require
+from envrax.interop.out.single import Bridge, begin, require_single, step
+from envrax.spaces import Box
+from envrax.spaces.base import kind
+from envrax.wrappers import FlattenObservation, RepeatAction, RescaleAction, TimeLimit
+
+require("brax", "0.14")
+
+from brax.envs.base import Env, State  # noqa: E402
+from brax.envs.wrappers.training import VmapWrapper  # noqa: E402
+
+
+class ToBrax(Bridge, Env):
+    """The result of `to_brax`."""
+
+    def __init__(self, env: AnyEnv) -> None:
+        self.env = env
+        self._env = FlattenObservation(RescaleAction(env, -1.0, 1.0))
+
+    @property
+    def observation_size(self) -> int:
+        """The number of numbers in an observation, which is flat."""
+        return self._env.observation_space.size
+
+    @property
+    def action_size(self) -> int:
+        """The number of numbers in an action."""
+        return self.env.action_space.size
+
+    @property
+    def backend(self) -> str:
+        """No backend of Brax: "envrax"."""
+        return "envrax"
+
+    def reset(self, rng: jax.Array) -> State:
+        """Begin an episode."""
+        obs, state = begin(self._env, rng)
+        zero = jnp.float32(0)
+        return State(state, obs.astype(jnp.float32), zero, zero, {}, {"truncation": zero})
+
+    def step(self, state: State, action: jax.Array) -> State:
+        """Take one step; where the episode ends, begin the next one."""
+        action = jnp.reshape(action, self.env.action_space.shape)
+        out = step("to_brax(env).step", self._env, state.pipeline_state, action)
+        # Brax has one flag and a mask of truncations: an end that is both is a termination.
+        truncation = (out.truncated & ~out.terminated).astype(jnp.float32)
+        return state.replace(
+            pipeline_state=out.state,
+            obs=out.obs.astype(jnp.float32),
+            reward=out.reward,
+            done=out.done.astype(jnp.float32),
+            info={**state.info, "truncation": truncation},
+        )
+
+
+class TrainingBatch(VmapWrapper):
+    """The result of `brax_training_wrap`: a batch, with the accounts that Brax's trainers read."""
+
+    def __init__(self, env: Env, action_repeat: int) -> None:
+        super().__init__(env)
+        self._action_repeat = action_repeat
+
+    def reset(self, rng: jax.Array) -> State:
+        """Begin an episode in every slot."""
+        state = super().reset(rng)
+        zero = jnp.zeros_like(state.reward)
+        accounts = {"sum_reward": zero, "length": zero}
+        info = {"steps": zero, "episode_done": zero, "episode_metrics": accounts}
+        return state.replace(info={**state.info, **info})
+
+    def step(self, state: State, action: jax.Array) -> State:
+        """Take one step in every slot."""
+        new = super().step(state, action)
+        goes_on, sums = 1 - state.info["episode_done"], state.info["episode_metrics"]
+        steps = state.info["steps"] * goes_on + self._action_repeat
+        total = sums["sum_reward"] * goes_on + new.reward
+        accounts = {"sum_reward": total, "length": steps}
+        info = {"steps": steps, "episode_done": new.done, "episode_metrics": accounts}
+        return new.replace(info={**new.info, **info})
+
+
+def to_brax(env: AnyEnv) -> ToBrax:
+    """
+    An environment for Brax's trainers: float32 observations in a vector, actions from -1 to 1.
+
+    A step that ends an episode begins the next one, as in `VecEnv`. Pass `brax_training_wrap` to
+    the trainer as well: Brax's own wrappers go back to the first state of each slot, and take a
+    truncation by the environment for a termination.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment, with actions in a bounded `Box` of floats.
+
+    Returns
+    -------
+    brax.envs.Env
+        Its `State` has the environment's state as `pipeline_state`, and `info["truncation"]`.
+
+    Raises
+    ------
+    TypeError
+        If actions are not in a bounded `Box` of floats, or observations cannot be flattened.
+    """
+    require_single("to_brax", env)
+    space: Any = env.action_space
+    is_float = isinstance(space, Box) and kind(space.dtype) == "float"
+    if not is_float or not all(np.all(np.isfinite(x)) for x in (space.low, space.high)):
+        raise TypeError(
+            f"to_brax: expected actions in a bounded Box of floats; got {space}. Brax's trainers "
+            "have no other actions: use `to_gymnax`, or bound them with a wrapper."
+        )
+    return ToBrax(env)
+
+
+def brax_training_wrap(
+    env: Any, episode_length: int = 1000, action_repeat: int = 1, randomization_fn: Any = None
+) -> TrainingBatch:
+    """
+    A batch for Brax's trainers, `ppo.train(..., wrap_env_fn=brax_training_wrap)`.
+
+    Every episode begins by a reset of its own, where Brax's wrappers go back to the first state of
+    the slot. An environment of Brax is wrapped as `brax.wrap` does it.
+
+    Parameters
+    ----------
+    env : brax.envs.Env
+        What `to_brax` returned, or an environment of Brax.
+    episode_length : int, default 1000
+        Limit, in steps of the environment, that truncates an episode.
+    action_repeat : int, default 1
+        Number of steps for one action, whose rewards are added up.
+    randomization_fn : None
+        Not supported: see `DomainRandomization`.
+
+    Raises
+    ------
+    TypeError
+        If there is a `randomization_fn`, or `env` is already wrapped for training.
+    """
+    if randomization_fn is not None:
+        raise TypeError(
+            "brax_training_wrap: expected no `randomization_fn`, which replaces a model of Brax's; "
+            "got one. Put `DomainRandomization` around the environment before `to_brax`."
+        )
+    if not isinstance(env, ToBrax):
+        env = to_brax(wrap(env, max_steps=episode_length))
+    inner = RepeatAction(env.env, action_repeat) if action_repeat > 1 else env.env
+    limited = TimeLimit(inner, -(-episode_length // action_repeat))
+    return TrainingBatch(to_brax(limited), action_repeat)

@@ -1,0 +1,84 @@
+"""One environment that resets itself, as trainers written in JAX step it under their own `vmap`."""
+
+from typing import Any, NamedTuple
+
+import jax
+
+from envrax._core.ends import episode_end
+from envrax._jax.keys import threefry
+from envrax.autoreset.rule import step_one
+from envrax.autoreset.slot import reset_slot
+from envrax.env import AnyEnv, EnvState, JaxEnv
+from envrax.spaces.conform import conform
+
+
+class Stepped(NamedTuple):
+    """
+    The result of `step`, of one environment.
+
+    Attributes
+    ----------
+    obs, state
+        After the step; where the episode ended, the first ones of the next episode.
+    reward : jax.Array
+        Of the step.
+    done, terminated, truncated : jax.Array
+        bool scalars: whether the episode ended, and why.
+    info : dict
+        Of the step, with `terminated`, `truncated`, and `action_mask` where there are masks.
+    final_obs : pytree of jax.Array
+        The observation of the step, before any reset.
+    """
+
+    obs: Any
+    state: EnvState
+    reward: jax.Array
+    done: jax.Array
+    terminated: jax.Array
+    truncated: jax.Array
+    info: dict[str, Any]
+    final_obs: Any
+
+
+class Bridge:
+    """
+    The base of what `to_gymnax`, `to_brax` and `to_stoa` return.
+
+    Attributes
+    ----------
+    env : JaxEnv
+        The environment that the function was given, which `wrap` returns.
+    """
+
+    env: AnyEnv
+
+
+def require_single(who: str, env: Any) -> None:
+    """Raise a TypeError for anything but an environment that JAX can trace."""
+    if not isinstance(env, JaxEnv) or not env.traceable:
+        raise TypeError(
+            f"{who}: expected a JaxEnv that JAX can trace; got {env!r}. Pass one environment: the "
+            "trainer makes the batch."
+        )
+
+
+def begin(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
+    """Begin an episode with one key."""
+    return reset_slot(env, threefry(rng))
+
+
+def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> Stepped:
+    """Take one step, and begin the next episode where this one ended, as `VecEnv` does."""
+    action = conform(env.action_space, action, who, "action")
+    obs, state, reward, _, info, ended, last = step_one(env, state, action)
+    terminated, truncated = episode_end(who, (), ended, info)
+    info = {**info, "terminated": terminated, "truncated": truncated}
+    return Stepped(
+        obs, state, reward, ended, terminated, truncated, with_mask(env, state, info), last
+    )
+
+
+def with_mask(env: AnyEnv, state: EnvState, info: dict[str, Any]) -> dict[str, Any]:
+    """`info` with the mask of the actions that are legal in `state`, if there is one."""
+    mask = env.action_mask(state)
+    return info if mask is None else {**info, "action_mask": mask}

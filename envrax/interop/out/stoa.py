@@ -1,0 +1,123 @@
+# pyright: basic, reportMissingImports=false
+"""`to_stoa`: an environment with the interface of Stoa."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax.autoreset.slot import named_leaves
+from envrax.env import AnyEnv, with_config
+from envrax.interop.convert import bounds_of
+from envrax.interop.library import require
+from envrax.interop.out.single import Bridge, begin, require_single, step, with_mask
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+
+stoa = require("stoa", "0.1", package="stoa-env")
+spaces, StepType, TimeStep = stoa.spaces, stoa.StepType, stoa.TimeStep
+
+
+class ToStoa(Bridge, stoa.Environment):
+    """The result of `to_stoa`."""
+
+    def __init__(self, env: AnyEnv) -> None:
+        self.env = env
+        self._infos: Any = None
+
+    def reset(self, rng_key: jax.Array, env_params: Any = None) -> tuple[Any, Any]:
+        """Begin an episode: the state, and a first `TimeStep`."""
+        env = self._with(env_params)
+        obs, state = begin(env, rng_key)
+        extras = with_mask(env, state, jax.tree.map(jnp.zeros_like, self._info_types(env, state)))
+        one, zero = jnp.float32(1), jnp.float32(0)
+        return state, TimeStep(StepType.FIRST, zero, one, obs, {**extras, "next_obs": obs})
+
+    def step(self, state: Any, action: Any, env_params: Any = None) -> tuple[Any, Any]:
+        """Take one step; where the episode ends, begin the next one."""
+        out = step("to_stoa(env).step", self._with(env_params), state, action)
+        ended = jnp.where(out.terminated, StepType.TERMINATED, StepType.TRUNCATED)
+        kind = jnp.where(out.done, ended, StepType.MID)
+        discount = 1 - out.terminated.astype(jnp.float32)
+        extras = {**out.info, "next_obs": out.final_obs}
+        return out.state, TimeStep(kind, out.reward, discount, out.obs, extras)
+
+    def observation_space(self, env_params: Any = None) -> Any:
+        """The space of Stoa that is like that of the environment."""
+        return _space(self.env.observation_space)
+
+    def action_space(self, env_params: Any = None) -> Any:
+        """The space of Stoa that is like that of the environment."""
+        return _space(self.env.action_space)
+
+    def state_space(self, env_params: Any = None) -> Any:
+        """The shapes and dtypes of the state, by the names of its leaves; keys as their bits."""
+
+        def leaves(rng: jax.Array) -> dict[str, jax.Array]:
+            named = named_leaves(begin(self.env, rng)[1])
+            is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)  # noqa: E731
+            return {k: jax.random.key_data(x) if is_key(x) else x for k, x in named.items()}
+
+        types = jax.eval_shape(leaves, jax.random.key(0))
+        return spaces.DictSpace({k: spaces.ArraySpace(x.shape, x.dtype) for k, x in types.items()})
+
+    def render(self, state: Any, env_params: Any = None) -> np.ndarray:
+        """A uint8 RGB image of shape (H, W, 3)."""
+        return self.env.render(state)
+
+    def close(self) -> None:
+        """Free resources on the host."""
+        self.env.close()
+
+    def _with(self, fields: dict[str, Any] | None) -> AnyEnv:
+        return with_config(self.env, **fields) if fields else self.env
+
+    def _info_types(self, env: AnyEnv, state: Any) -> Any:
+        def info(state: Any, rng: jax.Array) -> Any:
+            return step("to_stoa(env).step", env, state, env.action_space.sample(rng)).info
+
+        return jax.eval_shape(info, state, jax.random.key(0))
+
+
+def to_stoa(env: AnyEnv) -> ToStoa:
+    """
+    An environment with the interface of Stoa, for Stoix and all that is written for Stoa.
+
+    A step that ends an episode begins the next one, as in `VecEnv`: leave out Stoa's own wrappers
+    for auto-reset. As with them, `extras["next_obs"]` is the observation of the step itself.
+    `extras` also has the infos, which are zeros in a reset, and the `action_mask`, if there is one.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment, as `make` returns it.
+
+    Returns
+    -------
+    stoa.Environment
+        `env_params` is a dict of changes to fields of the config, which may be traced, or None.
+
+    Raises
+    ------
+    TypeError
+        If `env` is not one environment that JAX can trace.
+    """
+    require_single("to_stoa", env)
+    return ToStoa(env)
+
+
+def _space(space: Space) -> Any:
+    match space:
+        case Discrete():
+            return spaces.DiscreteSpace(space.n, space.dtype)
+        case MultiDiscrete():
+            return spaces.MultiDiscreteSpace(np.asarray(space.nvec), space.dtype)
+        case Dict():
+            return spaces.DictSpace({name: _space(x) for name, x in space.spaces.items()})
+        case Tuple():
+            return spaces.TupleSpace([_space(x) for x in space.spaces])
+        case Box() | MultiBinary():
+            low, high = bounds_of(space) if isinstance(space, Box) else (0, 1)
+            return spaces.BoundedArraySpace(space.shape, space.dtype, low, high)
+        case _:
+            return spaces.ArraySpace(space.shape, space.dtype)

@@ -1,0 +1,204 @@
+"""`to_gymnax`: the trajectories of `VecEnv` under the trainer's own `vmap`."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost
+from fakes import CoinEnv, NestedEnv, VectorConfig, VectorEnv
+from helpers import assert_trees_close, assert_trees_equal, slow_but
+
+import envrax
+from envrax import RecordEpisodeStatistics, TimeLimit, VecEnv, with_config
+from envrax.interop import to_gymnax
+from envrax.testing import CountingEnv, MaskedEnv
+from envrax_classic import CartPole
+
+N = 16
+
+
+def played(bridge: Any, rng: jax.Array, n_steps: int, params: Any = None) -> Any:
+    """Random actions in `N` slots, as a trainer written for gymnax plays: each step's results."""
+
+    @jax.jit
+    def run(rng: jax.Array) -> Any:
+        obs, state = jax.vmap(bridge.reset, (0, None))(jax.random.split(rng, N), params)
+
+        def one(carry: Any, rng: jax.Array) -> Any:
+            keys = jax.random.split(rng, N)
+            actions = jax.vmap(bridge.action_space(params).sample)(keys)
+            out = jax.vmap(bridge.step, (0, 0, 0, None))(keys, carry[1], actions, params)
+            return out[:2], out
+
+        return obs, jax.lax.scan(one, (obs, state), jax.random.split(rng, n_steps))[1]
+
+    return run(rng)
+
+
+def played_here(env: Any, rng: jax.Array, n_steps: int) -> Any:
+    """The same in a `VecEnv`."""
+    batch = VecEnv(env, N, final_obs=True)
+
+    @jax.jit
+    def run(rng: jax.Array) -> Any:
+        obs, state = batch.reset(rng)
+
+        def one(state: Any, rng: jax.Array) -> Any:
+            actions = jax.vmap(env.action_space.sample)(jax.random.split(rng, N))
+            out = batch.step(state, actions)
+            return out[1], out
+
+        return obs, jax.lax.scan(one, state, jax.random.split(rng, n_steps))[1]
+
+    return run(rng)
+
+
+@pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
+@pytest.mark.parametrize("env_class", slow_but(CartPole, values=[CartPole, CoinEnv, NestedEnv]))
+def test_it_is_a_vec_env(env_class: Any, key: Any) -> None:
+    env = RecordEpisodeStatistics(env_class())
+    obs, (after, state, reward, done, info) = played(to_gymnax(env), key(0), 500)
+    expected, (obs_there, state_there, *there, infos) = played_here(env, key(0), 500)
+    assert_trees_equal((obs, after, state.env_state), (expected, obs_there, state_there))
+    assert_trees_equal((reward, done), tuple(there))
+    assert_trees_equal(info["final_observation"], infos["final_obs"])
+    assert done.any() and np.array_equal(done, info["terminated"] | info["truncated"])
+
+
+def test_both_protocols() -> None:
+    env = TimeLimit(CartPole(), 30)
+    _, (*old, done, info) = played(to_gymnax(env), jax.random.key(1), 100)
+    _, (*new, terminated, truncated, infos) = played(
+        to_gymnax(env, version=1), jax.random.key(1), 100
+    )
+    assert_trees_equal((old, info), (new, infos))
+    assert_trees_equal(done, terminated | truncated)
+    assert (terminated & ~truncated).any() and (truncated & ~terminated).any()
+
+
+def test_a_limit_of_time_can_be_told_from_a_termination() -> None:
+    """Reward 1, an end by the limit in every eighth step: worth 10, and 5.7 if taken for an end."""
+    env = to_gymnax(TimeLimit(CountingEnv(envrax.EnvConfig(max_steps=10**6)), 8), version=1)
+    _, (_, _, _, terminated, truncated, info) = played(env, jax.random.key(0), 80)
+    assert truncated.sum() == 10 * N and "final_observation" in info
+    value, goes_on = np.float32(0), 1 - np.asarray(terminated)
+    for _ in range(100):
+        value = np.mean(1 + 0.9 * value * goes_on)
+    np.testing.assert_allclose(value, 10, rtol=1e-3)
+
+
+def test_statistics_of_the_last_episode_stay() -> None:
+    env = RecordEpisodeStatistics(CoinEnv())
+    _, (*_, done, info) = played(to_gymnax(env), jax.random.key(2), 60)
+    episode = info["episode"]
+    seen = np.zeros(N, np.float32), np.zeros(N, np.int32)
+    for t in range(60):
+        ended = np.asarray(done[t])
+        seen = np.where(ended, episode["r"][t], seen[0]), np.where(ended, episode["l"][t], seen[1])
+        np.testing.assert_array_equal(info["returned_episode_returns"][t], seen[0])
+        np.testing.assert_array_equal(info["returned_episode_lengths"][t], seen[1])
+    np.testing.assert_array_equal(info["returned_episode"], done)
+
+
+def test_masks_are_those_of_the_next_step() -> None:
+    bridge, batch = to_gymnax(MaskedEnv()), VecEnv(MaskedEnv(), N)
+    _, (_, state, *_, info) = played(bridge, jax.random.key(0), 20)
+    for t in range(20):
+        at = jax.tree.map(lambda x, t=t: x[t], state.env_state)
+        np.testing.assert_array_equal(info["action_mask"][t], batch.action_mask(at))
+
+
+def test_params_are_live(compile_counter: Any) -> None:
+    """64 environments that differ in gravity, in one program; and a second training."""
+    bridge = to_gymnax(CartPole())
+    gravities = jnp.linspace(1.0, 64.0, 64)
+
+    @jax.jit
+    def train(params: Any) -> Any:
+        def one(state: Any, _: Any) -> Any:
+            obs, state, *rest = bridge.step(jax.random.key(0), state, jnp.int32(1), params)
+            return state, (obs, *rest)
+
+        return jax.lax.scan(one, bridge.reset(jax.random.key(0), params)[1], length=60)[1]
+
+    vary = lambda x: bridge.default_params.replace(gravity=x)  # noqa: E731
+    obs, *_ = jax.vmap(lambda x: train(vary(x)))(gravities)
+    for i in (0, 40):
+        alone = to_gymnax(with_config(CartPole(), gravity=gravities[i]))
+        _, state = alone.reset(jax.random.key(0))
+        for t in range(60):
+            seen, state, *_ = alone.step(jax.random.key(0), state, jnp.int32(1))
+            np.testing.assert_allclose(obs[i, t], seen, rtol=1e-4, atol=1e-5)
+    train(bridge.default_params)
+    with compile_counter() as compiled:
+        train(bridge.default_params.replace(gravity=3.0, max_steps_in_episode=20))
+    assert compiled.count == 0
+
+
+def test_the_default_params_change_no_bit() -> None:
+    bridge = to_gymnax(CartPole())
+    plain = played(bridge, jax.random.key(0), 50)
+    assert_trees_equal(played(bridge, jax.random.key(0), 50, bridge.default_params), plain)
+    traced = jax.jit(lambda p: played(bridge, jax.random.key(0), 20, p))(bridge.default_params)
+    first = jax.tree.map(lambda x: x[:3], (traced[1], plain[1]))
+    assert_trees_close(*first, rtol=1e-5)
+
+
+def test_fields_that_must_be_static() -> None:
+    """Such as a limit that the wrapper reads as a Python number."""
+    bridge = to_gymnax(TimeLimit(CountingEnv()))
+    assert jax.tree.leaves(bridge.default_params) == []
+    assert bridge.default_params.max_steps_in_episode == 5
+    params = bridge.default_params.replace(max_steps_in_episode=3)
+    _, (*_, done, _) = jax.jit(lambda: played(bridge, jax.random.key(0), 9, params))()
+    assert done[2].all() and done[5].all() and done.sum() == 3 * N
+    assert to_gymnax(TimeLimit(CartPole(), 7)).default_params.max_steps_in_episode == 7
+
+
+def test_only_the_slots_that_ended_are_reset() -> None:
+    """No reset of all slots: as in `VecEnv`, a loop over chunks of them."""
+    bridge = to_gymnax(CartPole())
+    obs, state = jax.vmap(bridge.reset)(jax.random.split(jax.random.key(0), 64))
+    step = jax.vmap(partial(bridge.step, jax.random.key(0)))
+    program = str(jax.make_jaxpr(step)(state, jnp.zeros(64, jnp.int32)))
+    assert "while" in program and "u32[64,4]" not in program and "u32[4,4]" in program
+
+
+def test_without_auto_reset() -> None:
+    env = CountingEnv()
+    bridge = to_gymnax(env, version=1)
+    _, state = bridge.reset_env(jax.random.key(0))
+    steps: list[Any] = []
+    for _ in range(5):
+        steps.append(bridge.step_env(jax.random.key(0), state, jnp.int32(1)))
+        state = steps[-1][1]
+    obs, _, _, terminated, info = steps[-1]
+    assert int(obs[1]) == 5 and bool(state.env_state.done)
+    assert bool(terminated) == bool(info["terminated"])
+
+
+def test_what_a_trainer_asks() -> None:
+    bridge = to_gymnax(CartPole())
+    assert bridge.name == "CartPole" and bridge.num_actions == 2
+    assert {bridge: 1}[bridge] == 1
+    assert bridge.observation_space().shape == (4,) and bridge.action_space().n == 2
+    assert "gravity=9.8" in repr(bridge.default_params)
+    assert to_gymnax(VectorEnv(VectorConfig(gravity=2.0))).default_params.gravity == 2.0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "noun"),
+    [
+        (lambda: to_gymnax(VecEnv(CartPole(), 2)), TypeError, "one environment"),  # type: ignore[arg-type]
+        (lambda: to_gymnax(OnTheHost(2)), TypeError, "JAX can trace"),  # type: ignore[arg-type]
+        (lambda: to_gymnax(CartPole(), version=2), ValueError, "version 0 or 1"),
+        (lambda: to_gymnax(CartPole()).default_params.replace(gravty=1), TypeError, "mean gravity"),
+        (lambda: to_gymnax(CartPole()).default_params.mass, AttributeError, "mass"),
+    ],
+)
+def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
+    with pytest.raises(error, match=noun):
+        call()

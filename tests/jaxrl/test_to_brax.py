@@ -1,0 +1,132 @@
+# pyright: reportMissingImports=false
+"""`to_brax` and `brax_training_wrap`: what Brax's trainers step."""
+
+from typing import Any
+
+import brax.envs
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from brax.envs.wrappers.training import EvalWrapper
+from brax.training.agents.ppo.losses import compute_gae
+
+import envrax
+from envrax import TimeLimit, VecEnv, with_config
+from envrax.interop import brax_training_wrap, to_brax
+from envrax.interop.brax import wrap
+from envrax_classic import CartPole, Pendulum
+
+pytestmark = pytest.mark.jaxrl
+N = 4
+
+
+def actions_of(i: int) -> jax.Array:
+    return jax.random.uniform(jax.random.key(i), (N, 1), jnp.float32, -1.0, 1.0)
+
+
+@pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
+def test_it_is_a_vec_env(key: Any) -> None:
+    env = TimeLimit(Pendulum(), 20)
+    bridge, batch = to_brax(env), VecEnv(env, N)
+    assert (bridge.observation_size, bridge.action_size, bridge.unwrapped) == (3, 1, bridge)
+    state = jax.jit(jax.vmap(bridge.reset))(jax.random.split(key(1), N))
+    obs, there = batch.reset(key(1))
+    step = jax.jit(jax.vmap(bridge.step))
+    for i in range(50):
+        state = step(state, actions_of(i))
+        obs, there, reward, done, info = batch.step(there, 2 * actions_of(i))
+        np.testing.assert_array_equal(state.obs, obs)
+        np.testing.assert_array_equal(state.reward, reward)
+        np.testing.assert_array_equal(state.done, done)
+        np.testing.assert_array_equal(state.info["truncation"], info["truncated"])
+
+
+def test_the_accounts_of_a_training_batch() -> None:
+    env = with_config(Pendulum(), max_steps=1000)
+    batch = brax_training_wrap(to_brax(env), episode_length=20, action_repeat=3)
+    by_hand = TimeLimit(envrax.RepeatAction(env, 3), 7)
+    there = VecEnv(envrax.RecordEpisodeStatistics(by_hand), N)
+    state = jax.jit(batch.reset)(jax.random.split(jax.random.key(1), N))
+    _, other = there.reset(jax.random.key(1))
+    first: list[Any] = []
+    for i in range(15):
+        state = jax.jit(batch.step)(state, actions_of(i))
+        _, other, _, done, info = there.step(other, 2 * actions_of(i))
+        np.testing.assert_array_equal(state.info["episode_done"], done)
+        accounts = state.info["episode_metrics"]
+        assert state.info["steps"].tolist() == [3 * (i % 7 + 1)] * N == accounts["length"].tolist()
+        if done.all():
+            first.append(state.obs)
+            np.testing.assert_allclose(accounts["sum_reward"], info["episode"]["r"], rtol=1e-5)
+            assert state.info["truncation"].all()
+    assert len(first) == 2 and not np.array_equal(*first)  # Brax returns to the same states
+
+
+def test_evaluation_by_brax() -> None:
+    batch = EvalWrapper(brax_training_wrap(to_brax(Pendulum()), episode_length=10))
+    state = jax.jit(batch.reset)(jax.random.split(jax.random.key(1), N))
+    total = np.zeros(N, np.float32)
+    for i in range(12):
+        state = jax.jit(batch.step)(state, actions_of(i))
+        total += np.asarray(state.reward) if i < 10 else 0
+    metrics = state.info["eval_metrics"]
+    assert metrics.episode_steps.tolist() == [10] * N
+    np.testing.assert_allclose(metrics.episode_metrics["reward"], total, rtol=1e-5)
+
+
+@pytest.mark.parametrize("limit", [None, 8])  # of the environment, or of the trainer
+def test_a_limit_of_time_is_not_a_termination(limit: Any) -> None:
+    """By Brax's own estimate of advantages: reward 1, gamma 0.9, a limit of 8: worth 10."""
+
+    class One(Pendulum):
+        def step(self, state: Any, action: Any) -> Any:
+            obs, state, _, done, info = super().step(state, action)
+            return obs, state, jnp.float32(1), done, info
+
+    env = with_config(One(), max_steps=8) if limit is None else One()
+    batch = brax_training_wrap(to_brax(env), episode_length=limit or 1000)
+    state, steps = jax.jit(batch.reset)(jax.random.split(jax.random.key(1), N)), []
+    for i in range(16):
+        state = jax.jit(batch.step)(state, actions_of(i))
+        steps.append((state.done, state.info["truncation"], state.reward))
+    done, truncation, reward = (jnp.stack(x) for x in zip(*steps, strict=True))
+    assert truncation.sum() == 2 * N
+    ten = jnp.full((16, N), 10.0)
+    target, advantage = compute_gae(
+        truncation, done * (1 - truncation), reward, ten, ten[0], 1.0, 0.9
+    )
+    np.testing.assert_allclose(target, 10, rtol=1e-5)
+    np.testing.assert_allclose(advantage, 0, atol=1e-4)
+
+
+def test_an_environment_of_brax_begins_anew() -> None:
+    theirs = brax.envs.get_environment("fast")
+    batch = brax_training_wrap(theirs, episode_length=5)
+    state = jax.jit(batch.reset)(jax.random.split(jax.random.key(0), N))
+    for _ in range(5):
+        state = jax.jit(batch.step)(state, jnp.zeros((N, theirs.action_size)))
+    assert state.done.all() and state.info["truncation"].all()
+
+
+def test_the_way_back() -> None:
+    env = Pendulum()
+    assert wrap(to_brax(env)) is env
+
+
+@pytest.mark.parametrize(
+    ("call", "noun"),
+    [
+        (lambda: to_brax(CartPole()), "bounded Box of floats"),
+        (lambda: to_brax(envrax.ClipAction(Pendulum())), "bounded Box of floats"),
+        (lambda: to_brax(VecEnv(Pendulum(), 2)), "one environment"),  # type: ignore[arg-type]
+        (
+            lambda: brax_training_wrap(to_brax(Pendulum()), randomization_fn=id),
+            "DomainRandomization",
+        ),
+        (lambda: brax_training_wrap(3), "environment of brax"),
+    ],
+)
+def test_what_is_refused(call: Any, noun: str) -> None:
+    with pytest.raises(TypeError, match=noun):
+        call()

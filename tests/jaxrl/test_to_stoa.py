@@ -1,0 +1,98 @@
+# pyright: reportMissingImports=false
+"""`to_stoa`: under the wrappers of Stoa, bitwise the trajectories of `VecEnv`."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import CoinEnv, NestedEnv
+from helpers import assert_trees_equal
+from stoa.core_wrappers.episode_metrics import RecordEpisodeMetrics
+from stoa.core_wrappers.vmap import VmapWrapper
+
+import envrax
+from envrax import TimeLimit, VecEnv
+from envrax.interop import to_stoa
+from envrax.interop.stoa import wrap
+from envrax.testing import CountingEnv, MaskedEnv
+from envrax_classic import CartPole
+
+pytestmark = pytest.mark.jaxrl
+N = 4
+
+
+@pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
+@pytest.mark.parametrize("env_class", [CartPole, CoinEnv, NestedEnv])
+def test_it_is_a_vec_env(env_class: Any, key: Any) -> None:
+    env = TimeLimit(env_class(), 9)
+    bridge, batch = to_stoa(env), VecEnv(env, N, final_obs=True)
+    state, first = jax.jit(jax.vmap(bridge.reset))(jax.random.split(key(3), N))
+    obs, there = batch.reset(key(3))
+    assert_trees_equal((first.observation, state), (obs, there))
+    assert first.first().all() and not first.last().any()
+    step = jax.jit(jax.vmap(bridge.step))
+    for i in range(30):
+        actions = batch.action_space.sample(jax.random.key(i))
+        state, told = step(state, actions)
+        obs, there, reward, done, info = batch.step(there, actions)
+        assert_trees_equal((told.observation, state, told.reward), (obs, there, reward))
+        assert_trees_equal(told.extras["next_obs"], info["final_obs"])
+        assert_trees_equal(told.last(), done)
+        assert_trees_equal(told.terminated(), info["terminated"])
+        assert_trees_equal(told.discount, 1 - info["terminated"].astype(jnp.float32))
+        assert jax.tree.structure(told.extras) == jax.tree.structure(first.extras)
+
+
+def test_a_limit_of_time_is_not_a_termination() -> None:
+    """Reward 1, a limit of 8, gamma 0.9: worth 10."""
+    bridge = to_stoa(TimeLimit(CountingEnv(envrax.EnvConfig(max_steps=10**6)), 8))
+    state, _ = bridge.reset(jax.random.key(0))
+
+    def one(state: Any, _: Any) -> Any:
+        state, told = bridge.step(state, jnp.int32(1))
+        return state, (told.discount, told.truncated())
+
+    discount, truncated = jax.lax.scan(one, state, length=80)[1]
+    assert truncated.sum() == 10
+    value = np.float32(0)
+    for _ in range(100):
+        value = np.mean(1 + np.float32(0.9) * value * np.asarray(discount))
+    np.testing.assert_allclose(value, 10, rtol=1e-3)
+
+
+def test_under_the_wrappers_of_stoa() -> None:
+    env = VmapWrapper(RecordEpisodeMetrics(to_stoa(CountingEnv())), num_envs=3)
+    state, told = env.reset(jax.random.key(0))
+    for _ in range(7):
+        state, told = env.step(state, jnp.ones(3, jnp.int32))
+    metrics = told.extras["episode_metrics"]
+    assert metrics["episode_return"].tolist() == [5, 5, 5]
+    assert metrics["episode_length"].tolist() == [5, 5, 5]
+
+
+def test_params_masks_and_spaces() -> None:
+    bridge = to_stoa(CartPole())
+    state, _ = bridge.reset(jax.random.key(0))
+    heavy, light = (
+        bridge.step(state, jnp.int32(1), {"gravity": jnp.float32(g)})[1].observation
+        for g in (50, 1)
+    )
+    assert not np.array_equal(heavy, light)
+    masked = to_stoa(MaskedEnv())
+    state, first = masked.reset(jax.random.key(0))
+    np.testing.assert_array_equal(first.extras["action_mask"], MaskedEnv().action_mask(state))
+    spaces = bridge.environment_space()
+    assert spaces.actions.num_values == 2 and spaces.observations.shape == (4,)
+    assert set(to_stoa(NestedEnv()).action_space().sample(jax.random.key(0))) == {"move", "turn"}
+
+
+def test_the_way_back() -> None:
+    env = CartPole()
+    assert wrap(to_stoa(env)) is env
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(TypeError, match="one environment"):
+        to_stoa(VecEnv(CartPole(), 2))  # type: ignore[arg-type]
