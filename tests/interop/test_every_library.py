@@ -58,6 +58,30 @@ def test_ids_and_wrong_input(library: str) -> None:
         importlib.import_module(f"envrax.interop.{library}").wrap(object())
 
 
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("craftax/Craftax-Classic-Symbolic-v1", "day_length"),
+        ("gymnax/CartPole-v1", "gravity"),
+        ("kinetix/s/h4_thrust_aim", "dense_reward_scale"),
+        ("xminigrid/MiniGrid-Unlock", "view_size"),
+    ],
+)
+def test_a_parameter_that_is_no_number_is_refused(name: str, field: str) -> None:
+    told = rf"^{name}: expected `params\.{field}` to be a number, .*got 'heavy'"
+    with pytest.raises(TypeError, match=told):
+        make(name, params={field: "heavy"})
+    with pytest.raises(TypeError, match=told):
+        envrax.with_config(kept(name), params={field: "heavy"})
+
+
+@pytest.mark.parametrize("name", ["pgx/tic_tac_toe", "kinetix/s/h4_thrust_aim"])
+def test_an_error_under_x64_names_it(name: str) -> None:
+    """These libraries fail there alone as well."""
+    with jax.enable_x64(True), pytest.raises((TypeError, ValueError), match="`jax_enable_x64`"):
+        make(name).reset(jax.random.key(0))
+
+
 # Of each library, and one more where it breaks rules in some of its environments.
 CHECKED = [
     *("brax/fast", "craftax/Craftax-Classic-Symbolic-v1", "jaxmarl/switch_riddle"),
