@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import pytest
 import numpy as np
+import pytest
 from interop.by_hand import bits, follow, make
 
 import envrax
