@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from envrax._core.checks import require_count
 from envrax._core.config import require_known
 from envrax._jax.keys import require_key
-from envrax._jax.programs import output_types
+from envrax._jax.programs import is_traced, output_types
 from envrax.env import Info, JaxEnv
-from envrax.interop.forms import Form, cast_to, find_form, types_of
+from envrax.interop.forms import Form, cast_to, find_form, types_of, without_x64
 from envrax.interop.params import Params, changed, concrete, fitting
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.spaces import Space
@@ -60,7 +60,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         super().__init__(config)
         # Copies of the dicts: `__reduce__` builds again from this config.
         own = jax.tree.map(lambda x: x, (self.config.params, dict(self.config.options or {})))
-        self._config = self.config.replace(params=own[0], options=own[1])
+        self._asked = self._config = self.config.replace(params=own[0], options=own[1])
         if not (type(self.config.max_steps) is int and self.config.max_steps == 0):
             self._require_steps("`max_steps`", self.config.max_steps)
         self._given = peer
@@ -68,12 +68,8 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         with jax.ensure_compile_time_eval(), jax.numpy_dtype_promotion("standard"):
             self.peer = self._built() if peer is None else peer
             default = self.default_params()
-        self.params = changed(self._who, default, self.config.params)
-        if self.config.max_steps:
-            self.params = self.with_limit(self.params, self.config.max_steps)
+        self._settle(changed(self._who, default, self.config.params))
         self.concrete_params = concrete(self.params, default)
-        limit = self.config.max_steps or self.limit()
-        self._config = self.config.replace(max_steps=self._require_steps("its limit", limit))
         self._begin: Any = jax.jit(self._begin_with)
         self._advance: Any = jax.jit(self._advance_with)
         self._forms: dict[Any, Form] = {}
@@ -89,7 +85,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         return None
 
     def limit(self) -> int:
-        """The library's own time limit, in steps."""
+        """The library's own time limit, in steps; it may be traced."""
         return NO_LIMIT
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
@@ -156,9 +152,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         who = f"with_config of {self._who}"
         require_known(f"{who}: expected fields of", fields, self.config.__dataclass_fields__)
         others = {name: x for name, x in fields.items() if name != "params"}
-        env: Any = self
-        if others:
-            env = _rebuilt(type(self), self.config.replace(**others), self._given)
+        env = type(self)(self._asked.replace(**others), peer=self._given) if others else self
         return env._with_params(who, fields["params"]) if "params" in fields else env
 
     def _with_params(self, who: str, changes: Any) -> Self:
@@ -167,17 +161,24 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         for name, value in vars(self).items():
             if not isinstance(getattr(cls, name, None), cached_property):  # of these params
                 setattr(env, name, value)
-        env.params = changed(self._who, self.params, fitting(who, self.params, changes))
-        limit = env.limit()
-        if limit == self.limit():
-            limit = self.config.max_steps
-        env._config = self.config.replace(params=env.params, max_steps=limit)
+        params = changed(self._who, self.params, fitting(who, self.params, changes))
+        env._asked = self._asked.replace(params=params)
+        env._settle(params)
         with self._asking("tell its spaces"), jax.ensure_compile_time_eval():
             # Spaces are static: traced values must not be read.
             env.concrete_params = env.params
             env._observation_space, env._action_space = env.spaces()
         env.concrete_params = concrete(env.params, self.concrete_params)
         return env
+
+    def _settle(self, params: Any) -> None:
+        """Take parameters, and the limit: `max_steps` if it was given, or else the library's."""
+        asked = self._asked.max_steps
+        self.params = self.with_limit(params, asked) if asked else params
+        self._limit: Any = asked or self.limit()
+        traced = is_traced(self._limit)
+        fixed = NO_LIMIT if traced else self._require_steps("its limit", self._limit)
+        self._config = self._asked.replace(max_steps=fixed)
 
     def reset(self, rng: jax.Array) -> tuple[Any, PeerState]:
         require_key(rng, f"{self._who}.reset", "Pass one key; `VecEnv` splits it.")
@@ -202,7 +203,8 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         out = Advanced(*self._advance(self._params, state.inner, action, key))
         step = state.step + 1
         terminated = _flag(out.terminated)
-        truncated = _flag(out.truncated) | (step >= self.config.max_steps)
+        with jax.numpy_dtype_promotion("standard"):  # a traced limit may be a float
+            truncated = _flag(out.truncated) | (step >= self._limit)
         done = terminated | truncated
         info = {**cast_to(form.info, out.info), "terminated": terminated, "truncated": truncated}
         new_state = state.replace(
@@ -226,7 +228,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             options = f" with options {self.config.options}" if self.config.options else ""
             raise ValueError(
                 f"{self._who}: expected {self.library} to build it{options}; got "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {error}{without_x64()}"
             ) from error
 
     def _require_steps(self, name: str, steps: Any) -> int:
@@ -251,7 +253,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             check = f"Check {' and '.join(given)}, or mend" if given else "Mend"
             raise TypeError(
                 f"{self._who}: expected {self.library} to {what}; got {got}. {check} the "
-                "environment."
+                f"environment.{without_x64()}"
             ) from error
 
     @property
@@ -285,7 +287,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         return find_form(self._who, self._typed_begin(key), lambda x: advance(x, action, key))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (type(self), self._config, self._given)
+        return partial(type(self), peer=self._given), (self._asked,)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config.id!r}, max_steps={self.config.max_steps})"
@@ -294,7 +296,3 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 def _flag(x: Any) -> jax.Array:
     """Whether all agents ended, for a library that has a flag for each."""
     return jnp.all(jnp.asarray(x).astype(jnp.bool_))
-
-
-def _rebuilt(env_class: type[PeerEnv], config: PeerConfig, peer: Any) -> PeerEnv:
-    return env_class(config, peer=peer)

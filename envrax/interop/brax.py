@@ -1,11 +1,13 @@
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 """brax: `envrax.make("brax/ant")`, or `wrap(env)` for one built by hand."""
 
+import inspect
 from typing import Any
 
 import jax
 import numpy as np
 
+from envrax._core.config import require_known
 from envrax.env import AnyEnv
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.mujoco import MujocoEnv
@@ -37,7 +39,11 @@ class BraxEnv(MujocoEnv):
     library = "brax"
 
     def build(self) -> Any:
-        return envs.get_environment(self.config.id, **self.config.options)
+        peer = envs.get_environment(self.config.id, **self.config.options)
+        if self.config.id == "fast":  # it takes any keyword
+            known = set(inspect.signature(type(peer)).parameters) - {"kwargs"}
+            require_known("expected `options` of", self.config.options, sorted(known))
+        return peer
 
     def limit(self) -> int:
         return EPISODE_LENGTH

@@ -13,11 +13,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax._jax.programs import is_traced
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState, whole_steps
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 
@@ -52,9 +51,7 @@ class CraftaxEnv(PeerEnv):
         return self.peer.default_params
 
     def limit(self) -> int:
-        # craftax itself counts to a traced limit.
-        steps = self.params.max_timesteps
-        return NO_LIMIT if is_traced(steps) else min(int(steps), NO_LIMIT)
+        return whole_steps(self.params.max_timesteps)
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
         return params.replace(max_timesteps=max_steps)

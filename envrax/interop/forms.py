@@ -9,6 +9,7 @@ from jax.interpreters import partial_eval
 
 from envrax._jax.programs import strong
 from envrax.interop.records import Advanced, Begun
+from envrax.spaces.base import canonical
 
 
 class Form(NamedTuple):
@@ -129,6 +130,11 @@ def find_form(who: str, begun: Begun, advance: Callable[[Any], Any]) -> Form:
         if _leaves(found) == _leaves((obs, inner, mask)):
             return Form(obs, inner, mask, types_of(out.info), _reads_last(traced.jaxpr))
         obs, inner, mask = found
+
+
+def without_x64() -> str:
+    """Advice for an error of a library, where `jax_enable_x64` is set."""
+    return " (Without `jax_enable_x64` it may work.)" if canonical(float).itemsize > 4 else ""
 
 
 def _leaves(types: Any) -> list[Any]:

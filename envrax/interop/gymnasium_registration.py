@@ -16,8 +16,9 @@ from envrax.interop.out.gymnasium import to_gymnasium, to_gymnasium_vec
 from envrax.make import make, make_vec
 from envrax.registry import registered_names
 from envrax.suite import load_suite
+from envrax.wrappers import TimeLimit
 
-require("gymnasium", "1.1", extra="gymnasium")
+require("gymnasium", "1.3", extra="gymnasium")
 
 import gymnasium  # noqa: E402
 
@@ -30,7 +31,7 @@ def register(*prefixes: str) -> list[str]:
 
     Keywords of `gymnasium.make` go to `envrax.make`, those of `gymnasium.make_vec` to
     `envrax.make_vec`, except `wrappers`, which Gymnasium applies itself. `render_mode` and `array`
-    go to `to_gymnasium` and `to_gymnasium_vec`.
+    go to `to_gymnasium` and `to_gymnasium_vec`; `max_episode_steps` is a `TimeLimit`.
 
     Parameters
     ----------
@@ -68,9 +69,12 @@ def _make_vec(
     num_envs: int = 1,
     render_mode: str | None = None,
     array: Any = "numpy",
+    max_episode_steps: int | None = None,
     **fields: Any,
 ) -> gymnasium.vector.VectorEnv:
-    batched_env = make_vec(name, num_envs, **fields)
+    # `gymnasium.make` takes it itself, for a `TimeLimit` of its own.
+    limit = [] if max_episode_steps is None else [TimeLimit(max_steps=max_episode_steps)]
+    batched_env = make_vec(name, num_envs, wrappers=limit, **fields)
     return to_gymnasium_vec(batched_env, array=array, render_mode=render_mode)
 
 

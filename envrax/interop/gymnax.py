@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.core import Tracer
 
 from envrax.env import AnyEnv
 from envrax.interop.base import PeerEnv
@@ -15,7 +14,7 @@ from envrax.interop.convert import converted
 from envrax.interop.forms import as_dicts
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.out.single import Bridge
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState, whole_steps
 from envrax.registry import register_suite
 from envrax.spaces import Box, Space
 
@@ -80,9 +79,7 @@ class GymnaxEnv(PeerEnv):
         return self.peer.default_params
 
     def limit(self) -> int:
-        steps = _steps(self.params)
-        # gymnax itself counts to a traced limit.
-        return NO_LIMIT if isinstance(steps, Tracer) else min(int(steps), NO_LIMIT)
+        return whole_steps(_steps(self.params))
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
         if not hasattr(params, "max_steps_in_episode"):

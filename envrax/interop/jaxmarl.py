@@ -44,8 +44,8 @@ class JaxMarlWorld(World):
             options = {"auto_reset": False, **options}
         peer, steps = jaxmarl.make(self.config.id, **options), self.config.max_steps
         # Agents of these see the time left, or stop at the limit.
-        if steps and "max_steps" not in options and any(is_a(peer, x) for x in SEE_THE_LIMIT):
-            return jaxmarl.make(self.config.id, **options, max_steps=steps)
+        if steps and any(is_a(peer, x) for x in SEE_THE_LIMIT):
+            return jaxmarl.make(self.config.id, **{**options, "max_steps": steps})
         return peer
 
     def limit(self) -> int:
@@ -149,8 +149,8 @@ class JaxMarlWorld(World):
         if is_a(peer, "JaxNav") and self.config.max_steps > peer.max_steps:
             raise TypeError(
                 f"{self._who}: expected max_steps up to {peer.max_steps}, where JaxNav itself "
-                f"stops all agents; got {self.config.max_steps}. Pass "
-                f'`options={{"max_steps": {self.config.max_steps}}}`.'
+                f"stops all agents; got {self.config.max_steps}. Build it with `max_steps="
+                f"{self.config.max_steps}`."
             )
 
 

@@ -60,8 +60,8 @@ class JumanjiEnv(PeerEnv):
         id, steps, options = self.config.id, self.config.max_steps, self.config.options
         peer = jumanji.make(id, **options)
         # The state, the spec and the reward of some depend on the limit.
-        if steps and "time_limit" not in options and self._own_limit(peer) not in (steps, NO_LIMIT):
-            return jumanji.make(id, **options, time_limit=steps)
+        if steps and self._own_limit(peer) not in (steps, NO_LIMIT):
+            return jumanji.make(id, **{**options, "time_limit": steps})
         return peer
 
     def limit(self) -> int:

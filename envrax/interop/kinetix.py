@@ -8,12 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax._jax.programs import is_traced
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box, nested, unbounded
 from envrax.interop.forms import as_dicts
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState, whole_steps
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
 
@@ -22,6 +21,8 @@ require("kinetix", "3.0", package="kinetix-env")
 from kinetix.environment import (  # noqa: E402
     ActionType,
     DiscreteActions,
+    EntityObservations,
+    KinetixObservation,
     MultiDiscreteActions,
     ObservationType,
     PixelObservations,
@@ -58,12 +59,10 @@ class KinetixEnv(PeerEnv):
         return make_kinetix_env(**options)
 
     def default_params(self) -> Any:
-        return self.peer.default_params if self._given else self._level_params
+        return self.peer.observation_type.env_params if self._given else self._level_params
 
     def limit(self) -> int:
-        # `advance` counts to a traced limit.
-        steps = self.params.max_timesteps
-        return NO_LIMIT if is_traced(steps) else min(int(steps), NO_LIMIT)
+        return whole_steps(self.params.max_timesteps)
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
         return params.replace(max_timesteps=max_steps)
@@ -80,15 +79,24 @@ class KinetixEnv(PeerEnv):
         return seen, box(acted.low, acted.high, jax.ShapeDtypeStruct(acted.shape, np.float32))
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
-        obs, inner = self.peer.reset_env(rng, params, None)
-        return Begun(as_dicts(obs), inner)
+        _, inner = self.peer.reset_env(rng, params, None)
+        return Begun(self._seen(params, inner), inner)
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
         # Without its own limit kinetix's `done` is a termination, as no observation shows the time.
         endless = params.replace(max_timesteps=NO_LIMIT)
-        obs, inner, reward, terminated, info = self.peer.step_env(rng, inner, action, endless)
+        _, inner, reward, terminated, info = self.peer.step_env(rng, inner, action, endless)
         truncated = inner.timestep >= params.max_timesteps
-        return Advanced(as_dicts(obs), inner, reward, terminated, truncated, info)
+        return Advanced(self._seen(params, inner), inner, reward, terminated, truncated, info)
+
+    def _seen(self, params: Any, inner: Any) -> Any:
+        """The observation; kinetix itself keeps, and traces, the params that it was built with."""
+        built = self.peer.observation_type
+        if type(built).__module__ == KinetixObservation.__module__:  # else a class of the user's
+            flags = (built.ignore_mask,) if isinstance(built, EntityObservations) else ()
+            with jax.ensure_compile_time_eval():
+                built = type(built)(params, built.static_env_params, *flags)
+        return as_dicts(built.get_obs(inner))
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):
@@ -116,7 +124,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> KinetixEnv:
     env : kinetix.environment.KinetixEnv
         The environment; its `reset_function` draws the level in which an episode begins.
     params : EnvParams or dict, optional
-        Its parameters, or changes to `env.default_params`.
+        Its parameters, or changes to those that its observations were built with.
     max_steps : int, default 0
         Time limit; 0 takes that of the parameters.
 

@@ -16,8 +16,14 @@ from envrax.spaces import Discrete, Space
 navix = require("navix", "4.0")
 observations = navix.observations
 
-MENDED = {observations.categorical: -1, observations.categorical_first_person: -1}
-"""Observations that leave navix's own bounds, and the true lower one: a wall is -1, not its tag."""
+MENDED = {
+    observations.categorical: (-1, None, "a wall is -1, where the space begins at 0"),
+    observations.categorical_first_person: (
+        *(-1, 100),
+        "a wall is -1, where the space begins at 0, and what lies off the grid is 100",
+    ),
+}
+"""Observations that leave navix's own bounds: the true ones (low, high), and the reason."""
 
 KEYS_TWICE = {
     "Crossings": "draws both coordinates of a gap",
@@ -40,23 +46,24 @@ class NavixEnv(PeerEnv):
     library = "navix"
 
     def build(self) -> Any:
-        steps = {"max_steps": self.config.max_steps} if self.config.max_steps else {}
-        return navix.make(self.config.id, **self.config.options).replace(**steps)
+        return navix.make(self.config.id, **self.config.options)
 
     def limit(self) -> int:
         return int(self.peer.max_steps)
 
     def spaces(self) -> tuple[Space, Space]:
         seen, acted = self.peer.observation_space, self.peer.action_space
-        low = MENDED.get(self.peer.observation_fn, seen.minimum)
-        return box(low, seen.maximum, self.observed), Discrete(int(acted.n))
+        low, high, _ = MENDED.get(self.peer.observation_fn, (seen.minimum, None, ""))
+        high = seen.maximum if high is None else high
+        return box(low, high, self.observed), Discrete(int(acted.n))
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
         timestep = self.peer.reset(rng)
         return Begun(timestep.observation, _bare(timestep))
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
-        step = self.peer._step(inner.replace(state=_with_cache(inner.state)), action)
+        peer = self.peer.replace(max_steps=self.config.max_steps)  # the penalty reads it too
+        step = peer._step(inner.replace(state=_with_cache(inner.state)), action)
         ended = step.is_termination(), step.is_truncation()
         return Advanced(step.observation, _bare(step), step.reward, *ended, dict(step.info))
 
@@ -70,8 +77,8 @@ class NavixEnv(PeerEnv):
 
     @property
     def mended_bounds(self) -> dict[str, str]:
-        mended = self.peer.observation_fn in MENDED
-        return {"obs": "a wall is -1, where the space begins at 0"} if mended else {}
+        mended = MENDED.get(self.peer.observation_fn)
+        return {"obs": mended[2]} if mended else {}
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):
@@ -110,7 +117,6 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> NavixEnv:
         If it is not an environment of navix, or breaks the contract of one.
     """
     innermost("navix", env, navix.Environment)
-    env = env.replace(max_steps=max_steps) if max_steps else env
     config = PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps)
     return NavixEnv(config, peer=env)
 

@@ -5,10 +5,12 @@ from operator import getitem
 from typing import Any, cast
 
 import jax
+import numpy as np
 from jax.core import Tracer
 
 from envrax._core.config import conformed, require_known
 from envrax._jax.programs import is_traced
+from envrax.spaces.base import kind
 
 
 class _Rest:
@@ -95,7 +97,8 @@ def changed(who: str, default: Any, changes: Any) -> Any:
     Raises
     ------
     TypeError
-        If there are no parameters, a name is unknown, or parameters of another class are given.
+        If there are no parameters, a name is unknown, parameters of another class are given, or
+        something else in place of a number.
     """
     if changes is None:
         return default
@@ -116,12 +119,23 @@ def changed(who: str, default: Any, changes: Any) -> Any:
     require_known(f"{who}: expected `params` of", given, fields, error=TypeError)
     if isinstance(default, dict):
         return {**cast(dict[str, Any], default), **given}
-    for name, value in given.items():  # 9 in place of 9.8 means 9.0
-        if type(value) is int and isinstance(getattr(default, name), float):
+    for name, value in given.items():
+        before = getattr(default, name)
+        if isinstance(before, int | float) and not _is_number(value):
+            raise TypeError(
+                f"{who}: expected `params.{name}` to be a number, as its value {before!r}; got "
+                f"{value!r}. Correct it."
+            )
+        if type(value) is int and isinstance(before, float):  # 9 in place of 9.8 means 9.0
             given = {**given, name: float(value)}
     if hasattr(default, "_replace"):
         return default._replace(**given)
     return dataclasses.replace(default, **given)
+
+
+def _is_number(x: Any) -> bool:
+    dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
+    return np.shape(x) == () and kind(dtype) != "other"
 
 
 def names_of(default: Any) -> Any:

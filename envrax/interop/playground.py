@@ -48,11 +48,13 @@ class PlaygroundEnv(MujocoEnv):
                 f"clone` deepmind/mujoco_menagerie from GitHub to {MENAGERIE_PATH}. Clone it "
                 "there, at the commit `mujoco_playground._src.mjx_env.MENAGERIE_COMMIT_SHA`"
             )
-        options = copy.deepcopy(self.config.options)
-        if "config" not in options and "impl" in registry.get_default_config(id):
-            overrides = options.get("config_overrides") or {}
-            options["config_overrides"] = {"impl": "jax", **overrides}
-        return registry.load(id, **options)
+        options, default = copy.deepcopy(self.config.options), registry.get_default_config(id)
+        overrides = options.get("config_overrides") or {}
+        if "config" not in options and "impl" in default:
+            overrides = {"impl": "jax", **overrides}
+        if self.config.max_steps and "episode_length" in default:  # some observe the time left
+            overrides = {**overrides, "episode_length": self.config.max_steps}
+        return registry.load(id, **{**options, "config_overrides": overrides})
 
     def limit(self) -> int:
         return int(self.peer.unwrapped._config.get("episode_length", NO_LIMIT))

@@ -5,9 +5,15 @@ from typing import Any, NamedTuple
 
 import chex
 
+from envrax._jax.programs import is_traced
 from envrax.env import EnvConfig, EnvState, Info
 
 NO_LIMIT = 2**31 - 1
+
+
+def whole_steps(steps: Any) -> Any:
+    """The time limit of a library, at most `NO_LIMIT`; a traced one stays as it is."""
+    return steps if is_traced(steps) else int(min(steps, NO_LIMIT))
 
 
 @chex.dataclass

@@ -80,3 +80,8 @@ def test_wrap_edits_nothing_of_the_caller_s(adapter: Any) -> None:
     assert state.inner.metrics["n"] == 0.0
     with pytest.raises(TypeError, match=r"got a \w*Wrapper"):
         adapter.wrap(adapter.envs.create("fast", auto_reset=False))
+
+
+def test_an_option_that_its_class_swallows_is_refused(adapter: Any) -> None:
+    with pytest.raises(ValueError, match="asymmetric_obs, obs_mode; got x"):
+        make("brax/fast", options={"x": 1})

@@ -58,6 +58,62 @@ def test_ids_and_wrong_input(library: str) -> None:
         importlib.import_module(f"envrax.interop.{library}").wrap(object())
 
 
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("craftax/Craftax-Classic-Symbolic-v1", "day_length"),
+        ("gymnax/CartPole-v1", "gravity"),
+        ("kinetix/s/h4_thrust_aim", "dense_reward_scale"),
+        ("xminigrid/MiniGrid-Unlock", "view_size"),
+    ],
+)
+def test_a_parameter_that_is_no_number_is_refused(name: str, field: str) -> None:
+    told = rf"^{name}: expected `params\.{field}` to be a number, .*got 'heavy'"
+    with pytest.raises(TypeError, match=told):
+        make(name, params={field: "heavy"})
+    with pytest.raises(TypeError, match=told):
+        envrax.with_config(kept(name), params={field: "heavy"})
+
+
+@pytest.mark.parametrize("name", ["pgx/tic_tac_toe", "kinetix/s/h4_thrust_aim"])
+def test_an_error_under_x64_names_it(name: str) -> None:
+    """These libraries fail there alone as well."""
+    with jax.enable_x64(True), pytest.raises((TypeError, ValueError), match="`jax_enable_x64`"):
+        make(name).reset(jax.random.key(0))
+
+
+# What can be observed otherwise, where the library has bounds; a function by its name.
+OBSERVED: list[tuple[str, dict[str, Any]]] = [
+    *(
+        ("navix/Navix-DoorKey-5x5-v0", {"observation_fn": name})
+        for name in ("none", "categorical", "categorical_first_person", "symbolic")
+    ),
+    ("navix/Navix-DoorKey-5x5-v0", {"observation_fn": "symbolic_first_person"}),
+    ("navix/Navix-Empty-5x5-v0", {"observation_fn": "rgb"}),
+    ("navix/Navix-Empty-5x5-v0", {"observation_fn": "rgb_first_person"}),
+    ("gymnax/FourRooms-misc", {"use_visual_obs": True}),
+    ("gymnax/MetaMaze-misc", {"rf_size": 5}),
+    ("gymnax/Breakout-MinAtar", {"use_minimal_action_set": False}),
+    ("jumanji/LevelBasedForaging-v0", {"grid_observation": True}),
+    ("xminigrid/MiniGrid-DoorKey-5x5", {"view_size": 3}),
+    ("jaxmarl/HeuristicEnemySMAX", {"observation_type": "conic"}),
+    ("jaxmarl/coin_game", {"cnn": False}),
+    ("kinetix/s/h4_thrust_aim", {"observation_type": "pixels"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), OBSERVED, ids=str)
+def test_whatever_is_observed_is_in_the_space(name: str, options: dict[str, Any]) -> None:
+    if name.startswith("navix/"):
+        functions = importlib.import_module("navix").observations
+        options = {"observation_fn": getattr(functions, options["observation_fn"])}
+    env = make(name, options=options)
+    start = envrax.start(env, jax.random.key(0))
+    played = envrax.rollout(env, None, start, 60)[1]
+    seen = jax.tree.map(lambda *x: np.concatenate(x), played.obs, played.next_obs)
+    assert seen in env.observation_space.batch(120)
+
+
 # Of each library, and one more where it breaks rules in some of its environments.
 CHECKED = [
     *("brax/fast", "craftax/Craftax-Classic-Symbolic-v1", "jaxmarl/switch_riddle"),

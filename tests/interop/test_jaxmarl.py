@@ -193,7 +193,6 @@ def test_games_of_brax_reset_by_our_rule(adapter: Any) -> None:
     [
         ("MPE_simple_tag_v3", {}, TypeError, "share their spaces"),
         ("JaxRobotarium_rware", {}, ValueError, "jaxrobotarium package"),
-        ("jaxnav", {"max_steps": 900, "options": {"max_steps": 500}}, TypeError, "up to 500"),
         ("walker2d_2x3", {"options": {"auto_reset": True}}, TypeError, "auto_reset"),
     ],
 )
@@ -206,8 +205,12 @@ def test_what_is_refused(id: str, fields: Any, error: type[Exception], noun: str
 
 @pytest.mark.parametrize("id", ["overcooked", "overcooked_v2", "jaxnav"])
 def test_agents_that_see_the_limit_see_ours(adapter: Any, id: str) -> None:
-    world = _make(id, config={"max_steps": 900}).world
-    assert world.config.max_steps == world.peer.max_steps == 900
+    for options in ({}, {"max_steps": 500}):
+        world = _make(id, config={"max_steps": 900, "options": options}).world
+        assert world.config.max_steps == world.peer.max_steps == 900
+    if id == "jaxnav":
+        with pytest.raises(TypeError, match="up to 900"):
+            adapter.wrap(world.peer, max_steps=901)
 
 
 def test_wrap(adapter: Any) -> None:

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import follow, make
+from interop.by_hand import by_hand, equal, follow, make
 
 import envrax
+from envrax.interop import as_dicts
 from envrax.spaces import MultiDiscrete
 
 # Libraries warn when they are imported.
@@ -64,6 +66,51 @@ def test_the_limit_is_in_the_params(adapter: Any) -> None:
     assert env.config.max_steps == 7
     env = make("kinetix/s/h4_thrust_aim", params={"max_timesteps": 7}, max_steps=9).unwrapped
     assert env.config.max_steps == env.params.max_timesteps == 9
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [("symbolic_flat", {"num_shape_roles": 8}), ("pixels", {"pixels_per_unit": 50})],
+)
+def test_observations_follow_the_params(adapter: Any, kind: str, changes: Any) -> None:
+    """As those of an environment that kinetix builds with them; its own keeps what it got."""
+    name, options = "kinetix/s/h4_thrust_aim", {"observation_type": kind}
+    level, static, params = _load(adapter, "s/h4_thrust_aim")
+    params = params.replace(**changes)
+    kinds = adapter.ActionType.DISCRETE, adapter.ObservationType.from_string(kind)
+    with jax.numpy_dtype_promotion("standard"):
+        peer = adapter.make_kinetix_env(*kinds, lambda rng: level, params, static)
+    by_name = make(name, options=options)
+    by_name.step(by_name.reset(jax.random.key(0))[1], 0)  # kinetix keeps what it has traced
+    for env in (
+        make(name, options=options, params=changes),
+        make(name, options=options, params=params),
+        envrax.with_config(by_name, params=changes),
+        adapter.wrap(peer),
+    ):
+        obs, state = env.reset(jax.random.key(0))
+        after, *_ = env.step(state, 0)
+        assert obs in env.observation_space
+        hand, inner = by_hand(peer.reset_env)(jax.random.key(0), params, level)
+        hand_after = by_hand(peer.step_env)(jax.random.key(0), inner, 0, params)[0]
+        equal((obs, after), (as_dicts(hand), as_dicts(hand_after)))
+    with pytest.raises(TypeError, match="Check `params`"):
+        jax.jit(lambda x: make(name, options=options, params={next(iter(changes)): x}))(8)
+
+
+def test_the_time_of_blind_observations_reaches_the_limit(adapter: Any) -> None:
+    types = importlib.import_module("kinetix.environment.spaces")
+    home = importlib.import_module("kinetix.environment")
+    level, static, params = _load(adapter, "s/h4_thrust_aim")
+    kinds = types.DiscreteActions(params, static), types.BlindObservations(params, static)
+    with jax.numpy_dtype_promotion("standard"):
+        peer = home.KinetixEnv(*kinds, static, lambda rng: level)
+    env = adapter.wrap(peer, max_steps=300)
+    _, state = env.reset(jax.random.key(0))
+    state = state.replace(inner=state.inner.replace(timestep=state.inner.timestep + 299))
+    obs, _, _, _, info = env.step(state, 0)
+    assert obs.shape == env.observation_space.shape == (301,)
+    assert obs.argmax() == 300 and info["truncated"]
 
 
 def test_params_may_be_traced(adapter: Any) -> None:

@@ -6,8 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 from interop.by_hand import bits, follow, make
+
+import envrax
 
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -39,13 +42,17 @@ def test_200_steps_are_those_of_navix(adapter: Any, id: str) -> None:
     assert follow(env, begin, advance, kept=_bare) == {"truncated", "terminated"}
 
 
-def test_walls_are_minus_one_in_categorical_observations(adapter: Any) -> None:
-    """Outside the bounds of navix. To be dropped once they are right."""
-    options = {"observation_fn": adapter.observations.categorical}
+@pytest.mark.parametrize("name", ["categorical", "categorical_first_person"])
+def test_walls_and_padding_are_outside_of_the_bounds_of_navix(adapter: Any, name: str) -> None:
+    """To be dropped once its bounds are right."""
+    options = {"observation_fn": getattr(adapter.observations, name)}
     env = make("navix/Navix-Empty-5x5-v0", options=options)
     obs, _ = env.reset(jax.random.key(0))
     assert obs in env.observation_space
-    assert obs.min() < env.unwrapped.peer.observation_space.minimum
+    space = env.unwrapped.peer.observation_space
+    ours = env.observation_space
+    assert obs.min() == ours.low < space.minimum
+    assert name == "categorical" or obs.max() == ours.high > space.maximum
 
 
 def test_the_state_carries_no_pictures(adapter: Any) -> None:
@@ -54,9 +61,17 @@ def test_the_state_carries_no_pictures(adapter: Any) -> None:
     assert sum(bits(leaf).nbytes for leaf in jax.tree.leaves(state)) < 400
 
 
+def turn(policy_state: Any, obs: Any, rng: Any) -> Any:
+    """A policy that turns on the spot."""
+    return 0, policy_state, {}
+
+
 def test_wrap(adapter: Any) -> None:
     with jax.numpy_dtype_promotion("standard"):
         peer = adapter.navix.make("Navix-Empty-5x5-v0", gamma=0.5)
     env = adapter.wrap(peer, max_steps=7)
     assert env.unwrapped.peer.gamma == 0.5
-    assert env.config.max_steps == env.unwrapped.peer.max_steps == 7
+    assert env.config.max_steps == 7
+    longer = envrax.with_config(env, max_steps=peer.max_steps + 2)
+    ends = envrax.rollout(longer, turn, envrax.start(longer, jax.random.key(0)), 105)[1].done
+    assert np.flatnonzero(ends).tolist() == [peer.max_steps + 1]

@@ -43,6 +43,8 @@ def test_the_config(adapter: Any) -> None:
     config.impl, config.episode_length = "jax", 80
     env = make("playground/PendulumSwingup", options={"config": config})
     assert env.config.max_steps == 80 and not config.is_locked
+    env = make("playground/PendulumSwingup", options={"config": config}, max_steps=9)
+    assert env.config.max_steps == env.unwrapped.peer._config.episode_length == 9
 
 
 def test_nothing_is_cloned(adapter: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 from typing import Any
 
 import jax
@@ -13,7 +15,8 @@ from helpers import assert_trees_close
 from interop.by_hand import make
 
 import envrax
-from envrax import DomainRandomization, VecEnv, evaluate_grid, with_config
+from envrax import Discrete, DomainRandomization, VecEnv, evaluate_grid, with_config
+from envrax.interop import Advanced, Begun, PeerConfig, PeerEnv
 
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -58,6 +61,60 @@ def test_changes_are_to_what_is_in_force() -> None:
     again = with_config(changed, max_steps=7, params={"gravity": 9.0})
     assert (again.params.length, again.params.gravity) == (1.0, 9.0)
     assert again.config.max_steps == again.params.max_steps_in_episode == 7
+
+
+def test_max_steps_if_given_is_the_limit() -> None:
+    """In `make`, `wrap` and `with_config`, whatever the params say, before or after."""
+    id, params = "gymnax/CartPole-v1", {"max_steps_in_episode": 9}
+    plain, given = make(id), make(id, max_steps=6)
+    built = importlib.import_module("envrax.interop.gymnax").wrap(plain.peer, max_steps=6)
+    for env in (
+        make(id, max_steps=6, params=params),
+        with_config(plain, max_steps=6, params=params),
+        *(with_config(x, params=params) for x in (given, built, copy.deepcopy(given))),
+        with_config(with_config(plain, params=params), max_steps=6),
+        with_config(with_config(given, options={}), params=params),
+    ):
+        assert env.config.max_steps == env.params.max_steps_in_episode == 6
+    for env in (with_config(plain, params=params), with_config(given, max_steps=0, params=params)):
+        assert env.config.max_steps == env.params.max_steps_in_episode == 9
+
+
+class Pond(PeerEnv):
+    """An adapter as the documentation teaches it: the base counts to the library's limit."""
+
+    library = "pond"
+
+    def build(self) -> Any:
+        return None
+
+    def default_params(self) -> Any:
+        return {"max_hops": 30}
+
+    def limit(self) -> int:
+        return self.params["max_hops"]
+
+    def spaces(self) -> Any:
+        return Discrete(2), Discrete(2)
+
+    def begin(self, params: Any, rng: Any) -> Any:
+        return Begun(0, ())
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: Any) -> Any:
+        return Advanced(0, inner, 0.0, False)
+
+
+def test_the_limit_of_an_adapter_may_be_traced() -> None:
+    def n_steps(hops: Any) -> Any:
+        env = Pond(PeerConfig(params={"max_hops": hops}))
+        return envrax.evaluate(env, None, jax.random.key(0), 1).lengths[0]
+
+    assert jax.jit(jax.vmap(n_steps))(jnp.array([2, 5])).tolist() == [2, 5]
+    grid = evaluate_grid(
+        Pond(PeerConfig()), None, jax.random.key(0), {"params.max_hops": [3, 4]}, 2
+    )
+    assert grid.lengths.tolist() == [[3, 3], [4, 4]]
+    assert with_config(Pond(PeerConfig(max_steps=7)), params={"max_hops": 9}).config.max_steps == 7
 
 
 def test_a_drawn_limit_is_the_library_s_own() -> None:

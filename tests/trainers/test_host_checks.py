@@ -77,6 +77,31 @@ def test_a_last_observation_that_its_dtype_cannot_hold_is_refused(mode: Autorese
         stepped(SyncVectorEnv([make], autoreset_mode=mode), [0], final_obs=True)
 
 
+def _large(told: list[Any], place: str) -> None:
+    large = np.array([np.inf, 1e39])
+    told[1] = large if place == "rewards" else told[1]
+    told[4]["final_info"] = {"load": large if place == "load" else np.zeros(2)}
+
+
+@pytest.mark.parametrize("place", ["rewards", "load"])
+def test_finite_rewards_and_infos_that_would_become_infinite_are_refused(place: str) -> None:
+    with pytest.raises(ValueError, match=rf"{place}.* float32 holds; got 1e\+39"):
+        stepped(Edited(partial(_large, place=place)), [0, 1], info_keys=("load",))
+
+
+@pytest.mark.parametrize("mode", [SAME_STEP, NEXT_STEP, DISABLED], ids=lambda mode: mode.name)
+def test_finite_observations_that_would_become_infinite_are_refused(mode: AutoresetMode) -> None:
+    sees = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    for last, finite in ((np.array([-np.inf, np.nan]), True), (np.array([0.0, -1e300]), False)):
+        env = SyncVectorEnv([partial(Simulator, sees=sees, last=last)], autoreset_mode=mode)
+        if finite:
+            told = stepped(env, [0], final_obs=True)[4]["final_obs"]
+            np.testing.assert_array_equal(told, [last])
+        else:
+            with pytest.raises(ValueError, match=r"float32 holds; got -1e\+300"):
+                stepped(env, [0], final_obs=True)
+
+
 def _scalar(told: list[Any]) -> None:
     told[4]["final_obs"][0] = 0.5
 

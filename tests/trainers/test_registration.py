@@ -70,6 +70,19 @@ def test_make_vec_with_and_without_a_mode() -> None:
         assert ends == [[False] * 3] * 4 + [[True] * 3]
 
 
+def test_both_factories_of_gymnasium_take_its_time_limit() -> None:
+    register("classic")
+    fields = {"max_episode_steps": 3, "pre_warm": False}
+    one: Any = gymnasium.make("envrax/classic.CartPole-v0", **fields)
+    batch: Any = gymnasium.make_vec("envrax/classic.CartPole-v0", num_envs=2, **fields)
+    one.reset(seed=0)
+    batch.reset(seed=0)
+    assert [one.step(i % 2)[2:4] for i in range(3)] == [(False, i == 2) for i in range(3)]
+    ends = [batch.step(np.array([0, 1]))[2:4] for _ in range(6)]
+    assert [truncated.tolist() for _, truncated in ends] == [[i % 3 == 2] * 2 for i in range(6)]
+    assert not any(terminated.any() for terminated, _ in ends)
+
+
 @pytest.mark.usefixtures("clean_registry")
 def test_register_again_and_all() -> None:
     first = register("classic")

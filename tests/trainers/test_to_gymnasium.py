@@ -9,6 +9,7 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_of_sb3
 from trainers import outward
@@ -141,6 +142,8 @@ def test_gymnasium_makes_another_one_from_its_spec() -> None:
     same(again.step(1)[0], env.step(1)[0])
     assert again.render().shape == (16, 16, 3)
     assert "envrax/CountingEnv" in str(env)
+    told = EnvSpec.from_json(env.spec.to_json())  # without what JSON cannot hold
+    assert (told.id, told.entry_point) == (env.spec.id, None)
 
 
 def test_recorded_videos_of_a_stack_on_the_host(tmp_path: Path) -> None:

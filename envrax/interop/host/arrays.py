@@ -29,7 +29,7 @@ def copied(types: Any, x: Any, who: str) -> Any:
     Raises
     ------
     ValueError
-        If a shape differs, or an integer does not survive the cast.
+        If a shape differs, or a number does not survive the cast.
     """
 
     def copy(type_: jax.ShapeDtypeStruct, leaf: Any) -> Any:
@@ -39,17 +39,26 @@ def copied(types: Any, x: Any, who: str) -> Any:
                 f"{who}: expected the simulator to give an array of {type_.shape}, {type_.dtype}; "
                 f"got {given.shape}, {given.dtype}. Correct the space that it declares."
             )
-        with np.errstate(all="ignore"):
-            result = np.array(given, dtype=type_.dtype, order="C")
-        exact = given.dtype == type_.dtype or kind(type_.dtype) == "float"
-        if not exact and np.any(result != given):
-            raise ValueError(
-                f"{who}: expected the simulator to give numbers that {type_.dtype} holds; got "
-                f"{given.dtype}. Switch on `jax_enable_x64`, or make the numbers smaller."
-            )
-        return result
+        return _cast(given, type_.dtype, who)
 
     return zipped(copy, types, x)
+
+
+def _cast(given: Any, dtype: Any, who: str) -> Any:
+    """A copy in another dtype, in which finite floats stay finite, and all else stays equal."""
+    with np.errstate(all="ignore"):
+        result = np.array(given, dtype, order="C")
+    if given.dtype == dtype:
+        return result
+    is_float = kind(result.dtype) == "float"
+    lost = np.isfinite(given) & ~np.isfinite(result) if is_float else result != given
+    if np.any(lost):
+        raise ValueError(
+            f"{who}: expected the simulator to give numbers that {result.dtype} holds; got "
+            f"{given[lost].flat[0]}. Make them smaller; for observations and infos "
+            "`jax_enable_x64` helps as well."
+        )
+    return result
 
 
 def ends_of(n: int, rewards: Any, terminated: Any, truncated: Any, who: str) -> Ends:
@@ -59,7 +68,7 @@ def ends_of(n: int, rewards: Any, terminated: Any, truncated: Any, who: str) -> 
     Raises
     ------
     ValueError
-        If they are not one number or bool for each slot.
+        If they are not one number or bool for each slot, or a reward is too large for float32.
     """
 
     def column(name: str, x: Any, dtype: Any) -> Any:
@@ -70,7 +79,7 @@ def ends_of(n: int, rewards: Any, terminated: Any, truncated: Any, who: str) -> 
                 f"{who}: expected the simulator to give {name} of shape ({n},), {np.dtype(dtype)}; "
                 f"got {given.shape}, {given.dtype}. Let its `step` give one for each slot."
             )
-        return np.array(given, dtype)
+        return _cast(given, dtype, f"{who}: {name}")
 
     return (
         column("rewards", rewards, np.float32),

@@ -13,7 +13,7 @@ from envrax.interop.host.infos import InfoKeys
 from envrax.interop.library import require
 from envrax.interop.spaces import from_space
 
-require("gymnasium", "1.1", extra="gymnasium")
+require("gymnasium", "1.3", extra="gymnasium")
 
 __all__ = ["EnvPoolBatch", "from_envpool"]
 

@@ -15,7 +15,7 @@ from envrax.interop.host.infos import InfoKeys
 from envrax.interop.library import require
 from envrax.interop.spaces import from_space
 
-require("gymnasium", "1.1", extra="gymnasium")
+require("gymnasium", "1.3", extra="gymnasium")
 
 from gymnasium.vector import (  # noqa: E402
     AsyncVectorEnv,

@@ -1,6 +1,7 @@
 # pyright: basic, reportMissingImports=false
 """`to_gymnasium` and `to_gymnasium_vec`: for trainers that take environments of Gymnasium."""
 
+import dataclasses
 import re
 from functools import partial
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from envrax.interop.out.tensors import require_torch, to_torch
 from envrax.interop.spaces import to_space
 from envrax.spaces import Dict, Discrete, Space, Tuple
 
-require("gymnasium", "1.1", extra="gymnasium")
+require("gymnasium", "1.3", extra="gymnasium")
 
 import gymnasium  # noqa: E402
 from gymnasium.envs.registration import EnvSpec  # noqa: E402
@@ -30,6 +31,13 @@ from gymnasium.vector.utils import batch_space  # noqa: E402
 __all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "to_gymnasium", "to_gymnasium_vec"]
 
 FPS = 30
+
+
+class _Spec(EnvSpec):
+    """The spec of an object. JSON cannot hold that, so that its JSON has no entry point."""
+
+    def to_json(self) -> str:
+        return EnvSpec.to_json(dataclasses.replace(self, entry_point=None))
 
 
 class GymnasiumEnv(gymnasium.Env[Any, Any]):
@@ -49,7 +57,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self.action_space = to_space(env.action_space)
         name = re.sub(r"[^\w:.-]", "-", env.name)
         make: Any = partial(to_gymnasium, env)
-        self.spec = EnvSpec(f"envrax/{name}", entry_point=make)
+        self.spec = _Spec(f"envrax/{name}", entry_point=make)
         self.jax_env = env
         self._spaces = env.observation_space, env.action_space
         self._driver = Driver(env, who)

@@ -15,7 +15,7 @@ from envrax.interop.out.infos import is_episode, slot_info
 from envrax.interop.out.masks import flat_mask
 from envrax.spaces import Dict, Space, Tuple
 
-require("stable_baselines3", "2.4", extra="sb3")
+require("stable_baselines3", "2.9", extra="sb3")
 
 from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
 
