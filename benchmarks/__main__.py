@@ -47,6 +47,12 @@ def resume() -> Sequence[Shown]:
     return sigkill()
 
 
+def jax_trainers() -> Sequence[Shown]:
+    from benchmarks.jax_trainers import speed  # needs the libraries
+
+    return speed()
+
+
 BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
     "scan": cartpole.scan,
     "scan-all-sizes": lambda: cartpole.scan((1, 8, 64, 512, 4096, 65_536)),
@@ -65,6 +71,7 @@ BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
     "start-gymnax": start.peers,
     "start-states": starts.starts,
     "interop": interop_speed.interop,
+    "jax-trainers": jax_trainers,
     "trainers": trainers.vector_envs,
     "trainers-overhead": trainers.overhead,
     "trainers-sb3": trainers.sb3,

@@ -49,14 +49,19 @@ class Shown:
 # They check whole environments, or train, or compile much.
 SLOW = ("docs/advanced/", "docs/getting-started.md")
 # They need the libraries.
-INTEROP, TRAINERS = "docs/libraries/", "docs/trainers/"
+INTEROP = "docs/libraries/"
+TIERS = {
+    INTEROP: pytest.mark.interop,
+    "docs/trainers/jax": pytest.mark.jaxrl,
+    "docs/trainers/": pytest.mark.trainers,
+}
 
 
 def tier(page: str) -> list[Any]:
     """One page runs by default: what breaks all of them breaks it too."""
     if page == "docs/tutorials/spaces.md":
         return []
-    for folder, libraries in {INTEROP: pytest.mark.interop, TRAINERS: pytest.mark.trainers}.items():
+    for folder, libraries in TIERS.items():
         if page.startswith(folder):  # libraries warn when they are imported
             return [libraries, pytest.mark.filterwarnings("ignore")]
     return [pytest.mark.slow if page.startswith(SLOW) else pytest.mark.integration]

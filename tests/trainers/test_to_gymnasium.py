@@ -136,7 +136,7 @@ def test_render_draws_the_state_and_without_a_mode_warns() -> None:
 
 
 def test_gymnasium_makes_another_one_from_its_spec() -> None:
-    env = to_gymnasium(CountingEnv())
+    env: Any = to_gymnasium(CountingEnv())
     again: Any = gymnasium.make(env.spec, render_mode="rgb_array")
     same(again.reset(seed=4)[0], env.reset(seed=4)[0])
     same(again.step(1)[0], env.step(1)[0])

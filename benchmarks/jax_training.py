@@ -1,0 +1,138 @@
+# pyright: reportMissingImports=false
+"""
+Trainers written in JAX, unmodified, on environments of envrax: returns of three seeds.
+
+    python -m benchmarks.jax_training              all; needs the extra `jax-trainers`
+    python -m benchmarks.jax_training purejaxrl brax-pendulum
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import envrax
+from benchmarks.measure import machine
+from envrax.interop import to_gymnax
+
+SEEDS = 3
+SHORT = dict(total_timesteps=327_680, eval_freq=65_536)
+PPO = dict(
+    num_envs=64, num_steps=64, num_epochs=8,
+    num_minibatches=16, learning_rate=1e-3, gamma=0.99, gae_lambda=0.95, ent_coef=0.005,
+    max_grad_norm=0.5,
+)  # fmt: skip
+LONGER = dict(total_timesteps=1_310_720, eval_freq=327_680)
+DQN = dict(
+    total_timesteps=200_000, eval_freq=50_000, num_envs=16, buffer_size=50_000, fill_buffer=2_000,
+    batch_size=128, learning_rate=5e-4, num_epochs=4, target_update_freq=500, gamma=0.98,
+)  # fmt: skip
+
+
+def rejax(algo: str, id: str, wrappers: Any = (), **options: Any) -> str:
+    import rejax
+
+    env = to_gymnax(envrax.make(id, wrappers=list(wrappers)))
+    cls = rejax.get_algo(algo)
+    trainer = cls.create(env=env, env_params=env.default_params, **options)
+    rngs = jax.random.split(jax.random.key(0), SEEDS)
+    returns = jax.jit(jax.vmap(cls.train, (None, 0)))(trainer, rngs)[1][1]
+    return _shown(np.asarray(returns.mean(-1)))
+
+
+def purejaxrl(version: int) -> str:
+    from benchmarks.purejaxrl_ppo import make_train
+
+    made = envrax.make("classic/CartPole-v0", wrappers=[envrax.RecordEpisodeStatistics])
+    env = to_gymnax(made, version=version)
+    train = make_train(env, env.default_params, 400_000, version)
+    return _shown(np.asarray(jax.jit(jax.vmap(train))(jax.random.split(jax.random.key(0), SEEDS))))
+
+
+def brax(id: str, **options: Any) -> str:
+    from brax.training.agents.ppo import train as ppo
+
+    from envrax.interop import brax_training_wrap, to_brax
+
+    rows: list[list[float]] = []
+    for seed in range(SEEDS):
+        rows.append([])
+        ppo.train(
+            environment=to_brax(envrax.make(id)),
+            wrap_env_fn=brax_training_wrap,
+            seed=seed,
+            num_envs=64,
+            num_minibatches=8,
+            num_updates_per_batch=8,
+            batch_size=64,
+            unroll_length=10,
+            normalize_observations=True,
+            num_evals=4,
+            progress_fn=lambda _, m: rows[-1].append(float(m["eval/episode_reward"])),
+            **options,
+        )
+    return _shown(np.array(rows))
+
+
+def evolution() -> str:
+    """OpenAI's strategy in a few lines, on returns of whole episodes."""
+    env = envrax.make("classic/CartPole-v0")
+
+    def fitness(params: Any, rng: Any) -> Any:
+        act: Any = lambda p, obs, _: ((obs @ p > 0).astype(jnp.int32), p, None)  # noqa: E731
+        return envrax.evaluate(env, act, rng, 8, policy_state=params, max_steps=500).returns.mean()
+
+    def generation(mean: Any, rng: Any) -> Any:
+        noise = jax.random.normal(rng, (32, 4))
+        scores = jax.vmap(fitness, (0, None))(mean + 0.5 * noise, rng)
+        weights = (scores - scores.mean()) / (scores.std() + 1e-6)
+        return mean + 0.5 * (weights @ noise) / 32, fitness(mean, rng)
+
+    run = jax.jit(lambda rng: jax.lax.scan(generation, jnp.zeros(4), jax.random.split(rng, 30))[1])
+    return _shown(np.stack([run(rng) for rng in jax.random.split(jax.random.key(0), SEEDS)]))
+
+
+def _shown(returns: np.ndarray) -> str:
+    """The first, and the best and last, mean returns of each seed."""
+    rows = returns.reshape(SEEDS, -1)
+    parts = (f"{row[0]:.4g} -> {row[-1]:.4g} (best {row.max():.4g})" for row in rows)
+    return "; ".join(parts)
+
+
+MINATAR = "gymnax/Breakout-MinAtar"
+FLAT = [envrax.FlattenObservation]
+TRAININGS: dict[str, Callable[[], str]] = {
+    "rejax-ppo": lambda: rejax("ppo", "classic/CartPole-v0", **PPO, **SHORT),
+    "rejax-dqn": lambda: rejax("dqn", "classic/CartPole-v0", **DQN),
+    "rejax-ppo-minatar": lambda: rejax("ppo", MINATAR, FLAT, **PPO, **LONGER),
+    "rejax-dqn-minatar": lambda: rejax("dqn", MINATAR, FLAT, **DQN),
+    "purejaxrl": lambda: purejaxrl(0),
+    "purejaxrl-1": lambda: purejaxrl(1),
+    "brax-pendulum": lambda: brax(
+        "classic/Pendulum-v0", num_timesteps=400_000, episode_length=200, learning_rate=1e-3,
+        discounting=0.95, reward_scaling=0.1, entropy_cost=1e-3,
+    ),
+    "brax-inverted-pendulum": lambda: brax(
+        "brax/inverted_pendulum", num_timesteps=400_000, episode_length=1000, learning_rate=1e-3,
+        discounting=0.97, reward_scaling=1.0, entropy_cost=1e-3,
+    ),
+    "evolution": evolution,
+}  # fmt: skip
+
+
+def main(given: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(TRAININGS)}; default all")
+    print(machine())
+    for name in parser.parse_args(given).names or TRAININGS:
+        begin = time.perf_counter()
+        told = TRAININGS[name]()
+        print(f"{name}: {told}; {time.perf_counter() - begin:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
