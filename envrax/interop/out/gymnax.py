@@ -238,7 +238,10 @@ def _params(env: AnyEnv) -> GymnaxParams:
         value = getattr(env.config, field.name)
         if isinstance(value, bool | int | float | np.generic | np.ndarray | jax.Array):
             name = _LIMIT if field.name == "max_steps" else field.name
-            (traced if _may_be_traced(env, field.name, value) else static)[name] = value
+            if _may_be_traced(env, field.name, value):
+                traced[name] = value
+            elif isinstance(value, bool | int | float):  # `jit` compares static values
+                static[name] = value
     if any(isinstance(layer, TimeLimit) for layer in layers(env)):  # its limit is static
         traced.pop(_LIMIT, None)
         static[_LIMIT] = limit_of(env)
