@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import envrax
+import envrax.interop.out.gymnax  # the bridges are imported when they are asked for
 from envrax import DEFAULT_CACHE_DIR
 
 # Where each public name lives; all but those of `testing` are at the top level too.
@@ -199,6 +200,14 @@ max_steps=None)
     testing.MaskedEnv(config=None)
     testing.NestedEnv(config=None)
     testing.RingWorld(n_agents=6, size=8)
+
+    interop.out.gymnax.to_gymnax(env, *, version=0)
+    interop.out.gymnax.ToGymnax.reset(key, params=None)
+    interop.out.gymnax.ToGymnax.step(key, state, action, params=None)
+    interop.out.gymnax.ToGymnax.reset_env(key, params=None)
+    interop.out.gymnax.ToGymnax.step_env(key, state, action, params=None)
+    interop.out.gymnax.ToGymnax.observation_space(params=None)
+    interop.out.gymnax.ToGymnax.action_space(params=None)
 """
 
 LINES = [line.strip() for line in SIGNATURES.splitlines() if line.strip()]

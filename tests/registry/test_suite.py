@@ -215,3 +215,13 @@ def test_from_names_gives_specs_that_can_be_registered_again() -> None:
     unregister("demo/One-v8")
     register_suite(suite)
     assert get_spec("demo/Two-v8").suite == "Demo"
+
+
+def test_a_suite_may_name_its_environments_by_a_rule_of_its_own() -> None:
+    class Stems(Plain):
+        def get_name(self, name: str, version: str | None = None) -> str:
+            return f"{name.lower()}::SCORE@{version or 'v3'}"
+
+    register_suite(Stems())
+    assert get_spec("two::SCORE@v3").suite == "Demo"
+    assert Stems().all_names() == ["one::SCORE@v3", "two::SCORE@v3", "three::SCORE@v3"]
