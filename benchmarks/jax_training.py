@@ -20,10 +20,10 @@ from benchmarks.measure import machine
 from envrax.interop import to_gymnax
 
 SEEDS = 3
-SHORT = dict(total_timesteps=327_680, eval_freq=65_536)
+SHORT = dict(total_timesteps=655_360, eval_freq=131_072)
 PPO = dict(
     num_envs=64, num_steps=64, num_epochs=8,
-    num_minibatches=16, learning_rate=1e-3, gamma=0.99, gae_lambda=0.95, ent_coef=0.005,
+    num_minibatches=16, learning_rate=3e-4, gamma=0.99, gae_lambda=0.95, ent_coef=0.0,
     max_grad_norm=0.5,
 )  # fmt: skip
 LONGER = dict(total_timesteps=1_310_720, eval_freq=327_680)
