@@ -20,13 +20,12 @@ from benchmarks.measure import machine
 from envrax.interop import to_gymnax
 
 SEEDS = 3
-SHORT = dict(total_timesteps=655_360, eval_freq=131_072)
+STEPS = dict(total_timesteps=1_310_720, eval_freq=262_144)
 PPO = dict(
-    num_envs=64, num_steps=64, num_epochs=8,
+    num_envs=64, num_steps=64, num_epochs=4,
     num_minibatches=16, learning_rate=3e-4, gamma=0.99, gae_lambda=0.95, ent_coef=0.0,
     max_grad_norm=0.5,
 )  # fmt: skip
-LONGER = dict(total_timesteps=1_310_720, eval_freq=327_680)
 DQN = dict(
     total_timesteps=200_000, eval_freq=50_000, num_envs=16, buffer_size=50_000, fill_buffer=2_000,
     batch_size=128, learning_rate=5e-4, num_epochs=4, target_update_freq=500, gamma=0.98,
@@ -106,9 +105,9 @@ def _shown(returns: np.ndarray) -> str:
 MINATAR = "gymnax/Breakout-MinAtar"
 FLAT = [envrax.FlattenObservation]
 TRAININGS: dict[str, Callable[[], str]] = {
-    "rejax-ppo": lambda: rejax("ppo", "classic/CartPole-v0", **PPO, **SHORT),
+    "rejax-ppo": lambda: rejax("ppo", "classic/CartPole-v0", **PPO, **STEPS),
     "rejax-dqn": lambda: rejax("dqn", "classic/CartPole-v0", **DQN),
-    "rejax-ppo-minatar": lambda: rejax("ppo", MINATAR, FLAT, **PPO, **LONGER),
+    "rejax-ppo-minatar": lambda: rejax("ppo", MINATAR, FLAT, **PPO, **STEPS),
     "rejax-dqn-minatar": lambda: rejax("dqn", MINATAR, FLAT, **DQN),
     "purejaxrl": lambda: purejaxrl(0),
     "purejaxrl-1": lambda: purejaxrl(1),
