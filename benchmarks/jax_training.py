@@ -27,8 +27,8 @@ PPO = dict(
     max_grad_norm=0.5,
 )  # fmt: skip
 DQN = dict(
-    total_timesteps=200_000, eval_freq=50_000, num_envs=16, buffer_size=50_000, fill_buffer=2_000,
-    batch_size=128, learning_rate=5e-4, num_epochs=4, target_update_freq=500, gamma=0.98,
+    total_timesteps=200_000, eval_freq=25_000, num_envs=8, buffer_size=50_000, fill_buffer=1_000,
+    batch_size=100, learning_rate=5e-4, num_epochs=5, target_update_freq=200, gamma=0.98,
 )  # fmt: skip
 
 
