@@ -65,7 +65,7 @@ def threefry(rng: jax.Array) -> jax.Array:
     Under `vmap` these draw for all slots from the key of the first one. Keys of other
     implementations are returned unchanged.
     """
-    typed = jnp.issubdtype(rng.dtype, jax.dtypes.prng_key)
+    typed = is_key(rng)
     impl = jax.random.key_impl(rng) if typed else _CONFIG.jax_default_prng_impl
     if impl not in ("rbg", "unsafe_rbg"):
         return rng
@@ -84,7 +84,7 @@ def clone_keys(tree: T) -> T:
     if not _CONFIG.jax_debug_key_reuse:
         return tree
 
-    return cast(T, jax.tree.map(lambda x: jax.random.clone(x) if _is_key(x) else x, tree))
+    return cast(T, jax.tree.map(lambda x: jax.random.clone(x) if is_key(x) else x, tree))
 
 
 def cond(which: Any, if_true: Callable[[T], T], if_false: Callable[[T], T], x: T) -> T:
@@ -96,7 +96,8 @@ def cond(which: Any, if_true: Callable[[T], T], if_false: Callable[[T], T], x: T
     return clone_keys(jax.tree.map(partial(jnp.where, which), a, b))
 
 
-def _is_key(x: Any) -> bool:
+def is_key(x: Any) -> bool:
+    """Whether `x` is an array of typed keys."""
     return jnp.issubdtype(getattr(x, "dtype", bool), jax.dtypes.prng_key)
 
 

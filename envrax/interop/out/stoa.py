@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._jax.keys import is_key
 from envrax.autoreset.slot import named_leaves
 from envrax.env import AnyEnv, with_config
 from envrax.interop.convert import bounds_of
@@ -55,7 +56,6 @@ class ToStoa(Bridge, stoa.Environment):
 
         def leaves(rng: jax.Array) -> dict[str, jax.Array]:
             named = named_leaves(begin(self.env, rng)[1])
-            is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)  # noqa: E731
             return {k: jax.random.key_data(x) if is_key(x) else x for k, x in named.items()}
 
         types = jax.eval_shape(leaves, jax.random.key(0))
