@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
-from envrax.make import make, make_vec
+from envrax.make import make
 from envrax.registry import available_suites, get_spec, installed_suites, registered_names
 from envrax.suite import load_suite
 from envrax.testing.__main__ import main as check_main
@@ -69,13 +69,8 @@ def listed(prefix: str | None) -> Iterator[str]:
 def show(name: str) -> Iterator[str]:
     """Class, spaces, config and origin of an environment, one line each."""
     spec = get_spec(name)
-    if spec.is_batched:
-        base: Any = make_vec(name, 1, jit_compile=False)
-        spaces = base.single_observation_space, base.single_action_space
-        agents = {"agents": base.n_slots}
-    else:
-        env = make(name, jit_compile=False)
-        base, spaces, agents = env.unwrapped, (env.observation_space, env.action_space), {}
+    env = make(name, jit_compile=False)
+    base = env.unwrapped
     config = getattr(base, "config", spec.default_config)
     fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     rows: dict[str, Any] = {
@@ -83,9 +78,9 @@ def show(name: str) -> Iterator[str]:
         "class": f"{type(base).__module__}.{type(base).__qualname__}",
         "suite": spec.suite or "none",
         "wrappers": ", ".join(map(repr, spec.wrappers)) or "none",
-        "observations": spaces[0],
-        "actions": spaces[1],
-        **agents,
+        **({"agents": ", ".join(env.agents)} if env.agents else {}),
+        "observations": env.observation_space,
+        "actions": env.action_space,
         "max_steps": "none" if config.max_steps == 2**31 - 1 else config.max_steps,
         "config": ", ".join(f"{key}={value!r}" for key, value in fields.items()),
         **_library_faults(base),
@@ -96,9 +91,8 @@ def show(name: str) -> Iterator[str]:
 
 def _library_faults(base: Any) -> dict[str, str]:
     """Faults of the wrapped library, as its adapter declares them."""
-    world = getattr(base, "world", base)
     labels = {"waivers": "waived", "mended_bounds": "mended"}
-    faults = {label: getattr(world, name, {}) for name, label in labels.items()}
+    faults = {label: getattr(base, name, {}) for name, label in labels.items()}
     return {
         label: "; ".join(f"{what}: {reason}" for what, reason in found.items())
         for label, found in faults.items()

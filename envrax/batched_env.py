@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from envrax._core.closing import Closing
@@ -54,6 +55,11 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
     def traceable(self) -> bool:
         """Whether JAX can trace `reset` and `step`; False for threads and host code."""
         return True
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents of the world in each slot, in order; `()` for one agent."""
+        return ()
 
     @abstractmethod
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
@@ -109,6 +115,10 @@ class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
             As from `JaxEnv.action_mask`, with leading axis `n_slots`. None if all are legal.
         """
         return None
+
+    def active(self, state: Any) -> dict[str, jax.Array]:
+        """Which agents act in the next step; see `JaxEnv.active`. Shape `(n_slots,)` each."""
+        return {agent: jnp.ones(self.n_slots, jnp.bool_) for agent in self.agents}
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:
         """

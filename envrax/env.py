@@ -5,6 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from envrax._core.closing import Closing
@@ -101,6 +102,11 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return True
 
     @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents of a world of several, in order; `()` for one. See `MultiAgentEnv`."""
+        return ()
+
+    @property
     @abstractmethod
     def observation_space(self) -> ObsSpaceT:
         """The space of one observation."""
@@ -173,6 +179,10 @@ class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         False; for a nested space, a container of masks or None. `sample(rng, mask)` takes it.
         """
         return None
+
+    def active(self, state: StateT) -> dict[str, jax.Array]:
+        """Which agents act in the next step: a bool scalar for each, True by default."""
+        return {agent: jnp.bool_(True) for agent in self.agents}
 
     def render(self, state: StateT) -> np.ndarray:
         """Draw a state on the host: a uint8 RGB image of shape (H, W, 3)."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._core import counting, playing
+from envrax._core.agents import add_rewards, by_agent
 from envrax._core.checks import LONGEST, require_count
 from envrax._core.counting import Count
 from envrax._core.ends import episode_end
@@ -32,7 +33,8 @@ class Evaluation(NamedTuple):
     Attributes
     ----------
     returns : jax.Array
-        float32, the sum of the rewards; NaN for an episode that did not begin.
+        float32, the sum of the rewards; NaN for an episode that did not begin. In a world of
+        several agents, a dict with those of each.
     lengths : jax.Array
         int32, the number of steps.
     complete : jax.Array
@@ -63,10 +65,15 @@ class GridEvaluation(NamedTuple):
     grid: OrderedDict[str, list[Any]]  # JAX sorts the keys of a plain dict
 
     def table(self) -> str:
-        """Mean returns as text: the last field across, all combinations of the others down."""
+        """
+        Mean returns as text: the last field across, all combinations of the others down.
+
+        In a world of several agents they are those of all agents together.
+        """
         *names, last = self.grid
         points = itertools.product(*(self.grid[name] for name in names))
-        means = np.asarray(self.returns).mean(axis=-1).reshape(-1, len(self.grid[last]))
+        returns = np.sum([np.asarray(x) for x in jax.tree.leaves(self.returns)], axis=0)
+        means = returns.mean(axis=-1).reshape(-1, len(self.grid[last]))
         rows = [[*names, *(f"{last}={_label(value)}" for value in self.grid[last])]]
         rows += [[*map(_label, [*point, *row])] for point, row in zip(points, means, strict=True)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -139,7 +146,9 @@ def evaluate(
     run = _evaluated if inline else _compiled_evaluated
     found = run(env, n_episodes, max_steps, *given)
     with jax.debug_nans(False):  # NaN, not 0, which would lower a mean unnoticed
-        return found._replace(returns=jnp.where(found.lengths > 0, found.returns, jnp.nan))
+        began = found.lengths > 0
+        returns = jax.tree.map(lambda x: jnp.where(began, x, jnp.nan), found.returns)
+        return found._replace(returns=returns)
 
 
 def evaluate_grid(
@@ -234,7 +243,7 @@ def _evaluated(
         episode_end(env.name, (env.n_slots,), done, {})  # raises if `done` is not bool
         return at, counting.add(carry[1], rewards, done, max_steps)
 
-    carry = playing.begin(env, rng, policy_state), counting.begin(env.n_slots, n_episodes)
+    carry = playing.begin(env, rng, policy_state), counting.begin(env, n_episodes)
     _, count = playing.loop(
         env, lambda carry: counting.goes_on(carry[1], max_steps), next_step, carry
     )
@@ -256,10 +265,10 @@ def _episode(
         at, found = carry
         rng, action, policy_state, _ = playing.act(env, policy, at)
         obs, state, reward, _, _, ended = step_slot(env, at.env_state, playing.legal(env, action))
-        returns = found.returns + jnp.sum(reward, dtype=jnp.float32)
+        returns = add_rewards(found.returns, reward)
         return Rollout(obs, state, policy_state, rng), Evaluation(returns, found.lengths + 1, ended)
 
-    none = Evaluation(jnp.float32(0), jnp.int32(0), jnp.bool_(False))
+    none = Evaluation(by_agent(env, jnp.float32(0)), jnp.int32(0), jnp.bool_(False))
     return playing.loop(env, not_ended, next_step, (playing.begin(env, rng, policy_state), none))[1]
 
 

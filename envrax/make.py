@@ -54,7 +54,7 @@ def make(
     Raises
     ------
     ValueError
-        If the name is not registered, or is that of a multi-agent environment.
+        If the name is not registered.
     MissingPackageError
         If its suite needs a package that is not installed.
     TypeError
@@ -71,11 +71,6 @@ def make(
     """
     given = dict(locals())
     spec = get_spec(name)
-    if spec.is_batched:
-        raise ValueError(
-            f"make: expected an environment of one agent; got {name!r}, which holds several agents."
-            " Use `make_vec`."
-        )
     env_class: Any = spec.env_class
     every = [*spec.wrappers, *_listed("make", wrappers)]
     compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
@@ -102,8 +97,6 @@ def make_vec(
 ) -> VecEnv[Any, Any, Any, Any]:
     """
     Build `n_envs` copies of a registered environment, stepped together with auto-reset.
-
-    For a multi-agent name it builds `n_envs` worlds with a slot for each agent, without wrappers.
 
     Parameters
     ----------
@@ -137,16 +130,9 @@ def make_vec(
     options: dict[str, Any] = dict(jit_compile=jit_compile, final_obs=final_obs)
     options |= dict(autoreset=autoreset, donate=donate)
     config = configured(make_vec, spec.default_config, given)
-    if spec.is_batched:
-        if every:
-            raise ValueError(
-                f"make_vec: expected no `wrappers` for {name!r}, which is no JaxEnv; got {every}."
-            )
-        vec_env: Any = env_class(config, n_envs, **options)
-    else:
-        compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
-        env = _wrapped("make_vec", env_class(config), every, compiled)
-        vec_env = VecEnv(env, n_envs, **options)
+    compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
+    env = _wrapped("make_vec", env_class(config), every, compiled)
+    vec_env: Any = VecEnv(env, n_envs, **options)
     if mesh is not None:
         vec_env = shard(vec_env, mesh)
     if pre_warm:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, Self, cast, get_args
 
-from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.error import MissingPackageError
 
@@ -28,8 +27,8 @@ class EnvSpec:
     ----------
     name : str
         Canonical id, "BallEnv-v0"; within an `EnvSuite` the short name, "BallEnv".
-    env_class : type[JaxEnv] or type[BatchedEnv]
-        The environment's class; a `BatchedEnv` for a multi-agent environment.
+    env_class : type[JaxEnv]
+        The environment's class.
     default_config : EnvConfig
         Config that is used if the caller gives none.
     suite : str, default ""
@@ -39,18 +38,13 @@ class EnvSpec:
     """
 
     name: str
-    env_class: type[AnyEnv] | type[BatchedEnv[Any, Any]]
+    env_class: type[AnyEnv]
     default_config: EnvConfig = field(hash=False)
     suite: str = ""
     wrappers: Wrappers = field(default=(), hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "wrappers", tuple(self.wrappers))
-
-    @property
-    def is_batched(self) -> bool:
-        """Whether the class is a `BatchedEnv`, which only `make_vec` builds."""
-        return issubclass(self.env_class, BatchedEnv)
 
 
 class Suite(Protocol):
@@ -73,7 +67,7 @@ _LOCK = threading.Lock()
 
 def register(
     name: str,
-    cls: type[AnyEnv] | type[BatchedEnv[Any, Any]],
+    cls: type[AnyEnv],
     default_config: EnvConfig,
     *,
     suite: str = "",
@@ -86,11 +80,9 @@ def register(
     ----------
     name : str
         Canonical id, for example "BallEnv-v0" or "demo/BallEnv-v0", without white space.
-    cls : type[JaxEnv] or type[BatchedEnv]
+    cls : type[JaxEnv]
         The environment's class, built by `cls(config)`: its first parameter is named `config`, or
-        annotated with a config class, and all others are optional. A `BatchedEnv` stands for a
-        multi-agent environment; `make_vec` builds it by `cls(config, n_envs, *, jit_compile,
-        final_obs, autoreset, donate)`.
+        annotated with a config class, and all others are optional.
     default_config : EnvConfig
         Config that is used if the caller gives none; a copy is kept.
     suite : str, default ""
@@ -235,24 +227,21 @@ def _check(spec: EnvSpec) -> None:
         raise ValueError(
             f"register: expected a name without white space, as 'demo/Ball-v0'; got {name!r}."
         )
-    if not (isinstance(cls, type) and issubclass(cls, (JaxEnv, BatchedEnv))):
-        raise TypeError(
-            f"register: expected a JaxEnv or BatchedEnv class for {name!r}; got {cls!r}."
-        )
+    if not (isinstance(cls, type) and issubclass(cls, JaxEnv)):
+        raise TypeError(f"register: expected a JaxEnv class for {name!r}; got {cls!r}.")
     if not isinstance(config, EnvConfig):
         raise TypeError(f"register: expected an EnvConfig for {name!r}; got {config!r}.")
-    form = ("config", "n_envs") if spec.is_batched else ("config",)
-    if not _takes_config(cls, *form):
+    if not _takes_config(cls):
         raise TypeError(
-            f"register: expected {cls.__name__} to be built from ({', '.join(form)}) alone; got "
+            f"register: expected {cls.__name__} to be built from its config alone; got "
             f"parameters ({', '.join(inspect.signature(cls).parameters)}). Put `config` first."
         )
 
 
-def _takes_config(cls: type, *form: str) -> bool:
-    """Whether `cls(*form)` binds the config to a config parameter, and not, say, to a size."""
+def _takes_config(cls: type) -> bool:
+    """Whether `cls(config)` binds the config to a config parameter, and not, say, to a size."""
     try:
-        first = next(iter(inspect.signature(cls).bind(*form).arguments))
+        first = next(iter(inspect.signature(cls).bind("config").arguments))
         if first == "config":
             return True
         annotation = inspect.signature(cls, eval_str=True).parameters[first].annotation

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from envrax._core.checks import slot_index
 from envrax._core.compiled_batch import CompiledBatch, Functions
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.keys import threefry
@@ -16,7 +17,7 @@ from envrax.autoreset.slot import require_slots
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, ObsSpaceT
 from envrax.spaces import Space
-from envrax.vec_env import VecEnv, part, slot_index
+from envrax.vec_env import VecEnv, part
 from envrax.wrappers.vector.around import AroundBatch
 from envrax.wrappers.vector.base import BatchedWrapper
 
@@ -36,7 +37,7 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     Parameters
     ----------
     batched_env : BatchedEnv
-        A `VecEnv`, a batch of worlds with several agents, or wrappers around one of them.
+        A `VecEnv`, or wrappers around one.
     mesh : jax.sharding.Mesh
         The devices, also of several processes. Along `Auto` axes the compiler chooses the sharding
         of all that you compute; along `Explicit` ones, the default of `jax.make_mesh`, you may have
@@ -136,6 +137,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
             over_shards(reset_part, whole, slots),
             over_shards(shard_env.step, slots, slots),
             over_shards(shard_env.action_mask, slots, slots),
+            over_shards(shard_env.active, slots, slots),
         )
         self._use(functions, env.compilation, slots, slots)
 

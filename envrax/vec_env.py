@@ -1,15 +1,14 @@
 """`VecEnv`: many copies of one environment, compiled, with auto-reset."""
 
 import copy
-import operator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
 import jax
 import numpy as np
 from jax.core import Tracer
 
-from envrax._core.checks import require_count
+from envrax._core.checks import require_count, slot_index
 from envrax._core.compiled_batch import CompiledBatch, Functions
 from envrax._jax.cache import Compilation
 from envrax._jax.keys import threefry
@@ -66,6 +65,9 @@ class Copies:
     def action_mask(self, state: Any) -> Any:
         return jax.vmap(self.env.action_mask)(state)
 
+    def active(self, state: Any) -> dict[str, jax.Array]:
+        return jax.vmap(self.env.active)(state)
+
 
 class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
@@ -116,8 +118,6 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     ((3, 2), [0.0, 1.0, 2.0], [False, False, False])
     """
 
-    _copies_class: ClassVar[type[Copies]] = Copies
-
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
@@ -145,15 +145,14 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
                 )
         how = replace(compilation(env) or Compilation(), donate=donate)
         self.env, self.num_envs = env, num_envs
-        self._use_copies(
-            self._copies_class(env, num_envs, final_obs, autoreset),
-            how if jit_compile else None,
-        )
+        copies = Copies(env, num_envs, final_obs, autoreset)
+        self._use_copies(copies, how if jit_compile else None)
 
     def _use_copies(self, copies: Copies, compilation: Compilation | None) -> None:
         self.num_envs, self._copies = copies.num_envs, copies
         self._action_space = self.single_action_space.batch(self.n_slots)
-        self._use(Functions(copies.reset, copies.step, copies.action_mask), compilation)
+        functions = Functions(copies.reset, copies.step, copies.action_mask, copies.active)
+        self._use(functions, compilation)
 
     def _with_copies(self, compilation: Compilation | None, **changes: Any) -> Self:
         other = copy.copy(self)
@@ -169,7 +168,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     @property
     def copies(self) -> Copies | None:
         """The value to build other batches on; None for a subclass that overrides a method."""
-        methods = "reset", "step", "action_mask"
+        methods = "reset", "step", "action_mask", "active"
         is_plain = all(getattr(type(self), name) is getattr(VecEnv, name) for name in methods)
         return self._copies if is_plain else None
 
@@ -180,6 +179,10 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     @property
     def name(self) -> str:
         return self.env.name
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return self.env.agents
 
     @property
     def autoreset(self) -> AutoReset:
@@ -241,14 +244,6 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 def part(env: VecEnv[ObsSpaceT, ActSpaceT, Any, Any], num_envs: int) -> Any:
     """The same batch with another number of copies, not compiled."""
     return cast(Any, env)._with_copies(None, num_envs=num_envs)
-
-
-def slot_index(who: str, slot_idx: Any, n_slots: int) -> int:
-    """A concrete index of a slot by list rules, or an IndexError."""
-    index = operator.index(slot_idx)
-    if not -n_slots <= index < n_slots:
-        raise IndexError(f"{who}: expected an index from {-n_slots} to {n_slots - 1}; got {index}.")
-    return index % n_slots
 
 
 _take_slot: Any = jax.jit(take_slot)

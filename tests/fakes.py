@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax import Box, Dict, Discrete, EnvConfig, EnvState, JaxEnv, MultiDiscrete, Tuple
+from envrax.multi_agent import MultiAgentEnv
 from envrax.testing import CountingEnv
 from envrax.testing.fakes import FakeConfig
 
@@ -236,3 +237,50 @@ class ScriptEnv(JaxEnv[Any, Discrete, EnvState, EnvConfig]):
 
 class CounterEnv(CountingEnv):
     """The package's, under a name of the tests' own."""
+
+
+@chex.dataclass
+class PairState(EnvState):
+    of: dict[str, Any]
+
+
+class Pair(MultiAgentEnv[PairState, EnvConfig]):
+    """Two agents, each in an env of its own; the world ends with the first of them."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env.config)
+        self.one = env
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return "left", "right"
+
+    @property
+    def observation_space(self) -> Dict:
+        return Dict(dict.fromkeys(self.agents, self.one.observation_space))
+
+    @property
+    def action_space(self) -> Dict:
+        return Dict(dict.fromkeys(self.agents, self.one.action_space))
+
+    def reset(self, rng: jax.Array) -> tuple[Any, PairState]:
+        rng, *keys = jax.random.split(rng, 3)
+        begun = {agent: self.one.reset(k) for agent, k in zip(self.agents, keys, strict=True)}
+        of = {agent: state for agent, (_, state) in begun.items()}
+        done, step = jnp.bool_(False), jnp.int32(0)
+        obs = {agent: obs for agent, (obs, _) in begun.items()}
+        return obs, PairState(rng=rng, step=step, done=done, of=of)
+
+    def step(self, state: PairState, action: Any) -> tuple[Any, ...]:
+        out = {agent: self.one.step(state.of[agent], action[agent]) for agent in self.agents}
+        obs, of, reward, done, info = ({x: out[x][i] for x in out} for i in range(5))
+        both = {name: info["left"][name] | info["right"][name] for name in info["left"]}
+        ended = done["left"] | done["right"]
+        return obs, state.replace(of=of, step=state.step + 1, done=ended), reward, ended, both
+
+    def action_mask(self, state: PairState) -> Any:
+        masks = {agent: self.one.action_mask(state.of[agent]) for agent in self.agents}
+        return None if masks["left"] is None else masks
+
+    def render(self, state: PairState) -> np.ndarray:
+        return self.one.render(state.of["left"])

@@ -76,6 +76,14 @@ def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
     )
 
 
+def slot_index(who: str, slot_idx: Any, n_slots: int) -> int:
+    """A concrete index of a slot by list rules, or an IndexError."""
+    index = operator.index(slot_idx)
+    if not -n_slots <= index < n_slots:
+        raise IndexError(f"{who}: expected an index from {-n_slots} to {n_slots - 1}; got {index}.")
+    return index % n_slots
+
+
 def suggestion(unknown: Iterable[str], known: Iterable[str]) -> str:
     """Advice on unknown names: close matches, or to leave them out."""
     known = list(known)

@@ -21,6 +21,7 @@ class Functions(NamedTuple):
     reset: Callable[[jax.Array], Any]
     step: Callable[[Any, Any], Any]
     action_mask: Callable[[Any], Any]
+    active: Callable[[Any], dict[str, jax.Array]]
 
 
 class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
@@ -51,12 +52,12 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         """Set the functions, their compilation, and the shardings of slots and of all results."""
         self.compilation, self.layout = compilation, layout
         self._donate = compilation is not None and compilation.donate
-        reset, step, mask = functions
+        reset, step, mask, active = functions
         if compilation is not None:
             reset = Compiled(reset, (), results)
             step = Compiled(step, (0,) if self._donate else (), results)
-            mask = Compiled(mask, (), results)
-        self._reset, self._step, self._mask = reset, step, mask
+            mask, active = Compiled(mask, (), results), Compiled(active, (), results)
+        self._reset, self._step, self._mask, self._active = reset, step, mask, active
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
@@ -105,6 +106,9 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     def action_mask(self, state: Any) -> Any:
         return self._mask(self._own(state, "action_mask"))
+
+    def active(self, state: Any) -> dict[str, jax.Array]:
+        return self._active(self._own(state, "active")) if self.agents else {}
 
     def _own(self, state: Any, method: str) -> Any:
         """The state, placed on the mesh; an error if it was donated."""

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from envrax._core.agents import by_agent
 from envrax._core.checks import LONGEST
+from envrax.batched_env import BatchedEnv
 
 
 class Count(NamedTuple):
@@ -25,33 +27,37 @@ class Count(NamedTuple):
 
     steps: jax.Array
     episode: jax.Array
-    returns: jax.Array
+    returns: Any
     lengths: jax.Array
     complete: jax.Array
 
 
-def begin(n_slots: int, n_episodes: int) -> Count:
+def begin(env: BatchedEnv[Any, Any], n_episodes: int) -> Count:
     """The count before the first step."""
     of = partial(jnp.zeros, n_episodes)
-    return Count(
-        jnp.int32(0), jnp.arange(n_slots, dtype=jnp.int32), of(jnp.float32), of(jnp.int32), of(bool)
-    )
+    returns = by_agent(env, of(jnp.float32))
+    slots = jnp.arange(env.n_slots, dtype=jnp.int32)
+    return Count(jnp.int32(0), slots, returns, of(jnp.int32), of(bool))
 
 
 def _add(count: Count, rewards: Any, done: Any, max_steps: int) -> Count:
     """The count after one more step; episodes beyond the requested ones are dropped."""
     steps, slot_episode, returns, lengths, complete = count
-    rewards = jnp.sum(rewards.reshape(done.size, -1), axis=1, dtype=jnp.float32)
     over = lengths.at[slot_episode].get(mode="fill", fill_value=0) >= max_steps
     episode = jnp.where(over, complete.size, slot_episode)
     begun = jnp.max(slot_episode) + jnp.cumsum(done, dtype=jnp.int32)
     begun = jnp.where(steps + 1 < _last(count, max_steps), begun, complete.size)
     # All episodes beyond the last one share a number, which therefore cannot overflow.
     begun = jnp.minimum(begun, complete.size)
+
+    def added(total: jax.Array, x: jax.Array) -> jax.Array:
+        x = jnp.sum(x.reshape(done.size, -1), axis=1, dtype=jnp.float32)
+        return total.at[episode].add(x, mode="drop")
+
     return Count(
         steps + 1,
         jnp.where(done, begun, slot_episode),
-        returns.at[episode].add(rewards, mode="drop"),
+        jax.tree.map(added, returns, rewards),
         lengths.at[episode].add(1, mode="drop"),
         complete.at[episode].set(done, mode="drop"),
     )

@@ -1,7 +1,7 @@
 """One step of a policy in an environment or a batch, as pure functions."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MethodType
@@ -19,6 +19,7 @@ from envrax.autoreset.rule import step_one
 from envrax.autoreset.slot import reset_slot
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, EnvState, JaxEnv
+from envrax.spaces import Dict, Space
 from envrax.spaces.conform import conform
 
 AnyBatch = BatchedEnv[Any, Any]
@@ -164,13 +165,18 @@ def act(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Any, 
     return run(env, policy, at.policy_state, at.obs, at.rng, asked)
 
 
-def _act(
-    env: AnyEnv | AnyBatch, given: SplitPolicy, policy_state: Any, obs: Any, rng: Any, asked: Any
+def _act(env: AnyEnv | AnyBatch, *given: Any) -> tuple[Any, Any, Any, Any]:
+    return choose(env.action_space, *given)
+
+
+def choose(
+    space: Space, given: SplitPolicy, policy_state: Any, obs: Any, rng: Any, asked: Any
 ) -> tuple[Any, Any, Any, Any]:
+    """`act` for an action space, with the values that the policy asks for."""
     rng, key = jax.random.split(rng)
     policy = given.joined()
     if policy is None:
-        mask, sample = asked["mask"], env.action_space.sample
+        mask, sample = asked["mask"], space.sample
         return rng, sample(key) if mask is None else sample(key, mask), policy_state, None
     call = partial(_called, policy_state, obs, key, asked)
     before = jax.tree.leaves(policy)
@@ -190,6 +196,44 @@ def _act(
 
 
 _compiled_act = program_per_env(_act)
+
+
+class Others:
+    """
+    A policy that moves some agents of a world.
+
+    Parameters
+    ----------
+    env : JaxEnv or BatchedEnv
+        The world, or a batch of worlds.
+    agents : sequence of str
+        The agents.
+    policy : callable or None
+        As for `rollout`, over the dicts of these agents.
+    """
+
+    def __init__(
+        self, env: AnyEnv | AnyBatch, agents: Sequence[str], policy: Policy | None
+    ) -> None:
+        self.env, self.agents, self._policy = env, agents, policy
+
+    def of(self, tree: Any) -> dict[str, Any] | None:
+        """The entries of these agents in a dict by agent."""
+        return tree if tree is None else {agent: tree[agent] for agent in self.agents}
+
+    def move(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> tuple[Any, Any, Any]:
+        """The next key, the actions in `state`, and the new state of the policy."""
+        policy = split(self._policy)
+        known = {
+            "mask": lambda: self.of(self.env.action_mask(state)),
+            "first": lambda: _first(self.env, state),
+        }
+        asked = {name: known[name]() for name in policy.asks}
+        space = Dict(self.of(self.env.action_space))
+        rng, actions, policy_state, _ = choose(
+            space, policy, policy_state, self.of(obs), rng, asked
+        )
+        return rng, conform(space, actions, "policy", "actions"), policy_state
 
 
 def _called(policy_state: Any, obs: Any, rng: Any, asked: Any, policy: Any) -> Any:

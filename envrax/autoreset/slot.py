@@ -5,6 +5,7 @@ from typing import Any, cast
 import jax
 import numpy as np
 
+from envrax._core.agents import require_rewards
 from envrax._core.checks import RETURNS, require_tuple
 from envrax._core.ends import episode_ended
 from envrax._jax.programs import strong
@@ -19,6 +20,7 @@ def reset_slot(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
 def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
     """`env.step`, checked, with strongly typed arrays; and whether the episode ended, last."""
     obs, new_state, reward, done, info = checked(env, "step", env.step(cast(Any, state), action))
+    require_rewards(env, reward)
     return obs, new_state, reward, done, info, episode_ended(env, new_state, done)
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 
+from envrax._core.agents import for_each
 from envrax._core.checks import require_count
 from envrax._core.config import require_known
 from envrax._jax.keys import require_key
@@ -214,7 +215,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             inner=cast_to(form.inner, out.inner),
             mask=cast_to(form.mask, out.mask),
         )
-        reward = jnp.sum(jnp.asarray(out.reward, jnp.float32))
+        reward = for_each(self, lambda x: jnp.sum(jnp.asarray(x, jnp.float32)), out.reward)
         return cast_to(form.obs, out.obs), new_state, reward, done, info
 
     @property

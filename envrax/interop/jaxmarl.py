@@ -1,5 +1,5 @@
 # pyright: basic
-"""JaxMARL: `envrax.make_vec("jaxmarl/MPE_simple_spread_v3", 8)`, a slot for each of its agents."""
+"""JaxMARL: `envrax.make("jaxmarl/MPE_simple_spread_v3")`, or `wrap(env)` for one built by hand."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.interop.agents import AgentBatch, World
+from envrax.interop.base import PeerEnv
 from envrax.interop.convert import converted
 from envrax.interop.forms import as_dicts
 from envrax.interop.jaxmarl_frames import drawer
@@ -15,7 +15,7 @@ from envrax.interop.jaxmarl_rules import KEYS_TWICE, SEE_THE_LIMIT, is_a, rule_o
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
-from envrax.spaces import Discrete, Space
+from envrax.spaces import Dict, Discrete, Space
 
 jaxmarl = require("jaxmarl", "0.2")
 
@@ -28,12 +28,15 @@ DRAWN = (
 _OF_BRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
 
 
-class JaxMarlWorld(World):
+class JaxMarlEnv(PeerEnv):
     """
-    One world of JaxMARL, as a `JaxEnv`; `info` is that of JaxMARL, for each agent.
+    A world of JaxMARL.
 
-    Values of the world are repeated for every agent. `info["agent_done"]` are JaxMARL's own `dones`
-    of the agents: a dead agent of SMAX stays dead until its world ends.
+    Rewards are those that JaxMARL gives to each agent. In most of its games a team shares one
+    reward, which every agent gets in full: MPE's spread, SMAX, Brax, Hanabi, Overcooked and the
+    riddle. `active` tells whose turn it is in Hanabi, who is in the room of the riddle, who is
+    alive in SMAX, and who is under way in JaxNav; the last two have `info["agents"]`. The
+    `world_state` of SMAX is not an observation: `peer.get_world_state` computes it.
     """
 
     library = "jaxmarl"
@@ -56,58 +59,51 @@ class JaxMarlWorld(World):
     def agents(self) -> tuple[str, ...]:
         return tuple(map(str, self.peer.agents))
 
-    @property
-    def agent_spaces(self) -> tuple[Space, Space]:
-        return self._agent_spaces
-
     def spaces(self) -> tuple[Space, Space]:
-        peer, names = self.peer, self.peer.agents
+        peer, observed = self.peer, self.observed
         self._require_usable(peer)
-        seen, acted = (
-            [of(name) for name in names] for of in (peer.observation_space, peer.action_space)
+        seen, acted = peer.observation_space, peer.action_space
+        return Dict({x: converted(seen(x), observed[x], exact=False) for x in self.agents}), Dict(
+            {x: converted(acted(x)) for x in self.agents}
         )
-        for spaces in (seen, acted):
-            ours = [converted(space) for space in spaces]
-            for name, space in zip(names, ours, strict=True):
-                if space != ours[0]:
-                    raise TypeError(
-                        f"{self._who}: expected agents that share their spaces, since each is a "
-                        f"slot; got {ours[0]} of {names[0]} and {space} of {name}. Step it with "
-                        "jaxmarl itself, or make them alike: the games of Brax take "
-                        '`options={"homogenisation_method": "max"}`.'
-                    )
-        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self.observed)
-        self._agent_spaces = converted(seen[0], one, exact=False), converted(acted[0])
-        return super().spaces()
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
         obs, inner = self.peer.reset(rng)
-        return Begun(self._of_agents(obs), inner)
+        return Begun(self._by_agent(obs), inner)
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
-        peer, names = self.peer, self.peer.agents
-        actions: Any = [jax.tree.map(lambda x, i=i: x[i], action) for i in range(len(names))]
-        if not is_a(peer, "InTheGrid_2p"):  # which takes a pair
-            actions = dict(zip(names, actions, strict=True))
+        peer, rule = self.peer, rule_of(self.peer)
+        if rule and rule.active:
+            acts = self._acting(rule, inner)
+            action = {x: jnp.where(acts[x], action[x], rule.idle(peer)) for x in self.agents}
+        pair = is_a(peer, "InTheGrid_2p")  # which takes a pair
+        actions = [action[x] for x in self.agents] if pair else action
         obs, after, rewards, dones, info = peer.step_env(rng, inner, actions)
-        rewards, rule = self._of_agents(rewards), rule_of(peer)
         over = rule.over(peer, inner, after, action) if rule else dones["__all__"]
-        info = {name: self._for_agents(x) for name, x in info.items()}
-        info["rewards"] = jnp.asarray(rewards, jnp.float32)
-        out = [jnp.asarray(dones.get(name, dones["__all__"])) for name in names]
-        info["agent_done"] = jnp.stack(out)
-        return Advanced(self._of_agents(obs), after, rewards, over, info=info)
+        info = as_dicts(dict(info))
+        if rule and rule.out:
+            out = rule.out(peer, after)
+            no = dict.fromkeys(self.agents, jnp.bool_(False))
+            ends = {x: out[i] for i, x in enumerate(self.agents)}
+            info["agents"] = {"terminated": ends, "truncated": no}
+        return Advanced(self._by_agent(obs), after, self._by_agent(rewards), over, info=info)
+
+    def active(self, state: PeerState) -> dict[str, jax.Array]:
+        rule = rule_of(self.peer)
+        acts = rule and rule.active
+        return self._acting(rule, state.inner) if acts else super().active(state)
 
     def action_mask(self, state: PeerState) -> Any:
-        if not isinstance(self.agent_spaces[1], Discrete):
+        space: Any = self.action_space
+        if not isinstance(space[self.agents[0]], Discrete):
             return None
         method = getattr(self.peer, "get_legal_moves", self.peer.get_avail_actions)
         with jax.numpy_dtype_promotion("standard"):
             try:
-                legal = method(state.inner)
+                legal = self._by_agent(method(state.inner))
             except NotImplementedError:
                 return None
-            return self._of_agents(legal).astype(jnp.bool_)
+        return jax.tree.map(lambda x: jnp.asarray(x).astype(jnp.bool_), legal)
 
     @property
     def waivers(self) -> dict[str, str]:
@@ -117,28 +113,20 @@ class JaxMarlWorld(World):
                 return dict.fromkeys(rules, f"JaxMARL {what} from one key")
         return {}
 
-    def _of_agents(self, tree: Any) -> Any:
-        """The values of all agents, stacked; those of STORM are stacked already."""
-        if isinstance(tree, dict) and all(name in tree for name in self.peer.agents):
-            tree = [tree[name] for name in self.peer.agents]
+    def _acting(self, rule: Any, inner: Any) -> dict[str, jax.Array]:
+        acts = rule.active(self.peer, inner)
+        return {x: jnp.asarray(acts[i]).astype(jnp.bool_) for i, x in enumerate(self.agents)}
+
+    def _by_agent(self, tree: Any) -> dict[str, Any]:
+        """The values of each agent; those of STORM are stacked."""
+        names = self.agents
+        if isinstance(tree, dict) and all(name in tree for name in names):
+            return {name: as_dicts(tree[name]) for name in names}
         if isinstance(tree, tuple | list):
-            return jax.tree.map(lambda *x: jnp.stack(x), *map(as_dicts, tree))
+            return dict(zip(names, map(as_dicts, tree), strict=True))
         if is_a(self.peer, "InTheGrid") and isinstance(tree, dict):
-            return {"observation": tree["observations"], "inventory": tree["inventory"].T}
-        return as_dicts(tree)
-
-    def _for_agents(self, tree: Any) -> Any:
-        """An entry of `info` for each agent; values of the world are repeated."""
-        names = self.peer.agents
-        if isinstance(tree, dict) and set(tree) == set(names):
-            return self._of_agents(tree)
-
-        def repeated(x: Any) -> jax.Array:
-            x = jnp.asarray(x)
-            has_agents = x.shape[:1] == (len(names),)
-            return x if has_agents else jnp.broadcast_to(x, (len(names), *x.shape))
-
-        return jax.tree.map(repeated, as_dicts(tree))
+            tree = {"observation": tree["observations"], "inventory": tree["inventory"].T}
+        return {x: jax.tree.map(lambda x, i=i: x[i], as_dicts(tree)) for i, x in enumerate(names)}
 
     def _require_usable(self, peer: Any) -> None:
         if getattr(peer, "auto_reset", False):
@@ -154,8 +142,8 @@ class JaxMarlWorld(World):
             )
 
 
-class DrawnJaxMarlWorld(JaxMarlWorld):
-    """One world of JaxMARL that JaxMARL can draw."""
+class DrawnJaxMarlEnv(JaxMarlEnv):
+    """A world of JaxMARL that JaxMARL can draw."""
 
     def render(self, state: PeerState) -> np.ndarray:
         draw: Any = drawer(self.peer)
@@ -163,53 +151,30 @@ class DrawnJaxMarlWorld(JaxMarlWorld):
             return draw(self.peer, state.inner)
 
 
-class JaxMarlBatch(AgentBatch):
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JaxMarlEnv:
     """
-    Worlds of JaxMARL, a slot for each agent: slot `i * n_agents + j` is agent j of world i.
-
-    Rewards are those that JaxMARL gives to each agent. In most of its games a team shares one
-    reward, which every agent gets in full: MPE's spread, SMAX, Brax, Hanabi, Overcooked and the
-    riddle. An agent that is out before its world ends keeps its slot, still gets rewards and acts
-    by its mask; `infos["agent_done"]` is True for it. All agents of a game must share their spaces.
-    The global `world_state` of SMAX is not an observation: compute it with
-    `env.world.peer.get_world_state` from `slot_state(state, i).inner`.
-    """
-
-    library = JaxMarlWorld.library
-    world_class = JaxMarlWorld
-
-
-class DrawnJaxMarlBatch(JaxMarlBatch):
-    """Worlds of JaxMARL that JaxMARL can draw."""
-
-    world_class = DrawnJaxMarlWorld
-
-
-def wrap(env: Any, n_worlds: int = 1, *, max_steps: int = 0) -> JaxMarlBatch:
-    """
-    Worlds of a JaxMARL environment that you built.
+    A world of JaxMARL that you built.
 
     Parameters
     ----------
     env : jaxmarl.environments.MultiAgentEnv
         The environment, without a wrapper of JaxMARL.
-    n_worlds : int, default 1
-        Number of worlds.
+    params : None
+        JaxMARL has no parameters.
     max_steps : int, default 0
         Time limit; 0 takes JaxMARL's own.
 
     Raises
     ------
     TypeError
-        If it is not an environment of JaxMARL, breaks the contract of one, or has agents of
-        different spaces.
+        If it is not an environment of JaxMARL, or breaks the contract of one.
     """
     innermost("jaxmarl", env, jaxmarl.environments.MultiAgentEnv)
-    batch = DrawnJaxMarlBatch if drawer(env) else JaxMarlBatch
-    return batch(PeerConfig(id=env.name, max_steps=max_steps), n_worlds, peer=env)
+    env_class = DrawnJaxMarlEnv if drawer(env) else JaxMarlEnv
+    return env_class(PeerConfig(id=env.name, params=params, max_steps=max_steps), peer=env)
 
 
 _IDS = jaxmarl.registration.registered_envs
 register_suite(
-    suite_of(JaxMarlBatch, _IDS, {id: DrawnJaxMarlBatch for id in _IDS if id.startswith(DRAWN)})
+    suite_of(JaxMarlEnv, _IDS, {id: DrawnJaxMarlEnv for id in _IDS if id.startswith(DRAWN)})
 )

@@ -20,6 +20,10 @@ def drawer(peer: Any) -> Draw | None:
 
 
 def _particles(peer: Any, inner: Any) -> np.ndarray:
+    peer, colours = copy.copy(peer), peer.colour
+    # The push game lists the parts of the last colours, from 0 to 1, and not the colours.
+    parts = [255 * x for x in colours if np.ndim(x) == 0]
+    peer.colour = [x for x in colours if np.ndim(x)] + [*np.reshape(parts, (-1, 3))]
     with contextlib.redirect_stdout(io.StringIO()):  # it prints whether agents talk
         drawn = _module("jaxmarl.environments.mpe.mpe_visualizer").MPEVisualizer(peer, [inner])
     return _image(drawn.fig)

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from envrax.interop.records import NO_LIMIT
+
 KEYS_TWICE = {
     "SimpleFacmacMPE": "draws the move of each prey, and the noise of the physics",
     "InTheGrid": "draws the places and directions of the agents",
@@ -20,14 +22,32 @@ SEE_THE_LIMIT = ("Overcooked", "OvercookedV2", "JaxNav")
 
 
 class _Rule(NamedTuple):
-    """The time limit of a family of games, and whether a step ends an episode otherwise."""
+    """
+    Facts of a family of games.
+
+    Attributes
+    ----------
+    limit, over : callable
+        The time limit, and whether a step ends an episode otherwise.
+    active, out : callable, optional
+        Which agents act in a state, and which ended before their world; None for all and none.
+    idle : callable
+        The action that is given to JaxMARL for an agent that does not act.
+    """
 
     limit: Callable[[Any], int]
     over: Callable[[Any, Any, Any, Any], Any] = lambda peer, before, after, action: False
+    active: Callable[[Any, Any], Any] | None = None
+    out: Callable[[Any, Any], Any] | None = None
+    idle: Callable[[Any], int] = lambda peer: 0
+
+
+def _alive(after: Any) -> Any:
+    return getattr(after, "state", after).unit_alive
 
 
 def _one_side_is_dead(peer: Any, before: Any, after: Any, action: Any) -> Any:
-    alive = getattr(after, "state", after).unit_alive
+    alive = _alive(after)
     return ~alive[: peer.num_allies].any() | ~alive[peer.num_allies :].any()
 
 
@@ -35,14 +55,27 @@ def _inner_times_outer(peer: Any) -> int:
     return peer.num_inner_steps * peer.num_outer_steps
 
 
-_SMAX = _Rule(lambda peer: peer.max_steps + 1, _one_side_is_dead)
+def _told(peer: Any, before: Any, _: Any, action: Any) -> Any:
+    chosen = jnp.stack([action[agent] for agent in peer.agents])
+    return chosen[before.agent_in_room] == peer.game_actions["TELL"]
+
+
+_SMAX = _Rule(
+    lambda peer: peer.max_steps + 1,
+    _one_side_is_dead,
+    lambda peer, state: _alive(state)[: len(peer.agents)],
+    lambda peer, state: ~_alive(state)[: len(peer.agents)],
+    # It records what the dead do; this one is to stop, their only legal one.
+    lambda peer: 0 if peer.action_type == "continuous" else peer.num_movement_actions - 1,
+)
 _MATRIX_GAME = _Rule(_inner_times_outer)
 _RULES = {
     # Its counter is compared before it counts the step, also in SMAX.
     "SimpleMPE": _Rule(lambda peer: peer.max_steps + 1),
     "SwitchRiddle": _Rule(
         lambda peer: peer.max_steps,
-        lambda peer, before, _, action: action[before.agent_in_room] == peer.game_actions["TELL"],
+        _told,
+        lambda peer, state: jnp.arange(peer.num_agents) == state.agent_in_room,
     ),
     "SMAX": _SMAX,
     "EnemySMAX": _SMAX,
@@ -59,6 +92,14 @@ _RULES = {
     "JaxNav": _Rule(
         lambda peer: peer.max_steps,
         lambda peer, before, after, _: jnp.all(after.move_term | after.goal_reached | before.done),
+        lambda peer, state: ~(state.done | state.move_term),
+        # All are done at the limit, too.
+        lambda peer, state: state.done & (state.term | state.move_term | state.goal_reached),
+    ),
+    "HanabiEnv": _Rule(
+        lambda peer: NO_LIMIT,
+        lambda peer, before, after, _: peer.terminal(after),
+        lambda peer, state: state.cur_player_idx[jnp.argsort(state.seat_order)],
     ),
 }
 

@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any, cast
 
 from envrax.error import MissingPackageError
-from envrax.interop.agents import AgentBatch
 from envrax.interop.base import PeerEnv
 from envrax.interop.records import PeerConfig
 from envrax.registry import EnvSpec
@@ -111,16 +110,14 @@ def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:
 
 
 def suite_of(
-    env_class: type[PeerEnv] | type[AgentBatch],
-    ids: Iterable[str],
-    classes: Mapping[str, type[PeerEnv] | type[AgentBatch]] = {},
+    env_class: type[PeerEnv], ids: Iterable[str], classes: Mapping[str, type[PeerEnv]] = {}
 ) -> EnvSuite:
     """
     The suite of a library: its own ids, unchanged, under the prefix `env_class.library`.
 
     Parameters
     ----------
-    env_class : type[PeerEnv] or type[AgentBatch]
+    env_class : type[PeerEnv]
         The adapter.
     ids : iterable of str
         The library's ids.

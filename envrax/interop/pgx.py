@@ -9,18 +9,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._core.agents import by_agent
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import nested, unbounded
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.records import Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
-from envrax.spaces import Discrete, Space
+from envrax.spaces import Dict, Discrete, Space
 from envrax.spaces.conform import conform
 
 pgx = require("pgx", "2.5")
 
 GO = {"go_9x9": {"size": 9}, "go_19x19": {"size": 19}}
 """Keywords of the library's constructor, by id."""
+
+ALL = "all"
+"""The option `player` of a world of all players."""
 
 DPI = 96
 
@@ -39,7 +43,10 @@ class PgxEnv(PeerEnv):
     """
     A game of pgx. `options` are keywords of its class, and `player` and `opponent`.
 
-    A game with several players is seen by one of them, `player`, by default 0. The others move
+    With `player="all"`, a game with several players is a world, with the agents `player_0`,
+    `player_1` and so on, which act in turn: `active` tells whose it is.
+
+    Otherwise it is seen by one of them, `player`, by default 0. The others move
     inside `reset` and `step`, until it is the player's turn or the game is over: for each,
     `opponent(obs, mask, rng)` chooses an action from that one's observation. The reward of a step
     is the player's own, over all moves in it; `info["rewards"]` has those of all. Rewards of moves
@@ -54,10 +61,15 @@ class PgxEnv(PeerEnv):
 
     @property
     def player(self) -> int | None:
-        """The player whose view it is; None for a game of one."""
-        if self.peer.num_players == 1:
+        """The player whose view it is; None for a game of one, and for a world of all."""
+        if self.peer.num_players == 1 or self.agents:
             return None
         return self.config.options.get("player") or 0
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        are_agents = self.config.options.get("player") == ALL
+        return tuple(f"player_{i}" for i in range(self.peer.num_players)) if are_agents else ()
 
     def build(self) -> Any:
         view = "player", "opponent"
@@ -67,10 +79,11 @@ class PgxEnv(PeerEnv):
 
     def spaces(self) -> tuple[Space, Space]:
         player, n = self.config.options.get("player"), self.peer.num_players
-        if player is not None and player not in range(n):
+        legal = [None, *range(n), *[ALL] * (n > 1)]
+        if player not in legal:
             raise ValueError(
-                f"{self._who}: expected `player` to be below {n}, the number of players; got "
-                f"{player!r}. Pass one of {', '.join(map(str, range(n)))}, or None."
+                f"{self._who}: expected `player` among {', '.join(map(repr, legal))}; got "
+                f"{player!r}."
             )
         opponent = self.config.options.get("opponent")
         if opponent is not None and not callable(opponent):
@@ -79,21 +92,27 @@ class PgxEnv(PeerEnv):
                 f"{opponent!r}. Pass one that returns an action, or None."
             )
         begun = self._typed_begin(jax.random.key(0))
-        return nested(unbounded, begun.obs), Discrete(begun.inner.legal_action_mask.shape[0])
+        acted = Discrete(begun.inner.legal_action_mask.shape[0])
+        whole = Dict(by_agent(self, acted)) if self.agents else acted
+        return nested(unbounded, begun.obs), whole
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
         if self.player is None:
             inner = self.peer.init(rng)
-            return Begun(inner.observation, inner)
+            return Begun(self._seen(inner), inner)
         key, others = jax.random.split(rng)
         inner = self._others_move(self.peer.init(key), others)
         return Begun(self._seen(inner), inner)
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
         if self.player is None:
+            if self.agents:
+                action = jnp.stack([action[x] for x in self.agents])[inner.current_player]
             inner = self.peer.step(inner, action, rng)
-            ends = inner.terminated, inner.truncated
-            return Advanced(inner.observation, inner, inner.rewards, *ends)
+            rewards: Any = inner.rewards
+            if self.agents:
+                rewards = {x: rewards[i] for i, x in enumerate(self.agents)}
+            return Advanced(self._seen(inner), inner, rewards, inner.terminated, inner.truncated)
         key, others = jax.random.split(rng)
         owed = inner.rewards
         inner = self.peer.step(inner, action, key)
@@ -103,16 +122,26 @@ class PgxEnv(PeerEnv):
         info = {"rewards": rewards}
         return Advanced(self._seen(inner), inner, rewards[self.player], *ends, info)
 
+    def active(self, state: PeerState) -> dict[str, jax.Array]:
+        return {x: state.inner.current_player == i for i, x in enumerate(self.agents)}
+
     def action_mask(self, state: PeerState) -> Any:
-        return state.inner.legal_action_mask
+        mask = state.inner.legal_action_mask
+        return {x: mask | ~acts for x, acts in self.active(state).items()} or mask
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):
             return _image(self._who, state.inner.to_svg())
 
-    def _seen(self, inner: Any) -> jax.Array:
-        """The player's observation, also at the end, when it may be another's turn."""
-        return jax.lax.stop_gradient(self.peer._observe(inner, jnp.int32(self.player)))
+    def _seen(self, inner: Any) -> Any:
+        """The player's observation, also at the end, when it may be another's turn; or all."""
+
+        def seen(player: int) -> Any:
+            return jax.lax.stop_gradient(self.peer._observe(inner, jnp.int32(player)))
+
+        if self.agents:
+            return {x: seen(i) for i, x in enumerate(self.agents)}
+        return inner.observation if self.player is None else seen(self.player)
 
     def _others_move(self, inner: Any, rng: jax.Array) -> Any:
         """Let the others move, and add all rewards to `inner.rewards`."""
@@ -161,7 +190,7 @@ def wrap(
     params: Any = None,
     *,
     max_steps: int = 0,
-    player: int | None = None,
+    player: int | str | None = None,
     opponent: Any = None,
 ) -> PgxEnv:
     """
@@ -175,8 +204,8 @@ def wrap(
         pgx has no parameters.
     max_steps : int, default 0
         Time limit, in steps of the player; 0 for none.
-    player : int, optional
-        Whose view it is, in a game of several; 0 if not given.
+    player : int or "all", optional
+        Whose view it is, in a game of several; 0 if not given. "all" makes a world.
     opponent : callable, optional
         `(obs, mask, rng) -> action`, for the others; by default uniform among the legal moves.
 

@@ -85,7 +85,7 @@ class Advanced(NamedTuple):
     inner : pytree
         The library's state.
     reward : array
-        A number, or one for each of several agents: they are summed.
+        A number, or an array, which is summed; a dict by agent for a world of several.
     terminated, truncated : array
         Why the episode ended, if it did. `PeerEnv` adds the time limit to `truncated`.
     info : dict

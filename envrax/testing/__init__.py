@@ -8,14 +8,17 @@ from envrax.testing.check import (
 )
 from envrax.testing.fakes import CountingEnv, ImageEnv, MaskedEnv, NestedEnv, RingWorld
 from envrax.testing.report import ConformanceError, Finding, Report
+from envrax.testing.worlds import ChaseWorld, NimWorld
 
 __all__ = [
+    "ChaseWorld",
     "ConformanceError",
     "CountingEnv",
     "Finding",
     "ImageEnv",
     "MaskedEnv",
     "NestedEnv",
+    "NimWorld",
     "Report",
     "RingWorld",
     "check_batched_env",

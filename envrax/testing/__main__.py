@@ -8,8 +8,7 @@ from typing import Any, cast
 
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
-from envrax.make import make, make_vec
-from envrax.registry import get_spec
+from envrax.make import make
 from envrax.testing.check import report_batched_env, report_env
 from envrax.testing.report import Report
 from envrax.vec_env import VecEnv
@@ -71,8 +70,6 @@ def _find(name: str) -> Any:
     module, colon, attribute = name.partition(":")
     if not colon:
         try:
-            if get_spec(name).is_batched:
-                return make_vec(name, 2, jit_compile=False)
             return make(name, jit_compile=False)
         except ValueError as error:
             hint = "Name the package that registers it with --import, or write `module:EnvClass`."

@@ -11,13 +11,13 @@ from envrax.env import JaxEnv
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.probe import AnyEnv, Probe
 from envrax.testing.report import Report
-from envrax.testing.rules import BATCHED_RULES, ENV_RULES
+from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES
 from envrax.testing.rules.base import run_rules
 from envrax.testing.waivers import Waivers, declared_waivers, read_waivers
 from envrax.wrappers.base import layers
 from envrax.wrappers.jit import JitWrapper
 
-_ENV_NAMES = [rule.name for rule in ENV_RULES]
+_ENV_NAMES = [rule.name for rule in (*ENV_RULES, *WORLD_RULES)]
 _BATCHED_NAMES = [rule.name for rule in BATCHED_RULES]
 _ALL_NAMES = [*_ENV_NAMES, *_BATCHED_NAMES]
 
@@ -71,7 +71,8 @@ def report_env(
         **declared_waivers(env.unwrapped, _ALL_NAMES, is_needed=_is_bare(env)),
         **read_waivers("check_env: expected `waive`", waive, _ENV_NAMES, is_needed=True),
     }
-    return run_rules(ENV_RULES, Probe(env, num_steps, seed, gradients), repr(env), waivers)
+    rules = (*ENV_RULES, *WORLD_RULES) if env.agents else ENV_RULES
+    return run_rules(rules, Probe(env, num_steps, seed, gradients), repr(env), waivers)
 
 
 def check_env(

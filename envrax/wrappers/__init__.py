@@ -5,7 +5,7 @@ from envrax.video.single import RecordVideo
 from envrax.wrappers import vector as vector
 from envrax.wrappers.action import ClipAction, DiscretizeAction, RescaleAction
 from envrax.wrappers.atari import AtariPreprocessing
-from envrax.wrappers.base import ActionWrapper, ObservationWrapper, RewardWrapper, Wrapper
+from envrax.wrappers.base import Wrapper
 from envrax.wrappers.deferred import WrapperFactory as WrapperFactory
 from envrax.wrappers.delay import DelayObservation
 from envrax.wrappers.dict_observation import FilterObservation
@@ -24,6 +24,7 @@ from envrax.wrappers.form import (
 from envrax.wrappers.frame_stack import FrameStackObservation, FrameStackState
 from envrax.wrappers.guard import NanGuard
 from envrax.wrappers.jit import JitWrapper
+from envrax.wrappers.kinds import ActionWrapper, ObservationWrapper, RewardWrapper
 from envrax.wrappers.observation import (
     GrayscaleObservation,
     NormalizeObservation,

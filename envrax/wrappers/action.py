@@ -12,7 +12,8 @@ from envrax.env import AnyEnv, ConfigT, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Discrete, MultiDiscrete, kind
 from envrax.spaces.base import canonical
 from envrax.wrappers.affine import affine, target_box
-from envrax.wrappers.base import ActionWrapper, require_that
+from envrax.wrappers.base import require_that
+from envrax.wrappers.kinds import ActionWrapper
 
 
 class ClipAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):

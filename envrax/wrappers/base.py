@@ -1,6 +1,5 @@
 """Base classes of wrappers around an environment."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -68,6 +67,10 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return self.env.traceable
 
     @property
+    def agents(self) -> tuple[str, ...]:
+        return self.env.agents
+
+    @property
     def _carries_over(self) -> bool:
         return type(self).reset_after is not Wrapper.reset_after or self.env._carries_over
 
@@ -88,7 +91,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return obs
 
     def reward(self, reward: jax.Array) -> jax.Array:
-        """The reward that the caller gets."""
+        """The reward that the caller gets; in a world of several agents, that of each of them."""
         return reward
 
     def done(self, done: jax.Array) -> jax.Array:
@@ -135,7 +138,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return (
             self.observation(obs),
             state.replace(done=episode_ended(self.env, state, done)),
-            self.reward(reward),
+            jax.tree.map(self.reward, reward),
             self.done(done),
             self.info(info),
         )
@@ -156,6 +159,9 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
                 f"got one of those of {self.env}. Override `action_mask`."
             )
         return mask
+
+    def active(self, state: StateT) -> dict[str, jax.Array]:
+        return self.env.active(self._inner(state))
 
     def render(self, state: StateT) -> np.ndarray:
         return self.env.render(self._inner(state))
@@ -179,61 +185,6 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         known = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
         given = {k: v for k, v in known.items() if v is not None}
         return call_repr(type(self).__name__, given, repr(self.env))
-
-
-class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """A wrapper that changes the observation and the observation space."""
-
-    if TYPE_CHECKING:
-
-        @overload
-        def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
-        @overload
-        def __new__(
-            cls, **kwargs: Any
-        ) -> Callable[[JaxEnv[Any, ActSpaceT, StateT, ConfigT]], Self]: ...
-        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
-
-    def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
-        super().__init__(env)
-
-    @property
-    @abstractmethod
-    def observation_space(self) -> ObsSpaceT: ...
-
-    @abstractmethod
-    def observation(self, obs: Any) -> Any: ...
-
-
-class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """A wrapper that changes the action and the action space."""
-
-    if TYPE_CHECKING:
-
-        @overload
-        def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
-        @overload
-        def __new__(
-            cls, **kwargs: Any
-        ) -> Callable[[JaxEnv[ObsSpaceT, Any, StateT, ConfigT]], Self]: ...
-        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
-
-    def __init__(self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT]) -> None:
-        super().__init__(env)
-
-    @property
-    @abstractmethod
-    def action_space(self) -> ActSpaceT: ...
-
-    @abstractmethod
-    def action(self, action: Any) -> Any: ...
-
-
-class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """A wrapper that changes the reward."""
-
-    @abstractmethod
-    def reward(self, reward: jax.Array) -> jax.Array: ...
 
 
 def _overrides_reset_alone(cls: type) -> bool:

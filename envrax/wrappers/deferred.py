@@ -44,6 +44,7 @@ class WrapperMeta(ABCMeta):
     """Metaclass: a class called without an environment returns a `WrapperFactory`."""
 
     _wraps: type = JaxEnv
+    _in_worlds: Callable[..., AnyEnv] | None = None  # around a world of several agents
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -67,6 +68,10 @@ class WrapperMeta(ABCMeta):
                 ) from None
             if not args:
                 return WrapperFactory(cls, kwargs)
+            if cls._in_worlds is not None and args[0].agents:
+                given = inspect.signature(cls).bind(*args, **kwargs).arguments
+                del given[env]
+                return cls._in_worlds(args[0], WrapperFactory(cls, given))
             wrapper = super().__call__(*args, **kwargs)
             wrapper._arguments = args, kwargs  # an `__init__` may keep them under other names
             return wrapper

@@ -6,7 +6,8 @@ from typing import Any, cast
 from envrax._core.checks import suggestion
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box, Dict, Space, Tuple
-from envrax.wrappers.base import ObservationWrapper, require_that
+from envrax.wrappers.base import require_that
+from envrax.wrappers.kinds import ObservationWrapper
 
 
 def entry(x: Any, key: str | None) -> Any:

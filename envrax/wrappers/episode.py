@@ -6,6 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from envrax._core.agents import add_rewards, by_agent
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import Wrapper, add_to_info, layers, require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
@@ -69,7 +70,7 @@ class EpisodeStatisticsState(WrapperState[InnerStateT]):
     Attributes
     ----------
     episode_return : jax.Array
-        float32 scalar, sum of the rewards of this episode.
+        float32 scalar, sum of the rewards of this episode; one for each agent of a world.
     episode_length : jax.Array
         int32 scalar, number of its steps.
     """
@@ -85,7 +86,7 @@ class RecordEpisodeStatistics(
     Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
 ):
     """
-    Add `info["episode"] = {"r": float32 return, "l": int32 length}`.
+    Add `info["episode"] = {"r": float32 return, "l": int32 length}`; "r" by agent in a world.
 
     On the step that ends an episode they are the sum of its rewards and the number of its steps. On
     all other steps both are zero, so `l > 0` marks the end of an episode.
@@ -107,7 +108,8 @@ class RecordEpisodeStatistics(
     """
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        return obs, {"episode_return": jnp.float32(0), "episode_length": jnp.int32(0)}
+        none = by_agent(self, jnp.float32(0))
+        return obs, {"episode_return": none, "episode_length": jnp.int32(0)}
 
     def on_step(
         self,
@@ -117,11 +119,10 @@ class RecordEpisodeStatistics(
         done: jax.Array,
         info: Info,
     ) -> tuple[Any, EpisodeStatisticsState[InnerStateT], jax.Array, jax.Array, Info]:
-        # A sum, because a wrapper beneath may have given the reward an axis of 1.
-        episode_return = state.episode_return + jnp.sum(jnp.asarray(reward), dtype=jnp.float32)
+        episode_return = add_rewards(state.episode_return, reward)
         episode_length = state.episode_length + 1
         episode = {
-            "r": jnp.where(state.done, episode_return, jnp.float32(0)),
+            "r": jax.tree.map(lambda r: jnp.where(state.done, r, jnp.float32(0)), episode_return),
             "l": jnp.where(state.done, episode_length, jnp.int32(0)),
         }
         state = state.replace(episode_return=episode_return, episode_length=episode_length)

@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._core.agents import for_each
 from envrax._core.checks import require_count
-from envrax.env import ActSpaceT, ConfigT, JaxEnv
-from envrax.spaces import Box
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv
+from envrax.spaces import Box, Dict, Space
 from envrax.wrappers.dict_observation import box_of, entry, with_entry
+from envrax.wrappers.kinds import views
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
@@ -73,28 +75,40 @@ class FrameStackObservation(
     ) -> None:
         super().__init__(env)
         self.key = key
-        space = box_of(type(self), env, key)
         self.n_stack = require_count("FrameStackObservation: expected n_stack", n_stack)
+        self._space: Any = for_each(env, self._stacked_space, views(env))
+
+    def _stacked_space(self, env: AnyEnv) -> Space:
+        space = box_of(type(self), env, self.key)
         shape = (*space.shape, self.n_stack)
-        self._space = Box(_add_axis(space.low), _add_axis(space.high), shape, space.dtype)
+        stacked = Box(_add_axis(space.low), _add_axis(space.high), shape, space.dtype)
+        return with_entry(env.observation_space, self.key, stacked)
 
     @property
     def observation_space(self) -> Box:
-        return with_entry(self.env.observation_space, self.key, self._space)
+        return Dict(self._space) if self.agents else self._space
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        first = jnp.asarray(entry(obs, self.key))[..., None]
-        stack = jnp.repeat(first, self.n_stack, axis=-1)
-        return with_entry(obs, self.key, stack), {"obs_stack": stack}
+        def first(obs: Any) -> jax.Array:
+            return jnp.repeat(jnp.asarray(entry(obs, self.key))[..., None], self.n_stack, axis=-1)
+
+        stack = for_each(self, first, obs)
+        return self._with(obs, stack), {"obs_stack": stack}
 
     def on_step(self, obs: Any, state: FrameStackState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
+        stack = for_each(self, self._pushed, obs, state.obs_stack)
+        return self._with(obs, stack), state.replace(obs_stack=stack), *rest
+
+    def _with(self, obs: Any, stack: Any) -> Any:
+        return for_each(self, lambda obs, stack: with_entry(obs, self.key, stack), obs, stack)
+
+    def _pushed(self, obs: Any, stack: jax.Array) -> jax.Array:
         newest = jnp.asarray(entry(obs, self.key))[..., None]
         # A pad by -1 at the front is a shift. Along a short last axis XLA runs it eight times as
         # fast as a concatenation, which it copies element by element.
         by_one = [(0, 0, 0)] * (newest.ndim - 1) + [(-1, 1, 0)]
-        shifted = jax.lax.pad(state.obs_stack, jnp.zeros((), newest.dtype), by_one)
-        stack = jnp.where(jnp.arange(self.n_stack) == self.n_stack - 1, newest, shifted)
-        return with_entry(obs, self.key, stack), state.replace(obs_stack=stack), *rest
+        shifted = jax.lax.pad(stack, jnp.zeros((), newest.dtype), by_one)
+        return jnp.where(jnp.arange(self.n_stack) == self.n_stack - 1, newest, shifted)
 
 
 def _add_axis(bound: Any) -> Any:

@@ -48,11 +48,10 @@ class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             info["terminated"] = info["terminated"] | bad
         if "truncated" in info:
             info["truncated"] = info["truncated"] & ~bad
-        reward = jnp.asarray(reward)
         return (
             _without_non_finite(obs),
             new_state.replace(done=new_state.done | bad),
-            jnp.where(bad, jnp.zeros_like(reward), reward),
+            jax.tree.map(lambda x: jnp.where(bad, jnp.zeros_like(x), x), reward),
             with_end(done, bad),
             info,
         )

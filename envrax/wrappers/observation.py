@@ -10,8 +10,9 @@ import numpy as np
 from envrax._core.checks import require_count
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box
-from envrax.wrappers.base import ObservationWrapper, require_that
+from envrax.wrappers.base import require_that
 from envrax.wrappers.dict_observation import box_of, entry, with_entry
+from envrax.wrappers.kinds import ObservationWrapper
 
 
 class _BoxObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):

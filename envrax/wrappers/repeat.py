@@ -8,6 +8,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from envrax._core.agents import by_agent, for_each
 from envrax._core.checks import require_count
 from envrax._jax.keys import cond
 from envrax._jax.programs import strong
@@ -125,7 +126,7 @@ class StickyActionState(WrapperState[InnerStateT]):
     last_action : pytree of jax.Array
         The action that the environment got in the last step.
     acted : jax.Array
-        bool scalar, whether this episode had a step.
+        bool scalar, whether this episode had a step; for each agent of a world.
     """
 
     last_action: Any
@@ -140,7 +141,9 @@ class StickyAction(
     Repeat the last action with some probability, whatever the new one is.
 
     The first action of an episode is always taken. The draw comes from `state.rng`, which is split
-    in every step. There is no `repeat_action_duration`: every step draws again.
+    in every step. There is no `repeat_action_duration`: every step draws again. In a world of
+    several agents each has its own draw, and repeats its action of the last step in which it was
+    active.
 
     A repeated action may be illegal: if the environment has masks, `action_mask` raises a
     `NotImplementedError`.
@@ -184,7 +187,8 @@ class StickyAction(
         self.repeat_action_probability = repeat_action_probability
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        return obs, {"last_action": zero_element(self.action_space), "acted": jnp.bool_(False)}
+        acted = by_agent(self, jnp.bool_(False))
+        return obs, {"last_action": zero_element(self.action_space), "acted": acted}
 
     def on_step(self, obs: Any, state: StickyActionState[InnerStateT], *rest: Any) -> Any:
         return obs, state, *rest
@@ -192,13 +196,22 @@ class StickyAction(
     def step(self, state: Any, action: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         action = conform(self.action_space, action, "StickyAction.step")
         rng, key = jax.random.split(state.rng)
-        drawn = jax.random.uniform(key, (), jnp.float32) < self.repeat_action_probability
-        stuck = state.acted & drawn
-        taken = jax.tree.map(
-            lambda last, new: jnp.where(stuck, last, new), state.last_action, action
-        )
-        state = state.replace(rng=rng, last_action=taken, acted=jnp.bool_(True))
-        return super().step(state, taken)
+        n = len(self.agents)
+        keys = dict(zip(self.agents, jax.random.split(key, n), strict=True)) if n else key
+        active = self.active(state) or True
+        known = keys, state.acted, active, state.last_action, action
+        chosen = for_each(self, self._choose, *known)
+        taken, last, acted = (for_each(self, lambda x, i=i: x[i], chosen) for i in range(3))
+        return super().step(state.replace(rng=rng, last_action=last, acted=acted), taken)
+
+    def _choose(
+        self, key: jax.Array, acted: jax.Array, active: Any, last: Any, new: Any
+    ) -> tuple[Any, Any, jax.Array]:
+        """The action of one agent, its next `last_action`, and whether it acted."""
+        stuck = acted & (jax.random.uniform(key, (), jnp.float32) < self.repeat_action_probability)
+        taken = jax.tree.map(lambda last, new: jnp.where(stuck, last, new), last, new)
+        last = jax.tree.map(lambda last, taken: jnp.where(active, taken, last), last, taken)
+        return taken, last, acted | active
 
     def action_mask(self, state: StickyActionState[InnerStateT]) -> Any:
         return refuse_mask(self, super().action_mask(state), "when it is repeated")
@@ -219,7 +232,7 @@ def _repeated(step: Step, traceable: bool, state: Any, action: Any, times: int) 
     def again(carry: Any) -> Any:
         _, (obs, state, total, *_) = carry
         next_obs, state, reward, done, info = jax.tree.map(strong, step(state, action))
-        return obs, (next_obs, state, total + reward, done, info)
+        return obs, (next_obs, state, jax.tree.map(jnp.add, total, reward), done, info)
 
     def unless_over(carry: Any, _: None) -> tuple[Any, None]:
         over = carry[1][1].done

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._core.agents import require_one_agent
 from envrax._core.checks import LONGEST, require_count
 from envrax._core.ends import episode_end
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT
@@ -126,7 +127,8 @@ class TimeAwareObservation(
     ValueError
         If a `Dict` observation has that key already.
     TypeError
-        If `flatten` is set, but the observation cannot be flattened.
+        If `flatten` is set, but the observation cannot be flattened; or for a world of several
+        agents.
 
     Examples
     --------
@@ -145,6 +147,7 @@ class TimeAwareObservation(
         dict_time_key: str = "time",
     ) -> None:
         super().__init__(env)
+        require_one_agent("TimeAwareObservation", env)
         self.flatten, self.normalize_time = flatten, normalize_time
         self.dict_time_key = dict_time_key
         space: Any = env.observation_space

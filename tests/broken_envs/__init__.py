@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broken_envs import episodes, keys, masks, purity, returns, spaces, transforms
+from broken_envs import episodes, keys, masks, purity, returns, spaces, transforms, worlds
 from envrax.testing import ConformanceError, Finding, check_env
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.probe import Probe
-from envrax.testing.rules import BATCHED_RULES, ENV_RULES
+from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES
 from envrax.testing.rules.base import Fault
 
-_MODULES = (spaces, purity, returns, masks, episodes, keys, transforms)
+_MODULES = (spaces, purity, returns, masks, episodes, keys, transforms, worlds)
 
 # Of each rule the environments that break it, in the order of the rules.
 BROKEN: dict[str, list[Any]] = {
     rule.name: module.BROKEN[rule.name]
-    for rule in ENV_RULES
+    for rule in (*ENV_RULES, *WORLD_RULES)
     for module in _MODULES
     if rule.name in module.BROKEN
 }
@@ -27,7 +27,11 @@ BROKEN: dict[str, list[Any]] = {
 def faults(rule: str, env: Any, num_steps: int = 8) -> list[Fault]:
     """What one rule alone finds, which is cheaper than a whole check."""
     batched = hasattr(env, "n_slots")
-    (check,) = (row.check for row in (BATCHED_RULES if batched else ENV_RULES) if row.name == rule)
+    (check,) = (
+        row.check
+        for row in (BATCHED_RULES if batched else (*ENV_RULES, *WORLD_RULES))
+        if row.name == rule
+    )
     probe = BatchedProbe(env, num_steps, 0) if batched else Probe(env, num_steps, 0, True)
     probe.compiles = probe.traceable
     np.random.seed(0)

@@ -11,7 +11,7 @@ import envrax
 import envrax.interop.out.gymnax  # the bridges are imported when they are asked for
 from envrax import DEFAULT_CACHE_DIR
 
-# Where each public name lives; all but those of `testing` are at the top level too.
+# Where each public name lives; all but those of `testing` and `multi_agent` are at the top level.
 HOMES = {
     "env": "JaxEnv EnvState EnvConfig with_config",
     "spaces": "Space Discrete Box MultiDiscrete MultiBinary Tuple Dict",
@@ -37,7 +37,8 @@ HOMES = {
     "sharding": "shard ShardedEnv",
     "error": "MissingPackageError",
     "testing": "check_env check_batched_env report_env report_batched_env Finding Report "
-    "ConformanceError CountingEnv ImageEnv MaskedEnv NestedEnv RingWorld",
+    "ConformanceError CountingEnv ImageEnv MaskedEnv NestedEnv RingWorld NimWorld ChaseWorld",
+    "multi_agent": "MultiAgentEnv OneAgent agents_as_slots with_policy_state",
 }
 
 # Written from the contract, one callable a line.
@@ -46,6 +47,7 @@ SIGNATURES = """
     env.JaxEnv.reset(rng)
     env.JaxEnv.step(state, action)
     env.JaxEnv.action_mask(state)
+    env.JaxEnv.active(state)
     env.JaxEnv.render(state)
     env.JaxEnv.compile()
     env.with_config(env, /, **fields)
@@ -103,6 +105,7 @@ dict_time_key="time")
     batched_env.BatchedEnv.reset(rng)
     batched_env.BatchedEnv.step(state, actions)
     batched_env.BatchedEnv.action_mask(state)
+    batched_env.BatchedEnv.active(state)
     batched_env.BatchedEnv.slot_state(state, slot_idx=0)
     batched_env.BatchedEnv.render_slot(state, slot_idx=0)
     batched_env.BatchedEnv.compile(cache_dir=DEFAULT_CACHE_DIR)
@@ -112,12 +115,18 @@ dict_time_key="time")
     vec_env.VecEnv.reset(rng)
     vec_env.VecEnv.step(state, actions)
     vec_env.VecEnv.action_mask(state)
+    vec_env.VecEnv.active(state)
     vec_env.VecEnv.with_final_obs()
     vec_env.VecEnv.slot_state(state, slot_idx=0)
     vec_env.VecEnv.render_slot(state, slot_idx=0)
     vec_env.VecEnv.render(state, *, index=0)
     vec_env.VecEnv.compile(cache_dir=DEFAULT_CACHE_DIR)
     vec_env.VecEnv.close()
+
+    multi_agent.MultiAgentEnv(config=None)
+    multi_agent.OneAgent(env, agent, others, policy_state=None, *, end_with_agent=True)
+    multi_agent.with_policy_state(env, state, policy_state)
+    multi_agent.agents_as_slots(batched_env, agents=None, others=None)
 
     multi_env.MultiEnv(envs)
     multi_env.MultiEnv.reset(rng)
@@ -213,7 +222,7 @@ max_steps=None)
 LINES = [line.strip() for line in SIGNATURES.splitlines() if line.strip()]
 FACTORY = object()  # the default of a dataclass field that is built anew: an empty list here
 PROPERTIES = {
-    "env.JaxEnv": "observation_space action_space config name unwrapped traceable",
+    "env.JaxEnv": "observation_space action_space agents config name unwrapped traceable",
     "spaces.Space": "size",
     "batched_env.BatchedEnv": "n_slots name single_observation_space single_action_space "
     "observation_space action_space traceable",
@@ -236,7 +245,7 @@ def test_every_name_is_at_home_and_at_the_top_level(home: str) -> None:
     module = importlib.import_module(f"envrax.{home}")
     for name in HOMES[home].split():
         found = getattr(module, name)
-        if home != "testing" and name not in ("vector", "ShardedEnv"):
+        if home not in ("testing", "multi_agent") and name not in ("vector", "ShardedEnv"):
             assert name in envrax.__all__ and getattr(envrax, name) is found
 
 

@@ -13,7 +13,7 @@ from broken_envs.spaces import ObservationIsAnInteger
 from broken_envs.transforms import AsksATracer, DoneIsAPythonBool, RewardIsAPythonFloat
 
 from envrax.testing import CountingEnv
-from envrax.testing.rules import BATCHED_RULES, ENV_RULES
+from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES
 
 DOCS = (Path(__file__).parents[2] / "docs/advanced/checking.md").read_text(encoding="utf-8")
 
@@ -47,11 +47,11 @@ def table() -> Iterator[str]:
 
 
 def test_each_rule_has_an_environment_that_breaks_it() -> None:
-    assert [*BROKEN] == [rule.name for rule in ENV_RULES]
+    assert [*BROKEN] == [rule.name for rule in (*ENV_RULES, *WORLD_RULES)]
     assert all(BROKEN.values())
 
 
-@pytest.mark.parametrize("rules", [ENV_RULES, BATCHED_RULES])
+@pytest.mark.parametrize("rules", [(*ENV_RULES, *WORLD_RULES), BATCHED_RULES])
 def test_rules_come_after_those_that_they_need_and_are_in_the_docs(rules: Any) -> None:
     known: set[str] = set()
     for rule in rules:
@@ -61,7 +61,7 @@ def test_rules_come_after_those_that_they_need_and_are_in_the_docs(rules: Any) -
 
 
 def test_the_docs_name_no_other_rule_or_broken_environment() -> None:
-    names = {rule.name for rule in (*ENV_RULES, *BATCHED_RULES)}
+    names = {rule.name for rule in (*ENV_RULES, *WORLD_RULES, *BATCHED_RULES)}
     names |= {cls.__name__ for env_classes in BROKEN.values() for cls in env_classes}
     assert set(re.findall(r"^\| `(\w+)` \|", DOCS, re.MULTILINE)) == names
 

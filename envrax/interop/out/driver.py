@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._core.agents import require_one_agent
 from envrax._core.checks import require_tuple
 from envrax._core.compiled_batch import compilation_of, require_final_obs
 from envrax._core.ends import episode_end, episode_ended
@@ -54,9 +55,15 @@ class Driver:
         The function that the user called, for error messages.
     on_device : bool, default False
         Return JAX arrays, without a transfer.
+    worlds : bool, default False
+        Take a world of several agents.
     """
 
-    def __init__(self, env: AnyEnv | AnyBatch, who: str, *, on_device: bool = False) -> None:
+    def __init__(
+        self, env: AnyEnv | AnyBatch, who: str, *, on_device: bool = False, worlds: bool = False
+    ) -> None:
+        if not worlds:
+            require_one_agent(who, env)
         self.env, self._who = env, who
         self._action_space = env.action_space  # many environments build it on each access
         self._batched = isinstance(env, BatchedEnv)
@@ -164,16 +171,17 @@ class Driver:
             require_final_obs(self._who, info)
         shape = (self.env.n_slots,) if isinstance(self.env, BatchedEnv) else ()
         terminated, truncated = episode_end(self._who, shape, done, info)
-        if jnp.shape(reward) != shape:
-            raise ValueError(
-                f"{self._who}: expected rewards of shape {shape}; got {jnp.shape(reward)}. Leave "
-                "out the wrapper that changes it, such as `ExpandDims`."
-            )
+        for x in jax.tree.leaves(reward):
+            if jnp.shape(x) != shape:
+                raise ValueError(
+                    f"{self._who}: expected rewards of shape {shape}; got {jnp.shape(x)}. Leave "
+                    "out the wrapper that changes it, such as `ExpandDims`."
+                )
         hidden = ("terminated", "truncated", "final_obs") if self._batched else tuple(_ENDS)
         told = Told(
             obs,
             self.env.action_mask(state),
-            jnp.asarray(reward),
+            jax.tree.map(jnp.asarray, reward),
             terminated,
             truncated,
             {name: x for name, x in info.items() if name not in hidden},

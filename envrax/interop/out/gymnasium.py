@@ -86,7 +86,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self.jax_env.close()
 
     def _observation(self, told: Told) -> Any:
-        return _with_ints(self._spaces[0], told.obs)
+        return with_ints(self._spaces[0], told.obs)
 
     def _with_mask(self, info: dict[str, Any], told: Told) -> dict[str, Any]:
         if told.mask is None:
@@ -245,14 +245,14 @@ def to_gymnasium_vec(
     return GymnasiumVectorEnv(batched_env, array=array, render_mode=render_mode)
 
 
-def _with_ints(space: Space, x: Any) -> Any:
+def with_ints(space: Space, x: Any) -> Any:
     """An element with an int for each `Discrete`, which can be a key of a dict of values."""
     if isinstance(space, Discrete):
         return x.item()
     if isinstance(space, Dict):
-        return {name: _with_ints(child, x[name]) for name, child in space.spaces.items()}
+        return {name: with_ints(child, x[name]) for name, child in space.spaces.items()}
     if isinstance(space, Tuple):
-        return tuple(_with_ints(*pair) for pair in zip(space.spaces, x, strict=True))
+        return tuple(with_ints(*pair) for pair in zip(space.spaces, x, strict=True))
     return x
 
 

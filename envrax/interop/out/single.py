@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from envrax._core.agents import require_one_agent
 from envrax._core.ends import episode_end
 from envrax._jax.keys import threefry
 from envrax.autoreset.rule import step_one
@@ -60,6 +61,7 @@ def require_single(who: str, env: Any) -> None:
             f"{who}: expected a JaxEnv that JAX can trace; got {env!r}. Pass one environment: the "
             "trainer makes the batch."
         )
+    require_one_agent(who, env)
 
 
 def begin(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:

@@ -10,6 +10,7 @@ from envrax.testing.rules import (
     slots,
     spaces,
     transforms,
+    worlds,
 )
 from envrax.testing.rules.base import Rule
 
@@ -47,6 +48,14 @@ ENV_RULES = (
     Rule(transforms.vmap_agrees, ("jit_agrees",), traced=True),
     Rule(transforms.scan_agrees, ("compiles_once",), traced=True),
     Rule(transforms.gradients_are_finite, ("jit_agrees",), traced=True),
+)
+
+# In addition, for a world of several agents.
+WORLD_RULES = (
+    Rule(worlds.agents_are_named, ("spaces_are_legal",)),
+    Rule(worlds.someone_is_active, (*_RUNS, "agents_are_named")),
+    Rule(worlds.inactive_actions_do_nothing, ("someone_is_active", "same_key_same_episode")),
+    Rule(worlds.ended_agents_stay, ("info_is_fixed", "agents_are_named")),
 )
 
 _FORMS = (

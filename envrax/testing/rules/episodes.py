@@ -3,9 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._core.agents import by_agent
 from envrax.testing.probe import REASONS, Probe
 from envrax.testing.rules.base import Fault, Faults, SkipRule
-from envrax.testing.trees import describe, describe_weak, tree_to_numpy
+from envrax.testing.trees import describe, describe_weak, leaves, tree_to_numpy
 from envrax.wrappers import RecordEpisodeStatistics
 from envrax.wrappers.base import layers
 
@@ -56,19 +57,30 @@ wrapper may count as several."""
 
 
 def reward_is_a_float(probe: Probe) -> Faults:
-    """The reward is a finite float32 scalar, or what the hooks of the wrappers make of one."""
+    """The reward is a finite float32 scalar, or what the hooks of the wrappers make of one; in a \
+world of several agents, a dict with one for each of them."""
     where = f"{probe.class_name}.step"
-    hooked = describe_weak(probe.after_hooks("reward", probe.zeros(jnp.float32)))
-    expected = f"float32{hooked[hooked.index('[') :]}"
+    zeros = by_agent(probe.env, probe.zeros(jnp.float32))
+    hooked = leaves(probe.after_hooks("reward", zeros), "reward")
+    shapes = {name: describe_weak(x).rpartition("[")[2] for name, x in hooked.items()}
+    expected = {name: f"float32[{shape}" for name, shape in shapes.items()}
     for t in probe.uncompiled:
-        if describe(t.reward) != expected:
-            fix = "Convert it with `jnp.asarray(reward, jnp.float32)`; sum it if it is an array."
-            yield Fault(where, f"`reward` to be {expected}", describe(t.reward), fix)
-            return
+        got = {name: describe(x) for name, x in leaves(t.reward, "reward").items()}
+        for name in [*expected, *got]:
+            if expected.get(name) != got.get(name):
+                fix = (
+                    "Convert it with `jnp.asarray(reward, jnp.float32)`; sum it if it is an array."
+                )
+                of = expected.get(name, "left out")
+                yield Fault(where, f"`{name}` to be {of}", got.get(name, "none"), fix)
+                return
     for t in probe.numpy_transitions:
-        if not np.isfinite(np.asarray(t.reward, np.float64)).all():
-            fix = "Guard the division or the overflow: one NaN or infinity spoils a whole batch."
-            yield Fault(where, "`reward` to be finite", str(t.reward), fix)
+        for name, x in leaves(t.reward, "reward").items():
+            if not np.isfinite(np.asarray(x, np.float64)).all():
+                fix = (
+                    "Guard the division or the overflow: one NaN or infinity spoils a whole batch."
+                )
+                yield Fault(where, f"`{name}` to be finite", str(x), fix)
 
 
 def ends_have_reasons(probe: Probe) -> Faults:

@@ -26,6 +26,10 @@ class AroundBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return self.env.single_action_space
 
     @property
+    def agents(self) -> tuple[str, ...]:
+        return self.env.agents
+
+    @property
     def unwrapped(self) -> AnyEnv | None:
         """The innermost environment of every slot; None where slots hold no `JaxEnv`."""
         return getattr(self.env, "unwrapped", None)

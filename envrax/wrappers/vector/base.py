@@ -94,12 +94,13 @@ class BatchedWrapper(
     def _wrap(self, env: AnyBatchedEnv) -> None:
         self.env = env
         if env.traceable:
-            functions = Functions(self._reset_all, self._step_all, self.action_mask)
+            functions = Functions(self._reset_all, self._step_all, self.action_mask, self.active)
             self._use(functions, compilation_of(env), layout_of(env))
         else:
             self._act = Compiled(self.action)
             self._begun, self._stepped = Compiled(self._after_reset), Compiled(self._after_step)
-            self._use(Functions(self._reset_on_host, self._step_on_host, self.action_mask), None)
+            on_host = self._reset_on_host, self._step_on_host
+            self._use(Functions(*on_host, self.action_mask, self.active), None)
 
     @property
     def observation_space(self) -> Space:
@@ -135,7 +136,7 @@ class BatchedWrapper(
         return obs
 
     def reward(self, rewards: jax.Array) -> jax.Array:
-        """The rewards that the caller gets."""
+        """The rewards that the caller gets; in worlds of several agents, for each of them."""
         return rewards
 
     def info(self, infos: Info) -> Info:
@@ -251,7 +252,8 @@ class BatchedWrapper(
     def _after_step(self, state: Any, obs: Any, rewards: Any, dones: Any, infos: Any) -> Any:
         if "final_obs" in infos:
             infos = {**infos, "final_obs": self.observation(infos["final_obs"])}
-        seen, rewards, infos = self.observation(obs), self.reward(rewards), self.info(infos)
+        seen, infos = self.observation(obs), self.info(infos)
+        rewards = jax.tree.map(self.reward, rewards)
         stepped = self.on_step(seen, state, rewards, dones, infos)
         return require_tuple(type(self).__name__, "on_step", stepped)
 
@@ -271,6 +273,9 @@ class BatchedWrapper(
                 f"got one of those of {self.env}. Override `action_mask`."
             )
         return mask
+
+    def active(self, state: Any) -> dict[str, jax.Array]:
+        return self.env.active(state.env_state)
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:
         return self.env.slot_state(state.env_state, slot_idx)

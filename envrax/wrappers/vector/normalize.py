@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._core.agents import by_agent
 from envrax._core.ends import episode_end
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, Info, ObsSpaceT
@@ -43,7 +44,7 @@ class NormalizedRewardState(NormalizedState):
         float32[n_slots], the discounted return of the running episode in every slot.
     """
 
-    returns: jax.Array
+    returns: Any
 
 
 class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
@@ -174,6 +175,8 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     """
     Divide rewards by the running standard deviation of the discounted return.
 
+    In a world of several agents, each has its own statistics.
+
     In every slot the return is `gamma * return + reward`, and starts again with each episode. As in
     Gymnasium, after a step that terminates an episode it is the reward alone. The statistics are
     over the returns of all slots after every step.
@@ -221,28 +224,36 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
         self._configure(epsilon, frozen, statistics)
 
     def _zeros(self, zeros: Any) -> Any:
-        return zeros((), F32)
+        return by_agent(self, zeros((), F32))
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        returns = jnp.zeros((self.n_slots,), F32)
+        returns = by_agent(self, jnp.zeros((self.n_slots,), F32))
         return obs, {"statistics": self._first_statistics(), "returns": returns}
 
     def on_step(
         self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
     ) -> Any:
-        if rewards.shape != (self.n_slots,):
-            raise TypeError(
-                f"NormalizeReward.step: expected rewards of shape ({self.n_slots},); got "
-                f"{rewards.shape}. Leave out the wrapper that changes it, such as `ExpandDims`."
-            )
         who, slots = "NormalizeReward.step", (self.n_slots,)
-        rewards, (ended, _) = rewards.astype(F32), episode_end(who, slots, dones, infos)
-        carried = jnp.where(ended, F32(0), state.returns * F32(self.gamma))
-        returns = carried + rewards
+        for x in jax.tree.leaves(rewards):
+            if x.shape != slots:
+                raise TypeError(
+                    f"{who}: expected rewards of shape {slots}; got {x.shape}. Leave out the "
+                    "wrapper that changes it, such as `ExpandDims`."
+                )
+        ended, _ = episode_end(who, slots, dones, infos)
+        rewards = jax.tree.map(lambda x: x.astype(F32), rewards)
+
+        def added(returns: jax.Array, reward: jax.Array) -> jax.Array:
+            return jnp.where(ended, F32(0), returns * F32(self.gamma)) + reward
+
+        def scaled(reward: jax.Array, var: jax.Array) -> jax.Array:
+            return reward / jnp.sqrt(var + F32(self.epsilon))
+
+        returns = jax.tree.map(added, state.returns, rewards)
         statistics = self._counted(state.statistics, returns)
-        scaled = rewards / jnp.sqrt(statistics.var + F32(self.epsilon))
-        returns = jnp.where(dones, F32(0), returns)
-        return obs, state.replace(statistics=statistics, returns=returns), scaled, dones, infos
+        rewards = jax.tree.map(scaled, rewards, statistics.var)
+        returns = jax.tree.map(lambda x: jnp.where(dones, F32(0), x), returns)
+        return obs, state.replace(statistics=statistics, returns=returns), rewards, dones, infos
 
 
 def _unbounded(space: Space, env: Any) -> Space:

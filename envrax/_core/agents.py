@@ -1,0 +1,57 @@
+"""Values by agent, in a world of several agents; a single value for one agent."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from envrax._core.checks import suggestion
+
+
+def for_each(env: Any, function: Callable[..., Any], *values: Any) -> Any:
+    """`function` of the values; in a world, a dict of its results for the values of each agent."""
+    if not env.agents:
+        return function(*values)
+    return {agent: function(*(x[agent] for x in values)) for agent in env.agents}
+
+
+def by_agent(env: Any, value: Any) -> Any:
+    """`value`; in a world, a dict with it for each agent."""
+    return for_each(env, lambda: value)
+
+
+def add_rewards(returns: Any, rewards: Any) -> Any:
+    """The sums of rewards so far, of each agent. A reward may have a trailing axis of 1."""
+    return jax.tree.map(
+        lambda total, x: total + jnp.sum(jnp.asarray(x), dtype=jnp.float32), returns, rewards
+    )
+
+
+def require_rewards(env: Any, rewards: Any) -> None:
+    """Raise a TypeError unless there is one reward, or in a world one for each agent."""
+    if jax.tree.structure(rewards) != jax.tree.structure(by_agent(env, 0)):
+        expected = f"a dict of rewards of {', '.join(env.agents)}" if env.agents else "one reward"
+        raise TypeError(
+            f"{type(env).__name__}: expected step to return {expected}; got "
+            f"{jax.tree.map(lambda x: '...', rewards)}. A world of several agents names them in "
+            "its property `agents`."
+        )
+
+
+def require_agents(expected: str, env: Any, agents: Sequence[str]) -> None:
+    """Raise a ValueError if one of the names is no agent of the world."""
+    if unknown := [agent for agent in agents if agent not in env.agents]:
+        raise ValueError(
+            f"{expected} among {', '.join(env.agents) or 'none'}, the agents of {env!r}; got "
+            f"{', '.join(map(repr, unknown))}. {suggestion(map(str, unknown), env.agents)}"
+        )
+
+
+def require_one_agent(who: str, env: Any) -> None:
+    """Raise a TypeError for a world of several agents."""
+    if env.agents:
+        raise TypeError(
+            f"{who}: expected an environment of one agent; got {env!r} of {', '.join(env.agents)}. "
+            "Take the view of one agent, `envrax.multi_agent.OneAgent`, or `agents_as_slots`."
+        )

@@ -1,0 +1,316 @@
+"""Worlds of several agents, and views of them for trainers of one agent."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from envrax._core.agents import require_agents
+from envrax._core.ends import episode_end
+from envrax._core.playing import Others, Policy
+from envrax._jax.programs import strong
+from envrax.autoreset.slot import next_episode, reset_slot, step_slot
+from envrax.batched_env import BatchedEnv
+from envrax.env import AnyEnv, ConfigT, EnvState, Info, JaxEnv, StateT
+from envrax.spaces import Dict, Space
+from envrax.spaces.conform import conform
+from envrax.spaces.flatten import zero_element
+from envrax.wrappers.base import Wrapper, layers
+from envrax.wrappers.episode import require_no_statistics
+from envrax.wrappers.vector.agent_slots import AgentSlots
+
+__all__ = ["MultiAgentEnv", "OneAgent", "OneAgentState", "agents_as_slots", "with_policy_state"]
+
+
+class MultiAgentEnv(JaxEnv[Dict, Dict, StateT, ConfigT]):
+    """
+    A world of several agents: a `JaxEnv` of which obs, actions and rewards are dicts by agent.
+
+    Both spaces are a `Dict` with the space of each agent; agents may be alike or not. All agents
+    act in every step, unless `active` says otherwise: it covers death, return and turns. The action
+    of an inactive agent is ignored, and its reward still counts. `action_mask` is a dict by agent.
+
+    `done`, `info["terminated"]` and `info["truncated"]` are the world's, with which all agents end.
+    Where agents end before it, `info["agents"]` is `{"terminated": {...}, "truncated": {...}}`: a
+    bool for each agent, which stays True until the world ends.
+    """
+
+    @property
+    @abstractmethod
+    def agents(self) -> tuple[str, ...]:
+        """The names of the agents, in order. `Dict` and JAX sort their keys."""
+
+    @abstractmethod
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, state: StateT, action: dict[str, Any]
+    ) -> tuple[dict[str, Any], StateT, dict[str, jax.Array], jax.Array, Info]:
+        """
+        Take one step of all agents; as `JaxEnv.step`, with a float32 reward for each agent.
+
+        Parameters
+        ----------
+        state : StateT
+            State before the step.
+        action : dict
+            The action of each agent.
+        """
+
+
+@chex.dataclass
+class OneAgentState(EnvState):
+    """
+    State of `OneAgent`. Its `step` counts the agent's own moves.
+
+    Attributes
+    ----------
+    env_state : EnvState
+        State of the world, whose `step` counts those of the world.
+    policy_state : pytree
+        State of the other agents' policy.
+    seen : dict
+        The last observations of the other agents; in a world with turns, of all agents.
+    owed : jax.Array
+        float32 scalar, rewards of the agent since its last move.
+    told : dict
+        The last info, in a world with turns.
+    over : jax.Array
+        bool scalar, whether the agent's episode ended, even before its first move.
+    """
+
+    env_state: Any
+    policy_state: Any
+    seen: dict[str, Any]
+    owed: jax.Array
+    told: Info
+    over: jax.Array
+
+
+class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
+    """
+    The view of one agent of a world: a plain `JaxEnv`, in which a policy moves the other agents.
+
+    Turns of the others are played within `reset` and `step`, until the agent is active or its
+    episode ends. Its reward is the sum over these turns; that of turns in `reset` is added to the
+    first step. If the episode ends before the agent's first move, the first step only reports it.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The world.
+    agent : str
+        The agent.
+    others : callable or None
+        A policy as for `rollout`, `(policy_state, obs, rng) -> (actions, policy_state, extras)`,
+        over the dicts of the other agents; `mask` and `first` are passed if it has such parameters.
+        None draws uniformly among legal actions.
+    policy_state : pytree, optional
+        Its first state. Parameters that change belong here. It is part of the state, and auto-reset
+        keeps it; `with_policy_state` replaces it.
+    end_with_agent : bool, default True
+        End the episode when the agent's own ends. False plays on until the world's ends.
+
+    Raises
+    ------
+    ValueError
+        If there is no such agent.
+    TypeError
+        If there is a `RecordEpisodeStatistics` beneath, which would miss the ends of the agent.
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[Any, Any, Any, ConfigT],
+        agent: str,
+        others: Policy | None,
+        policy_state: Any = None,
+        *,
+        end_with_agent: bool = True,
+    ) -> None:
+        super().__init__(env)
+        require_no_statistics(type(self), env)
+        require_agents("OneAgent: expected agent", env, [agent])
+        self.agent, self.policy_state, self.end_with_agent = agent, policy_state, end_with_agent
+        self._others = Others(env, [x for x in env.agents if x != agent], others)
+        always = JaxEnv.active, Wrapper.active
+        self._has_turns = any(type(layer).active not in always for layer in layers(env))
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def observation_space(self) -> Space:
+        return self.env.observation_space[self.agent]
+
+    @property
+    def action_space(self) -> Space:
+        return self.env.action_space[self.agent]
+
+    def reset(self, rng: jax.Array) -> tuple[Any, OneAgentState]:
+        rng, key = jax.random.split(rng)
+        policy_state = jax.tree.map(strong, self.policy_state)
+        return self._begin(*reset_slot(self.env, key), rng, policy_state)
+
+    def reset_after(self, state: OneAgentState) -> tuple[Any, OneAgentState]:
+        """Begin the world's next episode, with the same `policy_state`."""
+        begun = next_episode(self.env, state.env_state)
+        return self._begin(begun["obs"], begun["state"], state.rng, state.policy_state)
+
+    def step(
+        self, state: OneAgentState, action: Any
+    ) -> tuple[Any, OneAgentState, jax.Array, jax.Array, Info]:
+        action = conform(self.action_space, action, "OneAgent.step", "action")
+        play = partial(self._until_active, first=True) if self._has_turns else self._turn
+        played = play(state, action)
+        new = played.replace(step=state.step + 1, owed=jnp.float32(0), done=played.over)
+        return played.seen[self.agent], self._kept(new), played.owed, played.over, played.told
+
+    def action_mask(self, state: OneAgentState) -> Any:
+        mask = self.env.action_mask(state.env_state)
+        return mask and mask[self.agent]
+
+    def active(self, state: OneAgentState) -> dict[str, jax.Array]:
+        return {}
+
+    def _inner(self, state: Any) -> Any:
+        return state.env_state
+
+    def _begin(self, obs: Any, inner: Any, rng: jax.Array, policy_state: Any) -> Any:
+        state = OneAgentState(
+            rng=rng,
+            step=jnp.int32(0),
+            done=jnp.bool_(False),
+            env_state=inner,
+            policy_state=policy_state,
+            seen=obs,
+            owed=jnp.float32(0),
+            told={},
+            over=jnp.bool_(False),
+        )
+        if self._has_turns:
+            action = zero_element(self.action_space)
+            told = jax.eval_shape(self._turn, state, action).told
+            told = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), told)
+            state = self._until_active(state.replace(told=told), action, first=False)
+        return state.seen[self.agent], self._kept(state)
+
+    def _kept(self, state: OneAgentState) -> OneAgentState:
+        """The state without what only worlds with turns need."""
+        if self._has_turns:
+            return state
+        return state.replace(seen=self._others.of(state.seen), told={})
+
+    def _until_active(self, state: OneAgentState, action: Any, *, first: bool) -> OneAgentState:
+        """Turns until the agent is active; at least one if it is the `first` turn."""
+
+        def goes_on(carry: Any) -> jax.Array:
+            state, first = carry
+            return ~state.over & (first | ~self.env.active(state.env_state)[self.agent])
+
+        def turn(carry: Any) -> Any:
+            return self._turn(carry[0], action), jnp.bool_(False)
+
+        return jax.lax.while_loop(goes_on, turn, (state, jnp.bool_(first)))[0]
+
+    def _turn(self, state: OneAgentState, action: Any) -> OneAgentState:
+        """One step of the world."""
+        inner = state.env_state
+        moved = self._others.move(inner, state.policy_state, state.seen, state.rng)
+        rng, actions, policy_state = moved
+        stepped = step_slot(self.env, inner, {**actions, self.agent: action})
+        obs, inner, rewards, _, info, done = stepped
+        terminated, truncated = episode_end("OneAgent.step", (), done, info)
+        own = info.get("agents")
+        if own is not None:
+            ended, cut = (own[name][self.agent] for name in ("terminated", "truncated"))
+            terminated, truncated = ended | (terminated & ~cut), cut | (truncated & ~ended)
+        told = {name: x for name, x in info.items() if name != "agents"}
+        return state.replace(
+            rng=rng,
+            env_state=inner,
+            policy_state=policy_state,
+            seen=obs,
+            owed=state.owed + jnp.sum(rewards[self.agent], dtype=jnp.float32),
+            told={**told, "terminated": terminated, "truncated": truncated},
+            over=terminated | truncated if self.end_with_agent else done,
+        )
+
+
+def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_state: Any) -> Any:
+    """
+    The state of a `OneAgent`, or of a batch or wrappers around one, with other opponents.
+
+    Parameters
+    ----------
+    env : JaxEnv or BatchedEnv
+        The environment that `state` is of.
+    state : pytree
+        Its state.
+    policy_state : pytree
+        The new state of the others' policy, for all slots, or with a leading axis of slots.
+
+    Raises
+    ------
+    TypeError
+        If there is no `OneAgent` in the stack.
+    ValueError
+        If the structure or a shape of `policy_state` is another than in `state`.
+    """
+    lead = (env.n_slots,) if isinstance(env, BatchedEnv) else ()
+
+    def fitted(old: jax.Array, new: Any) -> jax.Array:
+        new = jnp.asarray(new, old.dtype)
+        if new.shape not in (old.shape, old.shape[len(lead) :]):
+            raise ValueError(
+                f"with_policy_state: expected arrays of shape {old.shape[len(lead) :]}, or "
+                f"{old.shape} for all slots; got {new.shape}."
+            )
+        return jnp.broadcast_to(new, old.shape)
+
+    def put(state: Any) -> Any:
+        if isinstance(state, OneAgentState):
+            old = state.policy_state
+            if jax.tree.structure(old) != jax.tree.structure(policy_state):
+                raise ValueError(
+                    f"with_policy_state: expected {jax.tree.structure(old)}; got "
+                    f"{jax.tree.structure(policy_state)}. Give `OneAgent` a first one like it."
+                )
+            return state.replace(policy_state=jax.tree.map(fitted, old, policy_state))
+        if not hasattr(state, "env_state"):
+            raise TypeError(
+                f"with_policy_state: expected the state of a `OneAgent`, in any wrappers; got that "
+                f"of {env!r}."
+            )
+        return state.replace(env_state=put(state.env_state))
+
+    return put(state)
+
+
+def agents_as_slots(
+    batched_env: BatchedEnv[Any, Any],
+    agents: Sequence[str] | None = None,
+    others: Policy | None = None,
+) -> BatchedEnv[Any, Any]:
+    """
+    A batch of worlds as a batch in which every agent is a slot, to train agents that are alike.
+
+    Parameters
+    ----------
+    batched_env : BatchedEnv
+        The worlds, such as `make_vec(id, n_worlds)`.
+    agents : sequence of str, optional
+        The agents, of equal spaces; all if not given.
+    others : callable, optional
+        A policy without a state for the rest, as for `rollout` of the batch of worlds, over the
+        dicts of these agents. By default uniform among legal actions.
+
+    Returns
+    -------
+    BatchedEnv
+        An `AgentSlots` of `n_worlds * len(agents)` slots.
+    """
+    return AgentSlots(batched_env, agents, others)

@@ -1,0 +1,92 @@
+"""Rules on worlds of several agents."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax.spaces import Dict
+from envrax.testing.probe import REASONS, Probe, Transition, by_name
+from envrax.testing.rules.base import Fault, Faults
+from envrax.testing.trees import describe, value_differences
+
+
+def agents_are_named(probe: Probe) -> Faults:
+    """`agents` is a tuple of different names, equal on every access, and both spaces are a `Dict` \
+with an entry for each of them and no other."""
+    env, names = probe.env, probe.env.agents
+    where = f"{probe.class_name}.agents"
+    texts = isinstance(names, tuple) and all(isinstance(x, str) for x in names)
+    if not texts or len(set(names)) < len(names) or env.agents != names:
+        fix = "Return the same tuple of names each time."
+        yield Fault(where, "a tuple of different names, equal on every access", repr(names), fix)
+        return
+    for kind in ("observation_space", "action_space"):
+        space = getattr(env, kind)
+        if not isinstance(space, Dict) or {*space} != {*names}:
+            fix = f"Return a `Dict` with the keys {', '.join(names)}."
+            yield Fault(where, f"`{kind}` to have the space of each agent", f"{space}", fix)
+
+
+def someone_is_active(probe: Probe) -> Faults:
+    """`active` is a dict with a bool scalar for each agent, one of which is True until the world \
+ends."""
+    where, names = f"{probe.class_name}.active", set(probe.env.agents)
+    for state, active in _active(probe):
+        got = {agent: describe(x) for agent, x in active.items()}
+        if got != dict.fromkeys(names, "bool[]"):
+            fix = "Return a bool scalar for each agent."
+            yield Fault(where, "bool[] for each agent", f"{got}", fix)
+            return
+        if not any(map(bool, active.values())) and not bool(state.done):
+            fix = "End the world in the step after which no agent acts."
+            yield Fault(where, "an agent that acts while the world runs", "none", fix)
+            return
+
+
+def inactive_actions_do_nothing(probe: Probe) -> Faults:
+    """Another action of an agent that is not active changes nothing."""
+    where = f"{probe.class_name}.step"
+    for i, (t, (_, active)) in enumerate(zip(probe.transitions, _active(probe), strict=False)):
+        waiting = [agent for agent, acts in active.items() if not bool(acts)]
+        drawn = probe.env.action_space.sample(jax.random.fold_in(probe.rng, i))
+        if not waiting:
+            continue
+        action = {**t.action, **{agent: drawn[agent] for agent in waiting}}
+        other = by_name(probe.step(probe.state_to_pass(t.before), action))
+        for leaf, a, b in value_differences(by_name(t[2:]), other):
+            fix = "Ignore the actions of agents for which `active` is False."
+            expected = f"`{leaf}` to ignore the actions of {', '.join(waiting)}"
+            yield Fault(where, expected, f"{a} and {b}", fix)
+            return
+
+
+def ended_agents_stay(probe: Probe) -> Faults:
+    """`info["agents"]`, if there is one, has a bool scalar for each agent under "terminated" and \
+under "truncated", which stays True until the world ends."""
+    where, names = f"{probe.class_name}.step", probe.env.agents
+    form = {name: dict.fromkeys(sorted(names), "bool[]") for name in REASONS}
+    before: Any = None
+    for t in probe.numpy_transitions:
+        ends = t.info.get("agents")
+        if ends is None:
+            return
+        if (got := jax.tree.map(describe, ends)) != form:
+            fix = "Return both reasons, with a bool scalar for each agent."
+            yield Fault(where, f'`info["agents"]` to be {form}', f"{got}", fix)
+            return
+        back = before and jax.tree.map(lambda was, now: was & ~now, before, ends)
+        if back and np.any(jax.tree.leaves(back)):
+            fix = "Keep who ended in the state; an agent that may return is not `active` meanwhile."
+            yield Fault(where, '`info["agents"]` to stay True', "one that was True, False", fix)
+            return
+        before = None if bool(t.state.done) else ends
+
+
+def _active(probe: Probe) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The state before each step, and who acts in it; and the last state."""
+    steps: list[Transition] = probe.transitions
+    active: Any = jax.jit(probe.env.active) if probe.compiles else probe.env.active
+    for state in [*(t.before for t in steps), steps[-1].state]:
+        yield state, active(state)

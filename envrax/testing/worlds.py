@@ -1,0 +1,185 @@
+"""Small worlds of several agents, for examples and tests."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from envrax.env import EnvConfig, EnvState, Info
+from envrax.multi_agent import MultiAgentEnv
+from envrax.spaces import Box, Dict, Discrete
+
+
+@chex.dataclass
+class NimConfig(EnvConfig):
+    """
+    Configuration of `NimWorld`.
+
+    Attributes
+    ----------
+    stones : int
+        Stones in the heap at the start.
+    """
+
+    stones: int = 9
+
+
+@chex.dataclass
+class NimState(EnvState):
+    """
+    State of `NimWorld`.
+
+    Attributes
+    ----------
+    left : jax.Array
+        int32 scalar, stones in the heap.
+    turn : jax.Array
+        int32 scalar, the number of the agent whose turn it is.
+    """
+
+    left: jax.Array
+    turn: jax.Array
+
+
+class NimWorld(MultiAgentEnv[NimState, NimConfig]):
+    """
+    Nim: two agents in turn take one to three stones from a heap; who takes the last one wins.
+
+    Both observe the number of stones. The winner's reward is 1, the loser's -1. Who begins is drawn
+    at reset.
+
+    Examples
+    --------
+    >>> env = NimWorld()
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> {agent: bool(acts) for agent, acts in env.active(state).items()}
+    {'alice': True, 'bob': False}
+    >>> obs, state, reward, done, info = env.step(state, {"alice": 2, "bob": 0})
+    >>> obs["bob"].tolist()
+    [6]
+    """
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return "alice", "bob"
+
+    @property
+    def observation_space(self) -> Dict:
+        return Dict(dict.fromkeys(self.agents, Box(0, self.config.stones, (1,), jnp.int32)))
+
+    @property
+    def action_space(self) -> Dict:
+        return Dict(dict.fromkeys(self.agents, Discrete(3)))
+
+    def reset(self, rng: jax.Array) -> tuple[dict[str, Any], NimState]:
+        rng, key = jax.random.split(rng)
+        left, turn = jnp.int32(self.config.stones), jax.random.randint(key, (), 0, 2, jnp.int32)
+        done, step = jnp.bool_(False), jnp.int32(0)
+        state = NimState(rng=rng, step=step, done=done, left=left, turn=turn)
+        return self._see(left), state
+
+    def step(
+        self, state: NimState, action: dict[str, Any]
+    ) -> tuple[dict[str, Any], NimState, dict[str, jax.Array], jax.Array, Info]:
+        chosen = jnp.stack([jnp.asarray(action[agent]) for agent in self.agents])[state.turn]
+        left, step = jnp.maximum(state.left - 1 - chosen, 0), state.step + 1
+        terminated, truncated = left == 0, step >= self.config.max_steps
+        won = jnp.where(state.turn == 0, jnp.float32(1), jnp.float32(-1))
+        won = jnp.where(terminated, won, jnp.float32(0))
+        done = terminated | truncated
+        new = state.replace(step=step, done=done, left=left, turn=1 - state.turn)
+        info = {"terminated": terminated, "truncated": truncated}
+        return self._see(left), new, {"alice": won, "bob": -won}, done, info
+
+    def active(self, state: NimState) -> dict[str, jax.Array]:
+        return {agent: state.turn == i for i, agent in enumerate(self.agents)}
+
+    def action_mask(self, state: NimState) -> dict[str, jax.Array]:
+        legal = jnp.arange(3) < jnp.maximum(state.left, 1)
+        return dict.fromkeys(self.agents, legal)
+
+    def _see(self, left: jax.Array) -> dict[str, Any]:
+        return dict.fromkeys(self.agents, left[None])
+
+
+@chex.dataclass
+class ChaseState(EnvState):
+    """
+    State of `ChaseWorld`.
+
+    Attributes
+    ----------
+    place : dict of jax.Array
+        int32 scalars, the place of each agent.
+    caught : dict of jax.Array
+        bool scalars, whether each runner was caught.
+    """
+
+    place: dict[str, jax.Array]
+    caught: dict[str, jax.Array]
+
+
+class ChaseWorld(MultiAgentEnv[ChaseState, EnvConfig]):
+    """
+    A hunter and two runners on a line of ten places: agents that differ and end apart.
+
+    In a step a runner moves by up to one place, the hunter by up to two. A runner where the hunter
+    is was caught: its episode ends, and its reward is -1; the hunter's is the number caught. The
+    world ends when both are. The hunter observes all places, a runner its distance from the hunter.
+    """
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return "runner_1", "runner_2", "hunter"
+
+    @property
+    def observation_space(self) -> Dict:
+        runner = Box(-1.0, 1.0, (1,))
+        return Dict(runner_1=runner, runner_2=runner, hunter=Box(0, 9, (3,), jnp.int32))
+
+    @property
+    def action_space(self) -> Dict:
+        return Dict(runner_1=Discrete(3), runner_2=Discrete(3), hunter=Box(-2.0, 2.0, ()))
+
+    def reset(self, rng: jax.Array) -> tuple[dict[str, Any], ChaseState]:
+        rng, key = jax.random.split(rng)
+        drawn = jax.random.randint(key, (2,), 0, 9, jnp.int32)
+        place = {"runner_1": drawn[0], "runner_2": drawn[1], "hunter": jnp.int32(9)}
+        no = jnp.bool_(False)
+        caught = {"runner_1": no, "runner_2": no}
+        state = ChaseState(rng=rng, step=jnp.int32(0), done=no, place=place, caught=caught)
+        return self._see(place), state
+
+    def step(
+        self, state: ChaseState, action: dict[str, Any]
+    ) -> tuple[dict[str, Any], ChaseState, dict[str, jax.Array], jax.Array, Info]:
+        by = {agent: jnp.asarray(action[agent]) - 1 for agent in state.caught}
+        by |= {"hunter": jnp.round(jnp.asarray(action["hunter"])).astype(jnp.int32)}
+        runs = self.active(state)
+        place = {
+            agent: jnp.where(runs[agent], jnp.clip(x + by[agent], 0, 9), x)
+            for agent, x in state.place.items()
+        }
+        now = {agent: runs[agent] & (place[agent] == place["hunter"]) for agent in state.caught}
+        caught = {agent: state.caught[agent] | now[agent] for agent in now}
+        reward = {agent: -x.astype(jnp.float32) for agent, x in now.items()}
+        reward["hunter"] = -reward["runner_1"] - reward["runner_2"]
+        step = state.step + 1
+        terminated = caught["runner_1"] & caught["runner_2"]
+        truncated = step >= self.config.max_steps
+        done = terminated | truncated
+        new = state.replace(step=step, done=done, place=place, caught=caught)
+        no = dict.fromkeys(self.agents, jnp.bool_(False))
+        agents = {"terminated": {**caught, "hunter": terminated}, "truncated": no}
+        info = {"terminated": terminated, "truncated": truncated, "agents": agents}
+        return self._see(place), new, reward, done, info
+
+    def active(self, state: ChaseState) -> dict[str, jax.Array]:
+        runs = {agent: ~caught for agent, caught in state.caught.items()}
+        return {**runs, "hunter": jnp.bool_(True)}
+
+    def _see(self, place: dict[str, jax.Array]) -> dict[str, Any]:
+        far = {agent: (place["hunter"] - x)[None] for agent, x in place.items()}
+        distance = {agent: x.astype(jnp.float32) / 9 for agent, x in far.items()}
+        return {**distance, "hunter": jnp.stack([place[agent] for agent in self.agents])}

@@ -1,0 +1,136 @@
+"""Base classes of wrappers of observations, actions or rewards: of each agent, in a world."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, overload
+
+import jax
+
+from envrax._core.agents import for_each
+from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, StateT
+from envrax.spaces import Dict
+from envrax.wrappers.base import Wrapper
+from envrax.wrappers.deferred import AnyEnv, WrapperFactory, call_repr
+
+
+class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
+    """The spaces of one agent of a world, for a wrapper to read; never reset or stepped."""
+
+    def __init__(self, env: AnyEnv, agent: str) -> None:
+        super().__init__(env)
+        self.agent = agent
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def observation_space(self) -> Any:
+        return self.env.observation_space[self.agent]
+
+    @property
+    def action_space(self) -> Any:
+        return self.env.action_space[self.agent]
+
+
+def views(env: AnyEnv) -> Any:
+    """The environment; of a world, the spaces of each agent."""
+    return {agent: AgentSpaces(env, agent) for agent in env.agents} or env
+
+
+class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
+    """A wrapper of a world that applies the hooks of a wrapper of its own for each agent."""
+
+    def __init__(self, env: AnyEnv, wrapper: WrapperFactory) -> None:
+        super().__init__(env)
+        self.wrapper = wrapper
+        self._each: Any = for_each(env, wrapper, views(env))
+
+    @property
+    def observation_space(self) -> Any:
+        return Dict({agent: one.observation_space for agent, one in self._each.items()})
+
+    @property
+    def action_space(self) -> Any:
+        return Dict({agent: one.action_space for agent, one in self._each.items()})
+
+    def observation(self, obs: Any) -> Any:
+        return for_each(self, lambda one, x: one.observation(x), self._each, obs)
+
+    def action(self, action: Any) -> Any:
+        return for_each(self, lambda one, x: one.action(x), self._each, action)
+
+    def action_mask(self, state: StateT) -> Any:
+        acts = any(type(one).action is not Wrapper.action for one in self._each.values())
+        return super().action_mask(state) if acts else self.env.action_mask(state)
+
+    def __repr__(self) -> str:
+        name: Any = self.wrapper.wrapper
+        return call_repr(name.__name__, self.wrapper.kwargs, repr(self.env))
+
+
+class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    A wrapper that changes the observation and the observation space.
+
+    In a world of several agents it is applied to each of them.
+    """
+
+    _in_worlds = EachAgent
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
+        @overload
+        def __new__(
+            cls, **kwargs: Any
+        ) -> Callable[[JaxEnv[Any, ActSpaceT, StateT, ConfigT]], Self]: ...
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+    def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT]) -> None:
+        super().__init__(env)
+
+    @property
+    @abstractmethod
+    def observation_space(self) -> ObsSpaceT: ...
+
+    @abstractmethod
+    def observation(self, obs: Any) -> Any: ...
+
+
+class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    A wrapper that changes the action and the action space.
+
+    In a world of several agents it is applied to each of them.
+    """
+
+    _in_worlds = EachAgent
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, env: AnyEnv, *args: Any, **kwargs: Any) -> Self: ...
+        @overload
+        def __new__(
+            cls, **kwargs: Any
+        ) -> Callable[[JaxEnv[ObsSpaceT, Any, StateT, ConfigT]], Self]: ...
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+    def __init__(self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT]) -> None:
+        super().__init__(env)
+
+    @property
+    @abstractmethod
+    def action_space(self) -> ActSpaceT: ...
+
+    @abstractmethod
+    def action(self, action: Any) -> Any: ...
+
+
+class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """A wrapper that changes the reward: in a world of several agents, that of each of them."""
+
+    @abstractmethod
+    def reward(self, reward: jax.Array) -> jax.Array: ...

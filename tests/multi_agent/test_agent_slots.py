@@ -1,0 +1,97 @@
+"""`agents_as_slots`: rows of agents are those of their worlds."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_trees_equal
+from jax.sharding import AxisType
+
+from envrax import RecordEpisodeStatistics, VecEnv, rollout, shard, start
+from envrax.multi_agent import agents_as_slots
+from envrax.testing import ChaseWorld, CountingEnv, NimWorld
+from envrax.wrappers.vector import NormalizeReward
+
+RNG = jax.random.key(0)
+
+
+def test_rows_are_those_of_the_worlds() -> None:
+    worlds = VecEnv(RecordEpisodeStatistics(NimWorld()), 3, final_obs=True)
+    env = agents_as_slots(worlds)
+    assert (env.n_slots, env.agents, worlds.agents) == (6, (), ("alice", "bob"))
+    (obs, state), (of_worlds, inner) = env.reset(RNG), worlds.reset(RNG)
+
+    def rows(by_agent: Any) -> Any:
+        return jax.tree.map(lambda a, b: np.stack([a, b], 1).reshape(6, *a.shape[1:]), *by_agent)
+
+    ended = 0
+    for key in jax.random.split(RNG, 12):
+        assert_trees_equal((obs, state.env_state), (rows(of_worlds.values()), inner))
+        assert_trees_equal(env.action_mask(state), rows(worlds.action_mask(inner).values()))
+        actions = env.action_space.sample(key)
+        acts = worlds.active(inner)
+        obs, state, rewards, dones, infos = env.step(state, actions)
+        both = {"alice": actions[::2], "bob": actions[1::2]}
+        of_worlds, inner, by_agent, ends, told = worlds.step(inner, both)
+        assert_trees_equal(rewards, rows(by_agent.values()))
+        assert_trees_equal(
+            (dones, infos["truncated"]), (ends.repeat(2), told["truncated"].repeat(2))
+        )
+        assert_trees_equal(infos["active"], rows(acts.values()))
+        assert_trees_equal(infos["final_obs"], rows(told["final_obs"].values()))
+        episode = told["episode"]
+        of_agents = {"r": rows(episode["r"].values()), "l": episode["l"].repeat(2)}
+        assert_trees_equal(infos["episode"], of_agents)
+        ended += int(ends.sum())
+    assert ended > 3
+    for slot in (0, 3, -1):
+        assert_trees_equal(env.slot_state(state, slot), worlds.slot_state(inner, slot % 6 // 2))
+    assert_trees_equal(jax.jit(env.slot_state)(state, 5), worlds.slot_state(inner, 2))
+    with pytest.raises(IndexError):
+        env.slot_state(state, 6)
+
+
+def test_the_others_are_moved_by_their_policy() -> None:
+    def hunts(policy_state: Any, obs: Any, rng: Any) -> Any:
+        far = jnp.clip(obs["hunter"][:, 0] - obs["hunter"][:, 2], -2, 2)
+        return {"hunter": far.astype(jnp.float32)}, None, None
+
+    worlds = VecEnv(ChaseWorld(), 4)
+    env = agents_as_slots(worlds, ("runner_2", "runner_1"), hunts)
+    obs, state = env.reset(RNG)
+    assert (env.n_slots, obs.shape) == (8, (8, 1))
+    for _ in range(6):
+        inner, place = state.env_state, state.env_state.place
+        obs, state, rewards, dones, infos = env.step(state, jnp.ones(8, jnp.int32))
+        toward = jnp.clip(place["runner_1"] - place["hunter"], -2, 2).astype(jnp.float32)
+        moves = {"runner_1": jnp.ones(4, jnp.int32), "runner_2": jnp.ones(4, jnp.int32)}
+        seen, after, by_agent, *_ = worlds.step(inner, {**moves, "hunter": toward})
+        assert_trees_equal((obs[::2], obs[1::2]), (seen["runner_2"], seen["runner_1"]))
+        assert_trees_equal(state.env_state, after)
+        assert_trees_equal(rewards[1::2], by_agent["runner_1"])
+        assert infos["agents"]["terminated"].shape == (8,)
+
+
+def test_rollouts_wrappers_and_devices_take_it() -> None:
+    env = agents_as_slots(VecEnv(ChaseWorld(), 4), ("runner_1", "runner_2"))
+    _, plain = rollout(env, None, start(env, RNG), 20)
+    assert plain.reward.shape == (20, 8) and plain.done.any()
+    for kind in (AxisType.Auto, AxisType.Explicit):
+        mesh = jax.make_mesh((1,), ("slots",), axis_types=(kind,))
+        spread = shard(env, mesh)
+        _, steps = rollout(spread, None, start(spread, RNG), 20)
+        assert_trees_equal(jax.device_get(steps), jax.device_get(plain))
+    around = NormalizeReward(env)
+    _, steps = rollout(around, None, start(around, RNG), 20)
+    assert_trees_equal((steps.obs, steps.done), (plain.obs, plain.done))
+
+
+def test_unlike_agents_are_refused() -> None:
+    with pytest.raises(TypeError, match="observation spaces are equal"):
+        agents_as_slots(VecEnv(ChaseWorld(), 2))
+    with pytest.raises(ValueError, match="Did you mean hunter"):
+        agents_as_slots(VecEnv(ChaseWorld(), 2), ["huntr"])
+    with pytest.raises(TypeError, match="got .* for none"):
+        agents_as_slots(VecEnv(CountingEnv(), 2))

@@ -1,0 +1,234 @@
+"""Every wrapper and function of the package around worlds: applied to each agent, or refused."""
+
+import operator
+import re
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import CoinEnv, NestedEnv, Pair, PixelEnv
+from helpers import assert_trees_equal, random_actions, slow_but
+from wrapper_rows import ROWS
+
+import envrax
+from envrax import (
+    DomainRandomization,
+    FrameStackObservation,
+    MultiEnv,
+    MultiVecEnv,
+    NormalizeObservation,
+    RecordEpisodeStatistics,
+    ResizeObservation,
+    StickyAction,
+    TimeLimit,
+    TransformObservation,
+    VecEnv,
+    evaluate,
+    evaluate_grid,
+    rollout,
+    start,
+)
+from envrax.testing import ChaseWorld, NimWorld
+from envrax.wrappers import vector
+
+KEY = jax.random.key(0)
+PAGE = (Path(__file__).parents[2] / "docs/advanced/several-agents.md").read_text(encoding="utf-8")
+
+# How the public wrappers treat a world whose agents are copies of one env: `each` gives every agent
+# what the wrapper gives to that env alone; `world` wraps the world; `no` refuses it.
+ALONE: dict[str, tuple[Any, Any]] = {
+    name: (factory, kinds[0])
+    for name, (factory, kinds) in ROWS.items()
+    if name[0].isupper() and name not in ("Wrapper", "DomainRandomization")
+} | {
+    "ResizeObservation": (ResizeObservation(h=7, w=5), PixelEnv),
+    "NormalizeObservation": (NormalizeObservation, PixelEnv),
+    "FrameStackObservation": (FrameStackObservation(n_stack=3), PixelEnv),
+    "key": (ResizeObservation(h=3, w=3, key="image"), NestedEnv),
+    "stack of a key": (FrameStackObservation(n_stack=2, key="image"), NestedEnv),
+}
+OF_THE_WORLD = {"StartStates", "StickyAction", "RecordEpisodeStatistics"}
+REFUSED = {"AtariPreprocessing", "MaxAndSkipObservation", "TimeAwareObservation"}
+
+
+FEW = ("NormalizeObservation", "FilterObservation", "RescaleAction", "stack of a key", *REFUSED)
+
+
+@pytest.mark.parametrize("name", slow_but(*FEW, values=ALONE))
+def test_a_wrapper_does_to_each_agent_what_it_does_to_one(name: str) -> None:
+    factory, env_class = ALONE[name]
+    world = Pair(env_class())
+    if name in REFUSED:
+        with pytest.raises(TypeError, match=f"^{name}: expected"):
+            factory(world)
+        return
+    env = factory(world)
+    assert env.agents == world.agents
+    obs, state = env.reset(KEY)
+    assert obs in env.observation_space
+    actions = random_actions(env.action_space, (4,))
+    alone = None if name in OF_THE_WORLD else factory(env_class())
+    keys = dict(zip(world.agents, jax.random.split(KEY, 3)[1:], strict=True))
+    begun = alone and {agent: alone.reset(key) for agent, key in keys.items()}
+    for t in range(4):
+        action = jax.tree.map(lambda x, t=t: x[t], actions)
+        obs, state, reward, done, _ = env.step(state, action)
+        assert obs in env.observation_space
+        if begun:
+            out = {agent: alone.step(begun[agent][1], action[agent]) for agent in begun}
+            assert_trees_equal(obs, {agent: x[0] for agent, x in out.items()})
+            assert_trees_equal(reward, {agent: x[2] for agent, x in out.items()})
+            begun = {agent: x[:2] for agent, x in out.items()}
+        if np.any(state.done):
+            break
+
+
+WORLDS = {"alike": Pair(CoinEnv()), "unlike": ChaseWorld(), "turns": NimWorld()}
+# What fits any world that has its spaces; the wrapper's own needs (images, floats) are as always.
+ANY: dict[str, Any] = {
+    name: ROWS[name][0]
+    for name in (
+        *("ClipReward", "NanGuard", "ExpandDims", "EpisodeDiscount", "RecordEpisodeStatistics"),
+        *("DelayObservation", "FlattenObservation", "RepeatAction", "StickyAction", "TimeLimit"),
+        *("JitWrapper", "TransformReward", "StartStates"),
+    )
+} | {"TransformObservation": TransformObservation(func=lambda x: x)}
+
+
+# The stacks of `ANY` meet every world in the slow tier.
+CASES = [(name, kind) for name in ANY for kind in WORLDS]
+QUICK = [("RecordEpisodeStatistics", "turns"), ("StickyAction", "unlike")]
+
+
+@pytest.mark.parametrize("case", slow_but(*QUICK, values=CASES), ids=str)
+def test_slots_of_a_wrapped_world_do_what_it_does_alone(case: tuple[str, str]) -> None:
+    """The key of slot i is the i-th; episodes go on by `reset_after`."""
+    name, kind = case
+    env = ANY[name](WORLDS[kind])
+    batch, n = VecEnv(env, 2), 6
+    actions = random_actions(env.action_space, (n, 2))
+    (_, state), rngs = batch.reset(KEY), jax.random.split(KEY, 2)
+    slots = [env.reset(rng) for rng in rngs]
+    step, reset_after = jax.jit(env.step), jax.jit(env.reset_after)
+    for t in range(n):
+        action = jax.tree.map(lambda x, t=t: x[t], actions)
+        obs, state, *rest = batch.step(state, action)
+        for i in range(2):
+            alone, last, *others = step(slots[i][1], jax.tree.map(lambda x, i=i: x[i], action))
+            slots[i] = reset_after(last) if bool(last.done) else (alone, last)
+            mine = jax.tree.map(lambda x, i=i: x[i], (obs, state, tuple(rest)))
+            assert_trees_equal(mine, (*slots[i], tuple(others)))
+
+
+@pytest.mark.parametrize("kind", slow_but("turns", values=WORLDS))
+def test_returns_by_agent_are_sums_of_rewards_by_agent(kind: str) -> None:
+    world = RecordEpisodeStatistics(TimeLimit(WORLDS[kind], 12))
+    env = VecEnv(world, 3)
+    _, steps = rollout(env, None, start(env, KEY), 40)
+    assert set(steps.reward) == set(world.agents) == set(steps.info["episode"]["r"])
+    found = evaluate(env, None, KEY, 3)
+    single = evaluate(world, None, KEY, 3)
+    assert single.lengths.shape == (3,) and set(single.returns) == set(world.agents)
+    for agent in world.agents:
+        for slot in range(3):
+            (end, *_) = np.flatnonzero(steps.done[:, slot])
+            total = np.sum(steps.reward[agent][: end + 1, slot], dtype=np.float32)
+            np.testing.assert_allclose(found.returns[agent][slot], total, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(
+                steps.info["episode"]["r"][agent][end, slot], total, rtol=1e-6, atol=1e-6
+            )
+
+
+class Only(envrax.Wrapper[Any, Any, Any, Any]):
+    """The reward of one agent as the one reward."""
+
+    def __init__(self, env: Any, agent: str) -> None:
+        super().__init__(env)
+        self.agent = agent
+
+    agents = ()
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = self.env.step(state, action)
+        return obs, state, reward[self.agent], done, info
+
+
+def test_each_agent_has_running_statistics_of_its_own() -> None:
+    world = TimeLimit(Pair(CoinEnv()), 5)
+    env = vector.NormalizeReward(vector.NormalizeObservation(VecEnv(world, 4)))
+    _, steps = rollout(env, None, start(env, KEY), 12)
+    for agent in world.agents:
+        alone = vector.NormalizeReward(vector.NormalizeObservation(VecEnv(Only(world, agent), 4)))
+        policy: Any = lambda t, obs, rng: (  # noqa: E731
+            jax.tree.map(lambda x: x[t], steps.action),
+            t + 1,
+            None,
+        )
+        _, expected = rollout(alone, policy, start(alone, KEY, jnp.int32(0)), 12)
+        assert_trees_equal((steps.reward[agent], steps.obs), (expected.reward, expected.obs))
+
+
+def test_fleets_and_grids_take_worlds() -> None:
+    fleet = MultiVecEnv({kind: VecEnv(world, 2) for kind, world in WORLDS.items()})
+    _, states = fleet.reset(KEY)
+    keys = jax.random.split(KEY, 3)
+    actions = {
+        kind: env.action_space.sample(key)
+        for (kind, env), key in zip(fleet.envs.items(), keys, strict=True)
+    }
+    obs, _, rewards, *_ = fleet.step(states, actions)
+    for (kind, env), key in zip(fleet.envs.items(), keys, strict=True):
+        expected = env.step(env.reset(key)[1], actions[kind])
+        assert_trees_equal((obs[kind], rewards[kind]), (expected[0], expected[2]))
+    both = MultiEnv([NimWorld(), ChaseWorld()])
+    obs, states = both.reset(KEY)
+    _, _, rewards, *_ = both.step(states, [x.action_space.sample(KEY) for x in both.envs])
+    assert [sorted(x) for x in rewards] == [["alice", "bob"], ["hunter", "runner_1", "runner_2"]]
+    grid = evaluate_grid(NimWorld(), None, KEY, {"max_steps": [1, 4]}, 3)
+    assert grid.returns["bob"].shape == (2, 3) and "max_steps=4" in str(grid)
+    drawn = DomainRandomization(NimWorld(), lambda rng: {"max_steps": jnp.int32(2)})
+    assert evaluate(drawn, None, KEY, 2).lengths.tolist() == [2, 2]
+
+
+def test_a_coin_for_each_agent_and_none_for_those_that_wait() -> None:
+    env = StickyAction(Pair(CoinEnv()), repeat_action_probability=0.5)
+    _, steps = rollout(VecEnv(env, 64), None, start(VecEnv(env, 64), KEY), 3)
+    moved = {
+        agent: np.asarray(obs[:, :, :2] - 0.5 * steps.obs[agent][:, :, :2])
+        for agent, obs in steps.next_obs.items()
+    }
+    stuck = {
+        agent: np.abs(x[1] - np.asarray(steps.action[agent][1])).max(-1) > 1e-5
+        for agent, x in moved.items()
+    }
+    assert 10 < stuck["left"].sum() < 54 and (stuck["left"] != stuck["right"]).any()
+    nim = StickyAction(NimWorld(), repeat_action_probability=0.5)
+    _, state = nim.reset(KEY)
+    first = next(agent for agent, acts in nim.active(state).items() if acts)
+    _, state, *_ = nim.step(state, {"alice": 2, "bob": 2})
+    assert {agent: bool(x) for agent, x in state.acted.items()} == {
+        agent: agent == first for agent in nim.agents
+    }
+
+
+def test_a_world_that_breaks_its_word_is_refused() -> None:
+    class Sums(NimWorld):
+        def step(self, state: Any, action: Any) -> Any:
+            obs, state, reward, done, info = super().step(state, action)
+            return obs, state, sum(reward.values()), done, info
+
+    env = VecEnv(Sums(), 2)
+    with pytest.raises(TypeError, match="expected step to return a dict of rewards of alice, bob"):
+        env.step(env.reset(KEY)[1], env.action_space.sample(KEY))
+
+
+def test_the_page_tells_how_each_wrapper_treats_a_world() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", PAGE, re.MULTILINE))
+    told = {"each": "each agent", "no": "refused"}
+    for name in {*ALONE} - {"key", "stack of a key"}:
+        kind = "no" if name in REFUSED else "each"
+        assert name in OF_THE_WORLD or rows[name].startswith(told[kind]), name
+    assert {*rows} >= {*ALONE} - {"key", "stack of a key"}

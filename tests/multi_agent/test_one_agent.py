@@ -1,0 +1,209 @@
+"""`OneAgent`: the view of one agent equals the world stepped by hand."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import Dict, RecordEpisodeStatistics, TimeLimit, VecEnv, evaluate, rollout, start
+from envrax.multi_agent import OneAgent, OneAgentState, agents_as_slots, with_policy_state
+from envrax.testing import ChaseWorld, NimWorld, check_batched_env, check_env
+from envrax.testing.worlds import NimConfig
+
+KEYS = jax.random.split(jax.random.key(3), 8)
+
+
+def takes(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
+    """Bob takes `policy_state` stones more than one, and counts his moves in extras."""
+    return {"bob": jnp.int32(policy_state)}, policy_state, None
+
+
+def nim_by_hand(rng: jax.Array, actions: list[int], others: int, stones: int) -> list[Any]:
+    """The view of alice, in a Python loop: of each of her moves stones left, reward and end."""
+    env = NimWorld(NimConfig(stones=stones))
+    _, key = jax.random.split(rng)
+    _, state = env.reset(key)
+    owed, out = 0.0, []
+    for action in actions:
+        alice_moved = False
+        while not state.done and (not alice_moved or not env.active(state)["alice"]):
+            both = {"alice": jnp.int32(action), "bob": jnp.int32(others)}
+            alice_moved |= bool(env.active(state)["alice"])
+            _, state, rewards, _, _ = env.step(state, both)
+            owed += float(rewards["alice"])
+        out.append((int(state.left), owed, bool(state.done)))
+        owed = 0.0
+        if state.done:
+            break
+    return out
+
+
+@pytest.mark.parametrize(("stones", "others"), [(1, 0), (2, 1), (9, 0)])
+def test_turns_of_others_are_played_within_a_step(stones: int, others: int) -> None:
+    """Also where the world ends before the first move: the first step only reports that."""
+    view = OneAgent(NimWorld(NimConfig(stones=stones)), "alice", takes, others)
+    step, early = jax.jit(view.step), 0
+    for rng in KEYS:
+        obs, state = jax.jit(view.reset)(rng)
+        assert not state.done and state.step == 0
+        early += int(state.over)
+        for n, (left, reward, done) in enumerate(nim_by_hand(rng, [1] * 9, others, stones)):
+            obs, state, got, ended, info = step(state, 1)
+            assert (int(obs[0]), float(got), bool(ended)) == (left, reward, done)
+            assert bool(info["terminated"]) is done and not info["truncated"]
+            assert state.step == n + 1
+        assert state.done
+    assert (early > 0) is (stones < 9)
+
+
+def test_without_turns_it_is_one_step_of_the_world() -> None:
+    def others(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
+        assert set(obs) == {"runner_1", "runner_2"}
+        moves = jax.random.randint(rng, (2,), 0, 3, jnp.int32)
+        return {"runner_1": moves[0], "runner_2": moves[1]}, policy_state + 1, None
+
+    class Always(ChaseWorld):  # all act, also who was caught
+        active = envrax.JaxEnv.active
+
+    view, world = OneAgent(Always(), "hunter", others, 0), Always()
+    _, state = view.reset(KEYS[0])
+    rng, key = jax.random.split(KEYS[0])
+    _, inner = world.reset(key)
+    assert "while" not in str(jax.make_jaxpr(view.step)(state, jnp.float32(1)))
+    for n in range(4):
+        obs, state, reward, done, info = view.step(state, -2.0)
+        rng, key = jax.random.split(rng)
+        moves = jax.random.randint(key, (2,), 0, 3, jnp.int32)
+        action = {"runner_1": moves[0], "runner_2": moves[1], "hunter": jnp.float32(-2.0)}
+        seen, inner, rewards, ended, told = world.step(inner, action)
+        assert_trees_equal((obs, reward, done), (seen["hunter"], rewards["hunter"], ended))
+        assert_trees_equal(
+            (state.env_state, state.rng, state.policy_state), (inner, rng, jnp.int32(n + 1))
+        )
+        assert "agents" in told and "agents" not in info
+
+
+def chase(end_with_agent: bool) -> Any:
+    """The hunter stays, the second runner comes; the first is at place 8 and is caught at once."""
+
+    def others(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
+        return {"hunter": jnp.float32(0), "runner_2": jnp.int32(2)}, policy_state, None
+
+    view = OneAgent(ChaseWorld(), "runner_1", others, end_with_agent=end_with_agent)
+    _, state = view.reset(KEYS[0])
+    place = {"runner_1": jnp.int32(8), "runner_2": jnp.int32(4), "hunter": jnp.int32(9)}
+    return view, state.replace(env_state=state.env_state.replace(place=place))
+
+
+def test_an_episode_ends_with_the_agent_or_with_the_world() -> None:
+    for whole, steps in ((False, 1), (True, 5)):
+        view, state = chase(not whole)
+        _, state, reward, done, info = view.step(state, 2)
+        assert done and info["terminated"] and not info["truncated"] and reward == -1
+        assert state.env_state.step == steps and state.env_state.done == whole
+
+
+def test_the_limit_of_the_world_truncates_the_view() -> None:
+    view = OneAgent(TimeLimit(ChaseWorld(), 3), "hunter", None)
+    _, state = view.reset(KEYS[0])
+    ends = []
+    for _ in range(3):
+        _, state, _, done, info = jax.jit(view.step)(state, 2.0)
+        ends.append((bool(done), bool(info["terminated"]), bool(info["truncated"])))
+    assert ends == [(False, False, False)] * 2 + [(True, False, True)]
+
+
+def test_masks_and_firsts_reach_the_others() -> None:
+    def others(policy_state: Any, obs: Any, rng: jax.Array, mask: Any, first: Any) -> Any:
+        assert set(mask) == {"bob"} and first.shape == ()
+        most = jnp.sum(mask["bob"], dtype=jnp.int32) - 1
+        return {"bob": most}, jnp.where(first, 0, policy_state) + 1, None
+
+    view = OneAgent(NimWorld(NimConfig(stones=20)), "alice", others, jnp.int32(7))
+    assert view.action_space == envrax.Discrete(3)
+    env = VecEnv(view, 8)
+    _, steps = rollout(env, None, start(env, KEYS[1]), 40)
+    lost = steps.done & (steps.reward < 0)
+    assert lost.any()  # who takes all that is left, wins
+    _, state = env.reset(KEYS[0])
+    for _ in range(12):
+        _, state, *_ = env.step(state, jnp.zeros(8, jnp.int32))
+        turns = state.env_state.step  # of this episode; the policy is asked in each of them
+        assert (jnp.where(turns > 0, state.policy_state, 0) == turns).all()
+
+
+def test_auto_reset_keeps_the_opponent_and_a_new_one_compiles_nothing(compile_counter: Any) -> None:
+    view = RecordEpisodeStatistics(OneAgent(NimWorld(), "alice", takes, 0))
+    env = VecEnv(view, 4)
+    actions = np.zeros(4, np.int32)
+    _, state = env.reset(KEYS[0])
+    _, state, *_ = env.step(state, actions)
+    for new, each in ((jnp.int32(2), [2] * 4), (jnp.arange(4) % 3, [0, 1, 2, 0])):
+        state = with_policy_state(env, state, new)
+        with compile_counter() as compiled:
+            for _ in range(12):
+                _, state, _, dones, _ = env.step(state, actions)
+        assert compiled.count == 0
+        assert state.env_state.policy_state.tolist() == each
+
+
+def test_an_opponent_that_does_not_fit_is_refused() -> None:
+    env = VecEnv(OneAgent(NimWorld(), "alice", takes, jnp.int32(0)), 4)
+    _, state = env.reset(KEYS[0])
+    with pytest.raises(ValueError, match=r"shape \(\)"):
+        with_policy_state(env, state, jnp.zeros(3, jnp.int32))
+    with pytest.raises(ValueError, match="first one like it"):
+        with_policy_state(env, state, {"w": jnp.int32(0)})
+    plain = VecEnv(NimWorld(), 4)
+    with pytest.raises(TypeError, match="OneAgent"):
+        with_policy_state(plain, plain.reset(KEYS[0])[1], 0)
+    with pytest.raises(ValueError, match="Did you mean alice"):
+        OneAgent(NimWorld(), "alise", None)
+    with pytest.raises(TypeError, match="RecordEpisodeStatistics around it"):
+        OneAgent(RecordEpisodeStatistics(NimWorld()), "alice", None)
+
+
+def test_gradients_pass_through_a_view_without_turns() -> None:
+    class Pulls(ChaseWorld):
+        active = envrax.JaxEnv.active
+
+        def step(self, state: Any, action: Any) -> Any:
+            obs, state, reward, done, info = super().step(state, action)
+            return obs, state, {**reward, "hunter": jnp.square(action["hunter"])}, done, info
+
+    view = OneAgent(Pulls(), "hunter", None)
+    _, state = view.reset(KEYS[0])
+    assert jax.grad(lambda action: view.step(state, action)[2])(jnp.float32(1.5)) == 3.0
+
+
+def test_an_agent_alone_is_played_like_the_world() -> None:
+    """Returns of `evaluate` by agent are those of the views, where policies draw nothing."""
+    policy: Any = lambda _, obs, rng: (jax.tree.map(lambda x: x[..., 0] % 3, obs), None, None)  # noqa: E731
+    others: Any = lambda _, obs, rng: ({"bob": obs["bob"][0] % 3}, None, None)  # noqa: E731
+    whole = evaluate(NimWorld(), policy, KEYS[0], 64)
+    alone = evaluate(OneAgent(NimWorld(), "alice", others), policy, KEYS[1], 64)
+    assert set(np.unique(whole.returns["alice"])) == set(np.unique(alone.returns)) == {-1.0, 1.0}
+    np.testing.assert_array_equal(whole.returns["alice"], -whole.returns["bob"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", [NimWorld(), ChaseWorld()], ids=["nim", "chase"])
+def test_the_checker_finds_nothing(env: Any) -> None:
+    check_env(env)
+    view = OneAgent(env, env.agents[0], None)
+    check_env(view)
+    check_batched_env(VecEnv(env, 3))
+    check_batched_env(VecEnv(view, 3))
+    alike = [x for x in env.agents if x != "hunter"]
+    check_batched_env(agents_as_slots(VecEnv(env, 3), alike))
+
+
+def test_the_state_is_one_that_users_can_read() -> None:
+    view = OneAgent(NimWorld(), "alice", None)
+    _, state = view.reset(KEYS[0])
+    assert isinstance(state, OneAgentState) and isinstance(NimWorld().action_space, Dict)
+    assert view.agents == () and view.active(state) == {} and view.unwrapped.agents
