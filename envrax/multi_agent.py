@@ -48,16 +48,7 @@ class MultiAgentEnv(JaxEnv[Dict, Dict, StateT, ConfigT]):
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, state: StateT, action: dict[str, Any]
     ) -> tuple[dict[str, Any], StateT, dict[str, jax.Array], jax.Array, Info]:
-        """
-        Take one step of all agents; as `JaxEnv.step`, with a float32 reward for each agent.
-
-        Parameters
-        ----------
-        state : StateT
-            State before the step.
-        action : dict
-            The action of each agent.
-        """
+        """Take one step of all agents: as `JaxEnv.step`, with dicts by agent."""
 
 
 @chex.dataclass
@@ -71,12 +62,10 @@ class OneAgentState(EnvState):
         State of the world, whose `step` counts those of the world.
     policy_state : pytree
         State of the other agents' policy.
-    seen : dict
-        The last observations of the other agents; in a world with turns, of all agents.
+    seen, told : dict
+        The last observations of the others; in a world with turns, of all agents, and the info.
     owed : jax.Array
         float32 scalar, rewards of the agent since its last move.
-    told : dict
-        The last info, in a world with turns.
     over : jax.Array
         bool scalar, whether the agent's episode ended, even before its first move.
     """
@@ -94,8 +83,8 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
     The view of one agent of a world: a plain `JaxEnv`, in which a policy moves the other agents.
 
     Turns of the others are played within `reset` and `step`, until the agent is active or its
-    episode ends. Its reward is the sum over these turns; that of turns in `reset` is added to the
-    first step. If the episode ends before the agent's first move, the first step only reports it.
+    episode ends. Its reward is their sum; that of turns in `reset` is added to the first step. If
+    the episode ends before the agent's first move, the first step only reports it.
 
     Parameters
     ----------
@@ -104,9 +93,8 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
     agent : str
         The agent.
     others : callable or None
-        A policy as for `rollout`, `(policy_state, obs, rng) -> (actions, policy_state, extras)`,
-        over the dicts of the other agents; `mask` and `first` are passed if it has such parameters.
-        None draws uniformly among legal actions.
+        A policy as for `rollout`, over the dicts of the other agents; None draws uniformly among
+        legal actions.
     policy_state : pytree, optional
         Its first state. Parameters that change belong here. It is part of the state, and auto-reset
         keeps it; `with_policy_state` replaces it.
@@ -135,8 +123,8 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
         require_agents("OneAgent: expected agent", env, [agent])
         self.agent, self.policy_state, self.end_with_agent = agent, policy_state, end_with_agent
         self._others = Others(env, [x for x in env.agents if x != agent], others)
-        always = JaxEnv.active, Wrapper.active
-        self._has_turns = any(type(layer).active not in always for layer in layers(env))
+        active = [type(layer).active for layer in layers(env)]
+        self._has_turns = not {*active} <= {JaxEnv.active, Wrapper.active}
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -228,6 +216,7 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
         if own is not None:
             ended, cut = (own[name][self.agent] for name in ("terminated", "truncated"))
             terminated, truncated = ended | (terminated & ~cut), cut | (truncated & ~ended)
+        over = terminated | truncated if self.end_with_agent else done
         told = {name: x for name, x in info.items() if name != "agents"}
         return state.replace(
             rng=rng,
@@ -235,8 +224,8 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
             policy_state=policy_state,
             seen=obs,
             owed=state.owed + jnp.sum(rewards[self.agent], dtype=jnp.float32),
-            told={**told, "terminated": terminated, "truncated": truncated},
-            over=terminated | truncated if self.end_with_agent else done,
+            told={**told, "terminated": terminated & over, "truncated": truncated & over},
+            over=over,
         )
 
 
@@ -273,8 +262,8 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
 
     def put(state: Any) -> Any:
         if isinstance(state, OneAgentState):
-            old = state.policy_state
-            if jax.tree.structure(old) != jax.tree.structure(policy_state):
+            old: Any = state.policy_state
+            if jax.tree.structure(policy_state) != jax.tree.structure(old):
                 raise ValueError(
                     f"with_policy_state: expected {jax.tree.structure(old)}; got "
                     f"{jax.tree.structure(policy_state)}. Give `OneAgent` a first one like it."
@@ -305,12 +294,7 @@ def agents_as_slots(
     agents : sequence of str, optional
         The agents, of equal spaces; all if not given.
     others : callable, optional
-        A policy without a state for the rest, as for `rollout` of the batch of worlds, over the
-        dicts of these agents. By default uniform among legal actions.
-
-    Returns
-    -------
-    BatchedEnv
-        An `AgentSlots` of `n_worlds * len(agents)` slots.
+        A policy without a state for the rest, as `rollout` of the batch takes it, over the dicts of
+        these agents; uniform among legal actions if not given.
     """
     return AgentSlots(batched_env, agents, others)

@@ -217,9 +217,9 @@ class Others:
     ) -> None:
         self.env, self.agents, self._policy = env, agents, policy
 
-    def of(self, tree: Any) -> dict[str, Any] | None:
-        """The entries of these agents in a dict by agent."""
-        return tree if tree is None else {agent: tree[agent] for agent in self.agents}
+    def of(self, tree: Any) -> Any:
+        """The entries of these agents in a dict by agent; None for None."""
+        return tree and {agent: tree[agent] for agent in self.agents}
 
     def move(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> tuple[Any, Any, Any]:
         """The next key, the actions in `state`, and the new state of the policy."""

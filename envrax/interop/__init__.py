@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         to_gymnasium_vec as to_gymnasium_vec,
     )
     from envrax.interop.out.gymnax import to_gymnax as to_gymnax
-    from envrax.interop.out.pettingzoo import to_pettingzoo as to_pettingzoo
+    from envrax.interop.out.zoo import to_pettingzoo as to_pettingzoo
     from envrax.interop.out.sb3 import to_sb3 as to_sb3
     from envrax.interop.out.stoa import to_stoa as to_stoa
     from envrax.interop.spaces import from_space as from_space
@@ -61,7 +61,7 @@ _BRIDGES = {
     "to_gymnasium": "out.gymnasium",
     "to_gymnasium_vec": "out.gymnasium",
     "to_gymnax": "out.gymnax",
-    "to_pettingzoo": "out.pettingzoo",
+    "to_pettingzoo": "out.zoo",
     "to_sb3": "out.sb3",
     "to_stoa": "out.stoa",
     "to_space": "spaces",

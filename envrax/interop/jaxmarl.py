@@ -95,7 +95,8 @@ class JaxMarlEnv(PeerEnv):
 
     def action_mask(self, state: PeerState) -> Any:
         space: Any = self.action_space
-        if not isinstance(space[self.agents[0]], Discrete):
+        # That of JaxNav is two ones, whatever its actions are.
+        if is_a(self.peer, "JaxNav") or not isinstance(space[self.agents[0]], Discrete):
             return None
         method = getattr(self.peer, "get_legal_moves", self.peer.get_avail_actions)
         with jax.numpy_dtype_promotion("standard"):

@@ -85,7 +85,7 @@ class FrameStackObservation(
         return with_entry(env.observation_space, self.key, stacked)
 
     @property
-    def observation_space(self) -> Box:
+    def observation_space(self) -> Any:
         return Dict(self._space) if self.agents else self._space
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:

@@ -35,7 +35,8 @@ class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
 
 def views(env: AnyEnv) -> Any:
     """The environment; of a world, the spaces of each agent."""
-    return {agent: AgentSpaces(env, agent) for agent in env.agents} or env
+    view: Any = AgentSpaces
+    return {agent: view(env, agent) for agent in env.agents} or env
 
 
 class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):

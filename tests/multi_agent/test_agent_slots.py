@@ -93,5 +93,5 @@ def test_unlike_agents_are_refused() -> None:
         agents_as_slots(VecEnv(ChaseWorld(), 2))
     with pytest.raises(ValueError, match="Did you mean hunter"):
         agents_as_slots(VecEnv(ChaseWorld(), 2), ["huntr"])
-    with pytest.raises(TypeError, match="got .* for none"):
+    with pytest.raises(TypeError, match=r"got .* for none"):
         agents_as_slots(VecEnv(CountingEnv(), 2))

@@ -1,6 +1,5 @@
 """Every wrapper and function of the package around worlds: applied to each agent, or refused."""
 
-import operator
 import re
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,7 @@ def test_a_wrapper_does_to_each_agent_what_it_does_to_one(name: str) -> None:
     obs, state = env.reset(KEY)
     assert obs in env.observation_space
     actions = random_actions(env.action_space, (4,))
-    alone = None if name in OF_THE_WORLD else factory(env_class())
+    alone: Any = None if name in OF_THE_WORLD else factory(env_class())
     keys = dict(zip(world.agents, jax.random.split(KEY, 3)[1:], strict=True))
     begun = alone and {agent: alone.reset(key) for agent, key in keys.items()}
     for t in range(4):
@@ -149,7 +148,9 @@ class Only(envrax.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self.agent = agent
 
-    agents = ()
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return ()
 
     def step(self, state: Any, action: Any) -> Any:
         obs, state, reward, done, info = self.env.step(state, action)

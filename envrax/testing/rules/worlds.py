@@ -1,7 +1,7 @@
 """Rules on worlds of several agents."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -15,15 +15,16 @@ from envrax.testing.trees import describe, value_differences
 def agents_are_named(probe: Probe) -> Faults:
     """`agents` is a tuple of different names, equal on every access, and both spaces are a `Dict` \
 with an entry for each of them and no other."""
-    env, names = probe.env, probe.env.agents
+    env = probe.env
+    names: Any = env.agents
     where = f"{probe.class_name}.agents"
-    texts = isinstance(names, tuple) and all(isinstance(x, str) for x in names)
-    if not texts or len(set(names)) < len(names) or env.agents != names:
+    is_legal = isinstance(names, tuple) and {*map(type, cast(Any, names))} == {str}
+    if not is_legal or len(set(names)) < len(names) or env.agents != names:
         fix = "Return the same tuple of names each time."
         yield Fault(where, "a tuple of different names, equal on every access", repr(names), fix)
         return
     for kind in ("observation_space", "action_space"):
-        space = getattr(env, kind)
+        space: Any = getattr(env, kind)
         if not isinstance(space, Dict) or {*space} != {*names}:
             fix = f"Return a `Dict` with the keys {', '.join(names)}."
             yield Fault(where, f"`{kind}` to have the space of each agent", f"{space}", fix)

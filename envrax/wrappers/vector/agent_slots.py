@@ -79,16 +79,18 @@ class AgentSlots(BatchedWrapper[Space, Space]):
 
     @property
     def single_observation_space(self) -> Any:
-        return self.env.single_observation_space[self.slots[0]]
+        space: Any = self.env.single_observation_space
+        return space[self.slots[0]]
 
     @property
     def single_action_space(self) -> Any:
-        return self.env.single_action_space[self.slots[0]]
+        space: Any = self.env.single_action_space
+        return space[self.slots[0]]
 
     def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
-        rng, key = jax.random.split(rng) if self._others.agents else (None, rng)
-        obs, inner = self.env.reset(key)
-        state = AgentSlotsState(env_state=inner, seen=self._others.of(obs), rng=rng)
+        moves: Any = jax.random.split(rng) if self._others.agents else (None, rng)
+        obs, inner = self.env.reset(moves[1])
+        state = AgentSlotsState(env_state=inner, seen=self._others.of(obs), rng=moves[0])
         return self._rows(obs), self._placed(state, "")
 
     def _step_all(self, state: Any, actions: Any) -> Any:

@@ -3,6 +3,9 @@
 
 from typing import Any
 
+import jax
+import numpy as np
+
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.library import require
 from envrax.interop.out.driver import Driver, Told
@@ -11,17 +14,18 @@ from envrax.interop.out.gymnasium import FPS, with_ints
 from envrax.interop.out.infos import single_info
 from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.spaces import to_space
+from envrax.spaces.flatten import zero_element
 
 require("pettingzoo", "1.25", extra="pettingzoo")
 
-from pettingzoo import ParallelEnv  # noqa: E402
+import pettingzoo  # noqa: E402
 
 __all__ = ["PettingZooEnv", "to_pettingzoo"]
 
 _WHO = "to_pettingzoo"
 
 
-class PettingZooEnv(ParallelEnv):
+class PettingZooEnv(pettingzoo.ParallelEnv):
     """A world of envrax as a parallel environment of PettingZoo; made by `to_pettingzoo`."""
 
     def __init__(self, env: AnyEnv, render_mode: str | None = None) -> None:
@@ -39,7 +43,8 @@ class PettingZooEnv(ParallelEnv):
         self.observation_spaces = {agent: to_space(of[agent]) for agent in env.agents}
         self.action_spaces = {agent: to_space(to[agent]) for agent in env.agents}
         self._driver = Driver(env, _WHO, worlds=True)
-        self._idle: dict[str, Any] = {}
+        # What the world gets for agents that have left, and ignores.
+        self._idle = jax.tree.map(np.asarray, zero_element(env.action_space))
 
     def observation_space(self, agent: str) -> Any:
         return self.observation_spaces[agent]
@@ -52,17 +57,16 @@ class PettingZooEnv(ParallelEnv):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         told = self._driver.reset(seed)
         self.agents = list(self.possible_agents)
-        # What the world gets for agents that have left: it ignores them.
-        self._idle = {agent: self.action_spaces[agent].sample() for agent in self.agents}
         return self._observations(told), self._infos(told, {})
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
         told = self._driver.step({**self._idle, **actions})
-        ends = told.info.pop("agents", None)
+        info: Any = told.info
+        ends = info.pop("agents", None)
         over = bool(told.terminated), bool(told.truncated)
         ended = self._ends("terminated", over[0], ends), self._ends("truncated", over[1], ends)
         rewards = {agent: float(told.reward[agent]) for agent in self.agents}
-        info = single_info(told.info, ended=any(over))
+        info = single_info(info, ended=any(over))
         out = self._observations(told), rewards, *ended, self._infos(told, info)
         self.agents = [x for x in self.agents if not (ended[0][x] or ended[1][x])]
         return out
@@ -88,10 +92,10 @@ class PettingZooEnv(ParallelEnv):
         """The info of each agent: its entry where there is one for each, else that of the world."""
         spaces: Any = self.jax_env.action_space
         infos = {agent: _of_agent(info, agent, self.possible_agents) for agent in self.agents}
-        for agent in self.agents if told.mask is not None else ():
-            mask = gymnasium_mask(spaces[agent], told.mask[agent])
-            infos[agent] = {**infos[agent], "action_mask": mask}
-        return infos
+        if told.mask is None:
+            return infos
+        masks = {agent: gymnasium_mask(spaces[agent], told.mask[agent]) for agent in infos}
+        return {agent: {**one, "action_mask": masks[agent]} for agent, one in infos.items()}
 
 
 def _of_agent(tree: Any, agent: str, agents: list[str]) -> Any:

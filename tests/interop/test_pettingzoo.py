@@ -1,0 +1,97 @@
+# pyright: basic, reportMissingImports=false
+"""`to_pettingzoo`: PettingZoo's own tests, and the same episode as the world stepped by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from interop.by_hand import equal
+
+import envrax
+from envrax.interop import to_pettingzoo
+from envrax.testing import ChaseWorld, CountingEnv, NimWorld
+
+pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]  # libraries warn
+
+
+def _pgx() -> Any:
+    return envrax.make("pgx/tic_tac_toe", options={"player": "all"}, pre_warm=False)
+
+
+def _jaxmarl(id: str) -> Any:
+    return envrax.make(f"jaxmarl/{id}", pre_warm=False)
+
+
+WORLDS: dict[str, Any] = {
+    "nim": NimWorld,
+    "chase": ChaseWorld,  # unlike agents, which end apart
+    "spread": lambda: _jaxmarl("MPE_simple_spread_v3"),
+    "crypto": lambda: _jaxmarl("MPE_simple_crypto_v3"),  # unlike agents
+    "tag": lambda: _jaxmarl("MPE_simple_tag_v3"),  # unlike agents
+    "tic_tac_toe": _pgx,
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_tests_of_pettingzoo_pass(name: str) -> None:
+    from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+    env = WORLDS[name]()
+    parallel_api_test(to_pettingzoo(env), num_cycles=60)
+    parallel_seed_test(lambda: to_pettingzoo(env), num_cycles=20)
+
+
+@pytest.mark.parametrize("world", [NimWorld(), ChaseWorld()], ids=["nim", "chase"])
+def test_an_episode_is_that_of_the_world(world: Any) -> None:
+    env = to_pettingzoo(world)
+    seen, infos = env.reset(seed=3)
+    obs, state = world.reset(jax.random.split(jax.random.key(3))[1])
+    over: set[str] = set()
+    while env.agents:
+        equal(seen, {agent: obs[agent] for agent in seen})
+        if world.action_mask(state) is not None:
+            masks = world.action_mask(state)
+            equal(infos[env.agents[0]]["action_mask"], masks[env.agents[0]].astype(np.int8))
+        # Of live agents alone; the world ignores those of the others.
+        actions = {agent: env.action_space(agent).sample() for agent in env.agents}
+        live, idle = list(env.agents), world.action_space.sample(jax.random.key(0))
+        seen, rewards, terminated, truncated, infos = env.step(actions)
+        obs, state, reward, _, info = world.step(state, {**idle, **actions})
+        assert set(seen) == set(rewards) == set(terminated) == set(infos) == set(live)
+        assert not over & set(live) and not any(truncated.values())
+        equal([rewards[agent] for agent in live], [float(reward[agent]) for agent in live])
+        ends = info.get("agents", {"terminated": dict.fromkeys(live, state.done)})["terminated"]
+        over |= {agent for agent in live if ends[agent]}
+        assert {agent for agent in live if terminated[agent]} == over & set(live)
+    assert bool(state.done) and over == set(world.agents)
+
+
+def test_the_turns_of_a_game_as_aec() -> None:
+    from pettingzoo.utils import parallel_to_aec
+
+    env = parallel_to_aec(to_pettingzoo(NimWorld()))
+    env.reset(seed=0)
+    for agent in env.agent_iter(40):
+        _, _, terminated, truncated, info = env.last()
+        mask = info.get("action_mask")
+        env.step(None if terminated or truncated else env.action_space(agent).sample(mask))
+    assert env.agents == []
+
+
+def test_what_is_no_world_is_refused() -> None:
+    with pytest.raises(TypeError, match="world of several agents"):
+        to_pettingzoo(CountingEnv())
+    with pytest.raises(ValueError, match="render_mode"):
+        to_pettingzoo(NimWorld(), render_mode="human")
+    from envrax.interop import to_gymnasium, to_gymnasium_vec, to_gymnax
+
+    for bridge, env in (
+        (to_gymnasium, NimWorld()),
+        (to_gymnax, NimWorld()),
+        (to_gymnasium_vec, envrax.VecEnv(NimWorld(), 2)),
+    ):
+        with pytest.raises(TypeError, match=f"{bridge.__name__}: expected an environment of one"):
+            bridge(env)
