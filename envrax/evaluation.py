@@ -33,8 +33,8 @@ class Evaluation(NamedTuple):
     Attributes
     ----------
     returns : jax.Array
-        float32, the sum of the rewards; NaN for an episode that did not begin. In a world of
-        several agents, a dict with those of each.
+        float32, the sum of the rewards; NaN for an episode that did not begin. A dict by agent in a
+        world of several.
     lengths : jax.Array
         int32, the number of steps.
     complete : jax.Array
@@ -65,11 +65,7 @@ class GridEvaluation(NamedTuple):
     grid: OrderedDict[str, list[Any]]  # JAX sorts the keys of a plain dict
 
     def table(self) -> str:
-        """
-        Mean returns as text: the last field across, all combinations of the others down.
-
-        In a world of several agents they are those of all agents together.
-        """
+        """Mean returns, of all agents together: the last field across, all others down."""
         *names, last = self.grid
         points = itertools.product(*(self.grid[name] for name in names))
         returns = np.sum([np.asarray(x) for x in jax.tree.leaves(self.returns)], axis=0)
@@ -79,8 +75,7 @@ class GridEvaluation(NamedTuple):
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join("  ".join(map(str.rjust, row, widths)) for row in rows)
 
-    def __str__(self) -> str:
-        return self.table()
+    __str__ = table
 
 
 def _label(value: Any) -> str:
@@ -137,8 +132,8 @@ def evaluate(
     --------
     >>> from envrax.testing import CountingEnv
     >>> found = evaluate(CountingEnv(), None, jax.random.key(0), 4)
-    >>> found.lengths.tolist(), found.complete.tolist()
-    ([5, 5, 5, 5], [True, True, True, True])
+    >>> found.lengths.tolist()
+    [5, 5, 5, 5]
     """
     n_episodes, max_steps = _counts("evaluate", rng, n_episodes, max_steps)
     given = playing.split(policy), rng, policy_state
@@ -146,9 +141,8 @@ def evaluate(
     run = _evaluated if inline else _compiled_evaluated
     found = run(env, n_episodes, max_steps, *given)
     with jax.debug_nans(False):  # NaN, not 0, which would lower a mean unnoticed
-        began = found.lengths > 0
-        returns = jax.tree.map(lambda x: jnp.where(began, x, jnp.nan), found.returns)
-        return found._replace(returns=returns)
+        nan_if_none: Any = lambda x: jnp.where(found.lengths > 0, x, jnp.nan)  # noqa: E731
+        return found._replace(returns=jax.tree.map(nan_if_none, found.returns))
 
 
 def evaluate_grid(
@@ -265,8 +259,8 @@ def _episode(
         at, found = carry
         rng, action, policy_state, _ = playing.act(env, policy, at)
         obs, state, reward, _, _, ended = step_slot(env, at.env_state, playing.legal(env, action))
-        returns = add_rewards(found.returns, reward)
-        return Rollout(obs, state, policy_state, rng), Evaluation(returns, found.lengths + 1, ended)
+        found = Evaluation(add_rewards(found.returns, reward), found.lengths + 1, ended)
+        return Rollout(obs, state, policy_state, rng), found
 
     none = Evaluation(by_agent(env, jnp.float32(0)), jnp.int32(0), jnp.bool_(False))
     return playing.loop(env, not_ended, next_step, (playing.begin(env, rng, policy_state), none))[1]
@@ -301,8 +295,6 @@ def _fields(names: Iterable[str], values: Sequence[Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, value in zip(names, values, strict=True):
         field, dot, entry = name.partition(".")
-        if dot:
-            fields.setdefault(field, {})[entry] = value
-        else:
-            fields[field] = value
+        within = fields.setdefault(field, {}) if dot else fields
+        within[entry or field] = value
     return fields

@@ -6,10 +6,10 @@ from typing import Any
 
 from envrax._fleet.fleet import Fleet
 from envrax._fleet.members import view
-from envrax._fleet.padding import Agents
 from envrax._jax.cache import CacheDir, Compilation
 from envrax.autoreset.slot import checked, reset_slot
 from envrax.env import AnyEnv, JaxEnv
+from envrax.spaces import Space
 from envrax.wrappers.jit import compilation
 
 
@@ -71,8 +71,8 @@ class MultiEnv(Fleet):
     def __init__(self, envs: list[Any] | dict[Any, Any]) -> None:
         super().__init__(envs)
 
-    def _agents(self) -> list[Agents]:
-        return [Agents(env.observation_space, env.action_space, ()) for env in self._members]
+    def _spaces(self, member: AnyEnv) -> tuple[Space, Space]:
+        return member.action_space, member.observation_space
 
     def _compilation(self, member: AnyEnv) -> Compilation | None:
         return compilation(member)

@@ -9,10 +9,10 @@ import numpy as np
 from envrax._core.compiled_batch import compilation_of
 from envrax._fleet.fleet import Fleet
 from envrax._fleet.members import view
-from envrax._fleet.padding import Agents
 from envrax._jax.cache import CacheDir, Compilation
 from envrax.autoreset import Compact, Select
 from envrax.batched_env import BatchedEnv
+from envrax.spaces import Space
 from envrax.vec_env import VecEnv
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
@@ -125,11 +125,8 @@ class MultiVecEnv(Fleet):
         position = self._container.position(who, idx)
         return self._members[position], listed[position]
 
-    def _agents(self) -> list[Agents]:
-        return [
-            Agents(member.single_observation_space, member.single_action_space, (member.n_slots,))
-            for member in self._members
-        ]
+    def _spaces(self, member: AnyBatchedEnv) -> tuple[Space, Space]:
+        return member.single_action_space, member.single_observation_space
 
     def _compilation(self, member: AnyBatchedEnv) -> Compilation | None:
         return compilation_of(member)

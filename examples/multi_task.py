@@ -4,10 +4,10 @@ One policy for several environments, trained by PPO over a fleet.
     python examples/multi_task.py                              three, in half a minute
     python examples/multi_task.py gymnax/CartPole-v1 navix/Navix-Empty-5x5-v0
 
-The environments have different observations and numbers of actions. `MultiVecEnv` pads the
-observations and splits the actions; the choices that a task does not have are masked. Each
-observation includes a one-hot code of its task. Rewards are multiplied by the factors in `FACTORS`,
-so that a task with large returns does not dominate the loss. The algorithm is that of `ppo.py`.
+The environments have different observations and numbers of actions: observations are padded, and
+the choices that a task does not have are masked. Each observation includes a one-hot code of its
+task. Rewards are multiplied by the factors in `FACTORS`, so that a task with large returns does not
+dominate the loss. The algorithm is that of `ppo.py`.
 """
 
 import argparse
@@ -60,7 +60,9 @@ class MultiTaskPPO:
         self.envs = [envrax.make(name, wrappers=wrappers, jit_compile=False) for name in names]
         slots = [envrax.VecEnv(env, N_EACH, final_obs=True) for env in self.envs]
         self.fleet = envrax.MultiVecEnv(dict(zip(names, slots, strict=True)))
-        self.choices = self.fleet.choice_mask()  # one row for each slot, as all that follows
+        # One row for each slot, as all that follows.
+        n = np.array([env.action_space.n for env in self.envs])
+        self.choices = np.repeat(np.arange(n.max()) < n[:, None], N_EACH, axis=0)
         self.task = np.repeat(np.eye(len(names), dtype=np.float32), N_EACH, axis=0)
         self.factors = np.repeat([FACTORS.get(name, 1.0) for name in names], N_EACH)
         self.network = Network(self.choices.shape[1], hidden)
@@ -72,8 +74,9 @@ class MultiTaskPPO:
 
     def see(self, obs: Any) -> jax.Array:
         """What the network gets: the padded observations, and of which task they are."""
-        padded, _ = self.fleet.pad_observations(obs)
-        return jnp.concatenate([padded, self.task], axis=1)
+        width = self.fleet.pad_dims()[1]
+        obs = {name: jnp.pad(x, ((0, 0), (0, width - x.shape[1]))) for name, x in obs.items()}
+        return jnp.concatenate([self.rows(obs), self.task], axis=1)
 
     def rows(self, values: Any) -> jax.Array:
         """What the members returned, one after the other."""
@@ -90,9 +93,8 @@ class MultiTaskPPO:
         obs, states = carry
         log_probs, value = self.network.apply(params, obs, self.choices)
         action = jax.random.categorical(rng, log_probs)
-        after, states, reward, done, info = self.fleet.step(
-            states, self.fleet.unpad_actions(action)
-        )
+        actions = dict(zip(self.names, jnp.split(action, len(self.names)), strict=True))
+        after, states, reward, done, info = self.fleet.step(states, actions)
         terminated = {name: info[name].get("terminated", done[name]) for name in self.names}
         step = envrax.Transition(
             obs=obs,

@@ -199,18 +199,7 @@ _compiled_act = program_per_env(_act)
 
 
 class Others:
-    """
-    A policy that moves some agents of a world.
-
-    Parameters
-    ----------
-    env : JaxEnv or BatchedEnv
-        The world, or a batch of worlds.
-    agents : sequence of str
-        The agents.
-    policy : callable or None
-        As for `rollout`, over the dicts of these agents.
-    """
+    """A policy, as for `rollout`, that moves some agents of a world or of a batch of worlds."""
 
     def __init__(
         self, env: AnyEnv | AnyBatch, agents: Sequence[str], policy: Policy | None
@@ -224,15 +213,11 @@ class Others:
     def move(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> tuple[Any, Any, Any]:
         """The next key, the actions in `state`, and the new state of the policy."""
         policy = split(self._policy)
-        known = {
-            "mask": lambda: self.of(self.env.action_mask(state)),
-            "first": lambda: _first(self.env, state),
-        }
-        asked = {name: known[name]() for name in policy.asks}
-        space = Dict(self.of(self.env.action_space))
-        rng, actions, policy_state, _ = choose(
-            space, policy, policy_state, self.of(obs), rng, asked
-        )
+        mask = lambda state: self.of(self.env.action_mask(state))  # noqa: E731
+        known = {"mask": mask, "first": partial(_first, self.env)}
+        asked = {name: known[name](state) for name in policy.asks}
+        space, obs = Dict(self.of(self.env.action_space)), self.of(obs)
+        rng, actions, policy_state, _ = choose(space, policy, policy_state, obs, rng, asked)
         return rng, conform(space, actions, "policy", "actions"), policy_state
 
 

@@ -9,14 +9,14 @@ from tqdm import tqdm
 
 from envrax._fleet.fused import Fused, call_member
 from envrax._fleet.members import Members
-from envrax._fleet.padding import Padded
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.keys import require_key, threefry
 from envrax._jax.programs import Compiled, compile_pair, output_types, require_not_donated
+from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
 
-class Fleet(Padded, Members):
+class Fleet(Members):
     """
     M members as one unit: the base of `MultiEnv` and `MultiVecEnv`, which document the rest.
 
@@ -101,6 +101,11 @@ class Fleet(Padded, Members):
         stepped = self._step(*self._arguments(dict(enumerate(state)), dict(enumerate(action))))
         return self._gathered("step", stepped, lambda i: (state[i], action[i]))
 
+    def pad_dims(self) -> tuple[int, int]:
+        """The numbers of elements of the largest action and of the largest observation."""
+        spaces = [self._spaces(member) for member in self._members]
+        return max(acted.size for acted, _ in spaces), max(seen.size for _, seen in spaces)
+
     def action_masks(self, states: Any) -> Any:
         """
         The masks of legal actions of all members; see `JaxEnv.action_mask`.
@@ -168,6 +173,10 @@ class Fleet(Padded, Members):
         """
         position = self._container.position(f"{type(self).__name__}.step_at", idx)
         return self._call(position, "step", state, action)
+
+    @abstractmethod
+    def _spaces(self, member: Any) -> tuple[Space, Space]:
+        """The spaces of one action and of one observation of a member."""
 
     @abstractmethod
     def _compilation(self, member: Any) -> Compilation | None:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
         to_gymnasium_vec as to_gymnasium_vec,
     )
     from envrax.interop.out.gymnax import to_gymnax as to_gymnax
-    from envrax.interop.out.zoo import to_pettingzoo as to_pettingzoo
     from envrax.interop.out.sb3 import to_sb3 as to_sb3
     from envrax.interop.out.stoa import to_stoa as to_stoa
+    from envrax.interop.out.zoo import to_pettingzoo as to_pettingzoo
     from envrax.interop.spaces import from_space as from_space
     from envrax.interop.spaces import to_space as to_space
 

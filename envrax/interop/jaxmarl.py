@@ -62,9 +62,9 @@ class JaxMarlEnv(PeerEnv):
     def spaces(self) -> tuple[Space, Space]:
         peer, observed = self.peer, self.observed
         self._require_usable(peer)
-        seen, acted = peer.observation_space, peer.action_space
-        return Dict({x: converted(seen(x), observed[x], exact=False) for x in self.agents}), Dict(
-            {x: converted(acted(x)) for x in self.agents}
+        names, seen, acted = self._names.items(), peer.observation_space, peer.action_space
+        return Dict({x: converted(seen(n), observed[x], exact=False) for x, n in names}), Dict(
+            {x: converted(acted(n)) for x, n in names}
         )
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
@@ -76,8 +76,7 @@ class JaxMarlEnv(PeerEnv):
         if rule and rule.active:
             acts = self._acting(rule, inner)
             action = {x: jnp.where(acts[x], action[x], rule.idle(peer)) for x in self.agents}
-        pair = is_a(peer, "InTheGrid_2p")  # which takes a pair
-        actions = [action[x] for x in self.agents] if pair else action
+        actions = [action[x] for x in self.agents] if 0 in peer.agents else action
         obs, after, rewards, dones, info = peer.step_env(rng, inner, actions)
         over = rule.over(peer, inner, after, action) if rule else dones["__all__"]
         info = as_dicts(dict(info))
@@ -118,16 +117,21 @@ class JaxMarlEnv(PeerEnv):
         acts = rule.active(self.peer, inner)
         return {x: jnp.asarray(acts[i]).astype(jnp.bool_) for i, x in enumerate(self.agents)}
 
+    @property
+    def _names(self) -> dict[str, Any]:
+        """JaxMARL's names of the agents: numbers in STORM."""
+        return dict(zip(self.agents, self.peer.agents, strict=True))
+
     def _by_agent(self, tree: Any) -> dict[str, Any]:
         """The values of each agent; those of STORM are stacked."""
-        names = self.agents
-        if isinstance(tree, dict) and all(name in tree for name in names):
-            return {name: as_dicts(tree[name]) for name in names}
+        if isinstance(tree, dict) and all(name in tree for name in self.peer.agents):
+            return {x: as_dicts(tree[name]) for x, name in self._names.items()}
         if isinstance(tree, tuple | list):
-            return dict(zip(names, map(as_dicts, tree), strict=True))
+            return dict(zip(self.agents, map(as_dicts, tree), strict=True))
         if is_a(self.peer, "InTheGrid") and isinstance(tree, dict):
             tree = {"observation": tree["observations"], "inventory": tree["inventory"].T}
-        return {x: jax.tree.map(lambda x, i=i: x[i], as_dicts(tree)) for i, x in enumerate(names)}
+        tree = as_dicts(tree)
+        return {x: jax.tree.map(lambda a, i=i: a[i], tree) for i, x in enumerate(self.agents)}
 
     def _require_usable(self, peer: Any) -> None:
         if getattr(peer, "auto_reset", False):

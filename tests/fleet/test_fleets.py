@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
-from fakes import CounterEnv, NestedEnv, PixelEnv
+from fakes import CoinEnv, CounterEnv, NestedEnv, PixelEnv, VectorEnv
 from helpers import assert_trees_equal, slow_but
 
 from envrax import (
@@ -256,3 +256,8 @@ def test_keys_of_the_same_member_twice_are_used_once() -> None:
         _, states = fleet.reset(jax.random.key(0))
         _, states, *_ = fleet.step(states, [[0, 1], [1, 0]])
         fleet.step(states, [[0, 1], [1, 0]])
+
+
+def test_the_widest_action_and_observation() -> None:
+    assert MultiVecEnv([VecEnv(NestedEnv(), 9), VecEnv(CoinEnv(), 2)]).pad_dims() == (3, 7)
+    assert MultiEnv([CoinEnv(), VectorEnv()]).pad_dims() == (2, 4)

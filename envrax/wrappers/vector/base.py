@@ -35,14 +35,7 @@ AnyBatchedEnv = BatchedEnv[Any, Any]
 
 @chex.dataclass
 class BatchedWrapperState:
-    """
-    State of a wrapper around a batch. Subclasses add fields.
-
-    Attributes
-    ----------
-    env_state : pytree
-        State of the wrapped batch.
-    """
+    """State of a wrapper around a batch: that of the batch. Subclasses add fields."""
 
     env_state: Any
 
@@ -62,9 +55,8 @@ class BatchedWrapper(
     `BatchedWrapperState` with further fields, and defines `on_reset` and `on_step`.
 
     `reset` and `step` are compiled together with those of the wrapped batch, on first use. Around a
-    batch on the host, only the wrapper's own part is compiled.
-
-    Called with keywords and no batch, a subclass returns a factory, as `Wrapper` does.
+    batch on the host, only the wrapper's own part is compiled. Called with keywords and no batch, a
+    subclass returns a factory, as `Wrapper` does.
 
     Parameters
     ----------
@@ -92,15 +84,14 @@ class BatchedWrapper(
         self._wrap(env)
 
     def _wrap(self, env: AnyBatchedEnv) -> None:
-        self.env = env
+        self.env, others = env, (self.action_mask, self.active)
         if env.traceable:
-            functions = Functions(self._reset_all, self._step_all, self.action_mask, self.active)
+            functions = Functions(self._reset_all, self._step_all, *others)
             self._use(functions, compilation_of(env), layout_of(env))
         else:
             self._act = Compiled(self.action)
             self._begun, self._stepped = Compiled(self._after_reset), Compiled(self._after_step)
-            on_host = self._reset_on_host, self._step_on_host
-            self._use(Functions(*on_host, self.action_mask, self.active), None)
+            self._use(Functions(self._reset_on_host, self._step_on_host, *others), None)
 
     @property
     def observation_space(self) -> Space:
@@ -203,8 +194,7 @@ class BatchedWrapper(
 
     def _placed(self, state: Any, who: str) -> Any:
         """The state, with fields that have a row for each slot sharded, and others replicated."""
-        slots = self.layout
-        if slots is None:
+        if (slots := self.layout) is None:
             return state
         whole = NamedSharding(slots.mesh, PartitionSpec())
 
@@ -252,9 +242,8 @@ class BatchedWrapper(
     def _after_step(self, state: Any, obs: Any, rewards: Any, dones: Any, infos: Any) -> Any:
         if "final_obs" in infos:
             infos = {**infos, "final_obs": self.observation(infos["final_obs"])}
-        seen, infos = self.observation(obs), self.info(infos)
-        rewards = jax.tree.map(self.reward, rewards)
-        stepped = self.on_step(seen, state, rewards, dones, infos)
+        seen, rewards = self.observation(obs), jax.tree.map(self.reward, rewards)
+        stepped = self.on_step(seen, state, rewards, dones, self.info(infos))
         return require_tuple(type(self).__name__, "on_step", stepped)
 
     def action_mask(self, state: Any) -> Any:
