@@ -53,6 +53,12 @@ def jax_trainers() -> Sequence[Shown]:
     return speed()
 
 
+def worlds() -> Sequence[Shown]:
+    from benchmarks.worlds import views  # needs the libraries
+
+    return views()
+
+
 BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
     "scan": cartpole.scan,
     "scan-all-sizes": lambda: cartpole.scan((1, 8, 64, 512, 4096, 65_536)),
@@ -72,6 +78,7 @@ BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
     "start-states": starts.starts,
     "interop": interop_speed.interop,
     "jax-trainers": jax_trainers,
+    "worlds": worlds,
     "trainers": trainers.vector_envs,
     "trainers-overhead": trainers.overhead,
     "trainers-sb3": trainers.sb3,

@@ -16,7 +16,7 @@ from envrax._jax.programs import strong
 from envrax.autoreset.slot import next_episode, reset_slot, step_slot
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, ConfigT, EnvState, Info, JaxEnv, StateT
-from envrax.spaces import Dict, Space
+from envrax.spaces import Dict, Space, kind
 from envrax.spaces.conform import conform
 from envrax.spaces.flatten import zero_element
 from envrax.wrappers.base import Wrapper, layers
@@ -249,16 +249,16 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
     ValueError
         If the structure or a shape of `policy_state` is another than in `state`.
     """
-    lead = (env.n_slots,) if isinstance(env, BatchedEnv) else ()
+    n_axes = int(isinstance(env, BatchedEnv))
 
     def fitted(old: jax.Array, new: Any) -> jax.Array:
-        new = jnp.asarray(new, old.dtype)
-        if new.shape not in (old.shape, old.shape[len(lead) :]):
+        new, shapes = strong(new), (old.shape[n_axes:], old.shape)
+        if new.shape not in shapes or kind(new.dtype) != kind(old.dtype):
             raise ValueError(
-                f"with_policy_state: expected arrays of shape {old.shape[len(lead) :]}, or "
-                f"{old.shape} for all slots; got {new.shape}."
+                f"with_policy_state: expected {old.dtype} of shape {shapes[0]}, or of shape "
+                f"{shapes[1]} for all slots; got {new.dtype} of shape {new.shape}."
             )
-        return jnp.broadcast_to(new, old.shape)
+        return jnp.broadcast_to(new.astype(old.dtype), old.shape)
 
     def put(state: Any) -> Any:
         if isinstance(state, OneAgentState):

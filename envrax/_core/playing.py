@@ -275,11 +275,12 @@ def _asks(policy: Any) -> tuple[str, ...]:
     if policy is None:
         return ("mask",)
     try:
-        parameters = [*inspect.signature(policy).parameters]
+        parameters = [*inspect.signature(policy).parameters.values()]
     except (TypeError, ValueError):
         return ()
-    free = {*parameters[3:]} - {*getattr(policy, "keywords", {})}  # a `partial` lists bound ones
-    return tuple(name for name in ("mask", "first") if name in free)
+    free = [p.name for i, p in enumerate(parameters) if i > 2 or p.kind is p.KEYWORD_ONLY]
+    bound = getattr(policy, "keywords", {})  # a `partial` lists them too
+    return tuple(name for name in ("mask", "first") if name in free and name not in bound)
 
 
 def _is_array(x: Any) -> bool:

@@ -156,6 +156,8 @@ def test_an_opponent_that_does_not_fit_is_refused() -> None:
     _, state = env.reset(KEYS[0])
     with pytest.raises(ValueError, match=r"shape \(\)"):
         with_policy_state(env, state, jnp.zeros(3, jnp.int32))
+    with pytest.raises(ValueError, match=r"int32 of shape \(\)"):
+        with_policy_state(env, state, 1.5)
     with pytest.raises(ValueError, match="first one like it"):
         with_policy_state(env, state, {"w": jnp.int32(0)})
     plain = VecEnv(NimWorld(), 4)

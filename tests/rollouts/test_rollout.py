@@ -557,3 +557,12 @@ def test_memory_that_a_simulator_writes_over() -> None:
     assert steps.next_obs[:, 0, 0].tolist() == [1, 2, 3, 4]
     again = envrax.rollout(env, None, end, 1)[1]
     assert end.obs[0, 0] == again.obs[0, 0, 0] == 4
+
+
+def test_a_mask_may_be_a_keyword_alone() -> None:
+    def lowest(*given: Any, mask: Any) -> Any:
+        return jnp.argmax(mask), given[0], None
+
+    env = MaskedEnv()
+    _, steps = envrax.rollout(env, lowest, envrax.start(env, jax.random.key(0)), 4)
+    assert not steps.terminated.any()

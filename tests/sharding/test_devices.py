@@ -17,6 +17,8 @@ from reset_after_envs import CountEpisodes
 import envrax
 from envrax import MultiVecEnv, VecEnv, evaluate, rollout, shard, start
 from envrax.autoreset import Compact, Select
+from envrax.multi_agent import OneAgent, agents_as_slots
+from envrax.testing import ChaseWorld, NimWorld
 from envrax.wrappers import vector
 
 KEY = jax.random.key(0)
@@ -192,6 +194,14 @@ for kind in (AxisType.Auto, AxisType.Explicit):
     one = jax.vmap(lambda k: alone.step(alone.reset(k)[1], jnp.zeros((16, 2), jnp.float32)))
     if kind == AxisType.Auto:
         assert_trees_equal(many(seeds), one(seeds))
+
+    others = lambda stones, obs, rng: ({"bob": stones}, stones, None)
+    view = VecEnv(OneAgent(NimWorld(), "alice", others, jnp.int32(1)), 8)
+    slots = vector.NormalizeReward(agents_as_slots(VecEnv(ChaseWorld(), 8), ["runner_2"]))
+    for alone in (view, slots):
+        spread = shard(alone, mesh_of(4, kind))
+        ours, theirs = (rollout(env, None, start(env, KEY), 12) for env in (spread, alone))
+        assert_trees_close(ours[1], theirs[1], rtol=1e-5)
 
 pixels = VecEnv(PixelEnv(), 8)
 drawn = shard(pixels, mesh_of(8))
