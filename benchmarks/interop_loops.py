@@ -207,10 +207,8 @@ def xminigrid(id: str, n: int) -> Loop:
 
 def jaxmarl(id: str, n: int) -> Loop:
     env = module("jaxmarl").make(id)
-    names = env.agents
 
     def step(state: Any, actions: Any, rng: jax.Array) -> Any:
-        actions = dict(zip(names, actions.reshape(n, len(names)).T, strict=True))
         obs, state, rewards, dones, _ = jax.vmap(env.step)(jax.random.split(rng, n), state, actions)
         return state, (obs, rewards, dones["__all__"])
 
@@ -218,7 +216,7 @@ def jaxmarl(id: str, n: int) -> Loop:
 
     def mask(state: Any) -> Any:
         masks = jax.vmap(env.get_avail_actions)(state)
-        return jnp.stack([masks[name] for name in names], 1).reshape(n * len(names), -1) > 0
+        return {name: masks[name] > 0 for name in env.agents}
 
     try:
         jax.eval_shape(mask, start)

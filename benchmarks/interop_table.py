@@ -23,6 +23,7 @@ LIBRARIES = (
     *("gymnax", "brax", "jumanji", "playground", "navix", "craftax", "pgx"),
     *("xminigrid", "kinetix", "jaxmarl"),
 )
+WORLDS = {"jumanji": {"agents": "all"}, "pgx": {"player": "all"}}  # their games of several
 LONG = ("gymnax", "jumanji", "pgx", "navix")  # also run for long, with legal actions
 SLOTS, STEPS, CHUNK = 16, 500, 50
 VERDICTS = Path(__file__).parent / "verdicts"
@@ -32,7 +33,8 @@ HEAD = """# All environments of other libraries
 Made by `python -m benchmarks.interop_table`, which builds each one and runs `check_env` on it.
 *Clean*: every rule of the conformance kit is kept. *Mended bounds*: so too, with bounds of the
 library's space corrected. *Waived*: the library itself breaks the rules named. An id that is not
-built says why.
+built says why. Rows *as a world* are built with `options={"agents": "all"}` (Jumanji) or
+`options={"player": "all"}` (Pgx).
 """
 
 
@@ -65,14 +67,20 @@ def check_library(library: str, steps: int, backwards: bool) -> None:
     import envrax
 
     names = list(envrax.load_suite(library))
-    for name in reversed(names) if backwards else names:
-        if name in _read(library):
+    every = [(name, name, dict[str, Any]()) for name in names]
+    if library in WORLDS:
+        every += [(f"{name} as a world", name, WORLDS[library]) for name in names]
+    for case, name, options in reversed(every) if backwards else every:
+        if case in _read(library):
             continue
-        _add(library, name, {"verdict": "stopped", "why": "the process that checked it ended"})
+        _add(library, case, {"verdict": "stopped", "why": "the process that checked it ended"})
         started = time.perf_counter()  # what was just written stays if it does
-        row = _row(name, library, steps)
-        _add(library, name, {**row, "s": round(time.perf_counter() - started, 1)})
-        print(name, row["verdict"], row.get("why", ""), flush=True)
+        row = _row(name, library, steps, options)
+        if options and row["verdict"] == "not built":
+            _add(library, case, None)  # a game of one
+            continue
+        _add(library, case, {**row, "s": round(time.perf_counter() - started, 1)})
+        print(case, row["verdict"], row.get("why", ""), flush=True)
 
 
 def page() -> Iterator[str]:
@@ -82,7 +90,7 @@ def page() -> Iterator[str]:
     kinds = ["clean", "mended bounds", "waived", "broken", "not built"]
     if any(row["verdict"] == "stopped" for rows in every.values() for row in rows.values()):
         kinds.append("stopped")
-    yield "| library | ids | " + " | ".join(kinds) + " |"
+    yield "| library | rows | " + " | ".join(kinds) + " |"
     yield "|---" * (2 + len(kinds)) + "|"
     for library, rows in every.items():
         counts = Counter(row["verdict"] for row in rows.values())
@@ -101,36 +109,23 @@ def page() -> Iterator[str]:
             yield f"| `{name}` | {shown} | {row['verdict']}{why.replace('|', ' ')} |"
 
 
-def _row(name: str, library: str, steps: int) -> dict[str, Any]:
+def _row(name: str, library: str, steps: int, options: dict[str, Any]) -> dict[str, Any]:
     import envrax
-    from envrax.testing import report_batched_env, report_env
+    from envrax.testing import report_env
 
     try:
-        spec = envrax.get_spec(name)
-        batched = issubclass(spec.env_class, envrax.BatchedEnv)
-        env = (
-            envrax.make_vec(name, 2, pre_warm=False)
-            if batched
-            else envrax.make(name, jit_compile=False)
-        )
+        env = envrax.make(name, jit_compile=False, options=options)
     except Exception as error:
         return {"verdict": "not built", "why": _first_line(error)}
     limit = env.config.max_steps
-    spaces = (
-        (env.single_observation_space, env.single_action_space)
-        if batched
-        else (env.observation_space, env.action_space)
-    )
     row: dict[str, Any] = {
-        "obs": _brief(spaces[0]),
-        "action": _brief(spaces[1]),
+        "obs": _of_agents(env, env.observation_space),
+        "action": _of_agents(env, env.action_space),
         "limit": "none" if limit == 2**31 - 1 else limit,
     }
     try:
-        report = report_env(env.world if batched else env, num_steps=steps)
-        if batched:
-            report_batched_env(env, num_steps=steps).raise_if_any()
-        outside = leaves_space(env) if library in LONG else ""
+        report = report_env(env, num_steps=steps)
+        outside = leaves_space(env) if library in LONG and not env.agents else ""
     except Exception as error:
         return {**row, "verdict": "broken", "why": _first_line(error)}
     if report.findings:
@@ -144,8 +139,7 @@ def _row(name: str, library: str, steps: int) -> dict[str, Any]:
             "verdict": "waived",
             "why": f"{', '.join(report.waived)} ({'; '.join(reasons)})",
         }
-    base = env.unwrapped
-    mended = getattr(getattr(base, "world", base), "mended_bounds", {})
+    mended = getattr(env.unwrapped, "mended_bounds", {})
     why = "; ".join(f"`{leaf}`: {reason}" for leaf, reason in mended.items())
     return {**row, "verdict": "mended bounds" if mended else "clean", "why": why}
 
@@ -183,6 +177,12 @@ def leaves_space(env: Any) -> str:
     return ""
 
 
+def _of_agents(env: Any, space: Any) -> str:
+    """The space; that of each agent once, if they are alike."""
+    each = [_brief(space[agent]) for agent in env.agents]
+    return f"{len(each)} x {each[0]}" if len({*each}) == 1 else _brief(space)
+
+
 def _brief(space: Any) -> str:
     children = getattr(space, "spaces", None)
     if isinstance(children, dict):
@@ -207,10 +207,11 @@ def _read(library: str) -> dict[str, dict[str, Any]]:
     return json.loads(_path(library).read_text()) if _path(library).exists() else {}
 
 
-def _add(library: str, name: str, row: dict[str, Any]) -> None:
+def _add(library: str, name: str, row: dict[str, Any] | None) -> None:
     """Read again, since another process may check the same library from the other end."""
     VERDICTS.mkdir(exist_ok=True)
     rows = {**_read(library), name: row}
+    rows = {name: row for name, row in rows.items() if row}
     _path(library).write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -141,8 +141,8 @@ def evaluate(
     run = _evaluated if inline else _compiled_evaluated
     found = run(env, n_episodes, max_steps, *given)
     with jax.debug_nans(False):  # NaN, not 0, which would lower a mean unnoticed
-        nan_if_none: Any = lambda x: jnp.where(found.lengths > 0, x, jnp.nan)  # noqa: E731
-        return found._replace(returns=jax.tree.map(nan_if_none, found.returns))
+        known = [jnp.where(found.lengths > 0, x, jnp.nan) for x in jax.tree.leaves(found.returns)]
+        return found._replace(returns=jax.tree.unflatten(jax.tree.structure(found.returns), known))
 
 
 def evaluate_grid(

@@ -9,9 +9,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._core.agents import require_agents
+from envrax._core.agents import always_acts, require_agents
 from envrax._core.ends import episode_end
-from envrax._core.playing import Others, Policy
+from envrax._core.playing import Others, Policy, loop
 from envrax._jax.programs import strong
 from envrax.autoreset.slot import next_episode, reset_slot, step_slot
 from envrax.batched_env import BatchedEnv
@@ -19,7 +19,7 @@ from envrax.env import AnyEnv, ConfigT, EnvState, Info, JaxEnv, StateT
 from envrax.spaces import Dict, Space, kind
 from envrax.spaces.conform import conform
 from envrax.spaces.flatten import zero_element
-from envrax.wrappers.base import Wrapper, layers
+from envrax.wrappers.base import Wrapper
 from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.vector.agent_slots import AgentSlots
 
@@ -93,8 +93,7 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
     agent : str
         The agent.
     others : callable or None
-        A policy as for `rollout`, over the dicts of the other agents; None draws uniformly among
-        legal actions.
+        A policy as for `rollout`, over dicts of the other agents; None draws legal actions.
     policy_state : pytree, optional
         Its first state. Parameters that change belong here. It is part of the state, and auto-reset
         keeps it; `with_policy_state` replaces it.
@@ -123,8 +122,7 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
         require_agents("OneAgent: expected agent", env, [agent])
         self.agent, self.policy_state, self.end_with_agent = agent, policy_state, end_with_agent
         self._others = Others(env, [x for x in env.agents if x != agent], others)
-        active = [type(layer).active for layer in layers(env)]
-        self._has_turns = not {*active} <= {JaxEnv.active, Wrapper.active}
+        self._has_turns = env.traceable and not always_acts(env, agent)
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -152,14 +150,16 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
         self, state: OneAgentState, action: Any
     ) -> tuple[Any, OneAgentState, jax.Array, jax.Array, Info]:
         action = conform(self.action_space, action, "OneAgent.step", "action")
+        rng, key = jax.random.split(state.rng)
         play = partial(self._until_active, first=True) if self._has_turns else self._turn
-        played = play(state, action)
-        new = played.replace(step=state.step + 1, owed=jnp.float32(0), done=played.over)
+        played = play(state.replace(rng=key), action)
+        new = played.replace(rng=rng, step=state.step + 1, owed=jnp.float32(0), done=played.over)
         return played.seen[self.agent], self._kept(new), played.owed, played.over, played.told
 
     def action_mask(self, state: OneAgentState) -> Any:
         mask = self.env.action_mask(state.env_state)
-        return mask and mask[self.agent]
+        # An episode that is over before the first move ignores the action.
+        return mask and jax.tree.map(lambda x: x | state.over, mask[self.agent])
 
     def active(self, state: OneAgentState) -> dict[str, jax.Array]:
         return {}
@@ -202,7 +202,7 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
         def turn(carry: Any) -> Any:
             return self._turn(carry[0], action), jnp.bool_(False)
 
-        return jax.lax.while_loop(goes_on, turn, (state, jnp.bool_(first)))[0]
+        return loop(self.env, goes_on, turn, (state, jnp.bool_(first)))[0]
 
     def _turn(self, state: OneAgentState, action: Any) -> OneAgentState:
         """One step of the world."""
@@ -215,7 +215,7 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
         own = info.get("agents")
         if own is not None:
             ended, cut = (own[name][self.agent] for name in ("terminated", "truncated"))
-            terminated, truncated = ended | (terminated & ~cut), cut | (truncated & ~ended)
+            terminated, truncated = ended | (terminated & ~cut), (cut | truncated) & ~ended
         over = terminated | truncated if self.end_with_agent else done
         told = {name: x for name, x in info.items() if name != "agents"}
         return state.replace(
@@ -258,7 +258,7 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
                 f"with_policy_state: expected {old.dtype} of shape {shapes[0]}, or of shape "
                 f"{shapes[1]} for all slots; got {new.dtype} of shape {new.shape}."
             )
-        return jnp.broadcast_to(new.astype(old.dtype), old.shape)
+        return jnp.array(jnp.broadcast_to(new.astype(old.dtype), old.shape))  # its own memory
 
     def put(state: Any) -> Any:
         if isinstance(state, OneAgentState):

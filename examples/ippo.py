@@ -51,7 +51,11 @@ def taken(log_probs: jax.Array, action: jax.Array) -> jax.Array:
 
 
 def advantages(steps: envrax.Transition, value: jax.Array, next_value: jax.Array) -> jax.Array:
-    """Generalised advantage estimation, bootstrapped unless the world was over."""
+    """
+    Generalised advantage estimation, bootstrapped unless the world was over.
+
+    An agent that is out still gets its team's rewards, and counts them.
+    """
     surprise = steps.reward + GAMMA * jnp.where(steps.terminated, 0.0, next_value) - value
 
     def back(later: jax.Array, step: Any) -> tuple[jax.Array, jax.Array]:

@@ -5,8 +5,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
+from jax.extend.core import Literal
 
 from envrax._core.checks import suggestion
+from envrax._jax.keys import key_types
 
 
 def for_each(env: Any, function: Callable[..., Any], *values: Any) -> Any:
@@ -34,17 +37,31 @@ def require_rewards(env: Any, rewards: Any) -> None:
         expected = f"a dict of rewards of {', '.join(env.agents)}" if env.agents else "one reward"
         raise TypeError(
             f"{type(env).__name__}: expected step to return {expected}; got "
-            f"{jax.tree.map(lambda x: '...', rewards)}. A world of several agents names them in "
-            "its property `agents`."
+            f"{jax.tree.map(lambda x: f'{x.dtype}{[*x.shape]}', rewards)}. A world of several "
+            "agents names them in its property `agents`."
         )
 
 
+def always_acts(env: Any, agent: str) -> bool:
+    """Whether `active` of an agent is True in every state, as its program tells."""
+    state = jax.eval_shape(env.reset, key_types()[0])[1]
+    program = jax.make_jaxpr(lambda state: env.active(state)[agent])(state)
+    known = dict(zip(program.jaxpr.constvars, program.consts, strict=True))
+    (out,) = program.jaxpr.outvars
+    told = out.val if isinstance(out, Literal) else known.get(out)
+    return told is not None and not isinstance(told, Tracer) and bool(told)
+
+
 def require_agents(expected: str, env: Any, agents: Sequence[str]) -> None:
-    """Raise a ValueError if one of the names is no agent of the world."""
-    if unknown := [agent for agent in agents if agent not in env.agents]:
+    """Raise an error unless the names are different agents of a world, at least one."""
+    if not env.agents:
+        raise TypeError(f"{expected} of a world of several agents; got {env!r}, which is none.")
+    unknown = [agent for agent in agents if agent not in env.agents]
+    if unknown or not agents or len({*agents}) < len(agents):
+        advice = suggestion(map(str, unknown), env.agents)
         raise ValueError(
-            f"{expected} among {', '.join(env.agents) or 'none'}, the agents of {env!r}; got "
-            f"{', '.join(map(repr, unknown))}. {suggestion(map(str, unknown), env.agents)}"
+            f"{expected} among {', '.join(env.agents)}, each once; got {agents!r}."
+            f"{f' {advice}' if 'mean' in advice else ''}"
         )
 
 

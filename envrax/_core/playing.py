@@ -257,7 +257,12 @@ def _first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
     slots = () if isinstance(env, JaxEnv) else (env.n_slots,)
     while not isinstance(state, EnvState) and hasattr(state, "env_state"):
         state = state.env_state
-    if not isinstance(state, EnvState) or jnp.shape(state.step) != slots:
+    steps: Any = getattr(state, "step", 0)
+    shape: tuple[int, ...] = jnp.shape(steps)
+    # A slot may be one agent of several in a world.
+    if len(shape) == len(slots) == 1 and shape[0] and slots[0] % shape[0] == 0:
+        return jnp.repeat(steps == 0, slots[0] // shape[0])
+    if not isinstance(state, EnvState) or shape != slots:
         raise TypeError(
             "policy: expected an environment whose state counts the steps of each slot, for the "
             f"parameter `first`; got {env!r}. Leave that parameter out."

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._core.agents import by_agent, for_each
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box, unbounded
 from envrax.interop.forms import as_dicts
@@ -26,6 +27,16 @@ MENDED = {
     "TSP": {"position": (-1, None, "it is -1 before the first city, where the spec says 0")},
 }
 """Bounds of the library's specs that are wrong, by class and key: (low, high, reason)."""
+
+AGENTS = {
+    "Cleaner": ("agents_locations", "action_mask"),
+    "Connector": ("action_mask",),
+    "LevelBasedForaging": ("agents_view", "action_mask"),
+    "MultiCVRP": ("vehicles", "action_mask"),
+    "RobotWarehouse": ("agents_view", "action_mask"),
+    "SearchAndRescue": ("searcher_views", "positions"),
+}
+"""Games of several agents: what of an observation has a row for each agent, by class."""
 
 GRAPHS = "GraphColoring", "MMST"
 """Classes that draw in the unit square, for which matplotlib finds wrong limits."""
@@ -52,12 +63,17 @@ class JumanjiEnv(PeerEnv):
     `extras`, and for several agents `rewards` and `discounts`. If the library masks combinations,
     as in Tetris, actions are one `Discrete` over the combinations, in the order of
     `numpy.ravel_multi_index`. `action_mask` marks all actions as legal if none is.
+
+    With `options={"agents": "all"}` a game of several agents is a world of `agent_0`, `agent_1` and
+    so on. Each observes its own rows, and all else of the observation. A reward of the whole team
+    goes to each in full. In Connector, who is connected or blocked has ended, and is not `active`.
     """
 
     library = "jumanji"
 
     def build(self) -> Any:
-        id, steps, options = self.config.id, self.config.max_steps, self.config.options
+        id, steps = self.config.id, self.config.max_steps
+        options = {k: v for k, v in self.config.options.items() if k != "agents"}
         peer = jumanji.make(id, **options)
         # The state, the spec and the reward of some depend on the limit.
         if steps and self._own_limit(peer) not in (steps, NO_LIMIT):
@@ -67,42 +83,63 @@ class JumanjiEnv(PeerEnv):
     def limit(self) -> int:
         return self._own_limit(self.peer)
 
+    @property
+    def agents(self) -> tuple[str, ...]:
+        asked = self.config.options.get("agents")
+        return tuple(f"agent_{i}" for i in range(self.peer.action_spec.shape[0] if asked else 0))
+
     def spaces(self) -> tuple[Space, Space]:
+        asked, legal = self.config.options.get("agents"), [None, *["all"] * (self._kind in AGENTS)]
+        if asked not in legal:
+            raise ValueError(f"{self._who}: expected `agents` among {legal}; got {asked!r}.")
         if self.config.max_steps > self.limit():
             raise ValueError(
                 f"{self._who}: expected `max_steps` of at most the library's own time limit, "
                 f"{self.limit()}; got {self.config.max_steps}. Build it with a larger `time_limit`."
             )
-        mended = MENDED.get(type(self.peer.unwrapped).__name__, {})
-        observed = self._space(self.peer.observation_spec, self.observed, "observation", mended)
-        return observed, self._acted()
+        mended = MENDED.get(self._kind, {})
+        spec, acted = self.peer.observation_spec, by_agent(self, self._acted())
+        seen = for_each(self, lambda x: self._space(spec, x, "observation", mended), self.observed)
+        return (Dict(seen), Dict(acted)) if self.agents else (seen, acted)
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
         inner, timestep = self._unlimited.reset(rng)
         obs = as_dicts(timestep.observation)
-        return Begun(obs, inner, self._mask(obs))
+        return Begun(self._seen(obs), inner, self._mask(obs))
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
         if self._combined:
             action = jnp.stack(jnp.unravel_index(action, self._counts)).astype(jnp.int32)
+        if self.agents:
+            action = jnp.stack([action[agent] for agent in self.agents])
         inner, timestep = self._unlimited.step(inner, action)
         obs, reward, discount = as_dicts(timestep.observation), timestep.reward, timestep.discount
         info = dict(timestep.extras)
-        if jnp.ndim(reward):
-            info |= {"rewards": reward, "discounts": discount}
         terminated = timestep.last() & jnp.all(discount == 0)
         if isinstance(self.peer.unwrapped, jumanji.environments.SearchAndRescue):
             terminated = jnp.all(inner.targets.found)
         truncated = timestep.last() & ~terminated
-        return Advanced(obs, inner, reward, terminated, truncated, info, self._mask(obs))
+        if jnp.ndim(reward) and not self.agents:
+            info |= {"rewards": reward, "discounts": discount}
+        elif jnp.ndim(reward):
+            ends, no = (discount == 0) & ~truncated, by_agent(self, jnp.bool_(False))
+            info["agents"] = {"terminated": self._rows(ends), "truncated": no}
+        reward = self._rows(jnp.broadcast_to(reward, len(self.agents))) if self.agents else reward
+        seen, mask = self._seen(obs), self._mask(obs)
+        return Advanced(seen, inner, reward, terminated, truncated, info, mask)
+
+    def active(self, state: PeerState) -> dict[str, jax.Array]:
+        if self._kind != "Connector":
+            return super().active(state)
+        return self._rows(state.inner.action_mask[:, 1:].any(axis=-1))
 
     @property
     def waivers(self) -> dict[str, str]:
-        return WAIVERS.get(type(self.peer.unwrapped).__name__, {})
+        return WAIVERS.get(self._kind, {})
 
     @property
     def mended_bounds(self) -> dict[str, str]:
-        mended = MENDED.get(type(self.peer.unwrapped).__name__, {})
+        mended = MENDED.get(self._kind, {})
         return {f"obs.{key}": reason for key, (_, _, reason) in mended.items()}
 
     def render(self, state: PeerState) -> np.ndarray:
@@ -128,6 +165,21 @@ class JumanjiEnv(PeerEnv):
             env.render(jax.device_get(state.inner) if graph else state.inner)
             viewer.close()
         return drawn[-1]
+
+    @property
+    def _kind(self) -> str:
+        return type(self.peer.unwrapped).__name__
+
+    def _rows(self, tree: Any) -> dict[str, Any]:
+        """The rows of each agent."""
+        return {x: jax.tree.map(lambda a, i=i: a[i], tree) for i, x in enumerate(self.agents)}
+
+    def _seen(self, obs: Any) -> Any:
+        """The observation; in a world, of each agent."""
+        if not self.agents:
+            return obs
+        own = self._rows({key: obs[key] for key in AGENTS[self._kind]})
+        return {agent: {**obs, **own[agent]} for agent in self.agents}
 
     @functools.cached_property
     def _unlimited(self) -> Any:
@@ -170,30 +222,36 @@ class JumanjiEnv(PeerEnv):
             return mask
         # Values beyond the mask, which the spec of MultiCVRP has, are never legal.
         missing = max(self._counts) - mask.shape[-1]
-        return jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, missing)])
+        mask = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, missing)])
+        return self._rows(mask) if self.agents else mask
 
     def _acted(self) -> Space:
-        spec, counts = self.peer.action_spec, self._counts
+        """The space of actions; in a world, of an agent."""
+        spec, counts, lead = self.peer.action_spec, self._counts, bool(self.agents)
         if self._combined:
             return Discrete(math.prod(counts))
+        types = jax.ShapeDtypeStruct(spec.shape[lead:], spec.dtype)
         if not counts:
-            return self._space(spec, jax.ShapeDtypeStruct(spec.shape, spec.dtype), "action", {})
-        if not spec.shape:
+            return self._space(spec, types, "action", {}, lead)
+        if not types.shape:
             return Discrete(counts[0], spec.dtype)
         return MultiDiscrete(np.reshape(counts, spec.shape), spec.dtype)
 
-    def _space(self, spec: Any, types: Any, where: str, mended: dict[str, Any]) -> Space:
-        """The space of a spec, in the dtypes that are observed."""
+    def _space(
+        self, spec: Any, types: Any, where: str, mended: dict[str, Any], lead: int = 0
+    ) -> Space:
+        """The space of a spec, in the dtypes that are observed; `lead` is 1 for rows of agents."""
         children = {k: x for k, x in vars(spec).items() if isinstance(x, specs.Spec)}
         fits = set(children) == set(types if hasattr(types, "keys") else ())
-        if not fits or (not children and types.shape != spec.shape):
+        if not fits or (not children and types.shape != spec.shape[lead:]):
             raise TypeError(
                 f"{self._who}: expected `{where}` as in the spec, {spec}; got {types}. The library "
                 "breaks its own contract here; wrap its environment and mend it."
             )
         if children:
-            keys = children.items()
-            return Dict({k: self._space(x, types[k], f"{where}.{k}", mended) for k, x in keys})
+            rows = AGENTS[self._kind] if self.agents else ()
+            each = [(k, x, f"{where}.{k}", lead or int(k in rows)) for k, x in children.items()]
+            return Dict({k: self._space(x, types[k], at, mended, n) for k, x, at, n in each})
         if not isinstance(spec, specs.BoundedArray):
             return unbounded(types)
         low, high = np.asarray(spec.minimum), np.asarray(spec.maximum)

@@ -86,6 +86,11 @@ class PgxEnv(PeerEnv):
                 f"{player!r}."
             )
         opponent = self.config.options.get("opponent")
+        if opponent is not None and self.agents:
+            raise TypeError(
+                f'{self._who}: expected no `opponent` with `player="all"`; got {opponent!r}. Give '
+                "it to `envrax.multi_agent.OneAgent`."
+            )
         if opponent is not None and not callable(opponent):
             raise TypeError(
                 f"{self._who}: expected `opponent` to be a function of (obs, mask, rng); got "

@@ -251,7 +251,7 @@ def apply_hooks(env: AnyEnv, hook: str, value: Any) -> Any:
     """Pass a value through a hook of every wrapper, the innermost first."""
     for layer in reversed(list(layers(env))):
         if isinstance(layer, Wrapper):
-            value = jax.tree.map(getattr(layer, hook), value)
+            value = getattr(layer, hook)(value)
     return value
 
 

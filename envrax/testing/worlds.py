@@ -96,7 +96,7 @@ class NimWorld(MultiAgentEnv[NimState, NimConfig]):
         return {agent: state.turn == i for i, agent in enumerate(self.agents)}
 
     def action_mask(self, state: NimState) -> dict[str, jax.Array]:
-        legal = jnp.arange(3) < jnp.maximum(state.left, 1)
+        legal = jnp.arange(3, dtype=jnp.int32) < jnp.maximum(state.left, 1)
         return dict.fromkeys(self.agents, legal)
 
     def _see(self, left: jax.Array) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return obs
 
     def reward(self, reward: jax.Array) -> jax.Array:
-        """The reward that the caller gets; in a world of several agents, that of each of them."""
+        """The reward that the caller gets."""
         return reward
 
     def done(self, done: jax.Array) -> jax.Array:
@@ -138,7 +138,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return (
             self.observation(obs),
             state.replace(done=episode_ended(self.env, state, done)),
-            jax.tree.map(self.reward, reward),
+            self.reward(reward),
             self.done(done),
             self.info(info),
         )

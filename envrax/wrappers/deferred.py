@@ -69,9 +69,7 @@ class WrapperMeta(ABCMeta):
             if not args:
                 return WrapperFactory(cls, kwargs)
             if cls._in_worlds is not None and args[0].agents:
-                given = inspect.signature(cls).bind(*args, **kwargs).arguments
-                del given[env]
-                return cls._in_worlds(args[0], WrapperFactory(cls, given))
+                return cls._in_worlds(args[0], cls, args[1:], kwargs)
             wrapper = super().__call__(*args, **kwargs)
             wrapper._arguments = args, kwargs  # an `__init__` may keep them under other names
             return wrapper

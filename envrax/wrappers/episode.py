@@ -26,8 +26,8 @@ class ExpandDims(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     ([2.0], [False], False)
     """
 
-    def reward(self, reward: jax.Array) -> jax.Array:
-        return jnp.asarray(reward)[..., None]
+    def reward(self, reward: Any) -> Any:
+        return jax.tree.map(lambda x: jnp.asarray(x)[..., None], reward)
 
     def done(self, done: jax.Array) -> jax.Array:
         return jnp.asarray(done)[..., None]

@@ -9,8 +9,8 @@ import jax
 from envrax._core.agents import for_each
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Dict
-from envrax.wrappers.base import Wrapper
-from envrax.wrappers.deferred import AnyEnv, WrapperFactory, call_repr
+from envrax.wrappers.base import Wrapper, require_that
+from envrax.wrappers.deferred import AnyEnv, call_repr
 
 
 class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
@@ -32,6 +32,10 @@ class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
     def action_space(self) -> Any:
         return self.env.action_space[self.agent]
 
+    def action_mask(self, state: StateT) -> Any:
+        mask = self.env.action_mask(state)
+        return mask and mask[self.agent]
+
 
 def views(env: AnyEnv) -> Any:
     """The environment; of a world, the spaces of each agent."""
@@ -42,10 +46,14 @@ def views(env: AnyEnv) -> Any:
 class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
     """A wrapper of a world that applies the hooks of a wrapper of its own for each agent."""
 
-    def __init__(self, env: AnyEnv, wrapper: WrapperFactory) -> None:
+    def __init__(self, env: AnyEnv, cls: Any, args: Any, kwargs: Any) -> None:
         super().__init__(env)
-        self.wrapper = wrapper
-        self._each: Any = for_each(env, wrapper, views(env))
+        others = "done", "info", "begun", "reset", "reset_after", "step", "active", "render"
+        found = [name for name in others if getattr(cls, name) is not getattr(Wrapper, name)]
+        expected = "a wrapper that changes observations, actions and rewards alone, around a world"
+        require_that(not found, cls, expected, f"one that overrides {', '.join(found)}")
+        self._given = cls, args, kwargs
+        self._each: Any = for_each(env, lambda view: cls(view, *args, **kwargs), views(env))
 
     @property
     def observation_space(self) -> Any:
@@ -61,13 +69,16 @@ class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
     def action(self, action: Any) -> Any:
         return for_each(self, lambda one, x: one.action(x), self._each, action)
 
+    def reward(self, reward: Any) -> Any:
+        return for_each(self, lambda one, x: one.reward(x), self._each, reward)
+
     def action_mask(self, state: StateT) -> Any:
-        acts = any(type(one).action is not Wrapper.action for one in self._each.values())
-        return super().action_mask(state) if acts else self.env.action_mask(state)
+        masks = for_each(self, lambda one: one.action_mask(state), self._each)
+        return masks if jax.tree.leaves(masks) else None
 
     def __repr__(self) -> str:
-        name: Any = self.wrapper.wrapper
-        return call_repr(name.__name__, self.wrapper.kwargs, repr(self.env))
+        cls, args, kwargs = self._given
+        return call_repr(cls.__name__, kwargs, repr(self.env), *map(repr, args))
 
 
 class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
@@ -131,7 +142,13 @@ class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 
 class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
-    """A wrapper that changes the reward: in a world of several agents, that of each of them."""
+    """
+    A wrapper that changes the reward.
+
+    In a world of several agents it is applied to each of them.
+    """
+
+    _in_worlds = EachAgent
 
     @abstractmethod
     def reward(self, reward: jax.Array) -> jax.Array: ...

@@ -145,6 +145,9 @@ class DomainRandomization(
     def action_mask(self, state: RandomizedState[InnerStateT]) -> Any:
         return self._under(state.fields).action_mask(state)
 
+    def active(self, state: RandomizedState[InnerStateT]) -> dict[str, jax.Array]:
+        return self._under(state.fields).active(state)
+
     def render(self, state: RandomizedState[InnerStateT]) -> np.ndarray:
         return self._under(state.fields).render(state)
 

@@ -8,7 +8,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._core.agents import by_agent, for_each
+from envrax._core.agents import by_agent, for_each, require_one_agent
 from envrax._core.checks import require_count
 from envrax._jax.keys import cond
 from envrax._jax.programs import strong
@@ -105,6 +105,7 @@ class MaxAndSkipObservation(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
 
     def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT], skip: int = 4) -> None:
         super().__init__(env)
+        require_one_agent("MaxAndSkipObservation", env)
         box_of(type(self), env)
         self.skip = require_count("MaxAndSkipObservation: expected skip", skip, least=2)
 

@@ -15,11 +15,8 @@ from envrax.interop import PeerConfig
 
 
 def make(name: str, **fields: Any) -> Any:
-    """One environment, by its name and fields of its config; of JaxMARL a world."""
+    """One environment, by its name and fields of its config."""
     config = PeerConfig(id=name.partition("/")[2], **fields)
-    if name.startswith("jaxmarl/"):
-        batch: Any = envrax.make_vec(name, 1, pre_warm=False, config=config)
-        return batch.world
     return envrax.make(name, config=config, jit_compile=False)
 
 
@@ -42,7 +39,8 @@ def follow(
         `begin(key)` gives obs and the library's state.
     advance : callable
         `advance(key, inner, action)` gives obs, the library's state, reward, and a dict of what
-        `info` and `done` must be. Without `truncated` in it, an episode is cut at the limit.
+        `info`, `done` and `active` must be. Without `truncated` in it, an episode is cut at the
+        limit. In a world, obs and reward are dicts by agent.
     edit : callable
         A change to the library's state halfway, on both sides, to bring about an end.
     masked : callable
@@ -53,9 +51,9 @@ def follow(
     Returns
     -------
     set of str
-        How episodes ended: `terminated`, `truncated`.
+        How episodes ended: `terminated`, `truncated`; and `apart`, if agents did before others.
     """
-    reset, step, legal = map(jax.jit, (env.reset, env.step, env.action_mask))
+    reset, step, legal, active = map(jax.jit, (env.reset, env.step, env.action_mask, env.active))
     begin, advance = by_hand(begin), by_hand(advance)
 
     def begun(rng: Any) -> Any:
@@ -72,10 +70,14 @@ def follow(
         action = env.action_space.sample(action_key, legal(state) if masked(n) else None)
         hand_obs, inner, hand_reward, told = advance(jax.random.split(state.rng)[1], inner, action)
         obs, state, reward, done, info = step(state, action)
-        equal((obs, state.inner, reward), (hand_obs, kept(inner), np.float32(hand_reward)))
+        hand_reward = jax.tree.map(np.float32, hand_reward)
+        equal((obs, state.inner, reward), (hand_obs, kept(inner), hand_reward))
         told = {"truncated": state.step == env.config.max_steps, **told}
-        equal({name: {**info, "done": done}[name] for name in told}, told)
+        ours = {**info, "done": done, "active": active(state)}
+        equal({name: ours[name] for name in told}, told)
         assert done == (info["terminated"] | info["truncated"])
+        ended = jax.tree.leaves(info.get("agents", {}))
+        ends |= {"apart"} if any(ended) and not done else set()
         if done:
             ends |= {name for name in ("terminated", "truncated") if info[name]}
             state, inner = begun(jax.random.split(state.rng)[0])

@@ -20,6 +20,7 @@ from interop.by_hand import make
 
 import envrax
 from envrax.interop import to_dm_env, to_gymnasium, to_gymnasium_vec
+from envrax.multi_agent import agents_as_slots
 from envrax.testing import report_env
 from envrax.testing.jaxprs import reused_key
 from envrax.wrappers import RecordVideo
@@ -114,19 +115,20 @@ def test_whatever_is_observed_is_in_the_space(name: str, options: dict[str, Any]
     assert seen in env.observation_space.batch(120)
 
 
-# Of each library, and one more where it breaks rules in some of its environments.
+# Of each library, and one more where it breaks rules in some of its environments, or has worlds.
 CHECKED = [
     *("brax/fast", "craftax/Craftax-Classic-Symbolic-v1", "jaxmarl/switch_riddle"),
-    *("gymnax/CartPole-v1", "gymnax/DeepSea-bsuite", "kinetix/s/h4_thrust_aim"),
-    *("jumanji/Snake-v1", "jumanji/LevelBasedForaging-v0", "playground/CartpoleBalance"),
+    *("gymnax/CartPole-v1", "gymnax/DeepSea-bsuite", "jaxmarl/MPE_simple_crypto_v3"),
+    *("jumanji/Snake-v1", "jumanji/LevelBasedForaging-v0", "kinetix/s/h4_thrust_aim"),
     *("navix/Navix-Empty-5x5-v0", "navix/Navix-FourRooms-7x7-v0", "xminigrid/MiniGrid-Unlock"),
-    *("pgx/minatar-breakout", "pgx/tic_tac_toe"),
+    *("pgx/minatar-breakout", "pgx/tic_tac_toe", "playground/CartpoleBalance"),
 ]
+WORLDS = {"jumanji/LevelBasedForaging-v0": {"agents": "all"}, "pgx/tic_tac_toe": {"player": "all"}}
 
 
 @pytest.mark.parametrize("name", CHECKED)
 def test_it_keeps_the_contract_but_for_exactly_what_is_waived(name: str) -> None:
-    env = kept(name)
+    env = make(name, options=WORLDS[name]) if name in WORLDS else kept(name)
     report = report_env(env, num_steps=40)
     assert report.ok and set(report.waived) == set(env.unwrapped.waivers), report
 
@@ -227,7 +229,8 @@ def test_the_checker_of_dm_env_passes() -> None:
 
 
 def test_agents_are_slots_of_a_vector_environment() -> None:
-    env = to_gymnasium_vec(envrax.make_vec("jaxmarl/MPE_simple_spread_v3", 2, pre_warm=False))
+    worlds = envrax.VecEnv(kept("jaxmarl/MPE_simple_spread_v3"), 2)
+    env = to_gymnasium_vec(agents_as_slots(worlds))
     env.reset(seed=0)
     ends = 0
     for _ in range(30):

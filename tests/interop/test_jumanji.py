@@ -49,6 +49,57 @@ def vars_of(observation: Any) -> Any:
     return observation._asdict() if hasattr(observation, "_asdict") else vars(observation)
 
 
+# Rewards of its own for each agent, or one of the team.
+WORLDS: dict[str, tuple[int, set[str]]] = {
+    "Connector-v3": (24, {"terminated", "truncated", "apart"}),
+    "Cleaner-v0": (3, {"terminated", "truncated"}),
+}
+
+
+@pytest.mark.parametrize("id", WORLDS)
+def test_200_steps_of_a_world_are_those_of_jumanji(adapter: Any, id: str) -> None:
+    limit, expected = WORLDS[id]
+    world = make(f"jumanji/{id}", options={"agents": "all"}, max_steps=limit)
+    peer, names = world.unwrapped.peer, world.agents
+    assert names == tuple(f"agent_{i}" for i in range(peer.num_agents))
+    own = {"action_mask", "agents_locations"}
+
+    def seen(obs: Any) -> Any:
+        fields = vars_of(obs)
+        return {
+            name: {key: x[i] if key in own else x for key, x in fields.items()}
+            for i, name in enumerate(names)
+        }
+
+    def begin(key: Any) -> Any:
+        inner, timestep = peer.reset(key)
+        return seen(timestep.observation), inner
+
+    def advance(key: Any, inner: Any, action: Any) -> Any:
+        inner, timestep = peer.step(inner, jnp.stack([action[name] for name in names]))
+        rewards = jnp.broadcast_to(timestep.reward, len(names))
+        told = {"done": timestep.last(), **timestep.extras}
+        if id == "Connector-v3":
+            stuck = inner.agents.connected | ~inner.action_mask[:, 1:].any(axis=1)
+            told["active"] = {name: ~stuck[i] for i, name in enumerate(names)}
+        return seen(timestep.observation), inner, dict(zip(names, rewards, strict=True)), told
+
+    assert follow(world, begin, advance, masked=lambda n: n % 4 > 0) == expected
+
+
+def test_worlds_are_games_of_several_agents(adapter: Any) -> None:
+    for id, agents in {"Snake-v1": "all", "Cleaner-v0": 2}.items():
+        with pytest.raises(ValueError, match="`agents` among"):
+            make(f"jumanji/{id}", options={"agents": agents})
+    game = adapter.wrap(adapter.jumanji.make("LevelBasedForaging-v0"))
+    world = envrax.with_config(game, options={"agents": "all"})
+    assert (game.agents, world.agents) == ((), ("agent_0", "agent_1"))
+    assert world.action_space["agent_0"] == envrax.Discrete(6)
+    world = make("jumanji/SearchAndRescue-v0", options={"agents": "all"})
+    assert world.observation_space["agent_1"]["searcher_views"].shape == (3, 128)
+    assert world.action_space["agent_1"] == envrax.Box(-1.0, 1.0, (2,))
+
+
 def test_ids_need_no_building(adapter: Any) -> None:
     names = {name.removeprefix("jumanji/") for name in envrax.registered_names()}
     assert {*adapter.WAIVERS, *adapter.MENDED} <= {name.partition("-")[0] for name in names}
@@ -58,7 +109,6 @@ def test_ids_need_no_building(adapter: Any) -> None:
     ("id", "space", "shape"),
     [
         ("Minesweeper-v0", "Discrete(100)", (100,)),
-        ("Connector-v3", "MultiDiscrete", (10, 5)),
         ("MultiCVRP-v0", "MultiDiscrete((22, 22), int16)", (2, 22)),
         ("RubiksCube-v0", "MultiDiscrete((6, 1, 3))", None),
     ],

@@ -84,14 +84,19 @@ def test_the_turns_of_a_game_as_aec() -> None:
 def test_what_is_no_world_is_refused() -> None:
     with pytest.raises(TypeError, match="world of several agents"):
         to_pettingzoo(CountingEnv())
+    env = to_pettingzoo(NimWorld())
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="an action of alice, bob"):
+        env.step({"alice": 0})
     with pytest.raises(ValueError, match="render_mode"):
         to_pettingzoo(NimWorld(), render_mode="human")
     from envrax.interop import to_gymnasium, to_gymnasium_vec, to_gymnax
 
-    for bridge, env in (
+    bridges: list[Any] = [
         (to_gymnasium, NimWorld()),
         (to_gymnax, NimWorld()),
         (to_gymnasium_vec, envrax.VecEnv(NimWorld(), 2)),
-    ):
+    ]
+    for bridge, env in bridges:
         with pytest.raises(TypeError, match=f"{bridge.__name__}: expected an environment of one"):
             bridge(env)

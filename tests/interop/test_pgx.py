@@ -33,6 +33,34 @@ def test_200_steps_are_those_of_pgx(adapter: Any) -> None:
     assert ends == {"terminated", "truncated"}
 
 
+@pytest.mark.parametrize("id", ["tic_tac_toe", "connect_four"])
+def test_200_steps_of_all_players_are_those_of_pgx(adapter: Any, id: str) -> None:
+    world = make(f"pgx/{id}", options={"player": "all"}, max_steps=8)
+    peer, names = world.unwrapped.peer, world.agents
+    assert names == ("player_0", "player_1")
+
+    def seen(inner: Any) -> Any:
+        return {x: peer.observe(inner, jnp.int32(i)) for i, x in enumerate(names)}
+
+    def begin(key: Any) -> Any:
+        inner = peer.init(key)
+        return seen(inner), inner
+
+    def advance(key: Any, inner: Any, action: Any) -> Any:
+        first = inner.current_player == 0
+        inner = peer.step(inner, jnp.where(first, action["player_0"], action["player_1"]), key)
+        rewards = {x: inner.rewards[i] for i, x in enumerate(names)}
+        active = {x: inner.current_player == i for i, x in enumerate(names)}
+        return seen(inner), inner, rewards, {"terminated": inner.terminated, "active": active}
+
+    # Half of the moves may be illegal, which loses a game.
+    ends = follow(world, begin, advance, masked=lambda n: n % 2 == 1)
+    assert ends == {"terminated", "truncated"}
+    state = jax.jit(world.reset)(jax.random.key(0))[1]
+    waits = names[1 - int(state.inner.current_player)]
+    assert world.action_mask(state)[waits].all()  # what it chooses is ignored
+
+
 class ByHand:
     """A game of pgx, played move by move by `player` against uniform opponents."""
 
@@ -159,8 +187,9 @@ def test_opponents_and_players_that_do_not_fit(adapter: Any) -> None:
     def two(obs: Any, mask: Any, rng: Any) -> Any:
         return jnp.zeros(2, jnp.int32)
 
-    with pytest.raises(ValueError, match="player"):
-        make("pgx/tic_tac_toe", options={"player": 2})
+    for id, player in {"tic_tac_toe": 2, "2048": "all"}.items():
+        with pytest.raises(ValueError, match="player"):
+            make(f"pgx/{id}", options={"player": player})
     with pytest.raises(TypeError, match="opponent"):
         make("pgx/tic_tac_toe", options={"opponent": 3})
     with pytest.raises(ValueError, match="opponent"):

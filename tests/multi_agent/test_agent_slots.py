@@ -93,5 +93,18 @@ def test_unlike_agents_are_refused() -> None:
         agents_as_slots(VecEnv(ChaseWorld(), 2))
     with pytest.raises(ValueError, match="Did you mean hunter"):
         agents_as_slots(VecEnv(ChaseWorld(), 2), ["huntr"])
-    with pytest.raises(TypeError, match=r"got .* for none"):
+    with pytest.raises(TypeError, match="world of several agents"):
         agents_as_slots(VecEnv(CountingEnv(), 2))
+    with pytest.raises(ValueError, match="each once"):
+        agents_as_slots(VecEnv(NimWorld(), 2), ["bob", "bob"])
+
+
+def test_a_memory_is_cleared_where_an_episode_begins() -> None:
+    def counts(memory: Any, obs: Any, rng: Any, first: Any) -> Any:
+        memory = jnp.where(first, 0, memory) + 1
+        return jnp.zeros(4, jnp.int32), memory, memory
+
+    env = agents_as_slots(VecEnv(NimWorld(), 2))
+    _, steps = rollout(env, counts, start(env, RNG, jnp.zeros(4, jnp.int32)), 20)
+    assert (steps.extras[1:][steps.done[:-1]] == 1).all()
+    assert (steps.extras[1:][~steps.done[:-1]] > 1).all()

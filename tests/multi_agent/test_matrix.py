@@ -233,3 +233,15 @@ def test_the_page_tells_how_each_wrapper_treats_a_world() -> None:
         kind = "no" if name in REFUSED else "each"
         assert name in OF_THE_WORLD or rows[name].startswith(told[kind]), name
     assert {*rows} >= {*ALONE} - {"key", "stack of a key"}
+
+
+def test_a_wrapper_that_changes_more_than_each_agent_has_is_refused() -> None:
+    class Tells(envrax.RewardWrapper[Any, Any, Any, Any]):
+        def reward(self, reward: Any) -> Any:
+            return reward
+
+        def info(self, info: Any) -> Any:
+            return {**info, "mine": 1}
+
+    with pytest.raises(TypeError, match=r"Tells: .* that overrides info"):
+        Tells(NimWorld())

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,16 @@ import pytest
 from helpers import assert_trees_equal
 
 import envrax
-from envrax import Dict, RecordEpisodeStatistics, TimeLimit, VecEnv, evaluate, rollout, start
+from envrax import (
+    Dict,
+    DomainRandomization,
+    RecordEpisodeStatistics,
+    TimeLimit,
+    VecEnv,
+    evaluate,
+    rollout,
+    start,
+)
 from envrax.multi_agent import OneAgent, OneAgentState, agents_as_slots, with_policy_state
 from envrax.testing import ChaseWorld, NimWorld, check_batched_env, check_env
 from envrax.testing.worlds import NimConfig
@@ -77,7 +87,7 @@ def test_without_turns_it_is_one_step_of_the_world() -> None:
     for n in range(4):
         obs, state, reward, done, info = view.step(state, -2.0)
         rng, key = jax.random.split(rng)
-        moves = jax.random.randint(key, (2,), 0, 3, jnp.int32)
+        moves = jax.random.randint(jax.random.split(key)[1], (2,), 0, 3, jnp.int32)
         action = {"runner_1": moves[0], "runner_2": moves[1], "hunter": jnp.float32(-2.0)}
         seen, inner, rewards, ended, told = world.step(inner, action)
         assert_trees_equal((obs, reward, done), (seen["hunter"], rewards["hunter"], ended))
@@ -209,3 +219,38 @@ def test_the_state_is_one_that_users_can_read() -> None:
     _, state = view.reset(KEYS[0])
     assert isinstance(state, OneAgentState) and isinstance(NimWorld().action_space, Dict)
     assert view.agents == () and view.active(state) == {} and view.unwrapped.agents
+
+
+def test_where_all_is_over_before_the_first_move_any_action_is_legal() -> None:
+    class Strict(NimWorld):  # nothing is legal in a state that has ended
+        def action_mask(self, state: Any) -> Any:
+            return dict.fromkeys(self.agents, jnp.arange(3, dtype=jnp.int32) < state.left)
+
+    view = OneAgent(Strict(NimConfig(stones=1)), "alice", None)
+    _, state = VecEnv(view, 8).reset(KEYS[0])
+    assert state.over.any() and not state.over.all()
+    assert jax.vmap(view.action_mask)(state).any(axis=1).all()
+
+
+def test_turns_are_those_of_the_fields_that_were_drawn() -> None:
+    @chex.dataclass
+    class ShiftConfig(NimConfig):
+        shift: int = 0
+
+    class Shifted(NimWorld):
+        def active(self, state: Any) -> Any:
+            turn = (state.turn + self.config.shift) % 2
+            return {agent: turn == i for i, agent in enumerate(self.agents)}
+
+    env = DomainRandomization(Shifted(ShiftConfig()), lambda rng: {"shift": jnp.int32(1)})
+    _, state = env.reset(KEYS[0])
+    expected = Shifted(ShiftConfig(shift=1)).active(state.env_state)
+    assert_trees_equal(env.active(state), expected)
+
+
+def test_opponents_outlive_a_donated_state() -> None:
+    env = VecEnv(OneAgent(NimWorld(), "alice", takes, 0), 4, donate=True)
+    mine = jnp.zeros(4, jnp.int32)
+    state = with_policy_state(env, env.reset(KEYS[0])[1], mine)
+    env.step(state, np.zeros(4, np.int32))
+    assert mine.tolist() == [0] * 4

@@ -24,7 +24,6 @@ class ToStoa(Bridge, stoa.Environment):
 
     def __init__(self, env: AnyEnv) -> None:
         self.env = env
-        self._infos: Any = None
 
     def reset(self, rng_key: jax.Array, env_params: Any = None) -> tuple[Any, Any]:
         """Begin an episode: the state, and a first `TimeStep`."""

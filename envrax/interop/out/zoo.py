@@ -60,6 +60,11 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return self._observations(told), self._infos(told, {})
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+        if not isinstance(actions, dict) or not {*self.agents} <= {*actions}:
+            raise ValueError(
+                f"{_WHO}: step: expected a dict with an action of {', '.join(self.agents)}; got "
+                f"{actions!r}. Agents that are not active need one too; it is ignored."
+            )
         told = self._driver.step({**self._idle, **actions})
         info: Any = told.info
         ends = info.pop("agents", None)

@@ -8,7 +8,7 @@ import numpy as np
 
 from envrax.spaces import Dict
 from envrax.testing.probe import REASONS, Probe, Transition, by_name
-from envrax.testing.rules.base import Fault, Faults
+from envrax.testing.rules.base import Fault, Faults, SkipRule
 from envrax.testing.trees import describe, value_differences
 
 
@@ -48,12 +48,13 @@ ends."""
 
 def inactive_actions_do_nothing(probe: Probe) -> Faults:
     """Another action of an agent that is not active changes nothing."""
-    where = f"{probe.class_name}.step"
+    where, waited = f"{probe.class_name}.step", False
     for i, (t, (_, active)) in enumerate(zip(probe.transitions, _active(probe), strict=False)):
         waiting = [agent for agent, acts in active.items() if not bool(acts)]
         drawn = probe.env.action_space.sample(jax.random.fold_in(probe.rng, i))
         if not waiting:
             continue
+        waited = True
         action = {**t.action, **{agent: drawn[agent] for agent in waiting}}
         other = by_name(probe.step(probe.state_to_pass(t.before), action))
         for leaf, a, b in value_differences(by_name(t[2:]), other):
@@ -61,6 +62,8 @@ def inactive_actions_do_nothing(probe: Probe) -> Faults:
             expected = f"`{leaf}` to ignore the actions of {', '.join(waiting)}"
             yield Fault(where, expected, f"{a} and {b}", fix)
             return
+    if not waited:
+        raise SkipRule("all agents were active in all steps")
 
 
 def ended_agents_stay(probe: Probe) -> Faults:

@@ -53,6 +53,8 @@ class AgentSlots(BatchedWrapper[Space, Space]):
     ) -> None:
         self.slots = tuple(batched_env.agents if agents is None else agents)
         who = "agents_as_slots: expected"
+        if not batched_env.traceable:
+            raise TypeError(f"{who} a batch that JAX can trace; got {batched_env!r}.")
         require_agents(f"{who} agents", batched_env, self.slots)
         for kind in ("observation", "action"):
             space: Any = getattr(batched_env, f"single_{kind}_space")
@@ -96,7 +98,7 @@ class AgentSlots(BatchedWrapper[Space, Space]):
     def _step_all(self, state: Any, actions: Any) -> Any:
         inner, rng, n = state.env_state, state.rng, len(self.slots)
         every: dict[str, Any] = {
-            agent: jax.tree.map(lambda x, i=i: x[i::n], actions)
+            agent: jax.tree.map(lambda x, i=i: x.reshape(-1, n, *x.shape[1:])[:, i], actions)
             for i, agent in enumerate(self.slots)
         }
         if self._others.agents:
@@ -105,6 +107,11 @@ class AgentSlots(BatchedWrapper[Space, Space]):
         active = self.env.active(inner)
         obs, inner, rewards, dones, infos = self.env.step(inner, every)
         state = AgentSlotsState(env_state=inner, seen=self._others.of(obs), rng=rng)
+        if "active" in infos:
+            raise ValueError(
+                'agents_as_slots: expected infos without "active", which it adds; got one from '
+                f"{self.env!r}. Rename it there."
+            )
         infos = self._rows({**infos, "active": active})
         return (
             self._rows(obs),

@@ -127,7 +127,7 @@ class BatchedWrapper(
         return obs
 
     def reward(self, rewards: jax.Array) -> jax.Array:
-        """The rewards that the caller gets; in worlds of several agents, for each of them."""
+        """The rewards that the caller gets."""
         return rewards
 
     def info(self, infos: Info) -> Info:
@@ -206,7 +206,7 @@ class BatchedWrapper(
             is_of_slots = not isinstance(x, RunningStatistics) and np.shape(x)[:1] == (n_slots,)
             return jax.tree.map(partial(lay_out, layout=slots if is_of_slots else whole), x)
 
-        n_slots, inner = self.n_slots, state.env_state
+        n_slots, inner = self.env.n_slots, state.env_state
         fields = jax.tree.map(
             own, state.replace(env_state=None), is_leaf=lambda x: isinstance(x, RunningStatistics)
         )
@@ -242,8 +242,8 @@ class BatchedWrapper(
     def _after_step(self, state: Any, obs: Any, rewards: Any, dones: Any, infos: Any) -> Any:
         if "final_obs" in infos:
             infos = {**infos, "final_obs": self.observation(infos["final_obs"])}
-        seen, rewards = self.observation(obs), jax.tree.map(self.reward, rewards)
-        stepped = self.on_step(seen, state, rewards, dones, self.info(infos))
+        seen, rewards, infos = self.observation(obs), self.reward(rewards), self.info(infos)
+        stepped = self.on_step(seen, state, rewards, dones, infos)
         return require_tuple(type(self).__name__, "on_step", stepped)
 
     def action_mask(self, state: Any) -> Any:
