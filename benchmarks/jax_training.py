@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 import envrax
 from benchmarks.measure import machine
@@ -27,8 +28,18 @@ PPO = dict(
     max_grad_norm=0.5,
 )  # fmt: skip
 DQN = dict(
-    total_timesteps=200_000, eval_freq=25_000, num_envs=8, buffer_size=50_000, fill_buffer=1_000,
-    batch_size=100, learning_rate=5e-4, num_epochs=5, target_update_freq=200, gamma=0.98,
+    total_timesteps=200_000, eval_freq=40_000, num_envs=16, buffer_size=10_000, fill_buffer=1_000,
+    batch_size=256, num_epochs=2, target_update_freq=16, polyak=0.98, gamma=0.98,
+    exploration_fraction=0.3, eps_end=0.2, learning_rate=optax.linear_schedule(1e-3, 0, 25_000),
+)  # fmt: skip
+MINATAR_DQN = {
+    **DQN, "total_timesteps": 320_000, "eval_freq": 64_000, "batch_size": 128, "polyak": 0.99,
+    "gamma": 0.97, "eps_end": 0.05, "learning_rate": 5e-4,
+}  # fmt: skip
+BRAX = dict(
+    num_timesteps=400_000, num_envs=64, num_minibatches=8, num_updates_per_batch=8, batch_size=64,
+    unroll_length=10, normalize_observations=True, num_evals=4, learning_rate=1e-3,
+    entropy_cost=1e-3,
 )  # fmt: skip
 
 
@@ -39,7 +50,7 @@ def rejax(algo: str, id: str, wrappers: Any = (), **options: Any) -> str:
     cls = rejax.get_algo(algo)
     trainer = cls.create(env=env, env_params=env.default_params, **options)
     rngs = jax.random.split(jax.random.key(0), SEEDS)
-    returns = jax.jit(jax.vmap(cls.train, (None, 0)))(trainer, rngs)[1][1]
+    returns = jax.jit(jax.vmap(trainer.train))(rngs)[1][1]
     return _shown(np.asarray(returns.mean(-1)))
 
 
@@ -64,35 +75,51 @@ def brax(id: str, **options: Any) -> str:
             environment=to_brax(envrax.make(id)),
             wrap_env_fn=brax_training_wrap,
             seed=seed,
-            num_envs=64,
-            num_minibatches=8,
-            num_updates_per_batch=8,
-            batch_size=64,
-            unroll_length=10,
-            normalize_observations=True,
-            num_evals=4,
             progress_fn=lambda _, m: rows[-1].append(float(m["eval/episode_reward"])),
-            **options,
+            **{**BRAX, **options},
         )
     return _shown(np.array(rows))
 
 
 def evolution() -> str:
     """OpenAI's strategy in a few lines, on returns of whole episodes."""
-    env = envrax.make("classic/CartPole-v0")
-
-    def fitness(params: Any, rng: Any) -> Any:
-        act: Any = lambda p, obs, _: ((obs @ p > 0).astype(jnp.int32), p, None)  # noqa: E731
-        return envrax.evaluate(env, act, rng, 8, policy_state=params, max_steps=500).returns.mean()
 
     def generation(mean: Any, rng: Any) -> Any:
         noise = jax.random.normal(rng, (32, 4))
-        scores = jax.vmap(fitness, (0, None))(mean + 0.5 * noise, rng)
+        scores = jax.vmap(_fitness, (0, None))(mean + 0.5 * noise, rng)
         weights = (scores - scores.mean()) / (scores.std() + 1e-6)
-        return mean + 0.5 * (weights @ noise) / 32, fitness(mean, rng)
+        return mean + 0.5 * (weights @ noise) / 32, _fitness(mean, rng)
 
     run = jax.jit(lambda rng: jax.lax.scan(generation, jnp.zeros(4), jax.random.split(rng, 30))[1])
     return _shown(np.stack([run(rng) for rng in jax.random.split(jax.random.key(0), SEEDS)]))
+
+
+def evosax() -> str:
+    """OpenAI's strategy from evosax, which minimizes."""
+    from evosax.algorithms import Open_ES
+
+    strategy = Open_ES(32, jnp.zeros(4), optimizer=optax.sgd(0.5))
+    params = strategy.default_params
+
+    def generation(state: Any, rng: Any) -> Any:
+        ask, play, tell, show = jax.random.split(rng, 4)
+        asked, state = strategy.ask(ask, state, params)
+        scores = jax.vmap(_fitness, (0, None))(asked, play)
+        state, _ = strategy.tell(tell, asked, -scores, state, params)
+        return state, _fitness(state.mean, show)
+
+    def run(rng: Any) -> Any:
+        state = strategy.init(rng, jnp.zeros(4), params)
+        return jax.lax.scan(generation, state, jax.random.split(rng, 30))[1]
+
+    return _shown(np.asarray(jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), SEEDS))))
+
+
+def _fitness(params: jax.Array, rng: jax.Array) -> jax.Array:
+    """Mean return of eight episodes of CartPole, of a linear policy."""
+    env = envrax.make("classic/CartPole-v0")
+    act: Any = lambda p, obs, _: ((obs @ p > 0).astype(jnp.int32), p, None)  # noqa: E731
+    return envrax.evaluate(env, act, rng, 8, policy_state=params, max_steps=500).returns.mean()
 
 
 def _shown(returns: np.ndarray) -> str:
@@ -108,18 +135,18 @@ TRAININGS: dict[str, Callable[[], str]] = {
     "rejax-ppo": lambda: rejax("ppo", "classic/CartPole-v0", **PPO, **STEPS),
     "rejax-dqn": lambda: rejax("dqn", "classic/CartPole-v0", **DQN),
     "rejax-ppo-minatar": lambda: rejax("ppo", MINATAR, FLAT, **PPO, **STEPS),
-    "rejax-dqn-minatar": lambda: rejax("dqn", MINATAR, FLAT, **DQN),
+    "rejax-dqn-minatar": lambda: rejax("dqn", MINATAR, FLAT, **MINATAR_DQN),
     "purejaxrl": lambda: purejaxrl(0),
     "purejaxrl-1": lambda: purejaxrl(1),
     "brax-pendulum": lambda: brax(
-        "classic/Pendulum-v0", num_timesteps=400_000, episode_length=200, learning_rate=1e-3,
-        discounting=0.95, reward_scaling=0.1, entropy_cost=1e-3,
+        "classic/Pendulum-v0", episode_length=200, discounting=0.95, reward_scaling=0.1,
     ),
     "brax-inverted-pendulum": lambda: brax(
-        "brax/inverted_pendulum", num_timesteps=400_000, episode_length=1000, learning_rate=1e-3,
-        discounting=0.97, reward_scaling=1.0, entropy_cost=1e-3,
+        "brax/inverted_pendulum", episode_length=1000, discounting=0.97, learning_rate=3e-4,
+        entropy_cost=1e-2, num_updates_per_batch=4, num_evals=5,
     ),
     "evolution": evolution,
+    "evosax": evosax,
 }  # fmt: skip
 
 

@@ -254,15 +254,15 @@ _with_final_obs = PerObject(_rebuilt)  # once for all rollouts of a batch
 
 
 def _first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
-    slots = () if isinstance(env, JaxEnv) else (env.n_slots,)
+    slots: tuple[int, ...] = () if isinstance(env, JaxEnv) else (env.n_slots,)
     while not isinstance(state, EnvState) and hasattr(state, "env_state"):
         state = state.env_state
     steps: Any = getattr(state, "step", 0)
-    shape: tuple[int, ...] = jnp.shape(steps)
+    n_slots, n_rows = sum(slots), jnp.size(steps)
     # A slot may be one agent of several in a world.
-    if len(shape) == len(slots) == 1 and shape[0] and slots[0] % shape[0] == 0:
-        return jnp.repeat(steps == 0, slots[0] // shape[0])
-    if not isinstance(state, EnvState) or shape != slots:
+    if n_slots and n_rows and jnp.ndim(steps) == 1 and n_slots % n_rows == 0:
+        return jnp.repeat(steps == 0, n_slots // n_rows)
+    if not isinstance(state, EnvState) or jnp.shape(steps) != slots:
         raise TypeError(
             "policy: expected an environment whose state counts the steps of each slot, for the "
             f"parameter `first`; got {env!r}. Leave that parameter out."
