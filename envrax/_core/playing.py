@@ -213,8 +213,8 @@ class Others:
     def move(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> tuple[Any, Any, Any]:
         """The next key, the actions in `state`, and the new state of the policy."""
         policy = split(self._policy)
-        mask = lambda state: self.of(self.env.action_mask(state))  # noqa: E731
-        known = {"mask": mask, "first": partial(_first, self.env)}
+        mask: Any = lambda state: self.of(self.env.action_mask(state))  # noqa: E731
+        known: dict[str, Any] = {"mask": mask, "first": partial(_first, self.env)}
         asked = {name: known[name](state) for name in policy.asks}
         space, obs = Dict(self.of(self.env.action_space)), self.of(obs)
         rng, actions, policy_state, _ = choose(space, policy, policy_state, obs, rng, asked)
@@ -260,7 +260,8 @@ def _first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
     steps: Any = getattr(state, "step", 0)
     n_slots, n_rows = sum(slots), jnp.size(steps)
     # A slot may be one agent of several in a world.
-    if n_slots and n_rows and jnp.ndim(steps) == 1 and n_slots % n_rows == 0:
+    is_known = isinstance(state, EnvState) and jnp.ndim(steps) == 1
+    if is_known and n_slots and n_rows and n_slots % n_rows == 0:
         return jnp.repeat(steps == 0, n_slots // n_rows)
     if not isinstance(state, EnvState) or jnp.shape(steps) != slots:
         raise TypeError(
