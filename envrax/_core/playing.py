@@ -213,7 +213,10 @@ class Others:
     def move(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> tuple[Any, Any, Any]:
         """The next key, the actions in `state`, and the new state of the policy."""
         policy = split(self._policy)
-        mask: Any = lambda state: self.of(self.env.action_mask(state))  # noqa: E731
+
+        def mask(state: Any) -> Any:
+            return self.of(self.env.action_mask(state))
+
         known: dict[str, Any] = {"mask": mask, "first": partial(_first, self.env)}
         asked = {name: known[name](state) for name in policy.asks}
         space, obs = Dict(self.of(self.env.action_space)), self.of(obs)
