@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CoinEnv, NestedEnv, Pair, PixelEnv
-from helpers import assert_trees_equal, random_actions, slow_but
+from helpers import assert_trees_close, assert_trees_equal, random_actions, slow_but
 from wrapper_rows import ROWS
 
 import envrax
@@ -169,7 +169,9 @@ def test_each_agent_has_running_statistics_of_its_own() -> None:
             None,
         )
         _, expected = rollout(alone, policy, start(alone, KEY, jnp.int32(0)), 12)
-        assert_trees_equal((steps.reward[agent], steps.obs), (expected.reward, expected.obs))
+        # Two programs, which XLA may round differently.
+        assert_trees_close(steps.reward[agent], expected.reward, rtol=1e-5, atol=1e-6)
+        assert_trees_close(steps.obs, expected.obs, rtol=1e-5, atol=1e-6)
 
 
 def test_fleets_and_grids_take_worlds() -> None:
