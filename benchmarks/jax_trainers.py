@@ -11,7 +11,7 @@ import jax
 
 from benchmarks import interop_loops as loops
 from benchmarks.interop_speed import Rollout
-from benchmarks.measure import Table
+from benchmarks.measure import Table, compare
 from envrax import make
 from envrax.interop import to_gymnax
 
@@ -68,21 +68,7 @@ def _table(library: str, id: str, least: int, n: int) -> Table:
             way(chunks)
             times.append(time.perf_counter() - begin)
         slowest = max(times)
-    return Table(f"{name}, {n} slots", _times(ways, chunks), chunks * least)
-
-
-def _times(ways: dict[str, Rollout], chunks: int) -> dict[str, list[float]]:
-    """
-    Seconds of each way, in turns.
-
-    Whatever runs after the library's own loop is slower by some percent, even the same program. So
-    each way runs once untimed before, and every other turn goes backwards.
-    """
-    seconds: dict[str, list[float]] = {way: [] for way in ways}
-    for turn in range(REPEATS):
-        for way, run in list(ways.items())[:: -1 if turn % 2 else 1]:
-            run(1)
-            begin = time.perf_counter()
-            run(chunks)
-            seconds[way].append(time.perf_counter() - begin)
-    return seconds
+    works = {way: lambda run=run: run(chunks) for way, run in ways.items()}
+    # Whatever runs after the library's own loop is slower by some percent, even the same program.
+    seconds = compare(works, REPEATS, before=lambda way: ways[way](1))
+    return Table(f"{name}, {n} slots", seconds, chunks * least)

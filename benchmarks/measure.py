@@ -76,9 +76,11 @@ class Table:
         return "\n".join(lines)
 
 
-def compare(ways: dict[str, Work], repeats: int) -> dict[str, list[float]]:
+def compare(
+    ways: dict[str, Work], repeats: int, before: Callable[[str], Any] = lambda name: None
+) -> dict[str, list[float]]:
     """
-    Time each candidate `repeats` times, in seconds.
+    Time each candidate `repeats` times, in seconds; every other turn goes backwards.
 
     Parameters
     ----------
@@ -86,12 +88,15 @@ def compare(ways: dict[str, Work], repeats: int) -> dict[str, list[float]]:
         From name to function. Each blocks until its work is done, and is called once beforehand.
     repeats : int
         How often each is timed.
+    before : callable, optional
+        Called with a name right before it is timed.
     """
     for work in ways.values():
         work()
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(repeats):
-        for name, work in ways.items():
+    for turn in range(repeats):
+        for name, work in list(ways.items())[:: -1 if turn % 2 else 1]:
+            before(name)
             begin = time.perf_counter()
             work()
             times[name].append(time.perf_counter() - begin)

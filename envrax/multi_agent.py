@@ -16,11 +16,12 @@ from envrax._jax.programs import strong
 from envrax.autoreset.slot import next_episode, reset_slot, step_slot
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, ConfigT, EnvState, Info, JaxEnv, StateT
-from envrax.spaces import Dict, Space, kind
+from envrax.spaces import Dict, kind
 from envrax.spaces.conform import conform
 from envrax.spaces.flatten import zero_element
-from envrax.wrappers.base import Wrapper
+from envrax.wrappers.base import require_that
 from envrax.wrappers.episode import require_no_statistics
+from envrax.wrappers.kinds import AgentSpaces
 from envrax.wrappers.vector.agent_slots import AgentSlots
 
 __all__ = ["MultiAgentEnv", "OneAgent", "OneAgentState", "agents_as_slots", "with_policy_state"]
@@ -78,7 +79,7 @@ class OneAgentState(EnvState):
     over: jax.Array
 
 
-class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
+class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
     """
     The view of one agent of a world: a plain `JaxEnv`, in which a policy moves the other agents.
 
@@ -105,7 +106,8 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
     ValueError
         If there is no such agent.
     TypeError
-        If there is a `RecordEpisodeStatistics` beneath, which would miss the ends of the agent.
+        If there is a `RecordEpisodeStatistics` beneath, which would miss the ends of the agent, or
+        a wrapper that runs on the host, such as `RecordVideo`: put these around it.
     """
 
     def __init__(
@@ -117,24 +119,13 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
         *,
         end_with_agent: bool = True,
     ) -> None:
-        super().__init__(env)
+        super().__init__(env, agent)
         require_no_statistics(type(self), env)
         require_agents("OneAgent: expected agent", env, [agent])
-        self.agent, self.policy_state, self.end_with_agent = agent, policy_state, end_with_agent
+        require_that(env.traceable, type(self), "a world that JAX can trace", env)
+        self.policy_state, self.end_with_agent = policy_state, end_with_agent
         self._others = Others(env, [x for x in env.agents if x != agent], others)
-        self._has_turns = env.traceable and not always_acts(env, agent)
-
-    @property
-    def agents(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def observation_space(self) -> Space:
-        return self.env.observation_space[self.agent]
-
-    @property
-    def action_space(self) -> Space:
-        return self.env.action_space[self.agent]
+        self._has_turns = not always_acts(env, agent)
 
     def reset(self, rng: jax.Array) -> tuple[Any, OneAgentState]:
         rng, key = jax.random.split(rng)
@@ -157,12 +148,8 @@ class OneAgent(Wrapper[Any, Any, OneAgentState, ConfigT]):
         return played.seen[self.agent], self._kept(new), played.owed, played.over, played.told
 
     def action_mask(self, state: OneAgentState) -> Any:
-        mask = self.env.action_mask(state.env_state)
         # An episode that is over before the first move ignores the action.
-        return mask and jax.tree.map(lambda x: x | state.over, mask[self.agent])
-
-    def active(self, state: OneAgentState) -> dict[str, jax.Array]:
-        return {}
+        return jax.tree.map(lambda x: x | state.over, super().action_mask(state))
 
     def _inner(self, state: Any) -> Any:
         return state.env_state

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 import jax
 
@@ -14,10 +14,10 @@ from envrax.wrappers.deferred import AnyEnv, call_repr
 
 
 class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
-    """The spaces of one agent of a world, for a wrapper to read; never reset or stepped."""
+    """A world with the spaces and the mask of one agent; `OneAgent` resets and steps it."""
 
-    def __init__(self, env: AnyEnv, agent: str) -> None:
-        super().__init__(env)
+    def __init__(self, env: JaxEnv[Any, Any, Any, ConfigT], agent: str) -> None:
+        super().__init__(cast(Any, env))
         self.agent = agent
 
     @property
@@ -33,8 +33,11 @@ class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
         return self.env.action_space[self.agent]
 
     def action_mask(self, state: StateT) -> Any:
-        mask = self.env.action_mask(state)
+        mask = self.env.action_mask(self._inner(state))
         return mask and mask[self.agent]
+
+    def active(self, state: StateT) -> dict[str, jax.Array]:
+        return {}
 
 
 def views(env: AnyEnv) -> Any:

@@ -14,6 +14,7 @@ from envrax import (
     Dict,
     DomainRandomization,
     RecordEpisodeStatistics,
+    RecordVideo,
     TimeLimit,
     VecEnv,
     evaluate,
@@ -161,6 +162,11 @@ def test_auto_reset_keeps_the_opponent_and_a_new_one_compiles_nothing(compile_co
         assert state.env_state.policy_state.tolist() == each
 
 
+class Drawn(NimWorld):
+    def render(self, state: Any) -> Any:
+        return np.zeros((4, 4, 3), np.uint8)
+
+
 def test_an_opponent_that_does_not_fit_is_refused() -> None:
     env = VecEnv(OneAgent(NimWorld(), "alice", takes, jnp.int32(0)), 4)
     _, state = env.reset(KEYS[0])
@@ -175,6 +181,8 @@ def test_an_opponent_that_does_not_fit_is_refused() -> None:
         with_policy_state(plain, plain.reset(KEYS[0])[1], 0)
     with pytest.raises(ValueError, match="Did you mean alice"):
         OneAgent(NimWorld(), "alise", None)
+    with pytest.raises(TypeError, match="JAX can trace"):
+        OneAgent(RecordVideo(Drawn()), "alice", None)
     with pytest.raises(TypeError, match="RecordEpisodeStatistics around it"):
         OneAgent(RecordEpisodeStatistics(NimWorld()), "alice", None)
 

@@ -61,7 +61,7 @@ class AgentSlots(BatchedWrapper[Space, Space]):
             if len({space[agent] for agent in self.slots}) != 1:
                 raise TypeError(
                     f"{who} agents whose {kind} spaces are equal; got {space} for "
-                    f"{', '.join(self.slots) or 'none'}. Name agents that are alike."
+                    f"{', '.join(self.slots)}. Name agents that are alike."
                 )
         self.others = others
         super().__init__(batched_env)
