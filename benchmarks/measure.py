@@ -77,7 +77,7 @@ class Table:
 
 
 def compare(
-    ways: dict[str, Work], repeats: int, before: Callable[[str], Any] = lambda name: None
+    ways: dict[str, Work], repeats: int, before: Callable[[str], object] = lambda name: None
 ) -> dict[str, list[float]]:
     """
     Time each candidate `repeats` times, in seconds; every other turn goes backwards.
