@@ -17,7 +17,6 @@ from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerSt
 if TYPE_CHECKING:
     from envrax.interop.host.envpool import from_envpool as from_envpool
     from envrax.interop.host.gymnasium_vec import from_gymnasium_vec as from_gymnasium_vec
-    from envrax.interop.host.in_scan import in_scan as in_scan
     from envrax.interop.out.brax import brax_training_wrap as brax_training_wrap
     from envrax.interop.out.brax import to_brax as to_brax
     from envrax.interop.out.dm import to_dm_env as to_dm_env
@@ -55,7 +54,6 @@ _BRIDGES = {
     "from_envpool": "host.envpool",
     "from_gymnasium_vec": "host.gymnasium_vec",
     "from_space": "spaces",
-    "in_scan": "host.in_scan",
     "to_brax": "out.brax",
     "to_dm_env": "out.dm",
     "to_gymnasium": "out.gymnasium",

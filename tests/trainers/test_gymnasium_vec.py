@@ -96,6 +96,19 @@ def test_the_same_key_begins_the_same_episodes() -> None:
     assert seed_of(KEY) != seed_of(jax.random.key(8))
 
 
+def test_final_obs_may_be_added_later() -> None:
+    env = from_gymnasium_vec(SyncVectorEnv([MAKE["CartPole"]] * 3))
+    later = env.with_final_obs()
+    assert later.with_final_obs() is later and not env.final_obs
+    # There is one simulator: a step of the one makes the states of the other old.
+    _, state = later.reset(KEY)
+    _, newer, *_ = env.step(state, [0, 1, 0])
+    with pytest.raises(RuntimeError, match="step 0"):
+        later.step(state, [0, 1, 0])
+    later.step(newer, [0, 1, 0])
+    assert follow(later, MAKE["CartPole"], 40)[0] > 0
+
+
 def test_wrappers_of_gymnasium_stay_in_force() -> None:
     bare = SyncVectorEnv([MAKE["CartPole"]] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
     same = from_gymnasium_vec(gym_vector.RecordEpisodeStatistics(bare))

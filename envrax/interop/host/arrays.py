@@ -13,13 +13,13 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Ends = tuple[np.ndarray[Any, np.dtype[np.float32]], Mask, Mask]
 
 
-def zipped(function: Callable[..., Any], types: Any, *trees: Any) -> Any:
-    """`function(type, *leaves)` for every leaf; the containers are those of `types`."""
+def zipped(function: Callable[[Any, Any], Any], types: Any, tree: Any) -> Any:
+    """`function(type, leaf)` for every leaf; the containers are those of `types`."""
     if is_mapping(types):
-        return {k: zipped(function, v, *(tree[k] for tree in trees)) for k, v in types.items()}
+        return {k: zipped(function, v, tree[k]) for k, v in types.items()}
     if is_list(types):
-        return tuple(zipped(function, *row) for row in zip(types, *trees, strict=True))
-    return function(types, *trees)
+        return tuple(zipped(function, *pair) for pair in zip(types, tree, strict=True))
+    return function(types, tree)
 
 
 def copied(types: Any, x: Any, who: str) -> Any:

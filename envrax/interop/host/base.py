@@ -56,9 +56,6 @@ class HostEnv(BatchedEnv[Space, Space]):
         The infos to pass on.
     """
 
-    is_seeded = True
-    """Whether the key of a reset seeds the simulator."""
-
     def __init__(
         self,
         n_slots: int,
@@ -133,9 +130,12 @@ class HostEnv(BatchedEnv[Space, Space]):
     def reset(self, rng: jax.Array) -> tuple[Any, HostState]:
         who = f"{type(self).__name__}.reset"
         require_key(rng, who, "Pass one key; the simulator makes seeds of it.")
-        bits = draw_seed(rng)
-        self._refuse_tracers(who, (rng, bits))
-        return self.begin(bits)
+        bits = jax.random.bits(rng, (), np.uint32)
+        self._refuse_tracers(who, bits)
+        self._clock.require_open(who)
+        self._clock.stop()
+        obs = self._begin(int(bits) >> 2)  # 30 bits, since a simulator adds the number of the slot
+        return obs, self._clock.begin()
 
     def step(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
         """
@@ -153,20 +153,8 @@ class HostEnv(BatchedEnv[Space, Space]):
         who = f"{type(self).__name__}.step"
         # Without traced arguments, the call may still be inside a traced function.
         self._refuse_tracers(who, (state, actions, jax.lax.add(np.int32(0), np.int32(0))))
-        return self.advance(state, conform(self._action_space, on_host(actions), who))
-
-    def begin(self, bits: Any) -> tuple[Any, HostState]:
-        """`reset`, from the bits of `draw_seed`; makes no call of JAX."""
-        self._clock.require_open(f"{type(self).__name__}.reset")
-        self._clock.stop()
-        obs = self._begin(int(bits) >> 2)  # 30 bits, since a simulator adds the number of the slot
-        return obs, self._clock.begin()
-
-    def advance(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
-        """`step`, with NumPy actions that `conform` has checked; makes no call of JAX."""
-        who = f"{type(self).__name__}.step"
         before = self._clock.require_now(state, who)
-        actions = zipped(lambda _, x: np.asarray(x), self._action_dtypes, actions)
+        actions = conform(self._action_space, on_host(actions), who)
         require_legal(self._single_action_space, actions, who)  # before a cast wraps them around
         actions = zipped(lambda dtype, x: np.array(x, dtype), self._action_dtypes, actions)
         self._clock.stop()  # no state describes the simulator after a failed step
@@ -176,23 +164,6 @@ class HostEnv(BatchedEnv[Space, Space]):
         if self.final_obs:
             infos["final_obs"] = moved.final_obs
         return moved.obs, self._clock.go_on(before), rewards, terminated | truncated, infos
-
-    def result_types(self) -> tuple[Any, Any]:
-        """Shapes and dtypes of the results of `reset` and `step`."""
-        if self._infos.types is None:
-            raise RuntimeError(
-                f"in_scan: expected the forms of the infos {', '.join(self._infos.names)} to be "
-                "known; got a simulator that has not given them yet. Call its `reset`, and its "
-                "`step` if that is not enough, before `in_scan`."
-            )
-        number = jax.ShapeDtypeStruct((), np.int32)
-        state = HostState(number, number)
-        flags = jax.ShapeDtypeStruct((self._n_slots,), np.bool_)
-        infos: dict[str, Any] = {**self._infos.types, "terminated": flags, "truncated": flags}
-        if self.final_obs:
-            infos["final_obs"] = self._obs_types
-        rewards = jax.ShapeDtypeStruct((self._n_slots,), np.float32)
-        return (self._obs_types, state), (self._obs_types, state, rewards, flags, infos)
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> NoReturn:
         raise NotImplementedError(
@@ -220,17 +191,11 @@ class HostEnv(BatchedEnv[Space, Space]):
         if is_traced(tree):
             raise RuntimeError(
                 f"{who} is incompatible with JAX transforms (jit, vmap, scan): the simulator runs "
-                "on the host, step by step. Call it from Python, or wrap it for jit and scan: "
-                "`envrax.interop.in_scan(env)`."
+                "on the host. Step it from Python; `rollout` and `evaluate` take it as it is."
             )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r}, n_slots={self._n_slots})"
-
-
-def draw_seed(rng: jax.Array) -> jax.Array:
-    """32 random bits for a simulator's seed."""
-    return jax.random.bits(rng, (), np.uint32)
 
 
 def dtypes_of(space: Any) -> Any:

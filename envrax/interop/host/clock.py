@@ -4,10 +4,7 @@ import itertools
 import weakref
 from typing import Any, NamedTuple
 
-import numpy as np
-
 _RUNS = itertools.count()
-_HIGHEST = 2**31 - 1
 # By identity: simulators of users need not be hashable.
 _OWNED: dict[int, tuple[Any, "Clock"]] = {}
 
@@ -18,14 +15,14 @@ class HostState(NamedTuple):
 
     Attributes
     ----------
-    run : int32 scalar
+    run : int
         Number of the reset, counted over all simulators of the process.
-    step : int32 scalar
+    step : int
         Number of steps since then.
     """
 
-    run: Any
-    step: Any
+    run: int
+    step: int
 
 
 class Clock:
@@ -39,7 +36,7 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self._now: tuple[int, int] | None = None
+        self._now: HostState | None = None
         self.closed = False
 
     def own(self, simulator: Any, who: str) -> None:
@@ -67,15 +64,13 @@ class Clock:
 
     def begin(self) -> HostState:
         """The state after a reset."""
-        return self._at(next(_RUNS) & _HIGHEST, 0)
+        self._now = HostState(next(_RUNS), 0)
+        return self._now
 
     def go_on(self, state: HostState) -> HostState:
         """The state after a step from `state`."""
-        return self._at(int(state.run), (int(state.step) + 1) & _HIGHEST)
-
-    def _at(self, run: int, step: int) -> HostState:
-        self._now = run, step
-        return HostState(np.int32(run), np.int32(step))
+        self._now = HostState(state.run, state.step + 1)
+        return self._now
 
     def require_open(self, who: str) -> None:
         """Raise an error for a closed simulator."""
@@ -101,17 +96,17 @@ class Clock:
                 f"{who}: expected the state that `reset` or `step` returned; got "
                 f"{type(state).__name__}. Pass it on as it is."
             )
-        run, step = int(np.asarray(state.run)), int(np.asarray(state.step))
         if self._now is None:
             raise RuntimeError(
                 f"{who}: expected a simulator that was reset; got one that was not, or whose last "
                 "step failed. Call `reset`."
             )
-        if (run, step) != self._now:
-            got = f"that of step {step}" if run == self._now[0] else "one of another run"
+        if state != self._now:
+            same_run = state.run == self._now.run
+            got = f"that of step {state.step}" if same_run else "one of another run"
             raise RuntimeError(
-                f"{who}: expected the state of the last step, number {self._now[1]}; got {got}. "
+                f"{who}: expected the state of the last step, number {self._now.step}; got {got}. "
                 "The simulator is on the host and cannot go back: pass the newest state, or call "
                 "`reset`."
             )
-        return HostState(run, step)
+        return self._now

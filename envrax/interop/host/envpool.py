@@ -24,8 +24,6 @@ _SUFFIX = "GymnasiumEnvPool"
 class EnvPoolBatch(HostEnv):
     """A pool of EnvPool as a `BatchedEnv`; see `from_envpool`."""
 
-    is_seeded = False
-
     def __init__(
         self, pool: Any, final_obs: bool, info_keys: Sequence[str], name: str | None
     ) -> None:
@@ -50,7 +48,6 @@ class EnvPoolBatch(HostEnv):
     def _begin(self, seed: int) -> Any:
         obs, infos = self.pool.reset()
         self._require_order(infos, self._all)
-        self._infos.learn(infos)
         return copied(self._obs_types, obs, WHO)
 
     def _advance(self, actions: Any) -> Moved:
@@ -124,9 +121,9 @@ def from_envpool(
     Returns
     -------
     BatchedEnv
-        Not traceable; see also `in_scan`. EnvPool is seeded when the pool is made, and ignores
-        seeds afterwards: `reset(rng)` begins new episodes from its own generators and ignores the
-        key. For the same episodes, make the same pool again.
+        Not traceable. EnvPool is seeded when the pool is made, and ignores seeds afterwards:
+        `reset(rng)` begins new episodes from its own generators and ignores the key. For the same
+        episodes, make the same pool again.
 
     Raises
     ------

@@ -65,8 +65,7 @@ class GymnasiumBatch(HostEnv):
         return self.vector_env.render_mode == "rgb_array"
 
     def _begin(self, seed: int) -> Any:
-        obs, infos = self.vector_env.reset(seed=seed)
-        self._infos.learn(infos)
+        obs, _ = self.vector_env.reset(seed=seed)
         return copied(self._obs_types, obs, WHO)
 
     def _advance(self, actions: Any) -> Moved:
@@ -155,8 +154,8 @@ def from_gymnasium_vec(
     Returns
     -------
     BatchedEnv
-        Not traceable; see also `in_scan`. `reset(rng)` passes a seed of 30 bits, made of the key:
-        the same key begins the same episodes. Slot i gets that seed plus i, as Gymnasium does it.
+        Not traceable. `reset(rng)` passes a seed of 30 bits, made of the key: the same key begins
+        the same episodes. Slot i gets that seed plus i, as Gymnasium does it.
 
     Raises
     ------

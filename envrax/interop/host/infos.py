@@ -39,14 +39,7 @@ class InfoKeys:
             )
         self.names: tuple[str, ...] = tuple(names)
         self.n, self.who = n, who
-        self.types: dict[str, jax.ShapeDtypeStruct] | None = None if self.names else {}
-
-    def learn(self, infos: Any) -> None:
-        """Take shapes and dtypes from the infos of a reset, if it gives all names."""
-        if self.types is None:
-            found = [_column(infos, name, self.n) for name in self.names]
-            if all(column is not None and column[1].all() for column in found):
-                self.read(infos)
+        self._types: dict[str, jax.ShapeDtypeStruct] = {}
 
     def read(self, infos: Any, ended: Mask | None = None) -> dict[str, Any]:
         """
@@ -65,17 +58,7 @@ class InfoKeys:
         ValueError
             If a slot lacks one of the names, or gives it in another form than before.
         """
-        if not self.names:
-            return {}
-        found = {name: self._read(infos, name, ended) for name in self.names}
-        if self.types is None:
-            self.types = {
-                name: jax.ShapeDtypeStruct(x.shape, canonical(x.dtype)) for name, x in found.items()
-            }
-        return {
-            name: copied(self.types[name], x, f"{self.who}: info {name!r}")
-            for name, x in found.items()
-        }
+        return {name: self._read(infos, name, ended) for name in self.names}
 
     def _read(self, infos: Mapping[str, Any], name: str, ended: Mask | None) -> Any:
         column = _column(infos, name, self.n)
@@ -96,7 +79,9 @@ class InfoKeys:
                 f"{', '.join(known) or 'none'}. Where an episode ended, in SAME_STEP mode, it must "
                 'be in `infos["final_info"]`.'
             )
-        return column[0]
+        x = column[0]
+        first = jax.ShapeDtypeStruct(x.shape, canonical(x.dtype))
+        return copied(self._types.setdefault(name, first), x, f"{self.who}: info {name!r}")
 
 
 def _column(infos: Any, name: str, n: int) -> tuple[Any, Mask] | None:
