@@ -59,6 +59,12 @@ def worlds() -> Sequence[Shown]:
     return views()
 
 
+def physics() -> Sequence[Shown]:
+    from benchmarks.physics import speed  # needs the libraries
+
+    return speed()
+
+
 BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
     "scan": cartpole.scan,
     "scan-all-sizes": lambda: cartpole.scan((1, 8, 64, 512, 4096, 65_536)),
@@ -79,6 +85,7 @@ BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
     "interop": interop_speed.interop,
     "jax-trainers": jax_trainers,
     "worlds": worlds,
+    "physics": physics,
     "trainers": trainers.vector_envs,
     "trainers-overhead": trainers.overhead,
     "trainers-sb3": trainers.sb3,

@@ -112,7 +112,8 @@ def split(policy: Policy | None) -> SplitPolicy:
     arrays = [x if _is_array(x) else None for x in leaves]
     # With types, since True equals 1.
     others = tuple(None if _is_array(x) else (cast(Any, type(x)), x) for x in leaves)
-    return SplitPolicy(arrays, treedef, others, _asks(policy))
+    asked = ("mask",) if policy is None else asks(policy, ("mask", "first"), 3)
+    return SplitPolicy(arrays, treedef, others, asked)
 
 
 def require_env(who: str, env: Any) -> None:
@@ -279,17 +280,15 @@ def owned(x: Any) -> Any:
     return cast(Any, x).copy() if isinstance(x, np.ndarray) else x
 
 
-def _asks(policy: Any) -> tuple[str, ...]:
-    """Which of `mask` and `first` are parameters of a policy that are not bound already."""
-    if policy is None:
-        return ("mask",)
+def asks(function: Any, names: tuple[str, ...], given: int) -> tuple[str, ...]:
+    """Which of `names` are parameters after the first `given`, and not bound already."""
     try:
-        parameters = [*inspect.signature(policy).parameters.values()]
+        parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):
         return ()
-    free = [p.name for i, p in enumerate(parameters) if i > 2 or p.kind is p.KEYWORD_ONLY]
-    bound = getattr(policy, "keywords", {})  # a `partial` lists them too
-    return tuple(name for name in ("mask", "first") if name in free and name not in bound)
+    free = [p.name for i, p in enumerate(parameters) if i >= given or p.kind is p.KEYWORD_ONLY]
+    bound = getattr(function, "keywords", {})  # a `partial` lists them too
+    return tuple(name for name in names if name in free and name not in bound)
 
 
 def _is_array(x: Any) -> bool:

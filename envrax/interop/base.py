@@ -67,15 +67,15 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         self._given = peer
         # The caller may trace, and may want strict promotion; the library was written for neither.
         with jax.ensure_compile_time_eval(), jax.numpy_dtype_promotion("standard"):
-            self.peer = self._built() if peer is None else peer
+            with self._asking("build it", ValueError):
+                self.peer = self.build() if peer is None else peer
             default = self.default_params()
-        self._settle(changed(self._who, default, self.config.params))
+        self._settle(self.change(default, self.config.params))
         self.concrete_params = concrete(self.params, default)
         self._begin: Any = jax.jit(self._begin_with)
         self._advance: Any = jax.jit(self._advance_with)
         self._forms: dict[Any, Form] = {}
-        with self._asking("tell its spaces"), jax.ensure_compile_time_eval():
-            self._observation_space, self._action_space = self.spaces()
+        self._take_spaces()
 
     @abstractmethod
     def build(self) -> Any:
@@ -84,6 +84,15 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     def default_params(self) -> Any:
         """The parameters that `peer` has by default; None where the library has none."""
         return None
+
+    def change(self, params: Any, changes: Any, caller: str = "") -> Any:
+        """Parameters with some changed by name; arrays are cast for a `caller`, `with_config`."""
+        return changed(self._who, params, fitting(caller, params, changes) if caller else changes)
+
+    @property
+    def changes(self) -> Any:
+        """What compiled programs and the config take of `params`: by default, all of them."""
+        return self.params
 
     def limit(self) -> int:
         """The library's own time limit, in steps; it may be traced."""
@@ -162,15 +171,17 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         for name, value in vars(self).items():
             if not isinstance(getattr(cls, name, None), cached_property):  # of these params
                 setattr(env, name, value)
-        params = changed(self._who, self.params, fitting(who, self.params, changes))
-        env._asked = self._asked.replace(params=params)
-        env._settle(params)
-        with self._asking("tell its spaces"), jax.ensure_compile_time_eval():
-            # Spaces are static: traced values must not be read.
-            env.concrete_params = env.params
-            env._observation_space, env._action_space = env.spaces()
+        env.params = self.change(self.params, changes, who)
+        env._asked = self._asked.replace(params=env.changes)
+        env._settle(env.params)
+        env.concrete_params = env.params  # spaces are static: traced values must not be read
+        env._take_spaces()
         env.concrete_params = concrete(env.params, self.concrete_params)
         return env
+
+    def _take_spaces(self) -> None:
+        with self._asking("tell its spaces"), jax.ensure_compile_time_eval():
+            self._observation_space, self._action_space = self.spaces()
 
     def _settle(self, params: Any) -> None:
         """Take parameters, and the limit: `max_steps` if it was given, or else the library's."""
@@ -222,16 +233,6 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     def _who(self) -> str:
         return f"{self.library}/{self.config.id}"
 
-    def _built(self) -> Any:
-        try:
-            return self.build()
-        except Exception as error:
-            options = f" with options {self.config.options}" if self.config.options else ""
-            raise ValueError(
-                f"{self._who}: expected {self.library} to build it{options}; got "
-                f"{type(error).__name__}: {error}{without_x64()}"
-            ) from error
-
     def _require_steps(self, name: str, steps: Any) -> int:
         number = require_count(f"{self._who}: expected {name}", steps)
         if number > NO_LIMIT:
@@ -239,8 +240,8 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         return number
 
     @contextmanager
-    def _asking(self, what: str) -> Generator[None]:
-        """Turn errors of the library, or of a custom object, into a TypeError."""
+    def _asking(self, what: str, kind: type[Exception] = TypeError) -> Generator[None]:
+        """Quote errors of the library, or of a custom object."""
         try:
             with jax.numpy_dtype_promotion("standard"):
                 yield
@@ -251,15 +252,14 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             got = f"{type(error).__name__}: {error}".removesuffix(": ")
             config = {"params": self.config.params is not None, "options": self.config.options}
             given = [f"`{name}`" for name, is_given in config.items() if is_given]
-            check = f"Check {' and '.join(given)}, or mend" if given else "Mend"
-            raise TypeError(
-                f"{self._who}: expected {self.library} to {what}; got {got}. {check} the "
-                f"environment.{without_x64()}"
+            check = f"Check {' and '.join(given) or 'the environment'}.{without_x64()}"
+            raise kind(
+                f"{self._who}: expected {self.library} to {what}; got {got}. {check}"
             ) from error
 
     @property
     def _params(self) -> Params:
-        return Params(self.params)
+        return Params(self.changes)
 
     def _begin_with(self, params: Params, rng: jax.Array) -> Begun:
         with jax.numpy_dtype_promotion("standard"):

@@ -2,6 +2,7 @@
 """brax: `envrax.make("brax/ant")`, or `wrap(env)` for one built by hand."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ from envrax.env import AnyEnv
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.mujoco import MujocoEnv
 from envrax.interop.out.single import Bridge
+from envrax.interop.physics import as_sample
 from envrax.interop.records import PeerConfig, PeerState
 from envrax.registry import register_suite
 
@@ -21,6 +23,9 @@ from brax import envs  # noqa: E402
 
 # The default of `brax.envs.create` and of brax's trainers, which set the limit from outside.
 EPISODE_LENGTH = 1000
+
+# Fields of brax's own pipelines that place the bodies.
+_KINEMATICS = ("link.transform", "link.joint", "dof.motion")
 
 _LEAK = (
     "brax's generalized pipeline solves its constraints by jaxopt, which compiles a line search "
@@ -36,7 +41,7 @@ class BraxEnv(MujocoEnv):
     `State.info` stays in `state.inner`. `done` of brax is a termination. `render` needs OpenGL.
     """
 
-    library = "brax"
+    library, model_attribute = "brax", "sys"
 
     def build(self) -> Any:
         peer = envs.get_environment(self.config.id, **self.config.options)
@@ -60,6 +65,11 @@ class BraxEnv(MujocoEnv):
                 f"{self._who}.render: expected an environment with a MuJoCo model; this one has "
                 "none. Draw what you need from `state.inner`."
             )
+        if seen := [name for name in self.changes if name.startswith(_KINEMATICS)]:
+            raise NotImplementedError(
+                f"{self._who}.render: expected `params` that MuJoCo's model has as well; got "
+                f"{', '.join(seen)}. Draw what you need from `state.inner`."
+            )
         at = state.inner.pipeline_state
         mocap = {k: getattr(at, k) for k in ("mocap_pos", "mocap_quat") if hasattr(at, k)}
         return self._draw(system.mj_model, qpos=at.q, qvel=at.qd, **mocap)
@@ -74,8 +84,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     env : brax.envs.Env
         The environment, without brax's wrappers for training.
         Of what `to_brax` returned, it returns the environment.
-    params : None
-        brax has no parameters.
+    params : System or dict, optional
+        Another `sys`, or changes to that of the environment.
     max_steps : int, default 0
         Time limit; 0 takes 1000, the default of brax.
 
@@ -89,6 +99,19 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     inner = innermost("brax", env, envs.Env)
     config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)
     return BraxEnv(config, peer=env)
+
+
+def randomizer(fn: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+    """
+    Brax's domain randomisation as the `sample` of `DomainRandomization`.
+
+    Parameters
+    ----------
+    fn : callable
+        `fn(sys, rngs)`, the `randomization_fn` of brax's trainers before `rng` is bound: it returns
+        a batch of systems, and a `System` of axes.
+    """
+    return as_sample(fn)
 
 
 register_suite(suite_of(BraxEnv, envs._envs))

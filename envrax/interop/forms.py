@@ -128,7 +128,7 @@ def find_form(who: str, begun: Begun, advance: Callable[[Any], Any]) -> Form:
         pairs = zip(names, (obs, inner, mask), after, strict=True)
         found = tuple(common_form(who, name, a, b) for name, a, b in pairs)
         if _leaves(found) == _leaves((obs, inner, mask)):
-            return Form(obs, inner, mask, types_of(out.info), _reads_last(traced.jaxpr))
+            return Form(obs, inner, mask, types_of(out.info), arguments_read(traced.jaxpr)[-1])
         obs, inner, mask = found
 
 
@@ -142,8 +142,7 @@ def _leaves(types: Any) -> list[Any]:
     return jax.tree.leaves(types)
 
 
-def _reads_last(jaxpr: Any) -> bool:
-    """Whether any output of a program depends on its last argument."""
+def arguments_read(jaxpr: Any) -> list[bool]:
+    """Whether any output of a program depends on it, for each of its arguments."""
     program = jaxpr.jaxpr
-    _, used = partial_eval.dce_jaxpr(program, [True] * len(program.outvars))
-    return used[-1]
+    return partial_eval.dce_jaxpr(program, [True] * len(program.outvars))[1]

@@ -1,17 +1,25 @@
 # pyright: basic, reportMissingImports=false
 """`MujocoEnv`: the base of the adapters of brax and MuJoCo Playground."""
 
+import copy
 import importlib
 import os
 import sys
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from envrax._core.checks import suggestion
+from envrax._core.config import FieldError
+from envrax._jax.programs import output_types
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box, nested, unbounded
-from envrax.interop.forms import as_dicts
+from envrax.interop.forms import Form, arguments_read, as_dicts
+from envrax.interop.params import Params
+from envrax.interop.physics import Physics
 from envrax.interop.records import Advanced, Begun
 from envrax.spaces import Space
 
@@ -23,21 +31,71 @@ class MujocoEnv(PeerEnv):
     """
     An environment whose `reset` and `step` are those of `brax.envs.Env`.
 
-    Observations are unbounded, actions between -1 and 1; `info` has `State.metrics`.
+    `params` is its model; a dict of changes names arrays of it, with dots for nested ones. What the
+    environment computed from its model when it was built stays. Observations are unbounded, actions
+    between -1 and 1; `info` has `State.metrics`.
     """
+
+    model_attribute: ClassVar[str]  # of the library's environment
+
+    def default_params(self) -> Any:
+        self._physics = Physics(self.peer.unwrapped, self.model_attribute)
+        return self._physics.model
+
+    def change(self, params: Any, changes: Any, caller: str = "") -> Any:
+        if params is None:
+            return super().change(params, changes, caller)
+        who = caller or self._who
+        if isinstance(changes, dict):
+            kept = self._physics.differences(who, params)
+            given = {**kept, **self._physics.changed(who, changes)}
+        else:
+            given = self._physics.differences(who, super().change(params, changes))
+            given = {k: x for k, x in given.items() if not self._physics.has(k, x)}
+        return self._physics.with_changes(given)
+
+    @cached_property
+    def changes(self) -> dict[str, jax.Array]:
+        return self._physics.differences(self._who, self.params)
 
     def spaces(self) -> tuple[Space, Space]:
         acted = jax.ShapeDtypeStruct((self.peer.action_size,), np.float32)
         return nested(unbounded, self.observed), box(-1, 1, acted)
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
-        inner = self.peer.reset(rng)
+        with self._physics.applied(params):
+            inner = self.peer.reset(rng)
         return Begun(as_dicts(inner.obs), inner)
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
-        inner = self.peer.step(inner, action)
+        with self._physics.applied(params):
+            inner = self.peer.step(inner, action)
         info = dict(inner.metrics)
         return Advanced(as_dicts(inner.obs), inner, inner.reward, inner.done, info=info)
+
+    def _take_spaces(self) -> None:
+        super()._take_spaces()
+        if self.changes:
+            self._form(jax.random.key(0))  # which refuses those that nothing reads
+
+    def _find_form(self, key: jax.ShapeDtypeStruct) -> Form:
+        form = super()._find_form(key)
+        if unread := set(self.changes) - self._read(form, key, self.changes):
+            known = self._read(form, key, jax.tree.map(jnp.asarray, self._physics.fields))
+            raise FieldError(
+                f"{self._who}: expected `params` that its physics reads; got "
+                f"{', '.join(sorted(unread))}, without effect on a reset or a step here. "
+                f"{suggestion(unread, known)}"
+            )
+        return form
+
+    def _read(self, form: Form, key: Any, changes: dict[str, jax.Array]) -> set[str]:
+        """The names that a reset or a step depends on."""
+        action, params = output_types(self.action_space.sample), Params(changes)
+        begun = self._begin.trace(params, key)
+        advanced = self._advance.trace(params, form.inner, action, key)
+        read = zip(*(arguments_read(x.jaxpr) for x in (begun, advanced)), strict=False)
+        return {name for name, used in zip(sorted(changes), read, strict=False) if any(used)}
 
     def _draw(self, model: Any, **fields: Any) -> np.ndarray:
         """
@@ -65,6 +123,10 @@ class MujocoEnv(PeerEnv):
         # Without a display MuJoCo's window backend stops the process at the second try.
         if glfw and sys.platform == "linux" and not _DISPLAYS & os.environ.keys():
             raise NotImplementedError(f"{expected} no display. {advice}")
+        model = copy.copy(model)
+        for name, value in self.changes.items():
+            if hasattr(model, name):
+                getattr(model, name)[:] = np.asarray(value)
         data = mujoco.MjData(model)
         for name, value in fields.items():
             getattr(data, name)[:] = np.asarray(value)

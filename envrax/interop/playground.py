@@ -2,12 +2,14 @@
 """MuJoCo Playground: `envrax.make("playground/CartpoleBalance")`, or `wrap(env)`."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.mujoco import MujocoEnv
+from envrax.interop.physics import as_sample
 from envrax.interop.records import NO_LIMIT, PeerConfig, PeerState
 from envrax.registry import register_suite
 
@@ -38,7 +40,7 @@ class PlaygroundEnv(MujocoEnv):
     of Playground is a termination; `episode_length` of the config truncates. `render` needs OpenGL.
     """
 
-    library = "playground"
+    library, model_attribute = "playground", "_mjx_model"
 
     def build(self) -> Any:
         id = self.config.id
@@ -80,8 +82,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> PlaygroundEnv:
     ----------
     env : mujoco_playground.MjxEnv
         The environment, without the library's wrappers for training.
-    params : None
-        Playground has no parameters.
+    params : mjx.Model or dict, optional
+        Another model, or changes to that of the environment.
     max_steps : int, default 0
         Time limit; 0 takes `episode_length` of its config.
 
@@ -93,6 +95,29 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> PlaygroundEnv:
     inner = innermost("playground", env, MjxEnv)
     config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)
     return PlaygroundEnv(config, peer=env)
+
+
+def randomizer(id: str) -> Callable[..., dict[str, Any]]:
+    """
+    Playground's own domain randomisation as the `sample` of `DomainRandomization`.
+
+    Parameters
+    ----------
+    id : str
+        The id of the environment.
+
+    Raises
+    ------
+    ValueError
+        If `registry.get_domain_randomizer` has none for it.
+    """
+    found = registry.get_domain_randomizer(id.removeprefix("playground/"))
+    if found is None:
+        raise ValueError(
+            f"envrax.interop.playground.randomizer: expected an id for which playground has a "
+            f"randomiser; got {id!r}. Write a `sample`, for `DomainRandomization`."
+        )
+    return as_sample(found)
 
 
 register_suite(suite_of(PlaygroundEnv, registry.ALL_ENVS))

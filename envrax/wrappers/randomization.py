@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from envrax._core.config import FieldError
+from envrax._core.playing import asks
 from envrax._jax.keys import key_types
 from envrax._jax.programs import strong
 from envrax.autoreset.slot import leaf_types
@@ -63,7 +64,8 @@ class DomainRandomization(
         The environment to wrap.
     sample : callable
         `sample(rng) -> dict` of config fields, the same ones in every call. For a field that is a
-        dict, such as the `params` of another library, it draws entries: `{"params": {...}}`.
+        dict, such as the `params` of another library, it draws entries: `{"params": {...}}`. A
+        second parameter named `env` gets the wrapped environment.
     redraw : bool, default True
         Whether auto-reset draws again. If False, a slot keeps the values of its first reset.
 
@@ -96,7 +98,7 @@ class DomainRandomization(
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
-        sample: Callable[[jax.Array], Fields],
+        sample: Callable[..., Fields],
         redraw: bool = True,
     ) -> None:
         super().__init__(env)
@@ -168,7 +170,8 @@ class DomainRandomization(
         return super(DomainRandomization, under)
 
     def _draw(self, key: jax.Array) -> Fields:
-        fields = cast(Any, self.sample(key))
+        asked = {name: self.env for name in asks(self.sample, ("env",), 1)}
+        fields = cast(Any, self.sample(key, **asked))
         expected = "sample to return a dict of fields of the config"
         require_that(isinstance(fields, dict), type(self), expected, fields)
         return {name: _numbers(name, value) for name, value in fields.items()}

@@ -100,6 +100,17 @@ def test_slots_are_environments_of_their_own(autoreset: Any, redraw: bool) -> No
     assert (changes > 0).all() if redraw else (changes == 0).all()
 
 
+def test_a_sample_may_ask_for_the_environment() -> None:
+    def sample(rng: Any, env: Any) -> Any:
+        return {"max_steps": env.config.max_steps + jax.random.randint(rng, (), 1, 9)}
+
+    env = DomainRandomization(CountingEnv(), sample)
+    drawn = env.reset(KEY)[1].fields["max_steps"] - CountingEnv().config.max_steps
+    assert 1 <= drawn < 9
+    bound = DomainRandomization(CountingEnv(), partial(sample, env=CountingEnv()))
+    assert_trees_equal(bound.reset(KEY), env.reset(KEY))
+
+
 def test_auto_reset_is_a_reset_where_fields_are_redrawn() -> None:
     env = DomainRandomization(CountingEnv(), draw_limit)
     assert not carries_over(env)

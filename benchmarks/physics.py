@@ -1,0 +1,143 @@
+# pyright: reportMissingImports=false
+"""
+Physics of its own in every slot: what it costs, and what a policy gains that was trained in it.
+
+    python -m benchmarks physics                 speed and memory; needs the extra `interop`
+    python -m benchmarks.physics train           PPO on CartpoleBalance, three seeds, a heat map
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+import envrax
+from benchmarks.measure import Table, compare
+from benchmarks.worlds import LENGTH, loop
+from envrax.interop.physics import fields_of
+
+sys.path.append(str(Path(__file__).parents[1] / "examples"))
+from ppo import N_CALLS, PPO, Options
+
+# What is drawn, which every step reads.
+DAMPING = {
+    "playground/CartpoleBalance": "dof_damping",
+    "playground/CheetahRun": "dof_damping",
+    "brax/inverted_pendulum": "dof.damping",
+    "brax/ant": "dof.damping",
+}
+BALANCE, DRAWN_WITHIN, SEEDS = "playground/CartpoleBalance", 4.0, 3
+NAMES = ("body_mass", "actuator_gear")
+
+
+def speed(sizes: tuple[int, ...] = (64, 1024), repeats: int = 9) -> list[Table]:
+    """In a scan: damping drawn for every episode, against one model for all slots."""
+    tables: list[Table] = []
+    for id, name in DAMPING.items():
+        env = envrax.make(id, jit_compile=False)
+        nominal = fields_of(env.unwrapped.params)[name]
+
+        def sample(rng: Any, name: str = name, nominal: Any = nominal) -> Any:
+            return {"params": {name: nominal * jax.random.uniform(rng, minval=0.5, maxval=2.0)}}
+
+        drawn = envrax.DomainRandomization(env, sample)
+        for n in sizes:
+            chunks = max(1, 512 // n)
+            ways = {"one model for all": loop(env, n), "drawn for every episode": loop(drawn, n)}
+            works = {way: lambda run=run: run(chunks) for way, run in ways.items()}
+            state = jax.eval_shape(drawn.reset, jax.random.key(0))[1]
+            title = f"{id}, N = {n}, {_bytes(state.fields)} of {_bytes(state)} bytes a slot"
+            tables.append(Table(title, compare(works, repeats), chunks * LENGTH))
+    return tables
+
+
+def _bytes(tree: Any) -> int:
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+def factors(rng: jax.Array, env: Any) -> dict[str, Any]:
+    """The mass of the pole and the force of the motor, up to four times more or less."""
+    model = env.unwrapped.params
+    mass, force = DRAWN_WITHIN ** jax.random.uniform(rng, (2,), minval=-1.0)
+    return {"params": changes(model, mass, force)}
+
+
+def changes(model: Any, mass: Any, force: Any) -> dict[str, Any]:
+    heavy = jnp.array([1.0, 1.0, mass], jnp.float32)  # the world, the cart, the pole
+    return {"body_mass": model.body_mass * heavy, "actuator_gear": model.actuator_gear * force}
+
+
+class _Training(PPO):
+    def __init__(self, options: Options, world: Any) -> None:
+        super().__init__(options)
+        self.vec_env = envrax.VecEnv(world(self.env), options.n_envs)
+
+    def whole(self, seed: Any) -> Any:
+        n = N_CALLS * self.n_updates
+        (at, _), _ = jax.lax.scan(self.update, self.init(seed), length=n)
+        return at.policy_state
+
+
+def train(total_steps: int = 1_500_000, side: int = 7, n_episodes: int = 8) -> None:
+    """Returns on a grid of masses and forces, of policies that saw one model, or many."""
+    o = Options(BALANCE, total_steps=total_steps, reward_scale=0.1, learning_rate=1e-3)
+    worlds = {
+        "trained with one model": lambda env: env,
+        "trained with drawn models": lambda env: envrax.DomainRandomization(env, factors),
+    }
+    points = 2.0 ** np.arange(-(side // 2), side - side // 2)
+    maps: dict[str, np.ndarray] = {}
+    for name, world in worlds.items():
+        training = _Training(o, world)
+        model = training.env.unwrapped.params
+        grid = {
+            "params.body_mass": [changes(model, x, 1.0)["body_mass"] for x in points],
+            "params.actuator_gear": [changes(model, 1.0, x)["actuator_gear"] for x in points],
+        }
+        whole, found = jax.jit(training.whole), []
+        for seed in range(SEEDS):
+            params = whole(seed)
+            result = envrax.evaluate_grid(
+                training.env, training.act, jax.random.key(7), grid, n_episodes,
+                policy_state=params,
+            )  # fmt: skip
+            found.append(np.asarray(result.returns.mean(-1)))
+            middle = found[-1][side // 2, side // 2]
+            print(f"{name}, seed {seed}: {middle:.0f} nominal, {found[-1].mean():.0f} on the grid")
+        maps[name] = np.mean(found, axis=0)
+    _draw(Path("runs/physics/grid.png"), maps, points)
+
+
+def _draw(path: Path, maps: dict[str, np.ndarray], points: np.ndarray) -> None:
+    figure = Figure(figsize=(9.6, 4.9), dpi=150, layout="constrained")
+    panels = figure.subplots(1, len(maps), sharey=True)
+    labels = [f"{x:.3g}" for x in points]
+    for panel, (name, values) in zip(panels, maps.items(), strict=True):
+        panel.imshow(values, origin="lower", vmin=0, vmax=1000)
+        for (row, column), value in np.ndenumerate(values):
+            colour = "white" if value < 600 else "black"
+            panel.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour)
+        extent = 2 * np.log2(DRAWN_WITHIN)  # in cells, which are steps of two
+        corner = len(points) // 2 - extent / 2
+        frame = Rectangle((corner, corner), extent, extent, fill=False, edgecolor="white", lw=2)
+        panel.add_patch(frame)
+        panel.set_title(f"{name}: {values.mean():.0f} on average", loc="left", size=10)
+        panel.set_xlabel("force of the motor, times the model's")
+        panel.set_xticks(range(len(points)), labels)
+        panel.set_yticks(range(len(points)), labels)
+    panels[0].set_ylabel("mass of the pole, times the model's")
+    figure.colorbar(panels[0].images[0], ax=list(panels), label="return of an episode")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    print(f"see {path}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["train"]:
+        sys.exit(__doc__)
+    train()

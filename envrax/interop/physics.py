@@ -1,0 +1,142 @@
+"""The model of MuJoCo's environments: its fields by dotted name, some of them changed."""
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax._core.checks import suggestion
+from envrax._core.config import FieldError, conformed
+from envrax._jax.programs import is_traced
+
+# One for all environments: several may share an object of the library.
+_LOCK = threading.RLock()
+
+
+class Physics:
+    """
+    The model that an environment was built with, and where its library keeps it.
+
+    Parameters
+    ----------
+    owner : Any
+        The library's environment, without wrappers.
+    attribute : str
+        Its attribute that holds the model.
+
+    Attributes
+    ----------
+    model : Any
+        The model: an `mjx.Model`, a `System` of brax, or None where there is none.
+    fields : dict
+        Its numbers and arrays by name, with dots for nested ones: `"opt.timestep"`.
+    """
+
+    def __init__(self, owner: Any, attribute: str) -> None:
+        self._owner, self._attribute = owner, attribute
+        self.model = getattr(owner, attribute, None)
+        self.fields, self._structure = fields_of(self.model), jax.tree.structure(self.model)
+
+    def changed(self, who: str, changes: dict[str, Any]) -> dict[str, jax.Array]:
+        """
+        Changes as arrays of the dtypes of the fields that they replace.
+
+        Raises
+        ------
+        FieldError
+            If a name is unknown or holds no number, or a value does not fit.
+        """
+        return {name: self._conformed(who, name, value) for name, value in changes.items()}
+
+    def differences(self, who: str, model: Any) -> dict[str, jax.Array]:
+        """The fields of another model that are other arrays than in this one."""
+        if jax.tree.structure(model) != self._structure:
+            raise FieldError(
+                f"{who}: expected a model that differs in the values of arrays alone; got another "
+                "shape or option. Build the environment with that model, and `wrap` it."
+            )
+        found = fields_of(model)
+        return self.changed(who, {k: x for k, x in found.items() if x is not self.fields[k]})
+
+    def has(self, name: str, value: jax.Array) -> bool:
+        """Whether a field has this value already."""
+        return not is_traced(value) and np.array_equal(value, self.fields[name])
+
+    def with_changes(self, changes: dict[str, jax.Array]) -> Any:
+        """The model with some fields changed."""
+        leaves = [changes.get(name, x) for name, x in self.fields.items()]
+        return jax.tree.unflatten(self._structure, leaves) if changes else self.model
+
+    @contextmanager
+    def applied(self, changes: dict[str, jax.Array]) -> Generator[None]:
+        """The library's environment has the changed model inside of this block."""
+        if self.model is None:
+            yield
+            return
+        with _LOCK:
+            before = getattr(self._owner, self._attribute)
+            setattr(self._owner, self._attribute, self.with_changes(changes))
+            try:
+                yield
+            finally:
+                setattr(self._owner, self._attribute, before)
+
+    def _conformed(self, who: str, name: str, value: Any) -> jax.Array:
+        if name not in self.fields:
+            kind = type(self.model).__name__
+            raise FieldError(
+                f"{who}: expected `params` to name arrays of its {kind}; got `{name}`, "
+                f"{self._why_not(name)}"
+            )
+        try:
+            value = jnp.asarray(value)
+        except (TypeError, ValueError) as error:
+            raise FieldError(
+                f"{who}: expected `params.{name}` to be a number or an array; got {value!r}. "
+                "Correct it."
+            ) from error
+        return conformed(who, f"params.{name}", value, self.fields[name])
+
+    def _why_not(self, name: str) -> str:
+        if within := [field for field in self.fields if field.startswith(f"{name}.")]:
+            return f"which holds several. Name one: {', '.join(within)}."
+        value = self.model
+        for part in name.split("."):
+            value = getattr(value, part, None)
+        if value is not None:
+            return "which is static. Build the environment with another value, and `wrap` it."
+        return f"which it does not have. {suggestion([name], self.fields)}"
+
+
+def fields_of(model: Any) -> dict[str, Any]:
+    """The leaves of a pytree by dotted name."""
+    paths = cast(Any, jax.tree_util.tree_leaves_with_path(model))
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in paths}
+
+
+def as_sample(randomizer: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+    """
+    A `sample` for `DomainRandomization` from a library's function for batches.
+
+    Parameters
+    ----------
+    randomizer : callable
+        `randomizer(model, rngs)` returns a batch of models, and for each field the axis of the
+        batch, or None where all share it.
+    """
+
+    def sample(rng: jax.Array, env: Any) -> dict[str, Any]:
+        models, axes = randomizer(env.unwrapped.params, rng[None])
+        drawn = fields_of(models)
+        return {
+            "params": {
+                name: jax.lax.index_in_dim(drawn[name], 0, axis, keepdims=False)
+                for name, axis in fields_of(axes).items()
+            }
+        }
+
+    return sample

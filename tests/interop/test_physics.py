@@ -1,0 +1,286 @@
+# pyright: basic, reportMissingImports=false
+"""`params` of brax and MuJoCo Playground: by name, drawn, in threads; beside models by hand."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import threading
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from interop.by_hand import by_hand, equal, make
+
+from envrax import DomainRandomization, VecEnv, evaluate, evaluate_grid, with_config
+from envrax.interop.physics import fields_of
+
+# Libraries warn when they are imported.
+pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+
+CARTPOLE, PENDULUM = "playground/CartpoleBalance", "brax/inverted_pendulum"
+ATTRIBUTE = {CARTPOLE: "_mjx_model", PENDULUM: "sys"}
+DRAWN = {
+    CARTPOLE: ("dof_damping", "body_mass", "dof_armature"),
+    PENDULUM: ("dof.damping", "link.inertia.mass", "dof.armature"),
+}
+# Of the place of the cart, the angle of the pole (the cosine and the sine of it), and their speeds.
+GAINS = {4: jnp.array([0.3, 4.0, 0.5, 0.8]), 5: jnp.array([0.3, 0.0, 4.0, 0.5, 0.8])}
+ids = pytest.mark.parametrize("id", [CARTPOLE, PENDULUM])
+
+
+def drawing(env: Any, id: str) -> Any:
+    """Each of the fields from half to twice what it is."""
+    fields = fields_of(env.params)
+
+    def sample(rng: Any) -> Any:
+        names = DRAWN[id]
+        factors = 2.0 ** jax.random.uniform(rng, (len(names),), jnp.float32, -1, 1)
+        return {"params": {k: fields[k] * x for k, x in zip(names, factors, strict=True)}}
+
+    return sample
+
+
+def balanced(obs: Any) -> Any:
+    """Pushes to where the pole leans; of no use where the second observation is no angle."""
+    return jnp.clip(obs @ GAINS[obs.shape[-1]], -1, 1)[..., None]
+
+
+@contextmanager
+def model_of(peer: Any, id: str, model: Any) -> Any:
+    before = getattr(peer, ATTRIBUTE[id])
+    setattr(peer, ATTRIBUTE[id], model)
+    try:
+        yield peer
+    finally:
+        setattr(peer, ATTRIBUTE[id], before)
+
+
+def n_bytes(tree: Any) -> int:
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+@ids
+def test_slots_are_environments_of_the_library_with_these_models(id: str) -> None:
+    """16 models, 200 steps, beside the library's object with each model, mapped by hand."""
+    env, peer = make(id, max_steps=1000), make(id).peer
+    drawn = DomainRandomization(env, drawing(env, id))
+    keys = jax.random.split(jax.random.key(0), 16)
+    obs, states = jax.jit(jax.vmap(drawn.reset))(keys)
+    models = [
+        peer_model.tree_replace({k: x[i] for k, x in states.fields["params"].items()})
+        for i, peer_model in enumerate([env.params] * 16)
+    ]
+    assert len({float(fields_of(x)[DRAWN[id][0]][0]) for x in models}) == 16
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *models)
+
+    def begin(model: Any, key: Any) -> Any:
+        # One split is of `DomainRandomization`, the other of the adapter.
+        with model_of(peer, id, model):
+            return peer.reset(jax.random.split(jax.random.split(key)[0])[1])
+
+    def advance(model: Any, inner: Any, action: Any) -> Any:
+        with model_of(peer, id, model):
+            return peer.step(inner, action)
+
+    def ours(carry: Any, _: None) -> Any:
+        obs, states, *rest = jax.vmap(drawn.step)(carry[1], balanced(carry[0]))
+        return (obs, states), (obs, rest[0])
+
+    def theirs(inner: Any, _: None) -> Any:
+        inner = jax.vmap(advance)(stacked, inner, balanced(inner.obs))
+        return inner, (inner.obs, inner.reward)
+
+    inner = by_hand(jax.vmap(begin))(stacked, keys)
+    np.testing.assert_allclose(obs, inner.obs, rtol=1e-5, atol=1e-5)
+    _, found = jax.jit(lambda carry: jax.lax.scan(ours, carry, length=200))((obs, states))
+    _, expected = by_hand(lambda inner: jax.lax.scan(theirs, inner, length=200))(inner)
+    assert jnp.isfinite(found[0]).all()
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@ids
+def test_the_model_of_the_library_is_left_as_it_was(id: str) -> None:
+    """After changes by name, errors in the middle, and calls from threads around one object."""
+    env = make(id)
+    adapter = importlib.import_module(f"envrax.interop.{id.partition('/')[0]}")
+    before = getattr(env.peer, ATTRIBUTE[id])
+    name, *_ = DRAWN[id]
+    heavy = with_config(env, params={name: fields_of(env.params)[name] * 5})
+    other = adapter.wrap(env.peer, {name: fields_of(env.params)[name] * 3})
+    assert getattr(env.peer, ATTRIBUTE[id]) is before and env.params is before
+    key, action = jax.random.key(0), jnp.full(env.action_space.shape, 0.5)
+
+    def reward(env: Any) -> Any:
+        _, state = env.reset(key)
+        with pytest.raises(ZeroDivisionError), env._physics.applied(env.changes):
+            raise ZeroDivisionError
+        return [np.asarray(env.step(state, action)[0])]
+
+    alone = [reward(x)[0] for x in (env, heavy, other)]
+    assert not (alone[0] == alone[1]).all() and not (alone[1] == alone[2]).all()
+    for x in (env, heavy, other):  # each compiles at the same time as the others
+        x._begin, x._advance, x._forms = jax.jit(x._begin_with), jax.jit(x._advance_with), {}
+    found: dict[int, Any] = {}
+    threads = [
+        threading.Thread(target=lambda i=i, x=x: found.update({i: reward(x)[0]}))
+        for i, x in enumerate((env, heavy, other))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, expected in enumerate(alone):
+        np.testing.assert_array_equal(found[i], expected)
+    assert getattr(env.peer, ATTRIBUTE[id]) is before
+
+
+@ids
+def test_only_what_is_drawn_is_kept_and_a_draw_compiles_nothing(
+    id: str, compile_counter: Any
+) -> None:
+    env = make(id, max_steps=3)
+    sample = drawing(env, id)
+    vec_env = VecEnv(DomainRandomization(env, sample), 4)
+    obs, states = vec_env.reset(jax.random.key(0))
+    plain = VecEnv(env, 4).reset(jax.random.key(0))[1]
+    drawn = jax.eval_shape(sample, jax.random.key(0))
+    assert n_bytes(states.fields) == 4 * n_bytes(drawn)
+    assert n_bytes(states.env_state) == n_bytes(plain)
+    actions = jnp.zeros((4, *env.action_space.shape))
+    first = states.fields["params"][DRAWN[id][0]]
+    _, states, *_ = vec_env.step(states, actions)
+    with compile_counter() as compiled:
+        for _ in range(3):
+            _, states, *_ = vec_env.step(states, actions)
+    assert compiled.count == 0
+    assert not (first == states.fields["params"][DRAWN[id][0]]).any()  # drawn again
+
+
+def test_changes_add_up_and_a_whole_model_is_a_change() -> None:
+    env = make(CARTPOLE)
+    assert (type(env.params).__name__, env.params.opt.timestep.shape) == ("Model", ())
+    slow = with_config(env, params={"opt.timestep": 0.002})
+    both = with_config(slow, params={"dof_damping": env.params.dof_damping * 2})
+    again = with_config(both, max_steps=9)
+    for x in (both, again, pickle.loads(pickle.dumps(both))):
+        assert x.params.opt.timestep == np.float32(0.002)
+        equal(x.params.dof_damping, env.params.dof_damping * 2)
+        assert sorted(x.config.params) == ["dof_damping", "opt.timestep"]
+    assert again.config.max_steps == 9 and len(pickle.dumps(again)) < 5000
+    whole = make(CARTPOLE, params=both.params)
+    key, action = jax.random.key(0), jnp.ones(1)
+    equal(whole.step(whole.reset(key)[1], action)[0], both.step(both.reset(key)[1], action)[0])
+
+
+def test_a_grid() -> None:
+    env = make(PENDULUM, max_steps=30)
+    grid = {"params.dof.damping": [fields_of(env.params)["dof.damping"] * x for x in (1.0, 9.0)]}
+    found = evaluate_grid(env, None, jax.random.key(0), grid, 2)
+    for i, damping in enumerate(grid["params.dof.damping"]):
+        one = with_config(env, params={"dof.damping": damping})
+        expected = evaluate(one, None, jax.random.key(0), 2)
+        np.testing.assert_array_equal(found.lengths[i], expected.lengths)
+
+
+def test_images_show_the_drawn_model() -> None:
+    env = make(CARTPOLE)
+    lower = env.params.body_pos - jnp.array([0.0, 0.0, 0.3])
+    wide = with_config(env, params={"body_pos": lower})
+    _, state = env.reset(jax.random.key(0))
+    try:
+        plain, drawn = env.render(state), wide.render(state)
+    except NotImplementedError as error:  # a machine without OpenGL
+        assert "MUJOCO_GL" in str(error)
+        return
+    assert (plain != drawn).mean() > 0.01
+    np.testing.assert_array_equal(plain, env.render(state))
+
+
+def scaled(names: tuple[str, ...]) -> Any:
+    """A randomiser in the protocol of both libraries."""
+
+    def randomize(model: Any, rng: Any) -> Any:
+        def one(key: Any) -> Any:
+            factors = jax.random.uniform(key, (len(names),), minval=0.5, maxval=2.0)
+            fields = fields_of(model)
+            return {k: fields[k] * x for k, x in zip(names, factors, strict=True)}
+
+        axes = jax.tree.map(lambda x: None, model)
+        batch = model.tree_replace(jax.vmap(one)(rng))
+        return batch, axes.tree_replace(dict.fromkeys(names, 0))
+
+    return randomize
+
+
+@ids
+def test_randomisers_of_the_libraries(id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slot by slot what the library's own wrapper computes from the same keys."""
+    library, _, name = id.partition("/")
+    adapter: Any = importlib.import_module(f"envrax.interop.{library}")
+    fn, env = scaled(DRAWN[id]), make(id)
+    if library == "playground":
+        assert adapter.registry.get_domain_randomizer(name) is None
+        monkeypatch.setattr(adapter.registry, "get_domain_randomizer", lambda id: fn)
+        sample = adapter.randomizer(name)
+        wrapper = importlib.import_module("mujoco_playground").wrapper
+        wrapped: Any = wrapper.BraxDomainRandomizationVmapWrapper
+    else:
+        sample = adapter.randomizer(fn)
+        wrapped = importlib.import_module("brax.envs.wrappers.training")
+        wrapped = wrapped.DomainRandomizationVmapWrapper
+    keys = jax.random.split(jax.random.key(0), 3)
+    theirs = wrapped(make(id).peer, lambda model: fn(model, keys))
+    fields = jax.vmap(lambda key: sample(key, env))(keys)
+    inner = by_hand(theirs.reset)(jax.vmap(lambda key: jax.random.split(key)[1])(keys))
+    actions = jnp.full((3, 1), 0.5)
+    inner = by_hand(theirs.step)(inner, actions)
+
+    def stepped(fields: Any, key: Any, action: Any) -> Any:
+        one = with_config(env, **fields)
+        return one.step(one.reset(key)[1], action)[0]
+
+    obs = jax.jit(jax.vmap(stepped))(fields, keys, actions)
+    assert len(np.unique(obs, axis=0)) == 3
+    np.testing.assert_allclose(obs, inner.obs, rtol=1e-5, atol=1e-5)
+    VecEnv(DomainRandomization(env, sample), 2).reset(keys[0])
+
+
+def test_no_randomiser() -> None:
+    adapter = importlib.import_module("envrax.interop.playground")
+    with pytest.raises(ValueError, match="got 'CartpoleBalance'"):
+        adapter.randomizer("CartpoleBalance")
+
+
+@pytest.mark.parametrize(
+    ("id", "changes", "message"),
+    [
+        (CARTPOLE, {"dof_dampin": 1.0}, "Did you mean dof_damping"),
+        (CARTPOLE, {"opt": 1.0}, "Name one: .*opt.timestep"),
+        (CARTPOLE, {"opt.iterations": 9}, "which is static"),
+        (CARTPOLE, {"dof_damping": 1.0}, r"of shape \(2,\)"),
+        (CARTPOLE, {"opt.timestep": "fast"}, "a number or an array; got 'fast'"),
+        (CARTPOLE, {"dof_frictionloss": np.ones(2, np.float32)}, "without effect"),
+        (PENDULUM, {"dof_damping": np.ones(2, np.float32)}, "Did you mean dof.damping"),
+        (PENDULUM, 5, "expected `params` to be a System"),
+    ],
+)
+def test_what_is_refused(id: str, changes: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        make(id, params=changes)
+    env = make(id)
+    with pytest.raises(TypeError, match=message):
+        with_config(env, params=changes)
+    if isinstance(changes, dict) and not isinstance(next(iter(changes.values())), str):
+        with pytest.raises(TypeError, match=message):
+            DomainRandomization(env, lambda rng: {"params": changes})
+
+
+def test_another_shape_of_a_whole_model_is_refused() -> None:
+    cheetah = make("playground/CheetahRun")
+    with pytest.raises(TypeError, match="differs in the values of arrays alone"):
+        make(CARTPOLE, params=cheetah.params)
