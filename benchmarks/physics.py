@@ -122,9 +122,9 @@ def _draw(path: Path, maps: dict[str, np.ndarray], points: np.ndarray) -> None:
         for (row, column), value in np.ndenumerate(values):
             colour = "white" if value < 600 else "black"
             panel.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour)
-        extent = 2 * np.log2(DRAWN_WITHIN)  # in cells, which are steps of two
-        corner = len(points) // 2 - extent / 2
-        frame = Rectangle((corner, corner), extent, extent, fill=False, edgecolor="white", lw=2)
+        across = 2 * np.log2(DRAWN_WITHIN) + 1  # in cells, which are steps of two
+        corner = len(points) // 2 - across / 2
+        frame = Rectangle((corner, corner), across, across, fill=False, edgecolor="white", lw=2)
         panel.add_patch(frame)
         panel.set_title(f"{name}: {values.mean():.0f} on average", loc="left", size=10)
         panel.set_xlabel("force of the motor, times the model's")
