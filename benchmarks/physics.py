@@ -7,6 +7,7 @@ Physics of its own in every slot: what it costs, and what a policy gains that wa
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def speed(sizes: tuple[int, ...] = (64, 1024), repeats: int = 9) -> list[Table]:
         for n in sizes:
             chunks = max(1, 512 // n)
             ways = {"one model for all": loop(env, n), "drawn for every episode": loop(drawn, n)}
-            works = {way: lambda run=run: run(chunks) for way, run in ways.items()}
+            works = {way: partial(run, chunks) for way, run in ways.items()}
             state = jax.eval_shape(drawn.reset, jax.random.key(0))[1]
             title = f"{id}, N = {n}, {_bytes(state.fields)} of {_bytes(state)} bytes a slot"
             tables.append(Table(title, compare(works, repeats), chunks * LENGTH))

@@ -48,8 +48,8 @@ def _table(game: str, n: int) -> Table:
         return make(f"pgx/{game}", options=options, jit_compile=False)
 
     ways = {
-        "OneAgent": loop(OneAgent(made(player="all"), "player_0", others), n),
         "player=0": loop(made(player=0), n),
+        "OneAgent": loop(OneAgent(made(player="all"), "player_0", others), n),
     }
     for way in ways.values():
         way(1)

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 
 from envrax._core.agents import always_acts, require_agents
 from envrax._core.ends import episode_end
-from envrax._core.playing import Others, Policy, loop
+from envrax._core.others import Others
+from envrax._core.playing import Policy, loop
 from envrax._jax.programs import strong
 from envrax.autoreset.slot import next_episode, reset_slot, step_slot
 from envrax.batched_env import BatchedEnv
@@ -142,7 +143,7 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
     ) -> tuple[Any, OneAgentState, jax.Array, jax.Array, Info]:
         action = conform(self.action_space, action, "OneAgent.step", "action")
         rng, key = jax.random.split(state.rng)
-        play = partial(self._until_active, first=True) if self._has_turns else self._turn
+        play = self._round if self._has_turns else self._turn
         played = play(state.replace(rng=key), action)
         new = played.replace(rng=rng, step=state.step + 1, owed=jnp.float32(0), done=played.over)
         return played.seen[self.agent], self._kept(new), played.owed, played.over, played.told
@@ -170,7 +171,7 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
             action = zero_element(self.action_space)
             told = jax.eval_shape(self._turn, state, action).told
             told = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), told)
-            state = self._until_active(state.replace(told=told), action, first=False)
+            state = self._until_active(state.replace(told=told), action)
         return state.seen[self.agent], self._kept(state)
 
     def _kept(self, state: OneAgentState) -> OneAgentState:
@@ -179,23 +180,29 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
             return state
         return state.replace(seen=self._others.of(state.seen), told={})
 
-    def _until_active(self, state: OneAgentState, action: Any, *, first: bool) -> OneAgentState:
-        """Turns until the agent is active; at least one if it is the `first` turn."""
+    def _until_active(self, state: OneAgentState, action: Any) -> OneAgentState:
+        """Turns until the agent is active."""
 
-        def goes_on(carry: Any) -> jax.Array:
-            state, first = carry
-            return ~state.over & (first | ~self.env.active(state.env_state)[self.agent])
+        def goes_on(state: OneAgentState) -> jax.Array:
+            return ~state.over & ~self.env.active(state.env_state)[self.agent]
 
-        def turn(carry: Any) -> Any:
-            return self._turn(carry[0], action), jnp.bool_(False)
+        return loop(self.env, goes_on, lambda state: self._turn(state, action), state)
 
-        return loop(self.env, goes_on, turn, (state, jnp.bool_(first)))[0]
+    def _round(self, state: OneAgentState, action: Any) -> OneAgentState:
+        """The agent's turn, and those of the others until it is active again."""
+        asked = state.env_state, state.policy_state, state.seen, state.rng
+        played = self._turn(state, action, self._others.move_if_active(*asked))
+        # Of an episode that is over before its first move, there is only what to report.
+        names = "policy_state", "seen", "owed", "told", "over"
+        old, new = ({name: getattr(x, name) for name in names} for x in (state, played))
+        played = played.replace(**jax.tree.map(partial(jnp.where, state.over), old, new))
+        return self._until_active(played, action)
 
-    def _turn(self, state: OneAgentState, action: Any) -> OneAgentState:
-        """One step of the world."""
+    def _turn(self, state: OneAgentState, action: Any, moved: Any = None) -> OneAgentState:
+        """One step of the world; `moved` has the others' actions, if they are chosen already."""
         inner = state.env_state
-        moved = self._others.move(inner, state.policy_state, state.seen, state.rng)
-        rng, actions, policy_state = moved
+        asked = inner, state.policy_state, state.seen, state.rng
+        actions, rng, policy_state = moved or self._others.move(*asked)
         stepped = step_slot(self.env, inner, {**actions, self.agent: action})
         obs, inner, rewards, _, info, done = stepped
         terminated, truncated = episode_end("OneAgent.step", (), done, info)

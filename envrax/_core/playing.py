@@ -1,7 +1,7 @@
 """One step of a policy in an environment or a batch, as pure functions."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MethodType
@@ -19,7 +19,7 @@ from envrax.autoreset.rule import step_one
 from envrax.autoreset.slot import reset_slot
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, EnvState, JaxEnv
-from envrax.spaces import Dict, Space
+from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
 AnyBatch = BatchedEnv[Any, Any]
@@ -160,7 +160,7 @@ def legal(env: AnyEnv, action: Any) -> Any:
 
 def act(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Any, Any, Any, Any]:
     """The next key, the action, and the new state and the extras of the policy."""
-    known = {"mask": env.action_mask, "first": partial(_first, env)}
+    known = {"mask": env.action_mask, "first": partial(is_first, env)}
     asked = {name: known[name](at.env_state) for name in policy.asks}
     run = _act if env.traceable else _compiled_act
     return run(env, policy, at.policy_state, at.obs, at.rng, asked)
@@ -199,32 +199,6 @@ def choose(
 _compiled_act = program_per_env(_act)
 
 
-class Others:
-    """A policy, as for `rollout`, that moves some agents of a world or of a batch of worlds."""
-
-    def __init__(
-        self, env: AnyEnv | AnyBatch, agents: Sequence[str], policy: Policy | None
-    ) -> None:
-        self.env, self.agents, self._policy = env, agents, policy
-
-    def of(self, tree: Any) -> Any:
-        """The entries of these agents in a dict by agent; None for None."""
-        return tree and {agent: tree[agent] for agent in self.agents}
-
-    def move(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> tuple[Any, Any, Any]:
-        """The next key, the actions in `state`, and the new state of the policy."""
-        policy = split(self._policy)
-
-        def mask(state: Any) -> Any:
-            return self.of(self.env.action_mask(state))
-
-        known: dict[str, Any] = {"mask": mask, "first": partial(_first, self.env)}
-        asked = {name: known[name](state) for name in policy.asks}
-        space, obs = Dict(self.of(self.env.action_space)), self.of(obs)
-        rng, actions, policy_state, _ = choose(space, policy, policy_state, obs, rng, asked)
-        return rng, conform(space, actions, "policy", "actions"), policy_state
-
-
 def _called(policy_state: Any, obs: Any, rng: Any, asked: Any, policy: Any) -> Any:
     return policy(policy_state, obs, rng, **asked)
 
@@ -257,7 +231,8 @@ def _rebuilt(batch: Any) -> AnyBatch | None:
 _with_final_obs = PerObject(_rebuilt)  # once for all rollouts of a batch
 
 
-def _first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
+def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
+    """Whether the next step is the first of an episode, for each slot."""
     slots: tuple[int, ...] = () if isinstance(env, JaxEnv) else (env.n_slots,)
     while not isinstance(state, EnvState) and hasattr(state, "env_state"):
         state = state.env_state

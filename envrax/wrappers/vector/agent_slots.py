@@ -11,7 +11,8 @@ from jax.core import Tracer
 
 from envrax._core.agents import require_agents
 from envrax._core.checks import slot_index
-from envrax._core.playing import Others, Policy
+from envrax._core.others import Others
+from envrax._core.playing import Policy
 from envrax.spaces import Space
 from envrax.wrappers.vector.base import AnyBatchedEnv, BatchedWrapper, BatchedWrapperState
 
@@ -102,7 +103,7 @@ class AgentSlots(BatchedWrapper[Space, Space]):
             for i, agent in enumerate(self.slots)
         }
         if self._others.agents:
-            rng, moves, _ = self._others.move(inner, None, state.seen, rng)
+            moves, rng, _ = self._others.move(inner, None, state.seen, rng)
             every |= moves
         active = self.env.active(inner)
         obs, inner, rewards, dones, infos = self.env.step(inner, every)
