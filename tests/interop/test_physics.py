@@ -103,11 +103,10 @@ def test_slots_are_environments_of_the_library_with_these_models(id: str) -> Non
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
-@ids
-def test_the_model_of_the_library_is_left_as_it_was(id: str) -> None:
+def test_the_model_of_the_library_is_left_as_it_was() -> None:
     """After changes by name, errors in the middle, and calls from threads around one object."""
+    id, adapter = PENDULUM, importlib.import_module("envrax.interop.brax")
     env = make(id)
-    adapter = importlib.import_module(f"envrax.interop.{id.partition('/')[0]}")
     before = getattr(env.peer, ATTRIBUTE[id])
     name, *_ = DRAWN[id]
     heavy = with_config(env, params={name: fields_of(env.params)[name] * 5})
@@ -139,10 +138,8 @@ def test_the_model_of_the_library_is_left_as_it_was(id: str) -> None:
     assert getattr(env.peer, ATTRIBUTE[id]) is before
 
 
-@ids
-def test_only_what_is_drawn_is_kept_and_a_draw_compiles_nothing(
-    id: str, compile_counter: Any
-) -> None:
+def test_only_what_is_drawn_is_kept_and_a_draw_compiles_nothing(compile_counter: Any) -> None:
+    id = PENDULUM
     env = make(id, max_steps=3)
     sample = drawing(env, id)
     vec_env = VecEnv(DomainRandomization(env, sample), 4)
@@ -281,6 +278,6 @@ def test_what_is_refused(id: str, changes: Any, message: str) -> None:
 
 
 def test_another_shape_of_a_whole_model_is_refused() -> None:
-    cheetah = make("playground/CheetahRun")
+    other = make("playground/PendulumSwingup")
     with pytest.raises(TypeError, match="differs in the values of arrays alone"):
-        make(CARTPOLE, params=cheetah.params)
+        make(CARTPOLE, params=other.params)
