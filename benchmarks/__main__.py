@@ -1,11 +1,13 @@
 """`python -m benchmarks dispatch scan`: run the named benchmarks, or all of them."""
 
 import argparse
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from benchmarks import (
     adapters,
@@ -14,6 +16,7 @@ from benchmarks import (
     costs,
     fleet,
     interop_speed,
+    limit,
     memory,
     operations,
     randomization,
@@ -68,6 +71,7 @@ def physics() -> Sequence[Shown]:
 BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
     "scan": cartpole.scan,
     "scan-all-sizes": lambda: cartpole.scan((1, 8, 64, 512, 4096, 65_536)),
+    "limit": limit.limit,
     "envpool": cartpole.envpool,
     "dispatch": cartpole.dispatch,
     "resets": resets.synthetic,
@@ -103,7 +107,8 @@ BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default all")
-    parser.add_argument("--output", type=Path, help="folder for a Markdown file and a picture each")
+    where = "folder for a JSON file, a Markdown file and a picture each"
+    parser.add_argument("--output", type=Path, help=where)
     arguments = parser.parse_args()
     names = arguments.names or list(BENCHMARKS)
     if unknown := set(names) - set(BENCHMARKS):
@@ -125,6 +130,9 @@ def run(name: str, output: Path | None) -> None:
         output.mkdir(parents=True, exist_ok=True)
         (output / f"{name}.md").write_text(f"{machine()}\n\n{text}\n")
         if times := [table for table in tables if isinstance(table, Table)]:
+            made: dict[str, Any] = {"date": f"{date.today()}", "machine": machine()}
+            made["tables"] = [table.data() for table in times]
+            (output / f"{name}.json").write_text(json.dumps(made, indent=1) + "\n")
             save(output / f"{name}.png", times, machine())
 
 

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks import ids
+
 LIBRARIES = (
     *("gymnax", "brax", "jumanji", "playground", "navix", "craftax", "pgx"),
     *("xminigrid", "kinetix", "jaxmarl"),
@@ -28,6 +30,12 @@ LONG = ("gymnax", "jumanji", "pgx", "navix")  # also run for long, with legal ac
 SLOTS, STEPS, CHUNK = 16, 500, 50
 VERDICTS = Path(__file__).parent / "verdicts"
 PAGE = Path(__file__).parents[1] / "docs/libraries/table.md"
+SPEEDS = {
+    "compile, s": "compile",
+    "steps/s, 64 slots": "64",
+    "steps/s, 1,024 slots": "1024",
+    "bytes a slot": "bytes",
+}
 HEAD = """# All environments of other libraries
 
 Made by `python -m benchmarks.interop_table`, which builds each one and runs `check_env` on it.
@@ -35,6 +43,11 @@ Made by `python -m benchmarks.interop_table`, which builds each one and runs `ch
 library's space corrected. *Waived*: the library itself breaks the rules named. An id that is not
 built says why. Rows *as a world* are built with `options={"agents": "all"}` (Jumanji) or
 `options={"player": "all"}` (Pgx).
+
+The figures are those of `python -m benchmarks.ids`, on 2 shared x86-64 cores with Python 3.12 and
+JAX 0.9.0: the time to the first steps of 64 slots, which is compilation for the most part; the
+steps of all slots together in a second, in a scan with auto-reset and random legal actions, the
+best of five; the state of a slot. What is empty was not measured yet.
 """
 
 
@@ -71,7 +84,7 @@ def check_library(library: str, steps: int, backwards: bool) -> None:
     if library in WORLDS:
         every += [(f"{name} as a world", name, WORLDS[library]) for name in names]
     for case, name, options in reversed(every) if backwards else every:
-        if case in _read(library):
+        if case in verdicts(library):
             continue
         _add(library, case, {"verdict": "stopped", "why": "the process that checked it ended"})
         started = time.perf_counter()  # what was just written stays if it does
@@ -86,7 +99,7 @@ def check_library(library: str, steps: int, backwards: bool) -> None:
 def page() -> Iterator[str]:
     """The lines of the page."""
     yield HEAD
-    every = {library: _read(library) for library in LIBRARIES}
+    every = {library: verdicts(library) for library in LIBRARIES}
     kinds = ["clean", "mended bounds", "waived", "broken", "not built"]
     if any(row["verdict"] == "stopped" for rows in every.values() for row in rows.values()):
         kinds.append("stopped")
@@ -98,10 +111,13 @@ def page() -> Iterator[str]:
     for library, rows in every.items():
         if rows:
             yield f"\n## {library}\n"
-            yield "| id | observations | actions | limit | verdict |"
-            yield "|---|---|---|---|---|"
+            yield "| id | observations | actions | limit | " + " | ".join(SPEEDS) + " | verdict |"
+            yield "|---" * (5 + len(SPEEDS)) + "|"
+        speeds = ids.read(library)
         for name, row in sorted(rows.items()):
-            cells = (row.get(key, "") for key in ("obs", "action", "limit"))
+            cells = [row.get(key, "") for key in ("obs", "action", "limit")]
+            figures = speeds.get(name, {})
+            cells += [f"{figures[x]:,.10g}" if x in figures else "" for x in SPEEDS.values()]
             # Errors begin with their class and the id, which stand in the row already.
             told = row.get("why", "").partition(f"Error: {name}: ")
             why = f": {told[2] or told[0]}" if told[0] else ""
@@ -203,14 +219,14 @@ def _path(library: str) -> Path:
     return VERDICTS / f"{library}.json"
 
 
-def _read(library: str) -> dict[str, dict[str, Any]]:
+def verdicts(library: str) -> dict[str, dict[str, Any]]:
     return json.loads(_path(library).read_text()) if _path(library).exists() else {}
 
 
 def _add(library: str, name: str, row: dict[str, Any] | None) -> None:
     """Read again, since another process may check the same library from the other end."""
     VERDICTS.mkdir(exist_ok=True)
-    rows = {**_read(library), name: row}
+    rows = {**verdicts(library), name: row}
     rows = {name: row for name, row in rows.items() if row}
     _path(library).write_text(json.dumps(rows, indent=1) + "\n")
 

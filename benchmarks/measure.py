@@ -7,13 +7,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from envrax import __version__
 
 Work = Callable[[], object]
 MakerT = TypeVar("MakerT")
-PEERS = ("gymnax", "gymnasium", "envpool", "jumanji", "brax", "craftax", "stable-baselines3")
+PEERS = (
+    *("gymnax", "gymnasium", "envpool", "jumanji", "brax", "craftax", "stable-baselines3"),
+    *("pgx", "playground", "torch"),
+)
 
 
 class Result(Protocol):
@@ -62,6 +65,12 @@ class Table:
         first = next(iter(self.seconds.values()))
         turns = zip(self.seconds[name], first, strict=True)
         return statistics.median(a / b for a, b in turns)
+
+    def data(self) -> dict[str, Any]:
+        """All that was measured, for a JSON file: times in seconds, in the order of the turns."""
+        seconds = {k: [float(f"{x:.5g}") for x in v] for k, v in self.seconds.items()}
+        ratios = {k: round(self.ratio(k), 3) for k in self.seconds}
+        return {"title": self.title, "steps": self.steps, "times": seconds, "ratios": ratios}
 
     def markdown(self) -> str:
         lines = [

@@ -74,12 +74,12 @@ class Physics:
     @contextmanager
     def applied(self, changes: dict[str, jax.Array]) -> Generator[None]:
         """The library's environment has the changed model inside of this block."""
-        if self.model is None:
-            yield
-            return
         with _LOCK:
-            before = getattr(self._owner, self._attribute)
-            setattr(self._owner, self._attribute, self.with_changes(changes))
+            before, model = getattr(self._owner, self._attribute, None), self.with_changes(changes)
+            if before is model:
+                yield
+                return
+            setattr(self._owner, self._attribute, model)
             try:
                 yield
             finally:

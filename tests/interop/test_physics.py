@@ -16,7 +16,7 @@ import pytest
 from interop.by_hand import by_hand, equal, make
 
 from envrax import DomainRandomization, VecEnv, evaluate, evaluate_grid, with_config
-from envrax.interop.physics import fields_of
+from envrax.interop.physics import Physics, fields_of
 
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -29,6 +29,7 @@ DRAWN = {
 }
 # Of the place of the cart, the angle of the pole (the cosine and the sine of it), and their speeds.
 GAINS = {4: jnp.array([0.3, 4.0, 0.5, 0.8]), 5: jnp.array([0.3, 0.0, 4.0, 0.5, 0.8])}
+MODEL = {"mass": jnp.float32(1)}
 ids = pytest.mark.parametrize("id", [CARTPOLE, PENDULUM])
 
 
@@ -251,6 +252,17 @@ def test_no_randomiser() -> None:
     adapter = importlib.import_module("envrax.interop.playground")
     with pytest.raises(ValueError, match="got 'CartpoleBalance'"):
         adapter.randomizer("CartpoleBalance")
+
+
+def test_without_changes_nothing_is_set() -> None:
+    class Owner:
+        sys = property(lambda self: MODEL)  # without a setter
+
+    physics = Physics(Owner(), "sys")
+    with physics.applied({}):
+        pass
+    with pytest.raises(AttributeError), physics.applied({"mass": jnp.float32(2)}):
+        pass
 
 
 @pytest.mark.parametrize(

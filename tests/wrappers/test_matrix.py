@@ -212,7 +212,7 @@ PIECES = (
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(ALL), st.lists(st.sampled_from(PIECES), max_size=5))
 def test_random_stacks(env_class: Any, rows: list[str]) -> None:
     """Whatever the order of the wrappers, a `VecEnv` does what a loop does."""
