@@ -81,8 +81,7 @@ void rollout(int n, int steps, const int32_t *actions, float *state, int32_t *ag
              int32_t *restrict drawn, double *sums)
 {
     const float total = CART + POLE, moment = POLE * HALF;
-    float *restrict x = state, *restrict v = state + n;
-    float *restrict angle = state + 2 * n, *restrict spin = state + 3 * n;
+    float *x = state, *v = state + n, *angle = state + 2 * n, *spin = state + 3 * n;
     for (int t = 0; t < steps; t++) {
         const int32_t *action = actions ? actions + (long)t * n : drawn;
         if (!actions)
@@ -92,7 +91,7 @@ void rollout(int n, int steps, const int32_t *actions, float *state, int32_t *ag
                 drawn[i] = a & 1, drawn[i + n / 2] = b & 1;
             }
         for (int i = 0; i < n; i++) {
-            const float push = action[i] == 1 ? FORCE : -FORCE;
+            const float push = FORCE * (float)(2 * action[i] - 1);
             const float s = sine(angle[i]), c = cosine(angle[i]);
             const float drive = (push + moment * spin[i] * spin[i] * s) / total;
             const float rate = (GRAVITY * s - c * drive)
@@ -102,9 +101,11 @@ void rollout(int n, int steps, const int32_t *actions, float *state, int32_t *ag
             v[i] += DT * acceleration;
             angle[i] += DT * spin[i];
             spin[i] += DT * rate;
+            reward[i] = 1.0f;
+        }
+        for (int i = 0; i < n; i++) {
             age[i] += 1;
             done[i] = (fabsf(x[i]) > MAX_X) | (fabsf(angle[i]) > MAX_ANGLE) | (age[i] >= MAX_STEPS);
-            reward[i] = 1.0f;
         }
         for (int i = 0; i < n; i++)
             if (done[i]) begin(i, state, n, age, keys);
