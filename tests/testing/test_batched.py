@@ -203,8 +203,12 @@ BROKEN: list[tuple[type[BatchedEnv[Any, Any]], str]] = [
 ]
 
 
+QUICK = BROKEN[:2] + BROKEN[5:6] + BROKEN[14:16]
+
+
 @pytest.mark.parametrize(
-    ("env_class", "rule"), slow_but(*BROKEN[:2], BROKEN[5], *BROKEN[14:16], values=BROKEN)
+    ("env_class", "rule"),
+    [pytest.param(*x, marks=[] if x in QUICK else [pytest.mark.slow]) for x in BROKEN],
 )
 def test_a_rule_of_batches_finds_what_breaks_it(env_class: Any, rule: str) -> None:
     assert faults(rule, env_class())
