@@ -200,8 +200,8 @@ def evaluate_grid(
     n_episodes, max_steps = _counts("evaluate_grid", rng, n_episodes, max_steps)
     # As Python integers, for which JAX raises an error if int32 cannot hold them.
     axes = OrderedDict((name, [*map(_number, values)]) for name, values in grid.items())
-    if not axes or not all(axes.values()):
-        raise ValueError(f"evaluate_grid: expected a value for each of its fields; got {grid!r}.")
+    if not axes or not all(axes.values()) or any(isinstance(x, Mapping) for x in grid.values()):
+        raise ValueError(f"evaluate_grid: expected values of `field` or `params.x`; got {grid!r}.")
     given = axes, playing.split(policy), rng, policy_state
     run = _evaluated_grid if is_traced(given) or is_inside_jit() else _compiled_grid
     with jax.transfer_guard_host_to_device("allow"):  # of the numbers in `grid`

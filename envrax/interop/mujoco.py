@@ -52,6 +52,11 @@ class MujocoEnv(PeerEnv):
         else:
             given = self._physics.differences(who, super().change(params, changes))
             given = {k: x for k, x in given.items() if not self._physics.has(k, x)}
+            if len(given) == len(self._physics.fields):
+                raise FieldError(
+                    f"{who}: expected `params` by name where they are drawn; got a whole "
+                    f"{type(changes).__name__}. Give a dict of what changes."
+                )
         return self._physics.with_changes(given)
 
     @cached_property
@@ -82,10 +87,11 @@ class MujocoEnv(PeerEnv):
         form = super()._find_form(key)
         if unread := set(self.changes) - self._read(form, key, self.changes):
             known = self._read(form, key, jax.tree.map(jnp.asarray, self._physics.fields))
+            alike = [x for x in known if x.replace(".", "_") in unread]
             raise FieldError(
                 f"{self._who}: expected `params` that its physics reads; got "
-                f"{', '.join(sorted(unread))}, without effect on a reset or a step here. "
-                f"{suggestion(unread, known)}"
+                f"{', '.join(sorted(unread))}, which neither a reset nor a step reads here. What "
+                f"is zero in the model is left out, too. {suggestion(unread, alike)}"
             )
         return form
 

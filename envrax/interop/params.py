@@ -111,7 +111,7 @@ def changed(who: str, default: Any, changes: Any) -> Any:
         if not isinstance(changes, type(default)):
             raise TypeError(
                 f"{who}: expected `params` to be a {type(default).__name__}, or a dict of changes "
-                f"to one; got {changes!r}. Correct `params`."
+                f"to one; got {changes!r:.80}. Correct `params`."
             )
         return changes
     given = cast(dict[str, Any], changes)

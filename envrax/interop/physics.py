@@ -54,6 +54,8 @@ class Physics:
 
     def differences(self, who: str, model: Any) -> dict[str, jax.Array]:
         """The fields of another model that are other arrays than in this one."""
+        if own := getattr(self.model, "mj_model", None):  # another object in each `System`
+            model = model.replace(mj_model=own)
         if jax.tree.structure(model) != self._structure:
             raise FieldError(
                 f"{who}: expected a model that differs in the values of arrays alone; got another "
@@ -132,6 +134,11 @@ def as_sample(randomizer: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     def sample(rng: jax.Array, env: Any) -> dict[str, Any]:
         models, axes = randomizer(env.unwrapped.params, rng[None])
         drawn = fields_of(models)
+        if not fields_of(axes):
+            raise TypeError(
+                "randomizer: expected a function that returns an axis for what it draws; got None "
+                "for every field. Set 0 there, by `axes.tree_replace`."
+            )
         return {
             "params": {
                 name: jax.lax.index_in_dim(drawn[name], 0, axis, keepdims=False)

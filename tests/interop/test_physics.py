@@ -273,7 +273,11 @@ def test_without_changes_nothing_is_set() -> None:
         (CARTPOLE, {"opt.iterations": 9}, "which is static"),
         (CARTPOLE, {"dof_damping": 1.0}, r"of shape \(2,\)"),
         (CARTPOLE, {"opt.timestep": "fast"}, "a number or an array; got 'fast'"),
-        (CARTPOLE, {"dof_frictionloss": np.ones(2, np.float32)}, "without effect"),
+        (
+            CARTPOLE,
+            {"dof_frictionloss": np.ones(2, np.float32)},
+            "neither a reset nor a step reads",
+        ),
         (PENDULUM, {"dof_damping": np.ones(2, np.float32)}, "Did you mean dof.damping"),
         (PENDULUM, 5, "expected `params` to be a System"),
     ],
@@ -293,3 +297,24 @@ def test_another_shape_of_a_whole_model_is_refused() -> None:
     other = make("playground/PendulumSwingup")
     with pytest.raises(TypeError, match="differs in the values of arrays alone"):
         make(CARTPOLE, params=other.params)
+
+
+def test_a_whole_system_of_another_build_is_a_change() -> None:
+    env = make(PENDULUM)
+    heavy = env.params.tree_replace({"link.inertia.mass": env.params.link.inertia.mass * 3})
+    assert not make(PENDULUM, params=env.params).changes
+    assert sorted(make(PENDULUM, params=heavy).changes) == ["link.inertia.mass"]
+
+
+def test_what_is_drawn_is_given_by_name() -> None:
+    env = make(PENDULUM)
+    with pytest.raises(TypeError, match="a dict of what changes"):
+        DomainRandomization(env, lambda rng: {"params": env.params})
+    nothing = lambda model, rng: (model, jax.tree.map(lambda x: None, model))  # noqa: E731
+    adapter = importlib.import_module("envrax.interop.brax")
+    with pytest.raises(TypeError, match="got None for every field"):
+        DomainRandomization(env, adapter.randomizer(nothing))
+    with pytest.raises(TypeError, match=r"Did you mean params\.gravity"):
+        DomainRandomization(env, lambda rng: {"gravity": 9.0})
+    with pytest.raises(ValueError, match=r"or `params\.x`"):
+        evaluate_grid(env, None, jax.random.key(0), {"params": {"gravity": [1.0]}}, 1)
