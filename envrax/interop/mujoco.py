@@ -91,7 +91,7 @@ class MujocoEnv(PeerEnv):
             raise FieldError(
                 f"{self._who}: expected `params` that its physics reads; got "
                 f"{', '.join(sorted(unread))}, which neither a reset nor a step reads here. What "
-                f"is zero in the model is left out, too. {suggestion(unread, alike)}"
+                f"is zero in the model is not computed. {suggestion(unread, alike)}"
             )
         return form
 

@@ -317,4 +317,5 @@ def test_what_is_drawn_is_given_by_name() -> None:
     with pytest.raises(TypeError, match=r"Did you mean params\.gravity"):
         DomainRandomization(env, lambda rng: {"gravity": 9.0})
     with pytest.raises(ValueError, match=r"or `params\.x`"):
-        evaluate_grid(env, None, jax.random.key(0), {"params": {"gravity": [1.0]}}, 1)
+        nested: Any = {"params": {"gravity": [1.0]}}
+        evaluate_grid(env, None, jax.random.key(0), nested, 1)

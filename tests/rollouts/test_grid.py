@@ -87,8 +87,8 @@ def test_the_table() -> None:
 @pytest.mark.parametrize(
     ("env", "grid", "error", "noun"),
     [
-        (CartPole(), {}, ValueError, "a value"),
-        (CartPole(), {"force": []}, ValueError, "a value"),
+        (CartPole(), {}, ValueError, "expected values of"),
+        (CartPole(), {"force": []}, ValueError, "expected values of"),
         (CartPole(), {"forse": [1.0]}, TypeError, "Did you mean force"),
         (CartPole(), {"force": ["big"]}, TypeError, "force"),
         (CartPole(), {"max_steps": [2**40]}, OverflowError, "max_steps"),
