@@ -173,7 +173,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             if not isinstance(getattr(cls, name, None), cached_property):  # of these params
                 setattr(env, name, value)
         env.params = self.change(self.params, changes, who)
-        env._asked = self._asked.replace(params=env.changes)
+        env._asked = self._asked.replace(params=jax.tree.map(lambda x: x, env.changes))
         env._settle(env.params)
         env.concrete_params = env.params  # spaces are static: traced values must not be read
         env._take_spaces()

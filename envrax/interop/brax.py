@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from envrax._core.config import require_known
-from envrax.env import AnyEnv
+from envrax.env import AnyEnv, with_config
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.mujoco import MujocoEnv
 from envrax.interop.out.single import Bridge
@@ -95,7 +95,9 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
         If it is not an environment of brax, or is wrapped for training.
     """
     if isinstance(env, Bridge):
-        return env.env
+        given = {"params": params} if params is not None else {}
+        given |= {"max_steps": max_steps} if max_steps else {}
+        return with_config(env.env, **given) if given else env.env
     inner = innermost("brax", env, envs.Env)
     config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)
     return BraxEnv(config, peer=env)

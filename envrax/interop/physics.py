@@ -38,7 +38,8 @@ class Physics:
 
     def __init__(self, owner: Any, attribute: str) -> None:
         self._owner, self._attribute = owner, attribute
-        self.model = getattr(owner, attribute, None)
+        with _LOCK:  # another thread may have set its own
+            self.model = getattr(owner, attribute, None)
         self.fields, self._structure = fields_of(self.model), jax.tree.structure(self.model)
 
     def changed(self, who: str, changes: dict[str, Any]) -> dict[str, jax.Array]:
@@ -66,7 +67,8 @@ class Physics:
 
     def has(self, name: str, value: jax.Array) -> bool:
         """Whether a field has this value already."""
-        return not is_traced(value) and np.array_equal(value, self.fields[name])
+        own = np.asarray(self.fields[name], value.dtype)
+        return not is_traced(value) and np.array_equal(value, own)
 
     def with_changes(self, changes: dict[str, jax.Array]) -> Any:
         """The model with some fields changed."""
@@ -92,10 +94,10 @@ class Physics:
             kind = type(self.model).__name__
             raise FieldError(
                 f"{who}: expected `params` to name arrays of its {kind}; got `{name}`, "
-                f"{self._why_not(name)}"
+                f"{self._why_not(str(name))}"
             )
         try:
-            value = jnp.asarray(value)
+            value = jnp.array(value)  # a copy: the caller may write to an array of NumPy
         except (TypeError, ValueError) as error:
             raise FieldError(
                 f"{who}: expected `params.{name}` to be a number or an array; got {value!r}. "

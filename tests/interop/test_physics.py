@@ -319,3 +319,38 @@ def test_what_is_drawn_is_given_by_name() -> None:
     with pytest.raises(ValueError, match=r"or `params\.x`"):
         nested: Any = {"params": {"gravity": [1.0]}}
         evaluate_grid(env, None, jax.random.key(0), nested, 1)
+
+
+def test_an_object_is_wrapped_with_its_own_model() -> None:
+    """Even while another thread has set another one."""
+    owner: Any = type("Owner", (), {"sys": MODEL})()
+    started, done = threading.Event(), threading.Event()
+
+    def change() -> None:
+        with Physics(owner, "sys").applied({"mass": jnp.float32(2)}):
+            started.set()
+            done.wait()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    started.wait()
+    threading.Timer(0.1, done.set).start()
+    assert Physics(owner, "sys").model is MODEL
+    thread.join()
+
+
+def test_what_the_caller_holds_is_copied() -> None:
+    env = make(PENDULUM, options={"backend": "positional"})
+    gravity = np.array([0, 0, -5], np.float32)
+    changed = with_config(env, params={"gravity": gravity})
+    gravity[2] = 500
+    changed.config.params["gravity"] = jnp.zeros(3)
+    assert changed.params.gravity[2] == changed.changes["gravity"][2] == -5
+
+
+def test_params_and_max_steps_of_a_bridge() -> None:
+    interop, env = importlib.import_module("envrax.interop"), make(PENDULUM)
+    wrap = importlib.import_module("envrax.interop.brax").wrap
+    assert wrap(interop.to_brax(env)) is env
+    again = wrap(interop.to_brax(env), {"gravity": jnp.zeros(3)}, max_steps=3)
+    assert again.config.max_steps == 3 and again.params.gravity[2] == 0
