@@ -19,12 +19,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 import envrax
+from benchmarks import seeds
 from benchmarks.measure import Table, compare
+from benchmarks.memory import size_of
 from benchmarks.worlds import LENGTH, loop
 from envrax.interop.physics import fields_of
-
-sys.path.append(str(Path(__file__).parents[1] / "examples"))
-from ppo import N_CALLS, PPO, Options
 
 # What is drawn, which every step reads.
 DAMPING = {
@@ -34,7 +33,6 @@ DAMPING = {
     "brax/ant": "dof.damping",
 }
 BALANCE, DRAWN_WITHIN, SEEDS = "playground/CartpoleBalance", 4.0, 3
-NAMES = ("body_mass", "actuator_gear")
 
 
 def speed(sizes: tuple[int, ...] = (64, 1024), repeats: int = 9) -> list[Table]:
@@ -53,13 +51,9 @@ def speed(sizes: tuple[int, ...] = (64, 1024), repeats: int = 9) -> list[Table]:
             ways = {"one model for all": loop(env, n), "drawn for every episode": loop(drawn, n)}
             works = {way: partial(run, chunks) for way, run in ways.items()}
             state = jax.eval_shape(drawn.reset, jax.random.key(0))[1]
-            title = f"{id}, N = {n}, {_bytes(state.fields)} of {_bytes(state)} bytes a slot"
+            title = f"{id}, N = {n}, {size_of(state.fields)} of {size_of(state)} bytes a slot"
             tables.append(Table(title, compare(works, repeats), chunks * LENGTH))
     return tables
-
-
-def _bytes(tree: Any) -> int:
-    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
 def factors(rng: jax.Array, env: Any) -> dict[str, Any]:
@@ -74,20 +68,15 @@ def changes(model: Any, mass: Any, force: Any) -> dict[str, Any]:
     return {"body_mass": model.body_mass * heavy, "actuator_gear": model.actuator_gear * force}
 
 
-class _Training(PPO):
-    def __init__(self, options: Options, world: Any) -> None:
+class _Training(seeds.Training):
+    def __init__(self, options: seeds.Options, world: Any) -> None:
         super().__init__(options)
         self.vec_env = envrax.VecEnv(world(self.env), options.n_envs)
-
-    def whole(self, seed: Any) -> Any:
-        n = N_CALLS * self.n_updates
-        (at, _), _ = jax.lax.scan(self.update, self.init(seed), length=n)
-        return at.policy_state
 
 
 def train(total_steps: int = 1_500_000, side: int = 7, n_episodes: int = 8) -> None:
     """Returns on a grid of masses and forces, of policies that saw one model, or many."""
-    o = Options(BALANCE, total_steps=total_steps, reward_scale=0.1, learning_rate=1e-3)
+    o = seeds.Options(BALANCE, total_steps=total_steps, reward_scale=0.1, learning_rate=1e-3)
     worlds = {
         "trained with one model": lambda env: env,
         "trained with drawn models": lambda env: envrax.DomainRandomization(env, factors),

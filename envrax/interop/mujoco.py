@@ -85,7 +85,8 @@ class MujocoEnv(PeerEnv):
 
     def _find_form(self, key: jax.ShapeDtypeStruct) -> Form:
         form = super()._find_form(key)
-        if unread := set(self.changes) - self._read(form, key, self.changes):
+        read = self._read(form, key, self.changes) if self.changes else set[str]()
+        if unread := set(self.changes) - read:
             known = self._read(form, key, jax.tree.map(jnp.asarray, self._physics.fields))
             alike = [x for x in known if x.replace(".", "_") in unread]
             raise FieldError(
@@ -129,7 +130,7 @@ class MujocoEnv(PeerEnv):
         # Without a display MuJoCo's window backend stops the process at the second try.
         if glfw and sys.platform == "linux" and not _DISPLAYS & os.environ.keys():
             raise NotImplementedError(f"{expected} no display. {advice}")
-        model = copy.copy(model)
+        model = copy.copy(model) if self.changes else model
         for name, value in self.changes.items():
             if hasattr(model, name):
                 getattr(model, name)[:] = np.asarray(value)
