@@ -1,114 +1,72 @@
-"""`python -m benchmarks dispatch scan`: run the named benchmarks, or all of them."""
+"""
+Run benchmarks: `python -m benchmarks dispatch scan` these, `python -m benchmarks` all of them.
+
+    python -m benchmarks --output benchmarks/results     a JSON file of each
+    python -m benchmarks ids|gpu|table|pages --help      longer runs, and what the pages show
+"""
 
 import argparse
-import json
+import importlib
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from datetime import date
 from pathlib import Path
-from typing import Any, Protocol
 
-from benchmarks import (
-    adapters,
-    carried,
-    cartpole,
-    costs,
-    fleet,
-    interop_speed,
-    limit,
-    memory,
-    operations,
-    randomization,
-    resets,
-    scale,
-    scaling,
-    start,
-    starts,
-    trainers,
-    training,
-)
-from benchmarks.measure import Table, machine
-from benchmarks.plot import save
+from benchmarks import files
+from benchmarks.measure import Result, machine
 
-
-class Shown(Protocol):
-    """A part of what a benchmark reports."""
-
-    def markdown(self) -> str: ...
-
-
-def seeds() -> Sequence[Shown]:
-    from benchmarks.seeds import train  # needs what the example PPO needs
-
-    return train()
-
-
-def resume() -> Sequence[Shown]:
-    from benchmarks.resume import sigkill  # needs what the example PPO needs
-
-    return sigkill()
-
-
-def jax_trainers() -> Sequence[Shown]:
-    from benchmarks.jax_trainers import speed  # needs the libraries
-
-    return speed()
-
-
-def worlds() -> Sequence[Shown]:
-    from benchmarks.worlds import views  # needs the libraries
-
-    return views()
-
-
-def physics() -> Sequence[Shown]:
-    from benchmarks.physics import speed  # needs the libraries
-
-    return speed()
-
-
-BENCHMARKS: dict[str, Callable[[], Sequence[Shown]]] = {
-    "scan": cartpole.scan,
-    "scan-all-sizes": lambda: cartpole.scan((1, 8, 64, 512, 4096, 65_536)),
-    "limit": limit.limit,
-    "envpool": cartpole.envpool,
-    "dispatch": cartpole.dispatch,
-    "resets": resets.synthetic,
-    "craftax": resets.craftax,
-    "jumanji": adapters.jumanji,
-    "brax": adapters.brax,
-    "fleet": fleet.step,
-    "fleet-compile": fleet.compile_time,
-    "seeds": seeds,
-    "training": training.cartpole,
-    "resume": resume,
-    "start": start.both,
-    "start-gymnax": start.peers,
-    "start-states": starts.starts,
-    "interop": interop_speed.interop,
-    "jax-trainers": jax_trainers,
-    "worlds": worlds,
-    "physics": physics,
-    "trainers": trainers.vector_envs,
-    "trainers-overhead": trainers.overhead,
-    "trainers-sb3": trainers.sb3,
-    "rollouts": costs.rollouts,
-    "parts": costs.parts,
-    "memory": memory.memory,
-    "operations": operations.operations,
-    "randomization": randomization.cartpole,
-    "scaling": scaling.both,
-    "scale": scale.scale,
-    "reset-after": carried.reset_after,
+# From the name of a benchmark to the module and the function.
+BENCHMARKS = {
+    "scan": "cartpole.scan",
+    "scan-large": "cartpole.large",
+    "limit": "limit.limit",
+    "limit-parts": "limit.parts",
+    "envpool": "cartpole.envpool",
+    "dispatch": "cartpole.dispatch",
+    "resets": "resets.synthetic",
+    "fleet": "fleet.step",
+    "fleet-compile": "fleet.compile_time",
+    "seeds": "seeds.train",
+    "training": "training.cartpole",
+    "learned-ppo": "learned.ppo",
+    "learned-dqn": "learned.dqn",
+    "learned-fleet": "learned.fleet",
+    "learned-self-play": "learned.self_play",
+    "learned-agents": "learned.agents",
+    "learned-mazes": "learned.mazes",
+    "resume": "resume.sigkill",
+    "start": "start.start",
+    "start-states": "starts.starts",
+    "interop": "interop_speed.interop",
+    "jax-trainers": "jax_trainers.speed",
+    "worlds": "worlds.views",
+    "physics": "physics.speed",
+    "physics-training": "physics.train",
+    "trainers": "trainers.vector_envs",
+    "trainers-overhead": "trainers.overhead",
+    "trainers-sb3": "trainers.sb3",
+    "rollouts": "costs.rollouts",
+    "parts": "costs.parts",
+    "memory": "memory.memory",
+    "operations": "operations.operations",
+    "randomization": "randomization.cartpole",
+    "scaling": "scaling.both",
+    "cores": "scaling.cores",
+    "scale": "scale.scale",
+    "reset-after": "carried.reset_after",
 }
+COMMANDS = {"ids": "ids", "gpu": "gpu", "table": "interop_table", "pages": "pages"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+        command = importlib.import_module(f"benchmarks.{COMMANDS[sys.argv.pop(1)]}")
+        command.main()
+        return
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default all")
-    where = "folder for a JSON file, a Markdown file and a picture each"
-    parser.add_argument("--output", type=Path, help=where)
+    parser.add_argument("--output", type=Path, help="folder for a JSON file of each")
     arguments = parser.parse_args()
     names = arguments.names or list(BENCHMARKS)
     if unknown := set(names) - set(BENCHMARKS):
@@ -116,24 +74,31 @@ def main() -> None:
     if len(names) == 1:
         run(names[0], arguments.output)
         return
+    where = ["--output", str(arguments.output)] if arguments.output else []
+    failed: list[str] = []
     for name in names:  # separate processes: no leftover threads or memory
-        where = ["--output", str(arguments.output)] if arguments.output else []
-        subprocess.run([sys.executable, "-m", "benchmarks", name, *where], check=True)
+        command = [sys.executable, "-m", "benchmarks", name, *where]
+        if subprocess.run(command).returncode:
+            failed.append(name)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 def run(name: str, output: Path | None) -> None:
     print(machine())
-    tables = BENCHMARKS[name]()
-    text = "\n\n".join(table.markdown() for table in tables)
-    print(f"\n{text}\n", flush=True)
+    module, _, function = BENCHMARKS[name].partition(".")
+    try:
+        work: Callable[[], Sequence[Result]] = getattr(
+            importlib.import_module(f"benchmarks.{module}"), function
+        )
+    except ModuleNotFoundError as error:
+        print(f"{name}: left out, {error.name} is not installed.")
+        return
+    tables = work()
+    for table in tables:
+        print(f"\n{table.markdown()}\n", flush=True)
     if output and tables:
-        output.mkdir(parents=True, exist_ok=True)
-        (output / f"{name}.md").write_text(f"{machine()}\n\n{text}\n")
-        if times := [table for table in tables if isinstance(table, Table)]:
-            made: dict[str, Any] = {"date": f"{date.today()}", "machine": machine()}
-            made["tables"] = [table.data() for table in times]
-            (output / f"{name}.json").write_text(json.dumps(made, indent=1) + "\n")
-            save(output / f"{name}.png", times, machine())
+        files.write(name, {table.title: table.data() for table in tables}, output)
 
 
 if __name__ == "__main__":

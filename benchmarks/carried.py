@@ -46,15 +46,15 @@ class Changed(Kept):
         return obs, new.replace(large=state.large + jnp.float32(1.0))
 
 
-def reset_after(n: int = 4096, steps: int = 200, repeats: int = 15) -> list[Table]:
+def reset_after(n: int = 4096, steps: int = 200) -> list[Table]:
     """A leaf of 16 MB that an episode leaves alone, and what its end does to it."""
     env = CartPole()
     envs = {
         "without the leaf": env,
-        "kept: handed through `reset_after`": Kept(env),
-        "begun anew by the reset": BegunAnew(env),
+        "kept: passed through `reset_after`": Kept(env),
+        "written again by the reset": BegunAnew(env),
         "read and changed by `reset_after`": Changed(env),
     }
     ways = {name: of_vec_env(VecEnv(each, n), 2, steps) for name, each in envs.items()}
     title = f"CartPole, N = {n}, 1,000 floats more in every slot, rollout"
-    return [Table(title, compare(ways, repeats), steps)]
+    return [Table(title, compare(ways), steps)]

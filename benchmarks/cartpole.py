@@ -16,7 +16,7 @@ from envrax.autoreset import Select
 from envrax_classic import CartPole
 
 
-def scan(sizes: tuple[int, ...] = (64, 4096), repeats: int = 9) -> list[Table]:
+def scan(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
     """One compiled rollout; libraries without JAX are called in a Python loop."""
     tables: list[Table] = []
     for n in sizes:
@@ -30,22 +30,27 @@ def scan(sizes: tuple[int, ...] = (64, 4096), repeats: int = 9) -> list[Table]:
             "Gymnasium, NumPy": _gymnasium,
         }
         ways |= {name: make(n, steps) for name, make in available(peers)}
-        tables.append(Table(f"CartPole, N = {n}, rollout", compare(ways, repeats), steps))
+        tables.append(Table(f"CartPole, N = {n}, rollout", compare(ways), steps))
     return tables
 
 
-def envpool(sizes: tuple[int, ...] = (64, 4096), repeats: int = 5) -> list[Table]:
+def large() -> list[Table]:
+    """`scan` with more slots."""
+    return scan((65_536,))
+
+
+def envpool(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
     """In a benchmark of its own: EnvPool's threads would slow the others down."""
     tables: list[Table] = []
     for name, make in available({"EnvPool, C++ threads": _envpool}):
         for n in sizes:
             steps = max(20, 100_000 // n)
             ways = {"envrax": of_vec_env(VecEnv(CartPole(), n), 2, steps), name: make(n, steps)}
-            tables.append(Table(f"CartPole, N = {n}, rollout", compare(ways, repeats), steps))
+            tables.append(Table(f"CartPole, N = {n}, rollout", compare(ways), steps))
     return tables
 
 
-def dispatch(num_envs: int = 64, steps: int = 1000, repeats: int = 15) -> list[Table]:
+def dispatch(num_envs: int = 64, steps: int = 1000) -> list[Table]:
     """A Python loop over `VecEnv.step`, against the same function jitted by hand, and gymnax."""
     vec_env = VecEnv(CartPole(), num_envs)
     _, start = vec_env.reset(jax.random.key(0))
@@ -60,7 +65,7 @@ def dispatch(num_envs: int = 64, steps: int = 1000, repeats: int = 15) -> list[T
         "gymnax, its keys split in the compiled step": partial(_gymnax_in_python, True),
     }
     ways |= {name: make(num_envs, steps) for name, make in available(peers)}
-    return [Table(f"CartPole, N = {num_envs}, Python loop", compare(ways, repeats), steps)]
+    return [Table(f"CartPole, N = {num_envs}, Python loop", compare(ways), steps)]
 
 
 def _by_hand(num_envs: int, steps: int) -> Work:

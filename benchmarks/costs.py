@@ -19,7 +19,7 @@ class Legal(CartPole):
         return jnp.ones(2, jnp.bool_)
 
 
-def rollouts(sizes: tuple[int, ...] = (64, 4096), repeats: int = 15) -> list[Table]:
+def rollouts(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
     """`envrax.rollout` against the same scan by hand, with the same outputs."""
     tables: list[Table] = []
     for n in sizes:
@@ -32,11 +32,11 @@ def rollouts(sizes: tuple[int, ...] = (64, 4096), repeats: int = 15) -> list[Tab
                 envrax.rollout(env, None, at, steps)
             ),
         }
-        tables.append(Table(f"CartPole, N = {n}, all transitions", compare(ways, repeats), steps))
+        tables.append(Table(f"CartPole, N = {n}, all transitions", compare(ways), steps))
     return tables
 
 
-def parts(n: int = 4096, steps: int = 100, repeats: int = 15) -> list[Table]:
+def parts(n: int = 4096, steps: int = 100) -> list[Table]:
     """Rewards and ends of a scan, with one part more at a time."""
     cartpole = CartPole()
     envs: dict[str, Any] = {
@@ -49,7 +49,7 @@ def parts(n: int = 4096, steps: int = 100, repeats: int = 15) -> list[Table]:
         "running `NormalizeReward`": vector.NormalizeReward(VecEnv(cartpole, n)),
     }
     ways = {name: _summed(env, steps, name == "`final_obs`") for name, env in envs.items()}
-    return [Table(f"CartPole, N = {n}, one part more", compare(ways, repeats), steps)]
+    return [Table(f"CartPole, N = {n}, one part more", compare(ways), steps)]
 
 
 def _summed(env: Any, steps: int, last: bool) -> Work:

@@ -10,25 +10,26 @@ from envrax import JitWrapper, MultiVecEnv, VecEnv
 from envrax_classic import Acrobot, CartPole, MountainCar, Pendulum
 
 CLASSES = (CartPole, MountainCar, Pendulum, Acrobot)
+COMPILATIONS = 3
 
 
-def step(num_envs: int = 64, steps: int = 200, repeats: int = 15) -> list[Table]:
+def step(num_envs: int = 64, steps: int = 200) -> list[Table]:
     """One step of M members: one call of the fleet against M calls."""
     tables: list[Table] = []
     for kind in ("equal", "different"):
         for m in (1, 4, 16):
             ways = _ways(_members(kind, m, num_envs), steps)
             title = f"{m} {kind} members, N = {num_envs}, Python loop"
-            tables.append(Table(title, compare(ways, repeats), steps))
+            tables.append(Table(title, compare(ways), steps))
     return tables
 
 
-def compile_time(num_envs: int = 64, repeats: int = 3) -> list[Table]:
+def compile_time(num_envs: int = 64) -> list[Table]:
     """`MultiVecEnv.compile()` without a compile cache, for one member and for sixteen."""
     tables: list[Table] = []
     for kind in ("equal", "different"):
         seconds: dict[str, list[float]] = {"M = 1": [], "M = 16": []}
-        for _ in range(repeats):
+        for _ in range(COMPILATIONS):
             for m, found in zip((1, 16), seconds.values(), strict=True):
                 jax.clear_caches()
                 # `None` means no persistent cache; all members must say so.

@@ -2,26 +2,24 @@
 """
 All that is to be known of an accelerator, in 25 minutes at most.
 
-    python -m benchmarks.gpu --output figures          needs the extra `interop`
-    python -m benchmarks.gpu --minutes 3 --small       what of it a CPU does in three minutes
+    python -m benchmarks gpu --output figures          needs the extra `interop`
+    python -m benchmarks gpu --minutes 3 --small       what of it a CPU does in three minutes
 
 Parts come in the order of their worth; one that would begin after the last minute is left out, and
 so is a library that is not installed.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
-from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 
+from benchmarks import files
 from benchmarks.cartpole import _by_hand, _gymnax
-from benchmarks.measure import Table, Work, compare, machine
+from benchmarks.measure import Result, Table, Values, Work, compare, machine
 from benchmarks.resets import World, WorldConfig
 from benchmarks.rollout import of_vec_env
 from envrax import VecEnv
@@ -35,7 +33,6 @@ LIBRARIES = {
     "brax": "ant",
     "playground": "CartpoleBalance",
 }
-REPEATS = 7
 
 
 def cartpole(n: int) -> Table:
@@ -51,7 +48,7 @@ def cartpole(n: int) -> Table:
         ways["gymnax"] = _gymnax(n, steps)
     except ImportError as error:
         print(f"left out: {error}")
-    return Table(f"CartPole, N = {n}", compare(ways, REPEATS), steps)
+    return Table(f"CartPole, N = {n}", compare(ways), steps)
 
 
 def strategies(rounds: int, n: int) -> Table:
@@ -61,16 +58,15 @@ def strategies(rounds: int, n: int) -> Table:
         name: of_vec_env(VecEnv(env, n, autoreset=strategy), 2, steps)
         for name, strategy in (("`Select`", Select()), ("`Compact`", Compact()))
     }
-    return Table(f"a reset of {rounds} steps' work, N = {n}", compare(ways, REPEATS), steps)
+    return Table(f"a reset of {rounds} steps' work, N = {n}", compare(ways), steps)
 
 
-def library(name: str, n: int) -> Table:
+def library(name: str, n: int) -> Values:
     """`make_vec` against the library's own loop, both with auto-reset."""
     from benchmarks.interop_speed import timed
 
-    found = timed(name, LIBRARIES[name], n)
-    seconds = {way: [1e-6 * x for x in row["us"]] for way, row in found["ways"].items()}
-    return Table(f"{name}/{LIBRARIES[name]}, N = {n}", seconds, 1)
+    rows, _ = timed(name, LIBRARIES[name], n)
+    return Values(f"{name}/{LIBRARIES[name]}, N = {n}, µs per step", rows)
 
 
 def compiled(n: int) -> Table:
@@ -100,7 +96,7 @@ def trained() -> Table:
     return Table("the example PPO", {"envrax": [time.perf_counter() - begin]}, 1)
 
 
-def parts(small: bool) -> Iterator[Callable[[], Table]]:
+def parts(small: bool) -> Iterator[Callable[[], Result]]:
     for n in (64, 4096) if small else (64, 4096, 65_536, 1_000_000):
         yield partial(cartpole, n)
     for name in LIBRARIES:
@@ -117,7 +113,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="sizes for a CPU")
     parser.add_argument("--output", type=Path, help="folder for gpu.json")
     given = parser.parse_args()
-    begin, tables = time.perf_counter(), list[Table]()
+    begin, tables = time.perf_counter(), list[Result]()
     device = jax.devices()[0]
     where = f"{device.device_kind}, {machine()}"
     print(where, flush=True)
@@ -133,11 +129,9 @@ def main() -> None:
             continue
         print(f"\n{tables[-1].markdown()}\n", flush=True)
         if given.output:  # after each part: what is measured is kept
-            given.output.mkdir(parents=True, exist_ok=True)
-            found: dict[str, Any] = {"date": f"{date.today()}", "machine": where}
-            found["memory"] = device.memory_stats() or {}
-            found["tables"] = [table.data() for table in tables]
-            (given.output / "gpu.json").write_text(json.dumps(found, indent=1) + "\n")
+            found = {table.title: table.data() for table in tables}
+            more = {"device": device.device_kind, "memory": device.memory_stats() or {}}
+            files.write("gpu", found, given.output, **more)
 
 
 if __name__ == "__main__":

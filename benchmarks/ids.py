@@ -1,24 +1,23 @@
 """
 Every id of every library: how long it compiles, how fast it steps, what it keeps for a slot.
 
-    python -m benchmarks.ids                     all libraries; needs the extra `interop`
-    python -m benchmarks.ids gymnax pgx          these
+    python -m benchmarks ids                     all libraries; needs the extra `interop`
+    python -m benchmarks ids gymnax pgx          these
 
 A process of its own measures each library. Results go to `benchmarks/results/ids/LIBRARY.json` as
 they come; ids that are there already are not measured again, unless `--again` is given, so that an
-interrupted run goes on. The page of `benchmarks.interop_table` has a column for each figure.
+interrupted run goes on. `python -m benchmarks table --page` writes them into the table of all ids.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
+from benchmarks import files
+
 SIZES, LENGTH, SECONDS, ROUNDS = (64, 1024), 10, 0.3, 5
-RESULTS = Path(__file__).parent / "results/ids"
 
 
 def main() -> None:
@@ -36,7 +35,7 @@ def main() -> None:
     begin = time.monotonic()
     for library in given.libraries or LIBRARIES:
         if given.again:
-            path(library).unlink(missing_ok=True)
+            files.write(f"ids/{library}", {})
         for _ in range(50):  # a crash costs one id
             left = given.minutes - (time.monotonic() - begin) / 60
             command = [sys.executable, "-m", "benchmarks.ids", "--child", library]
@@ -47,27 +46,31 @@ def main() -> None:
 
 def measure_library(library: str, end: float) -> None:
     """Measure what can be built of a library and has no result yet."""
+    from benchmarks.interop_speed import first_line
     from benchmarks.interop_table import verdicts
 
     for id, row in verdicts(library).items():
         built = row["verdict"] not in ("not built", "stopped") and " as a world" not in id
-        if not built or id in read(library) or time.monotonic() > end:
+        found = _read(library)
+        known = id in found["tables"]["ids"] or id in found["why"]
+        if not built or known or time.monotonic() > end:
             continue
-        _add(library, id, {"why": "the process ended"})  # what stays if it does
+        _add(library, id, {}, "the process ended")  # what stays if it does
         try:
-            _add(library, id, measured(id))
+            _add(library, id, measured(id), None)
         except Exception as error:
-            _add(library, id, {"why": f"{type(error).__name__}: {error}".split("\n")[0][:160]})
-        print(id, read(library)[id], flush=True)
+            _add(library, id, {}, first_line(error))
+        found = _read(library)
+        print(id, found["tables"]["ids"].get(id, found["why"].get(id)), flush=True)
 
 
-def measured(id: str) -> dict[str, Any]:
+def measured(id: str) -> dict[str, float]:
     """Seconds to the first result with 64 slots, steps per second of all slots, bytes of a slot."""
     from benchmarks import interop_loops as loops
     from benchmarks.interop_speed import Rollout
     from benchmarks.memory import size_of
 
-    row: dict[str, Any] = {}
+    row: dict[str, float] = {}
     for n in SIZES:
         begin = time.perf_counter()
         loop, space = loops.ours(id, n)
@@ -91,18 +94,23 @@ def _timed(run: Any, chunks: int) -> float:
     return time.perf_counter() - begin
 
 
-def path(library: str) -> Path:
-    return RESULTS / f"{library}.json"
+def rows(library: str) -> dict[str, dict[str, float]]:
+    """What was measured so far, by id."""
+    return _read(library)["tables"]["ids"]
 
 
-def read(library: str) -> dict[str, dict[str, Any]]:
-    return json.loads(path(library).read_text()) if path(library).exists() else {}
+def _read(library: str) -> dict[str, Any]:
+    found = files.read(f"ids/{library}")
+    return {"why": {}, **found, "tables": {"ids": {}, **found["tables"]}}
 
 
-def _add(library: str, id: str, row: dict[str, Any]) -> None:
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    rows = {**read(library), id: row}
-    path(library).write_text(json.dumps(rows, indent=1) + "\n")
+def _add(library: str, id: str, row: dict[str, float], why: str | None) -> None:
+    found = _read(library)
+    for kind, entry in ((found["tables"]["ids"], row), (found["why"], why)):
+        kind.update({id: entry} if entry else {})
+        if not entry:
+            kind.pop(id, None)
+    files.write(f"ids/{library}", found["tables"], why=found["why"])
 
 
 if __name__ == "__main__":

@@ -5,27 +5,22 @@ Step environments of other libraries by `make_vec` and by the libraries' own aut
     python -m benchmarks.interop_speed gymnax pgx         these
     python -m benchmarks.interop_speed --table            the table, from the results so far
 
-A process of its own times each library. Results go to `benchmarks/results/interop_speed.json` as
-they come; cases that are there already are not timed again, unless `--again` is given.
+A process of its own times each library. Results go to `benchmarks/results/interop/LIBRARY.json`
+as they come; cases that are there already are not timed again, unless `--again` is given.
 """
 
 import argparse
-import json
-import os
 import re
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Table, compare, machine
+from benchmarks import files
+from benchmarks.measure import Table, compare
 
-SIZES, TURNS, SECONDS, SHORT = (64, 1024), 5, 0.8, 5
-RESULTS = Path(__file__).parent / "results/interop_speed.json"
+SIZES, SECONDS, SHORT = (64, 1024), 0.4, 5
 OURS = "envrax"
 FIRST = "draws no new start: it goes back to the first state of each slot"
 NEXT = "the step after an end resets and ignores its action"
@@ -64,21 +59,12 @@ CASES: dict[str, tuple[tuple[str, ...], int]] = {
 }
 
 
-@dataclass(frozen=True)
-class Report:
-    """The table of all results; not a `Table`, since rows have several ways each."""
-
-    lines: tuple[str, ...]
-
-    def markdown(self) -> str:
-        return "\n".join(self.lines)
-
-
-def interop() -> list[Report]:
-    """All libraries, a process each, as far as there is no result yet."""
+def interop() -> list[Table]:
+    """All libraries, a process each, as far as there is no result yet: they have own files."""
     for library in CASES:
         time_library(library)
-    return [Report(tuple(table()))]
+    print("\n".join(table()))
+    return []
 
 
 def main(given: list[str] | None = None) -> None:
@@ -105,7 +91,7 @@ def time_library(
 ) -> None:
     """Time the cases of a library that have no result, in a process: a crash costs one case."""
     for id, n in _cases(library, sizes, only) if again else []:
-        _write(_name(library, id, n), None)
+        _write(library, _name(library, id, n), None)
     child = [sys.executable, "-m", "benchmarks.interop_speed", library, "--child", "--only", only]
     for _ in _cases(library, sizes, only):
         if not subprocess.run([*child, "--sizes", *map(str, sizes)]).returncode:
@@ -119,19 +105,19 @@ def _cases(library: str, sizes: Sequence[int], only: str) -> list[tuple[str, int
 
 
 def _time(library: str, id: str, n: int) -> None:
-    name = _name(library, id, n)
-    if name in _read():
+    name, found = _name(library, id, n), _read(library)
+    if name in found["tables"] or name in found["why"]:
         return
-    _write(name, {"why": "the process ended"})  # what stays if it does
+    _write(library, name, {}, {"": "the process ended"})  # what stays if it does
     try:
-        _write(name, timed(library, id, n))
+        _write(library, name, *timed(library, id, n))
     except Exception as error:
-        _write(name, {"why": _first_line(error)})
-    print("\n".join(_rows(name, _read()[name])), flush=True)
+        _write(library, name, {}, {"": first_line(error)})
+    print("\n".join(_rows(name, _read(library))), flush=True)
 
 
-def timed(library: str, id: str, n: int) -> dict[str, Any]:
-    """Each way's times of a step in µs, ends and rewards, and why a way did not run."""
+def timed(library: str, id: str, n: int) -> tuple[dict[str, Any], dict[str, str]]:
+    """By way: its row of a `Table`, with ends and rewards; why a way did not run."""
     from benchmarks import interop_loops as loops
 
     least = CASES[library][1]
@@ -161,20 +147,15 @@ def timed(library: str, id: str, n: int) -> dict[str, Any]:
             if name in (OURS, library):
                 raise
             ways.pop(name, None)
-            why[name] = f"does not run: {_first_line(error)}"
+            why[name] = f"does not run: {first_line(error)}"
         print(f"{name}: {time.perf_counter() - begin:.0f} s to compile", flush=True)
     chunks = _chunks(ways[OURS], ways[library])
-    seconds = compare({name: lambda way=way: way(chunks) for name, way in ways.items()}, TURNS)
-    steps = chunks * least
-    shown = {
-        name: {
-            "us": [round(1e6 * x / steps, 2) for x in seconds[name]],
-            "ends": round(1000 * way.ends / way.steps / n, 3),
-            "reward": round(way.reward / way.steps / n, 5),
-        }
-        for name, way in ways.items()
-    }
-    return {"ways": shown, "steps": steps, "why": why, "machine": machine()}
+    seconds = compare({name: lambda way=way: way(chunks) for name, way in ways.items()})
+    rows = Table("", seconds, chunks * least).data()
+    for name, way in ways.items():
+        rows[name]["ends"] = round(1000 * way.ends / way.steps / n, 3)
+        rows[name]["reward"] = round(way.reward / way.steps / n, 5)
+    return rows, why
 
 
 def _chunks(*ways: "Rollout") -> int:
@@ -243,50 +224,45 @@ class Rollout:
 
 def table() -> Iterator[str]:
     """The lines of the table; `ends` are episodes that end in 1000 steps of a slot."""
-    yield "| environment | N | way | µs per step | min .. max | times envrax | steps | ends | |"
-    yield "|---|---|---|---|---|---|---|---|---|"
-    for name, row in _read().items():
-        yield from _rows(name, row)
+    yield "| environment | way | µs per step | min .. max | times envrax | ends | |"
+    yield "|---|---|---|---|---|---|---|"
+    for library in CASES:
+        found = _read(library)
+        for name in found["tables"]:
+            yield from _rows(name, found)
 
 
-def _rows(name: str, row: dict[str, Any]) -> Iterator[str]:
-    environment, n = name.split(", N = ")
-    library, id = environment.split("/", 1)
-    if "ways" not in row:
-        yield f"| {environment} | {n} | | | | | | | {row['why']} |"
-        return
-    times = {way: x["us"] for way, x in row["ways"].items()}
-    ratios = Table(name, times, row["steps"])
-    for way, us in times.items():
+def _rows(name: str, found: dict[str, Any]) -> Iterator[str]:
+    library, id = name.partition(", N = ")[0].split("/", 1)
+    for way, row in found["tables"].get(name, {}).items():
         note = LESS.get((way, id), LESS.get((way, library), ""))
-        spread = f"{min(us):,.4g} .. {max(us):,.4g}"
-        ratio, ends = f"{ratios.ratio(way):.2f}", row["ways"][way]["ends"]
-        median, steps = f"{statistics.median(us):,.4g}", row["steps"]
-        cells = environment, n, way, median, spread, ratio, steps, ends, note
-        yield "| " + " | ".join(map(str, cells)) + " |"
-    for way, why in row["why"].items():
-        yield f"| {environment} | {n} | {way} | | | | | | {why} |"
+        spread = f"{row['min']:,.4g} .. {row['max']:,.4g}"
+        figures = f"{row['median']:,.4g} | {spread} | {row['ratio']:.2f} | {row['ends']}"
+        yield f"| {name} | {way} | {figures} | {note} |"
+    for way, why in found["why"].get(name, {}).items():
+        yield f"| {name} | {way} | | | | | {why} |"
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """The first line of an error, without paths of this machine."""
     line = f"{type(error).__name__}: {error}".split("\n")[0]
-    return re.sub(r" ?\(?/\S+", "", line)[:160]  # without paths of this machine
+    return re.sub(r" ?\(?/\S+", "", line)[:160]
 
 
 def _name(library: str, id: str, n: int) -> str:
     return f"{library}/{id}, N = {n}"
 
 
-def _read() -> dict[str, dict[str, Any]]:
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+def _read(library: str) -> dict[str, Any]:
+    return {"why": {}, **files.read(f"interop/{library}")}
 
 
-def _write(name: str, row: dict[str, Any] | None) -> None:
-    rows = {**_read(), name: row}
-    RESULTS.parent.mkdir(exist_ok=True)
-    written = RESULTS.with_suffix(".new")
-    written.write_text(json.dumps({k: v for k, v in rows.items() if v}, indent=1) + "\n")
-    os.replace(written, RESULTS)
+def _write(library: str, name: str, rows: Any, why: dict[str, str] | None = None) -> None:
+    """Keep the rows of a case and why ways of it did not run; forget it if there is neither."""
+    found = _read(library)
+    for kind, value in (("tables", rows), ("why", why)):
+        found[kind] = {k: v for k, v in {**found[kind], name: value}.items() if v}
+    files.write(f"interop/{library}", found["tables"], why=found["why"])
 
 
 if __name__ == "__main__":

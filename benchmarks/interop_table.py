@@ -1,9 +1,9 @@
 """
 Check every environment of the libraries in `envrax.interop`, and write the table of the docs.
 
-    python -m benchmarks.interop_table                     all libraries
-    python -m benchmarks.interop_table gymnax pgx          these
-    python -m benchmarks.interop_table --page              the page, from the verdicts so far
+    python -m benchmarks table                     all libraries
+    python -m benchmarks table gymnax pgx          these
+    python -m benchmarks table --page              the page, from the verdicts so far
 
 A process of its own checks each library. Verdicts go to `benchmarks/verdicts/LIBRARY.json` as they
 come; ids that are there already are not checked again, unless `--again` is given.
@@ -38,16 +38,17 @@ SPEEDS = {
 }
 HEAD = """# All environments of other libraries
 
-Made by `python -m benchmarks.interop_table`, which builds each one and runs `check_env` on it.
+Made by `python -m benchmarks table`, which builds each one and runs `check_env` on it.
 *Clean*: every rule of the conformance kit is kept. *Mended bounds*: so too, with bounds of the
 library's space corrected. *Waived*: the library itself breaks the rules named. An id that is not
 built says why. Rows *as a world* are built with `options={"agents": "all"}` (Jumanji) or
 `options={"player": "all"}` (Pgx).
 
-The figures are those of `python -m benchmarks.ids`, on 2 shared x86-64 cores with Python 3.12 and
-JAX 0.9.0: the time to the first steps of 64 slots, which is compilation for the most part; the
-steps of all slots together in a second, in a scan with auto-reset and random legal actions, the
-best of five; the state of a slot. What is empty was not measured yet.
+The figures are those of `python -m benchmarks ids`, with the
+[versions](../built/benchmarks.md#figures) of its files: the time to the first steps of 64 slots,
+which is compilation for the most part; the steps of all slots together in a second, in a scan with
+auto-reset and random legal actions, the best of five; the state of a slot. What is empty was not
+measured yet.
 """
 
 
@@ -113,7 +114,7 @@ def page() -> Iterator[str]:
             yield f"\n## {library}\n"
             yield "| id | observations | actions | limit | " + " | ".join(SPEEDS) + " | verdict |"
             yield "|---" * (5 + len(SPEEDS)) + "|"
-        speeds = ids.read(library)
+        speeds = ids.rows(library)
         for name, row in sorted(rows.items()):
             cells = [row.get(key, "") for key in ("obs", "action", "limit")]
             figures = speeds.get(name, {})

@@ -15,7 +15,7 @@ from benchmarks.measure import Table, compare
 from envrax import make
 from envrax.interop import to_gymnax
 
-SIZES, SECONDS, REPEATS = (64, 1024), 0.6, 6
+SIZES, SECONDS = (64, 1024), 0.4
 # Library, id, and how many steps a scan has.
 CASES = [
     ("craftax", "Craftax-Classic-Symbolic-v1", 5),
@@ -70,5 +70,5 @@ def _table(library: str, id: str, least: int, n: int) -> Table:
         slowest = max(times)
     works = {way: lambda run=run: run(chunks) for way, run in ways.items()}
     # Whatever runs after the library's own loop is slower by some percent, even the same program.
-    seconds = compare(works, REPEATS, before=lambda way: ways[way](1))
+    seconds = compare(works, before=lambda way: ways[way](1))
     return Table(f"{name}, {n} slots", seconds, chunks * least)

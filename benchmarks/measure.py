@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from envrax import __version__
 
 Work = Callable[[], object]
 MakerT = TypeVar("MakerT")
+ROUNDS = 15
 PEERS = (
     *("gymnax", "gymnasium", "envpool", "jumanji", "brax", "craftax", "stable-baselines3"),
     *("pgx", "playground", "torch"),
@@ -20,9 +21,36 @@ PEERS = (
 
 
 class Result(Protocol):
-    """What a benchmark found."""
+    """A part of what a benchmark found."""
+
+    @property
+    def title(self) -> str: ...
+
+    def data(self) -> dict[str, dict[str, float]]:
+        """The numbers by row and column, for a JSON file."""
+        ...
 
     def markdown(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Values:
+    """Numbers that are not times of candidates side by side: by row and column."""
+
+    title: str
+    rows: dict[str, dict[str, float]]
+
+    def data(self) -> dict[str, dict[str, float]]:
+        return {k: {c: _short(x) for c, x in row.items()} for k, row in self.rows.items()}
+
+    def markdown(self) -> str:
+        columns = list(dict.fromkeys(column for row in self.rows.values() for column in row))
+        lines = [f"### {self.title}", "", f"| | {' | '.join(columns)} |"]
+        lines.append("|---" * (1 + len(columns)) + "|")
+        for name, row in self.rows.items():
+            cells = [f"{row[c]:,.4g}" if c in row else "" for c in columns]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -66,11 +94,14 @@ class Table:
         turns = zip(self.seconds[name], first, strict=True)
         return statistics.median(a / b for a, b in turns)
 
-    def data(self) -> dict[str, Any]:
-        """All that was measured, for a JSON file: times in seconds, in the order of the turns."""
-        seconds = {k: [float(f"{x:.5g}") for x in v] for k, v in self.seconds.items()}
-        ratios = {k: round(self.ratio(k), 3) for k in self.seconds}
-        return {"title": self.title, "steps": self.steps, "times": seconds, "ratios": ratios}
+    def data(self) -> dict[str, dict[str, float]]:
+        """The median, minimum and maximum in `unit`, and the ratio to the first candidate."""
+        kinds = {"median": statistics.median, "min": min, "max": max}
+        return {
+            name: {k: _short(self.scaled(kind(times))) for k, kind in kinds.items()}
+            | {"ratio": _short(self.ratio(name))}
+            for name, times in self.seconds.items()
+        }
 
     def markdown(self) -> str:
         lines = [
@@ -86,24 +117,22 @@ class Table:
 
 
 def compare(
-    ways: dict[str, Work], repeats: int, before: Callable[[str], object] = lambda name: None
+    ways: dict[str, Work], before: Callable[[str], object] = lambda name: None
 ) -> dict[str, list[float]]:
     """
-    Time each candidate `repeats` times, in seconds; every other turn goes backwards.
+    Time each candidate `ROUNDS` times, in seconds; every other round goes backwards.
 
     Parameters
     ----------
     ways : dict
         From name to function. Each blocks until its work is done, and is called once beforehand.
-    repeats : int
-        How often each is timed.
     before : callable, optional
         Called with a name right before it is timed.
     """
     for work in ways.values():
         work()
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(repeats):
+    for turn in range(ROUNDS):
         for name, work in list(ways.items())[:: -1 if turn % 2 else 1]:
             before(name)
             begin = time.perf_counter()
@@ -130,6 +159,10 @@ def machine() -> str:
         f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, "
         f"envrax {__version__}, {', '.join(versions)}"
     )
+
+
+def _short(x: float) -> float:
+    return float(f"{x:.5g}")
 
 
 def _version(package: str) -> str:

@@ -21,12 +21,12 @@ class Slot(NamedTuple):
     board: jax.Array  # float32[CELLS]
 
 
-def operations(num_envs: int = 4096, steps: int = 100, repeats: int = 9) -> list[Table]:
+def operations(num_envs: int = 4096, steps: int = 100) -> list[Table]:
     """Each operation in place of a step, under `vmap` over the slots, in `lax.scan`."""
     return [
         Table(
             f"{topic}, N = {num_envs}, rollout",
-            compare({name: _rollout(op, num_envs, steps) for name, op in ways.items()}, repeats),
+            compare({name: _rollout(op, num_envs, steps) for name, op in ways.items()}),
             steps,
         )
         for topic, ways in TOPICS.items()

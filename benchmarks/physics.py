@@ -3,24 +3,20 @@
 Physics of its own in every slot: what it costs, and what a policy gains that was trained in it.
 
     python -m benchmarks physics                 speed and memory; needs the extra `interop`
-    python -m benchmarks.physics train           PPO on CartpoleBalance, three seeds, a heat map
-    python -m benchmarks.physics slots           16 slots beside the library with their 16 models
+    python -m benchmarks physics-training        PPO on CartpoleBalance, three seeds, heat maps
+    python -m benchmarks.physics                 16 slots beside the library with their 16 models
 """
 
-import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 import envrax
 from benchmarks import seeds
-from benchmarks.measure import Table, compare
+from benchmarks.measure import Table, Values, compare
 from benchmarks.memory import size_of
 from benchmarks.worlds import LENGTH, loop
 from envrax.interop.physics import fields_of
@@ -35,9 +31,9 @@ DAMPING = {
 BALANCE, DRAWN_WITHIN, SEEDS = "playground/CartpoleBalance", 4.0, 3
 
 
-def speed(sizes: tuple[int, ...] = (64, 1024), repeats: int = 9) -> list[Table]:
+def speed(sizes: tuple[int, ...] = (64, 1024)) -> list[Table | Values]:
     """In a scan: damping drawn for every episode, against one model for all slots."""
-    tables: list[Table] = []
+    tables, sizes_of = list[Table | Values](), dict[str, dict[str, float]]()
     for id, name in DAMPING.items():
         env = envrax.make(id, jit_compile=False)
         nominal = fields_of(env.unwrapped.params)[name]
@@ -50,10 +46,10 @@ def speed(sizes: tuple[int, ...] = (64, 1024), repeats: int = 9) -> list[Table]:
             chunks = max(1, 512 // n)
             ways = {"one model for all": loop(env, n), "drawn for every episode": loop(drawn, n)}
             works = {way: partial(run, chunks) for way, run in ways.items()}
-            state = jax.eval_shape(drawn.reset, jax.random.key(0))[1]
-            title = f"{id}, N = {n}, {size_of(state.fields)} of {size_of(state)} bytes a slot"
-            tables.append(Table(title, compare(works, repeats), chunks * LENGTH))
-    return tables
+            tables.append(Table(f"{id}, N = {n}", compare(works), chunks * LENGTH))
+        state = jax.eval_shape(drawn.reset, jax.random.key(0))[1]
+        sizes_of[id] = {"all": size_of(state), "what is drawn": size_of(state.fields)}
+    return [*tables, Values("bytes of a slot", sizes_of)]
 
 
 def factors(rng: jax.Array, env: Any) -> dict[str, Any]:
@@ -74,7 +70,7 @@ class _Training(seeds.Training):
         self.vec_env = envrax.VecEnv(world(self.env), options.n_envs)
 
 
-def train(total_steps: int = 1_500_000, side: int = 7, n_episodes: int = 8) -> None:
+def train(total_steps: int = 1_500_000, side: int = 7, n_episodes: int = 8) -> list[Values]:
     """Returns on a grid of masses and forces, of policies that saw one model, or many."""
     o = seeds.Options(BALANCE, total_steps=total_steps, reward_scale=0.1, learning_rate=1e-3)
     worlds = {
@@ -82,7 +78,7 @@ def train(total_steps: int = 1_500_000, side: int = 7, n_episodes: int = 8) -> N
         "trained with drawn models": lambda env: envrax.DomainRandomization(env, factors),
     }
     points = 2.0 ** np.arange(-(side // 2), side - side // 2)
-    maps: dict[str, np.ndarray] = {}
+    maps, seen = list[Values](), dict[str, dict[str, float]]()
     for name, world in worlds.items():
         training = _Training(o, world)
         model = training.env.unwrapped.params
@@ -99,33 +95,13 @@ def train(total_steps: int = 1_500_000, side: int = 7, n_episodes: int = 8) -> N
             )  # fmt: skip
             found.append(np.asarray(result.returns.mean(-1)))
             middle = found[-1][side // 2, side // 2]
-            print(f"{name}, seed {seed}: {middle:.0f} nominal, {found[-1].mean():.0f} on the grid")
-        maps[name] = np.mean(found, axis=0)
-    _draw(Path("runs/physics/grid.png"), maps, points)
-
-
-def _draw(path: Path, maps: dict[str, np.ndarray], points: np.ndarray) -> None:
-    figure = Figure(figsize=(9.6, 4.9), dpi=150, layout="constrained")
-    panels = figure.subplots(1, len(maps), sharey=True)
-    labels = [f"{x:.3g}" for x in points]
-    for panel, (name, values) in zip(panels, maps.items(), strict=True):
-        panel.imshow(values, origin="lower", vmin=0, vmax=1000)
-        for (row, column), value in np.ndenumerate(values):
-            colour = "white" if value < 600 else "black"
-            panel.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour)
-        across = 2 * np.log2(DRAWN_WITHIN) + 1  # in cells, which are steps of two
-        corner = len(points) // 2 - across / 2
-        frame = Rectangle((corner, corner), across, across, fill=False, edgecolor="white", lw=2)
-        panel.add_patch(frame)
-        panel.set_title(f"{name}: {values.mean():.0f} on average", loc="left", size=10)
-        panel.set_xlabel("force of the motor, times the model's")
-        panel.set_xticks(range(len(points)), labels)
-        panel.set_yticks(range(len(points)), labels)
-    panels[0].set_ylabel("mass of the pole, times the model's")
-    figure.colorbar(panels[0].images[0], ax=list(panels), label="return of an episode")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    print(f"see {path}")
+            seen[f"{name}, seed {seed}"] = {"nominal": middle, "on the grid": found[-1].mean()}
+        rows = {
+            f"mass {mass:.3g}": {f"force {x:.3g}": r for x, r in zip(points, row, strict=True)}
+            for mass, row in zip(points, np.mean(found, axis=0), strict=True)
+        }
+        maps.append(Values(name, rows))
+    return [*maps, Values("each seed", seen)]
 
 
 def slots(n: int = 16, steps: int = 200) -> None:
@@ -185,7 +161,4 @@ def _differences(ours: Any, theirs: Any, state: Any, changes: Any, inner: Any, a
 
 
 if __name__ == "__main__":
-    parts = {"train": train, "slots": slots}
-    if len(sys.argv) != 2 or sys.argv[1] not in parts:
-        sys.exit(__doc__)
-    parts[sys.argv[1]]()
+    slots()

@@ -22,7 +22,7 @@ def fixed(rng: jax.Array) -> dict[str, Any]:
     return {"half_length": 0.5, "pole_mass": 0.1, "force": 10.0}
 
 
-def cartpole(sizes: tuple[int, ...] = (64, 4096, 65_536), repeats: int = 15) -> list[Table]:
+def cartpole(sizes: tuple[int, ...] = (64, 4096, 65_536)) -> list[Table]:
     """CartPole in a scan, three fields of its config drawn or shared."""
     tables: list[Table] = []
     for n in sizes:
@@ -35,5 +35,5 @@ def cartpole(sizes: tuple[int, ...] = (64, 4096, 65_536), repeats: int = 15) -> 
             "in the state of every slot, all the same": DomainRandomization(env, fixed),
         }
         works = {name: of_vec_env(VecEnv(each, n), 2, steps) for name, each in ways.items()}
-        tables.append(Table(f"CartPole, N = {n}, configs", compare(works, repeats), steps))
+        tables.append(Table(f"CartPole, N = {n}, configs", compare(works), steps))
     return tables

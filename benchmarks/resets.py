@@ -1,18 +1,18 @@
-"""Expensive resets: a synthetic environment with a given reset cost, and Craftax."""
+"""Expensive resets: a synthetic environment with a given reset cost."""
 
-import importlib
+import statistics
 from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from benchmarks.measure import Table, Work, available, compare
-from benchmarks.rollout import in_scan, of_vec_env
+from benchmarks.measure import Table, Values, Work, compare
+from benchmarks.rollout import of_vec_env
 from envrax import Box, Discrete, EnvConfig, EnvState, JaxEnv, VecEnv
 from envrax.autoreset import Select
 
-CRAFTAX = "Craftax-Classic-Symbolic-v1"
+NEVER, NEEDED = "no reset at all", "the resets that happened, and nothing else"
 
 
 @chex.dataclass
@@ -63,26 +63,28 @@ def _round(world: jax.Array) -> jax.Array:
     return jnp.sin(1.1 * world + jnp.roll(world, 1))
 
 
-def synthetic(num_envs: int = 1024, steps: int = 200, repeats: int = 9) -> list[Table]:
+def synthetic(num_envs: int = 1024, steps: int = 200) -> list[Table | Values]:
     """Auto-reset against no reset at all, and against the necessary resets by themselves."""
-    tables: list[Table] = []
+    tables, over = list[Table | Values](), dict[str, dict[str, float]]()
     for mean_steps in (22, 200):
         config = WorldConfig(mean_steps=mean_steps)
         vec_env = VecEnv(World(config), num_envs)
         never = VecEnv(World(config.replace(ends=False)), num_envs)
         ways = {
             "envrax": of_vec_env(vec_env, 2, steps),
-            "no reset at all": of_vec_env(never, 2, steps),
-            "the resets that truly happened, and nothing else": _resets(
-                vec_env, steps * num_envs // mean_steps
-            ),
+            NEVER: of_vec_env(never, 2, steps),
+            NEEDED: _resets(vec_env, steps * num_envs // mean_steps),
             "every slot reset on every step": of_vec_env(
                 VecEnv(World(config), num_envs, autoreset=Select()), 2, steps
             ),
         }
         title = f"A reset of 100 steps' work, an end every {mean_steps} steps, N = {num_envs}"
-        tables.append(Table(title, compare(ways, repeats), steps))
-    return tables
+        seconds = compare(ways)
+        tables.append(Table(title, seconds, steps))
+        rounds = zip(seconds["envrax"], seconds[NEVER], seconds[NEEDED], strict=True)
+        ratio = statistics.median(ours / (a + b) for ours, a, b in rounds)
+        over[f"an end every {mean_steps} steps"] = {"ratio": ratio}
+    return [*tables, Values("envrax against the steps and the necessary resets", over)]
 
 
 def _resets(vec_env: VecEnv[Any, Any, Any, Any], n_resets: int, at_once: int = 64) -> Work:
@@ -96,95 +98,3 @@ def _resets(vec_env: VecEnv[Any, Any, Any, Any], n_resets: int, at_once: int = 6
     rngs = jax.random.split(jax.random.key(0), max(1, n_resets // at_once))
     run = jax.jit(lambda rngs: jax.lax.scan(some, jnp.float32(0), rngs))
     return lambda: jax.block_until_ready(run(rngs))
-
-
-class Craftax(JaxEnv[Box, Discrete, Any, EnvConfig]):
-    """Craftax-Classic as a `JaxEnv`, without its own auto-reset."""
-
-    def __init__(self) -> None:
-        super().__init__(EnvConfig(max_steps=10_000))
-        self.inner, self.params = _craftax(auto_reset=False)
-        self.space = self.inner.action_space(self.params)
-
-    @property
-    def observation_space(self) -> Box:
-        return Box(-jnp.inf, jnp.inf, self.inner.observation_space(self.params).shape)
-
-    @property
-    def action_space(self) -> Discrete:
-        return Discrete(self.space.n)
-
-    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
-        rng, key = jax.random.split(rng)
-        obs, inner = self.inner.reset(key, self.params)
-        state = CraftaxState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), inner=inner)
-        return obs, state
-
-    def step(self, state: Any, action: Any) -> tuple[Any, ...]:
-        rng, key = jax.random.split(state.rng)
-        obs, inner, reward, done, _ = self.inner.step(key, state.inner, action, self.params)
-        state = state.replace(rng=rng, step=state.step + 1, done=done, inner=inner)
-        return obs, state, reward, done, {}
-
-
-@chex.dataclass
-class CraftaxState(EnvState):
-    inner: Any
-
-
-def craftax(num_envs: int = 64, steps: int = 100, repeats: int = 5) -> list[Table]:
-    """Craftax with its own auto-reset, with its optimistic resets, and with envrax's auto-reset."""
-    makers = {"Craftax, its own auto-reset": _own, "Craftax, optimistic resets (not exact)": _hope}
-    peers = dict(available(makers))
-    if not peers:
-        return []
-    vec_env = VecEnv(Craftax(), num_envs)
-    ways = {"envrax": of_vec_env(vec_env, vec_env.env.action_space.n, steps)}
-    ways |= {name: make(num_envs, steps) for name, make in peers.items()}
-    return [Table(f"{CRAFTAX}, N = {num_envs}, rollout", compare(ways, repeats), steps)]
-
-
-def _craftax(auto_reset: bool) -> tuple[Any, Any]:
-    make = importlib.import_module("craftax.craftax_env").make_craftax_env_from_name
-    env = make(CRAFTAX, auto_reset=auto_reset)
-    return env, env.default_params
-
-
-def _own(num_envs: int, steps: int) -> Work:
-    env, params = _craftax(auto_reset=True)
-    keys = jax.random.split(jax.random.key(0), num_envs)
-    _, start = jax.vmap(env.reset, (0, None))(keys, params)
-
-    def step(state: Any, actions: Any, rng: jax.Array) -> Any:
-        keys = jax.random.split(rng, num_envs)
-        obs, state, reward, done, _ = jax.vmap(env.step, (0, 0, 0, None))(
-            keys, state, actions, params
-        )
-        return state, (obs, reward, done)
-
-    return in_scan(start, step, num_envs, env.action_space(params).n, steps)
-
-
-def _hope(num_envs: int, steps: int, ratio: int = 16) -> Work:
-    """A few new worlds per step, shared by the slots whose episode ended in it."""
-    env, params = _craftax(auto_reset=False)
-    reset = jax.vmap(env.reset, (0, None))
-    n_fresh = num_envs // ratio
-    _, start = reset(jax.random.split(jax.random.key(0), num_envs), params)
-
-    def step(state: Any, actions: Any, rng: jax.Array) -> Any:
-        step_rng, reset_rng, choice_rng = jax.random.split(rng, 3)
-        keys = jax.random.split(step_rng, num_envs)
-        obs, state, reward, done, _ = jax.vmap(env.step, (0, 0, 0, None))(
-            keys, state, actions, params
-        )
-        fresh = reset(jax.random.split(reset_rng, n_fresh), params)
-        which = jax.random.randint(choice_rng, (num_envs,), 0, n_fresh)
-
-        def replace(new: jax.Array, old: jax.Array) -> jax.Array:
-            return jax.vmap(jnp.where)(done, new[which].astype(old.dtype), old)
-
-        obs, state = jax.tree.map(replace, fresh, (obs, state))
-        return state, (obs, reward, done)
-
-    return in_scan(start, step, num_envs, env.action_space(params).n, steps)

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,56 +19,37 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
+from benchmarks.measure import Values
+
 EXAMPLE = Path(__file__).parents[1] / "examples" / "many_devices.py"
 
 
-@dataclass(frozen=True)
-class Kills:
-    """The processes of some trainings, each of which is killed until it is over."""
-
-    seconds: float  # of a process that is not killed
-    kills: list[tuple[float, int, int]]  # second, calls reported by then, calls saved by then
-    same: list[bool]  # whether the end of a training is that of the one that was not killed
-
-    def markdown(self) -> str:
-        rows = [f"| {second:.1f} | {told} | {saved} |" for second, told, saved in self.kills]
-        return "\n".join(
-            [
-                "### PPO on CartPole, 20 calls of 8 updates, killed",
-                "",
-                "| second | calls reported | calls saved |",
-                "|---|---|---|",
-                *rows,
-                "",
-                f"Not killed, a process takes {self.seconds:.1f} s.",
-                f"Equal to the bit to the one that was not killed: {sum(self.same)} of the "
-                f"{len(self.same)} trainings, in parameters, optimiser and environments.",
-            ]
-        )
-
-
-def sigkill(n_kills: int = 20, seed: int = 0) -> list[Kills]:
+def sigkill(n_kills: int = 20, seed: int = 0) -> list[Values]:
     """
     Kill a training until it is over, then another one, until there were enough kills.
 
     The moments are uniform over the time that a process takes which is not killed.
     """
-    moments, kills, same = random.Random(seed), list[tuple[float, int, int]](), list[bool]()
+    moments, rows, same = random.Random(seed), dict[str, dict[str, float]](), list[bool]()
     with TemporaryDirectory() as scratch:
         root = Path(scratch)
         _live(root, "cache", until=None)  # fills the compile cache
         begin = time.perf_counter()
         _live(root, "whole", until=None)
         seconds = time.perf_counter() - begin
-        while len(kills) < n_kills:
+        while len(rows) < n_kills:
             folder, over = f"killed-{len(same)}", False
             while not over:
-                moment = moments.uniform(0, seconds) if len(kills) < n_kills else None
+                moment = moments.uniform(0, seconds) if len(rows) < n_kills else None
                 over, told = _live(root, folder, moment)
                 if not over and moment is not None:
-                    kills.append((moment, told, _last(root / folder)))
+                    found = {"second": moment, "calls reported": told}
+                    found["calls saved"] = _last(root / folder)
+                    rows[f"kill {len(rows) + 1}"] = found
             same.append(_equal(_end(root / folder), _end(root / "whole")))
-    return [Kills(seconds, kills, same)]
+    ends = {"trainings": len(same), "equal to the bit": sum(same)}
+    rows = {"not killed": {"second": seconds}, **rows, "ends": ends}
+    return [Values("PPO on CartPole, 20 calls of 8 updates, killed", rows)]
 
 
 def _live(root: Path, folder: str, until: float | None) -> tuple[bool, int]:

@@ -6,11 +6,11 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 
+from benchmarks.measure import Values
 from benchmarks.memory import size_of
 from envrax import FrameStackObservation, GrayscaleObservation, ResizeObservation, VecEnv
 from envrax_classic import CartPole, Catch
@@ -27,43 +27,21 @@ WAYS = "`step`", "`step`, `donate=True`", "in a scan"
 STEPS = 10
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Bytes and times of batches; `rows` are of `_measure`."""
-
-    rows: list[dict[str, Any]]
-
-    def markdown(self) -> str:
-        lines = [
-            "### Large batches",
-            "",
-            "| environment | slots | bytes of a slot: state, obs | | most memory, less that of the "
-            "process before | per slot | ms per step | ns per slot and step |",
-            "|---|---|---|---|---|---|---|---|",
-        ]
-        for row in self.rows:
-            n, peak, seconds = row["slots"], row["peak"], row["seconds"]
-            lines.append(
-                f"| {row['name']} | {n:,} | {row['state'] / n:.0f}, {row['obs'] / n:.0f} | "
-                f"{row['way']} | {peak / 1e6:,.0f} MB | {peak / n:,.0f} | {1e3 * seconds:.3g} | "
-                f"{1e9 * seconds / n:.3g} |"
-            )
-        return "\n".join(lines)
-
-
-def scale() -> list[Sizes]:
+def scale() -> list[Values]:
     """A million slots of CartPole, 100,000 with pictures."""
-    rows: list[dict[str, Any]] = []
-    for name in CASES:
-        for way in WAYS:
-            command = [sys.executable, "-m", "benchmarks.scale", name, way]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            rows.append(json.loads(done.stdout.splitlines()[-1]))
-            print(rows[-1], flush=True)
-    return [Sizes(rows)]
+    return [Values(f"{name}, {n:,} slots", _rows(name)) for name, (_, n) in CASES.items()]
 
 
-def _measure(name: str, way: str) -> dict[str, Any]:
+def _rows(name: str) -> dict[str, dict[str, float]]:
+    rows: dict[str, dict[str, float]] = {}
+    for way in WAYS:
+        command = [sys.executable, "-m", "benchmarks.scale", name, way]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        rows[way] = json.loads(done.stdout.splitlines()[-1])
+    return rows
+
+
+def _measure(name: str, way: str) -> dict[str, float]:
     make, n = CASES[name]
     env = VecEnv(make(), n, donate=way == WAYS[1])
     in_scan = way == WAYS[2]
@@ -75,7 +53,7 @@ def _measure(name: str, way: str) -> dict[str, Any]:
     env.compile(None)
     before = _most_memory()
 
-    sizes = {"state": size_of(state), "obs": size_of(obs)}
+    found = {"bytes of a state": size_of(state) / n, "bytes of an obs": size_of(obs) / n}
     actions = env.action_space.sample(jax.random.key(1))
     obs, state = env.reset(jax.random.key(0))
     jax.block_until_ready(state)
@@ -88,9 +66,8 @@ def _measure(name: str, way: str) -> dict[str, Any]:
             obs, state, *_ = env.step(state, actions)
         jax.block_until_ready((obs, state))
         seconds.append((time.perf_counter() - begin) / (STEPS if in_scan else 1))
-    peak = _most_memory() - before
-    found = {"peak": peak, "seconds": statistics.median(seconds)}
-    return {"name": name, "way": way, "slots": n, **sizes, **found}
+    found["most memory, bytes per slot"] = (_most_memory() - before) / n
+    return {**found, "ns per slot": 1e9 * statistics.median(seconds) / n}
 
 
 def _scan(env: Any, obs: Any, state: Any, actions: Any) -> Any:

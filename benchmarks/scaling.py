@@ -7,15 +7,15 @@ The devices are simulated by the CPU backend, in a process of their own. They sh
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from benchmarks.measure import Table, Work, compare
+from benchmarks.measure import Table, Values, Work, compare
 from benchmarks.rollout import in_python
 from envrax import VecEnv, shard
 from envrax_classic import CartPole
@@ -24,43 +24,7 @@ DEVICES, SLOTS, STEPS = (1, 2, 4, 8), 4096, 100
 _COLLECTIVE = r"= .* (all-\w+|collective-\w+|reduce-scatter)(-start)?\("
 
 
-@dataclass(frozen=True)
-class Growth:
-    """Weak scaling: `slots` slots on each device."""
-
-    title: str
-    table: Table
-    slots: int
-    cores: int
-
-    def markdown(self) -> str:
-        lines = [
-            f"### {self.title}",
-            "",
-            f"The simulated devices share {self.cores} cores: K devices can at best take "
-            f"max(1, K / {self.cores}) times as long as one.",
-            "",
-            "| devices | slots | µs per step | of what the cores can give | "
-            "the same slots on one device, by `VecEnv` | sharded against that |",
-            "|---|---|---|---|---|---|",
-        ]
-        first, times = _sharded(1), self.table.seconds
-        for k in DEVICES:
-            turns = zip(times[first], times[_sharded(k)], strict=True)
-            given = Table("", {"ideal": [], "real": []}, 1)
-            for one, many in turns:
-                given.seconds["ideal"].append(one * max(1, k / self.cores))
-                given.seconds["real"].append(many)
-            pair = Table("", {_plain(k): times[_plain(k)], _sharded(k): times[_sharded(k)]}, 1)
-            lines.append(
-                f"| {k} | {k * self.slots:,} | {self.table.median(_sharded(k))} | "
-                f"{1 / given.ratio('real'):.0%} | {self.table.median(_plain(k))} | "
-                f"{pair.ratio(_sharded(k)):.2f} |"
-            )
-        return "\n".join(lines)
-
-
-def one_device(sizes: tuple[int, ...] = (64, 4096, 65_536), repeats: int = 25) -> list[Table]:
+def one_device(sizes: tuple[int, ...] = (64, 4096, 65_536)) -> list[Table]:
     """`shard` over a mesh of one device, against the `VecEnv` itself: in a scan, in Python."""
     mesh, tables = jax.make_mesh((1,), ("slots",)), list[Table]()
     for n in sizes:
@@ -68,37 +32,91 @@ def one_device(sizes: tuple[int, ...] = (64, 4096, 65_536), repeats: int = 25) -
         vec_env = VecEnv(CartPole(), n)
         envs = {"`VecEnv`": vec_env, "`shard(VecEnv)`, one device": shard(vec_env, mesh)}
         scans = {name: _scan(env, steps) for name, env in envs.items()}
-        tables.append(Table(f"CartPole, N = {n}, rollout", compare(scans, repeats), steps))
+        tables.append(Table(f"CartPole, N = {n}, rollout", compare(scans), steps))
         steps = min(steps, 500)
         loops = {name: _loop(env, steps) for name, env in envs.items()}
-        tables.append(Table(f"CartPole, N = {n}, Python loop", compare(loops, repeats), steps))
+        tables.append(Table(f"CartPole, N = {n}, Python loop", compare(loops), steps))
     return tables
 
 
-def weak() -> list[Growth]:
+def weak() -> list[Values]:
     """1 to 8 simulated devices with 4,096 slots each, and as many slots on one device."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-m", "benchmarks.scaling"]
-    done = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True)
-    title = f"CartPole, {SLOTS} slots per simulated device, rollout"
-    table = Table(title, json.loads(done.stdout.splitlines()[-1]), STEPS)
-    return [Growth(title, table, SLOTS, os.cpu_count() or 1)]
+    times = json.loads(_process(max(DEVICES)).communicate()[0].splitlines()[-1])
+    scaled = Table(f"CartPole, {SLOTS} slots per simulated device, rollout", times, STEPS)
+    rows: dict[str, dict[str, float]] = {}
+    for k in DEVICES:
+        one, many, plain = (times[name] for name in (_sharded(1), _sharded(k), _plain(k)))
+        ideal = [x * max(1, k / (os.cpu_count() or 1)) for x in one]
+        rows[_sharded(k)] = {
+            "µs per step": scaled.scaled(statistics.median(many)),
+            "% of what the cores can give": 100 / Table("", {"": ideal, "k": many}, 1).ratio("k"),
+            "the same slots on one device": scaled.scaled(statistics.median(plain)),
+            "sharded against that": Table("", {"": plain, "k": many}, 1).ratio("k"),
+        }
+    return [Values(scaled.title, rows)]
 
 
-def both() -> list[Table | Growth]:
+def cores() -> list[Table]:
+    """Two CPU devices against one, which has all cores: where `shard` pays on one machine."""
+    return [
+        Table(f"CartPole, N = {n}, rollout", _of_processes(n, steps), steps)
+        for n, steps in ((64, 5000), (1024, 2000), (4096, 500), (65_536, 50))
+    ]
+
+
+def _of_processes(n: int, steps: int) -> dict[str, list[float]]:
+    """A process for each number of devices, which take turns: XLA divides cores when it starts."""
+    served = {"one device": 1, "two devices": 2}
+    processes = {
+        name: _process(k, "serve", f"{k}", f"{n}", f"{steps}") for name, k in served.items()
+    }
+
+    def ask(process: Any) -> Work:
+        def work() -> str:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            return process.stdout.readline()
+
+        return work
+
+    try:
+        return compare({name: ask(process) for name, process in processes.items()})
+    finally:
+        for process in processes.values():
+            process.communicate()  # closes its input, at which it ends
+
+
+def _serve(k: int, n: int, steps: int) -> None:
+    """Run a rollout over `k` devices for every line of the input."""
+    env: Any = VecEnv(CartPole(), n)
+    work = _scan(env if k == 1 else shard(env, jax.make_mesh((k,), ("slots",))), steps)
+    for _ in sys.stdin:
+        work()
+        print("done", flush=True)
+
+
+def both() -> list[Table | Values]:
     """One device, then several."""
     return [*one_device(), *weak()]
 
 
-def _weak(repeats: int = 25) -> dict[str, list[float]]:
+def _process(n_devices: int, *arguments: str) -> Any:
+    """This module in a process of its own, with simulated devices."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={n_devices}"
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", "benchmarks.scaling", *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
+
+
+def _weak() -> dict[str, list[float]]:
     ways: dict[str, Work] = {}
     for k in DEVICES:
         vec_env = VecEnv(CartPole(), k * SLOTS)
         mesh = jax.make_mesh((k,), ("slots",), devices=jax.devices()[:k])
         ways[_sharded(k)] = _scan(shard(vec_env, mesh), STEPS)
         ways[_plain(k)] = _scan(vec_env, STEPS)
-    return compare(ways, repeats)
+    return compare(ways)
 
 
 def _sharded(k: int) -> str:
@@ -140,4 +158,7 @@ def _loop(env: Any, steps: int) -> Work:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_weak()))
+    if sys.argv[1:]:
+        _serve(*map(int, sys.argv[2:]))
+    else:
+        print(json.dumps(_weak()))

@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parents[1] / "examples"))
 from ppo import N_CALLS, PPO, PRESETS, Options
 
 
-def train(num_seeds: int = 8, total_steps: int = 100_000, repeats: int = 5) -> list[Table]:
+def train(num_seeds: int = 8, total_steps: int = 100_000) -> list[Table]:
     """Under `vmap`, one loop resets the slots of all seeds whose episode ended."""
     name = "classic/CartPole-v0"
     options = Options(name, **{**PRESETS[name], "total_steps": total_steps})
@@ -30,7 +30,7 @@ def train(num_seeds: int = 8, total_steps: int = 100_000, repeats: int = 5) -> l
     }
     steps = N_CALLS * PPO(options).n_updates * options.n_steps
     title = f"PPO on CartPole, {num_seeds} trainings of {options.n_envs} slots"
-    return [Table(title, compare(ways, repeats), steps)]
+    return [Table(title, compare(ways), steps)]
 
 
 class Training(PPO):

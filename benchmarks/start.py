@@ -1,29 +1,83 @@
-"""The start of a new process: the import, and the first `reset` and `step`."""
+"""The start of a new process: the import, and the time and programs until the first step."""
 
+import json
 import os
 import subprocess
 import sys
 from functools import partial
 from tempfile import TemporaryDirectory
 
-from benchmarks.measure import Table, Work, available, compare
+from benchmarks.measure import ROUNDS, Table, Values, Work, available, compare
 
-FIRST_CALLS = """
-import sys, time
+# Prints the seconds from `import envrax` to the end of the code, and how many programs were made.
+FRAME = """
+import json, time
+import jax
+programs = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, *_, **__: "backend_compile" in event and programs.append(event)
+)
 begin = time.perf_counter()
-import jax, numpy, envrax, envrax_classic
-imported = time.perf_counter()
-env = envrax.{maker}, cache_dir=sys.argv[1])
-obs, state = env.reset(jax.random.key(0))
-jax.block_until_ready(env.step(state, numpy.zeros(env.action_space.shape, numpy.int32)))
-end = time.perf_counter()
-print(end - imported, end - begin)
+import envrax
+import jax.numpy as jnp
+from envrax_classic import CartPole
+N = 64
+{code}
+jax.block_until_ready(last)
+print(json.dumps([time.perf_counter() - begin, len(programs)]))
 """
-MAKERS = [
-    f"{maker}('classic/{name}-v0'{size}"
-    for maker, size in (("make", ""), ("make_vec", ", 64"))
-    for name in ("CartPole", "Maze")
-]
+ONE = """
+obs, state = reset(jax.random.key(0))
+last = step(state, jnp.int32(0))
+"""
+MANY = """
+obs, state = reset(jax.random.key(0))
+last = step(state, jnp.zeros(N, jnp.int32))
+"""
+LOOP = """
+def body(state, rng):
+    obs, state, reward, done, info = step(state, jax.random.randint(rng, (N,), 0, 2))
+    return state, (obs, reward)
+
+@jax.jit
+def train(rng):
+    return jax.lax.scan(body, reset(rng)[1], jax.random.split(rng, 100))
+
+last = train(jax.random.key(0))
+"""
+BY_HAND = """
+env = CartPole()
+
+def reset(rng):
+    return jax.vmap(env.reset)(jax.random.split(rng, N))
+
+def step(state, actions):
+    def one(state, action):
+        obs, after, reward, done, info = env.step(state, action)
+        first_obs, first = env.reset(after.rng)
+        either = lambda new, old: jnp.where(done, new, old)
+        obs, after = jax.tree.map(either, (first_obs, first), (obs, after))
+        return obs, after, reward, done, info
+
+    return jax.vmap(one)(state, actions)
+"""
+MAKE_VEC = "env = envrax.make_vec('classic/CartPole-v0', N{})\nreset, step = env.reset, env.step\n"
+WAYS = {
+    "`make`": {
+        "by hand": "env = CartPole()\nreset, step = jax.jit(env.reset), jax.jit(env.step)" + ONE,
+        "envrax": "env = envrax.make('classic/CartPole-v0')\nreset, step = env.reset, env.step"
+        + ONE,
+    },
+    "`make_vec`": {
+        "by hand": BY_HAND + "reset, step = jax.jit(reset), jax.jit(step)" + MANY,
+        "envrax": MAKE_VEC.format("") + MANY,
+    },
+    "a loop of your own": {
+        "by hand": BY_HAND + LOOP,
+        "envrax, `pre_warm=False`": MAKE_VEC.format(", pre_warm=False") + LOOP,
+        "envrax, compiled ahead as well": MAKE_VEC.format("") + LOOP,
+    },
+}
 
 PEER_CALLS = {
     "gymnax": """
@@ -33,8 +87,8 @@ obs, state = env.reset(jax.random.key(0), params)
 jax.block_until_ready(env.step(jax.random.key(1), state, 0, params))
 """,
     "envrax": """
-import sys, jax, envrax
-env = envrax.make("gymnax/CartPole-v1", cache_dir=sys.argv[1] if sys.argv[1:] else None)
+import jax, envrax
+env = envrax.make("gymnax/CartPole-v1")
 obs, state = env.reset(jax.random.key(0))
 jax.block_until_ready(env.step(state, 0))
 """,
@@ -43,39 +97,38 @@ jax.block_until_ready(env.step(state, 0))
 }
 
 
-def imports(repeats: int = 15) -> list[Table]:
-    """`import envrax`, against its dependencies."""
+def start() -> list[Table | Values]:
+    """The import; the first step, with an empty and a filled compile cache; gymnax's CartPole."""
     with TemporaryDirectory() as bytecode:
-        codes = "import jax, chex", "import envrax"
-        ways: dict[str, Work] = {code: partial(_output, bytecode, code) for code in codes}
-        return [Table("Import, fresh process each", compare(ways, repeats), 1)]
+        return [*_imports(bytecode), *_first_steps(bytecode), *_peers(bytecode)]
 
 
-def caches(repeats: int = 7) -> list[Table]:
-    """From process start to the first step, with an empty and with a filled compile cache."""
-    tables: list[Table] = []
-    with TemporaryDirectory() as bytecode:
-        _output(bytecode, "import envrax_classic")
-        for maker in MAKERS:
-            code = FIRST_CALLS.format(maker=maker)
-            alone: dict[str, list[float]] = {"cold": [], "warm": []}
-            whole: dict[str, list[float]] = {"cold": [], "warm": []}
-            for _ in range(repeats):
+def _imports(bytecode: str) -> list[Table]:
+    codes = "import jax, chex", "import envrax"
+    ways: dict[str, Work] = {code: partial(_output, bytecode, code) for code in codes}
+    return [Table("Import, fresh process each", compare(ways), 1)]
+
+
+def _first_steps(bytecode: str) -> list[Table | Values]:
+    tables, programs = list[Table | Values](), dict[str, dict[str, float]]()
+    for title, codes in WAYS.items():
+        times = {kind: {way: list[float]() for way in codes} for kind in ("cold", "warm")}
+        for turn in range(ROUNDS):
+            for way, code in list(codes.items())[:: -1 if turn % 2 else 1]:
                 with TemporaryDirectory() as cache:
-                    for name in alone:
-                        after_import, in_all = map(float, _output(bytecode, code, cache).split())
-                        alone[name].append(after_import)
-                        whole[name].append(in_all)
-            title = f"`{maker})`, reset and step"
-            tables.append(Table(f"{title}, after the import", alone, 1))
-            tables.append(Table(f"{title}, import included", whole, 1))
-    return tables
+                    for kind in times:
+                        run = _output(bytecode, FRAME.format(code=code), cache)
+                        seconds, made = json.loads(run)
+                        times[kind][way].append(seconds)
+                        programs[f"{title}: {way}"] = {"programs": made}
+        tables += [Table(f"{title}, {kind}", found, 1) for kind, found in times.items()]
+    return [*tables, Values("programs until the first step", programs)]
 
 
-def peers(repeats: int = 7) -> list[Table]:
+def _peers(bytecode: str) -> list[Table]:
     """An environment of gymnax from process start to its first step, by envrax and by gymnax."""
     tables: list[Table] = []
-    with TemporaryDirectory() as bytecode, TemporaryDirectory() as cache:
+    with TemporaryDirectory() as cache:
         for peer, code in available({"gymnax": PEER_CALLS["gymnax"]}):
             ways: dict[str, Work] = {
                 "envrax, with a filled compile cache": partial(
@@ -87,19 +140,28 @@ def peers(repeats: int = 7) -> list[Table]:
             for name in ("only the imports: gymnax", "only the imports: envrax"):
                 ways[name] = partial(_output, bytecode, PEER_CALLS[name])
             title = "`gymnax/CartPole-v1`, from process start to the first step"
-            tables.append(Table(title, compare(ways, repeats), 1))
+            tables.append(Table(title, compare(ways), 1))
     return tables
 
 
-def both() -> list[Table]:
-    """The import, then the compile cache, then another library's environment."""
-    return [*imports(), *caches(), *peers()]
+def _output(bytecode: str, code: str, cache: str | None = None) -> str:
+    """
+    Run code in a new process and return what it prints.
 
-
-def _output(bytecode: str, code: str, *arguments: str) -> str:
-    """Run code in a new process and return what it prints. Bytecode is cached, as if installed."""
-    environment = os.environ | {"PYTHONPYCACHEPREFIX": bytecode}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True)
+    Bytecode is cached, as if installed. `cache` is JAX's compile cache, in which all programs are
+    kept; without one, the working directory is empty and has none.
+    """
+    with TemporaryDirectory() as empty:
+        environment = os.environ | {"PYTHONPYCACHEPREFIX": bytecode}
+        environment["ENVRAX_CACHE_DIR"] = empty
+        environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        if cache:
+            environment["JAX_COMPILATION_CACHE_DIR"] = cache
+            environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+            environment["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(
+            command, check=True, env=environment, stdout=subprocess.PIPE, text=True
+        )
     return done.stdout

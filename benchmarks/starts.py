@@ -12,7 +12,7 @@ from envrax_classic import CartPole, Maze
 ENTRIES = 4096
 
 
-def starts(sizes: tuple[int, ...] = (64, 4096), repeats: int = 15) -> list[Table]:
+def starts(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
     """A plain reset first, then the same environment with `StartStates`."""
     tables: list[Table] = []
     for env, numbers in ((CartPole(), 400_000), (Maze(), 50_000)):
@@ -25,7 +25,7 @@ def starts(sizes: tuple[int, ...] = (64, 4096), repeats: int = 15) -> list[Table
                 "`StartStates`": of_vec_env(VecEnv(buffered, n), n_actions, steps),
             }
             title = f"{env.name}, a buffer of {ENTRIES} states, N = {n}, rollout"
-            tables.append(Table(title, compare(ways, repeats), steps))
+            tables.append(Table(title, compare(ways), steps))
     return tables
 
 

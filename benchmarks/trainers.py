@@ -18,7 +18,7 @@ ID = "classic/CartPole-v0"
 SIZES = 8, 64, 1024
 
 
-def vector_envs(sizes: tuple[int, ...] = SIZES, repeats: int = 9) -> list[Table]:
+def vector_envs(sizes: tuple[int, ...] = SIZES) -> list[Table]:
     """
     `to_gymnasium_vec` in a Python loop, against vector environments without JAX.
 
@@ -30,9 +30,7 @@ def vector_envs(sizes: tuple[int, ...] = SIZES, repeats: int = 9) -> list[Table]
         peers = {"Gymnasium, `CartPoleVectorEnv`": _gymnasium, "EnvPool, C++ threads": _envpool}
         made = dict(available(peers))
         envs = {"envrax, `to_gymnasium_vec`": _ours(n), **{x: make(n) for x, make in made.items()}}
-        times = compare(
-            {name: _loop(env.step, _drawn(n, steps)) for name, env in envs.items()}, repeats
-        )
+        times = compare({name: _loop(env.step, _drawn(n, steps)) for name, env in envs.items()})
         for env in envs.values():
             env.close()
         per_second = {x: n * steps / statistics.median(times[x]) for x in times}
@@ -41,7 +39,7 @@ def vector_envs(sizes: tuple[int, ...] = SIZES, repeats: int = 9) -> list[Table]
     return tables
 
 
-def overhead(sizes: tuple[int, ...] = SIZES, repeats: int = 15) -> list[Table]:
+def overhead(sizes: tuple[int, ...] = SIZES) -> list[Table]:
     """What the bridges add to `VecEnv.step` in a Python loop that waits for each step."""
     tables: list[Table] = []
     for n in sizes:
@@ -61,7 +59,7 @@ def overhead(sizes: tuple[int, ...] = SIZES, repeats: int = 15) -> list[Table]:
         for _, (name, make) in available(peers):
             ways[name] = make(n, steps)
         title = f"CartPole, N = {n}, Python loop that waits for each step"
-        tables.append(Table(title, compare(ways, repeats), steps))
+        tables.append(Table(title, compare(ways), steps))
     return tables
 
 

@@ -41,7 +41,8 @@ def cartpole(seeds: tuple[int, ...] = (0, 1, 2)) -> list[Table]:
 
 def _run(command: list[str]) -> tuple[float, float]:
     """Seconds until the script prints "trained", and the mean return that it prints afterwards."""
-    environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    unset = "JAX_COMPILATION_CACHE_DIR", "PYTHONDONTWRITEBYTECODE"
+    environment = {k: v for k, v in os.environ.items() if k not in unset}
     environment["PYTHONUNBUFFERED"] = "1"
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
         begin, seconds, mean = time.perf_counter(), None, None

@@ -17,7 +17,7 @@ from envrax import VecEnv, make
 from envrax.multi_agent import OneAgent
 
 GAMES, SIZES = ("tic_tac_toe", "connect_four"), (64, 1024)
-LENGTH, CHUNKS, REPEATS = 50, 20, 9
+LENGTH, CHUNKS = 50, 20
 
 
 def loop(env: Any, n: int) -> Rollout:
@@ -53,5 +53,5 @@ def _table(game: str, n: int) -> Table:
     }
     for way in ways.values():
         way(1)
-    seconds = compare({name: lambda run=run: run(CHUNKS) for name, run in ways.items()}, REPEATS)
+    seconds = compare({name: lambda run=run: run(CHUNKS) for name, run in ways.items()})
     return Table(f"pgx/{game}, {n} slots", seconds, CHUNKS * LENGTH)

@@ -142,10 +142,9 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         self, state: OneAgentState, action: Any
     ) -> tuple[Any, OneAgentState, jax.Array, jax.Array, Info]:
         action = conform(self.action_space, action, "OneAgent.step", "action")
-        rng, key = jax.random.split(state.rng)
         play = self._round if self._has_turns else self._turn
-        played = play(state.replace(rng=key), action)
-        new = played.replace(rng=rng, step=state.step + 1, owed=jnp.float32(0), done=played.over)
+        played = play(state, action)
+        new = played.replace(step=state.step + 1, owed=jnp.float32(0), done=played.over)
         return played.seen[self.agent], self._kept(new), played.owed, played.over, played.told
 
     def action_mask(self, state: OneAgentState) -> Any:

@@ -103,11 +103,9 @@ class PgxEnv(PeerEnv):
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
         if self.player is None:
-            inner = self.peer.init(rng)
-            return Begun(self._seen(inner), inner)
+            return Begun(*self._seen(self.peer.init(rng)))
         key, others = jax.random.split(rng)
-        inner = self._others_move(self.peer.init(key), others)
-        return Begun(self._seen(inner), inner)
+        return Begun(*self._seen(self._others_move(self.peer.init(key), others)))
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
         if self.player is None:
@@ -117,7 +115,7 @@ class PgxEnv(PeerEnv):
             rewards: Any = inner.rewards
             if self.agents:
                 rewards = {x: rewards[i] for i, x in enumerate(self.agents)}
-            return Advanced(self._seen(inner), inner, rewards, inner.terminated, inner.truncated)
+            return Advanced(*self._seen(inner), rewards, inner.terminated, inner.truncated)
         key, others = jax.random.split(rng)
         owed = inner.rewards
         inner = self.peer.step(inner, action, key)
@@ -125,7 +123,7 @@ class PgxEnv(PeerEnv):
         rewards, ends = inner.rewards, (inner.terminated, inner.truncated)
         inner = inner.replace(rewards=jnp.zeros_like(rewards))
         info = {"rewards": rewards}
-        return Advanced(self._seen(inner), inner, rewards[self.player], *ends, info)
+        return Advanced(*self._seen(inner), rewards[self.player], *ends, info)
 
     def active(self, state: PeerState) -> dict[str, jax.Array]:
         return {x: state.inner.current_player == i for i, x in enumerate(self.agents)}
@@ -136,17 +134,23 @@ class PgxEnv(PeerEnv):
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):
-            return _image(self._who, state.inner.to_svg())
+            obs = self.peer.observe(state.inner)  # what MinAtar draws
+            return _image(self._who, state.inner.replace(observation=obs).to_svg())
 
-    def _seen(self, inner: Any) -> Any:
-        """The player's observation, also at the end, when it may be another's turn; or all."""
+    def _seen(self, inner: Any) -> tuple[Any, Any]:
+        """
+        The player's observation, also at the end, when it may be another's turn, or all of them;
+        and the state to keep, without the observation that pgx stores in it.
+        """
 
         def seen(player: int) -> Any:
             return jax.lax.stop_gradient(self.peer._observe(inner, jnp.int32(player)))
 
         if self.agents:
-            return {x: seen(i) for i, x in enumerate(self.agents)}
-        return inner.observation if self.player is None else seen(self.player)
+            obs: Any = {x: seen(i) for i, x in enumerate(self.agents)}
+        else:
+            obs = inner.observation if self.player is None else seen(self.player)
+        return obs, inner.replace(observation=None)
 
     def _others_move(self, inner: Any, rng: jax.Array) -> Any:
         """Let the others move, and add all rewards to `inner.rewards`."""

@@ -88,7 +88,7 @@ def test_without_turns_it_is_one_step_of_the_world() -> None:
     for n in range(4):
         obs, state, reward, done, info = view.step(state, -2.0)
         rng, key = jax.random.split(rng)
-        moves = jax.random.randint(jax.random.split(key)[1], (2,), 0, 3, jnp.int32)
+        moves = jax.random.randint(key, (2,), 0, 3, jnp.int32)
         action = {"runner_1": moves[0], "runner_2": moves[1], "hunter": jnp.float32(-2.0)}
         seen, inner, rewards, ended, told = world.step(inner, action)
         assert_trees_equal((obs, reward, done), (seen["hunter"], rewards["hunter"], ended))
