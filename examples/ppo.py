@@ -19,7 +19,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from matplotlib.figure import Figure
 from tqdm import tqdm
 
 import envrax
@@ -231,6 +230,8 @@ def main(arguments: list[str] | None = None) -> None:
     ppo = PPO(o)
     params, curve, before, after = run(ppo)
     print(f"return of 100 episodes: {before.mean():.2f} -> {after.mean():.2f} ± {after.std():.2f}")
+    from matplotlib.figure import Figure  # a slow import
+
     folder = Path("runs") / f"{o.env}-{o.seed}"
     folder.mkdir(parents=True, exist_ok=True)
     figure = Figure(figsize=(7, 4), dpi=150, layout="constrained")
