@@ -123,13 +123,9 @@ def compact(values: Bounds) -> Bounds:
 
 def as_dtype(dtype: Any, owner: str, *kinds: str) -> np.dtype[Any]:
     """`dtype` as a `numpy.dtype` of one of `kinds`, or a `TypeError` that names `owner`."""
-    expected = f"{owner}: expected a dtype of kind {' or '.join(kinds)}"
-    try:
-        dtype = np.dtype(dtype)
-    except TypeError:
-        raise TypeError(f"{expected}; got {dtype!r}.") from None
+    dtype = np.dtype(dtype)
     if kind(dtype) not in kinds:
-        raise TypeError(f"{expected}; got {dtype}.")
+        raise TypeError(f"{owner}: expected a dtype of kind {' or '.join(kinds)}; got {dtype}.")
     return dtype
 
 
@@ -140,19 +136,6 @@ def as_shape(shape: Any, owner: str, *, least: int = 0) -> tuple[int, ...]:
     if any(size < least for size in sizes):
         raise ValueError(f"{owner}: expected every dimension >= {least}; got {shape}.")
     return sizes
-
-
-def as_numpy(values: Any, owner: str) -> Bounds:
-    """`values` as a NumPy array; `ValueError` if ragged, `TypeError` if traced."""
-    if isinstance(values, Tracer):
-        raise TypeError(
-            f"{owner}: expected concrete values; got a traced array. Build spaces outside of jit, "
-            "or from NumPy arrays."
-        )
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{owner}: expected an array; got a ragged list.") from error
 
 
 def brief(values: Bounds, shape: tuple[int, ...]) -> str:

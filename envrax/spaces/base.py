@@ -66,9 +66,9 @@ class Space(ABC):
         Raises
         ------
         ValueError
-            If the mask has another shape or structure than masks of the space.
+            If the mask is not bool, or has another shape or structure than masks of the space.
         TypeError
-            If the mask is not bool, or the space has no masks, as a `Box`.
+            If the space has no masks, as a `Box`.
         """
 
     @abstractmethod
@@ -144,15 +144,12 @@ class FrozenSpace(Space):
     def _batch_size(self, n: int) -> int:
         return require_count(f"{type(self).__name__}.batch: expected n", n)
 
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
+    def __setattr__(self, name: str, *_: Any) -> NoReturn:
         raise dataclasses.FrozenInstanceError(
-            f"{type(self).__name__} is frozen: {name!r} cannot be set. Build a new space."
+            f"{type(self).__name__} is frozen: {name!r} cannot be changed. Build a new space."
         )
 
-    def __delattr__(self, name: str) -> NoReturn:
-        raise dataclasses.FrozenInstanceError(
-            f"{type(self).__name__} is frozen: {name!r} cannot be deleted. Build a new space."
-        )
+    __delattr__ = __setattr__
 
     def __eq__(self, other: object) -> bool:
         return self._key == other._key if isinstance(other, FrozenSpace) else NotImplemented

@@ -12,7 +12,6 @@ from envrax.spaces.array import (
     ArraySpace,
     Bounds,
     as_dtype,
-    as_numpy,
     as_shape,
     brief,
     compact,
@@ -108,13 +107,7 @@ def _bound(
     given: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str, open_end: float
 ) -> Bounds:
     """A bound as a compact array of `dtype`; `open_end` is the one infinity it may have."""
-    values = as_numpy(given, f"Box: {name}")
-    try:
-        values = compact(np.broadcast_to(values, shape))
-    except ValueError as error:
-        raise ValueError(
-            f"Box: expected {name} to broadcast to shape {shape}; got shape {values.shape}."
-        ) from error
+    values = compact(np.broadcast_to(np.asarray(given), shape))
     if kind(values.dtype) == "other" and not all(type(v) is int for v in values.ravel().tolist()):
         raise TypeError(f"Box: expected {name} to hold numbers; got {given!r}.")
     fit = _fit_float if kind(dtype) == "float" else _fit_integer

@@ -39,8 +39,8 @@ class CompositeSpace(FrozenSpace):
         masks = [None] * len(self._children) if mask is None else self._unpack(mask)
         if masks is None:
             raise ValueError(
-                f"{type(self).__name__}.sample: expected a mask for each space of {self}; got "
-                f"{_outline(mask)}. Use None for a space of which all is legal."
+                f"{type(self).__name__}.sample: expected a mask for each space of {self}, None "
+                f"where all is legal; got one of {jax.tree.structure(mask)}."
             )
         draws = zip(self._children, keys, masks, strict=True)
         return self._pack(_sample(child, key, mask) for child, key, mask in draws)
@@ -88,8 +88,6 @@ class Tuple(CompositeSpace):
     """
 
     def __init__(self, spaces: Iterable[Space]) -> None:
-        if not isinstance(cast(Any, spaces), Iterable):
-            raise TypeError(f"Tuple: expected a sequence of spaces; got {spaces!r}.")
         children = tuple(_space(space, f"Tuple: entry {i}") for i, space in enumerate(spaces))
         self._freeze(children, _children=children)
 
@@ -144,12 +142,7 @@ class Dict(CompositeSpace):
     _keys: tuple[str, ...]
 
     def __init__(self, spaces: Mapping[str, Space] | None = None, **kwargs: Space) -> None:
-        try:
-            given: dict[Any, Space] = dict(spaces or {})
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"Dict: expected a mapping of keys to spaces; got {spaces!r}."
-            ) from None
+        given: dict[Any, Space] = dict(spaces or {})
         if twice := given.keys() & kwargs.keys():
             raise ValueError(f"Dict: expected each key once; got {sorted(twice)} twice.")
         given |= kwargs
@@ -194,12 +187,6 @@ class Dict(CompositeSpace):
 
 def _sample(child: Space, key: jax.Array, mask: Any) -> Any:
     return child.sample(key) if mask is None else child.sample(key, mask)
-
-
-def _outline(x: Any) -> str:
-    if is_mapping(x):
-        return f"a dict with keys {sorted(map(str, x))}"
-    return f"a {type(x).__name__} of length {len(x)}" if is_list(x) else "one array"
 
 
 def _space(space: Any, owner: str) -> Space:

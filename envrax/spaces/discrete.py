@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
-from envrax.spaces.array import ArraySpace, Bounds, as_dtype, as_numpy, as_shape, brief, compact
+from envrax.spaces.array import ArraySpace, Bounds, as_dtype, as_shape, brief, compact
 from envrax.spaces.base import is_list, limits
 
 
@@ -41,7 +41,7 @@ class Discrete(ArraySpace):
 
     def __init__(self, n: int, dtype: DTypeLike = jnp.int32) -> None:
         dtype = as_dtype(dtype, "Discrete", "integer")
-        highest = _highest(as_numpy(n, "Discrete"), dtype, "Discrete: expected n")
+        highest = _highest(np.asarray(n), dtype, "Discrete: expected n")
         if highest.ndim:
             raise TypeError(f"Discrete: expected n to be an int; got {n}. Use MultiDiscrete.")
         self._define(np.zeros_like(highest), highest, (), dtype, n=highest.item() + 1)
@@ -82,7 +82,7 @@ class MultiDiscrete(ArraySpace):
 
     def __init__(self, nvec: ArrayLike | Sequence[Any], dtype: DTypeLike = jnp.int32) -> None:
         dtype = as_dtype(dtype, "MultiDiscrete", "integer")
-        counts = as_numpy(nvec, "MultiDiscrete")
+        counts = np.asarray(nvec)
         if not counts.size:
             raise ValueError(f"MultiDiscrete: expected a non-empty nvec; got shape {counts.shape}.")
         highest = _highest(compact(counts), dtype, "MultiDiscrete: expected every entry of nvec")

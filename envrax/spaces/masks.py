@@ -48,28 +48,20 @@ def legal(space: Space, mask: Any) -> jax.Array:
     Raises
     ------
     ValueError
-        If it is of another shape.
+        If it is not bool, or of another shape.
     TypeError
-        If it is not bool, or the space has no masks.
+        If the space has no masks.
     """
     who, shape = f"{type(space).__name__}.sample", mask_shape(space)
     if shape is None:
         raise TypeError(
             f"{who}: expected no mask, since {space} has no countable elements; got one. Pass None."
         )
-    if is_mapping(mask):
-        raise ValueError(
-            f"{who}: expected a mask of shape {shape}, bool; got a dict. Pass one array."
-        )
     mask = jnp.asarray(mask)
-    if mask.shape != shape:
+    if (mask.shape, mask.dtype) != (shape, jnp.bool_):
         raise ValueError(
-            f"{who}: expected a mask of shape {shape}, bool; got {mask.shape} {mask.dtype}. Map "
-            "over a batch: `jax.vmap(space.sample)(rngs, masks)`."
-        )
-    if mask.dtype != jnp.bool_:
-        raise TypeError(
-            f"{who}: expected a mask of bool; got {mask.dtype}. Compare, as in `mask > 0`."
+            f"{who}: expected a mask of shape {shape}, bool; got {mask.shape} {mask.dtype}. "
+            "Compare, as in `mask > 0`; map over a batch: `jax.vmap(space.sample)(rngs, masks)`."
         )
     return mask
 

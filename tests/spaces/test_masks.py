@@ -130,11 +130,11 @@ def test_the_shape_of_a_mask() -> None:
     ("space", "mask", "error", "noun"),
     [
         (Discrete(3), bools("xxx", "xxx"), ValueError, "shape"),
-        (Discrete(3), {"a": bools("xxx")}, ValueError, "one array"),
-        (Discrete(3), np.ones(3, np.int32), TypeError, "bool"),
+        (Discrete(3), {"a": bools("xxx")}, TypeError, "dict"),
+        (Discrete(3), np.ones(3, np.int32), ValueError, "bool"),
         (Box(0.0, 1.0, (2,)), bools("xx"), TypeError, "no mask"),
-        (NESTED, {"move": None}, ValueError, "keys"),
-        (NESTED["move"], [None], ValueError, "length 1"),
+        (NESTED, {"move": None}, ValueError, "move"),
+        (NESTED["move"], [None], ValueError, "each space"),
     ],
 )
 def test_masks_of_another_form_are_refused(space: Space, mask: Any, error: Any, noun: str) -> None:

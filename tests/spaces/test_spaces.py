@@ -45,11 +45,11 @@ every_space = pytest.mark.parametrize("space", SPACES, ids=repr)
 
 @every_space
 def test_a_space_is_frozen_hashable_and_a_static_argument(space: Space) -> None:
-    with pytest.raises(FrozenInstanceError, match=r"is frozen: 'shape' cannot be set"):
+    with pytest.raises(FrozenInstanceError, match=r"is frozen: 'shape' cannot be changed"):
         space.shape = (9,)
-    with pytest.raises(FrozenInstanceError, match=r"is frozen: 'extra' cannot be set"):
+    with pytest.raises(FrozenInstanceError, match=r"is frozen: 'extra' cannot be changed"):
         space.extra = 1  # type: ignore[attr-defined]
-    with pytest.raises(FrozenInstanceError, match=r"is frozen: '_key' cannot be deleted"):
+    with pytest.raises(FrozenInstanceError, match=r"is frozen: '_key' cannot be changed"):
         del space._key  # type: ignore[attr-defined]
     traced: list[Space] = []
 
