@@ -10,7 +10,7 @@ import numpy as np
 
 from envrax._core.closing import Closing
 from envrax._core.config import (
-    FieldsByKeyword,
+    Config,
     Replaceable,
     rebuilt,
     require_decorated,
@@ -41,7 +41,7 @@ class EnvState(Replaceable):
 
 
 @chex.dataclass
-class EnvConfig(FieldsByKeyword):
+class EnvConfig(Config):
     """
     Static configuration of an environment. Environments extend it with `@chex.dataclass`.
 

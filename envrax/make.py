@@ -58,8 +58,7 @@ def make(
     MissingPackageError
         If its suite needs a package that is not installed.
     TypeError
-        If the config does not fit or lacks a field, or has one named like a given option, or an
-        entry of `wrappers` makes no `JaxEnv`.
+        If the config does not fit or lacks a field, or an entry of `wrappers` makes no `JaxEnv`.
 
     Examples
     --------
@@ -69,12 +68,7 @@ def make(
     >>> obs.shape
     (4, 2)
     """
-    given = dict(locals())
-    spec = get_spec(name)
-    env_class: Any = spec.env_class
-    every = [*spec.wrappers, *_listed("make", wrappers)]
-    compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
-    env = _wrapped("make", env_class(configured(make, spec.default_config, given)), every, compiled)
+    env = _build(make, name, config, wrappers, jit_compile, cache_dir, fields)
     if jit_compile and pre_warm:
         env.compile()
     return env
@@ -123,15 +117,10 @@ def make_vec(
     >>> obs.shape
     (8, 4)
     """
-    given = dict(locals())
-    spec, n_envs = get_spec(name), require_count("make_vec: expected n_envs", n_envs)
-    env_class: Any = spec.env_class
-    every = [*spec.wrappers, *_listed("make_vec", wrappers)]
+    n_envs = require_count("make_vec: expected n_envs", n_envs)
+    env = _build(make_vec, name, config, wrappers, jit_compile, cache_dir, fields)
     options: dict[str, Any] = dict(jit_compile=jit_compile, final_obs=final_obs)
     options |= dict(autoreset=autoreset, donate=donate)
-    config = configured(make_vec, spec.default_config, given)
-    compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
-    env = _wrapped("make_vec", env_class(config), every, compiled)
     vec_env: Any = VecEnv(env, n_envs, **options)
     if mesh is not None:
         vec_env = shard(vec_env, mesh)
@@ -223,17 +212,25 @@ def make_multi_vec(
     return fleet
 
 
-def _listed(who: str, wrappers: Any) -> Sequence[Any]:
-    if wrappers is not None and (not isinstance(wrappers, Sequence) or isinstance(wrappers, str)):
+def _build(
+    factory: Any,
+    name: str,
+    config: Any,
+    wrappers: Any,
+    jit_compile: bool,
+    cache_dir: CacheDir,
+    fields: dict[str, Any],
+) -> AnyEnv:
+    """An environment in its wrappers, with a `JitWrapper` beneath any that runs on the host."""
+    who, spec = factory.__name__, get_spec(name)
+    if not isinstance(wrappers, Sequence | None):
         raise TypeError(
             f"{who}: expected `wrappers` to be a list; got {wrappers!r}. Put it into a list."
         )
-    return () if wrappers is None else cast(Sequence[Any], wrappers)
-
-
-def _wrapped(who: str, env: Any, wrappers: Sequence[Any], compiled: Any) -> AnyEnv:
-    """The environment in its wrappers, with `compiled` beneath any that runs on the host."""
-    for wrapper in wrappers:
+    env_class: Any = spec.env_class
+    env = env_class(configured(factory, spec.default_config, config, fields))
+    compiled: Any = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
+    for wrapper in (*spec.wrappers, *(cast(Any, wrappers) or ())):
         outer: Any = wrapper(env) if callable(wrapper) else None
         if not isinstance(outer, JaxEnv):
             raise TypeError(
@@ -242,7 +239,7 @@ def _wrapped(who: str, env: Any, wrappers: Sequence[Any], compiled: Any) -> AnyE
             )
         if compiled and env.traceable and not outer.traceable:
             outer = wrapper(compiled(env))  # not put beneath: `wrapper` may have kept `env`
-        env = cast(Any, outer)
+        env = outer
     return compiled(env) if compiled and env.traceable else env
 
 

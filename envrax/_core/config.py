@@ -34,23 +34,8 @@ class Replaceable:
             ...
 
 
-class FieldsByKeyword(Replaceable):
-    """The base of `EnvConfig`: a misspelt field raises an error with close matches."""
-
-    if not TYPE_CHECKING:
-
-        def __new__(cls, *args, **fields):
-            builder = next(base for base in cls.__mro__ if "__init__" in vars(base))
-            if "__getitem__" in vars(builder):  # `@chex.dataclass` wrote that `__init__`
-                # chex itself passes one argument, pairs, when it makes copies.
-                if args and (fields or len(args) > 1 or not isinstance(args[0], Iterable)):
-                    raise TypeError(
-                        f"{cls.__name__}: expected fields by keyword; got "
-                        f"{', '.join(map(repr, args))}. Write `{cls.__name__}(max_steps=...)`."
-                    )
-                expected = f"{cls.__name__}: expected the keywords"
-                require_known(expected, fields, cls.__dataclass_fields__, error=TypeError)
-            return super().__new__(cls)
+class Config(Replaceable):
+    """The base of `EnvConfig`, with what a factory asks of a config."""
 
     def in_place_of(self, registered: Any) -> Self:
         """
@@ -145,41 +130,36 @@ def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> An
     )
 
 
-def configured(factory: Any, default: Any, given: dict[str, Any]) -> Any:
+def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) -> Any:
     """
     The config that a factory uses: the caller's or the default, with some fields changed.
 
     Parameters
     ----------
     factory : callable
-        The factory, for its options and for messages.
+        The factory, for messages.
     default : EnvConfig
         The registered config, which completes one of a parent class.
-    given : dict
-        The arguments of the factory by name: `config`, `fields` and its options.
+    config : EnvConfig or None
+        The caller's.
+    fields : dict
+        The fields to change.
 
     Raises
     ------
     TypeError
-        If the config has no such field, or one named like a given option.
+        If the config has no such field.
     """
-    who, (_, *options, _) = factory.__name__, inspect.signature(factory).parameters.values()
-    config: Any = default if given["config"] is None else given["config"]
-    if not isinstance(cast(object, config), FieldsByKeyword):
+    config = default if config is None else config
+    if not isinstance(config, Config):
         return config  # which the environment refuses
     if type(config) in type(default).__mro__[1:]:
         config = dataclasses.replace(default, **_values(config, default))
-    for name in (x.name for x in options if given[x.name] is not x.default is not x.empty):
-        if given["config"] is None and name in config.__dataclass_fields__:
-            raise TypeError(
-                f"{who}: expected `{name}` as an option of {who} or as a field of the config; got "
-                f"a name of both. Pass `config={type(config).__name__}(...)` for the field."
-            )
-    keywords = [x.name for x in options]
-    expected = f"{who}: expected the keywords {', '.join(keywords)} or the fields of"
+    _, *keywords, _ = inspect.signature(factory).parameters
+    expected = f"{factory.__name__}: expected the keywords {', '.join(keywords)} or the fields of"
     expected = f"{expected} {type(config).__name__}"
-    require_known(expected, given["fields"], _values(config, config), keywords, TypeError)
-    config = dataclasses.replace(config, **given["fields"]) if given["fields"] else config
+    require_known(expected, fields, _values(config, config), keywords, TypeError)
+    config = dataclasses.replace(config, **fields) if fields else config
     return config.in_place_of(default)
 
 

@@ -208,11 +208,8 @@ class DonateConfig(VectorConfig):
     wrappers: int = 0
 
 
-def test_an_option_that_is_also_a_field_is_refused() -> None:
+def test_a_field_named_like_an_option_is_set_by_config() -> None:
     register("Donate-v0", VectorEnv, DonateConfig(max_steps=4))
-    for build, options in ((plain_vec, {"n_envs": 2, "donate": True}), (plain, {"wrappers": []})):
-        with pytest.raises(TypeError, match=f"`{[*options][-1]}` .* name of both"):
-            build("Donate-v0", **options)
     env: Any = plain_vec("Donate-v0", 2, config=DonateConfig(wrappers=3), wrappers=[ClipReward])
     assert env.config.wrappers == 3 and stack(env.env) == [ClipReward, VectorEnv]
     assert plain("Donate-v0", max_steps=7).config.max_steps == 7
