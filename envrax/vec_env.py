@@ -13,7 +13,6 @@ from envrax._core.compiled_batch import CompiledBatch, Functions
 from envrax._jax.cache import Compilation
 from envrax._jax.keys import threefry
 from envrax._jax.mesh import take_slot
-from envrax._jax.programs import require_not_donated
 from envrax.autoreset import AutoReset, choose, rule
 from envrax.autoreset.slot import require_slots
 from envrax.batched_env import BatchedEnv
@@ -221,8 +220,6 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:
         who = f"{type(self).__name__}.slot_state"
-        if self._donate:
-            require_not_donated(state, who)
         if not isinstance(slot_idx, Tracer):
             slot_idx = jax.device_put(np.int32(slot_index(who, slot_idx, self.n_slots)))
         return _take_slot(state, slot_idx)

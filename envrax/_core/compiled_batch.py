@@ -9,7 +9,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import placed
-from envrax._jax.programs import Compiled, compile_pair, output_types, require_not_donated
+from envrax._jax.programs import Compiled, compile_pair, output_types
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces.conform import conform
@@ -29,7 +29,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
     A batch of pure functions, compiled on first use or by `compile`.
 
     A subclass calls `_use` with its functions. Arguments are checked here, once: the key, the
-    actions, donated states, and the placement of arrays on a mesh.
+    actions, and the placement of arrays on a mesh.
 
     Attributes
     ----------
@@ -51,11 +51,10 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
     ) -> None:
         """Set the functions, their compilation, and the shardings of slots and of all results."""
         self.compilation, self.layout = compilation, layout
-        self._donate = compilation is not None and compilation.donate
         reset, step, mask, active = functions
         if compilation is not None:
             reset = Compiled(reset, (), results)
-            step = Compiled(step, (0,) if self._donate else (), results)
+            step = Compiled(step, (0,) if compilation.donate else (), results)
             mask, active = Compiled(mask, (), results), Compiled(active, (), results)
         self._reset, self._step, self._mask, self._active = reset, step, mask, active
 
@@ -95,8 +94,6 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         ValueError
             If actions are of another shape or structure, or if `final_obs=True` and the environment
             has an info of that name.
-        RuntimeError
-            If `state` was donated to an earlier step.
         """
         state = self._own(state, "step")
         actions = conform(self.action_space, actions, f"{type(self).__name__}.step")
@@ -111,9 +108,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return self._active(self._own(state, "active")) if self.agents else {}
 
     def _own(self, state: Any, method: str) -> Any:
-        """The state, placed on the mesh; an error if it was donated."""
-        if self._donate:
-            require_not_donated(state, f"{type(self).__name__}.{method}")
+        """The state, placed on the mesh."""
         if self.layout is not None:
             state = self._placed(state, f"{type(self).__name__}.{method}")
         return state

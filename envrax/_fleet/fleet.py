@@ -11,7 +11,7 @@ from envrax._fleet.fused import Fused, call_member
 from envrax._fleet.members import Members
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.keys import require_key, threefry
-from envrax._jax.programs import Compiled, compile_pair, output_types, require_not_donated
+from envrax._jax.programs import Compiled, compile_pair, output_types
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
@@ -95,9 +95,6 @@ class Fleet(Members):
         for i, space in self._action_spaces.items():
             name = f"actions[{self._container.labels[i]!r}]"
             action[i] = conform(space, action[i], who, name)
-        for i in self._how:
-            if self._how[i].donate:
-                require_not_donated(state[i], who)
         stepped = self._step(*self._arguments(dict(enumerate(state)), dict(enumerate(action))))
         return self._gathered("step", stepped, lambda i: (state[i], action[i]))
 
@@ -219,19 +216,16 @@ class Fleet(Members):
         """
         Compile ahead of the first `reset`, `step`, `reset_at` and `step_at`.
 
-        Afterwards none of them compiles anything for typed keys.
+        Afterwards none of them compiles anything for typed keys. The persistent compile cache is
+        that of the first member that names one.
 
         Parameters
         ----------
         progress : bool, default True
             Show a progress bar over the members and their common program.
-
-        Raises
-        ------
-        ValueError
-            If members name different directories for the persistent compile cache.
         """
-        cache_dir = self._cache_dir()
+        named = (how.cache_dir for how in self._how.values())
+        cache_dir = next((x for x in named if x != DEFAULT_CACHE_DIR), DEFAULT_CACHE_DIR)
         members = list({id(m): m for m in self._members}.values())
         total = sum(self._compilation(m) is not None for m in members) + bool(self._how)
         with tqdm(total=total, desc=self._bar, disable=not (progress and total)) as bar:
@@ -241,17 +235,6 @@ class Fleet(Members):
             if self._how:
                 compile_pair(self._reset, self._step, self._step_types, cache_dir)
                 bar.update()
-
-    def _cache_dir(self) -> CacheDir:
-        named = dict.fromkeys(compilation.cache_dir for compilation in self._how.values())
-        named.pop(DEFAULT_CACHE_DIR, None)
-        if len(named) > 1:
-            raise ValueError(
-                f"{type(self).__name__}.compile: expected members with one cache_dir, since they "
-                f"are compiled together; got {', '.join(map(repr, named))}. Build them with the "
-                "same one."
-            )
-        return next(iter(named), DEFAULT_CACHE_DIR)
 
     @abstractmethod
     def _compile_member(self, member: Any, cache_dir: CacheDir) -> None:

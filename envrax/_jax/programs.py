@@ -136,16 +136,6 @@ def typed(x: Any, layout: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=layout)
 
 
-def require_not_donated(state: Any, who: str) -> None:
-    """Raise an error for a state that was donated to an earlier step."""
-    leaves = [x for x in jax.tree.leaves(state) if isinstance(x, jax.Array)]
-    if any(x.is_deleted() for x in leaves if not isinstance(x, Tracer)):
-        raise RuntimeError(
-            f"{who}: expected the newest state; got one that was donated to an earlier step "
-            "(`donate=True`). Use the state which that step returned, or do not donate."
-        )
-
-
 def is_traced(tree: Any) -> bool:
     """Whether any leaf is a tracer."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))

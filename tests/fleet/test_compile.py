@@ -129,8 +129,6 @@ def test_the_cache_is_the_one_that_the_members_name(
         fleet(tmp_path / "mine", tmp_path / "mine").compile(progress=False)
     assert cache.misses > 0
     assert {path.name for path in tmp_path.iterdir()} == {"mine"}
-    with pytest.raises(ValueError, match=r"Multi\w+\.compile: expected members with one cache_dir"):
-        fleet(tmp_path / "mine", tmp_path / "other").compile(progress=False)
 
 
 def test_the_compile_of_a_members_own_class_is_called() -> None:

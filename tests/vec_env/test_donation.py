@@ -44,13 +44,13 @@ def test_what_the_caller_holds_stays_readable(make: Any, key: Any) -> None:
     assert_trees_equal([*held, state], [*wanted, other])
 
 
-def test_an_old_state_is_refused() -> None:
+def test_jax_refuses_an_old_state() -> None:
     vec_env = VecEnv(CounterEnv(), 3, donate=True)
     _, state = vec_env.reset(jax.random.key(0))
     _, new, *_ = vec_env.step(state, [0, 1, 2])
-    with pytest.raises(RuntimeError, match=r"VecEnv\.slot_state: expected the newest"):
+    with pytest.raises((RuntimeError, ValueError), match="deleted"):
         vec_env.slot_state(state, 0)
-    with pytest.raises(RuntimeError, match=r"VecEnv\.step: expected the newest"):
+    with pytest.raises((RuntimeError, ValueError), match="deleted"):
         vec_env.step(state, [0, 1, 2])
     vec_env.step(new, [0, 1, 2])
 
@@ -82,8 +82,8 @@ def test_a_fleet_donates_what_its_members_would() -> None:
     actions = [np.zeros(2, np.int32)] * 3
     _, new, *_ = multi.step(old, actions)
     assert [state.step.is_deleted() for state in old] == [True, True, False]
-    with pytest.raises(RuntimeError, match=r"MultiVecEnv\.step: expected the newest state"):
+    with pytest.raises((RuntimeError, ValueError), match="deleted"):
         multi.step(old, actions)
     multi.step_at(0, new[0], actions[0])
-    with pytest.raises(RuntimeError, match="expected the newest state"):
+    with pytest.raises((RuntimeError, ValueError), match="deleted"):
         multi.step_at(0, new[0], actions[0])
