@@ -54,7 +54,7 @@ def require_known(
     given: Iterable[Any],
     known: Iterable[Any],
     also: Iterable[str] = (),
-    error: type[TypeError] = FieldError,
+    error: type[Exception] = FieldError,
 ) -> None:
     """
     Raise an error for names in `given` that are not in `known`, with close matches.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from envrax._core.checks import suggestion
+from envrax._core.config import require_known
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box, Dict, Space, Tuple
 from envrax.wrappers.base import require_that
@@ -37,7 +37,7 @@ def entry_space(wrapper: type, env: AnyEnv, key: str | None) -> Space:
     if key is None:
         return space
     require_that(isinstance(space, Dict), wrapper, f"observations in a Dict for {key=}", space)
-    _require_keys(wrapper, "key to be one of {}", [key], space)
+    require_known(f"{wrapper.__name__}: expected key among", [key], space, error=ValueError)
     return space[key]
 
 
@@ -64,10 +64,9 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
     Raises
     ------
     TypeError
-        If the observations are not in a Dict or Tuple, or `filter_keys` is not a sequence of
-        strings for a Dict or of ints for a Tuple.
+        If the observations are not in a Dict or Tuple.
     ValueError
-        If `filter_keys` is empty, or has a duplicate or unknown key.
+        If there is no such key.
 
     Examples
     --------
@@ -83,16 +82,11 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
     ) -> None:
         super().__init__(env)
         space: Any = env.observation_space
-        cls, of = type(self), "observations in a Dict or a Tuple"
-        require_that(isinstance(space, Dict | Tuple), cls, of, space)
-        wanted = str if isinstance(space, Dict) else int
-        given: Any = filter_keys
-        legal = isinstance(given, Sequence) and not isinstance(given, str)
-        legal = legal and all(type(key) is wanted for key in cast(Any, given))
-        expected = f"filter_keys to be a list of {wanted.__name__} for {space}"
-        require_that(legal, cls, expected, repr(filter_keys))
-        of = "filter_keys among {}, each once and at least one"
-        _require_keys(cls, of, filter_keys, space)
+        of = "observations in a Dict or a Tuple"
+        require_that(isinstance(space, Dict | Tuple), type(self), of, space)
+        known: Any = space if isinstance(space, Dict) else range(-len(space), len(space))
+        of = "FilterObservation: expected filter_keys among"
+        require_known(of, filter_keys, known, error=ValueError)
         self.filter_keys = filter_keys
         self._space = self.observation(space)
 
@@ -106,17 +100,3 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
             return Tuple(kept) if isinstance(obs, Tuple) else tuple(kept)
         kept = dict(zip(cast(Any, self.filter_keys), kept, strict=True))
         return Dict(kept) if isinstance(obs, Dict) else kept
-
-
-def _require_keys(wrapper: type, expected: str, keys: Sequence[Any], space: Dict | Tuple) -> None:
-    n = len(space)
-    known: list[Any] = list(space) if isinstance(space, Dict) else list(range(-n, n))
-    missing = [key for key in keys if key not in known]
-    same = {key if isinstance(space, Dict) else key % n for key in keys}
-    if missing or not keys or len(same) < len(keys):
-        legal = ", ".join(known) if isinstance(space, Dict) else f"{-n} to {n - 1}"
-        advice = suggestion(missing, known) if isinstance(space, Dict) else ""
-        raise ValueError(
-            f"{wrapper.__name__}: expected {expected.format(legal)}; got "
-            f"{', '.join(map(repr, keys)) or 'none'}.{f' {advice}' if 'mean' in advice else ''}"
-        )
