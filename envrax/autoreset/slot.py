@@ -44,22 +44,22 @@ def require_slots(state: Any, num_envs: int, who: str = "VecEnv") -> None:
             )
 
 
-def require_same_types(env: AnyEnv, reset: Any, step: Any) -> None:
-    """Raise an error if the types of reset and step differ, with the first such leaf."""
-    at_reset, at_step = leaf_types(reset), leaf_types(step)
-    for leaf in [*at_reset, *at_step]:
-        if at_reset.get(leaf) != at_step.get(leaf):
+def require_same_types(env: AnyEnv, reset: Any, other: Any, method: str = "step") -> None:
+    """Raise an error if the types of reset and of a method differ, with the first such leaf."""
+    at_reset, there = leaf_types(reset), leaf_types(other)
+    for leaf in [*at_reset, *there]:
+        if at_reset.get(leaf) != there.get(leaf):
             raise TypeError(
-                f"{env.name}: expected reset and step to agree on `{leaf}`; got "
-                f"{at_reset.get(leaf, 'no such leaf')} at reset and "
-                f"{at_step.get(leaf, 'no such leaf')} after a step. Return the same structure, "
+                f"{env.name}: expected reset and {method} to agree on `{leaf}`; got "
+                f"{at_reset.get(leaf, 'no such leaf')} from reset and "
+                f"{there.get(leaf, 'no such leaf')} from {method}. Return the same structure, "
                 "shapes and dtypes from both, for example with `jnp.asarray(x, dtype)`."
             )
-    if jax.tree.structure(reset) != jax.tree.structure(step):
+    if jax.tree.structure(reset) != jax.tree.structure(other):
         raise TypeError(
-            f"{env.name}: expected reset and step to agree on the structure of obs and state; got "
-            f"{jax.tree.structure(reset)} at reset and {jax.tree.structure(step)} after a step. "
-            "Return the same containers from both."
+            f"{env.name}: expected reset and {method} to agree on the structure of obs and state; "
+            f"got {jax.tree.structure(reset)} from reset and {jax.tree.structure(other)} from "
+            f"{method}. Return the same containers from both."
         )
 
 

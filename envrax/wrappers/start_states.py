@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Generic, cast
+from typing import Any, Generic
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._jax.keys import key_types
-from envrax.autoreset.slot import checked, leaf_types, named_leaves, reset_slot
+from envrax._jax.keys import is_key, key_types
+from envrax.autoreset.slot import checked, named_leaves, require_same_types, reset_slot
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, carries_over
 from envrax.wrappers.base import layers
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
@@ -95,7 +95,10 @@ class StartStates(
     def reset(self, rng: jax.Array) -> tuple[Any, StartState[InnerStateT]]:
         rng, key = jax.random.split(rng)
         obs, inner = checked(self, "sample", self.sample(key))
-        self._require_like_reset({"obs": obs, "state": inner})
+        given = (self._at_reset[0], named_leaves({"obs": obs, "state": inner}))
+        # Keys are replaced, and may be of another kind.
+        types = ({k: x for k, x in one.items() if k not in self._at_reset[1]} for one in given)
+        require_same_types(self.env, *types, "sample")
         return self.begun(obs, self._with_keys(inner, rng))
 
     def reset_after(self, state: StartState[InnerStateT]) -> tuple[Any, StartState[InnerStateT]]:
@@ -120,20 +123,18 @@ class StartStates(
         return inner.replace(step=state.step + state.saved_step)
 
     @cached_property
-    def _like(self) -> tuple[dict[str, str], Any, dict[str, tuple[int, ...]]]:
-        """Types and structure of the results of `env.reset`, and the shapes of the state's keys."""
+    def _at_reset(self) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
+        """The leaves that `env.reset` returns, by their names, and the shapes of keys in them."""
         # A typed key, since a legacy one looks like any other array.
         obs, state = jax.eval_shape(partial(reset_slot, self.env), key_types()[0])
-        returned: Any = {"obs": obs, "state": state}
-        leaves = named_leaves({"state": state}).items()
-        keys = {k: x.shape for k, x in leaves if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)}
-        return leaf_types(returned), cast(Any, jax.tree.structure(returned)), keys
+        leaves = named_leaves({"obs": obs, "state": state})
+        return leaves, {name: x.shape for name, x in leaves.items() if is_key(x)}
 
     def _with_keys(self, state: Any, rng: jax.Array) -> Any:
         """The state with other keys: `rng` in every layer of wrappers, splits of it elsewhere."""
         n_layers = 1 + sum(isinstance(layer, StatefulWrapper) for layer in layers(self.env))
         own = [f"state{'.env_state' * i}.rng" for i in range(n_layers)]
-        others = {name: shape for name, shape in self._like[2].items() if name not in own}
+        others = {name: shape for name, shape in self._at_reset[1].items() if name not in own}
         new: dict[str, Any] = {}
         if others:
             rng, *keys = jax.random.split(rng, 1 + len(others))
@@ -142,21 +143,6 @@ class StartStates(
         leaves = named_leaves({"state": state}) | dict.fromkeys(own, rng) | new
         return jax.tree.unflatten(jax.tree.structure(state), leaves.values())
 
-    def _require_like_reset(self, sampled: Any) -> None:
-        """Raise an error if types differ from those of `env.reset`, which is traced once."""
-        at_reset, structure, keys = self._like
-        got = leaf_types(sampled)
-        wanted = f"StartStates: expected sample to return what reset of {self.env.name} does"
-        advice = "Give what `reset` and `step` of the wrapped environment return."
-        for leaf in [*at_reset, *got]:
-            if leaf not in keys and at_reset.get(leaf) != got.get(leaf):
-                has = at_reset.get(leaf, "no such leaf")
-                raise TypeError(
-                    f"{wanted}, {has} at `{leaf}`; got {got.get(leaf, 'no such leaf')}. {advice}"
-                )
-        if jax.tree.structure(sampled) != structure:
-            raise TypeError(f"{wanted}, {structure}; got {jax.tree.structure(sampled)}. {advice}")
-
     def __getstate__(self) -> dict[str, Any]:
-        # A tree structure cannot be pickled.
-        return {name: value for name, value in vars(self).items() if name != "_like"}
+        # JAX 0.9 cannot pickle the types of keys.
+        return {name: value for name, value in vars(self).items() if name != "_at_reset"}

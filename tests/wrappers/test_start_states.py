@@ -204,7 +204,7 @@ BAD: dict[str, Any] = {
 def test_what_is_not_as_reset_returns_it_is_refused(noun: str) -> None:
     env = VectorEnv()
     wrapped = StartStates(env, lambda rng: BAD[noun](*env.reset(rng)))
-    with pytest.raises(TypeError, match=rf"StartStates: .*{noun}"):
+    with pytest.raises(TypeError, match=noun):
         jax.eval_shape(wrapped.reset, jax.random.key(0))
 
 
