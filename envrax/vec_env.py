@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from envrax._core.checks import require_count, slot_index
+from envrax._core.checks import added, require_count, slot_index
 from envrax._core.compiled_batch import CompiledBatch, Functions
 from envrax._jax.cache import Compilation
 from envrax._jax.keys import threefry
@@ -53,13 +53,9 @@ class Copies:
     def step(self, state: Any, actions: Any) -> Any:
         require_slots(state, self.num_envs)
         *out, infos, last = rule.step(self.env, self.autoreset, state, actions)
-        if self.final_obs and "final_obs" in infos:
-            raise ValueError(
-                'VecEnv.step: expected an info without the key "final_obs", which `final_obs=True` '
-                f"adds; got one from {self.env.name}. Rename it there, or leave out "
-                "`final_obs=True`."
-            )
-        return *out, {**infos, "final_obs": last} if self.final_obs else infos
+        if self.final_obs:
+            infos = added("VecEnv.step", self.env, infos, "final_obs", last)
+        return *out, infos
 
     def action_mask(self, state: Any) -> Any:
         return jax.vmap(self.env.action_mask)(state)

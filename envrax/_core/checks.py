@@ -76,6 +76,16 @@ def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
     )
 
 
+def added(who: str, env: Any, info: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """`info` of `env` with one more entry; a ValueError if it has one of that name."""
+    if key in info:
+        raise ValueError(
+            f"{who}: expected an info without {key!r}, which it adds; got one from {env}. Give "
+            "that entry another name there."
+        )
+    return {**info, key: value}
+
+
 def slot_index(who: str, slot_idx: Any, n_slots: int) -> int:
     """A concrete index of a slot by list rules, or an IndexError."""
     index = operator.index(slot_idx)

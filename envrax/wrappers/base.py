@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.checks import require_tuple
+from envrax._core.checks import added, require_tuple
 from envrax._core.ends import episode_ended
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
@@ -231,9 +231,6 @@ def add_to_info(wrapper: type, env: AnyEnv, info: Info, key: str, value: Any) ->
     ValueError
         If `info` has the key already, and no wrapper of the same class put it there.
     """
-    if key in info and not any(isinstance(layer, wrapper) for layer in layers(env)):
-        raise ValueError(
-            f"{wrapper.__name__}.step: expected info without {key!r}, which {wrapper.__name__} "
-            f"adds; got one from {env}. Give that entry of the environment another name."
-        )
-    return {**info, key: value}
+    if any(isinstance(layer, wrapper) for layer in layers(env)):
+        return {**info, key: value}
+    return added(f"{wrapper.__name__}.step", env, info, key, value)

@@ -47,6 +47,6 @@ def test_a_value_that_is_no_array(wrap: Any, info: Any, obs: Any, said: str) -> 
 
 def test_an_info_with_a_final_obs_of_its_own() -> None:
     env = Noted({"final_obs": jnp.float32(1)})
-    with pytest.raises(ValueError, match=r"VecEnv.step: .* \"final_obs\".* Noted.* Rename it"):
+    with pytest.raises(ValueError, match=r"VecEnv.step: .* 'final_obs'.* Noted.* another name"):
         step(env, final_obs=True)
     assert step(env)[4]["final_obs"].tolist() == [1.0, 1.0]

@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from envrax._core.agents import require_agents
-from envrax._core.checks import slot_index
+from envrax._core.checks import added, slot_index
 from envrax._core.others import Others
 from envrax._core.playing import Policy
 from envrax.spaces import Space
@@ -108,19 +108,9 @@ class AgentSlots(BatchedWrapper[Space, Space]):
         active = self.env.active(inner)
         obs, inner, rewards, dones, infos = self.env.step(inner, every)
         state = AgentSlotsState(env_state=inner, seen=self._others.of(obs), rng=rng)
-        if "active" in infos:
-            raise ValueError(
-                'agents_as_slots: expected infos without "active", which it adds; got one from '
-                f"{self.env!r}. Rename it there."
-            )
-        infos = self._rows({**infos, "active": active})
-        return (
-            self._rows(obs),
-            self._placed(state, ""),
-            self._rows(rewards),
-            self._rows(dones),
-            infos,
-        )
+        infos = added("agents_as_slots", self.env, infos, "active", active)
+        obs, rewards, dones, infos = map(self._rows, (obs, rewards, dones, infos))
+        return obs, self._placed(state, ""), rewards, dones, infos
 
     def action_mask(self, state: Any) -> Any:
         return self._rows(self.env.action_mask(state.env_state))
