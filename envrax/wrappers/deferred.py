@@ -57,7 +57,12 @@ class WrapperMeta(ABCMeta):
             if not args and env in kwargs:
                 args = (kwargs.pop(env),)
             if args and not isinstance(args[0], cls._wraps):
-                raise TypeError(_refusal(cls, args[0]))
+                raise TypeError(
+                    f"{cls.__name__}: expected a {cls._wraps.__name__} as first argument; got "
+                    f"{args[0]!r}. Wrappers of an environment go inside `VecEnv`, those of "
+                    "`envrax.wrappers.vector` around it; called with keywords alone, "
+                    f"{_usage(cls)} is a factory."
+                )
             try:
                 inspect.signature(cls).bind(*(args or [None]), **kwargs)
             except TypeError as error:
@@ -84,22 +89,6 @@ def keywords(cls: type) -> dict[str, Any]:
 def call_repr(name: str, kwargs: Mapping[str, Any], *first: str) -> str:
     """A call written out: `name(*first, **kwargs)`."""
     return f"{name}({', '.join([*first, *(f'{k}={_short(v)}' for k, v in kwargs.items())])})"
-
-
-def _refusal(cls: type, env: Any) -> str:
-    kind: str = cast(Any, cls)._wraps.__name__
-    wrong = f"{cls.__name__}: expected a {kind} as first argument; got {env!r}."
-    if kind != JaxEnv.__name__ and isinstance(env, JaxEnv):
-        return f"{wrong} It goes around a batch: `{cls.__name__}(VecEnv(env, n))`."
-    if kind == JaxEnv.__name__ and hasattr(type(env), "n_slots"):
-        return (
-            f"{wrong} Wrappers go inside: `VecEnv({cls.__name__}(env), n)`; those around a batch "
-            "are in `envrax.wrappers.vector`."
-        )
-    return (
-        f"{wrong} Pass an environment, or only keywords to get a factory that is called with one "
-        f"later: {_usage(cls)}."
-    )
 
 
 def _usage(cls: type) -> str:
