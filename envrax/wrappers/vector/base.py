@@ -223,17 +223,8 @@ class BatchedWrapper(
         actions = self._act(actions) if self._overrides("action") else actions
         stepped = self.env.step(state.env_state, actions)
         obs, inner, *rest = require_tuple(type(self.env).__name__, "step", stepped)
-        rewards, dones, infos = rest
-        others = {name: x for name, x in infos.items() if not _is_numeric(x)}
-        if "final_obs" in others:
-            raise TypeError(
-                f"{type(self).__name__}.step: expected infos with a `final_obs` of numbers, like "
-                "obs; got objects. Let the batch give a last observation for every slot."
-            )
-        infos = {name: x for name, x in infos.items() if name not in others}
-        told = _copied((obs, rewards, dones, infos))
-        obs, state, rewards, dones, infos = self._stepped(state.replace(env_state=None), *told)
-        return obs, state.replace(env_state=inner), rewards, dones, {**infos, **others}
+        obs, state, *rest = self._stepped(state.replace(env_state=None), *_copied((obs, *rest)))
+        return obs, state.replace(env_state=inner), *rest
 
     def _after_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         begun = self.on_reset(self.observation(obs))
@@ -288,7 +279,3 @@ class BatchedWrapper(
 def _copied(tree: Any) -> Any:
     """Copies of arrays that a simulator may overwrite before JAX has read them."""
     return jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), tree)
-
-
-def _is_numeric(tree: Any) -> bool:
-    return all(np.asarray(x).dtype.kind in "biufc" for x in jax.tree.leaves(tree))
