@@ -1,6 +1,5 @@
 """`NormalizeObservation` and `NormalizeReward`: by running statistics of a batch."""
 
-from numbers import Real
 from typing import Any, cast
 
 import chex
@@ -54,7 +53,7 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         self, epsilon: float, frozen: bool, statistics: RunningStatistics | None
     ) -> None:
         who = type(self).__name__
-        self.epsilon = _number(who, "epsilon", epsilon)
+        self.epsilon = float(epsilon)
         if self.epsilon <= 0:
             raise ValueError(f"{who}: expected epsilon above 0; got {epsilon}.")
         self._frozen, self.statistics = bool(frozen), statistics
@@ -77,14 +76,6 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     def frozen(self) -> bool:
         """Whether the statistics are fixed. It cannot be set, since it is compiled in."""
         return self._frozen
-
-    @frozen.setter
-    def frozen(self, _: bool) -> None:
-        who = type(self).__name__
-        raise AttributeError(
-            f"{who}: expected `frozen` as it was built; got another value. Build another one: "
-            f"`{who}(env, frozen=True, statistics=state.statistics)`."
-        )
 
     def _zeros(self, zeros: Any) -> Any:
         raise NotImplementedError
@@ -218,7 +209,7 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
         statistics: RunningStatistics | None = None,
     ) -> None:
         super().__init__(env)
-        self.gamma = _number("NormalizeReward", "gamma", gamma)
+        self.gamma = float(gamma)
         if not 0 <= self.gamma <= 1:
             raise ValueError(f"NormalizeReward: expected gamma from 0 to 1; got {gamma}.")
         self._configure(epsilon, frozen, statistics)
@@ -273,9 +264,3 @@ def _unbounded(space: Space, env: Any) -> Space:
 def _is_shape(x: Any) -> bool:
     """Whether it is one shape, and no `Tuple` or `Dict` of shapes."""
     return isinstance(x, tuple) and all(isinstance(n, int) for n in cast(Any, x))
-
-
-def _number(who: str, name: str, x: Any) -> float:
-    if isinstance(x, bool) or not isinstance(x, Real):
-        raise TypeError(f"{who}: expected {name} to be a number; got {x!r}.")
-    return float(x)
