@@ -152,11 +152,6 @@ class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
                 f"DiscretizeAction: expected an int, or {space.size} bins for {space}; got {bins}."
             )
         total = int(np.prod(np.asarray(self._bins, object)))
-        if not multidiscrete and total > 2**31 - 1:
-            raise ValueError(
-                f"DiscretizeAction: expected at most 2**31 - 1 combinations; got {total}. Take "
-                "fewer bins, or `multidiscrete=True`."
-            )
         self._space = MultiDiscrete(self._bins) if multidiscrete else Discrete(total)
         # One row of centres for each element, padded with those beyond the upper bound.
         counts = np.asarray(self._bins)[:, None]

@@ -63,8 +63,8 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
         If the observations are not uint8 RGB images, the actions are not Discrete and there are
         no-ops, or a size is not an int.
     ValueError
-        If a number is out of range; or if `terminal_on_life_loss` is set and a step gives no
-        `info["lives"]`, at construction or, on the host, at the first step.
+        If a number is out of range; at the first step, if `terminal_on_life_loss` is set and there
+        is no `info["lives"]`.
 
     Examples
     --------
@@ -201,12 +201,6 @@ class LifeLoss(
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT]) -> None:
         super().__init__(env)
         require_no_statistics(AtariPreprocessing, env)
-        if env.traceable:
-            jax.eval_shape(self._first_step, jax.random.key(0))  # refuses here
-
-    def _first_step(self, rng: jax.Array) -> Any:
-        rng, key = jax.random.split(rng)
-        return self.step(self.reset(rng)[1], self.action_space.sample(key))
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"lives": jnp.int32(-1)}

@@ -1,7 +1,6 @@
 """Wrappers that repeat actions."""
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, Generic
 
 import chex
@@ -158,10 +157,8 @@ class StickyAction(
 
     Raises
     ------
-    TypeError
-        If the probability is not a number.
     ValueError
-        If it is out of range.
+        If the probability is out of range.
 
     Examples
     --------
@@ -178,14 +175,9 @@ class StickyAction(
         repeat_action_probability: float,
     ) -> None:
         super().__init__(env)
-        p: Any = repeat_action_probability
-        if isinstance(p, bool) or not isinstance(p, Real):
-            raise TypeError(
-                f"StickyAction: expected repeat_action_probability to be a number; got {p!r}."
-            )
-        if not 0 <= float(p) < 1:
+        p = self.repeat_action_probability = repeat_action_probability
+        if not 0 <= p < 1:
             raise ValueError(f"StickyAction: expected 0 <= repeat_action_probability < 1; got {p}.")
-        self.repeat_action_probability = repeat_action_probability
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         acted = by_agent(self, jnp.bool_(False))

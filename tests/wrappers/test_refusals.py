@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 from fakes import CoinEnv, NestedEnv, PixelEnv, ScriptEnv, VectorEnv
@@ -59,13 +60,12 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (refused("DiscretizeAction", VectorEnv, bins=3), TypeError, "Box"),
     (refused("DiscretizeAction", CoinEnv, bins=(3, 0)), ValueError, "bins"),
     (refused("DiscretizeAction", CoinEnv, bins=(3,)), ValueError, "2 bins"),
-    (refused("DiscretizeAction", CoinEnv, bins=1 << 20), ValueError, "combinations"),
+    (refused("DiscretizeAction", CoinEnv, bins=1 << 20), ValueError, "n to be between"),
     (refused("StickyAction", VectorEnv, repeat_action_probability=1.0), ValueError, "probability"),
     (refused("TransformObservation", VectorEnv, func=jnp.sum), TypeError, "func"),
     (refused("TransformAction", CoinEnv, func=jnp.sum), TypeError, "func"),
     (refused("AtariPreprocessing", VectorEnv), TypeError, "uint8"),
     (refused("AtariPreprocessing", PixelEnv, screen_size=(1, 2, 3)), ValueError, "height"),
-    (refused("AtariPreprocessing", PixelEnv, terminal_on_life_loss=True), ValueError, "lives"),
 ]
 
 
@@ -75,6 +75,13 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(error, match=rf"expected .*{noun}"):
         make()
+
+
+def test_an_environment_that_tells_no_lives_is_refused_at_the_first_step() -> None:
+    env = envrax.AtariPreprocessing(PixelEnv(), noop_max=0, terminal_on_life_loss=True)
+    _, state = env.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match="expected a number of lives"):
+        jax.eval_shape(env.step, state, jnp.int32(0))
 
 
 def test_ends_that_would_be_missed_are_refused() -> None:
