@@ -69,11 +69,6 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     >>> obs.sharding.spec[0]
     'slots'
     """
-    if not isinstance(cast(Any, batched_env), BatchedEnv):
-        raise TypeError(
-            f"shard: expected a BatchedEnv, such as `make_vec` returns; got {batched_env!r}. Of a "
-            "fleet, shard the members."
-        )
     if not isinstance(cast(Any, mesh), Mesh):
         raise TypeError(
             f"shard: expected a jax.sharding.Mesh; got {mesh!r}. Make one with "
@@ -86,7 +81,7 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     if not isinstance(batched_env, VecEnv) or batched_env.copies is None:
         raise TypeError(
             f"shard: expected a `VecEnv` with its own `reset` and `step`, or wrappers around one; "
-            f"got {batched_env!r}. Shard a batch before it is wrapped."
+            f"got {batched_env!r}. Shard a batch before it is wrapped, and the members of a fleet."
         )
     return ShardedEnv(cast(VecEnv[Any, Any, Any, Any], batched_env), mesh, axis)
 

@@ -132,12 +132,6 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
                 "with JAX transforms. Leave that wrapper out and draw single slots with "
                 "`render_slot`."
             )
-        for which in ("observation_space", "action_space"):
-            if not isinstance(space := getattr(env, which), Space):
-                raise TypeError(
-                    f"VecEnv: expected {env.name}.{which} to be a Space; got {space!r}. Write it "
-                    "as a property that returns one."
-                )
         how = replace(compilation(env) or Compilation(), donate=donate)
         self.env, self.num_envs = env, num_envs
         copies = Copies(env, num_envs, final_obs, autoreset)
