@@ -137,12 +137,12 @@ class MultiVecEnv(Fleet):
     def _are_same(self, a: AnyBatchedEnv, b: AnyBatchedEnv) -> bool:
         if not (isinstance(a, VecEnv) and isinstance(b, VecEnv) and type(a) is type(b)):
             return False
-        if cast(Any, a).env is not cast(Any, b).env:
+        (ours, how), (theirs, other) = ((cast(Any, x).copies, x.compilation) for x in (a, b))
+        if ours is None or ours.env is not theirs.env:
             return False
-        (ours, how), (theirs, other) = map(_options, (a, b))
         # Of strategies, only ours are known to be equal by value.
-        known = isinstance(how, Compact | Select) and how == other
-        return ours == theirs and ours is not None and (known or how is other)
+        known = isinstance(ours.autoreset, Compact | Select) or ours.autoreset is theirs.autoreset
+        return known and (ours, how) == (theirs, other)
 
     def _compile_member(self, member: AnyBatchedEnv, cache_dir: CacheDir) -> None:
         member.compile(cache_dir)
@@ -150,9 +150,3 @@ class MultiVecEnv(Fleet):
     def __repr__(self) -> str:
         shown = self._container.show(f"{one.name}×{one.n_slots}" for one in self._members)
         return f"MultiVecEnv({shown}, total={self.total_envs})"
-
-
-def _options(batch: Any) -> tuple[Any, Any]:
-    """The options of a `VecEnv`, None for one that computes something else; and its strategy."""
-    copies, how = batch.copies, batch.compilation
-    return copies and (copies.num_envs, copies.final_obs, how.donate), copies and copies.autoreset

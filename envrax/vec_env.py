@@ -12,7 +12,7 @@ from envrax._core.checks import added, require_count, slot_index
 from envrax._core.compiled_batch import CompiledBatch, Functions
 from envrax._jax.cache import Compilation
 from envrax._jax.keys import threefry
-from envrax._jax.mesh import take_slot
+from envrax._jax.mesh import take_slots
 from envrax.autoreset import AutoReset, choose, rule
 from envrax.autoreset.slot import require_slots
 from envrax.batched_env import BatchedEnv
@@ -212,7 +212,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         who = f"{type(self).__name__}.slot_state"
         if not isinstance(slot_idx, Tracer):
             slot_idx = jax.device_put(np.int32(slot_index(who, slot_idx, self.n_slots)))
-        return _take_slot(state, slot_idx)
+        return _take_slots(state, slot_idx)
 
     def render_slot(self, state: StateT, slot_idx: int = 0) -> np.ndarray:
         return self.env.render(self.slot_state(state, slot_idx))
@@ -233,4 +233,4 @@ def part(env: VecEnv[ObsSpaceT, ActSpaceT, Any, Any], num_envs: int) -> Any:
     return cast(Any, env)._with_copies(None, num_envs=num_envs)
 
 
-_take_slot: Any = jax.jit(take_slot)
+_take_slots: Any = jax.jit(take_slots)

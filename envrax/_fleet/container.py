@@ -1,9 +1,10 @@
 """`Container`: the list or dict that a fleet was built from, and takes and returns."""
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
+
+from envrax._core.checks import slot_index
 
 
 @dataclass(frozen=True)
@@ -110,20 +111,12 @@ class Container:
             If an index is out of range.
         KeyError
             If a key is not one of the dict's.
-        TypeError
-            If the index is not an integer.
         """
         if self.keys is not None:
             if idx not in self.keys:
                 raise KeyError(f"{who}: expected a key of {_listed(self.keys)}; got {idx!r}.")
             return self.keys.index(idx)
-        expected = f"{who}: expected an index from {-self.size} to {self.size - 1}"
-        try:
-            return range(self.size)[operator.index(idx)]
-        except TypeError as error:
-            raise TypeError(f"{expected}; got {idx!r}.") from error
-        except IndexError:
-            raise IndexError(f"{expected}; got {idx!r}.") from None
+        return slot_index(who, idx, self.size)
 
     def show(self, values: Iterable[str]) -> str:
         """A repr, from the reprs of the values."""

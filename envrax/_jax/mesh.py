@@ -10,14 +10,9 @@ from jax.core import Tracer
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from envrax._jax.keys import clone_keys
+from envrax._jax.keys import clone_keys, is_key
 
 R = TypeVar("R")
-
-
-def in_shard_map() -> bool:
-    """Whether the caller is traced inside a `shard_map`."""
-    return bool(jax.sharding.get_abstract_mesh().manual_axes)
 
 
 def varying_like(like: Any, tree: R) -> R:
@@ -36,12 +31,11 @@ def varying_like(like: Any, tree: R) -> R:
     tree : pytree of jax.Array
         Any arrays.
     """
-    if not in_shard_map():
+    if not jax.sharding.get_abstract_mesh().manual_axes:  # outside of a `shard_map`
         return tree
     bit = jnp.bool_(False)
     for x in jax.tree.leaves(clone_keys(like)):
-        is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-        bit = bit | jnp.any(jax.random.key_data(x) if is_key else x)
+        bit = bit | jnp.any(jax.random.key_data(x) if is_key(x) else x)
     # Not by `jnp.where`, which leaves out empty arrays.
     return clone_keys(jax.tree.map(lambda x: jax.lax.select(bit, x, x), tree))
 
@@ -82,25 +76,13 @@ def with_auto_axes(function: Callable[..., R], out: Any, *args: Any) -> R:
     return cast(Any, jax.sharding.auto_axes(function, axes=explicit, out_sharding=out)(*args))
 
 
-def take_slot(tree: Any, index: Any) -> Any:
-    """Entry `index` of the first axis of every leaf."""
+def take_slots(tree: Any, which: Any) -> Any:
+    """These entries of the first axis of every leaf, or the one; whole on every device."""
 
     def take(x: jax.Array) -> jax.Array:
         if not is_sharded(x):
-            return x[index]
-        out = PartitionSpec(*sharding(x).spec[1:])
-        return with_auto_axes(lambda x: cast(jax.Array, x[index]), out, x)
-
-    return jax.tree.map(take, tree)
-
-
-def take_slots(tree: Any, indices: np.ndarray) -> Any:
-    """These entries of the first axis of every leaf, whole on every device."""
-
-    def take(x: jax.Array) -> jax.Array:
-        if not is_sharded(x):
-            return x[indices]
-        return with_auto_axes(lambda x: cast(jax.Array, x[indices]), PartitionSpec(), x)
+            return x[which]
+        return with_auto_axes(lambda x: cast(jax.Array, x[which]), PartitionSpec(), x)
 
     return jax.tree.map(take, tree)
 
@@ -166,7 +148,7 @@ def to_local(x: Any, layout: NamedSharding) -> jax.Array:
 
 def _moved(move: Callable[..., Any], x: Any, layout: NamedSharding) -> jax.Array:
     """`move` of an array, or of the bits of typed keys."""
-    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+    if is_key(x):
         bits = _moved(move, jax.random.key_data(x), layout)
         return cast(Any, jax.random.wrap_key_data(bits, impl=jax.random.key_impl(x)))
     return move(x, layout.mesh, layout.spec)

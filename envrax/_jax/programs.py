@@ -1,6 +1,6 @@
 """Compiled functions, and the types of their arguments and results."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 from weakref import finalize, ref
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.extend.core import JaxprEqn
 from jax.sharding import NamedSharding
 
 from envrax._jax.cache import CacheDir, compile_cache
@@ -139,6 +140,16 @@ def typed(x: Any, layout: Any) -> jax.ShapeDtypeStruct:
 def is_traced(tree: Any) -> bool:
     """Whether any leaf is a tracer."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def equations(program: Any) -> Iterator[JaxprEqn]:
+    """All equations of a jaxpr, those of the jaxprs in it too."""
+    for eqn in getattr(program, "jaxpr", program).eqns:
+        yield eqn
+        for value in eqn.params.values():
+            for item in cast(Any, value) if isinstance(value, tuple | list) else (value,):
+                if hasattr(getattr(item, "jaxpr", item), "eqns"):
+                    yield from equations(item)
 
 
 def origin(program: Any, var: Any) -> Any:

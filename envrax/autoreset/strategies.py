@@ -14,6 +14,7 @@ from jax.custom_batching import custom_vmap
 from envrax._core.checks import require_count
 from envrax._jax.keys import clone_keys, key_types
 from envrax._jax.mesh import is_sharded, varying_like
+from envrax._jax.programs import equations
 from envrax.autoreset.slot import next_episode, reset_slot
 from envrax.env import AnyEnv
 
@@ -187,16 +188,8 @@ def strategy_for(
 
 def _has_loop(program: Any) -> bool:
     """Whether a program has a loop or a call to the host in it, at any depth."""
-    for eqn in program.eqns:
-        name = eqn.primitive.name
-        if name in ("while", "scan") or name.endswith("callback"):
-            return True
-        for value in eqn.params.values():
-            for item in cast(Any, value) if isinstance(value, tuple | list) else (value,):
-                inner = getattr(item, "jaxpr", item)
-                if hasattr(inner, "eqns") and _has_loop(inner):
-                    return True
-    return False
+    names = (eqn.primitive.name for eqn in equations(program))
+    return any(name in ("while", "scan") or name.endswith("callback") for name in names)
 
 
 def _flattened(n_batches: int, x: jax.Array, is_mapped: bool) -> jax.Array:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import partial_eval
 
+from envrax._jax.keys import is_key
 from envrax._jax.programs import strong
 from envrax.interop.records import Advanced, Begun
 from envrax.spaces.base import canonical
@@ -20,11 +21,6 @@ class Form(NamedTuple):
     mask: Any
     info: Any
     draws: bool
-
-
-def is_key(x: Any) -> bool:
-    """Whether an array, or its type, holds typed PRNG keys."""
-    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def common_form(who: str, name: str, first: Any, second: Any) -> Any:

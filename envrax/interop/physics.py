@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy as np
 from envrax._core.checks import suggestion
 from envrax._core.config import FieldError, conformed
 from envrax._jax.programs import is_traced
+from envrax.autoreset.slot import named_leaves
 
 # One for all environments: several may share an object of the library.
 _LOCK = threading.RLock()
@@ -40,7 +41,7 @@ class Physics:
         self._owner, self._attribute = owner, attribute
         with _LOCK:  # another thread may have set its own
             self.model = getattr(owner, attribute, None)
-        self.fields, self._structure = fields_of(self.model), jax.tree.structure(self.model)
+        self.fields, self._structure = named_leaves(self.model), jax.tree.structure(self.model)
 
     def changed(self, who: str, changes: dict[str, Any]) -> dict[str, jax.Array]:
         """
@@ -62,7 +63,7 @@ class Physics:
                 f"{who}: expected a model that differs in the values of arrays alone; got another "
                 "shape or option. Build the environment with that model, and `wrap` it."
             )
-        found = fields_of(model)
+        found = named_leaves(model)
         return self.changed(who, {k: x for k, x in found.items() if x is not self.fields[k]})
 
     def has(self, name: str, value: jax.Array) -> bool:
@@ -116,12 +117,6 @@ class Physics:
         return f"which it does not have. {suggestion([name], self.fields)}"
 
 
-def fields_of(model: Any) -> dict[str, Any]:
-    """The leaves of a pytree by dotted name."""
-    paths = cast(Any, jax.tree_util.tree_leaves_with_path(model))
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in paths}
-
-
 def as_sample(randomizer: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     """
     A `sample` for `DomainRandomization` from a library's function for batches.
@@ -135,8 +130,8 @@ def as_sample(randomizer: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
 
     def sample(rng: jax.Array, env: Any) -> dict[str, Any]:
         models, axes = randomizer(env.unwrapped.params, rng[None])
-        drawn = fields_of(models)
-        if not fields_of(axes):
+        drawn = named_leaves(models)
+        if not named_leaves(axes):
             raise TypeError(
                 "randomizer: expected a function that returns an axis for what it draws; got None "
                 "for every field. Set 0 there, by `axes.tree_replace`."
@@ -144,7 +139,7 @@ def as_sample(randomizer: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
         return {
             "params": {
                 name: jax.lax.index_in_dim(drawn[name], 0, axis, keepdims=False)
-                for name, axis in fields_of(axes).items()
+                for name, axis in named_leaves(axes).items()
             }
         }
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 import jax
 import numpy as np
 
+from envrax._jax.keys import is_key
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
-from envrax.testing.trees import is_key
 
 Attributes = dict[str, Any]
 

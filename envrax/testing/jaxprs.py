@@ -1,6 +1,6 @@
 """Uses of PRNG keys in a traced function, read from its jaxpr."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
@@ -8,7 +8,8 @@ import jax
 from jax.extend import core
 from jax.extend.core import primitives
 
-from envrax.testing.trees import is_key
+from envrax._jax.keys import is_key
+from envrax._jax.programs import equations
 
 _BATCH = 8191  # a size that no array of keys in an environment has
 _DRAWS = (primitives.random_bits_p, primitives.random_gamma_p)
@@ -56,15 +57,6 @@ def _checked(function: Callable[..., Any], *args: Any) -> Exception | None:
     except jax.errors.KeyReuseError as error:
         return error
     return None
-
-
-def equations(jaxpr: Any) -> Iterator[core.JaxprEqn]:
-    """All equations of a jaxpr, those of the jaxprs in it too."""
-    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        yield eqn
-        for param in jax.tree.leaves([*eqn.params.values()]):
-            if hasattr(getattr(param, "jaxpr", param), "eqns"):
-                yield from equations(param)
 
 
 def _evaluate(closed: Any, *args: Any) -> list[Any]:

@@ -1,11 +1,14 @@
 """Pytrees compared leaf by leaf."""
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from envrax._jax.keys import is_key
+from envrax.autoreset.slot import named_leaves
 
 # XLA fuses and reorders float arithmetic when it compiles. Where large terms cancel, as in physics,
 # the error is relative to those terms: the last tolerance is relative to an array's largest value.
@@ -14,8 +17,7 @@ RTOL, ATOL, RTOL_OF_LARGEST = 1e-4, 1e-5, 1e-6
 
 def leaves(tree: Any, name: str) -> dict[str, Any]:
     """The leaves by path, such as `state.pos`; `name` is the name of the tree."""
-    found = cast(Any, jax.tree_util.tree_leaves_with_path({name: tree}))
-    return {jax.tree_util.keystr(path, simple=True, separator="."): x for path, x in found}
+    return named_leaves({name: tree})
 
 
 def describe(x: Any) -> str:
@@ -42,11 +44,6 @@ def type_differences(
         pair = mine.get(path, "no such leaf"), yours.get(path, "no such leaf")
         if pair[0] != pair[1]:
             yield path, *pair
-
-
-def is_key(x: Any) -> bool:
-    """Whether a leaf holds typed PRNG keys."""
-    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def to_numpy(leaf: Any) -> Any:

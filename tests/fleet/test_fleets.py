@@ -183,7 +183,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (lambda: stepped(pair(), lambda s: [0, 1], [[0, 1]] * 2), TypeError, "slots"),
     (lambda: MultiEnv(ONE).reset_at(1, KEY), IndexError, "from -1 to 0"),
     (lambda: MultiEnv(ONE).step_at(-2, None, 0), IndexError, "from -1 to 0"),
-    (lambda: MultiEnv(ONE).reset_at("a", KEY), TypeError, "from -1 to 0"),
+    (lambda: MultiEnv(ONE).reset_at("a", KEY), TypeError, "an integer"),
     (lambda: MultiEnv(KEYED).step_at("b", None, 0), KeyError, "a key of 'a'"),
     (lambda: MultiEnv(ONE).reset(0), TypeError, "PRNG key"),
     (lambda: MultiEnv(ONE).reset(jax.random.split(KEY)), ValueError, "PRNG key"),

@@ -16,7 +16,8 @@ import pytest
 from interop.by_hand import by_hand, equal, make
 
 from envrax import DomainRandomization, VecEnv, evaluate, evaluate_grid, with_config
-from envrax.interop.physics import Physics, fields_of
+from envrax.autoreset.slot import named_leaves
+from envrax.interop.physics import Physics
 
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -35,7 +36,7 @@ ids = pytest.mark.parametrize("id", [CARTPOLE, PENDULUM])
 
 def drawing(env: Any, id: str) -> Any:
     """Each of the fields from half to twice what it is."""
-    fields = fields_of(env.params)
+    fields = named_leaves(env.params)
 
     def sample(rng: Any) -> Any:
         names = DRAWN[id]
@@ -75,7 +76,7 @@ def test_slots_are_environments_of_the_library_with_these_models(id: str) -> Non
         peer_model.tree_replace({k: x[i] for k, x in states.fields["params"].items()})
         for i, peer_model in enumerate([env.params] * 16)
     ]
-    assert len({float(fields_of(x)[DRAWN[id][0]][0]) for x in models}) == 16
+    assert len({float(named_leaves(x)[DRAWN[id][0]][0]) for x in models}) == 16
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *models)
 
     def begin(model: Any, key: Any) -> Any:
@@ -110,8 +111,8 @@ def test_the_model_of_the_library_is_left_as_it_was() -> None:
     env = make(id)
     before = getattr(env.peer, ATTRIBUTE[id])
     name, *_ = DRAWN[id]
-    heavy = with_config(env, params={name: fields_of(env.params)[name] * 5})
-    other = adapter.wrap(env.peer, {name: fields_of(env.params)[name] * 3})
+    heavy = with_config(env, params={name: named_leaves(env.params)[name] * 5})
+    other = adapter.wrap(env.peer, {name: named_leaves(env.params)[name] * 3})
     assert getattr(env.peer, ATTRIBUTE[id]) is before and env.params is before
     key, action = jax.random.key(0), jnp.full(env.action_space.shape, 0.5)
 
@@ -177,7 +178,7 @@ def test_changes_add_up_and_a_whole_model_is_a_change() -> None:
 
 def test_a_grid() -> None:
     env = make(PENDULUM, max_steps=30)
-    grid = {"params.dof.damping": [fields_of(env.params)["dof.damping"] * x for x in (1.0, 9.0)]}
+    grid = {"params.dof.damping": [named_leaves(env.params)["dof.damping"] * x for x in (1.0, 9.0)]}
     found = evaluate_grid(env, None, jax.random.key(0), grid, 2)
     for i, damping in enumerate(grid["params.dof.damping"]):
         one = with_config(env, params={"dof.damping": damping})
@@ -205,7 +206,7 @@ def scaled(names: tuple[str, ...]) -> Any:
     def randomize(model: Any, rng: Any) -> Any:
         def one(key: Any) -> Any:
             factors = jax.random.uniform(key, (len(names),), minval=0.5, maxval=2.0)
-            fields = fields_of(model)
+            fields = named_leaves(model)
             return {k: fields[k] * x for k, x in zip(names, factors, strict=True)}
 
         axes = jax.tree.map(lambda x: None, model)

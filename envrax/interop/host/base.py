@@ -1,6 +1,5 @@
 """`HostEnv`: the base of simulators on the host that are used as a `BatchedEnv`."""
 
-import operator
 from abc import abstractmethod
 from collections.abc import Iterable
 from copy import copy
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple, NoReturn, Self, cast
 import jax
 import numpy as np
 
+from envrax._core.checks import slot_index
 from envrax._jax.keys import require_key
 from envrax._jax.programs import is_traced, output_types
 from envrax.batched_env import BatchedEnv
@@ -172,14 +172,10 @@ class HostEnv(BatchedEnv[Space, Space]):
         )
 
     def render_slot(self, state: HostState, slot_idx: int = 0) -> np.ndarray:
-        index = operator.index(cast(Any, slot_idx))
-        if not -self._n_slots <= index < self._n_slots:
-            raise IndexError(
-                f"{type(self).__name__}.render_slot: expected an index from {-self._n_slots} to "
-                f"{self._n_slots - 1}; got {index}."
-            )
-        self._clock.require_now(state, f"{type(self).__name__}.render_slot")
-        return np.array(self._draw(index % self._n_slots), np.uint8)
+        who = f"{type(self).__name__}.render_slot"
+        index = slot_index(who, slot_idx, self._n_slots)
+        self._clock.require_now(state, who)
+        return np.array(self._draw(index), np.uint8)
 
     def close(self) -> None:
         if not self._clock.closed:

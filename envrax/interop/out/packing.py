@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.interop.forms import is_key
+from envrax._jax.keys import is_key
 
 SMALL = 8192
 """Bytes up to which it is faster to copy an array than to pass it through `jit` on its own."""
