@@ -223,7 +223,7 @@ def _build(
 ) -> AnyEnv:
     """An environment in its wrappers, with a `JitWrapper` beneath any that runs on the host."""
     who, spec = factory.__name__, get_spec(name)
-    if not isinstance(wrappers, Sequence | None):
+    if not isinstance(wrappers, Sequence | None) or isinstance(wrappers, str):
         raise TypeError(
             f"{who}: expected `wrappers` to be a list; got {wrappers!r}. Put it into a list."
         )
@@ -239,7 +239,7 @@ def _build(
             )
         if compiled and env.traceable and not outer.traceable:
             outer = wrapper(compiled(env))  # not put beneath: `wrapper` may have kept `env`
-        env = outer
+        env = cast(Any, outer)
     return compiled(env) if compiled and env.traceable else env
 
 

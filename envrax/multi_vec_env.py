@@ -135,9 +135,9 @@ class MultiVecEnv(Fleet):
         return member.reset, member.step
 
     def _are_same(self, a: AnyBatchedEnv, b: AnyBatchedEnv) -> bool:
-        if not (isinstance(a, VecEnv) and isinstance(b, VecEnv) and type(a) is type(b)):
+        if not isinstance(a, VecEnv) or type(a) is not type(b):
             return False
-        (ours, how), (theirs, other) = ((cast(Any, x).copies, x.compilation) for x in (a, b))
+        (ours, how), (theirs, other) = ((x.copies, x.compilation) for x in cast(Any, (a, b)))
         if ours is None or ours.env is not theirs.env:
             return False
         # Of strategies, only ours are known to be equal by value.

@@ -151,7 +151,7 @@ def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) 
         If the config has no such field.
     """
     config = default if config is None else config
-    if not isinstance(config, Config):
+    if not isinstance(cast(object, config), Config):
         return config  # which the environment refuses
     if type(config) in type(default).__mro__[1:]:
         config = dataclasses.replace(default, **_values(config, default))

@@ -97,8 +97,10 @@ class StartStates(
         obs, inner = checked(self, "sample", self.sample(key))
         given = (self._at_reset[0], named_leaves({"obs": obs, "state": inner}))
         # Keys are replaced, and may be of another kind.
-        types = ({k: x for k, x in one.items() if k not in self._at_reset[1]} for one in given)
-        require_same_types(self.env, *types, "sample")
+        at_reset, sampled = (
+            {k: x for k, x in one.items() if k not in self._at_reset[1]} for one in given
+        )
+        require_same_types(self.env, at_reset, sampled, "sample")
         return self.begun(obs, self._with_keys(inner, rng))
 
     def reset_after(self, state: StartState[InnerStateT]) -> tuple[Any, StartState[InnerStateT]]:
