@@ -57,13 +57,14 @@ def legal(space: Space, mask: Any) -> jax.Array:
         raise TypeError(
             f"{who}: expected no mask, since {space} has no countable elements; got one. Pass None."
         )
-    mask = jnp.asarray(mask)
-    if (mask.shape, mask.dtype) != (shape, jnp.bool_):
+    given = None if is_mapping(mask) else jnp.asarray(mask)
+    if given is None or (given.shape, given.dtype) != (shape, jnp.bool_):
+        got = "a dict" if given is None else f"{given.shape} {given.dtype}"
         raise ValueError(
-            f"{who}: expected a mask of shape {shape}, bool; got {mask.shape} {mask.dtype}. "
-            "Compare, as in `mask > 0`; map over a batch: `jax.vmap(space.sample)(rngs, masks)`."
+            f"{who}: expected a mask of shape {shape}, bool; got {got}. Compare, as in `mask > 0`; "
+            "map over a batch: `jax.vmap(space.sample)(rngs, masks)`."
         )
-    return mask
+    return given
 
 
 def draw_legal(rng: jax.Array, mask: jax.Array, exist: np.ndarray | None) -> jax.Array:

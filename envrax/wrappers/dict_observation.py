@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
+from envrax._core.checks import require_count
 from envrax._core.config import require_known
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box, Dict, Space, Tuple
@@ -66,7 +67,7 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
     TypeError
         If the observations are not in a Dict or Tuple.
     ValueError
-        If there is no such key.
+        If there is no such key, or none is given.
 
     Examples
     --------
@@ -87,6 +88,7 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
         known: Any = space if isinstance(space, Dict) else range(-len(space), len(space))
         of = "FilterObservation: expected filter_keys among"
         require_known(of, filter_keys, known, error=ValueError)
+        require_count("FilterObservation: expected the number of filter_keys", len(filter_keys))
         self.filter_keys = filter_keys
         self._space = self.observation(space)
 

@@ -48,6 +48,7 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (refused("FilterObservation", VectorEnv, filter_keys=["a"]), TypeError, "Dict or a Tuple"),
     (refused("FilterObservation", NestedEnv, filter_keys="image"), ValueError, "among"),
     (refused("FilterObservation", NestedEnv, filter_keys=["imag"]), ValueError, "mean image"),
+    (refused("FilterObservation", NestedEnv, filter_keys=[]), ValueError, "at least 1"),
     (refused("RescaleObservation", VectorEnv, min_obs=0, max_obs=1), ValueError, "infinite"),
     (refused("RescaleObservation", PixelEnv, min_obs=2, max_obs=1), ValueError, "bounds"),
     (refused("DelayObservation", VectorEnv, delay=-1), ValueError, "delay"),
