@@ -51,7 +51,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (lambda: VecEnv(CounterEnv(), -1), ValueError, "num_envs"),
     (lambda: Compact(-2), ValueError, "chunk"),
     *((lambda size=size: Compact(size), TypeError, "chunk") for size in (2.5, True)),
-    (lambda: VecEnv(Methodical(), 2), TypeError, r"Methodical\.action_space"),
+    (lambda: VecEnv(Methodical(), 2), AttributeError, "batch"),
     *(
         (lambda rng=rng: counters().reset(rng), TypeError, "PRNG key")
         for rng in (None, "key", np.int32(0), np.zeros(2, F32), [0, 0])

@@ -141,7 +141,7 @@ def test_first_argument_that_is_no_env_is_refused(first: Any) -> None:
 
 
 def test_a_batch_of_envs_is_refused_with_the_way_to_do_it() -> None:
-    with pytest.raises(TypeError, match=r"`VecEnv\(ClipReward\(env\), n\)`"):
+    with pytest.raises(TypeError, match="go inside `VecEnv`"):
         ClipReward(VecEnv(PixelEnv(), 2))  # pyright: ignore
 
 

@@ -128,7 +128,7 @@ def test_a_donated_state_has_none() -> None:
     batch = VecEnv(MaskedEnv(), 2, donate=True)
     _, state = batch.reset(jax.random.key(0))
     batch.step(state, jnp.zeros(2, jnp.int32))
-    with pytest.raises(RuntimeError, match=r"VecEnv\.action_mask"):
+    with pytest.raises((RuntimeError, ValueError), match="deleted"):
         batch.action_mask(state)
 
 
