@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
 FIGURE = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)<!-- ([^>]+? / [^>]+?) -->")
 BLOCK = re.compile(r"(<!-- begin (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
-PEERS = "Stoa", "gxm"
+PEERS = ("Stoa",)
 
 
 def main() -> None:
