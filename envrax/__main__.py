@@ -1,4 +1,4 @@
-"""The command line: `python -m envrax list`, `show ID` and `check ID`."""
+"""The command line: `python -m envrax list`, `find WORD`, `show ID`, `check ID` and `new NAME`."""
 
 import argparse
 import dataclasses
@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
+from envrax._core.installed import how_to_install, installed_suites, lacking
 from envrax.make import make
-from envrax.registry import available_suites, get_spec, installed_suites, registered_names
+from envrax.registry import available_suites, find, get_spec, registered_names
 from envrax.suite import load_suite
 from envrax.testing.__main__ import main as check_main
 
@@ -36,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("list", help="the suites, or the ids of one of them")
     listing.add_argument("prefix", nargs="?", help="a suite, such as gymnax")
+    finding = commands.add_parser("find", help="ids of installed suites that are like a word")
+    finding.add_argument("word")
     showing = commands.add_parser("show", help="spaces, config, time limit and origin of an id")
     showing.add_argument("id")
     checking = commands.add_parser("check", help="check an environment against the contract")
@@ -46,7 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command == "check":
         return check_main([arguments.id, *arguments.options])
     try:
-        lines = show(arguments.id) if arguments.command == "show" else listed(arguments.prefix)
+        if arguments.command == "find":
+            lines = iter(find(arguments.word) or ["none: `list` shows which suites to install"])
+        else:
+            lines = show(arguments.id) if arguments.command == "show" else listed(arguments.prefix)
         print(*lines, sep="\n")
     except Exception as error:  # whatever an import or a constructor raises
         parser.error(f"{error}")
@@ -62,6 +68,8 @@ def listed(prefix: str | None) -> Iterator[str]:
     for name in available_suites():
         point = installed.get(name)
         origin = f"{point.module}, from {_distribution(point)}" if point else "registered"
+        if point and point.dist and lacking(point):
+            origin += f"; not installed: {how_to_install(name, point.dist.name)}"
         yield f"{name:<12}  {origin}"
     yield from (name for name in registered_names() if "/" not in name)
 

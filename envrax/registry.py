@@ -1,21 +1,22 @@
 """The registry: environment ids and their specs. Suite packages register theirs on import."""
 
+import contextlib
 import copy
 import dataclasses
-import difflib
 import importlib
 import inspect
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, Self, cast, get_args
 
+from envrax._core.installed import installed_suites, lacking
+from envrax._core.names import alike, did_you_mean
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.error import MissingPackageError
 
 Wrappers = Sequence[Callable[[Any], AnyEnv]]
-MOST_LISTED = 40  # names in an error
+MOST_LISTED, MOST_OFFERED = 40, 4  # names in an error
 
 
 @dataclass(frozen=True)
@@ -167,9 +168,17 @@ def available_suites() -> list[str]:
     return sorted(registered | set(installed_suites()))
 
 
-def installed_suites() -> dict[str, EntryPoint]:
-    """The entry points of installed packages in the group `envrax.suites`, by prefix."""
-    return {point.name: point for point in entry_points(group="envrax.suites")}
+def find(word: str) -> list[str]:
+    """
+    The names that contain a word or are like it, the closest first.
+
+    Case, versions, `-` and `_` do not count. All installed suites are imported, except those that
+    raise an error.
+    """
+    for prefix in installed_suites():
+        with contextlib.suppress(Exception):
+            _import_suite(prefix)
+    return alike(word, registered_names())
 
 
 def names_of_suite(prefix: str) -> list[str]:
@@ -178,7 +187,7 @@ def names_of_suite(prefix: str) -> list[str]:
     names = [name for name in list(_ENTRIES) if name.startswith(f"{prefix}/")]
     if not names:
         suites = available_suites()
-        hint = _close(prefix, suites)
+        hint = did_you_mean(prefix, suites)
         raise ValueError(f"Unknown suite {prefix!r}.{hint} Available: {', '.join(suites)}.")
     return names
 
@@ -193,10 +202,11 @@ def load_entry(name: str) -> _Entry:
         # Also if some names of the prefix are there: another thread may be importing the rest.
         if slash and name not in _ENTRIES:
             _import_suite(prefix)
-    entry = _ENTRIES.get(name) if isinstance(cast(Any, name), str) else None
-    if entry is None:
+    elif not isinstance(cast(Any, name), str):
         raise _unknown_env(name)
-    return entry
+    if name not in _ENTRIES:
+        raise _unknown_everywhere(name)
+    return _ENTRIES[name]
 
 
 def copied(spec: EnvSpec) -> EnvSpec:
@@ -266,18 +276,25 @@ def _import_suite(prefix: str) -> None:
 def _unknown_env(name: Any) -> ValueError:
     names = registered_names()
     prefix, slash, _ = str(name).partition("/")
-    alike = [known for known in names if known.startswith(f"{prefix}/")]
-    hint = _close(str(name), names)
-    if slash and not alike:
-        suites = _close(prefix, available_suites(), " the suite")
+    siblings = [known for known in names if known.startswith(f"{prefix}/")]
+    hint = did_you_mean(str(name), names)
+    if slash and not siblings:
+        suites = did_you_mean(prefix, available_suites(), " the suite")
         hint += f" No suite {prefix!r} is registered: import its package, or install it.{suites}"
-    known = alike or names
-    listed = ", ".join(known[:MOST_LISTED]) or "none"
-    more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
-    return ValueError(f"Unknown environment {name!r}.{hint} Available: {listed}{more}.")
+    if known := siblings or names:
+        more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
+        hint += f" Available: {', '.join(known[:MOST_LISTED])}{more}."
+    return ValueError(f"Unknown environment {name!r}.{hint}")
 
 
-def _close(name: str, known: list[str], kind: str = "") -> str:
-    lower = {x.lower(): x for x in known}
-    close = [lower[match] for match in difflib.get_close_matches(name.lower(), lower)]
-    return f" Did you mean{kind} {' or '.join(map(repr, close))}?" if close else ""
+def _unknown_everywhere(name: str) -> ValueError:
+    """With what the installed suites have under another prefix, and which are not installed."""
+    text, suites = str(_unknown_env(name)), installed_suites()
+    if name.partition("/")[0] not in available_suites():
+        if found := [repr(x) for x in find(name)[:MOST_OFFERED] if repr(x) not in text]:
+            text += f" Like it: {', '.join(found)}."
+        missing = [x for x in suites if lacking(suites[x])]
+        there = ", ".join(x for x in available_suites() if x not in missing) or "none"
+        text += f" Suites installed: {there}; not installed: {', '.join(missing) or 'none'}"
+        text += " (see `python -m envrax list`). Gymnasium's come in by `from_gymnasium_vec`."
+    return ValueError(text)

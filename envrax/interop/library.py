@@ -8,6 +8,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import Any, cast
 
+from envrax._core.installed import how_to_install
 from envrax.error import MissingPackageError
 from envrax.interop.base import PeerEnv
 from envrax.interop.records import PeerConfig
@@ -44,7 +45,7 @@ def require(module: str, least: str, *, package: str = "", extra: str = "") -> M
         If it is not installed, or cannot be imported, or is too old.
     """
     package, extra = package or module, extra or module
-    advice = f'Install it with `pip install "envrax[{extra}]"`.'
+    advice = f"Install it with {how_to_install(extra)}."
     try:
         # JaxMARL replaces both streams when it is imported, and prints.
         with redirect_stdout(sys.stderr), redirect_stderr(sys.stderr):

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from envrax._core.installed import how_to_install
 from envrax.error import MissingPackageError
 
 
@@ -121,7 +122,7 @@ def find_ffmpeg(who: str = "RecordVideo") -> str:
     except (ImportError, RuntimeError) as error:
         raise MissingPackageError(
             f"{who}: expected the packages of the extra `video`; got an error: {error}. "
-            'Install them with `pip install "envrax[video]"`.'
+            f"Install them with {how_to_install('video')}."
         ) from error
 
 

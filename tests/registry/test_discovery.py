@@ -1,5 +1,6 @@
 """Suites of installed packages, found by the prefix of an id; `python -m envrax`."""
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -32,11 +33,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.syspath_prepend(str(tmp_path))
     modules = set(sys.modules)
 
-    def install(prefix: str, code: str = SUITE) -> None:
+    def install(prefix: str, code: str = SUITE, metadata: str = "") -> None:
         module, info = f"{prefix}_envs", tmp_path / f"{prefix}-1.2.dist-info"
         (tmp_path / f"{module}.py").write_text(code.format(prefix=prefix))
         info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {prefix}\nVersion: 1.2\n")
+        head = f"Metadata-Version: 2.1\nName: {prefix}\nVersion: 1.2\n{metadata}"
+        (info / "METADATA").write_text(head)
         (info / "entry_points.txt").write_text(f"[envrax.suites]\n{prefix} = {module}\n")
 
     yield install
@@ -123,6 +125,27 @@ def test_unknown_prefixes_offer_close_ones(install: Install) -> None:
         envrax.make("toyz/A-v0")
     with pytest.raises(ValueError, match=r"Did you mean 'toys/A-v0'"):
         envrax.make("toys/A-v1")
+
+
+def test_a_name_without_its_prefix_is_looked_up_in_all_suites(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One suite lacks a package of the extra with its name, one fails when it is imported."""
+    needs = "Requires-Dist: no_such_package; extra == 'poor'\nProvides-Extra: poor\n"
+    install("toys", SUITE.replace('"B"', '"Tic_Tac_Toe"'))
+    install("poor", "import no_such_package", needs)
+    install("broken", "1 / 0")
+    for typo in ("tic-tac-toe", "TicTacToe-v3", "ALE/TicTacToe-v5"):
+        with pytest.raises(ValueError, match=f"Unknown environment '{typo}'") as error:
+            envrax.make(typo)
+        assert "'toys/Tic_Tac_Toe-v0'" in str(error.value)
+        assert re.search(r"Suites installed: .*toys.*; not installed: .*poor", str(error.value))
+        assert "`from_gymnasium_vec`" in str(error.value)
+    assert main(["list"]) == 0
+    listed = capsys.readouterr().out
+    assert 'not installed: `pip install "poor[poor]"`' in listed and "toys 1.2\n" in listed
+    assert main(["find", "tic tac"]) == 0
+    assert "toys/Tic_Tac_Toe-v0\n" in capsys.readouterr().out
 
 
 def test_the_command_line_lists_and_shows(
