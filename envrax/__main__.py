@@ -2,9 +2,11 @@
 
 import argparse
 import dataclasses
+import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from envrax._core.installed import how_to_install, installed_suites, lacking
@@ -41,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     finding.add_argument("word")
     showing = commands.add_parser("show", help="spaces, config, time limit and origin of an id")
     showing.add_argument("id")
+    starting = commands.add_parser("new", help="write a suite of your own into a new folder")
+    starting.add_argument("name")
     checking = commands.add_parser("check", help="check an environment against the contract")
     checking.add_argument("id")
     checking.add_argument("options", nargs=argparse.REMAINDER, help="of python -m envrax.testing")
@@ -49,10 +53,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command == "check":
         return check_main([arguments.id, *arguments.options])
     try:
-        if arguments.command == "find":
-            lines = iter(find(arguments.word) or ["none: `list` shows which suites to install"])
-        else:
-            lines = show(arguments.id) if arguments.command == "show" else listed(arguments.prefix)
+        match arguments.command:
+            case "list":
+                lines = listed(arguments.prefix)
+            case "find":
+                lines = iter(find(arguments.word) or ["none: `list` shows which suites to install"])
+            case "show":
+                lines = show(arguments.id)
+            case _:
+                lines = new(arguments.name)
         print(*lines, sep="\n")
     except Exception as error:  # whatever an import or a constructor raises
         parser.error(f"{error}")
@@ -95,6 +104,22 @@ def show(name: str) -> Iterator[str]:
     }
     for label, value in rows.items():
         yield f"{label:<12}  {value}"
+
+
+def new(name: str) -> Iterator[str]:
+    """Write a suite with an environment, its test and a training script; the next commands."""
+    if not (name.isidentifier() and name.islower()) or importlib.util.find_spec(name):
+        raise ValueError(
+            f"new: expected lower-case letters, digits and `_` that no module and no folder is "
+            f"named, such as my_suite; got {name!r}."
+        )
+    template = Path(__file__).parent / "_template"
+    for source in template.rglob("*.txt"):
+        relative = str(source.relative_to(template)).removesuffix(".txt")
+        path = Path(name, relative.replace("my_suite", name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source.read_text(encoding="utf-8").replace("my_suite", name), "utf-8")
+    yield f"cd {name} && pip install -e '.[test]' && pytest && python train.py"
 
 
 def _library_faults(base: Any) -> dict[str, str]:

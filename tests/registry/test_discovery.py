@@ -162,6 +162,23 @@ def test_the_command_line_lists_and_shows(
     assert "max_steps" in shown and "fakes.VectorEnv" in shown and "Box(" in shown
 
 
+def test_a_suite_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`.ci/run` installs, tests and trains it."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "walks"]) == 0
+    capsys.readouterr()
+    files = {str(x.relative_to(tmp_path)) for x in tmp_path.rglob("*") if x.is_file()}
+    assert {"walks/pyproject.toml", "walks/walks/__init__.py", "walks/train.py"} <= files
+    assert not any("my_suite" in (tmp_path / name).read_text() for name in files)
+    for name in ("walks", "jax", "My_Suite", "my-suite"):  # taken, taken, and no such names
+        with pytest.raises(SystemExit):
+            main(["new", name])
+        assert "new: expected lower-case letters" in capsys.readouterr().err
+    assert {str(x.relative_to(tmp_path)) for x in tmp_path.rglob("*") if x.is_file()} == files
+
+
 def test_the_command_line_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["show", "nobody/A-v0"])
