@@ -19,7 +19,7 @@ from benchmarks import seeds
 from benchmarks.measure import Table, Values, compare
 from benchmarks.memory import size_of
 from benchmarks.worlds import LENGTH, loop
-from envrax.interop.physics import fields_of
+from envrax.autoreset.slot import named_leaves
 
 # What is drawn, which every step reads.
 DAMPING = {
@@ -36,7 +36,7 @@ def speed(sizes: tuple[int, ...] = (64, 1024)) -> list[Table | Values]:
     tables, sizes_of = list[Table | Values](), dict[str, dict[str, float]]()
     for id, name in DAMPING.items():
         env = envrax.make(id, jit_compile=False)
-        nominal = fields_of(env.unwrapped.params)[name]
+        nominal = named_leaves(env.unwrapped.params)[name]
 
         def sample(rng: Any, name: str = name, nominal: Any = nominal) -> Any:
             return {"params": {name: nominal * jax.random.uniform(rng, minval=0.5, maxval=2.0)}}
@@ -108,7 +108,7 @@ def slots(n: int = 16, steps: int = 200) -> None:
     """The largest difference of an observation after a step, from the same state and action."""
     for id, damping in DAMPING.items():
         env = envrax.make(id, max_steps=10**6, jit_compile=False)
-        peer, fields = env.unwrapped.peer.unwrapped, fields_of(env.unwrapped.params)
+        peer, fields = env.unwrapped.peer.unwrapped, named_leaves(env.unwrapped.params)
         mass = "body_mass" if "playground" in id else "link.inertia.mass"
         contacts = ["geom_friction"] * ("Cheetah" in id or "ant" in id)
         names, attribute = (damping, mass, *contacts), env.unwrapped.model_attribute
