@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import re
 from pathlib import Path
@@ -36,6 +37,14 @@ class Shown:
         with contextlib.redirect_stdout(self.printed):
             self.run(example)
 
+    def diff(self, example: Any) -> None:
+        """A port: the program before it, then the one after it."""
+        lines = [line or " " for line in example.parsed.splitlines()]
+        for sign in "-+":
+            program = "\n".join(line[1:] for line in lines if line[0] in (" ", sign))
+            with contextlib.redirect_stdout(self.printed):
+                exec(program, {})
+
     def text(self, example: Any) -> None:
         assert self.take() == example.parsed
 
@@ -49,11 +58,12 @@ class Shown:
 # They check whole environments, or train, or compile much.
 SLOW = ("docs/advanced/", "docs/getting-started.md")
 # They need the libraries.
-INTEROP = "docs/libraries/"
+PORTS = (f"docs/coming-from/{x}" for x in ("jaxmarl", "jumanji", "playground", "purejaxrl"))
+INTEROP = ("docs/libraries/", *PORTS)
 TIERS = {
     INTEROP: pytest.mark.interop,
-    "docs/trainers/jax": pytest.mark.jaxrl,
-    "docs/trainers/": pytest.mark.trainers,
+    ("docs/trainers/jax",): pytest.mark.jaxrl,
+    ("docs/trainers/", "docs/coming-from/envpool"): pytest.mark.trainers,
 }
 
 
@@ -61,8 +71,8 @@ def tier(page: str) -> list[Any]:
     """One page runs by default: what breaks all of them breaks it too."""
     if page == "docs/tutorials/spaces.md":
         return []
-    for folder, libraries in TIERS.items():
-        if page.startswith(folder):  # libraries warn when they are imported
+    for pages, libraries in TIERS.items():
+        if page.startswith(pages):  # libraries warn when they are imported
             return [libraries, pytest.mark.filterwarnings("ignore")]
     return [pytest.mark.slow if page.startswith(SLOW) else pytest.mark.integration]
 
@@ -73,9 +83,11 @@ def test_a_page_runs_and_prints_what_it_shows(
 ) -> None:
     if not page.startswith(INTEROP):  # the suite of a library registers itself once in a process
         request.getfixturevalue("clean_registry")
+    if page.endswith("jaxmarl.md"):  # it writes when it is imported, and sets sys.stdout
+        importlib.import_module("envrax.interop.jaxmarl")
     monkeypatch.chdir(tmp_path)
     shown = Shown()
-    parsers = [CodeBlockParser("python", shown.python), CodeBlockParser("text", shown.text)]
+    parsers = [CodeBlockParser(x, getattr(shown, x)) for x in ("python", "diff", "text")]
     with jax.numpy_dtype_promotion("standard"):  # as users have it
         for example in Sybil(parsers, path=str(ROOT)).parse(ROOT / page).examples():
             if page == "README.md":  # each of its blocks may be copied alone
