@@ -136,7 +136,7 @@ def test_the_table_of_wrappers_has_the_first_paragraph_of_each() -> None:
     rows = dict(re.findall(r"^\| \[`\w+`\]\[(\S+)\] \| (.+) \|$", page, re.MULTILINE))
     homes = {"envrax": envrax.wrappers, "envrax.wrappers.vector": envrax.wrappers.vector}
     assert rows == {
-        f"{home}.{name}": " ".join(inspect.getdoc(wrapper).partition("\n\n")[0].split())
+        f"{home}.{name}": " ".join(str(inspect.getdoc(wrapper)).partition("\n\n")[0].split())
         for home, module in homes.items()
         for name, wrapper in vars(module).items()
         if name in module.__all__ and inspect.isclass(wrapper)
