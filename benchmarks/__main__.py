@@ -2,7 +2,7 @@
 Run benchmarks: `python -m benchmarks dispatch scan` these, `python -m benchmarks` all of them.
 
     python -m benchmarks --output benchmarks/results     a JSON file of each
-    python -m benchmarks ids|gpu|table|pages --help      longer runs, and what the pages show
+    python -m benchmarks ids|gpu|table|gallery|pages --help    longer runs, and what pages show
 """
 
 import argparse
@@ -55,7 +55,10 @@ BENCHMARKS = {
     "scale": "scale.scale",
     "reset-after": "carried.reset_after",
 }
-COMMANDS = {"ids": "ids", "gpu": "gpu", "table": "interop_table", "pages": "pages"}
+COMMANDS = {
+    **{"ids": "ids", "gallery": "gallery", "gpu": "gpu", "pages": "pages"},
+    "table": "interop_table",
+}
 
 
 def main() -> None:

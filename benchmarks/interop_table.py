@@ -42,7 +42,7 @@ Made by `python -m benchmarks table`, which builds each one and runs `check_env`
 *Clean*: every rule of the conformance kit is kept. *Mended bounds*: so too, with bounds of the
 library's space corrected. *Waived*: the library itself breaks the rules named. An id that is not
 built says why. Rows *as a world* are built with `options={"agents": "all"}` (Jumanji) or
-`options={"player": "all"}` (Pgx).
+`options={"player": "all"}` (Pgx). [The gallery](gallery.md) has their pictures.
 
 The figures are those of `python -m benchmarks ids`, with the
 [versions](../built/benchmarks.md#figures) of its files: the time to the first steps of 64 slots,

@@ -1,5 +1,6 @@
-// A field above the table of all environments: rows whose text has all of its words stay.
-document.addEventListener("DOMContentLoaded", () => {
+// A field above the table of all environments: rows whose text has all of its words stay. On narrow
+// screens the style sheet makes a card of each row, for which a cell knows the head of its column.
+document$.subscribe(() => {
   const first = document.querySelector("h2[id=gymnax]");
   if (!first || !location.pathname.includes("libraries/table")) return;
   const field = document.createElement("input");
@@ -11,6 +12,11 @@ document.addEventListener("DOMContentLoaded", () => {
   const sections = [...document.querySelectorAll("h2[id]")].map((heading) => {
     let table = heading.nextElementSibling;
     while (table && !table.querySelector("tbody")) table = table.nextElementSibling;
+    const heads = table ? [...table.querySelectorAll("th")].map((head) => head.textContent) : [];
+    for (const row of table?.querySelectorAll("tbody tr") ?? []) {
+      row.querySelectorAll("td").forEach((cell, column) => (cell.dataset.head = heads[column]));
+    }
+    if (table) table.querySelector("tbody").parentElement.dataset.cards = "";
     return { heading, table };
   });
   field.addEventListener("input", () => {

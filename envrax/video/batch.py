@@ -42,7 +42,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     Files are named `slot_0-episode_0000.mp4` and so on; with a grid `grid_0000.mp4`, one from each
     reset to the next or to `close`. Numbers continue after those of existing files. An episode that
     a reset or `close` cuts short is kept; without a `close` it is written when Python exits. In a
-    grid, a slot whose episode ended continues with the next one, after its last frame.
+    grid, every frame is one step of all slots: after the last state of an episode comes the state
+    after the first step of the next one.
 
     Until they are rendered, the states of these slots are held on the host: those of one episode,
     of all steps that a compiled program took since the last `write`, and with a grid of all steps
@@ -70,6 +71,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         shows, else the first one.
     grid : tuple of int, optional
         Rows and columns: one video of all these slots side by side, row by row.
+    labels : sequence of str, optional
+        What to write on each slot of the grid.
     frozen : bool, default False
         Record nothing, for a run of the same stack that needs no video.
 
@@ -78,9 +81,9 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     TypeError
         If the batch does not render its slots, or an argument is of another kind.
     ValueError
-        If there are no such slots, more than the grid holds, or `fps` is not above 0 and finite;
-        the batch lies on the devices of several processes and is not `frozen`; or, at the first
-        use, in `vmap`.
+        If there are no such slots, more than the grid holds, not one label for each, or `fps` is
+        not above 0 and finite; the batch lies on the devices of several processes and is not
+        `frozen`; or, at the first use, in `vmap`.
     MissingPackageError
         If the packages of the extra `video` are not installed.
     RuntimeError
@@ -95,6 +98,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         *,
         slots: int | Sequence[int] | None = None,
         grid: tuple[int, int] | None = None,
+        labels: Sequence[str] | None = None,
         frozen: bool = False,
     ) -> None:
         super().__init__(env)
@@ -109,8 +113,14 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         require_fps("RecordVideo", fps)
         find_ffmpeg()  # fail here if it is missing, and not at the first episode
         self.output_dir, self.fps, self.slots, self.grid = output_dir, fps, slots, grid
+        self.labels = labels
         chosen = _slots(slots, self.n_slots, grid)
-        self._recording = Recording(chosen, Path(output_dir).expanduser().absolute(), fps, grid)
+        if labels and (not grid or len(labels) != len(chosen)):
+            raise ValueError(
+                f"RecordVideo: expected labels for a grid of {len(chosen)} slots; got {[*labels]}."
+            )
+        folder = Path(output_dir).expanduser().absolute()
+        self._recording = Recording(chosen, folder, fps, grid, labels)
 
     @property
     def frozen(self) -> bool:

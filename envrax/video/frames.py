@@ -4,7 +4,7 @@ import itertools
 import math
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -78,10 +78,16 @@ def save_video(
 
 
 def tile_frames(
-    frames: Iterable[np.ndarray] | np.ndarray, rows: int | None = None, cols: int | None = None
+    frames: Iterable[np.ndarray] | np.ndarray,
+    rows: int | None = None,
+    cols: int | None = None,
+    gap: int = 0,
+    labels: Sequence[str] | None = None,
 ) -> np.ndarray:
     """
     Put frames of one size side by side into one picture, row by row; the rest of it is black.
+
+    With a gap, the rest is grey, as the gap is.
 
     Parameters
     ----------
@@ -89,17 +95,23 @@ def tile_frames(
         Images of shape (H, W, C), or one array of shape (K, H, W, C).
     rows, cols : int, optional
         Size of the grid. One follows from the other; without both it is about square.
+    gap : int, default 0
+        Pixels between two frames.
+    labels : sequence of str, optional
+        What to write into the upper left corner of each frame, which is uint8 of shape (H, W, 3).
 
     Returns
     -------
     np.ndarray
-        One image of shape (rows * H, cols * W, C).
+        One image of shape (rows * (H + gap) - gap, cols * (W + gap) - gap, C).
 
     Raises
     ------
     ValueError
-        If there are no frames, they differ in shape or dtype, or there are more than the grid
-        holds.
+        If there are no frames, they differ in shape or dtype, there are more than the grid holds,
+        or there is not one label for each.
+    MissingPackageError
+        If there are labels, and the packages of the extra `video` are not installed.
 
     Examples
     --------
@@ -123,9 +135,29 @@ def tile_frames(
             f"tile_frames: expected up to {rows * cols} frames for {rows} rows and {cols} columns; "
             f"got {len(images)}."
         )
-    (height, width, depth) = images[0].shape
-    picture = np.zeros((rows * height, cols * width, depth), images[0].dtype)
-    places = itertools.product(range(rows), range(cols))
-    for (row, col), image in zip(places, images, strict=False):
-        picture[row * height : (row + 1) * height, col * width : (col + 1) * width] = image
+    if labels:
+        images = _labelled(images, labels)
+    height, width, depth = images[0].shape
+    down, right = height + gap, width + gap
+    size = rows * down - gap, cols * right - gap, depth
+    picture = np.full(size, 128 if gap else 0, images[0].dtype)
+    places = itertools.product(range(0, rows * down, down), range(0, cols * right, right))
+    for (y, x), image in zip(places, images, strict=False):
+        picture[y : y + height, x : x + width] = image
     return picture
+
+
+def _labelled(images: list[np.ndarray], labels: Sequence[str]) -> list[np.ndarray]:
+    find_ffmpeg("tile_frames")
+    from PIL import Image, ImageDraw
+
+    if len(labels) != len(images):
+        raise ValueError(
+            f"tile_frames: expected a label for each of {len(images)} frames; got {[*labels]}."
+        )
+    pictures = [Image.fromarray(image) for image in images]
+    height = max(10, images[0].shape[0] // 12)
+    for picture, label in zip(pictures, labels, strict=True):
+        pen = ImageDraw.Draw(picture)
+        pen.text((3, 1), label, "white", stroke_width=1, stroke_fill="black", font_size=height)
+    return [np.asarray(picture) for picture in pictures]

@@ -1,7 +1,6 @@
 """Frames that `RecordVideo` has recorded of a batch, held on the host until they are rendered."""
 
 import atexit
-import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from envrax.video.encoder import free_number, open_film
 from envrax.video.frames import tile_frames
 
 Frame = Callable[[], np.ndarray]
+GAP = 2  # pixels between the slots of a grid; even, as the sides of most films
 
 
 class SlotRenderer:
@@ -79,12 +79,20 @@ class Recording:
         Frames per second.
     grid : tuple of int, optional
         Rows and columns, for one file of all slots.
+    labels : sequence of str, optional
+        One for each slot of the grid.
     """
 
     def __init__(
-        self, slots: list[int], folder: Path, fps: float, grid: tuple[int, int] | None
+        self,
+        slots: list[int],
+        folder: Path,
+        fps: float,
+        grid: tuple[int, int] | None,
+        labels: Sequence[str] | None = None,
     ) -> None:
         self.slots, self.folder, self.fps, self.grid = slots, folder, fps, grid
+        self.labels = labels
         self._lock = threading.RLock()  # callbacks come in threads of XLA
         self._running: list[list[Frame]] = [[] for _ in slots]
         self._complete: list[tuple[str, list[list[Frame]]]] = []
@@ -119,7 +127,8 @@ class Recording:
                 if over and not self.grid:
                     self._complete.append((self._prefix(k), [self._running[k]]))
                     self._running[k] = []
-                if over or last is None:
+                # In a grid a frame more would put the slot behind its neighbours.
+                if last is None or (over and not self.grid):
                     self._running[k].append(new[k])
 
     def begin_sent(self, renderer: SlotRenderer, states: Sequence[Any]) -> None:
@@ -172,11 +181,9 @@ class Recording:
         film.complete(pictures)
 
     def _pictures(self, slots: list[list[Frame]]) -> Iterator[np.ndarray]:
-        drawn: list[np.ndarray] = []
-        for row in itertools.zip_longest(*slots):
-            # A slot with fewer frames than the others shows its last one to the end.
-            drawn = [frame() if frame else drawn[k] for k, frame in enumerate(row)]
-            yield tile_frames(drawn, *self.grid) if self.grid else drawn[0]
+        for row in zip(*slots, strict=True):
+            drawn = [frame() for frame in row]
+            yield tile_frames(drawn, *self.grid, GAP, self.labels) if self.grid else drawn[0]
 
     def __reduce__(self) -> tuple[Any, ...]:  # a copy starts empty, and writes its own files
-        return Recording, (self.slots, self.folder, self.fps, self.grid)
+        return Recording, (self.slots, self.folder, self.fps, self.grid, self.labels)

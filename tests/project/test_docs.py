@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import io
 import re
 from pathlib import Path
@@ -17,6 +18,7 @@ from sybil.parsers.markdown import CodeBlockParser
 
 import envrax
 import envrax.testing
+import envrax.wrappers.vector
 import envrax_classic  # noqa: F401  # the pages that import it find its names registered
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -141,3 +143,17 @@ def test_the_reference_has_every_public_name() -> None:
     listed = {path.rpartition(".")[2] for path in re.findall(r"^::: envrax\.(\S+)$", pages, re.M)}
     public = {*envrax.__all__, *envrax.autoreset.__all__, *envrax.testing.__all__}
     assert public - listed == {"__version__", "spaces", "wrappers"}
+
+
+def test_the_table_of_wrappers_has_the_first_paragraph_of_each() -> None:
+    page = read("docs/reference/wrappers.md")
+    rows = dict(re.findall(r"^\| \[`\w+`\]\[(\S+)\] \| (.+) \|$", page, re.MULTILINE))
+    homes = {"envrax": envrax.wrappers, "envrax.wrappers.vector": envrax.wrappers.vector}
+    assert rows == {
+        f"{home}.{name}": " ".join(str(inspect.getdoc(wrapper)).partition("\n\n")[0].split())
+        for home, module in homes.items()
+        for name, wrapper in vars(module).items()
+        if name in module.__all__ and inspect.isclass(wrapper)
+        if issubclass(wrapper, envrax.Wrapper | envrax.wrappers.vector.BatchedWrapper)
+        if not name.endswith("Wrapper") or name == "JitWrapper"  # the others are bases
+    }

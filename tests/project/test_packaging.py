@@ -19,7 +19,7 @@ import envrax
 (PACKAGE,) = map(Path, envrax.__path__)
 
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "built" / "architecture.md"
-OPTIONAL = {"imageio", "imageio_ffmpeg", "matplotlib", "mujoco"}
+OPTIONAL = {"PIL", "imageio", "imageio_ffmpeg", "matplotlib", "mujoco"}
 
 
 def run(code: str | Path, cwd: Path, **env: str) -> str:

@@ -118,23 +118,23 @@ def test_numbers_go_on_after_existing_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_grid_shows_all_slots_at_once(tmp_path: Path) -> None:
-    env = RecordVideo(
-        VecEnv(RandomFilm(VectorConfig(max_steps=9)), 8), tmp_path, grid=(1, 2), slots=[0, 7]
-    )
+def test_a_grid_shows_the_same_step_of_all_slots(tmp_path: Path) -> None:
+    batch = VecEnv(RandomFilm(VectorConfig(max_steps=9)), 8)
+    env = RecordVideo(batch, tmp_path, grid=(1, 2), slots=[0, 7], labels=["", "B"])
     actions = np.ones((4, 8), np.int32)
     actions[1, 7] = 2
-    last, (_, states, *_) = roll(env, actions)
+    roll(env, actions)
     env.close()
     [name] = file_names(tmp_path)
     assert name == "grid_0000.mp4"
     raw = np.frombuffer((tmp_path / name).read_bytes(), np.uint8)
     height, width, _ = SHAPE
-    pictures = raw.reshape(-1, height, 2 * width, 3)
-    left, right = pictures[:, 0, 0, 0] // 20, pictures[:, 0, width, 0] // 20
-    # The one on the left has a frame less, and shows its last one until the end.
-    assert left.tolist() == [0, 1, 2, 3, 4, 4]
-    assert right.tolist() == [0, 1, 2, 0, 1, 2]
+    pictures = raw.reshape(-1, height, 2 * width + 2, 3)
+    assert (pictures[:, :, width : width + 2] == 128).all()
+    left, right = pictures[:, 0, 0, 0] // 20, pictures[:, 0, width + 2, 0] // 20
+    assert left.tolist() == [0, 1, 2, 3, 4]
+    assert right.tolist() == [0, 1, 2, 1, 2]  # an episode ended in the second step
+    assert [len(np.unique(half)) > 1 for half in np.split(pictures[1], [width], axis=1)] == [0, 1]
 
 
 @pytest.mark.slow
@@ -291,6 +291,8 @@ def test_another_batch_is_recorded_from_python_only(tmp_path: Path) -> None:
         ({"slots": [0, -4]}, "slots"),
         ({"grid": (1, 2), "slots": 3}, "grid"),
         ({"grid": (0, 2)}, "rows"),
+        ({"grid": (1, 2), "labels": ["one"]}, "labels for a grid of 2"),
+        ({"labels": ["one"]}, "labels"),
         ({"fps": 0}, "fps"),
     ],
 )

@@ -95,6 +95,18 @@ def test_frames_side_by_side() -> None:
     assert tile_frames(list(images), rows=1).shape == (2, 18, 3)
     assert tile_frames(images).shape == (4, 9, 3)
     assert tile_frames(iter(images[:1])).shape == (2, 3, 3)
+    assert tile_frames(images[:3], cols=2, gap=2)[::2, ::3, 0].tolist() == [
+        [0, 128, 1],
+        [128, 128, 128],
+        [2, 128, 128],
+    ]
+
+
+def test_a_label_is_written_into_the_corner_of_its_frame() -> None:
+    images = np.full((2, 40, 60, 3), 90, np.uint8)
+    left, right = np.split(tile_frames(images, 1, labels=["", "slot 7"]), 2, axis=1)
+    assert right[:15, :40].max() > 200 and right[:15, :40].min() < 20  # white in black
+    assert (left == 90).all() and (right[20:] == 90).all() and (images == 90).all()
 
 
 def test_frames_that_do_not_fit_are_refused() -> None:
@@ -104,6 +116,7 @@ def test_frames_that_do_not_fit_are_refused() -> None:
         ([], {}, "none"),
         ([images[0], images[0][:1]], {}, "one shape"),
         (images, {"rows": 0}, "rows"),
+        (images, {"labels": ["one"]}, "a label for each of 5"),
     ]:
         with pytest.raises(ValueError, match=noun):
             tile_frames(frames, **shape)
