@@ -13,9 +13,10 @@ import numpy as np
 from envrax._core import counting, playing
 from envrax._core.agents import add_rewards, by_agent
 from envrax._core.checks import LONGEST, require_count
-from envrax._core.counting import Count
+from envrax._core.counting import Count, Evaluation
 from envrax._core.ends import episode_end
-from envrax._core.playing import AnyBatch, Policy, Rollout, SplitPolicy
+from envrax._core.playing import AnyBatch, Policies, Policy, Rollout, SplitPolicy
+from envrax._fleet.fleet import Fleet
 from envrax._jax.keys import require_key, threefry
 from envrax._jax.mesh import on_every_device
 from envrax._jax.programs import is_inside_jit, is_traced, program_per_env, strong
@@ -24,27 +25,6 @@ from envrax.env import AnyEnv, JaxEnv, with_config
 from envrax.wrappers.randomization import require_dynamic
 
 __all__ = ["Evaluation", "GridEvaluation", "evaluate", "evaluate_grid"]
-
-
-class Evaluation(NamedTuple):
-    """
-    Result of `evaluate`: one entry for each episode.
-
-    Attributes
-    ----------
-    returns : jax.Array
-        float32, the sum of the rewards; NaN for an episode that did not begin. A dict by agent in a
-        world of several.
-    lengths : jax.Array
-        int32, the number of steps.
-    complete : jax.Array
-        bool, False for an episode that `max_steps` cut short, whose return and length are those so
-        far, and for one that did not begin, whose length is 0.
-    """
-
-    returns: jax.Array
-    lengths: jax.Array
-    complete: jax.Array
 
 
 class GridEvaluation(NamedTuple):
@@ -84,8 +64,8 @@ def _label(value: Any) -> str:
 
 
 def evaluate(
-    env: AnyEnv | AnyBatch,
-    policy: Policy | None,
+    env: AnyEnv | AnyBatch | Fleet,
+    policy: Policy | Policies | None,
     rng: jax.Array,
     n_episodes: int,
     *,
@@ -99,19 +79,18 @@ def evaluate(
 
     Parameters
     ----------
-    env : JaxEnv or BatchedEnv
+    env : JaxEnv, BatchedEnv, MultiEnv or MultiVecEnv
         The environment. Episodes of a `JaxEnv` run in parallel: episode i is the first one that
         `rollout` plays from `start(env, jax.random.split(rng, n_episodes)[i], policy_state)`. Those
         of a batch are the ones that `rollout` plays from `start(env, rng, policy_state)`, ordered
-        by the step in which they start, then by slot.
-    policy : callable or None
-        As for `rollout`; its extras are dropped.
+        by the step in which they start, then by slot. Every member of a fleet plays `n_episodes`,
+        member i with `jax.random.split(rng, M)[i]`.
+    policy, policy_state
+        As for `rollout` and `start`; the extras of the policy are dropped.
     rng : jax.Array
         One PRNG key.
     n_episodes : int
         Number of episodes.
-    policy_state : pytree, optional
-        As for `start`.
     max_steps : int, optional
         Cut episodes after that many steps. A slot of a batch cannot be reset at a cut: it plays to
         the end of its episode, uncounted. After `max_steps * ceil(n_episodes / n_slots)` steps no
@@ -121,7 +100,8 @@ def evaluate(
     Returns
     -------
     Evaluation
-        `returns`, `lengths` and `complete`, each of shape `(n_episodes,)`.
+        `returns`, `lengths` and `complete`, each of shape `(n_episodes,)`, or for a fleet a list or
+        dict of those.
 
     Raises
     ------
@@ -136,6 +116,14 @@ def evaluate(
     [5, 5, 5, 5]
     """
     n_episodes, max_steps = _counts("evaluate", rng, n_episodes, max_steps)
+    if isinstance(env, Fleet):
+        fleet, how = cast(Any, env), dict(n_episodes=n_episodes, max_steps=max_steps)
+
+        def one(member: Any, policy: Any, rng: jax.Array, state: Any) -> Evaluation:
+            return evaluate(member, policy, rng, policy_state=state, **how)
+
+        given: Any = dict(policy=policy, rng=rng, policy_state=policy_state)
+        return Evaluation(*fleet._map("evaluate", one, **given))
     given = playing.split(policy), rng, policy_state
     inline = is_traced(given) or is_inside_jit() or not env.traceable
     run = _evaluated if inline else _compiled_evaluated

@@ -12,7 +12,8 @@ from envrax._core import playing
 from envrax._core.checks import require_count
 from envrax._core.compiled_batch import compilation_of
 from envrax._core.ends import episode_end
-from envrax._core.playing import AnyBatch, Policy, Rollout, SplitPolicy, Transition
+from envrax._core.playing import AnyBatch, Policies, Policy, Rollout, SplitPolicy, Transition
+from envrax._fleet.fleet import Fleet
 from envrax._jax.keys import require_key
 from envrax._jax.programs import is_inside_jit, is_traced, program_per_env, strong
 from envrax.batched_env import BatchedEnv
@@ -23,19 +24,21 @@ __all__ = ["Rollout", "Transition", "rollout", "start"]
 CHUNKS = 20  # of a rollout with a progress bar
 
 
-def start(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any = None) -> Rollout:
+def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = None) -> Rollout:
     """
     Begin a rollout: `rng, key = jax.random.split(rng)`, and reset with `key`.
 
     Parameters
     ----------
-    env : JaxEnv or BatchedEnv
-        The environment.
+    env : JaxEnv, BatchedEnv, MultiEnv or MultiVecEnv
+        The environment. Of a fleet, every field of the result is a list or dict with the values of
+        the members, and member i begins with `jax.random.split(rng, M)[i]`.
     rng : jax.Array
         One PRNG key.
     policy_state : pytree, optional
         State that the policy carries from step to step, for all slots, such as the memory of a
-        recurrent network. It may hold parameters too.
+        recurrent network. It may hold parameters too. Of a fleet, a list or dict with one for each
+        member.
 
     Returns
     -------
@@ -43,6 +46,9 @@ def start(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any = None) -> R
         The argument `start` of `rollout`.
     """
     require_key(rng, "start", "pass one key.")
+    if isinstance(env, Fleet):
+        fleet = cast(Any, env)
+        return Rollout(*fleet._map("start", start, rng=rng, policy_state=policy_state))
     at = playing.begin(env, rng, policy_state)
     if isinstance(env, BatchedEnv) and (compilation_of(env) or not env.traceable):
         return at
@@ -52,8 +58,8 @@ def start(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any = None) -> R
 
 
 def rollout(
-    env: AnyEnv | AnyBatch,
-    policy: Policy | None,
+    env: AnyEnv | AnyBatch | Fleet,
+    policy: Policy | Policies | None,
     start: Rollout,
     n_steps: int,
     *,
@@ -67,15 +73,16 @@ def rollout(
 
     Parameters
     ----------
-    env : JaxEnv or BatchedEnv
+    env : JaxEnv, BatchedEnv, MultiEnv or MultiVecEnv
         The environment. A `JaxEnv` is auto-reset as in a `VecEnv`. A batch is stepped with
-        `final_obs=True`.
+        `final_obs=True`. The members of a fleet are played one after the other, each as alone.
     policy : callable or None
         `policy(policy_state, obs, rng) -> (action, policy_state, extras)`, a function that JAX can
         trace. For a batch it gets the observations of all slots and one key. Two more parameters
         are optional: `mask` gets `env.action_mask(env_state)` (None if all actions are legal);
         `first` gets bools, True where the observation begins an episode, to clear a memory.
-        Without a policy, actions are uniform among the legal ones.
+        Without a policy, actions are uniform among the legal ones. Of a fleet, one policy for each
+        member alone, or a list or dict with one for each.
 
         As with `jax.jit`, arrays that the policy closes over become constants. Pass parameters that
         change in `policy_state`, in a policy that is a pytree, such as
@@ -95,7 +102,8 @@ def rollout(
     Rollout
         Where to continue.
     Transition
-        All steps: each leaf with leading axis `n_steps`.
+        All steps: each leaf with leading axis `n_steps`. Of a fleet, every field of both results
+        is a list or dict with the values of the members.
 
     Raises
     ------
@@ -116,12 +124,21 @@ def rollout(
     ((100, 3), 60)
     """
     n_steps = require_count("rollout: expected n_steps", n_steps)
-    playing.require_env("rollout", env)
     if not isinstance(cast(Any, start), Rollout):
         raise TypeError(
             f"rollout: expected to begin at a Rollout; got {type(start).__name__}. Pass "
             "`envrax.start(env, rng)`, or the first result of the last `rollout`."
         )
+    if isinstance(env, Fleet):
+        fleet = cast(Any, env)
+
+        def one(member: Any, policy: Any, *at: Any) -> tuple[Any, ...]:
+            end, steps = rollout(member, policy, Rollout(*at), n_steps, progress=progress)
+            return *end, *steps
+
+        out = fleet._map("rollout", one, policy=policy, **start._asdict())
+        return Rollout(*out[:4]), Transition(*out[4:])
+    playing.require_env("rollout", env)
     given = playing.split(policy)
     # In the caller's own `jit` a policy may hold tracers that no compiled program may keep.
     if env.traceable and (is_traced((start, given)) or is_inside_jit()):

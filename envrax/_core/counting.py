@@ -11,6 +11,27 @@ from envrax._core.checks import LONGEST
 from envrax.batched_env import BatchedEnv
 
 
+class Evaluation(NamedTuple):
+    """
+    Result of `evaluate`: one entry for each episode.
+
+    Attributes
+    ----------
+    returns : jax.Array
+        float32, the sum of the rewards; NaN for an episode that did not begin. A dict by agent in a
+        world of several.
+    lengths : jax.Array
+        int32, the number of steps.
+    complete : jax.Array
+        bool, False for an episode that `max_steps` cut short, whose return and length are those so
+        far, and for one that did not begin, whose length is 0.
+    """
+
+    returns: jax.Array
+    lengths: jax.Array
+    complete: jax.Array
+
+
 class Count(NamedTuple):
     """
     The episodes of a batch, counted up to some step.

@@ -24,6 +24,7 @@ from envrax.spaces.conform import conform
 
 AnyBatch = BatchedEnv[Any, Any]
 Policy = Callable[..., tuple[Any, Any, Any]]
+Policies = list[Any] | dict[Any, Any]  # of the members of a fleet
 
 
 class Rollout(NamedTuple):
@@ -101,7 +102,7 @@ class SplitPolicy:
         return self.treedef.unflatten(other[1] if x is None else x for x, other in pairs)
 
 
-def split(policy: Policy | None) -> SplitPolicy:
+def split(policy: Policy | Policies | None) -> SplitPolicy:
     """A policy as a pytree that `jit` takes."""
     call = getattr(policy, "__call__", None)  # noqa: B004
     if isinstance(policy, MethodType) and not jax.tree_util.all_leaves([policy.__self__]):
@@ -117,11 +118,11 @@ def split(policy: Policy | None) -> SplitPolicy:
 
 
 def require_env(who: str, env: Any) -> None:
-    """Raise a TypeError for anything but an environment or a batch, such as a fleet."""
+    """Raise a TypeError for anything but an environment or a batch, such as the id of one."""
     if not isinstance(env, JaxEnv | BatchedEnv):
         raise TypeError(
-            f"{who}: expected a JaxEnv or a BatchedEnv; got {env!r}. Pass one that `make` or "
-            "`make_vec` returned."
+            f"{who}: expected a JaxEnv, a BatchedEnv or a fleet; got {env!r}. Pass one that `make` "
+            "or `make_vec` returned."
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import jax
 from tqdm import tqdm
 
-from envrax._fleet.fused import Fused, call_member
+from envrax._fleet.fused import Fused, call_member, noting
 from envrax._fleet.members import Members
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.keys import require_key, threefry
@@ -190,6 +190,24 @@ class Fleet(Members):
     def _call(self, position: int, method: str, *args: Any) -> Any:
         function = getattr(self._members[position], method)
         return call_member(self._fused.names[position], method, function, *args)
+
+    def _map(self, who: str, function: Callable[..., Any], **given: Any) -> list[Any]:
+        """
+        `function(member, *values)` of every member: a container for each of its results.
+
+        Values come from containers. A PRNG key is split; None or a policy is the same for all.
+        """
+        for name, x in given.items():
+            if x is None or callable(x):
+                given[name] = self._each(lambda _, x=x: x)
+            elif name == "rng" and hasattr(x, "dtype"):
+                given[name] = self._container.build(jax.random.split(threefry(x), len(self)))
+        results: list[Any] = []
+        rows = zip(self._members, *self._container.read(who, **given), strict=True)
+        for name, row in zip(self._fused.names, rows, strict=True):
+            with noting(name):
+                results.append(function(*row))
+        return [self._container.build(values) for values in zip(*results, strict=True)]
 
     def _arguments(self, states: dict[int, Any], actions: dict[int, Any]) -> tuple[Any, Any, Any]:
         """The states that may be overwritten, those that may not, and the actions."""

@@ -1,6 +1,7 @@
 """`reset` and `step` of several members as one pair of pure functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, cast
@@ -64,8 +65,15 @@ class Fused:
 
 def call_member(name: str, method: str, function: Callable[..., Any], *args: Any) -> Any:
     """`reset` or `step` of a member; an error gets a note with the name of the member."""
-    try:
+    with noting(name):
         return require_tuple(name, method, function(*args))
+
+
+@contextmanager
+def noting(name: str) -> Generator[None]:
+    """Add the name of a member to an error from within the block."""
+    try:
+        yield
     except Exception as error:
         error.add_note(f"This was in {name}.")
         raise

@@ -1,0 +1,80 @@
+"""`start`, `rollout` and `evaluate` of a fleet: what its members give alone, in its container."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from batched_fakes import OnTheHost
+from fakes import CoinEnv, VectorEnv
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import MultiEnv, MultiVecEnv, Rollout, VecEnv
+from envrax.testing import CountingEnv, MaskedEnv
+
+KEY = jax.random.key(0)
+
+
+def drawn(memory: Any, obs: Any, rng: jax.Array, mask: Any, *, env: Any) -> Any:
+    return env.action_space.sample(rng, mask), memory + 1, mask
+
+
+def in_dict() -> MultiVecEnv:
+    # Not in the order of the keys, as which JAX returns dicts from a compiled function.
+    return MultiVecEnv({"z": VecEnv(CoinEnv(), 3), "a": VecEnv(MaskedEnv(), 2)})
+
+
+@pytest.mark.parametrize(
+    "fleet",
+    [
+        in_dict(),
+        pytest.param(MultiVecEnv([VecEnv(CoinEnv(), 3)]), marks=pytest.mark.slow),
+        pytest.param(MultiEnv([CoinEnv(), VectorEnv()]), marks=pytest.mark.slow),
+    ],
+)
+def test_members_play_as_alone(fleet: Any) -> None:
+    names = [*fleet.envs] if isinstance(fleet.envs, dict) else [*range(len(fleet))]
+    policies, memory = fleet.envs.copy(), fleet.envs.copy()
+    for name in names:
+        policies[name], memory[name] = partial(drawn, env=fleet.envs[name]), jnp.int32(0)
+    at = envrax.start(fleet, KEY, memory)
+    end, steps = envrax.rollout(fleet, policies, at, 30)
+    found = envrax.evaluate(fleet, policies, KEY, 4, policy_state=memory, max_steps=20)
+    for name, rng in zip(names, jax.random.split(KEY, len(fleet)), strict=True):
+        env, act = fleet.envs[name], policies[name]
+        alone = envrax.rollout(env, act, envrax.start(env, rng, jnp.int32(0)), 30)
+        ours = [type(x)(*(field[name] for field in x)) for x in (end, steps)]
+        assert_trees_equal((*ours,), alone)
+        episodes = envrax.evaluate(env, act, rng, 4, policy_state=jnp.int32(0), max_steps=20)
+        assert_trees_equal(type(found)(*(field[name] for field in found)), episodes)
+    assert {*map(type, (*end, *steps, *found))} == {type(fleet.envs)}
+    if isinstance(steps.reward, dict):
+        assert [*steps.reward] == [*found.returns] == names
+
+
+def test_one_policy_for_all_under_jit() -> None:
+    fleet = MultiVecEnv({"z": VecEnv(CountingEnv(), 3), "a": VecEnv(MaskedEnv(), 2)})
+    at = envrax.start(fleet, KEY)
+
+    def still(state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return jnp.zeros(len(obs), jnp.int32), state, None
+
+    plain = envrax.rollout(fleet, still, at, 5)
+    assert_trees_equal(jax.jit(lambda at: envrax.rollout(fleet, still, at, 5))(at), plain)
+
+
+def test_refusals() -> None:
+    fleet = in_dict()
+    at = envrax.start(fleet, KEY)
+    with pytest.raises(ValueError, match="policy_state without 'z', 'a'"):
+        envrax.start(fleet, KEY, {"params": 1})
+    with pytest.raises(ValueError, match="policy without 'a'"):
+        envrax.rollout(fleet, {"z": max}, at, 5)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="obs as a Array"):
+        envrax.rollout(fleet, None, Rollout(jnp.zeros(2), *at[1:]), 5)
+    mixed = MultiVecEnv([VecEnv(CountingEnv(), 2), OnTheHost(2)])
+    with pytest.raises(TypeError, match="final_obs") as told:
+        envrax.rollout(mixed, None, envrax.start(mixed, KEY), 5)
+    assert told.value.__notes__ == ["This was in MultiVecEnv member 1."]
