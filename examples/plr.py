@@ -17,7 +17,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -36,22 +35,6 @@ N_TESTS, N_CANDIDATES, TEST_SEED = 100, 4000, 1_000_003
 N_ENVS, N_STEPS, EPOCHS, MINIBATCHES = 128, 128, 4, 16
 LEARNING_RATE, GAMMA, GAE_LAMBDA, CLIP, ENTROPY_WEIGHT = 1e-3, 0.99, 0.95, 0.2, 0.02
 RADIUS = 6  # of the part of a maze that is seen, in cells
-
-
-@chex.dataclass
-class LevelState(envrax.wrappers.WrapperState[Any]):
-    level: jax.Array  # int32, the number of the level that is played; -1: it has none
-
-
-class Level(envrax.StatefulWrapper[Any, Any, LevelState, Any, Any]):
-    """Report in every step's info which level is played."""
-
-    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        return obs, {"level": jnp.int32(-1)}
-
-    def on_step(self, obs: Any, state: LevelState, *rest: Any) -> tuple[Any, ...]:
-        reward, done, info = rest
-        return obs, state, reward, done, {**info, "level": state.level}
 
 
 class AroundAgent(envrax.ObservationWrapper[envrax.Box, Any, Any, Any]):
@@ -84,11 +67,14 @@ class Levels(NamedTuple):
     that goes on while its level is replaced is not counted for the next one.
     """
 
-    start: Any  # obs and state
-    number: jax.Array
+    start: Any  # obs, state and number
     wins: jax.Array  # solved episodes; both are halved before new ones are counted
     plays: jax.Array  # all episodes
     age: jax.Array  # rollouts since it was played
+
+    @property
+    def number(self) -> jax.Array:
+        return self.start[2]
 
     @property
     def score(self) -> jax.Array:
@@ -107,7 +93,7 @@ class Levels(NamedTuple):
 
     def counted(self, steps: envrax.Transition) -> "Levels":
         """With the episodes that ended in a rollout."""
-        number = steps.info["level"]
+        number = steps.info["start"]
         place = number % N_LEVELS
         known = steps.done & (self.number[place] == number)
         plays = jnp.zeros_like(self.plays).at[place].add(known)
@@ -148,9 +134,9 @@ class PLR:
     """PPO that replays levels; with `replays=False`, that plays a new one in every episode."""
 
     def __init__(self, total_steps: int, replays: bool, **config: Any) -> None:
-        self.base: Any = Level(envrax.make("classic/Maze-v0", jit_compile=False, **config))
+        self.base: Any = envrax.make("classic/Maze-v0", jit_compile=False, **config)
         self.replays, self.network = replays, Network()
-        self.uniform = self.started(self.base.reset)
+        self.uniform = self.started(lambda rng: (*self.base.reset(rng), -1))
         self.n_updates = -(-total_steps // (N_ENVS * N_STEPS))
         n_descents = self.n_updates * EPOCHS * MINIBATCHES
         falling = optax.linear_schedule(LEARNING_RATE, 0.0, n_descents)
@@ -163,15 +149,14 @@ class PLR:
 
     def new(self, rng: jax.Array, number: jax.Array) -> Any:
         """New levels with these numbers."""
-        obs, state = jax.vmap(self.base.reset)(jax.random.split(rng, len(number)))
-        return obs, state.replace(level=number)
+        return *jax.vmap(self.base.reset)(jax.random.split(rng, len(number))), number
 
     def init(self, seed: Any) -> Any:
         rng, network_rng, level_rng = jax.random.split(jax.random.key(seed), 3)
         params = self.network.init(network_rng, jnp.zeros(self.uniform.observation_space.shape))
         at = envrax.start(envrax.VecEnv(self.uniform, N_ENVS), rng, params)
         number, none = jnp.arange(N_LEVELS), jnp.zeros(N_LEVELS)
-        levels = Levels(self.new(level_rng, number), number, none, none, 0 * number)
+        levels = Levels(self.new(level_rng, number), none, none, 0 * number)
         return at, self.optimiser.init(params), levels
 
     def renewed(self, levels: Levels, rng: jax.Array) -> Levels:
@@ -180,7 +165,7 @@ class PLR:
         worst = jnp.argsort(jnp.where(played, levels.score, jnp.inf))[:N_NEW]
         is_needed = jnp.arange(N_NEW) < N_NEW - jnp.sum(~played)
         number, none = levels.number[worst] + N_LEVELS, jnp.zeros(N_NEW)
-        new = Levels(self.new(rng, number), number, none, none, 0 * number)
+        new = Levels(self.new(rng, number), none, none, 0 * number)
         place = jnp.where(is_needed, worst, N_LEVELS)  # out of bounds: nothing is written
         return jax.tree.map(lambda x, y: x.at[place].set(y, mode="drop"), levels, new)
 
@@ -231,13 +216,13 @@ class PLR:
             found = envrax.evaluate(env, self.act, rng, 1, policy_state=params)
             return found.lengths[0] < self.base.config.max_steps
 
-        rngs = jax.random.split(jax.random.key(TEST_SEED), len(starts[1].level))
+        rngs = jax.random.split(jax.random.key(TEST_SEED), len(starts[2]))
         return jax.vmap(play)(starts, rngs)
 
     def tests(self) -> Any:
         """`N_TESTS` uniform levels, and as many hard ones after them."""
         starts = jax.jit(self.new)(jax.random.key(TEST_SEED), jnp.full(N_CANDIDATES, -1))
-        lengths = jax.jit(jax.vmap(path_length))(starts[1].env_state.walls)
+        lengths = jax.jit(jax.vmap(path_length))(starts[1].walls)
         hard = jnp.argsort(-lengths)[:N_TESTS]
         chosen = jnp.concatenate([jnp.arange(N_TESTS), hard])
         return jax.tree.map(lambda x: x[chosen], starts)

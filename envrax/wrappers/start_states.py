@@ -2,19 +2,21 @@
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 import chex
 import jax
 import jax.numpy as jnp
 
+from envrax._core.checks import added
 from envrax._jax.keys import is_key, key_types
+from envrax._jax.programs import strong
 from envrax.autoreset.slot import checked, named_leaves, require_same_types, reset_slot
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, carries_over
 from envrax.wrappers.base import layers
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
-Sample = Callable[[jax.Array], tuple[Any, Any]]
+Sample = Callable[[jax.Array], tuple[Any, Any] | tuple[Any, Any, Any]]
 
 
 @chex.dataclass
@@ -26,9 +28,12 @@ class StartState(WrapperState[InnerStateT]):
     ----------
     saved_step : jax.Array
         int32 scalar, `step` of the state in which the episode began. `step` itself counts from 0.
+    start : pytree of jax.Array
+        The third value that `sample` returned for this episode; None without one.
     """
 
     saved_step: jax.Array
+    start: Any = None
 
 
 class StartStates(
@@ -57,13 +62,17 @@ class StartStates(
         The environment to wrap; it must be traceable.
     sample : callable
         `sample(rng) -> (obs, state)`, structured as `env.reset` returns them, with the states of
-        all wrappers beneath this one.
+        all wrappers beneath this one. A third value, such as the index in a buffer, is a pytree of
+        arrays that tells the start: it is kept in the state, and is `info["start"]` in every step
+        of the episode, its last one too.
 
     Raises
     ------
     TypeError
         If the results of `sample` and `env.reset` differ in type, or the environment has a
         `reset_after` of its own.
+    ValueError
+        At the first step, if there is a third value, and an `info["start"]` of the environment.
     RuntimeError
         At the first reset, if the stack cannot be traced, as with `RecordVideo`.
 
@@ -74,11 +83,14 @@ class StartStates(
     >>> obs, states = jax.vmap(inner.reset)(jax.random.split(jax.random.key(0), 100))
     >>> def sample(rng):
     ...     i = jax.random.randint(rng, (), 0, 100)
-    ...     return jax.tree.map(lambda x: x[i], (obs, states))
+    ...     return *jax.tree.map(lambda x: x[i], (obs, states)), i
     >>> env = StartStates(inner, sample)
-    >>> obs, state = env.reset(jax.random.key(1))
-    >>> int(state.step), bool((obs[0] == states.number).any())
+    >>> first, state = env.reset(jax.random.key(1))
+    >>> int(state.step), bool(first[0] == states.number[state.start])
     (0, True)
+    >>> info = env.step(state, 0)[-1]
+    >>> bool(info["start"] == state.start)
+    True
     """
 
     def __init__(
@@ -94,14 +106,17 @@ class StartStates(
 
     def reset(self, rng: jax.Array) -> tuple[Any, StartState[InnerStateT]]:
         rng, key = jax.random.split(rng)
-        obs, inner = checked(self, "sample", self.sample(key))
+        sampled: Any = self.sample(key)
+        is_told = isinstance(sampled, tuple) and len(cast(Any, sampled)) == 3
+        obs, inner = checked(self, "sample", sampled[:2] if is_told else sampled)
         given = (self._at_reset[0], named_leaves({"obs": obs, "state": inner}))
         # Keys are replaced, and may be of another kind.
-        at_reset, sampled = (
+        at_reset, types = (
             {k: x for k, x in one.items() if k not in self._at_reset[1]} for one in given
         )
-        require_same_types(self.env, at_reset, sampled, "sample")
-        return self.begun(obs, self._with_keys(inner, rng))
+        require_same_types(self.env, at_reset, types, "sample")
+        obs, state = self.begun(obs, self._with_keys(inner, rng))
+        return obs, state.replace(start=jax.tree.map(strong, sampled[2])) if is_told else state
 
     def reset_after(self, state: StartState[InnerStateT]) -> tuple[Any, StartState[InnerStateT]]:
         return self.reset(jax.random.split(state.rng)[0])
@@ -118,7 +133,10 @@ class StartStates(
         return obs, {"saved_step": jnp.int32(0)}
 
     def on_step(self, obs: Any, state: StartState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
-        return obs, state.replace(step=state.step - state.saved_step), *rest
+        reward, done, info = rest
+        if state.start is not None:
+            info = added("StartStates", self.env, info, "start", state.start)
+        return obs, state.replace(step=state.step - state.saved_step), reward, done, info
 
     def _inner(self, state: Any) -> Any:
         inner = super()._inner(state)

@@ -12,6 +12,7 @@ import pytest
 from plr import N_LEVELS, N_NEW, REPLAYED, STALE, Levels
 
 import envrax
+from envrax.wrappers.start_states import StartState
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -28,19 +29,19 @@ def buffer(start: Any = None, **places: tuple[float, float, int]) -> Levels:
         for column, value in zip(columns, values, strict=True):
             column[int(place[1:])] = value
     wins, plays, age = columns
-    number = jnp.arange(N_LEVELS, dtype=jnp.int32)
-    return Levels(start, number, jnp.float32(wins), jnp.float32(plays), jnp.int32(age))
+    start = start or (None, None, jnp.arange(N_LEVELS, dtype=jnp.int32))
+    return Levels(start, jnp.float32(wins), jnp.float32(plays), jnp.int32(age))
 
 
 def played(number: list[int], done: list[bool], won: list[bool]) -> Any:
     values = [jnp.asarray(x)[:, None] for x in (number, done, won)]
-    none, info = [None] * 3, {"level": values[0]}
+    none, info = [None] * 3, {"start": values[0]}
     return envrax.Transition(*none, values[1], values[2], *none[:2], info, None)
 
 
 def test_only_ends_of_levels_that_are_still_there_are_counted() -> None:
     levels = buffer(_3=(1.0, 2.0, 0))
-    levels = levels._replace(number=levels.number.at[7].add(N_LEVELS))
+    levels = levels._replace(start=(None, None, levels.number.at[7].add(N_LEVELS)))
     level = [3, 3, 3, 7, 7 + N_LEVELS, 5, -1]
     ended = [True, True, False, True, True, True, True]
     won = [True, False, True, True, True, False, True]
@@ -81,9 +82,8 @@ def test_new_levels_replace_those_with_the_lowest_scores(trainer: plr.PLR) -> No
     changed = np.flatnonzero(np.asarray(new.number != levels.number))
     np.testing.assert_array_equal(changed, np.arange(N_NEW - 10))
     np.testing.assert_array_equal(new.number[changed], changed + N_LEVELS)
-    np.testing.assert_array_equal(new.start[1].level, new.number)
     assert int(jnp.sum(new.plays == 0)) == N_NEW
-    walls, before = (np.asarray(x.start[1].env_state.walls) for x in (new, levels))
+    walls, before = (np.asarray(x.start[1].walls) for x in (new, levels))
     same = (walls == before).all(axis=(1, 2))
     assert same[N_NEW - 10 :].all() and not same[: N_NEW - 10].all()
 
@@ -96,18 +96,18 @@ def test_the_number_in_the_info_is_that_of_the_level_played(trainer: plr.PLR) ->
     )
     at, _ = envrax.rollout(env, None, at, 30)
     layer = at.env_state
-    while not isinstance(layer, plr.LevelState):
+    while not isinstance(layer, StartState):
         layer = layer.env_state
-    place = np.asarray(layer.level) % N_LEVELS
-    expected = np.asarray(levels.start[1].env_state.walls)[place]
-    known = np.asarray(levels.number)[place] == np.asarray(layer.level)
+    place = np.asarray(layer.start) % N_LEVELS
+    expected = np.asarray(levels.start[1].walls)[place]
+    known = np.asarray(levels.number)[place] == np.asarray(layer.start)
     assert known.all()
     np.testing.assert_array_equal(layer.env_state.walls, expected)
 
 
 def test_paths_are_as_long_as_a_search_finds(trainer: plr.PLR) -> None:
-    _, states = jax.jit(trainer.new)(jax.random.key(2), jnp.arange(6, dtype=jnp.int32))
-    walls = states.env_state.walls
+    _, states, _ = jax.jit(trainer.new)(jax.random.key(2), jnp.arange(6, dtype=jnp.int32))
+    walls = states.walls
     lengths = jax.jit(jax.vmap(plr.path_length))(walls)
     assert lengths.tolist() == [searched(np.asarray(one)) for one in walls]
 

@@ -99,6 +99,31 @@ def test_two_episodes_from_one_entry_differ_and_every_layer_has_the_same_key() -
     )
 
 
+@pytest.mark.parametrize("strategy", slow_but(Compact(2), values=[Select(), Compact(2)]))
+def test_a_third_value_tells_the_start(strategy: Any) -> None:
+    """Of the episode that a step belongs to, in its last step too; a number is an array."""
+    inner = CoinEnv()
+    buffer = saved(inner)
+
+    def sample(rng: jax.Array) -> Any:
+        obs, state = draw(buffer, rng)
+        return obs, state, {"obs": obs, "two": 2}
+
+    env = StartStates(inner, sample)
+    batch = VecEnv(RecordEpisodeStatistics(env), 3, autoreset=strategy)
+    steps = rollout(batch, None, start(batch, jax.random.key(0)), 30)[1]
+    told, done = steps.info["start"], np.asarray(steps.done)
+    assert done.sum() > 3 and told["two"].dtype == jnp.int32 and (told["two"] == 2).all()
+    first = np.concatenate([np.full((1, 3), True), done[:-1]])
+    assert (told["obs"][first] == steps.obs[first]).all()
+    assert (told["obs"][:-1] == told["obs"][1:])[~done[:-1]].all()
+
+    twice = StartStates(env, lambda rng: (*env.reset(rng), 0))
+    _, state = twice.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match="StartStates: expected an info without 'start'"):
+        twice.step(state, jnp.ones(2, jnp.float32))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", [Select(), Compact(2)])
 def test_gradients_reach_the_buffer(strategy: Any) -> None:
