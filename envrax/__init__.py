@@ -1,6 +1,7 @@
 """The environment API standard of JAX reinforcement learning."""
 
 from envrax import spaces, wrappers
+from envrax._core.saving import load, save
 from envrax._jax.cache import DEFAULT_CACHE_DIR
 from envrax.batched_env import BatchedEnv
 from envrax.env import EnvConfig, EnvState, JaxEnv, with_config
@@ -49,6 +50,7 @@ __all__ = [
     "evaluate",
     "evaluate_grid",
     "get_spec",
+    "load",
     "load_suite",
     "make",
     "make_multi",
@@ -58,6 +60,7 @@ __all__ = [
     "register_suite",
     "registered_names",
     "rollout",
+    "save",
     "shard",
     "spaces",
     "start",

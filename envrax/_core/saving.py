@@ -1,0 +1,127 @@
+"""`save` and `load`: a pytree of arrays in one file, by NumPy alone."""
+
+import os
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, cast
+from zipfile import BadZipFile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding
+
+from envrax._jax.keys import is_key
+
+FORMAT = "envrax.save, format 1"  # the first entry of a file, before the leaves
+
+
+def save(path: str | os.PathLike[str], tree: Any) -> None:
+    """
+    Write a pytree of arrays to a file, such as a state, a `Rollout` or parameters.
+
+    The file is complete or not there: it is written under another name in the same folder, which is
+    made if it is missing, and then renamed. A file of that name is replaced.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, by convention with the suffix `.npz`; `~` is the home directory.
+    tree : pytree
+        Arrays of JAX and NumPy of any shape and dtype, PRNG keys of both kinds, numbers.
+
+    Raises
+    ------
+    TypeError
+        If a leaf is none of these, such as a string or a function.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     save(f"{folder}/here.npz", {"rng": jax.random.key(3), "step": 7})
+    ...     found = load(f"{folder}/here.npz", {"rng": jax.random.key(0), "step": 0})
+    >>> bool(found["rng"] == jax.random.key(3)), found["step"]
+    (True, 7)
+    """
+    path, arrays = Path(path).expanduser(), dict[str, Any]({FORMAT: 0})
+    for name, leaf in _leaves(tree).items():
+        data = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
+        if data.dtype.kind in "OSU":
+            raise TypeError(f"save: expected arrays and numbers; got {leaf!r} as `{name}`.")
+        # NumPy has no name for dtypes such as bfloat16, and writes them as bytes.
+        arrays[name] = data.view(f"u{data.itemsize}") if data.dtype.kind == "V" else data
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str], like: Any) -> Any:
+    """
+    Read what `save` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    like : pytree
+        A tree of the same structure, shapes and dtypes; its values are not used. `jax.eval_shape`
+        gives one without computing it.
+
+    Returns
+    -------
+    pytree
+        As `like`: arrays of JAX, on the same mesh if they lie on one, arrays of NumPy, numbers.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If `save` did not write it, or another version of its form; or if a leaf is missing, or one
+        is too many, or has another shape or dtype.
+    """
+    try:
+        with Path(path).expanduser().open("rb") as file, np.load(file) as archive:
+            arrays = dict(archive)
+    except (ValueError, TypeError, AttributeError, EOFError, BadZipFile):
+        arrays = {"another file": None}
+    leaves = _leaves(like)
+    for ours, theirs in zip_longest([FORMAT, *leaves], arrays, fillvalue="nothing"):
+        if ours != theirs:
+            raise ValueError(
+                f"load: expected `{ours}`; got `{theirs}` in {path}. Load what `envrax.save` "
+                "wrote, with a `like` of the same environment, wrappers and number of slots."
+            )
+    restored = map(_restored, [*arrays.values()][1:], leaves.values())
+    return jax.tree.unflatten(jax.tree.structure(like), restored)
+
+
+def _restored(data: Any, like: Any) -> Any:
+    """An array of the file as the leaf `like` is."""
+    if not hasattr(like, "dtype"):
+        return type(like)(data.item())
+    if is_key(like):  # a concrete one, since `like` may be abstract
+        data = jax.random.wrap_key_data(data, impl=jax.random.key_impl(jnp.empty((), like.dtype)))
+    else:
+        data = data.view(like.dtype)
+    if not hasattr(like, "sharding"):  # of NumPy
+        return data if isinstance(like, np.ndarray) else data[()]
+    layout = like.sharding if isinstance(like.sharding, NamedSharding) else None
+    return jax.device_put(data, layout, may_alias=False)
+
+
+def _leaves(tree: Any) -> dict[str, Any]:
+    """The leaves by name, dtype and shape, such as "['walls'] bool[4, 3]"."""
+    leaves: dict[str, Any] = {}
+    for path, x in cast(Any, jax.tree_util.tree_leaves_with_path(tree)):
+        array = x if hasattr(x, "dtype") else np.asarray(x)
+        leaves[f"{jax.tree_util.keystr(path)} {array.dtype}{list(array.shape)}"] = x
+    return leaves
