@@ -108,8 +108,9 @@ def _restored(data: Any, like: Any) -> Any:
     """An array of the file as the leaf `like` is."""
     if not hasattr(like, "dtype"):
         return type(like)(data.item())
-    if is_key(like):  # a concrete one, since `like` may be abstract
-        data = jax.random.wrap_key_data(data, impl=jax.random.key_impl(jnp.empty((), like.dtype)))
+    if is_key(like):
+        concrete = jnp.empty((), like.dtype)  # `like` may be abstract
+        data = cast(Any, jax.random.wrap_key_data(data, impl=jax.random.key_impl(concrete)))
     else:
         data = data.view(like.dtype)
     if not hasattr(like, "sharding"):  # of NumPy
