@@ -30,7 +30,7 @@ def main(seed: int) -> None:
     recent: deque[np.ndarray] = deque()  # per update: the sum of returns, and their number
     for _ in range(N_CALLS):
         state, ended = train(state)
-        recent.extend(np.stack(ended, axis=1))
+        recent.extend(np.sum(ended, axis=-1).T)
         while sum(n for _, n in recent) - recent[0][1] >= N_EPISODES:
             recent.popleft()
         total, episodes = np.sum(recent, axis=0)

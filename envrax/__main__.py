@@ -93,7 +93,8 @@ def show(name: str) -> Iterator[str]:
     rows: dict[str, Any] = {
         "id": spec.name,
         "class": f"{type(base).__module__}.{type(base).__qualname__}",
-        "suite": spec.suite or "none",
+        "suite": spec.name.rpartition("/")[0] or "none",
+        "category": spec.suite or "none",
         "wrappers": ", ".join(map(repr, spec.wrappers)) or "none",
         **({"agents": ", ".join(env.agents)} if env.agents else {}),
         "observations": env.observation_space,

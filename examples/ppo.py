@@ -4,11 +4,15 @@ PPO on any environment with `Discrete` or `Box` actions, in pure JAX.
     python examples/ppo.py                                     CartPole, in seconds
     python examples/ppo.py classic/Pendulum-v0 --seed 1
     python examples/ppo.py jumanji/Snake-v1                    of a library that is installed
+    python examples/ppo.py Walk-v0 --import walk               registered by walk.py, here
 
-Rollouts and updates are one compiled program. It writes a learning curve and a video to `runs/`.
+Rollouts and updates are one compiled program. It writes a learning curve, the policy and a video
+to `runs/`.
 """
 
 import argparse
+import importlib
+import sys
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -169,7 +173,7 @@ class PPO:
         return np.asarray(envrax.evaluate(env, self.act, rng, n_episodes, **how).returns)
 
     def update(self, state: Any, _: None) -> tuple[Any, Any]:
-        """A rollout, and gradient descent over it; the sum and number of the returns that ended."""
+        """A rollout, and gradient descent over it; sums and numbers of the returns, by slot."""
         o, (at, opt_state) = self.options, state
         at, steps = envrax.rollout(self.vec_env, self.act, at, o.n_steps)
         log_prob, value, mask = steps.extras
@@ -188,7 +192,7 @@ class PPO:
         orders = jnp.stack([jax.random.permutation(key, gain.size) for key in shuffle_rngs])
         minibatches = orders.reshape(o.epochs * o.minibatches, -1)
         (params, opt_state), _ = jax.lax.scan(descend, (at.policy_state, opt_state), minibatches)
-        ended = jnp.sum(steps.info["episode"]["r"]), jnp.sum(steps.done)
+        ended = jnp.sum(steps.info["episode"]["r"], axis=0), jnp.sum(steps.done, axis=0)
         return (at._replace(policy_state=params, rng=rng), opt_state), ended
 
     def loss(self, params: Any, rows: Any) -> jax.Array:
@@ -204,18 +208,22 @@ class PPO:
 
 def run(ppo: PPO) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     """Train; return parameters, learning curve (steps, mean return), returns before and after."""
-    o, means, state = ppo.options, [], jax.jit(ppo.init)(ppo.options.seed)
+    o, ended, state = ppo.options, [], jax.jit(ppo.init)(ppo.options.seed)
     before = ppo.evaluate(ppo.env, state[0].policy_state, 100, 5_000)
     train = jax.jit(partial(jax.lax.scan, ppo.update, length=ppo.n_updates), donate_argnums=0)
-    batch = o.n_envs * o.n_steps
+    train, batch = train.lower(state).compile(), o.n_envs * o.n_steps
     with tqdm(total=N_CALLS * ppo.n_updates * batch, unit=" steps", unit_scale=True) as bar:
         for _ in range(N_CALLS):
             state, (totals, episodes) = train(state)
-            means.extend(np.asarray(totals / episodes))
+            ended.append(np.asarray([totals, episodes]))
             bar.set_postfix({"return": f"{totals.sum() / episodes.sum():.4g}"}, refresh=False)
             bar.update(ppo.n_updates * batch)
-    params, steps = state[0].policy_state, batch * np.arange(1, len(means) + 1)
-    curve = np.stack([steps, means])[:, np.isfinite(means)]  # in some updates no episode ends
+    totals, episodes = np.concatenate(ended, axis=1)  # by update and slot
+    # The first returns are those of short episodes, until each slot has ended one.
+    shown = (episodes.cumsum(axis=0) > 0).all(axis=1) & episodes.any(axis=1)
+    means = totals[shown].sum(axis=1) / episodes[shown].sum(axis=1)
+    curve = np.stack([batch * (1 + np.flatnonzero(shown)), means])
+    params = state[0].policy_state
     return params, curve, before, ppo.evaluate(ppo.env, params, 100, 5_000)
 
 
@@ -224,7 +232,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("env", nargs="?", default=Options.env)
     for field in fields(Options)[1:]:
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default))
+    parser.add_argument("--import", dest="module", help="a module that registers the environment")
     given = vars(parser.parse_args(arguments))
+    sys.path.insert(0, "")  # so that modules in the working directory are found
+    if "module" in given:
+        importlib.import_module(given.pop("module"))
     o = Options(**{**PRESETS.get(given["env"], {}), **given})
     print(f"PPO on {o.env}, seed {o.seed}: compiling")
     ppo = PPO(o)
@@ -233,7 +245,7 @@ def main(arguments: list[str] | None = None) -> None:
     from matplotlib.figure import Figure  # a slow import
 
     folder = Path("runs") / f"{o.env}-{o.seed}"
-    folder.mkdir(parents=True, exist_ok=True)
+    envrax.save(folder / "policy.npz", params)
     figure = Figure(figsize=(7, 4), dpi=150, layout="constrained")
     axes = figure.add_subplot(xlabel="environment steps", ylabel="return of an episode")
     axes.plot(*curve, label="training, while exploring")
@@ -245,6 +257,7 @@ def main(arguments: list[str] | None = None) -> None:
             ppo.evaluate(film, params, 1, max_steps=30 * o.fps)
     except Exception as error:  # a library may need a screen, or cannot draw
         print(f"no video: {error}")
+    print(f"in {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
 
 
 if __name__ == "__main__":

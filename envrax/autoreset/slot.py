@@ -8,18 +8,22 @@ import numpy as np
 from envrax._core.agents import require_rewards
 from envrax._core.checks import RETURNS, require_tuple
 from envrax._core.ends import episode_ended
-from envrax._jax.programs import strong
+from envrax._jax.programs import is_traced, strong
 from envrax.env import AnyEnv, EnvState, carries_over
+from envrax.spaces.conform import conform
 
 
 def reset_slot(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
-    """`env.reset`, checked, with strongly typed arrays."""
-    return cast(Any, checked(env, "reset", env.reset(rng)))
+    """`env.reset`, checked, also against the space, with strongly typed arrays."""
+    obs, state = _called(env, "reset", env.reset, rng)
+    hint = "Return what `observation_space.sample(rng)` looks like, or change the space."
+    conform(env.observation_space, obs, f"{env.name}.reset", "obs", hint)
+    return obs, state
 
 
 def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
     """`env.step`, checked, with strongly typed arrays; and whether the episode ended, last."""
-    obs, new_state, reward, done, info = checked(env, "step", env.step(cast(Any, state), action))
+    obs, new_state, reward, done, info = _called(env, "step", env.step, state, action)
     require_rewards(env, reward)
     return obs, new_state, reward, done, info, episode_ended(env, new_state, done)
 
@@ -27,8 +31,22 @@ def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
 def next_episode(env: AnyEnv, last: EnvState) -> dict[str, Any]:
     """First observation and state of the episode after one that ended in state `last`."""
     method = "reset_after" if carries_over(env) else "reset"
-    obs, state = checked(env, method, env.reset_after(cast(Any, last)))
+    obs, state = _called(env, method, env.reset_after, last)
     return {"obs": obs, "state": state}
+
+
+def _called(env: AnyEnv, method: str, call: Any, *args: Any) -> tuple[Any, ...]:
+    """What a method returned, checked; and that it kept no traced value in the environment."""
+    before = dict(vars(env.unwrapped))
+    returned = checked(env, method, call(*args))
+    for name, x in vars(env.unwrapped).items():
+        if x is not before.get(name) and is_traced(x):
+            raise TypeError(
+                f"{env.name}: expected {method} to leave the environment as it is; got "
+                f"`self.{name}`, set to a traced value. Keep what changes in the state, as a field "
+                "of its class."
+            )
+    return returned
 
 
 def require_slots(state: Any, num_envs: int, who: str = "VecEnv") -> None:

@@ -158,6 +158,9 @@ class FrozenSpace(Space):
         return hash(self._key)
 
 
+FrozenSpace.sample.__qualname__ = "Space.sample"  # for Python's message on a missing key
+
+
 @functools.cache
 def kind(dtype: Any) -> str:
     """`"bool"`, `"integer"` or `"float"` (bfloat16 too); `"other"` for any other dtype."""

@@ -20,7 +20,7 @@ from envrax.spaces.base import (
 _HINT = "Pass actions built like action_space.sample(rng)."
 
 
-def conform(space: Space, x: Any, who: str, name: str = "actions") -> Any:
+def conform(space: Space, x: Any, who: str, name: str = "actions", hint: str = _HINT) -> Any:
     """
     Cast actions to the dtype of `space`, or raise an error that explains what is wrong.
 
@@ -35,8 +35,8 @@ def conform(space: Space, x: Any, who: str, name: str = "actions") -> Any:
         The actions: arrays, Python scalars or nested lists, in tuples and dicts as in `space`.
     who : str
         The caller, as in `"VecEnv.step"`; error messages begin with it.
-    name : str
-        The name of `x` in error messages.
+    name, hint : str
+        The name of `x` in error messages, and what to do.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def conform(space: Space, x: Any, who: str, name: str = "actions") -> Any:
     """
     if _fits(x, space.shape, space.dtype):  # the usual case, in every step of a training loop
         return x
-    return _conform(space.shape, space.dtype, x, who, name)
+    return _conform(space.shape, space.dtype, x, who, name, hint)
 
 
 def _fits(x: Any, shape: Any, dtype: Any) -> bool:
@@ -63,31 +63,32 @@ def _fits(x: Any, shape: Any, dtype: Any) -> bool:
     )
 
 
-def _conform(shape: Any, dtype: Any, x: Any, who: str, path: str) -> Any:
+def _conform(shape: Any, dtype: Any, x: Any, who: str, path: str, hint: str) -> Any:
     if is_mapping(dtype):
         if not is_mapping(x) or x.keys() != dtype.keys():
             got = f"keys {sorted(map(str, x))}" if is_mapping(x) else _describe(x)
             wanted = f"a dict with keys {sorted(dtype)}"
-            raise ValueError(f"{who}: expected {path} to be {wanted}; got {got}. {_HINT}")
-        return {k: _conform(shape[k], dtype[k], x[k], who, f"{path}[{k!r}]") for k in sorted(dtype)}
+            raise ValueError(f"{who}: expected {path} to be {wanted}; got {got}. {hint}")
+        paths = {k: f"{path}[{k!r}]" for k in sorted(dtype)}
+        return {k: _conform(shape[k], dtype[k], x[k], who, at, hint) for k, at in paths.items()}
     if is_list(dtype):
         if not is_list(x) or len(x) != len(dtype):
             wanted = f"a tuple of length {len(dtype)}"
-            raise ValueError(f"{who}: expected {path} to be {wanted}; got {_describe(x)}. {_HINT}")
+            raise ValueError(f"{who}: expected {path} to be {wanted}; got {_describe(x)}. {hint}")
         parts = zip(shape, dtype, x, strict=True)
-        return tuple(_conform(*part, who, f"{path}[{i}]") for i, part in enumerate(parts))
-    return _conform_leaf(tuple(shape), canonical(dtype), x, who, path)
+        return tuple(_conform(*part, who, f"{path}[{i}]", hint) for i, part in enumerate(parts))
+    return _conform_leaf(tuple(shape), canonical(dtype), x, who, path, hint)
 
 
 def _conform_leaf(
-    shape: tuple[int, ...], dtype: np.dtype[Any], x: Any, who: str, path: str
+    shape: tuple[int, ...], dtype: np.dtype[Any], x: Any, who: str, path: str, hint: str
 ) -> jax.Array | np.ndarray[Any, Any]:
     if _fits(x, shape, dtype) or (type(x) is np.ndarray and x.shape == shape and x.dtype == dtype):
         return x
     found = list(list_leaves(x, shape))
     for index, leaf in found:
         here = path + "".join(f"[{i}]" for i in index)
-        _check(shape[len(index) :], dtype, leaf, who, here)
+        _check(shape[len(index) :], dtype, leaf, who, here, hint)
     if any(isinstance(leaf, jax.Array) for _, leaf in found):
         return jnp.asarray(x, dtype)
     try:
@@ -99,11 +100,13 @@ def _conform_leaf(
     except OverflowError as error:
         raise ValueError(
             f"{who}: expected {path} of shape {shape}, {dtype}; got an int that {dtype} cannot "
-            f"hold. {_HINT}"
+            f"hold. {hint}"
         ) from error
 
 
-def _check(shape: tuple[int, ...], dtype: np.dtype[Any], x: Any, who: str, path: str) -> None:
+def _check(
+    shape: tuple[int, ...], dtype: np.dtype[Any], x: Any, who: str, path: str, hint: str
+) -> None:
     """Raise an error if the leaf `x` has the wrong shape or kind."""
     numeric = is_array(x) or isinstance(x, bool | int | float)
     shaped = not is_list(x) and (not numeric or getattr(x, "shape", ()) == shape)
@@ -111,8 +114,9 @@ def _check(shape: tuple[int, ...], dtype: np.dtype[Any], x: Any, who: str, path:
         return
     wrong = f"{who}: expected {path} of shape {shape}, {dtype}; got {_describe(x)}."
     if not shaped:
-        raise ValueError(f"{wrong} {_HINT}")
-    raise TypeError(f"{wrong} Pass values of that kind, as in actions.astype('{dtype}').")
+        raise ValueError(f"{wrong} {hint}")
+    cast = f"Cast it, as in `x.astype('{dtype}')`."  # anything else is no action
+    raise TypeError(f"{wrong} {cast if numeric else hint}")
 
 
 def _describe(x: Any) -> str:

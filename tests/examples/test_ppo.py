@@ -9,6 +9,7 @@ import numpy as np
 import ppo
 import pytest
 from examples.clock import Clock, ClockConfig
+from fakes import CoinConfig, CoinEnv
 
 import envrax
 from envrax.testing import MaskedEnv, NestedEnv
@@ -106,6 +107,35 @@ def test_illegal_actions_are_never_taken(registered: Any) -> None:
     assert not mask.all() and not steps.terminated.any() and steps.done.any()
     (after, _), _ = jax.jit(trainer.update)((at, opt_state), None)
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(after.policy_state))
+
+
+@pytest.mark.slow
+def test_the_curve_begins_when_each_slot_has_ended_once(registered: Any) -> None:
+    """Before that, returns are those of short episodes. No action changes a length here."""
+    name = registered(CoinEnv, CoinConfig(end_rate=0.2))
+    sizes: Any = dict(n_envs=8, n_steps=2, minibatches=2, hidden=4, total_steps=16 * 20)
+    trainer = ppo.PPO(ppo.Options(name, **sizes))
+    steps = envrax.rollout(trainer.vec_env, trainer.act, jax.jit(trainer.init)(0)[0], 40)[1]
+    ends: Any = np.asarray(steps.done).reshape(20, 2, 8).any(axis=1)
+    all_ended = np.logical_or.accumulate(ends).all(axis=1)
+    assert ends[~all_ended].any() and all_ended.any()
+    shown = all_ended & ends.any(axis=1)
+    curve = ppo.run(trainer)[1]
+    np.testing.assert_array_equal(curve[0], 16 * (1 + np.flatnonzero(shown)))
+
+
+@pytest.mark.slow
+def test_a_module_in_the_working_directory_is_found(tmp_path: Path, run_python: Any) -> None:
+    (tmp_path / "point.py").write_text(
+        "import envrax\nfrom envrax_classic import CartPole, CartPoleConfig\n"
+        "envrax.register('Point-v0', CartPole, CartPoleConfig())\n"
+    )
+    tiny = ["Point-v0", "--import=point", "--total-steps=64", "--n-envs=4", "--n-steps=4"]
+    as_script = f"import sys; sys.path[0] = {str(Path(ppo.__file__).parent)!r}"
+    printed = run_python(f"{as_script}; import ppo; ppo.main({tiny!r})")
+    assert "return of 100 episodes: " in printed
+    like = jax.eval_shape(ppo.PPO(ppo.Options()).init, 0)[0].policy_state
+    envrax.load(tmp_path / "runs" / "Point-v0-0" / "policy.npz", like)
 
 
 @pytest.mark.slow

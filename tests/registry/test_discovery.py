@@ -160,6 +160,7 @@ def test_the_command_line_lists_and_shows(
     assert main(["show", "toys/A-v0"]) == 0
     shown = capsys.readouterr().out
     assert "max_steps" in shown and "fakes.VectorEnv" in shown and "Box(" in shown
+    assert "suite         toys\n" in shown
 
 
 def test_a_suite_of_ones_own(

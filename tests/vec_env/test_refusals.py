@@ -12,7 +12,7 @@ import pytest
 from fakes import CounterEnv, PixelEnv, VectorConfig
 from helpers import assert_trees_equal
 
-from envrax import ClipReward, RecordVideo, VecEnv
+from envrax import Box, ClipReward, Discrete, RecordVideo, Tuple, VecEnv
 from envrax.autoreset import Compact
 
 F32 = np.float32
@@ -23,9 +23,15 @@ Change = Callable[..., Any]
 class Flawed(CounterEnv):
     """A counter whose reset and step return something else, made of what they should return."""
 
-    def __init__(self, at_reset: Change | None = None, at_step: Change | None = None) -> None:
+    def __init__(
+        self, at_reset: Change | None = None, at_step: Change | None = None, space: Any = None
+    ) -> None:
         super().__init__(VectorConfig(max_steps=3))
-        self.at_reset, self.at_step = at_reset, at_step
+        self.at_reset, self.at_step, self.space = at_reset, at_step, space
+
+    @property
+    def observation_space(self) -> Any:
+        return self.space or super().observation_space
 
     def reset(self, rng: jax.Array) -> Any:
         out = super().reset(rng)
@@ -133,7 +139,8 @@ def test_a_reset_and_a_step_that_disagree(case: str, wrap: Any) -> None:
 
 
 def test_containers_that_differ_in_no_leaf() -> None:
-    flawed = Flawed(lambda obs, s: ((obs, []), s), lambda obs, s, *rest: ((obs, ()), s, *rest))
+    space = Tuple((CounterEnv().observation_space,))
+    flawed = Flawed(lambda obs, s: ([obs], s), lambda obs, s, *rest: ((obs,), s, *rest), space)
     vec_env = VecEnv(flawed, 3)
     _, before = jax.eval_shape(vec_env.reset, KEY)
     with pytest.raises(TypeError, match="structure"):
@@ -150,7 +157,8 @@ def python_values_after(obs: Any, s: Any, reward: Any, done: Any, info: Any) -> 
 
 def test_python_and_numpy_values_become_strongly_typed_arrays(compile_counter: Any) -> None:
     """In observation, state, reward, done and info; `state.done` alone ends the episode."""
-    vec_env = VecEnv(Flawed(python_values, python_values_after), 3)
+    space = Tuple((Discrete(2), Box(0.0, 2.0, ())))
+    vec_env = VecEnv(Flawed(python_values, python_values_after, space), 3)
     _, first = vec_env.reset(jax.random.key(0))
     with compile_counter() as compiled:
         out, steps = vec_env.step(first, [0, 0, 0]), []

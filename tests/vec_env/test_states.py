@@ -6,19 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "advanced" / "saving.md"
-
 SHARED = """
-import re, sys
+import sys
 from pathlib import Path
 
 import jax, numpy as np
 from fakes import CoinEnv, NestedEnv, PixelEnv, VectorConfig
 from helpers import plain
 import envrax
-
-# The recipe is the one that the documentation shows.
-exec(re.search(r"```python\\n(.*?)```", Path(PAGE).read_text(), re.DOTALL)[1])
 
 def five_deep():
     env = envrax.GrayscaleObservation(PixelEnv(VectorConfig(max_steps=4)))
@@ -52,7 +47,7 @@ FIRST = """
 for seed in range(2):
     obs, state, *_ = env.step(state, actions(env, seed))
 if HOW == "numpy":
-    save("state.npz", state)
+    envrax.save("state.npz", state)
 else:
     import orbax.checkpoint as ocp
     with ocp.StandardCheckpointer() as checkpointer:
@@ -63,7 +58,7 @@ go_on(env, state, "first.npz")
 
 SECOND = """
 if HOW == "numpy":
-    state = load("state.npz", state)
+    state = envrax.load("state.npz", state)
 else:
     import orbax.checkpoint as ocp
     with ocp.StandardCheckpointer() as checkpointer:
@@ -91,7 +86,7 @@ go_on(env, state, "second.npz")
 def test_a_saved_state_goes_on(
     what: str, how: str, key: str, run_python: Any, tmp_path: Path
 ) -> None:
-    given = f"PAGE, WHAT, HOW, KEY = {str(PAGE)!r}, {what!r}, {how!r}, {key!r}\n"
+    given = f"WHAT, HOW, KEY = {what!r}, {how!r}, {key!r}\n"
     run_python(given + SHARED + FIRST)
     run_python(given + SHARED + SECOND)
     with np.load(tmp_path / "first.npz") as first, np.load(tmp_path / "second.npz") as second:
