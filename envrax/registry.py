@@ -8,15 +8,14 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, Self, cast, get_args
 
-from envrax._core.installed import installed_suites, lacking
-from envrax._core.names import alike, did_you_mean
+from envrax._core.names import about_suites, alike, available, did_you_mean, library_ids
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.error import MissingPackageError
 
 Wrappers = Sequence[Callable[[Any], AnyEnv]]
-MOST_LISTED, MOST_OFFERED = 40, 4  # names in an error
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ def get_spec(name: str) -> EnvSpec:
     ValueError
         If the name is not registered; the message offers close matches.
     MissingPackageError
-        If its suite needs a package that is not installed.
+        If its suite needs a package that is not installed, or cannot be imported.
     """
     return copied(load_entry(name)[0])
 
@@ -168,17 +167,23 @@ def available_suites() -> list[str]:
     return sorted(registered | set(installed_suites()))
 
 
+def installed_suites() -> dict[str, EntryPoint]:
+    """The entry points of installed packages in the group `envrax.suites`, by prefix."""
+    return {point.name: point for point in entry_points(group="envrax.suites")}
+
+
 def find(word: str) -> list[str]:
     """
     The names that contain a word or are like it, the closest first.
 
-    Case, versions, `-` and `_` do not count. All installed suites are imported, except those that
-    raise an error.
+    Case, versions, `-` and `_` do not count. The ids of libraries are looked up in a list, whether
+    they are installed or not; other installed suites are imported, if they can be.
     """
-    for prefix in installed_suites():
-        with contextlib.suppress(Exception):
-            _import_suite(prefix)
-    return alike(word, registered_names())
+    for prefix, point in installed_suites().items():
+        if not point.module.startswith("envrax."):
+            with contextlib.suppress(Exception):  # nobody asked for this suite by name
+                _import_suite(prefix)
+    return alike(word, sorted({*registered_names(), *library_ids()}))
 
 
 def names_of_suite(prefix: str) -> list[str]:
@@ -187,14 +192,16 @@ def names_of_suite(prefix: str) -> list[str]:
     names = [name for name in list(_ENTRIES) if name.startswith(f"{prefix}/")]
     if not names:
         suites = available_suites()
-        hint = did_you_mean(prefix, suites)
+        hint = did_you_mean(alike(prefix, suites))
         raise ValueError(f"Unknown suite {prefix!r}.{hint} Available: {', '.join(suites)}.")
     return names
 
 
 def load_entry(name: str) -> _Entry:
     """The registry's entry of a name, after importing the package that registers it."""
-    if isinstance(cast(Any, name), str) and name not in _ENTRIES:
+    if not isinstance(cast(Any, name), str):
+        raise _unknown_env(name)
+    if name not in _ENTRIES:
         module, _, name = name.rpartition(":")
         if module:
             importlib.import_module(module)
@@ -202,10 +209,8 @@ def load_entry(name: str) -> _Entry:
         # Also if some names of the prefix are there: another thread may be importing the rest.
         if slash and name not in _ENTRIES:
             _import_suite(prefix)
-    elif not isinstance(cast(Any, name), str):
-        raise _unknown_env(name)
     if name not in _ENTRIES:
-        raise _unknown_everywhere(name)
+        raise _unknown_env(name, among_suites=True)
     return _ENTRIES[name]
 
 
@@ -266,35 +271,27 @@ def _import_suite(prefix: str) -> None:
     if point := installed_suites().get(prefix):
         try:
             importlib.import_module(point.module)
-        except ModuleNotFoundError as error:
+        except MissingPackageError:
+            raise
+        except ImportError as error:
+            advice = f" Install {error.name}." if isinstance(error, ModuleNotFoundError) else ""
             raise MissingPackageError(
                 f"Suite {prefix!r}: expected the packages that {point.module} needs; got an error: "
-                f"{error}. Install {error.name}."
+                f"{error}.{advice}"
             ) from error
 
 
-def _unknown_env(name: Any) -> ValueError:
+def _unknown_env(name: Any, among_suites: bool = False) -> ValueError:
+    """The error for a name that is not registered; it may offer the ids of suites as well."""
     names = registered_names()
     prefix, slash, _ = str(name).partition("/")
-    siblings = [known for known in names if known.startswith(f"{prefix}/")]
-    hint = did_you_mean(str(name), names)
-    if slash and not siblings:
-        suites = did_you_mean(prefix, available_suites(), " the suite")
-        hint += f" No suite {prefix!r} is registered: import its package, or install it.{suites}"
-    if known := siblings or names:
-        more = f" and {len(known) - MOST_LISTED} more" if len(known) > MOST_LISTED else ""
-        hint += f" Available: {', '.join(known[:MOST_LISTED])}{more}."
-    return ValueError(f"Unknown environment {name!r}.{hint}")
-
-
-def _unknown_everywhere(name: str) -> ValueError:
-    """With what the installed suites have under another prefix, and which are not installed."""
-    text, suites = str(_unknown_env(name)), installed_suites()
-    if name.partition("/")[0] not in available_suites():
-        if found := [repr(x) for x in find(name)[:MOST_OFFERED] if repr(x) not in text]:
-            text += f" Like it: {', '.join(found)}."
-        missing = [x for x in suites if lacking(suites[x])]
-        there = ", ".join(x for x in available_suites() if x not in missing) or "none"
-        text += f" Suites installed: {there}; not installed: {', '.join(missing) or 'none'}"
-        text += " (see `python -m envrax list`). Gymnasium's come in by `from_gymnasium_vec`."
-    return ValueError(text)
+    siblings = [known for known in names if slash and known.startswith(f"{prefix}/")]
+    found, suites = alike(str(name), siblings or names), ""
+    if among_suites and not (siblings and found):
+        found = find(name)
+    if among_suites and not siblings:
+        points, suites = installed_suites(), about_suites(name, available_suites(), found)
+        names = [known for known in names if known.partition("/")[0] not in points]
+    return ValueError(
+        f"Unknown environment {name!r}.{did_you_mean(found)}{available(siblings or names)}{suites}"
+    )

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import importlib.util
 import inspect
 import itertools
 from collections import Counter
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from envrax._core.names import is_installed
 from envrax.error import MissingPackageError
 from envrax.registry import EnvSpec, copied, load_entry, names_of_suite
 
@@ -96,7 +96,7 @@ class EnvSuite(_Call):
 
     def check(self) -> dict[str, bool]:
         """Which of the required packages are installed."""
-        return {package: _installed(package) for package in self.required_packages}
+        return {package: is_installed(package) for package in self.required_packages}
 
     def is_available(self) -> bool:
         """Whether all required packages are installed."""
@@ -242,13 +242,6 @@ def _class_attribute(cls: type, name: str) -> Any:
 
 def _default(known: "dataclasses.Field[Any]") -> Any:
     return known.default if known.default_factory is MISSING else known.default_factory()
-
-
-def _installed(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(package) is not None
-    except (ImportError, ValueError):  # the parent of a dotted name is missing, or is no package
-        return False
 
 
 def _suite_of(name: str) -> EnvSuite:

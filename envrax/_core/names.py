@@ -1,17 +1,40 @@
-"""Ids that are like a word, for messages and `envrax.registry.find`."""
+"""Ids that are like a word, the libraries with an adapter, and how to install them."""
 
 import difflib
+import importlib.util
 import re
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
 CLOSE = 0.75  # of 1, how like a word an id is
+MOST_LISTED, MOST_OFFERED = 40, 4  # names in an error
+_MODULES = {"playground": "mujoco_playground"}  # of libraries whose prefix is another name
 
 
-def did_you_mean(name: str, known: Iterable[str], kind: str = "") -> str:
-    """A sentence with close matches of a whole name, or nothing."""
-    lower = {x.lower(): x for x in known}
-    close = [lower[match] for match in difflib.get_close_matches(name.lower(), lower)]
-    return f" Did you mean{kind} {' or '.join(map(repr, close))}?" if close else ""
+@cache
+def library_ids() -> list[str]:
+    """The ids of the libraries with an adapter, installed or not, from a list."""
+    return Path(__file__).with_name("ids.txt").read_text(encoding="utf-8").split()
+
+
+def missing_libraries() -> list[str]:
+    """The prefixes of the libraries with an adapter that are not installed. Imports none."""
+    prefixes = dict.fromkeys(name.partition("/")[0] for name in library_ids())
+    return [prefix for prefix in prefixes if not is_installed(_MODULES.get(prefix, prefix))]
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported, by its import name. Imports only parents of it."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):  # the parent of a dotted name is missing, or is no package
+        return False
+
+
+def how_to_install(extra: str) -> str:
+    """The command for an extra, where envrax is installed and in a clone."""
+    return f'`pip install "envrax[{extra}]"`, in a clone `pip install -e ".[{extra}]"`'
 
 
 def alike(word: str, ids: Iterable[str]) -> list[str]:
@@ -19,7 +42,30 @@ def alike(word: str, ids: Iterable[str]) -> list[str]:
     word = _core_of(word)
     ratios = {id: difflib.SequenceMatcher(None, word, _core_of(id)).ratio() for id in ids}
     found = [id for id in ratios if word in _core_of(id) or ratios[id] > CLOSE]
-    return sorted(found, key=lambda id: -ratios[id])
+    return sorted(found, key=lambda id: -ratios[id]) if word else []
+
+
+def did_you_mean(found: list[str]) -> str:
+    """The question that offers names, after a space; empty if there are none."""
+    return f" Did you mean {' or '.join(map(repr, found[:MOST_OFFERED]))}?" if found else ""
+
+
+def available(names: list[str]) -> str:
+    """The sentence that lists what is registered, after a space; empty if nothing is."""
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f" Available: {', '.join(names[:MOST_LISTED])}{more}." if names else ""
+
+
+def about_suites(name: str, suites: list[str], found: list[str]) -> str:
+    """Which suites are installed, and how to install another, one of an id that was found."""
+    missing = missing_libraries()
+    said = f" Suites installed: {', '.join(x for x in suites if x not in missing) or 'none'}"
+    if missing:
+        first, *_ = [x for x in (id.partition("/")[0] for id in found) if x in missing] or missing
+        said += f"; not installed: {', '.join(missing)}. Install one with {how_to_install(first)}"
+    if name.startswith("ALE/"):
+        said += ". ALE is a simulator on the host: see the page 'EnvPool, Atari and Gymnasium'"
+    return f"{said}. `python -m envrax find WORD` looks for ids."
 
 
 def _core_of(id: str) -> str:

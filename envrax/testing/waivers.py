@@ -1,9 +1,10 @@
 """Waivers: rules that an environment may break, each with the reason."""
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
+
+from envrax._core.names import alike, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,9 @@ def read_waivers(who: str, given: Any, known: Iterable[str], *, is_needed: bool)
     waivers: Waivers = {}
     for rule, reason in cast(Mapping[Any, Any], given).items():
         if rule not in legal:
-            close = difflib.get_close_matches(str(rule), legal)
-            meant = f"Did you mean {' or '.join(map(repr, close))}? " * bool(close)
+            meant = did_you_mean(alike(str(rule), legal))
             raise ValueError(
-                f"{who} to name rules; got {rule!r}. {meant}The rules are {', '.join(legal)}."
+                f"{who} to name rules; got {rule!r}.{meant} The rules are {', '.join(legal)}."
             )
         if not (isinstance(reason, str) and reason.strip()):
             raise ValueError(

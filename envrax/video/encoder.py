@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from envrax._core.installed import how_to_install
+from envrax._core.names import how_to_install
 from envrax.error import MissingPackageError
 
 

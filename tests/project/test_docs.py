@@ -20,6 +20,7 @@ import envrax
 import envrax.testing
 import envrax.wrappers.vector
 import envrax_classic  # noqa: F401  # the pages that import it find its names registered
+from envrax._core import names
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = [
@@ -124,8 +125,9 @@ def typed() -> dict[str, Any]:
 
 @pytest.mark.parametrize(("code", "sentence"), told())
 def test_bad_input_gets_the_sentence_that_the_page_shows(
-    code: str, sentence: str, typed: dict[str, Any]
+    code: str, sentence: str, typed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(names, "is_installed", lambda package: False)  # no other library
     with pytest.raises(Exception) as told:  # the sentence is compared whole
         eval(code, typed)
     assert f"{told.type.__name__}: {told.value}" == sentence

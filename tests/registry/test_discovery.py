@@ -1,6 +1,5 @@
 """Suites of installed packages, found by the prefix of an id; `python -m envrax`."""
 
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from fakes import VectorConfig, VectorEnv
 
 import envrax
 from envrax.__main__ import main
+from envrax._core import names
 from envrax.error import MissingPackageError
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
@@ -121,39 +121,60 @@ def test_unknown_prefixes_offer_close_ones(install: Install) -> None:
     install("toys")
     with pytest.raises(ValueError, match=r"Unknown suite 'toy'\. Did you mean 'toys'\?"):
         envrax.load_suite("toy")
-    with pytest.raises(ValueError, match=r"Did you mean the suite 'toys'\?"):
+    with pytest.raises(ValueError, match=r"mean 'toys/A-v0' or .* Suites installed: .*toys"):
         envrax.make("toyz/A-v0")
     with pytest.raises(ValueError, match=r"Did you mean 'toys/A-v0'"):
         envrax.make("toys/A-v1")
 
 
-def test_a_name_without_its_prefix_is_looked_up_in_all_suites(
-    install: Install, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One suite lacks a package of the extra with its name, one fails when it is imported."""
-    needs = "Requires-Dist: no_such_package; extra == 'poor'\nProvides-Extra: poor\n"
-    install("toys", SUITE.replace('"B"', '"Tic_Tac_Toe"'))
-    install("poor", "import no_such_package", needs)
-    install("broken", "1 / 0")
-    for typo in ("tic-tac-toe", "TicTacToe-v3", "ALE/TicTacToe-v5"):
-        with pytest.raises(ValueError, match=f"Unknown environment '{typo}'") as error:
-            envrax.make(typo)
-        assert "'toys/Tic_Tac_Toe-v0'" in str(error.value)
-        assert re.search(r"Suites installed: .*toys.*; not installed: .*poor", str(error.value))
-        assert "`from_gymnasium_vec`" in str(error.value)
-    assert main(["list"]) == 0
-    listed = capsys.readouterr().out
-    assert 'not installed: `pip install "poor[poor]"`' in listed and "toys 1.2\n" in listed
-    assert main(["find", "tic tac"]) == 0
-    assert "toys/Tic_Tac_Toe-v0\n" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("A-v3", "'toys/A-v0'"),  # of a suite that is not imported yet
+        ("other/B", "'toys/B-v0'"),
+        ("TicTacToe", "'pgx/tic_tac_toe'"),
+        ("Empty-5x5", "'navix/Navix-Empty-5x5-v0' or "),
+        ("HalfCheetah-v4", "'brax/halfcheetah'"),
+    ],
+)
+def test_an_id_is_found_without_its_prefix(install: Install, name: str, meant: str) -> None:
+    install("toys")
+    install("broken", "raise OSError")  # no reason to keep quiet about the others
+    with pytest.raises(ValueError, match=f"Unknown environment '{name}'.*{meant}") as error:
+        envrax.make(name)
+    assert not {"pgx", "navix", "brax"} & {*sys.modules}, "libraries are looked up in a list"
+    assert "Available" not in str(error.value)
+
+
+def test_a_name_that_is_like_nothing(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "is_installed", lambda package: package != "mujoco_playground")
+    install("toys")
+    with pytest.raises(ValueError, match=r"toys, xminigrid; not installed: playground\.") as error:
+        envrax.make("xyzzy")
+    assert "Did you mean" not in str(error.value)
+    assert 'Install one with `pip install "envrax[playground]"`, in a c' in str(error.value)
+    monkeypatch.setattr(names, "is_installed", bool)
+    with pytest.raises(ValueError, match=r"the page 'EnvPool, Atari and Gymnasium'") as error:
+        envrax.make("ALE/Pong-v5")
+    assert "not installed" not in str(error.value) and "gymnax/Pong-misc" in str(error.value)
+
+
+def test_a_suite_that_cannot_be_imported_says_why(install: Install) -> None:
+    install("stale", "from jax import a_function_that_was_removed")
+    for look_up in (envrax.make, lambda id: envrax.load_suite("stale")):
+        with pytest.raises(MissingPackageError, match=r"'stale'.*a_function_that_was_removed"):
+            look_up("stale/A-v0")
 
 
 def test_the_command_line_lists_and_shows(
-    install: Install, capsys: pytest.CaptureFixture[str]
+    install: Install, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install("toys")
+    monkeypatch.setattr(names, "is_installed", lambda package: package != "gymnax")
     assert main(["list"]) == 0
-    assert "toys          toys_envs, from toys 1.2\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "toys          toys_envs, from toys 1.2\n" in out
+    assert 'gymnax        not installed: `pip install "envrax[gymnax]"`, in' in out
     assert "toys_envs" not in sys.modules
     assert main(["list", "toys"]) == 0
     assert capsys.readouterr().out == "toys/A-v0\ntoys/B-v0\n"
@@ -161,6 +182,13 @@ def test_the_command_line_lists_and_shows(
     shown = capsys.readouterr().out
     assert "max_steps" in shown and "fakes.VectorEnv" in shown and "Box(" in shown
     assert "suite         toys\n" in shown
+    pip = '`pip install "envrax[gymnax]"`, in a clone `pip install -e ".[gymnax]"`'
+    rows = {"tic-tac": "pgx/tic_tac_toe installed", "Catch-bsuite": f"gymnax/Catch-bsuite {pip}"}
+    for word, row in rows.items():
+        assert main(["find", word]) == 0
+        assert row in " ".join(capsys.readouterr().out.split())
+    assert main(["find", "xyzzy"]) == 0
+    assert capsys.readouterr().out.startswith("none: ")
 
 
 def test_a_suite_of_ones_own(
@@ -173,7 +201,8 @@ def test_a_suite_of_ones_own(
     files = {str(x.relative_to(tmp_path)) for x in tmp_path.rglob("*") if x.is_file()}
     assert {"walks/pyproject.toml", "walks/walks/__init__.py", "walks/train.py"} <= files
     assert not any("my_suite" in (tmp_path / name).read_text() for name in files)
-    for name in ("walks", "jax", "My_Suite", "my-suite"):  # taken, taken, and no such names
+    taken, illegal = ("walks", "jax"), ("My_Suite", "my-suite", "class", "a_", "é", "../up")
+    for name in (*taken, *illegal):
         with pytest.raises(SystemExit):
             main(["new", name])
         assert "new: expected lower-case letters" in capsys.readouterr().err

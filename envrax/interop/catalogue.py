@@ -1,0 +1,75 @@
+"""What `python -m envrax` prints: the suites, their ids, and what is known of one environment."""
+
+import dataclasses
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Any
+
+from envrax._core.names import how_to_install, missing_libraries
+from envrax.make import make
+from envrax.registry import available_suites, find, get_spec, installed_suites, registered_names
+from envrax.suite import load_suite
+
+
+def listed(prefix: str | None) -> Iterator[str]:
+    """One line for each suite, without importing any; or for each id of one suite."""
+    if prefix is not None:
+        yield from load_suite(prefix)
+        return
+    points, missing = installed_suites(), missing_libraries()
+    for name in available_suites():
+        point = points.get(name)
+        about = f"{point.module}, from {_distribution(point)}" if point else "registered"
+        if name in missing:
+            about = f"not installed: {how_to_install(name)}"
+        yield f"{name:<12}  {about}"
+    yield from (name for name in registered_names() if "/" not in name)
+
+
+def found(word: str) -> Iterator[str]:
+    """One line for each id that contains a word or is like it, and how to install its suite."""
+    missing, ids = missing_libraries(), find(word)
+    for name in ids:
+        prefix = name.partition("/")[0]
+        yield f"{name:<40}  {how_to_install(prefix) if prefix in missing else 'installed'}"
+    if not ids:
+        yield "none: `python -m envrax list` shows the suites"
+
+
+def shown(name: str) -> Iterator[str]:
+    """Class, spaces, config and origin of an environment, one line each."""
+    spec = get_spec(name)
+    env = make(name, jit_compile=False)
+    base = env.unwrapped
+    config = getattr(base, "config", spec.default_config)
+    fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    rows: dict[str, Any] = {
+        "id": spec.name,
+        "class": f"{type(base).__module__}.{type(base).__qualname__}",
+        "suite": spec.name.rpartition("/")[0] or "none",
+        "category": spec.suite or "none",
+        "wrappers": ", ".join(map(repr, spec.wrappers)) or "none",
+        **({"agents": ", ".join(env.agents)} if env.agents else {}),
+        "observations": env.observation_space,
+        "actions": env.action_space,
+        "max_steps": "none" if config.max_steps == 2**31 - 1 else config.max_steps,
+        "config": ", ".join(f"{key}={value!r}" for key, value in fields.items()),
+        **_library_faults(base),
+    }
+    for label, value in rows.items():
+        yield f"{label:<12}  {value}"
+
+
+def _library_faults(base: Any) -> dict[str, str]:
+    """Faults of the wrapped library, as its adapter declares them."""
+    labels = {"waivers": "waived", "mended_bounds": "mended"}
+    faults = {label: getattr(base, name, {}) for name, label in labels.items()}
+    return {
+        label: "; ".join(f"{what}: {reason}" for what, reason in found.items())
+        for label, found in faults.items()
+        if found
+    }
+
+
+def _distribution(point: metadata.EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown package"
