@@ -284,7 +284,8 @@ def test_refusals() -> None:
         (lambda: NormalizeObservation(coins(), epsilon=0.0), ValueError, "epsilon"),
         (lambda: NormalizeReward(coins(), gamma=1.5), ValueError, "gamma"),
         (lambda: NormalizeObservation(coins(), statistics=wrong), ValueError, "shape"),
-        (lambda: RunningStatistics.of(1.0, [1.0], [1.0, 2.0]), ValueError, "same shape"),
+        (lambda: RunningStatistics.of(0.0, [1.0], [1.0]), ValueError, "expected"),
+        (lambda: RunningStatistics.of(1.0, [1.0], [-1.0]), ValueError, "expected"),
     ]:
         with pytest.raises(error, match=noun):
             make()

@@ -5,6 +5,8 @@ from typing import Any, cast
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -47,6 +49,11 @@ class RunningStatistics:
     @classmethod
     def of(cls, count: Any, mean: Any, var: Any) -> "RunningStatistics":
         """Statistics with this count, mean and (biased) variance, such as those of a data set."""
+        if not isinstance(count, Tracer) and not np.all(np.asarray(count) > 0):
+            raise ValueError(
+                f"RunningStatistics.of: expected a count above 0; got {count}. Leave statistics "
+                "out to begin anew."
+            )
         count = jnp.asarray(count, F32)
         mean, var = (jax.tree.map(_array, x, is_leaf=_is_numbers) for x in (mean, var))
         shapes = [jax.tree.map(jnp.shape, x) for x in (mean, var)]
@@ -55,6 +62,9 @@ class RunningStatistics:
                 "RunningStatistics.of: expected a mean and a variance of the same shape; got "
                 f"{shapes[0]} and {shapes[1]}."
             )
+        known = [x for x in jax.tree.leaves(var) if not isinstance(x, Tracer)]
+        if not all(np.all(np.asarray(x) >= 0) for x in known):
+            raise ValueError("RunningStatistics.of: expected variances of at least 0; got less.")
         squares = jax.tree.map(lambda x: x * count, var)
         low = jax.tree.map(jnp.zeros_like, (count, mean, squares))
         return cls(count=count, mean=mean, squares=squares, low=low)
