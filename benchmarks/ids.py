@@ -4,12 +4,14 @@ Every id of every library: how long it compiles, how fast it steps, what it keep
     python -m benchmarks ids                     all libraries; needs the extra `interop`
     python -m benchmarks ids gymnax pgx          these
 
-A process of its own measures each library. Results go to `benchmarks/results/ids/LIBRARY.json` as
-they come; ids that are there already are not measured again, unless `--again` is given, so that an
-interrupted run goes on. `python -m benchmarks table --page` writes them into the table of all ids.
+A process of its own measures each library in CPU time on one core, so that other work on the
+machine hardly matters. Results go to `benchmarks/results/ids/LIBRARY.json` as they come; ids that are there
+already are not measured again, unless `--again` is given, so that an interrupted run goes on.
+`python -m benchmarks table --page` writes them into the table of all ids.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +20,8 @@ from typing import Any
 from benchmarks import files
 
 SIZES, LENGTH, SECONDS, ROUNDS = (64, 1024), 10, 0.3, 5
+LONGEST = 8.0  # seconds, after which no further round begins
+now = time.process_time  # on one core, so that other work there does not count
 
 
 def main() -> None:
@@ -30,6 +34,8 @@ def main() -> None:
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
+        if hasattr(os, "sched_setaffinity"):  # not on macOS
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         measure_library(given.child, time.monotonic() + 60 * given.minutes)
         return
     begin = time.monotonic()
@@ -46,9 +52,12 @@ def main() -> None:
 
 def measure_library(library: str, end: float) -> None:
     """Measure what can be built of a library and has no result yet."""
+    import jax
+
     from benchmarks.interop_speed import first_line
     from benchmarks.interop_table import verdicts
 
+    jax.config.update("jax_enable_compilation_cache", False)
     for id, row in verdicts(library).items():
         built = row["verdict"] not in ("not built", "stopped") and " as a world" not in id
         found = _read(library)
@@ -72,26 +81,28 @@ def measured(id: str) -> dict[str, float]:
 
     row: dict[str, float] = {}
     for n in SIZES:
-        begin = time.perf_counter()
+        begin = now()
         loop, space = loops.ours(id, n)
         run = Rollout(loop, space, LENGTH)
         run(1)
         if n == SIZES[0]:
-            row["compile"] = round(time.perf_counter() - begin, 1)
+            row["compile"] = round(now() - begin, 1)
             row["bytes"] = size_of(loop.start) // n
         chunks, seconds = 1, _timed(run, 1)
         while seconds < SECONDS:
             chunks = max(chunks + 1, int(1.2 * chunks * SECONDS / seconds))
             seconds = _timed(run, chunks)
-        best = min(_timed(run, chunks) for _ in range(ROUNDS))
-        row[f"{n}"] = float(f"{n * chunks * LENGTH / best:.3g}")
+        times = [seconds]
+        while len(times) < ROUNDS and sum(times) < LONGEST:
+            times.append(_timed(run, chunks))
+        row[f"{n}"] = float(f"{n * chunks * LENGTH / min(times):.3g}")
     return row
 
 
 def _timed(run: Any, chunks: int) -> float:
-    begin = time.perf_counter()
+    begin = now()
     run(chunks)
-    return time.perf_counter() - begin
+    return now() - begin
 
 
 def rows(library: str) -> dict[str, dict[str, float]]:

@@ -45,9 +45,10 @@ built says why. Rows *as a world* are built with `options={"agents": "all"}` (Ju
 `options={"player": "all"}` (Pgx). [The gallery](gallery.md) has their pictures.
 
 The figures are those of `python -m benchmarks ids`, with the
-[versions](../built/benchmarks.md#figures) of its files: the time to the first steps of 64 slots,
-which is compilation for the most part; the steps of all slots together in a second, in a scan with
-auto-reset and random legal actions, the best of five; the state of a slot. What is empty was not
+[versions](../built/benchmarks.md#figures) of its files, in CPU time on one core: the seconds to the
+first steps of 64 slots, which is compilation for the most part; the steps of all slots together in
+a second, in a scan with auto-reset and random legal actions, the best of five, or of as many as fit
+into eight seconds; the state of a slot. What is empty was not
 measured yet.
 """
 

@@ -155,8 +155,11 @@ def machine() -> str:
     """The machine and the versions of the libraries."""
     names = ("jax", "numpy", *PEERS)
     versions = [f"{name} {version}" for name in names if (version := _version(name)) != "missing"]
+    cores = os.cpu_count()
+    if hasattr(os, "sched_getaffinity") and (used := len(os.sched_getaffinity(0))) != cores:
+        cores = f"{used} of {cores}"
     return (
-        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, "
+        f"{cores} cores, {platform.machine()}, Python {platform.python_version()}, "
         f"envrax {__version__}, {', '.join(versions)}"
     )
 

@@ -102,6 +102,10 @@ def run_python(tmp_path: Path) -> Callable[..., str]:
     return run
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every", type=int, default=1, help="run every so many-th test: a sample")
+
+
 def pytest_configure() -> None:
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     # A cache of the developer's own would answer for the one under test.
@@ -118,7 +122,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items[:] = items[:: config.getoption("--every")]
     for item in items:
         if "run_python" in getattr(item, "fixturenames", ()):
             item.add_marker("integration")
