@@ -87,8 +87,6 @@ def trained() -> Table:
     """The example PPO on CartPole, compilation included."""
     from ppo import PPO, PRESETS, Options, run
 
-    import benchmarks.seeds  # noqa: F401  # finds the examples
-
     name = "classic/CartPole-v0"
     begin = time.perf_counter()
     *_, after = run(PPO(Options(name, **PRESETS[name])))

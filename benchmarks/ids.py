@@ -5,8 +5,9 @@ Every id of every library: how long it compiles, how fast it steps, what it keep
     python -m benchmarks ids gymnax pgx          these
 
 A process of its own measures each library in CPU time on one core, so that other work on the
-machine hardly matters. Results go to `benchmarks/results/ids/LIBRARY.json` as they come; ids that are there
-already are not measured again, unless `--again` is given, so that an interrupted run goes on.
+machine hardly matters. Results go to `benchmarks/results/ids/LIBRARY.json` as they come; ids that
+are there already are not measured again, unless `--again` is given, so that an interrupted run goes
+on.
 `python -m benchmarks table --page` writes them into the table of all ids.
 """
 

@@ -119,12 +119,20 @@ def page() -> Iterator[str]:
         for name, row in sorted(rows.items()):
             cells = [row.get(key, "") for key in ("obs", "action", "limit")]
             figures = speeds.get(name, {})
-            cells += [f"{figures[x]:,.10g}" if x in figures else "" for x in SPEEDS.values()]
+            cells += [_short(figures[x]) if x in figures else "" for x in SPEEDS.values()]
             # Errors begin with their class and the id, which stand in the row already.
             told = row.get("why", "").partition(f"Error: {name}: ")
             why = f": {told[2] or told[0]}" if told[0] else ""
             shown = " | ".join(str(cell).replace("|", "\\|") for cell in cells)
             yield f"| `{name}` | {shown} | {row['verdict']}{why.replace('|', ' ')} |"
+
+
+def _short(x: float) -> str:
+    """A number of three digits, such as 3.1, 4,430, 26 k or 1.2 M."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if x >= 10_000 and x >= size:
+            return f"{x / size:.3g} {unit}"
+    return f"{x:,.10g}"
 
 
 def _row(name: str, library: str, steps: int, options: dict[str, Any]) -> dict[str, Any]:

@@ -84,9 +84,10 @@ def interop() -> Iterator[str]:
     yield "|---" * (2 + len(PEERS)) + "|"
     for path in sorted(RESULTS.glob("interop/*.json")):
         rows: dict[str, dict[str, list[str]]] = {}
-        for title, ways in read(f"interop/{path.stem}")["tables"].items():
+        tables = read(f"interop/{path.stem}")["tables"]
+        for title in sorted(tables, key=lambda title: int(title.partition(", N = ")[2])):
             cells = rows.setdefault(title.partition(", N = ")[0], {})
-            for way, figures in ways.items():
+            for way, figures in tables[title].items():
                 cells.setdefault(way, []).append(f"{figures['ratio']:.2f}")
         for id, cells in rows.items():
             own = [(way, ", ".join(x)) for way, x in cells.items() if way.startswith(path.stem)]

@@ -1,20 +1,15 @@
 """Train several seeds at once: `jax.vmap` of the example PPO."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from ppo import N_CALLS, PPO, PRESETS, Options
 
 import envrax
 import envrax_classic  # noqa: F401  # registers classic/...
 from benchmarks.measure import Table, Work, compare
 from envrax.autoreset import AutoReset, Select
-
-sys.path.append(str(Path(__file__).parents[1] / "examples"))
-
-from ppo import N_CALLS, PPO, PRESETS, Options
 
 
 def train(num_seeds: int = 8, total_steps: int = 100_000) -> list[Table]:

@@ -41,13 +41,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, (_, argument, about) in _COMMANDS.items():
         command = commands.add_parser(name, help=about)
         command.add_argument("argument", metavar=argument, nargs="?" if name == "list" else None)
-    checking = commands.add_parser("check", help="check an environment against the contract")
-    checking.add_argument("argument", metavar="id")
-    checking.add_argument("options", nargs=argparse.REMAINDER, help="of python -m envrax.testing")
-    arguments = parser.parse_args(argv)
+    commands.add_parser("check", help="check an environment against the contract")
+    argv = sys.argv[1:] if argv is None else argv
     sys.path.insert(0, "")  # so that modules in the working directory are found
-    if arguments.command == "check":
-        return check_main([arguments.argument, *arguments.options])
+    if [*argv[:1]] == ["check"]:
+        return check_main(argv[1:])
+    arguments = parser.parse_args(argv)
     try:
         print(*_COMMANDS[arguments.command][0](arguments.argument), sep="\n")
     except Exception as error:  # whatever an import or a constructor raises

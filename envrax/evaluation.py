@@ -197,7 +197,7 @@ def evaluate_grid(
 
 
 def _counts(who: str, rng: Any, n_episodes: Any, max_steps: Any) -> tuple[int, int]:
-    require_key(rng, who, "pass one key.")
+    require_key(rng, who, "Pass one key.")
     n_episodes = require_count(f"{who}: expected n_episodes", n_episodes)
     if max_steps is None:
         return n_episodes, LONGEST

@@ -152,6 +152,8 @@ def get_spec(name: str) -> EnvSpec:
         If the name is not registered; the message offers close matches.
     MissingPackageError
         If its suite needs a package that is not installed, or cannot be imported.
+    ImportError
+        If the module before ":" cannot be imported.
     """
     return copied(load_entry(name)[0])
 

@@ -14,7 +14,7 @@ from envrax._core.compiled_batch import compilation_of
 from envrax._core.ends import episode_end
 from envrax._core.playing import AnyBatch, Policies, Policy, Rollout, SplitPolicy, Transition
 from envrax._fleet.fleet import Fleet
-from envrax._jax.keys import require_key
+from envrax._jax.keys import is_key, require_key
 from envrax._jax.programs import is_inside_jit, is_traced, program_per_env, strong
 from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
@@ -45,7 +45,7 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
     Rollout
         The argument `start` of `rollout`.
     """
-    require_key(rng, "start", "pass one key.")
+    require_key(rng, "start", "Pass one key.")
     if isinstance(env, Fleet):
         fleet = cast(Any, env)
         return Rollout(*fleet._map("start", start, rng=rng, policy_state=policy_state))
@@ -75,7 +75,7 @@ def rollout(
     ----------
     env : JaxEnv, BatchedEnv, MultiEnv or MultiVecEnv
         The environment. A `JaxEnv` is auto-reset as in a `VecEnv`. A batch is stepped with
-        `final_obs=True`. The members of a fleet are played one after the other, each as alone.
+        `final_obs=True`. The members of a fleet are played one after the other, each on its own.
     policy : callable or None
         `policy(policy_state, obs, rng) -> (action, policy_state, extras)`, a function that JAX can
         trace. For a batch it gets the observations of all slots and one key. Two more parameters
@@ -189,7 +189,7 @@ def _on_the_host(
 
 
 def _stacked(*leaves: Any) -> Any:
-    if jnp.issubdtype(jnp.result_type(leaves[0]), jax.dtypes.prng_key):
+    if is_key(leaves[0]):
         return jnp.stack(leaves)
     return jnp.asarray(np.stack(leaves))  # compiles nothing, however many there are
 

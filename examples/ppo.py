@@ -1,5 +1,5 @@
 """
-PPO on any environment with `Discrete` or `Box` actions, in pure JAX.
+PPO on any environment with `Discrete` actions or a `Box` of one axis, in pure JAX.
 
     python examples/ppo.py                                     CartPole, in seconds
     python examples/ppo.py classic/Pendulum-v0 --seed 1
@@ -149,7 +149,10 @@ class PPO:
         wrappers = [envrax.RecordEpisodeStatistics, scaled]
         self.env = envrax.make(o.env, wrappers=wrappers, jit_compile=False)
         self.vec_env = envrax.VecEnv(self.env, o.n_envs)
-        self.network = Network(self.env.action_space, o.hidden)
+        space = self.env.action_space
+        if not isinstance(space, envrax.Discrete | envrax.Box) or len(space.shape) > 1:
+            raise ValueError(f"PPO: expected Discrete actions or a Box of one axis; got {space}.")
+        self.network = Network(space, o.hidden)
         self.n_updates = -(-o.total_steps // (o.n_envs * o.n_steps * N_CALLS))  # of a call
         n_descents = N_CALLS * self.n_updates * o.epochs * o.minibatches
         learning_rate = optax.linear_schedule(o.learning_rate, 0.0, n_descents)

@@ -13,6 +13,7 @@ RETURNS = {
     "step": "obs, state, reward, done, info",
     "on_reset": "obs, fields",
     "on_step": "obs, state, reward, done, info",
+    "the call": "action, policy_state, extras",
 }
 
 

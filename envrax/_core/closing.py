@@ -1,6 +1,7 @@
-"""`Closing`: the base that gives environments, batches and fleets `close` and `with`."""
+"""`Closing`: the base of environments, batches and fleets; and what they wrap."""
 
-from typing import Self
+from collections.abc import Iterator
+from typing import Any, Self
 
 
 class Closing:
@@ -14,3 +15,10 @@ class Closing:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def whole_stack(env: Any) -> Iterator[Any]:
+    """An environment or a batch, and everything that it wraps, the outermost first."""
+    while isinstance(env, Closing):
+        yield env
+        env = vars(env).get("env")

@@ -76,7 +76,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             If `rng` is a batch of keys, or a key of the wrong shape.
         """
         who = type(self).__name__
-        require_key(rng, f"{who}.reset", f"pass one key; {who} splits it.")
+        require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
         if self.layout is not None:
             rng = placed(rng, NamedSharding(self.layout.mesh, PartitionSpec()), f"{who}.reset")
         return self._reset(rng)

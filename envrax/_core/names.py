@@ -38,10 +38,12 @@ def how_to_install(extra: str) -> str:
 
 
 def alike(word: str, ids: Iterable[str]) -> list[str]:
-    """The ids that contain a word or are like it, the closest first."""
-    word = _core_of(word)
+    """The ids with a word as prefix, that contain it or are like it, the closest first."""
+    prefix, word = f"{word.lower()}/", _core_of(word)
     ratios = {id: difflib.SequenceMatcher(None, word, _core_of(id)).ratio() for id in ids}
-    found = [id for id in ratios if word in _core_of(id) or ratios[id] > CLOSE]
+    found = [
+        id for id in ratios if word in _core_of(id) or id.startswith(prefix) or ratios[id] > CLOSE
+    ]
     return sorted(found, key=lambda id: -ratios[id]) if word else []
 
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._core.checks import require_tuple
 from envrax._core.compiled_batch import layout_of, require_final_obs, with_final_obs
 from envrax._jax.keys import threefry
 from envrax._jax.mesh import spread, varying_like
@@ -189,12 +190,7 @@ def choose(
             "it does, and the change would be lost. Keep what changes, such as random streams and "
             "running means, in `policy_state`."
         )
-    if not isinstance(returned, tuple) or len(cast(Any, returned)) != 3:
-        raise TypeError(
-            "policy: expected it to return (action, policy_state, extras); got "
-            f"{type(cast(Any, returned)).__name__}. Return None for unused entries."
-        )
-    return rng, *jax.tree.map(strong, returned)
+    return rng, *jax.tree.map(strong, require_tuple("policy", "the call", returned))
 
 
 _compiled_act = program_per_env(_act)

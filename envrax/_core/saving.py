@@ -1,6 +1,7 @@
 """`save` and `load`: a pytree of arrays in one file, by NumPy alone."""
 
 import os
+import uuid
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
@@ -9,7 +10,7 @@ from zipfile import BadZipFile
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding
+from jax.sharding import Mesh
 
 from envrax._jax.keys import is_key
 
@@ -44,7 +45,7 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     >>> bool(found["rng"] == jax.random.key(3)), found["step"]
     (True, 7)
     """
-    path, arrays = Path(path).expanduser(), dict[str, Any]({FORMAT: 0})
+    path, arrays = Path(path).expanduser().resolve(), dict[str, Any]({FORMAT: 0})
     for name, leaf in _leaves(tree).items():
         data = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
         if data.dtype.kind in "OSU":
@@ -52,7 +53,7 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
         # NumPy has no name for dtypes such as bfloat16, and writes them as bytes.
         arrays[name] = data.view(f"u{data.itemsize}") if data.dtype.kind == "V" else data
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # of this call alone
     try:
         with part.open("wb") as file:
             np.savez(file, **arrays)
@@ -79,14 +80,15 @@ def load(path: str | os.PathLike[str], like: Any) -> Any:
     -------
     pytree
         As `like`: arrays of JAX, on the same mesh if they lie on one, arrays of NumPy, numbers.
+        Arrays of JAX are strongly typed.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If `save` did not write it, or another version of its form; or if a leaf is missing, or one
-        is too many, or has another shape or dtype.
+        If `save` did not write it, or in another version of the format; or if a leaf is missing, or
+        one is too many, or has another shape or dtype.
     """
     try:
         with Path(path).expanduser().open("rb") as file, np.load(file) as archive:
@@ -115,8 +117,9 @@ def _restored(data: Any, like: Any) -> Any:
         data = data.view(like.dtype)
     if not hasattr(like, "sharding"):  # of NumPy
         return data if isinstance(like, np.ndarray) else data[()]
-    layout = like.sharding if isinstance(like.sharding, NamedSharding) else None
-    return jax.device_put(data, layout, may_alias=False)
+    # An abstract `like` may name an abstract mesh; the next step places its state.
+    has_mesh = isinstance(getattr(like.sharding, "mesh", None), Mesh)
+    return jax.device_put(data, like.sharding if has_mesh else None, may_alias=False)
 
 
 def _leaves(tree: Any) -> dict[str, Any]:

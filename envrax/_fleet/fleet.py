@@ -202,6 +202,8 @@ class Fleet(Members):
                 given[name] = self._each(lambda _, x=x: x)
             elif name == "rng" and hasattr(x, "dtype"):
                 given[name] = self._container.build(jax.random.split(threefry(x), len(self)))
+            elif not isinstance(x, list | dict):
+                raise TypeError(f"{who}: expected {name} in a list or dict; got {x!r}.")
         results: list[Any] = []
         rows = zip(self._members, *self._container.read(who, **given), strict=True)
         for name, row in zip(self._fused.names, rows, strict=True):

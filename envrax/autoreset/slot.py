@@ -1,5 +1,6 @@
 """One slot: a reset and a step of its environment, checked against the contract."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import jax
@@ -7,6 +8,7 @@ import numpy as np
 
 from envrax._core.agents import require_rewards
 from envrax._core.checks import RETURNS, require_tuple
+from envrax._core.closing import whole_stack
 from envrax._core.ends import episode_ended
 from envrax._jax.programs import is_traced, strong
 from envrax.env import AnyEnv, EnvState, carries_over
@@ -16,8 +18,11 @@ from envrax.spaces.conform import conform
 def reset_slot(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
     """`env.reset`, checked, also against the space, with strongly typed arrays."""
     obs, state = _called(env, "reset", env.reset, rng)
+    who, space = f"{env.name}.reset", env.observation_space
     hint = "Return what `observation_space.sample(rng)` looks like, or change the space."
-    conform(env.observation_space, obs, f"{env.name}.reset", "obs", hint)
+    known = conform(space, obs, who, "obs", hint)
+    if len(jax.tree.leaves(obs)) != len(jax.tree.leaves(known)):  # lists of numbers
+        raise TypeError(f"{who}: expected obs of {space}; got {jax.tree.structure(obs)}. {hint}")
     return obs, state
 
 
@@ -36,13 +41,19 @@ def next_episode(env: AnyEnv, last: EnvState) -> dict[str, Any]:
 
 
 def _called(env: AnyEnv, method: str, call: Any, *args: Any) -> tuple[Any, ...]:
-    """What a method returned, checked; and that it kept no traced value in the environment."""
-    before = dict(vars(env.unwrapped))
-    returned = checked(env, method, call(*args))
-    for name, x in vars(env.unwrapped).items():
-        if x is not before.get(name) and is_traced(x):
+    """What a method returned, checked."""
+    return checked(env, method, unedited(env, method, call, *args))
+
+
+def unedited(env: Any, method: str, call: Callable[..., Any], *args: Any) -> Any:
+    """The result of a call that may keep no traced value in `env`, nor in what it wraps."""
+    before: list[tuple[Any, dict[str, Any]]] = [(x, {**vars(x)}) for x in whole_stack(env)]
+    returned = call(*args)
+    for layer, kept in before:
+        after: dict[str, Any] = vars(layer)
+        for name in (x for x in after if after[x] is not kept.get(x) and is_traced(after[x])):
             raise TypeError(
-                f"{env.name}: expected {method} to leave the environment as it is; got "
+                f"{type(layer).__name__}: expected {method} to leave the environment as it is; got "
                 f"`self.{name}`, set to a traced value. Keep what changes in the state, as a field "
                 "of its class."
             )

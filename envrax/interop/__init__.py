@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     from envrax.interop.out.brax import brax_training_wrap as brax_training_wrap
     from envrax.interop.out.brax import to_brax as to_brax
     from envrax.interop.out.dm import to_dm_env as to_dm_env
-    from envrax.interop.out.gymnasium import (
-        to_gymnasium as to_gymnasium,
-    )
-    from envrax.interop.out.gymnasium import (
-        to_gymnasium_vec as to_gymnasium_vec,
-    )
+    from envrax.interop.out.gymnasium import to_gymnasium as to_gymnasium
+    from envrax.interop.out.gymnasium import to_gymnasium_vec as to_gymnasium_vec
     from envrax.interop.out.gymnax import to_gymnax as to_gymnax
     from envrax.interop.out.sb3 import to_sb3 as to_sb3
     from envrax.interop.out.stoa import to_stoa as to_stoa

@@ -1,6 +1,5 @@
 """What `python -m envrax` prints: the suites, their ids, and what is known of one environment."""
 
-import dataclasses
 from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
@@ -40,9 +39,7 @@ def shown(name: str) -> Iterator[str]:
     """Class, spaces, config and origin of an environment, one line each."""
     spec = get_spec(name)
     env = make(name, jit_compile=False)
-    base = env.unwrapped
-    config = getattr(base, "config", spec.default_config)
-    fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    base, config = env.unwrapped, env.config
     rows: dict[str, Any] = {
         "id": spec.name,
         "class": f"{type(base).__module__}.{type(base).__qualname__}",
@@ -53,7 +50,7 @@ def shown(name: str) -> Iterator[str]:
         "observations": env.observation_space,
         "actions": env.action_space,
         "max_steps": "none" if config.max_steps == 2**31 - 1 else config.max_steps,
-        "config": ", ".join(f"{key}={value!r}" for key, value in fields.items()),
+        "config": config,
         **_library_faults(base),
     }
     for label, value in rows.items():
@@ -62,8 +59,7 @@ def shown(name: str) -> Iterator[str]:
 
 def _library_faults(base: Any) -> dict[str, str]:
     """Faults of the wrapped library, as its adapter declares them."""
-    labels = {"waivers": "waived", "mended_bounds": "mended"}
-    faults = {label: getattr(base, name, {}) for name, label in labels.items()}
+    faults = {"waived": getattr(base, "waivers", {}), "mended": getattr(base, "mended_bounds", {})}
     return {
         label: "; ".join(f"{what}: {reason}" for what, reason in found.items())
         for label, found in faults.items()

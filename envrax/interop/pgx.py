@@ -86,15 +86,11 @@ class PgxEnv(PeerEnv):
                 f"{player!r}."
             )
         opponent = self.config.options.get("opponent")
-        if opponent is not None and self.agents:
+        if opponent is not None and (self.agents or not callable(opponent)):
             raise TypeError(
-                f'{self._who}: expected no `opponent` with `player="all"`; got {opponent!r}. Give '
-                "it to `envrax.multi_agent.OneAgent`."
-            )
-        if opponent is not None and not callable(opponent):
-            raise TypeError(
-                f"{self._who}: expected `opponent` to be a function of (obs, mask, rng); got "
-                f"{opponent!r}. Pass one that returns an action, or None."
+                f"{self._who}: expected `opponent` to be a function of (obs, mask, rng), and none "
+                f'with `player="all"`; got {opponent!r}. `envrax.multi_agent.OneAgent` plays a '
+                "world against a policy."
             )
         begun = self._typed_begin(jax.random.key(0))
         acted = Discrete(begun.inner.legal_action_mask.shape[0])

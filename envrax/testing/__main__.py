@@ -41,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("env", nargs="+", help="`module:EnvClass` or a registered name")
     add("--import", dest="packages", action="append", default=[], metavar="PACKAGE",
         help="import this package first, to register its names (can be repeated)")  # fmt: skip
-    add("--num-steps", type=_count, default=100, metavar="N", help="number of steps (default: 100)")
-    add("--num-envs", type=_count, default=0, metavar="N", help="also check a VecEnv of size N")
+    add("--num-steps", type=int, default=100, metavar="N", help="number of steps (default: 100)")
+    add("--num-envs", type=int, default=0, metavar="N", help="also check a VecEnv of size N")
     add("--seed", type=int, default=0, metavar="N", help="seed of the PRNG keys (default: 0)")
     add("--gradients", action="store_true", help="also check the gradients of the reward")
     arguments = parser.parse_args(argv)
@@ -51,18 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         for package in arguments.packages:
             importlib.import_module(package)
         envs = [_find(name) for name in arguments.env]
+        reports = [report for env in envs for report in _reports(env, arguments)]
     except Exception as error:  # whatever an import or a constructor raises
         parser.error(f"{type(error).__name__}: {error}")
-    reports = [report for env in envs for report in _reports(env, arguments)]
     print(*reports, sep="\n")
     return 0 if all(report.ok for report in reports) else 1
-
-
-def _count(text: str) -> int:
-    """A number of steps or of environments."""
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"expected at least 1; got {number}")
-    return number
 
 
 def _find(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
@@ -10,19 +10,10 @@ from typing import Any, cast
 import jax
 import numpy as np
 
+from envrax._core.closing import whole_stack
 from envrax._jax.keys import is_key
-from envrax.batched_env import BatchedEnv
-from envrax.env import JaxEnv
 
 Attributes = dict[str, Any]
-
-
-def whole_stack(env: Any) -> Iterator[Any]:
-    """An environment or a batch, and everything that it wraps, the outermost first."""
-    yield env
-    inner = cast(Attributes, vars(env)).get("env")
-    if isinstance(inner, JaxEnv | BatchedEnv):
-        yield from whole_stack(inner)
 
 
 def read_attributes(env: Any) -> list[Attributes]:

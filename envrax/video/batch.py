@@ -1,7 +1,7 @@
 """`RecordVideo` for a batch: MP4 files of some of its slots, also from compiled programs."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
@@ -71,8 +71,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         shows, else the first one.
     grid : tuple of int, optional
         Rows and columns: one video of all these slots side by side, row by row.
-    labels : sequence of str, optional
-        What to write on each slot of the grid.
+    labels : sequence, optional
+        Texts or numbers to write on each slot of the grid.
     frozen : bool, default False
         Record nothing, for a run of the same stack that needs no video.
 
@@ -98,7 +98,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         *,
         slots: int | Sequence[int] | None = None,
         grid: tuple[int, int] | None = None,
-        labels: Sequence[str] | None = None,
+        labels: Sequence[Any] | None = None,
         frozen: bool = False,
     ) -> None:
         super().__init__(env)
@@ -115,7 +115,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         self.output_dir, self.fps, self.slots, self.grid = output_dir, fps, slots, grid
         self.labels = labels
         chosen = _slots(slots, self.n_slots, grid)
-        if labels and (not grid or len(labels) != len(chosen)):
+        if labels is not None and (not grid or len(labels) != len(chosen)):
             raise ValueError(
                 f"RecordVideo: expected labels for a grid of {len(chosen)} slots; got {[*labels]}."
             )
@@ -204,7 +204,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         obs, state = super()._reset_all(rng)
         if self._sends:
             layers, base = _peeled(self.env)
-            self._send(self._recording.begin_sent, base, [self._taken(layers, state)])
+            self._send(base, [self._taken(layers, state)])
         return obs, state
 
     def _step_all(self, state: Any, actions: Any) -> Any:
@@ -219,7 +219,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
             # The states after this step, before any reset, which the batch does not return.
             _, last, *_, ended = step(self._taken(layers, state), actions)
             states = [last, self._taken(layers, stepped[1])]
-            self._send(self._recording.go_on_sent, base, states, ended)
+            self._send(base, states, ended)
         return stepped
 
     def _taken(self, layers: list[BatchedWrapper[Any, Any]], state: Any) -> Any:
@@ -229,12 +229,10 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         taken = take_slots(state, np.asarray(self._recording.slots))
         return clone_keys(taken)  # the step of the batch uses them too, on purpose
 
-    def _send(
-        self, collect: Callable[..., None], base: AnyBatch, states: list[Any], *ended: jax.Array
-    ) -> None:
+    def _send(self, base: AnyBatch, states: list[Any], *ended: jax.Array) -> None:
         renderer = SlotRenderer(cast(AnyEnv, _copied_env(base)).render, states[0])
         sent = jax.lax.stop_gradient(([renderer.arrays(x) for x in states], *ended))
-        io_callback(partial(collect, renderer), None, *sent, ordered=True)
+        io_callback(partial(self._recording.sent, renderer), None, *sent, ordered=True)
 
 
 def _peeled(env: AnyBatch) -> tuple[list[BatchedWrapper[Any, Any]], AnyBatch]:

@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -82,12 +83,12 @@ def tile_frames(
     rows: int | None = None,
     cols: int | None = None,
     gap: int = 0,
-    labels: Sequence[str] | None = None,
+    labels: Sequence[Any] | None = None,
 ) -> np.ndarray:
     """
-    Put frames of one size side by side into one picture, row by row; the rest of it is black.
+    Put frames of one size side by side into one picture, row by row.
 
-    With a gap, the rest is grey, as the gap is.
+    Places without a frame are black; with a gap, they and the gap are grey.
 
     Parameters
     ----------
@@ -97,8 +98,9 @@ def tile_frames(
         Size of the grid. One follows from the other; without both it is about square.
     gap : int, default 0
         Pixels between two frames.
-    labels : sequence of str, optional
-        What to write into the upper left corner of each frame, which is uint8 of shape (H, W, 3).
+    labels : sequence, optional
+        Texts or numbers to write into the upper left corner of each frame, which is uint8 of shape
+        (H, W, 3).
 
     Returns
     -------
@@ -135,8 +137,9 @@ def tile_frames(
             f"tile_frames: expected up to {rows * cols} frames for {rows} rows and {cols} columns; "
             f"got {len(images)}."
         )
-    if labels:
+    if labels is not None:
         images = _labelled(images, labels)
+    gap = require_count("tile_frames: expected gap", gap, 0)
     height, width, depth = images[0].shape
     down, right = height + gap, width + gap
     size = rows * down - gap, cols * right - gap, depth
@@ -147,7 +150,7 @@ def tile_frames(
     return picture
 
 
-def _labelled(images: list[np.ndarray], labels: Sequence[str]) -> list[np.ndarray]:
+def _labelled(images: list[np.ndarray], labels: Sequence[Any]) -> list[np.ndarray]:
     find_ffmpeg("tile_frames")
     from PIL import Image, ImageDraw
 
@@ -159,5 +162,5 @@ def _labelled(images: list[np.ndarray], labels: Sequence[str]) -> list[np.ndarra
     height = max(10, images[0].shape[0] // 12)
     for picture, label in zip(pictures, labels, strict=True):
         pen = ImageDraw.Draw(picture)
-        pen.text((3, 1), label, "white", stroke_width=1, stroke_fill="black", font_size=height)
+        pen.text((3, 1), str(label), "white", stroke_width=1, stroke_fill="black", font_size=height)
     return [np.asarray(picture) for picture in pictures]

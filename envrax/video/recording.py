@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._jax.keys import is_key
 from envrax.video.encoder import free_number, open_film
 from envrax.video.frames import tile_frames
 
@@ -33,9 +34,7 @@ class SlotRenderer:
     def __init__(self, render: Callable[[Any], np.ndarray], states: Any) -> None:
         leaves: list[Any]
         leaves, self._structure = jax.tree.flatten(states)
-        typed = [jnp.issubdtype(x.dtype, jax.dtypes.prng_key) for x in leaves]
-        pairs = zip(leaves, typed, strict=True)
-        self._impls = [jax.random.key_impl(x) if is_key else None for x, is_key in pairs]
+        self._impls = [jax.random.key_impl(x) if is_key(x) else None for x in leaves]
         self._render = render
 
     def arrays(self, states: Any) -> list[jax.Array]:
@@ -79,7 +78,7 @@ class Recording:
         Frames per second.
     grid : tuple of int, optional
         Rows and columns, for one file of all slots.
-    labels : sequence of str, optional
+    labels : sequence, optional
         One for each slot of the grid.
     """
 
@@ -89,7 +88,7 @@ class Recording:
         folder: Path,
         fps: float,
         grid: tuple[int, int] | None,
-        labels: Sequence[str] | None = None,
+        labels: Sequence[Any] | None = None,
     ) -> None:
         self.slots, self.folder, self.fps, self.grid = slots, folder, fps, grid
         self.labels = labels
@@ -131,15 +130,12 @@ class Recording:
                 if last is None or (over and not self.grid):
                     self._running[k].append(new[k])
 
-    def begin_sent(self, renderer: SlotRenderer, states: Sequence[Any]) -> None:
-        """`begin` with the arrays of the first states."""
-        self.begin(renderer.frames(states[0]))
-
-    def go_on_sent(self, renderer: SlotRenderer, states: Sequence[Any], ended: jax.Array) -> None:
-        """`go_on` with the arrays of the states before any auto-reset, and after it."""
+    def sent(self, renderer: SlotRenderer, states: Sequence[Any], ended: Any = None) -> None:
+        """`begin` with arrays of the states; or `go_on`, with those before and after any reset."""
+        if ended is None:
+            return self.begin(renderer.frames(states[0]))
         over: list[bool] = np.asarray(ended).tolist()
-        last, new = states
-        self.go_on(over, renderer.frames(new, over), renderer.frames(last))
+        return self.go_on(over, renderer.frames(states[1], over), renderer.frames(states[0]))
 
     def write(self) -> None:
         """Render and write the films that are complete."""

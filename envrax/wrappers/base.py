@@ -153,11 +153,8 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             If `action` is overridden, this method is not, and the wrapped environment has a mask.
         """
         mask = self.env.action_mask(self._inner(state))
-        if mask is not None and type(self).action is not Wrapper.action:
-            raise NotImplementedError(
-                f"{type(self).__name__}.action_mask: expected a mask of the wrapper's own actions; "
-                f"got one of those of {self.env}. Override `action_mask`."
-            )
+        if type(self).action is not Wrapper.action:
+            refuse_mask(self, mask, "before `action`", "Override `action_mask`")
         return mask
 
     def active(self, state: StateT) -> dict[str, jax.Array]:
@@ -207,12 +204,12 @@ def require_that(condition: bool, wrapper: type, expected: str, got: object) -> 
         raise TypeError(f"{wrapper.__name__}: expected {expected}; got {got}.")
 
 
-def refuse_mask(wrapper: AnyEnv, mask: Any, when: str) -> None:
+def refuse_mask(wrapper: Any, mask: Any, when: str, advice: str = "Leave the wrapper out") -> None:
     """Raise an error for a mask if the wrapper may turn a legal action into an illegal one."""
     if mask is not None:
         raise NotImplementedError(
             f"{type(wrapper).__name__}.action_mask: expected an environment in which all actions "
-            f"are legal; got a mask: an action may be illegal {when}. Leave the wrapper out."
+            f"are legal; got a mask: an action may be illegal {when}. {advice}."
         )
 
 

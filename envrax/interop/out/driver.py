@@ -177,7 +177,7 @@ class Driver:
                     f"{self._who}: expected rewards of shape {shape}; got {jnp.shape(x)}. Leave "
                     "out the wrapper that changes it, such as `ExpandDims`."
                 )
-        hidden = ("terminated", "truncated", "final_obs") if self._batched else tuple(_ENDS)
+        hidden = ["terminated", "truncated"] + ["final_obs"] * self._batched
         told = Told(
             obs,
             self.env.action_mask(state),
@@ -232,9 +232,6 @@ class Driver:
     def __setstate__(self, kept: dict[str, Any]) -> None:
         vars(self).update(kept, _types=None)
         self._make_programs()
-
-
-_ENDS = ("terminated", "truncated")
 
 
 def _cast(dtypes: Any, tree: Any) -> Any:

@@ -5,16 +5,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._core.checks import RETURNS
 from envrax.env import carries_over
 from envrax.testing.probe import Probe
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.trees import describe, describe_weak, leaves, type_differences
 
-_RETURNS = {
-    "reset": "(obs, state)",
-    "reset_after": "(obs, state)",
-    "step": "(obs, new_state, reward, done, info)",
-}
 _PYTHON_NUMBERS = (bool, int, float, complex)
 
 
@@ -62,7 +58,7 @@ shapes, dtypes and weak types, an observation of the space, `step` 0 and `done` 
 
 def _call_faults(probe: Probe, method: str, call: Any) -> Faults:
     """Faults of a call and of the tuple that it returns."""
-    where, returns = f"{probe.class_name}.{method}", _RETURNS[method]
+    where, returns = f"{probe.class_name}.{method}", f"({RETURNS[method]})"
     try:
         returned = call()
     except Exception as error:

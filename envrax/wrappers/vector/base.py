@@ -23,9 +23,11 @@ from envrax._core.compiled_batch import (
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.mesh import laid_out, placed, varying_like
 from envrax._jax.programs import Compiled
+from envrax.autoreset.slot import unedited
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces import Space
+from envrax.wrappers.base import refuse_mask
 from envrax.wrappers.deferred import WrapperMeta, call_repr, keywords
 from envrax.wrappers.vector.around import AroundBatch
 from envrax.wrappers.vector.statistics import RunningStatistics
@@ -86,7 +88,9 @@ class BatchedWrapper(
     def _wrap(self, env: AnyBatchedEnv) -> None:
         self.env, others = env, (self.action_mask, self.active)
         if env.traceable:
-            functions = Functions(self._reset_all, self._step_all, *others)
+            reset = partial(unedited, self, "reset", self._reset_all)
+            step = partial(unedited, self, "step", self._step_all)
+            functions = Functions(reset, step, *others)
             self._use(functions, compilation_of(env), layout_of(env))
         else:
             self._act = Compiled(self.action)
@@ -247,11 +251,8 @@ class BatchedWrapper(
             If `action` is overridden, this method is not, and the wrapped batch has a mask.
         """
         mask = self.env.action_mask(state.env_state)
-        if mask is not None and self._overrides("action"):
-            raise NotImplementedError(
-                f"{type(self).__name__}.action_mask: expected a mask of the wrapper's own actions; "
-                f"got one of those of {self.env}. Override `action_mask`."
-            )
+        if self._overrides("action"):
+            refuse_mask(self, mask, "before `action`", "Override `action_mask`")
         return mask
 
     def active(self, state: Any) -> dict[str, jax.Array]:
