@@ -9,13 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._core.closing import Closing
-from envrax._core.config import (
-    Config,
-    Replaceable,
-    rebuilt,
-    require_decorated,
-    resolve_config,
-)
+from envrax._core.config import Config, Replaceable, rebuilt, require_decorated, resolve_config
 from envrax._core.generics import pinned_class
 from envrax.spaces import Space
 

@@ -186,10 +186,10 @@ def evaluate_grid(
             "`make` returned, without a batch around it."
         )
     n_episodes, max_steps = _counts("evaluate_grid", rng, n_episodes, max_steps)
+    if not grid or not all(map(_is_axis, grid.values())):
+        raise ValueError(f"evaluate_grid: expected values of `field` or `params.x`; got {grid!r}.")
     # As Python integers, for which JAX raises an error if int32 cannot hold them.
     axes = OrderedDict((name, [*map(_number, values)]) for name, values in grid.items())
-    if not axes or not all(axes.values()) or any(isinstance(x, Mapping) for x in grid.values()):
-        raise ValueError(f"evaluate_grid: expected values of `field` or `params.x`; got {grid!r}.")
     given = axes, playing.split(policy), rng, policy_state
     run = _evaluated_grid if is_traced(given) or is_inside_jit() else _compiled_grid
     with jax.transfer_guard_host_to_device("allow"):  # of the numbers in `grid`
@@ -269,6 +269,10 @@ def _evaluated_grid(
     for i in reversed(range(len(axes))):  # the first axis is mapped outermost
         function = jax.vmap(function, [0 if i == j else None for j in range(len(axes))])
     return function(*axes)
+
+
+def _is_axis(values: Any) -> bool:
+    return hasattr(values, "__len__") and len(values) > 0 and not isinstance(values, Mapping)
 
 
 def _number(x: Any) -> Any:

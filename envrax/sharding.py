@@ -184,10 +184,6 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
     def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
         return self._part.render_slot(*self._here(state, slot_idx, "render_slot"))
 
-    def render(self, state: Any, *, index: int = 0) -> np.ndarray:
-        """Draw one slot, as `render_slot`."""
-        return self.render_slot(state, index)
-
     @property
     def local_slots(self) -> np.ndarray:
         """Indices of the slots that this process holds, in the order of `to_local`."""

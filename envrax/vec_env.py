@@ -217,10 +217,6 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     def render_slot(self, state: StateT, slot_idx: int = 0) -> np.ndarray:
         return self.env.render(self.slot_state(state, slot_idx))
 
-    def render(self, state: StateT, *, index: int = 0) -> np.ndarray:
-        """Draw one slot, as `render_slot`."""
-        return self.render_slot(state, index)
-
     def close(self) -> None:
         self.env.close()
 

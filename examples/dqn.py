@@ -48,7 +48,7 @@ class Options:
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "classic/CartPole-v0": {"total_steps": 100_000, "gamma": 0.99, "explore_least": 0.04},
+    "classic/CartPole-v0": {"total_steps": 100_000, "gamma": 0.99, "explore_least": 0.04}
 }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
@@ -106,6 +107,10 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     def active(self, state: Any) -> dict[str, jax.Array]:
         return self._active(self._own(state, "active")) if self.agents else {}
+
+    def render(self, state: Any, *, index: int = 0) -> np.ndarray:
+        """Draw one slot, as `render_slot`."""
+        return self.render_slot(state, index)
 
     def _own(self, state: Any, method: str) -> Any:
         """The state, placed on the mesh."""

@@ -3,12 +3,13 @@
 import difflib
 import importlib.util
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 CLOSE = 0.75  # of 1, how like a word an id is
-MOST_LISTED, MOST_OFFERED = 40, 4  # names in an error
+MOST_LISTED, MOST_OFFERED = 12, 4  # names in an error
 _MODULES = {"playground": "mujoco_playground"}  # of libraries whose prefix is another name
 
 
@@ -33,8 +34,16 @@ def is_installed(package: str) -> bool:
 
 
 def how_to_install(extra: str) -> str:
-    """The command for an extra, where envrax is installed and in a clone."""
-    return f'`pip install "envrax[{extra}]"`, in a clone `pip install -e ".[{extra}]"`'
+    """The command that installs what an extra names. Not the extra: PyPI has another envrax."""
+    return f"`pip install {' '.join(_requirements(extra))}`"
+
+
+def _requirements(extra: str) -> Iterator[str]:
+    for line in metadata.requires("envrax") or ():
+        needed, _, marker = line.partition("; ")
+        if marker.replace('"', "'").endswith(f"extra == '{extra}'"):
+            other = re.fullmatch(r"envrax\[(.+)\]", needed)
+            yield from _requirements(other[1]) if other else [f'"{needed}"']
 
 
 def alike(word: str, ids: Iterable[str]) -> list[str]:
@@ -59,12 +68,15 @@ def available(names: list[str]) -> str:
 
 
 def about_suites(name: str, suites: list[str], found: list[str]) -> str:
-    """Which suites are installed, and how to install another, one of an id that was found."""
+    """Which suites are installed, and how to install that of the closest id."""
     missing = missing_libraries()
     said = f" Suites installed: {', '.join(x for x in suites if x not in missing) or 'none'}"
     if missing:
-        first, *_ = [x for x in (id.partition("/")[0] for id in found) if x in missing] or missing
-        said += f"; not installed: {', '.join(missing)}. Install one with {how_to_install(first)}"
+        said += f"; not installed: {', '.join(missing)}"
+    if found and (prefix := found[0].partition("/")[0]) in missing:
+        said += f". Install {prefix} with {how_to_install(prefix)}"
+    if name.startswith("classic/") and "classic" not in suites:
+        said += ". `classic` is the suite in `examples/envrax-classic` of envrax's repository"
     if name.startswith("ALE/"):
         said += ". ALE is a simulator on the host: see the page 'EnvPool, Atari and Gymnasium'"
     return f"{said}. `python -m envrax find WORD` looks for ids."

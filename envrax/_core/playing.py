@@ -1,5 +1,6 @@
 """One step of a policy in an environment or a batch, as pure functions."""
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -115,7 +116,19 @@ def split(policy: Policy | Policies | None) -> SplitPolicy:
     # With types, since True equals 1.
     others = tuple(None if _is_array(x) else (cast(Any, type(x)), x) for x in leaves)
     asked = ("mask",) if policy is None else asks(policy, ("mask", "first"), 3)
+    _require_parameters(policy, asked)
     return SplitPolicy(arrays, treedef, others, asked)
+
+
+def _require_parameters(policy: Any, asked: tuple[str, ...]) -> None:
+    with contextlib.suppress(ValueError):  # some functions tell no signature
+        signature = inspect.signature(policy) if policy is not None else None
+        try:
+            _ = signature and signature.bind(None, None, None, **dict.fromkeys(asked))
+        except TypeError as error:
+            raise TypeError(
+                f"policy: expected `policy(policy_state, obs, rng)`; got {signature}: {error}."
+            ) from None
 
 
 def require_env(who: str, env: Any) -> None:

@@ -203,7 +203,7 @@ class Fleet(Members):
             elif name == "rng" and hasattr(x, "dtype"):
                 given[name] = self._container.build(jax.random.split(threefry(x), len(self)))
             elif not isinstance(x, list | dict):
-                raise TypeError(f"{who}: expected {name} in a list or dict; got {x!r}.")
+                raise TypeError(f"{who}: expected {name} in a list or dict; got {type(x)}.")
         results: list[Any] = []
         rows = zip(self._members, *self._container.read(who, **given), strict=True)
         for name, row in zip(self._fused.names, rows, strict=True):

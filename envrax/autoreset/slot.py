@@ -47,17 +47,21 @@ def _called(env: AnyEnv, method: str, call: Any, *args: Any) -> tuple[Any, ...]:
 
 def unedited(env: Any, method: str, call: Callable[..., Any], *args: Any) -> Any:
     """The result of a call that may keep no traced value in `env`, nor in what it wraps."""
-    before: list[tuple[Any, dict[str, Any]]] = [(x, {**vars(x)}) for x in whole_stack(env)]
+    before = [(layer, dict(_attributes(layer))) for layer in whole_stack(env)]
     returned = call(*args)
     for layer, kept in before:
-        after: dict[str, Any] = vars(layer)
-        for name in (x for x in after if after[x] is not kept.get(x) and is_traced(after[x])):
-            raise TypeError(
-                f"{type(layer).__name__}: expected {method} to leave the environment as it is; got "
-                f"`self.{name}`, set to a traced value. Keep what changes in the state, as a field "
-                "of its class."
-            )
+        for name, x in _attributes(layer).items():
+            if x is not kept.get(name) and is_traced(x):
+                raise TypeError(
+                    f"{type(layer).__name__}: expected {method} to leave the environment as it is; "
+                    f"got `self.{name}`, set to a traced value. Keep what changes in the state, as "
+                    "a field of its class."
+                )
     return returned
+
+
+def _attributes(env: object) -> dict[str, Any]:
+    return vars(env)
 
 
 def require_slots(state: Any, num_envs: int, who: str = "VecEnv") -> None:

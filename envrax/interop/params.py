@@ -143,6 +143,13 @@ def names_of(default: Any) -> Any:
     return getattr(default, "__dataclass_fields__", getattr(default, "_fields", default))
 
 
+def numbers_of(params: Any) -> dict[str, Any]:
+    """The Python numbers among them, by name."""
+    of: Any = getitem if isinstance(params, dict) else getattr
+    found: dict[str, Any] = {name: of(params, name) for name in names_of(params) or ()}
+    return {name: x for name, x in found.items() if isinstance(x, bool | int | float)}
+
+
 def fitting(who: str, in_force: Any, changes: Any) -> Any:
     """
     Changes to parameters, with JAX arrays cast to the dtypes of the values they replace.

@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _find(name: str) -> Any:
     """Build the environment that a name refers to."""
     module, colon, attribute = name.partition(":")
-    if not colon:
+    if not colon or "-" in attribute:  # "module:Name-v0" is registered by the module
         try:
             return make(name, jit_compile=False)
         except ValueError as error:

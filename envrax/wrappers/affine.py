@@ -31,7 +31,8 @@ def target_box(wrapper: type, names: str, source: Box, low: Any, high: Any) -> B
         ours, theirs = (np.broadcast_to(x, source.shape) for x in (ours, theirs))
         if (np.isinf(ours) != np.isinf(theirs.astype(np.float64))).any():
             raise ValueError(
-                f"{expected} to be infinite where {source} is, and only there; got {target}."
+                f"{expected} to be infinite where {source} is, and only there; got {target}. Put "
+                "a wrapper that removes bounds, such as `ClipAction`, around this one."
             )
     return target
 

@@ -190,10 +190,7 @@ class RescaleObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     """
 
     def __init__(
-        self,
-        env: JaxEnv[Any, ActSpaceT, StateT, ConfigT],
-        min_obs: ArrayLike,
-        max_obs: ArrayLike,
+        self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT], min_obs: ArrayLike, max_obs: ArrayLike
     ) -> None:
         super().__init__(env)
         source = box_of(type(self), env)

@@ -69,9 +69,7 @@ class TimeLimit(
     """
 
     def __init__(
-        self,
-        env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
-        max_steps: int | None = None,
+        self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], max_steps: int | None = None
     ) -> None:
         super().__init__(env)
         require_no_statistics(type(self), env)

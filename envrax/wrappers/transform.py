@@ -79,9 +79,7 @@ class TransformReward(RewardWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
 
     def __init__(
-        self,
-        env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
-        func: Callable[[jax.Array], Any],
+        self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], func: Callable[[jax.Array], Any]
     ) -> None:
         super().__init__(env)
         self.func = func
@@ -155,9 +153,7 @@ def _require_map(
 
 def _forms(space: Space) -> Any:
     return jax.tree.map(
-        lambda dtype, shape: jax.ShapeDtypeStruct(shape, canonical(dtype)),
-        space.dtype,
-        space.shape,
+        lambda dtype, shape: jax.ShapeDtypeStruct(shape, canonical(dtype)), space.dtype, space.shape
     )
 
 

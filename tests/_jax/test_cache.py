@@ -16,15 +16,7 @@ import numpy as np
 import pytest
 from fakes import ScriptEnv
 
-from envrax import (
-    DEFAULT_CACHE_DIR,
-    JitWrapper,
-    VecEnv,
-    make,
-    make_vec,
-    register,
-    unregister,
-)
+from envrax import DEFAULT_CACHE_DIR, JitWrapper, VecEnv, make, make_vec, register, unregister
 from envrax._jax.cache import compile_cache
 
 REWARDS = (1.0, 2.0)

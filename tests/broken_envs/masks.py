@@ -49,5 +49,5 @@ BROKEN: dict[str, list[Any]] = {
         MaskAllowsPadding,
         NothingIsLegal,
         MaskAsksATracer,
-    ],
+    ]
 }

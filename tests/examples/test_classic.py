@@ -27,9 +27,7 @@ ENVS: list[type[Env]] = [
 ]
 every_env = pytest.mark.parametrize("cls", ENVS, ids=lambda cls: cls.__name__)
 two_by_default = pytest.mark.parametrize(
-    "cls",
-    slow_but(classic.CartPole, classic.Pendulum, values=ENVS),
-    ids=lambda cls: cls.__name__,
+    "cls", slow_but(classic.CartPole, classic.Pendulum, values=ENVS), ids=lambda cls: cls.__name__
 )
 
 

@@ -21,9 +21,7 @@ PEERS: dict[type[Env], str] = {
     classic.Acrobot: "Acrobot-v1",
 }
 two_by_default = pytest.mark.parametrize(
-    "cls",
-    slow_but(classic.CartPole, classic.Acrobot, values=PEERS),
-    ids=lambda cls: cls.__name__,
+    "cls", slow_but(classic.CartPole, classic.Acrobot, values=PEERS), ids=lambda cls: cls.__name__
 )
 one_by_default = pytest.mark.parametrize(
     "cls", slow_but(classic.MountainCar, values=PEERS), ids=lambda cls: cls.__name__

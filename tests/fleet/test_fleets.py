@@ -11,14 +11,7 @@ from batched_fakes import OnTheHost, Scene
 from fakes import CoinEnv, CounterEnv, NestedEnv, PixelEnv, VectorEnv
 from helpers import assert_trees_equal, slow_but
 
-from envrax import (
-    BatchedEnv,
-    FrameStackObservation,
-    JitWrapper,
-    MultiEnv,
-    MultiVecEnv,
-    VecEnv,
-)
+from envrax import BatchedEnv, FrameStackObservation, JitWrapper, MultiEnv, MultiVecEnv, VecEnv
 
 FLEETS = [MultiEnv, MultiVecEnv]
 

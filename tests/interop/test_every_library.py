@@ -207,8 +207,7 @@ def test_a_video_shows_what_is_drawn(name: str, tmp_path: Path) -> None:
 
 # A vector, an image, a board with legal moves, a dict.
 @pytest.mark.parametrize(
-    "name",
-    ["brax/fast", "navix/Navix-Empty-5x5-v0", "pgx/tic_tac_toe", "jumanji/Snake-v1"],
+    "name", ["brax/fast", "navix/Navix-Empty-5x5-v0", "pgx/tic_tac_toe", "jumanji/Snake-v1"]
 )
 def test_the_checker_of_gymnasium_passes(name: str) -> None:
     check_env(to_gymnasium(kept(name)), skip_render_check=True)

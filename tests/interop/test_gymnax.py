@@ -103,11 +103,7 @@ def test_params_may_be_traced(adapter: Any) -> None:
     gravities, limits = jnp.array([1.0, 9.8, 50.0]), jnp.array([2, 3, 1000])
     obs, truncated = jax.jit(jax.vmap(observed))(gravities, limits)
     np.testing.assert_allclose(obs[2], observed(50.0, 1000)[0], rtol=1e-5)
-    assert truncated.tolist() == [
-        [False, True, False],
-        [False, False, True],
-        [False, False, False],
-    ]
+    assert truncated.tolist() == [[False, True, False], [False, False, True], [False, False, False]]
 
 
 def test_what_cannot_be_drawn_says_so(adapter: Any) -> None:

@@ -31,11 +31,7 @@ pytestmark = pytest.mark.jaxrl
 def test_rejax(algo: str, env: Any, options: Any) -> None:
     bridge = to_gymnax(env())
     trainer = rejax.get_algo(algo).create(
-        env=bridge,
-        env_params=bridge.default_params,
-        total_timesteps=512,
-        eval_freq=256,
-        **options,
+        env=bridge, env_params=bridge.default_params, total_timesteps=512, eval_freq=256, **options
     )
     _, (lengths, returns) = jax.jit(rejax.get_algo(algo).train)(trainer, jax.random.key(0))
     assert np.isfinite(returns).all() and (lengths > 0).all()

@@ -152,7 +152,7 @@ def test_a_name_that_is_like_nothing(install: Install, monkeypatch: pytest.Monke
     with pytest.raises(ValueError, match=r"toys, xminigrid; not installed: playground\.") as error:
         envrax.make("xyzzy")
     assert "Did you mean" not in str(error.value)
-    assert 'Install one with `pip install "envrax[playground]"`, in a c' in str(error.value)
+    assert "pip install" not in str(error.value)
     monkeypatch.setattr(names, "is_installed", bool)
     with pytest.raises(ValueError, match=r"the page 'EnvPool, Atari and Gymnasium'") as error:
         envrax.make("ALE/Pong-v5")
@@ -174,7 +174,7 @@ def test_the_command_line_lists_and_shows(
     assert main(["list"]) == 0
     out = capsys.readouterr().out
     assert "toys          toys_envs, from toys 1.2\n" in out
-    assert 'gymnax        not installed: `pip install "envrax[gymnax]"`, in' in out
+    assert 'gymnax        not installed: `pip install "gymnax>=1' in out
     assert "toys_envs" not in sys.modules
     assert main(["list", "toys"]) == 0
     assert capsys.readouterr().out == "toys/A-v0\ntoys/B-v0\n"
@@ -182,7 +182,7 @@ def test_the_command_line_lists_and_shows(
     shown = capsys.readouterr().out
     assert "max_steps" in shown and "fakes.VectorEnv" in shown and "Box(" in shown
     assert "suite         toys\n" in shown
-    pip = '`pip install "envrax[gymnax]"`, in a clone `pip install -e ".[gymnax]"`'
+    pip = '`pip install "gymnax>=1.0" "pygame>=2.5" "six"`'
     rows = {"tic-tac": "pgx/tic_tac_toe installed", "Catch-bsuite": f"gymnax/Catch-bsuite {pip}"}
     for word, row in rows.items():
         assert main(["find", word]) == 0
@@ -205,7 +205,7 @@ def test_a_suite_of_ones_own(
     for name in (*taken, *illegal):
         with pytest.raises(SystemExit):
             main(["new", name])
-        assert "new: expected lower-case letters" in capsys.readouterr().err
+        assert "new: expected a name of lower-case" in capsys.readouterr().err
     assert {str(x.relative_to(tmp_path)) for x in tmp_path.rglob("*") if x.is_file()} == files
 
 

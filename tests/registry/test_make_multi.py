@@ -36,8 +36,7 @@ def registered(clean_registry: None) -> None:
 
 fleets = pytest.mark.parametrize("make", [make_multi, partial(make_multi_vec, n_envs=3)])
 single_by_default = pytest.mark.parametrize(
-    "make",
-    [make_multi, pytest.param(partial(make_multi_vec, n_envs=3), marks=pytest.mark.slow)],
+    "make", [make_multi, pytest.param(partial(make_multi_vec, n_envs=3), marks=pytest.mark.slow)]
 )
 
 

@@ -88,8 +88,7 @@ def test_episodes_of_one_environment_run_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(
-    "make",
-    [ShortOrLong, pytest.param(lambda: VecEnv(ShortOrLong(), 16), marks=pytest.mark.slow)],
+    "make", [ShortOrLong, pytest.param(lambda: VecEnv(ShortOrLong(), 16), marks=pytest.mark.slow)]
 )
 def test_it_is_not_biased_towards_short_episodes(make: Callable[[], Any]) -> None:
     """The mean return is 4.5; the first episodes that end give less."""

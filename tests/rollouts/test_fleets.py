@@ -72,7 +72,7 @@ def test_refusals() -> None:
         envrax.start(fleet, KEY, {"params": 1})
     with pytest.raises(ValueError, match="policy without 'a'"):
         envrax.rollout(fleet, {"z": max}, at, 5)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(TypeError, match="obs as a Array"):
+    with pytest.raises(TypeError, match="obs in a list or dict; got <class"):
         envrax.rollout(fleet, None, Rollout(jnp.zeros(2), *at[1:]), 5)
     mixed = MultiVecEnv([VecEnv(CountingEnv(), 2), OnTheHost(2)])
     with pytest.raises(TypeError, match="final_obs") as told:

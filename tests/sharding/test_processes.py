@@ -88,10 +88,7 @@ def test_two_processes_hold_the_slots_of_one(tmp_path: Path) -> None:
     path = os.pathsep.join(filter(None, sys.path))
     env = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
     address, outs = free_address(), [tmp_path / f"{i}.npz" for i in range(2)]
-    run_all(
-        [[sys.executable, "-c", WORK, address, str(i), str(outs[i])] for i in range(2)],
-        env,
-    )
+    run_all([[sys.executable, "-c", WORK, address, str(i), str(outs[i])] for i in range(2)], env)
     told = [dict(np.load(out)) for out in outs]
     np.testing.assert_array_equal(np.concatenate([t["slots"] for t in told]), np.arange(16))
 

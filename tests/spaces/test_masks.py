@@ -76,11 +76,7 @@ def test_entries_of_one_draw_are_independent() -> None:
 
 
 def test_a_nested_space_takes_a_container_of_masks_or_none() -> None:
-    mask = {
-        "move": (bools("x--x"), bools("xx--", "---x", "-x--")),
-        "push": None,
-        "light": None,
-    }
+    mask = {"move": (bools("x--x"), bools("xx--", "---x", "-x--")), "push": None, "light": None}
     drawn = draws(NESTED, mask)
     assert NESTED.batch(N).contains(drawn) is True
     assert_uniform(drawn["move"][0], [0, 3])

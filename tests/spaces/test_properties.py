@@ -14,16 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from envrax.spaces import (
-    Box,
-    Dict,
-    Discrete,
-    MultiBinary,
-    MultiDiscrete,
-    Space,
-    Tuple,
-    conform,
-)
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, conform
 from envrax.spaces.sampling import draw_integers
 
 # Each compiled sample takes a while, so those properties are tried on few spaces by default.

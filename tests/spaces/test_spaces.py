@@ -16,9 +16,7 @@ from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
 
 INF = float("inf")
 NESTED = Dict(
-    move=Discrete(4),
-    aim=Tuple([Box(-1.0, 1.0, (2,)), MultiBinary(3)]),
-    gear=MultiDiscrete((3, 5)),
+    move=Discrete(4), aim=Tuple([Box(-1.0, 1.0, (2,)), MultiBinary(3)]), gear=MultiDiscrete((3, 5))
 )
 SPACES = [
     Discrete(4),

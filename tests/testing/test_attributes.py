@@ -29,10 +29,7 @@ class TableIsInADict(Drift):
 
 @pytest.mark.parametrize(
     "env",
-    [
-        pytest.param(TableIsFilledInATrace(), marks=pytest.mark.slow),
-        ClipReward(TableIsInADict()),
-    ],
+    [pytest.param(TableIsFilledInATrace(), marks=pytest.mark.slow), ClipReward(TableIsInADict())],
 )
 def test_a_table_that_a_trace_fills_is_found(env: Any) -> None:
     """Also if a plain call filled it before, and the environment is left as it was."""

@@ -65,11 +65,7 @@ def reuse(env: Any) -> list[Any]:
 
 @pytest.mark.parametrize(
     "env",
-    [
-        FrameSkip(Drift()),
-        FrameSkipByCond(Drift()),
-        FrameSkip(FrameSkip(CallsOtherFunctions())),
-    ],
+    [FrameSkip(Drift()), FrameSkipByCond(Drift()), FrameSkip(FrameSkip(CallsOtherFunctions()))],
     ids=["where", "cond", "twice"],
 )
 def test_a_frame_skip_uses_no_key_twice(env: Any) -> None:

@@ -65,13 +65,7 @@ def test_the_checker_of_gymnasium_passes_on_all_kinds(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "env",
-    [
-        outward.MaskedGrid(),
-        outward.MaskedBits(),
-        outward.MaskedTree(),
-    ],
-    ids=str,
+    "env", [outward.MaskedGrid(), outward.MaskedBits(), outward.MaskedTree()], ids=str
 )
 def test_sample_takes_the_mask_and_draws_what_is_legal(env: Any) -> None:
     out = to_gymnasium(env)

@@ -82,7 +82,7 @@ def test_a_missing_encoder_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "imageio", None)
-    with pytest.raises(MissingPackageError, match=r"save_video: .*envrax\[video\]"):
+    with pytest.raises(MissingPackageError, match=r"save_video: .*pip install .imageio-ffmpeg>="):
         save_video(tmp_path / "film.mp4", FRAMES)
 
 

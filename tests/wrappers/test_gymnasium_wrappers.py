@@ -206,8 +206,7 @@ ACTIONS: list[tuple[str, dict[str, Any], Any, Any, float]] = [
 
 
 @pytest.mark.parametrize(
-    ("name", "keywords", "space", "actions", "rtol"),
-    cases(ACTIONS, slow=(3, 5, 7)),
+    ("name", "keywords", "space", "actions", "rtol"), cases(ACTIONS, slow=(3, 5, 7))
 )
 def test_actions(
     name: str, keywords: dict[str, Any], space: Any, actions: Any, rtol: float

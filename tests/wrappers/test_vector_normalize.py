@@ -225,8 +225,9 @@ def test_frozen_statistics_stay_and_may_be_traced() -> None:
     plain_obs = coins().step(coins().reset(jax.random.key(0))[1], np.zeros((4, 2), np.float32))[0]
     expected = (plain_obs - trained.mean) / np.sqrt(trained.var + 1e-8)
     np.testing.assert_allclose(obs, expected, rtol=1e-5)
-    paid = NormalizeReward(coins(), frozen=True)
-    assert_trees_equal(scanned(paid, 5)[1].statistics, paid.reset(jax.random.key(0))[1].statistics)
+    paid = RunningStatistics.of(7.0, np.float32(0), np.float32(2))
+    frozen = NormalizeReward(coins(), frozen=True, statistics=paid)
+    assert_trees_equal(scanned(frozen, 5)[1].statistics, paid)
     # Not frozen, they go on from there, beyond what float32 counts one by one.
     many = RunningStatistics.of(2.0**24, np.zeros(4), np.ones(4))
     state = scanned(NormalizeObservation(coins(1), statistics=many), 999)[1]

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterable
 from copy import copy
-from typing import Any, NamedTuple, NoReturn, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import jax
 import numpy as np
@@ -164,12 +164,6 @@ class HostEnv(BatchedEnv[Space, Space]):
         if self.final_obs:
             infos["final_obs"] = moved.final_obs
         return moved.obs, self._clock.go_on(before), rewards, terminated | truncated, infos
-
-    def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> NoReturn:
-        raise NotImplementedError(
-            f"{type(self).__name__}.slot_state: expected slots with a state of their own; got a "
-            "simulator that keeps its state on the host. Step it, or use a `VecEnv`."
-        )
 
     def render_slot(self, state: HostState, slot_idx: int = 0) -> np.ndarray:
         who = f"{type(self).__name__}.render_slot"

@@ -94,11 +94,7 @@ class EnvPoolBatch(HostEnv):
 
 
 def from_envpool(
-    pool: Any,
-    *,
-    final_obs: bool = False,
-    info_keys: Sequence[str] = (),
-    name: str | None = None,
+    pool: Any, *, final_obs: bool = False, info_keys: Sequence[str] = (), name: str | None = None
 ) -> EnvPoolBatch:
     """
     A pool of EnvPool as a `BatchedEnv`, with auto-reset in the same step.

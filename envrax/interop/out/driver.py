@@ -1,6 +1,5 @@
 """`Driver`: an environment stepped from Python, with one device transfer per step."""
 
-import operator
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -8,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._core.agents import require_one_agent
-from envrax._core.checks import require_tuple
+from envrax._core.checks import require_count, require_tuple
 from envrax._core.compiled_batch import compilation_of, require_final_obs
 from envrax._core.ends import episode_end, episode_ended
 from envrax._jax.cache import compile_cache
@@ -121,14 +120,8 @@ class Driver:
     def _seed(self, seed: int | None) -> int:
         if seed is None:
             return int(np.random.SeedSequence().generate_state(1)[0])
-        try:
-            number = operator.index(seed)
-        except TypeError:
-            raise TypeError(
-                f"{self._who}: reset: expected one seed, an int; got {seed!r}. Pass an int, or "
-                "None to continue from the last one."
-            ) from None
-        if not 0 <= number < 2**32:
+        number = require_count(f"{self._who}: reset: expected seed", seed, 0)
+        if number >= 2**32:
             raise ValueError(
                 f"{self._who}: reset: expected a seed from 0 to 2**32 - 1; got {seed}. Pass "
                 "one of these, such as `seed % 2**32`."

@@ -13,7 +13,9 @@ from envrax._core.ends import episode_end
 from envrax._jax.programs import strong
 from envrax.autoreset.slot import step_slot
 from envrax.env import AnyEnv, with_config
+from envrax.interop.base import PeerEnv
 from envrax.interop.out.single import Bridge, begin, require_single, step, with_mask
+from envrax.interop.params import numbers_of
 from envrax.spaces import Box, Dict, Discrete, Space, Tuple
 from envrax.wrappers import RecordEpisodeStatistics, TimeLimit
 from envrax.wrappers.base import layers
@@ -27,6 +29,8 @@ _LIMIT = "max_steps_in_episode"  # gymnax's name of `max_steps`
 class GymnaxParams:
     """
     The numeric fields of a config as attributes; `max_steps` is `max_steps_in_episode`.
+
+    Of another library's environment, the numbers among the library's own parameters too.
 
     A pytree of the fields that may be traced. The environment uses the others as static values.
     """
@@ -157,13 +161,21 @@ class ToGymnax(Bridge):
         done = terminated if self.version else ended
         return obs, state._replace(env_state=inner), reward, done, info
 
-    def _changes(self, params: GymnaxParams | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _changes(self, params: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if not isinstance(params, GymnaxParams | None):
+            raise TypeError(
+                f"to_gymnax: expected params of this environment; got a {type(params).__name__}. "
+                "Pass `env.default_params`, or a `replace` of them."
+            )
         return ((), {}) if params is None else params.changes(self.default_params)
 
     def _with(self, static: tuple[Any, ...], traced: dict[str, Any]) -> AnyEnv:
         """The environment with these fields changed."""
-        changed = {**dict(static), **traced}
-        return with_config(self.env, **changed) if changed else self.env
+        fields = {**dict(static), **traced}
+        known = [field.name for field in dataclasses.fields(self.env.config)]
+        library = {name: fields.pop(name) for name in {*fields}.difference(known)}
+        fields |= {"params": library} if library else {}
+        return with_config(self.env, **fields) if fields else self.env
 
     def _reset_with(self, key: jax.Array, static: Any, traced: Any) -> tuple[Any, GymnaxState]:
         obs, state = begin(self._with(static, traced), key)
@@ -234,11 +246,15 @@ def to_gymnax(env: AnyEnv, *, version: int = 0) -> ToGymnax:
 def _params(env: AnyEnv) -> GymnaxParams:
     traced: dict[str, Any] = {}
     static: dict[str, Any] = {}
+    if isinstance(env.unwrapped, PeerEnv):
+        library = numbers_of(env.unwrapped.params)
+        library.pop(_LIMIT, None)
+        (traced if _may_be_traced(env, {"params": library}) else static).update(library)
     for field in dataclasses.fields(env.config):
         value = getattr(env.config, field.name)
         if isinstance(value, bool | int | float | np.generic | np.ndarray | jax.Array):
             name = _LIMIT if field.name == "max_steps" else field.name
-            if _may_be_traced(env, field.name, value):
+            if _may_be_traced(env, {field.name: value}):
                 traced[name] = value
             elif isinstance(value, bool | int | float):  # `jit` compares static values
                 static[name] = value
@@ -248,9 +264,9 @@ def _params(env: AnyEnv) -> GymnaxParams:
     return GymnaxParams(traced, static)
 
 
-def _may_be_traced(env: AnyEnv, name: str, value: Any) -> bool:
+def _may_be_traced(env: AnyEnv, fields: dict[str, Any]) -> bool:
     try:
-        require_dynamic("to_gymnax", env, {name: jax.eval_shape(lambda: strong(value))})
+        require_dynamic("to_gymnax", env, jax.eval_shape(lambda: jax.tree.map(strong, fields)))
     except Exception:  # whatever an environment raises for a tracer
         return False
     return True

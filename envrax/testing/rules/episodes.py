@@ -38,8 +38,8 @@ def done_is_a_flag(probe: Probe) -> Faults:
 
 
 def step_counts(probe: Probe) -> Faults:
-    """`state.step` is an int32 scalar, 0 at reset, and 1 more after every step. One step of a \
-wrapper may count as several."""
+    """`state.step` is an int32 scalar, 0 at reset, 1 more after every step, and at most \
+`config.max_steps`. One step of a wrapper may count as several."""
     reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
     first, wrapped = probe.at_reset[1].step, probe.env.unwrapped is not probe.env
     fix = "Start with `jnp.int32(0)`."
@@ -54,6 +54,9 @@ wrapper may count as several."""
             got = f"{t.state.step} after {t.before.step}"
             fix = "Write `state.replace(step=state.step + 1)`."
             yield Fault(step, "`state.step` to be 1 more after a step", got, fix)
+        if not wrapped and int(t.state.step) > (limit := probe.env.config.max_steps):
+            fix = "Truncate where `step >= self.config.max_steps`."
+            yield Fault(step, f"an end within {limit} steps", f"{limit + 1} steps", fix)
 
 
 def reward_is_a_float(probe: Probe) -> Faults:

@@ -81,9 +81,7 @@ def _single(probe: BatchedProbe) -> SingleEnv:
     return probe.single
 
 
-def _slots(
-    probe: BatchedProbe,
-) -> Iterator[tuple[Transition, int, dict[str, Any], dict[str, Any]]]:
+def _slots(probe: BatchedProbe) -> Iterator[tuple[Transition, int, dict[str, Any], dict[str, Any]]]:
     """For each step, in the first and the last slot: the results of the environment alone, and \
 of the reset that follows if the episode ends."""
     single = _single(probe)

@@ -43,9 +43,7 @@ class BatchedWrapperState:
 
 
 class BatchedWrapper(
-    AroundBatch[ObsSpaceT, ActSpaceT],
-    CompiledBatch[ObsSpaceT, ActSpaceT],
-    metaclass=WrapperMeta,
+    AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta
 ):
     """
     A wrapper around a batch: a `BatchedEnv` around another one.

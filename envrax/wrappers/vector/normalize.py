@@ -57,6 +57,8 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         if self.epsilon <= 0:
             raise ValueError(f"{who}: expected epsilon above 0; got {epsilon}.")
         self._frozen, self.statistics = bool(frozen), statistics
+        if statistics is None and frozen:
+            raise ValueError(f"{who}: expected `statistics` with `frozen=True`; got none.")
         if statistics is None:
             return
         if not isinstance(cast(Any, statistics), RunningStatistics):
