@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,3 +128,25 @@ def test_a_save_that_fails_leaves_the_last_file(
         envrax.save(path, {"x": jnp.ones(3)})
     assert_trees_equal(envrax.load(path, like), like)
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_threads_that_write_one_file(tmp_path: Path) -> None:
+    path, like = tmp_path / "state.npz", {"x": np.zeros(100_000)}
+
+    def write(i: int) -> None:
+        for _ in range(5):
+            envrax.save(path, {"x": np.full(100_000, i, float)})
+            found = envrax.load(path, like)["x"]
+            assert np.all(found == found[0]), "one of the files, whole"
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert [path.name for path in tmp_path.iterdir()] == ["state.npz"]
+
+
+def test_what_a_link_points_to_is_written(tmp_path: Path) -> None:
+    target, link = tmp_path / "run-7.npz", tmp_path / "latest.npz"
+    envrax.save(target, 1)
+    link.symlink_to(target)
+    envrax.save(link, 2)
+    assert envrax.load(target, 0) == 2 and link.is_symlink()

@@ -197,6 +197,7 @@ def test_what_a_trainer_asks() -> None:
         (lambda: to_gymnax(CartPole(), version=2), ValueError, "version 0 or 1"),
         (lambda: to_gymnax(CartPole()).default_params.replace(gravty=1), TypeError, "mean gravity"),
         (lambda: to_gymnax(CartPole()).default_params.mass, AttributeError, "mass"),
+        (lambda: to_gymnax(CartPole()).reset(jax.random.key(0), {"x": 1}), TypeError, "got a dict"),
     ],
 )
 def test_what_is_refused(call: Any, error: Any, noun: str) -> None:

@@ -30,6 +30,13 @@ class StepIsNotCounted(Edited):
         return obs, state.replace(step=jnp.minimum(state.step, 3)), *rest
 
 
+class EndsAStepTooLate(Drift):
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, _, info = super().step(state, action)
+        done = state.step > self.config.max_steps
+        return obs, state.replace(done=done), reward, done, {**info, "truncated": done}
+
+
 class StepIsAFloat(Drift):
     def reset(self, rng: jax.Array) -> Any:
         obs, state = super().reset(rng)
@@ -87,7 +94,7 @@ def EndIsNotCounted() -> Any:
 
 BROKEN: dict[str, list[Any]] = {
     "done_is_a_flag": [DoneIsAFloat, StateIsNeverDone, DoneAtReset],
-    "step_counts": [StepIsNotCounted, StepIsAFloat],
+    "step_counts": [StepIsNotCounted, EndsAStepTooLate, StepIsAFloat],
     "reward_is_a_float": [RewardIsAnInteger, RewardIsAVector, RewardIsNaN],
     "ends_have_reasons": [EndHasNoReason, TruncatedIsNotDone, EndHasOneReason],
     "statistics_see_each_end": [EndIsNotCounted],

@@ -14,7 +14,7 @@ import pytest
 from interop.by_hand import follow, make
 
 import envrax
-from envrax.interop import PeerConfig
+from envrax.interop import PeerConfig, to_gymnax
 from envrax.wrappers import NormalizeObservation, RecordVideo
 
 # Libraries warn when they are imported.
@@ -178,3 +178,24 @@ def test_an_environment_that_breaks_the_contract_of_gymnax(adapter: Any) -> None
         adapter.wrap(Short()).reset(jax.random.key(0))
     with pytest.raises(TypeError, match="its spaces"):
         adapter.wrap(Misfit())
+
+
+def test_params_of_gymnax_are_params_of_to_gymnax() -> None:
+    """One program for many values, which does what an environment built with each does."""
+    bridge = to_gymnax(make("gymnax/CartPole-v1", max_steps=40))
+    assert bridge.default_params.gravity == 9.8 and bridge.default_params.max_steps_in_episode == 40
+
+    def played(env: Any, params: Any) -> Any:
+        _, state = env.reset(jax.random.key(0), params)
+        step = lambda state, key: env.step(key, state, 1, params)[1::-1]  # noqa: E731
+        return jax.lax.scan(step, state, jax.random.split(jax.random.key(1), 8))[1]
+
+    vary = lambda x: played(bridge, bridge.default_params.replace(gravity=x))  # noqa: E731
+    found = jax.jit(jax.vmap(vary))(jnp.array([5.0, 20.0]))
+    for i, gravity in enumerate((5.0, 20.0)):
+        alone = to_gymnax(make("gymnax/CartPole-v1", params={"gravity": gravity}))
+        np.testing.assert_allclose(found[i], played(alone, None), rtol=1e-5)
+    assert not np.allclose(found[0], found[1])
+    env: Any = bridge.env.unwrapped
+    with pytest.raises(TypeError, match="expected params of this environment; got a EnvParams"):
+        bridge.reset(jax.random.key(0), env.params)

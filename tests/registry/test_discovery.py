@@ -183,7 +183,8 @@ def test_the_command_line_lists_and_shows(
     assert "max_steps" in shown and "fakes.VectorEnv" in shown and "Box(" in shown
     assert "suite         toys\n" in shown
     pip = '`pip install "gymnax>=1.0" "pygame>=2.5" "six"`'
-    rows = {"tic-tac": "pgx/tic_tac_toe installed", "Catch-bsuite": f"gymnax/Catch-bsuite {pip}"}
+    rows = {"classic": "classic/Maze-v0 installed", "tic-tac": "pgx/tic_tac_toe installed"}
+    rows |= {"Catch-bsuite": f"gymnax/Catch-bsuite {pip}"}
     for word, row in rows.items():
         assert main(["find", word]) == 0
         assert row in " ".join(capsys.readouterr().out.split())
@@ -201,7 +202,8 @@ def test_a_suite_of_ones_own(
     files = {str(x.relative_to(tmp_path)) for x in tmp_path.rglob("*") if x.is_file()}
     assert {"walks/pyproject.toml", "walks/walks/__init__.py", "walks/train.py"} <= files
     assert not any("my_suite" in (tmp_path / name).read_text() for name in files)
-    taken, illegal = ("walks", "jax"), ("My_Suite", "my-suite", "class", "a_", "é", "../up")
+    taken = "walks", "jax", "classic"
+    illegal = "My_Suite", "my-suite", "class", "a_", "é", "../up"
     for name in (*taken, *illegal):
         with pytest.raises(SystemExit):
             main(["new", name])
@@ -219,5 +221,5 @@ def test_the_command_line_refuses(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 def test_the_command_line_checks(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
     install("toys")
-    assert main(["check", "toys/A-v0", "--num-steps", "5"]) == 0
+    assert main(["check", "--num-steps", "5", "toys_envs:toys/A-v0"]) == 0
     assert "rules kept, 0 broken" in capsys.readouterr().out

@@ -70,6 +70,8 @@ def test_refusals() -> None:
     at = envrax.start(fleet, KEY)
     with pytest.raises(ValueError, match="policy_state without 'z', 'a'"):
         envrax.start(fleet, KEY, {"params": 1})
+    with pytest.raises(TypeError, match="policy_state in a list or dict; got <class 'tuple'"):
+        envrax.start(MultiVecEnv([VecEnv(CountingEnv(), 2)] * 2), KEY, (1, 2))
     with pytest.raises(ValueError, match="policy without 'a'"):
         envrax.rollout(fleet, {"z": max}, at, 5)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="obs in a list or dict; got <class"):

@@ -566,3 +566,19 @@ def test_a_mask_may_be_a_keyword_alone() -> None:
     env = MaskedEnv()
     _, steps = envrax.rollout(env, lowest, envrax.start(env, jax.random.key(0)), 4)
     assert not steps.terminated.any()
+
+
+@pytest.mark.parametrize("play", [envrax.rollout, envrax.evaluate])
+def test_a_policy_with_too_few_parameters(play: Any) -> None:
+    env = VecEnv(CountingEnv(), 2)
+    rng = jax.random.key(0)
+    at = {envrax.rollout: envrax.start(env, rng), envrax.evaluate: rng}[play]
+    told = (
+        r"expected `policy\(policy_state, obs, rng\)`; got \(obs: Any\) -> Any: too many positional"
+    )
+
+    def policy(obs: Any) -> Any:
+        return obs
+
+    with pytest.raises(TypeError, match=told):
+        play(env, policy, at, 5)

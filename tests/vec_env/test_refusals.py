@@ -172,3 +172,10 @@ def test_python_and_numpy_values_become_strongly_typed_arrays(compile_counter: A
     assert out[0][1].dtype == jnp.float32 and out[4]["one"].shape == (3,)
     final, _ = jax.lax.scan(lambda s, a: (vec_env.step(s, a)[1], 0), first, np.zeros((4, 3), int))
     assert_trees_equal(final, out[1])
+
+
+def test_a_list_is_no_observation_of_an_array() -> None:
+    space = Box(0, 1000, (2,), jnp.int32)
+    env = VecEnv(Flawed(lambda obs, state: ([state.step, state.step], state), space=space), 3)
+    with pytest.raises(TypeError, match=r"reset: expected obs of Box\(.*; got PyTreeDef\(\["):
+        env.reset(KEY)

@@ -120,7 +120,7 @@ def test_numbers_go_on_after_existing_files(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_grid_shows_the_same_step_of_all_slots(tmp_path: Path) -> None:
     batch = VecEnv(RandomFilm(VectorConfig(max_steps=9)), 8)
-    env = RecordVideo(batch, tmp_path, grid=(1, 2), slots=[0, 7], labels=["", "B"])
+    env = RecordVideo(batch, tmp_path, grid=(1, 2), slots=[0, 7], labels=["", 9.8])
     actions = np.ones((4, 8), np.int32)
     actions[1, 7] = 2
     roll(env, actions)

@@ -117,6 +117,7 @@ def test_frames_that_do_not_fit_are_refused() -> None:
         ([images[0], images[0][:1]], {}, "one shape"),
         (images, {"rows": 0}, "rows"),
         (images, {"labels": ["one"]}, "a label for each of 5"),
+        (images, {"gap": -8}, "gap"),
     ]:
         with pytest.raises(ValueError, match=noun):
             tile_frames(frames, **shape)

@@ -308,7 +308,7 @@ def test_a_missing_encoder_is_told_at_construction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    with pytest.raises(MissingPackageError, match="pip install .imageio-ffmpeg>="):
+    with pytest.raises(MissingPackageError, match=r"pip install .imageio-ffmpeg>="):
         film(tmp_path)
 
     def no_ffmpeg() -> str:

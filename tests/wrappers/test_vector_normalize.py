@@ -333,3 +333,9 @@ def test_rewards_of_any_kind_of_number() -> None:
     env = NormalizeReward(VecEnv(Small(), 2))
     _, state = env.reset(jax.random.key(0))
     assert env.step(state, jnp.zeros(2, jnp.int32))[2].dtype == jnp.float32
+
+
+@pytest.mark.parametrize("wrapper", [NormalizeObservation, NormalizeReward])
+def test_frozen_statistics_must_be_given(wrapper: Any) -> None:
+    with pytest.raises(ValueError, match="expected `statistics` with `frozen=True`"):
+        wrapper(coins(), frozen=True)

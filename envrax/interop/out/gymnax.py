@@ -30,7 +30,7 @@ class GymnaxParams:
     """
     The numeric fields of a config as attributes; `max_steps` is `max_steps_in_episode`.
 
-    Of another library's environment, the numbers among the library's own parameters too.
+    For an environment of another library, also the library's own numbers that may be traced.
 
     A pytree of the fields that may be traced. The environment uses the others as static values.
     """
@@ -249,7 +249,10 @@ def _params(env: AnyEnv) -> GymnaxParams:
     if isinstance(env.unwrapped, PeerEnv):
         library = numbers_of(env.unwrapped.params)
         library.pop(_LIMIT, None)
-        (traced if _may_be_traced(env, {"params": library}) else static).update(library)
+        all_are = _may_be_traced(env, {"params": library})
+        for name, value in library.items():
+            if all_are or _may_be_traced(env, {"params": {name: value}}):
+                traced[name] = value
     for field in dataclasses.fields(env.config):
         value = getattr(env.config, field.name)
         if isinstance(value, bool | int | float | np.generic | np.ndarray | jax.Array):

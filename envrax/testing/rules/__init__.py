@@ -33,7 +33,7 @@ ENV_RULES = (
     Rule(spaces.observations_are_in_the_space, _RUNS),
     Rule(returns.reset_and_step_agree, ("observations_are_in_the_space",)),
     Rule(episodes.done_is_a_flag, _RUNS),
-    Rule(episodes.step_counts, _RUNS),
+    Rule(episodes.step_counts, (*_RUNS, "done_is_a_flag")),
     Rule(episodes.reward_is_a_float, _RUNS),
     Rule(episodes.ends_have_reasons, ("info_is_fixed", "done_is_a_flag")),
     Rule(episodes.statistics_see_each_end, ("info_is_fixed", "done_is_a_flag")),
