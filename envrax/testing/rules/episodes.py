@@ -54,6 +54,7 @@ def step_counts(probe: Probe) -> Faults:
             got = f"{t.state.step} after {t.before.step}"
             fix = "Write `state.replace(step=state.step + 1)`."
             yield Fault(step, "`state.step` to be 1 more after a step", got, fix)
+            return
         if not wrapped and int(t.state.step) > (limit := probe.env.config.max_steps):
             fix = "Truncate where `step >= self.config.max_steps`."
             yield Fault(step, f"an end within {limit} steps", f"{limit + 1} steps", fix)
