@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a mask": (lambda: many().reset(options={"reset_mask": [True] * 2}), ValueError, "options"),
     "seed too large": (lambda: single().reset(seed=2**32), ValueError, "seed"),
     "seed below 0": (lambda: (env := sb3(), env.seed(-1), env.reset()), ValueError, "seed"),
-    "seeds of a batch": (lambda: many().reset(seed=[1, 2]), TypeError, "one seed"),
+    "seeds of a batch": (lambda: many().reset(seed=[1, 2]), TypeError, "seed to be an int"),
     "nested observations": (lambda: sb3(NestedEnv()), TypeError, "Flatten"),
     "an info of Gymnasium's": (lambda: named("final_info"), ValueError, "final_info"),
     "an info of a mask": (lambda: named("_truth"), ValueError, "truth"),
@@ -87,7 +87,7 @@ def test_wrong_input_is_refused(case: str) -> None:
 BLOCKED = [
     ("gymnasium", "to_gymnasium_vec", "gymnasium", "gymnasium"),
     ("gymnasium", "to_space", "gymnasium", "gymnasium"),
-    ("stable_baselines3", "to_sb3", "stable_baselines3", "sb3"),
+    ("stable_baselines3", "to_sb3", "stable_baselines3", "stable-baselines3"),
     ("dm_env", "to_dm_env", "dm-env", "dm-env"),
 ]
 
@@ -96,7 +96,7 @@ def test_a_library_that_is_not_installed_is_named(run_python: Callable[..., str]
     out = run_python(
         f"""
         import sys
-        for module, name, package, extra in {BLOCKED!r}:
+        for module, name, package, installed in {BLOCKED!r}:
             sys.modules.update(dict.fromkeys(m for m in sys.modules if m.startswith(module)))
             sys.modules[module] = None
             for known in [m for m in sys.modules if m.startswith("envrax.interop.")]:
@@ -108,7 +108,7 @@ def test_a_library_that_is_not_installed_is_named(run_python: Callable[..., str]
                 message = str(error)
                 assert isinstance(error, ImportError)
                 assert f"expected {{package}} " in message, message
-                assert f'pip install "envrax[{{extra}}]"' in message, message
+                assert f'pip install "{{installed}}>=' in message, message
                 print("refused", name)
         """
     )
