@@ -48,8 +48,8 @@ The figures are those of `python -m benchmarks ids`, with the
 [versions](../built/benchmarks.md#figures) of its files, in CPU time on one core: the seconds to the
 first steps of 64 slots, which is compilation for the most part; the steps of all slots together in
 a second, in a scan with auto-reset and random legal actions, the best of five, or of as many as fit
-into eight seconds; the state of a slot. What is empty was not
-measured yet.
+into eight seconds; the state of a slot. Empty are the worlds, which are not measured a second time,
+and [`brax/swimmer`](brax.md), which does not step on this JAX.
 """
 
 
