@@ -573,9 +573,7 @@ def test_a_policy_with_too_few_parameters(play: Any) -> None:
     env = VecEnv(CountingEnv(), 2)
     rng = jax.random.key(0)
     at = {envrax.rollout: envrax.start(env, rng), envrax.evaluate: rng}[play]
-    told = (
-        r"expected `policy\(policy_state, obs, rng\)`; got \(obs: Any\) -> Any: too many"
-    )
+    told = r"expected `policy\(policy_state, obs, rng\)`; got \(obs: Any\) -> Any: too many"
 
     def policy(obs: Any) -> Any:
         return obs
