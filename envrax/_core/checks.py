@@ -96,7 +96,8 @@ def slot_index(who: str, slot_idx: Any, n_slots: int) -> int:
 
 
 def suggestion(unknown: Iterable[str], known: Iterable[str]) -> str:
-    """Advice on unknown names: close matches, or to leave them out."""
+    """Advice on unknown names: close matches, or the dict `params`, or to leave them out."""
     known = list(known)
     close = [match for name in unknown for match in difflib.get_close_matches(name, known, 1, 0.7)]
-    return f"Did you mean {' and '.join(close)}?" if close else "Leave it out."
+    inside = ", or put it into the dict `params`" if "params" in known else ""
+    return f"Did you mean {' and '.join(close)}?" if close else f"Leave it out{inside}."

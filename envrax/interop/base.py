@@ -16,7 +16,7 @@ from envrax._jax.keys import require_key
 from envrax._jax.programs import is_traced, output_types
 from envrax.env import Info, JaxEnv
 from envrax.interop.forms import Form, cast_to, find_form, types_of, without_x64
-from envrax.interop.params import Params, changed, concrete, fitting, names_of
+from envrax.interop.params import Params, changed, concrete, fitting
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
@@ -160,8 +160,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     def _with_config(self, fields: dict[str, Any]) -> Any:
         # A dict of `params` changes the current ones; the config then holds the result.
         who = f"with_config of {self._who}"
-        also = [f"params.{name}" for name in names_of(self.params) or ()]
-        require_known(f"{who}: expected fields of", fields, self.config.__dataclass_fields__, also)
+        require_known(f"{who}: expected fields of", fields, self.config.__dataclass_fields__)
         others = {name: x for name, x in fields.items() if name != "params"}
         env = type(self)(self._asked.replace(**others), peer=self._given) if others else self
         return env._with_params(who, fields["params"]) if "params" in fields else env
