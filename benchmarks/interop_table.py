@@ -36,7 +36,11 @@ SPEEDS = {
     "steps/s, 1,024 slots": "1024",
     "bytes a slot": "bytes",
 }
-HEAD = """# All environments of other libraries
+HEAD = """---
+hide: [toc]
+---
+
+# All environments of other libraries
 
 Made by `python -m benchmarks table`, which builds each one and runs `check_env` on it.
 *Clean*: every rule of the conformance kit is kept. *Mended bounds*: so too, with bounds of the
@@ -48,8 +52,8 @@ The figures are those of `python -m benchmarks ids`, with the
 [versions](../built/benchmarks.md#figures) of its files, in CPU time on one core: the seconds to the
 first steps of 64 slots, which is compilation for the most part; the steps of all slots together in
 a second, in a scan with auto-reset and random legal actions, the best of five, or of as many as fit
-into eight seconds; the state of a slot. Empty are the worlds, which are not measured a second time,
-and [`brax/swimmer`](brax.md), which does not step on this JAX.
+into eight seconds; the state of a slot. Worlds have no figures, nor has
+[`brax/swimmer`](brax.md), which does not step on this JAX.
 """
 
 
