@@ -38,6 +38,7 @@ BENCHMARKS = {
     "start": "start.start",
     "start-states": "starts.starts",
     "interop": "interop_speed.interop",
+    "misses": "misses.misses",
     "jax-trainers": "jax_trainers.speed",
     "worlds": "worlds.views",
     "physics": "physics.speed",
@@ -94,10 +95,10 @@ def run(name: str, output: Path | None) -> None:
         work: Callable[[], Sequence[Result]] = getattr(
             importlib.import_module(f"benchmarks.{module}"), function
         )
-    except ModuleNotFoundError as error:
-        print(f"{name}: left out, {error.name} is not installed.")
+        tables = work()
+    except ImportError as error:
+        print(f"{name}: left out: {error}")
         return
-    tables = work()
     for table in tables:
         print(f"\n{table.markdown()}\n", flush=True)
     if output and tables:

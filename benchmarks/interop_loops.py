@@ -225,11 +225,11 @@ def jaxmarl(id: str, n: int) -> Loop:
     return Loop(start, step, mask)
 
 
-def ours(id: str, n: int) -> tuple[Loop, Any]:
+def ours(id: str, n: int, **options: Any) -> tuple[Loop, Any]:
     """The same by `make_vec`, and the spaces of its actions."""
     from envrax import make_vec
 
-    env: Any = make_vec(id, n, pre_warm=False, cache_dir=None)
+    env: Any = make_vec(id, n, pre_warm=False, cache_dir=None, **options)
     _, state = env.reset(jax.random.key(0))
 
     def step(state: Any, actions: Any, rng: jax.Array) -> Any:

@@ -149,7 +149,7 @@ def timed(library: str, id: str, n: int) -> tuple[dict[str, Any], dict[str, str]
             ways.pop(name, None)
             why[name] = f"does not run: {first_line(error)}"
         print(f"{name}: {time.perf_counter() - begin:.0f} s to compile", flush=True)
-    chunks = _chunks(ways[OURS], ways[library])
+    chunks = chunks_of(ways[OURS], ways[library])
     seconds = compare({name: lambda way=way: way(chunks) for name, way in ways.items()})
     rows = Table("", seconds, chunks * least).data()
     for name, way in ways.items():
@@ -158,7 +158,7 @@ def timed(library: str, id: str, n: int) -> tuple[dict[str, Any], dict[str, str]
     return rows, why
 
 
-def _chunks(*ways: "Rollout") -> int:
+def chunks_of(*ways: "Rollout") -> int:
     """How many chunks take the slowest of them `SECONDS`."""
     chunks = 1
     while True:
