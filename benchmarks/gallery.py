@@ -1,7 +1,7 @@
 """
 Draw every id of every library, and write the page that shows them.
 
-    python -m benchmarks gallery                     all libraries; needs the extra `interop`
+    python -m benchmarks gallery                     all libraries
     python -m benchmarks gallery gymnax pgx          these
     python -m benchmarks gallery --page              the page, from the pictures so far
 

@@ -2,7 +2,7 @@
 """
 All that is to be known of an accelerator, in 25 minutes at most.
 
-    python -m benchmarks gpu --output figures          needs the extra `interop`
+    python -m benchmarks gpu --output figures
     python -m benchmarks gpu --minutes 3 --small       what of it a CPU does in three minutes
 
 Parts come in the order of their worth; one that would begin after the last minute is left out, and

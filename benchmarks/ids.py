@@ -1,7 +1,7 @@
 """
 Every id of every library: how long it compiles, how fast it steps, what it keeps for a slot.
 
-    python -m benchmarks ids                     all libraries; needs the extra `interop`
+    python -m benchmarks ids                     all libraries
     python -m benchmarks ids gymnax pgx          these
 
 A process of its own measures each library in CPU time on one core, so that other work on the

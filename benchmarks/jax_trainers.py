@@ -1,7 +1,7 @@
 """
 `to_gymnax(env).step` under a trainer's own `vmap`, against the library's environment in that loop.
 
-    python -m benchmarks jax-trainers          needs the extra `interop`
+    python -m benchmarks jax-trainers
 """
 
 import time

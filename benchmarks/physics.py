@@ -2,7 +2,7 @@
 """
 Physics of its own in every slot: what it costs, and what a policy gains that was trained in it.
 
-    python -m benchmarks physics                 speed and memory; needs the extra `interop`
+    python -m benchmarks physics                 speed and memory
     python -m benchmarks physics-training        PPO on CartpoleBalance, three seeds, heat maps
     python -m benchmarks.physics                 16 slots beside the library with their 16 models
 """

@@ -1,7 +1,7 @@
 """
 `OneAgent` around a world of Pgx, against the view of one player that the adapter has of its own.
 
-    python -m benchmarks worlds          needs the extra `interop`
+    python -m benchmarks worlds
 
 `python -m benchmarks.interop_speed jaxmarl` compares worlds with JaxMARL's own loop.
 """
