@@ -40,8 +40,9 @@ def how_to_install(extra: str) -> str:
 
 def _requirements(extra: str) -> Iterator[str]:
     for line in metadata.requires("envrax") or ():
-        needed, _, marker = line.partition("; ")
-        if marker.replace('"', "'").endswith(f"extra == '{extra}'"):
+        needed, _, only = re.sub("[()]", "", line).replace('"', "'").rpartition("extra == ")
+        if only == f"'{extra}'":
+            needed = needed.strip("; ").removesuffix(" and")  # with a marker of Python's version
             other = re.fullmatch(r"envrax\[(.+)\]", needed)
             yield from _requirements(other[1]) if other else [f'"{needed}"']
 

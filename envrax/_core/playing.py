@@ -203,7 +203,11 @@ def choose(
             "it does, and the change would be lost. Keep what changes, such as random streams and "
             "running means, in `policy_state`."
         )
-    return rng, *jax.tree.map(strong, require_tuple("policy", "the call", returned))
+    answer = require_tuple("policy", "the call", returned)
+    expected, got = (str(jax.tree.structure(x)) for x in (policy_state, answer[1]))
+    if got != expected:
+        raise TypeError(f"policy: expected policy_state {expected}, as `start` got it; got {got}.")
+    return rng, *jax.tree.map(strong, answer)
 
 
 _compiled_act = program_per_env(_act)

@@ -182,7 +182,7 @@ def test_the_command_line_lists_and_shows(
     shown = capsys.readouterr().out
     assert "max_steps" in shown and "fakes.VectorEnv" in shown and "Box(" in shown
     assert "suite         toys\n" in shown
-    pip = '`pip install "gymnax>=1.0" "pygame>=2.5" "six"`'
+    pip = '`pip install "gymnax>=1.0" "pygame>=2.5; python_version < \'3.14\'" "six"`'
     rows = {"classic": "classic/Maze-v0 installed", "tic-tac": "pgx/tic_tac_toe installed"}
     rows |= {"Catch-bsuite": f"gymnax/Catch-bsuite {pip}"}
     for word, row in rows.items():

@@ -500,6 +500,10 @@ def forgetful(state: Any, obs: Any, rng: Any) -> Any:
     return jnp.int32(0), state.astype(float), None
 
 
+def dropping(state: Any, obs: Any, rng: Any) -> Any:
+    return jnp.int32(0), None, None
+
+
 ONE, FOUR, EIGHT = CountingEnv(), VecEnv(CountingEnv(), 4), VecEnv(CountingEnv(), 8)
 
 
@@ -516,6 +520,7 @@ ONE, FOUR, EIGHT = CountingEnv(), VecEnv(CountingEnv(), 4), VecEnv(CountingEnv()
         (lambda: played(ONE, n_steps=0), ValueError, "n_steps"),
         (lambda: played(VecEnv(ONE, 3), alone), TypeError, "extras"),
         (lambda: played(ONE, forgetful), TypeError, "policy_state"),
+        (lambda: played(ONE, dropping), TypeError, r"policy_state PyTreeDef\(\*\).*None"),
         (lambda: played(OnTheHost(2)), TypeError, "final_obs"),
         (lambda: played(VecEnv(envrax.EpisodeDiscount(ONE), 2)), TypeError, "`done`"),
     ],
