@@ -39,13 +39,17 @@ def rollouts(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
 def parts(n: int = 4096, steps: int = 100) -> list[Table]:
     """Rewards and ends of a scan, with one part more at a time."""
     cartpole = CartPole()
+    running = vector.NormalizeObservation(VecEnv(cartpole, n))
+    known = running.reset(jax.random.key(0))[1].statistics
     envs: dict[str, Any] = {
         "rewards and ends alone": VecEnv(cartpole, n),
         "`final_obs`": VecEnv(cartpole, n),
         "`RecordEpisodeStatistics`": VecEnv(RecordEpisodeStatistics(cartpole), n),
         "a mask, and draws among what is legal": VecEnv(Legal(), n),
-        "running `NormalizeObservation`": vector.NormalizeObservation(VecEnv(cartpole, n)),
-        "the same, frozen": vector.NormalizeObservation(VecEnv(cartpole, n), frozen=True),
+        "running `NormalizeObservation`": running,
+        "the same, frozen": vector.NormalizeObservation(
+            VecEnv(cartpole, n), frozen=True, statistics=known
+        ),
         "running `NormalizeReward`": vector.NormalizeReward(VecEnv(cartpole, n)),
     }
     ways = {name: _summed(env, steps, name == "`final_obs`") for name, env in envs.items()}
