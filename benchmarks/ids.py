@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks import files
 
 SIZES, LENGTH, SECONDS, ROUNDS = (64, 1024), 10, 0.3, 5
-LONGEST = 8.0  # seconds, after which no further round begins
+INT32_MAX = 8.0  # seconds, after which no further round begins
 now = time.process_time  # on one core, so that other work there does not count
 
 
@@ -94,7 +94,7 @@ def measured(id: str) -> dict[str, float]:
             chunks = max(chunks + 1, int(1.2 * chunks * SECONDS / seconds))
             seconds = _timed(run, chunks)
         times = [seconds]
-        while len(times) < ROUNDS and sum(times) < LONGEST:
+        while len(times) < ROUNDS and sum(times) < INT32_MAX:
             times.append(_timed(run, chunks))
         row[f"{n}"] = float(f"{n * chunks * LENGTH / min(times):.3g}")
     return row

@@ -184,14 +184,15 @@ class Rollout:
         import jax
         import jax.numpy as jnp
 
-        from envrax._jax.programs import strong
+        from envrax._jax.types import strip_weak_type
 
         def body(carry: Any, _: None) -> tuple[Any, Any]:
             state, rng = carry
             rng, draw, step = jax.random.split(rng, 3)
             actions = space.sample(draw, *([loop.mask(state)] if loop.mask else []))
             state, (obs, reward, done) = loop.step(state, actions, step)
-            state = jax.tree.map(strong, state)  # craftax's own is weakly typed after a reset
+            # The state of craftax is weakly typed after a reset.
+            state = jax.tree.map(strip_weak_type, state)
             return (state, rng), tuple(map(total, (obs, reward, done)))
 
         def total(tree: Any) -> Any:
@@ -208,7 +209,7 @@ class Rollout:
 
         def typed(x: Any, like: Any) -> Any:
             is_key = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
-            return x if is_key else strong(jnp.asarray(x, like.dtype))
+            return x if is_key else strip_weak_type(jnp.asarray(x, like.dtype))
 
         start = loop.start, jax.random.key(2)
         after, _ = jax.eval_shape(body, start, None)

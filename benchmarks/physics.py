@@ -19,7 +19,7 @@ from benchmarks import seeds
 from benchmarks.measure import Table, Values, compare
 from benchmarks.memory import size_of
 from benchmarks.worlds import LENGTH, loop
-from envrax.autoreset.slot import named_leaves
+from envrax._jax.types import named_leaves
 
 # What is drawn, which every step reads.
 DAMPING = {

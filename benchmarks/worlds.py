@@ -14,7 +14,7 @@ from benchmarks import interop_loops as loops
 from benchmarks.interop_speed import Rollout
 from benchmarks.measure import Table, compare
 from envrax import VecEnv, make
-from envrax.multi_agent import OneAgent
+from envrax.multi_agent.one_agent import OneAgent
 
 GAMES, SIZES = ("tic_tac_toe", "connect_four"), (64, 1024)
 LENGTH, CHUNKS = 50, 20

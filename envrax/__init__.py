@@ -1,12 +1,10 @@
 """The environment API standard of JAX reinforcement learning."""
 
 from envrax import spaces, wrappers
-from envrax._core.saving import load, save
 from envrax._jax.cache import DEFAULT_CACHE_DIR
 from envrax.batched_env import BatchedEnv
 from envrax.env import EnvConfig, EnvState, JaxEnv, with_config
 from envrax.error import MissingPackageError
-from envrax.evaluation import Evaluation, GridEvaluation, evaluate, evaluate_grid
 from envrax.make import make, make_multi, make_multi_vec, make_vec
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
@@ -19,7 +17,17 @@ from envrax.registry import (
     registered_names,
     unregister,
 )
-from envrax.rollouts import Rollout, Transition, rollout, start
+from envrax.rollouts import (
+    Evaluation,
+    GridEvaluation,
+    Rollout,
+    Transition,
+    evaluate,
+    evaluate_grid,
+    rollout,
+    start,
+)
+from envrax.saving import load, save
 from envrax.sharding import shard
 from envrax.spaces import *  # noqa: F403
 from envrax.suite import EnvSet, EnvSuite, load_suite

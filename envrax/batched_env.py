@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.closing import Closing
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
-from envrax.env import ActSpaceT, Info, ObsSpaceT
+from envrax.env import ActSpaceT, Info, ObsSpaceT, Resource
 from envrax.spaces import Space
 
 
-class BatchedEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT]):
+class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
     """
     A batch of `n_slots` independent slots, stepped in one call.
 

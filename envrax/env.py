@@ -1,17 +1,35 @@
 """The environment interface: two pure functions, `reset` and `step`, over an explicit state."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.closing import Closing
-from envrax._core.config import Config, Replaceable, rebuilt, require_decorated, resolve_config
-from envrax._core.generics import pinned_class
+from envrax.config import (
+    Config,
+    Replaceable,
+    pinned_class,
+    rebuilt,
+    require_decorated,
+    resolve_config,
+)
 from envrax.spaces import Space
+
+
+class Resource:
+    """An object with `close`, which a `with` statement calls at its end."""
+
+    def close(self) -> None:
+        """Free resources on the host, such as files or processes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 @chex.dataclass
@@ -52,11 +70,10 @@ ObsSpaceT = TypeVar("ObsSpaceT", bound=Space)
 ActSpaceT = TypeVar("ActSpaceT", bound=Space)
 StateT = TypeVar("StateT", bound=EnvState)
 ConfigT = TypeVar("ConfigT", bound=EnvConfig)
-
 Info = dict[str, Any]
 
 
-class JaxEnv(Closing, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     An environment: pure functions `reset` and `step`, ready for `jit`, `vmap`, `scan` and `grad`.
 

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from jax.sharding import Mesh
 
-from envrax._core.checks import require_count
-from envrax._core.config import configured
+from envrax._checks.counts import require_count
 from envrax._fleet.container import Container
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax.autoreset import AutoReset
+from envrax.config import configured
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv

@@ -7,7 +7,8 @@ from typing import Any
 from envrax._fleet.fleet import Fleet
 from envrax._fleet.members import view
 from envrax._jax.cache import CacheDir, Compilation
-from envrax.autoreset.slot import checked, reset_slot
+from envrax.autoreset.checks import checked
+from envrax.autoreset.slot import reset_slot
 from envrax.env import AnyEnv, JaxEnv
 from envrax.spaces import Space
 from envrax.wrappers.jit import compilation

@@ -6,12 +6,12 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from envrax._core.compiled_batch import compilation_of
 from envrax._fleet.fleet import Fleet
 from envrax._fleet.members import view
 from envrax._jax.cache import CacheDir, Compilation
 from envrax.autoreset import Compact, Select
 from envrax.batched_env import BatchedEnv
+from envrax.compiled_batch import compilation_of
 from envrax.spaces import Space
 from envrax.vec_env import VecEnv
 

@@ -1,6 +1,5 @@
 """The registry: environment ids and their specs. Suite packages register theirs on import."""
 
-import contextlib
 import copy
 import dataclasses
 import importlib
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, Self, cast, get_args
 
-from envrax._core.names import about_suites, alike, available, did_you_mean, library_ids
+from envrax._checks.names import available, close_matches, did_you_mean
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.error import MissingPackageError
 
@@ -174,27 +173,13 @@ def installed_suites() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group="envrax.suites")}
 
 
-def find(word: str) -> list[str]:
-    """
-    The names that contain a word or are like it, the closest first.
-
-    Case, versions, `-` and `_` do not count. The ids of libraries are looked up in a list, whether
-    they are installed or not; other installed suites are imported, if they can be.
-    """
-    for prefix, point in installed_suites().items():
-        if not point.module.startswith("envrax."):
-            with contextlib.suppress(Exception):  # nobody asked for this suite by name
-                _import_suite(prefix)
-    return alike(word, sorted({*registered_names(), *library_ids()}))
-
-
 def names_of_suite(prefix: str) -> list[str]:
     """The names under a prefix, in order of registration, after importing its package."""
-    _import_suite(prefix)
+    import_suite(prefix)
     names = [name for name in list(_ENTRIES) if name.startswith(f"{prefix}/")]
     if not names:
         suites = available_suites()
-        hint = did_you_mean(alike(prefix, suites))
+        hint = did_you_mean(close_matches(prefix, suites))
         raise ValueError(f"Unknown suite {prefix!r}.{hint} Available: {', '.join(suites)}.")
     return names
 
@@ -210,7 +195,7 @@ def load_entry(name: str) -> _Entry:
         prefix, slash, _ = name.partition("/")
         # Also if some names of the prefix are there: another thread may be importing the rest.
         if slash and name not in _ENTRIES:
-            _import_suite(prefix)
+            import_suite(prefix)
     if name not in _ENTRIES:
         raise _unknown_env(name, among_suites=True)
     return _ENTRIES[name]
@@ -268,7 +253,7 @@ def _takes_config(cls: type) -> bool:
     return any(isinstance(x, type) and issubclass(x, EnvConfig) for x in classes)
 
 
-def _import_suite(prefix: str) -> None:
+def import_suite(prefix: str) -> None:
     """Import the module that an installed package declares for a prefix, to register its suite."""
     if point := installed_suites().get(prefix):
         try:
@@ -288,12 +273,14 @@ def _unknown_env(name: Any, among_suites: bool = False) -> ValueError:
     names = registered_names()
     prefix, slash, _ = str(name).partition("/")
     siblings = [known for known in names if slash and known.startswith(f"{prefix}/")]
-    found, suites = alike(str(name), siblings or names), ""
+    found, suites = close_matches(str(name), siblings or names), ""
     if among_suites and not (siblings and found):
-        found = find(name)
-    if among_suites and not siblings:
-        points, suites = installed_suites(), about_suites(name, available_suites(), found)
-        names = [known for known in names if known.partition("/")[0] not in points]
+        from envrax.interop import names as libraries  # its ids are only needed for this message
+
+        found = libraries.find(name)
+        if not siblings:
+            points, suites = installed_suites(), libraries.about_suites(name, found)
+            names = [known for known in names if known.partition("/")[0] not in points]
     return ValueError(
         f"Unknown environment {name!r}.{did_you_mean(found)}{available(siblings or names)}{suites}"
     )

@@ -7,19 +7,19 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from envrax._core.checks import slot_index
-from envrax._core.compiled_batch import CompiledBatch, Functions
+from envrax._checks.counts import slot_index
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.keys import threefry
-from envrax._jax.mesh import over_shards, placed, to_global, to_local
-from envrax._jax.programs import is_traced, output_types
-from envrax.autoreset.slot import require_slots
+from envrax._jax.mesh import over_shards, to_global, to_local, to_sharding
+from envrax._jax.types import is_traced, output_types
+from envrax.autoreset.checks import require_slots
 from envrax.batched_env import BatchedEnv
+from envrax.compiled_batch import CompiledBatch, Functions
 from envrax.env import ActSpaceT, ObsSpaceT
 from envrax.spaces import Space
 from envrax.vec_env import VecEnv, part
-from envrax.wrappers.vector.around import AroundBatch
 from envrax.wrappers.vector.base import BatchedWrapper
+from envrax.wrappers.vector.forwarding import ForwardingBatch
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
 
@@ -86,7 +86,7 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
     return ShardedEnv(cast(VecEnv[Any, Any, Any, Any], batched_env), mesh, axis)
 
 
-class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, ActSpaceT]):
+class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, ActSpaceT]):
     """
     A batch whose slots are spread over the devices of a mesh; `shard` makes it.
 
@@ -225,7 +225,7 @@ class ShardedEnv(AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, Act
             # JAX also compiles the transfer of actions that lie on one device.
             actions = output_types(self._action_space.sample)
             actions = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), actions)
-            placed(jax.device_put(actions), self.sharding, "ShardedEnv.compile")
+            to_sharding(jax.device_put(actions), self.sharding, "ShardedEnv.compile")
 
     def _here(self, state: Any, slot_idx: Any, method: str) -> tuple[Any, int]:
         """The state of the shard that holds a slot, and the index of the slot there."""

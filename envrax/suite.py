@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from envrax._core.names import is_installed
+from envrax._checks.packages import is_installed
 from envrax.error import MissingPackageError
 from envrax.registry import EnvSpec, copied, load_entry, names_of_suite
 

@@ -8,14 +8,15 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from envrax._core.checks import added, require_count, slot_index
-from envrax._core.compiled_batch import CompiledBatch, Functions
+from envrax._checks.counts import require_count, slot_index
+from envrax._checks.tuples import with_info_entry
 from envrax._jax.cache import Compilation
 from envrax._jax.keys import threefry
 from envrax._jax.mesh import take_slots
 from envrax.autoreset import AutoReset, choose, rule
-from envrax.autoreset.slot import require_slots
+from envrax.autoreset.checks import require_slots
 from envrax.batched_env import BatchedEnv
+from envrax.compiled_batch import CompiledBatch, Functions
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
 from envrax.wrappers.jit import compilation
@@ -54,7 +55,7 @@ class Copies:
         require_slots(state, self.num_envs)
         *out, infos, last = rule.step(self.env, self.autoreset, state, actions)
         if self.final_obs:
-            infos = added("VecEnv.step", self.env, infos, "final_obs", last)
+            infos = with_info_entry("VecEnv.step", self.env, infos, "final_obs", last)
         return *out, infos
 
     def action_mask(self, state: Any) -> Any:

@@ -22,7 +22,7 @@ import numpy as np
 import optax
 
 import envrax
-from envrax.multi_agent import agents_as_slots
+from envrax.multi_agent.agent_slots import agents_as_slots
 
 N_WORLDS, N_STEPS, N_CALLS = 64, 32, 20  # worlds of a kind, steps of a rollout, lines of the curve
 EPOCHS, MINIBATCHES, LEARNING_RATE = 4, 4, 2e-3  # the learning rate falls to 0

@@ -23,7 +23,7 @@ import numpy as np
 import optax
 
 import envrax
-from envrax.multi_agent import OneAgent, with_policy_state
+from envrax.multi_agent.one_agent import OneAgent, with_policy_state
 
 N_ENVS, N_STEPS, N_UPDATES = 128, 32, 16  # slots of a seat, steps of a rollout, updates of a call
 N_PAST = 3  # opponents from the past

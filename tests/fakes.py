@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax import Box, Dict, Discrete, EnvConfig, EnvState, JaxEnv, MultiDiscrete, Tuple
-from envrax.multi_agent import MultiAgentEnv
+from envrax.multi_agent.world import MultiAgentEnv
 from envrax.testing import CountingEnv
 from envrax.testing.fakes import FakeConfig
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from envrax._core.checks import slot_index
+from envrax._checks.counts import slot_index
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from tqdm import tqdm
 from envrax._fleet.fused import Fused, call_member, noting
 from envrax._fleet.members import Members
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
+from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.keys import require_key, threefry
-from envrax._jax.programs import Compiled, compile_pair, output_types
+from envrax._jax.types import output_types
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
-from envrax._core.checks import require_tuple
+from envrax._checks.tuples import require_tuple
 from envrax._jax.keys import clone_keys, threefry
 from envrax._jax.mesh import is_sharded
 

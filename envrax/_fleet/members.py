@@ -6,8 +6,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, ClassVar
 
-from envrax._core.closing import Closing
 from envrax._fleet.container import Container
+from envrax.env import Resource
 
 
 def view(path: str) -> Any:
@@ -16,7 +16,7 @@ def view(path: str) -> Any:
     return property(lambda fleet: fleet._each(read), doc=f"`{path}` of every member.")
 
 
-class Members(Closing):
+class Members(Resource):
     """
     Environments, or batches of them, in a list or a dict.
 

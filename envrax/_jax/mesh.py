@@ -87,7 +87,7 @@ def take_slots(tree: Any, which: Any) -> Any:
     return jax.tree.map(take, tree)
 
 
-def placed(tree: Any, layout: NamedSharding, who: str) -> Any:
+def to_sharding(tree: Any, layout: NamedSharding, who: str) -> Any:
     """
     Arrays moved to where a program expects them; the mesh is part of their type.
 
@@ -125,13 +125,13 @@ def placed(tree: Any, layout: NamedSharding, who: str) -> Any:
     return tree if all(map(is_placed, jax.tree.leaves(tree))) else jax.tree.map(place, tree)
 
 
-def spread(tree: Any, mesh: Any, who: str) -> Any:
+def replicate(tree: Any, mesh: Any, who: str) -> Any:
     """Arrays that lie on one device, replicated on every device of a mesh."""
     layout = NamedSharding(mesh, PartitionSpec())
 
     def one(x: Any) -> Any:
         is_array = isinstance(x, jax.Array) and not isinstance(x, Tracer)
-        return cast(Any, placed(x, layout, who) if is_array and len(x.devices()) == 1 else x)
+        return cast(Any, to_sharding(x, layout, who) if is_array and len(x.devices()) == 1 else x)
 
     return jax.tree.map(one, tree)
 
@@ -154,7 +154,7 @@ def _moved(move: Callable[..., Any], x: Any, layout: NamedSharding) -> jax.Array
     return move(x, layout.mesh, layout.spec)
 
 
-def laid_out(tree: Any, layout: NamedSharding) -> Any:
+def reshard(tree: Any, layout: NamedSharding) -> Any:
     """The same values in that layout, inside a program as well."""
     mesh = layout.mesh
     kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
@@ -179,17 +179,17 @@ def over_shards(function: Callable[..., R], given: NamedSharding, out: NamedShar
     """
     # `check_vma` would refuse loops in environments that were not written for a mesh.
     specs: Any = dict(in_specs=given.spec, out_specs=out.spec, check_vma=False)
-    spread: Any = jax.shard_map(function, mesh=given.mesh, **specs)
+    mapped: Any = jax.shard_map(function, mesh=given.mesh, **specs)
     if AxisType.Explicit not in given.mesh.axis_types:
-        return spread
+        return mapped
 
-    return cast(Any, lambda *args: spread(*laid_out(args, given)))
+    return cast(Any, lambda *args: mapped(*reshard(args, given)))
 
 
 def on_every_device(tree: Any) -> Any:
     """The same values, replicated on every device if sharded over Explicit axes."""
 
     def whole(x: Any) -> Any:
-        return laid_out(x, NamedSharding(sharding(x).mesh, PartitionSpec())) if is_sharded(x) else x
+        return reshard(x, NamedSharding(sharding(x).mesh, PartitionSpec())) if is_sharded(x) else x
 
     return jax.tree.map(whole, tree)

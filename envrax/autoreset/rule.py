@@ -14,7 +14,8 @@ from jax.sharding import PartitionSpec
 
 from envrax._jax.keys import clone_keys, threefry
 from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
-from envrax.autoreset.slot import next_episode, require_same_types, reset_slot, step_slot
+from envrax.autoreset.checks import require_same_types
+from envrax.autoreset.slot import next_episode, reset_slot, step_slot
 from envrax.autoreset.strategies import AutoReset, ResetOne, select, strategy_for
 from envrax.env import AnyEnv, EnvState, Info
 

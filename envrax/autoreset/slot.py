@@ -1,18 +1,23 @@
 """One slot: a reset and a step of its environment, checked against the contract."""
 
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
-import numpy as np
 
-from envrax._core.agents import require_rewards
-from envrax._core.checks import RETURNS, require_tuple
-from envrax._core.closing import whole_stack
-from envrax._core.ends import episode_ended
-from envrax._jax.programs import is_traced, strong
-from envrax.env import AnyEnv, EnvState, carries_over
+from envrax._jax.types import is_traced
+from envrax.agent_values import require_rewards
+from envrax.autoreset.checks import checked
+from envrax.env import AnyEnv, EnvState, Resource, carries_over
 from envrax.spaces.conform import conform
+from envrax.termination import episode_ended
+
+
+def whole_stack(env: Any) -> Iterator[Any]:
+    """An environment or a batch, and everything that it wraps, the outermost first."""
+    while isinstance(env, Resource):
+        yield env
+        env = vars(env).get("env")
 
 
 def reset_slot(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
@@ -42,10 +47,10 @@ def next_episode(env: AnyEnv, last: EnvState) -> dict[str, Any]:
 
 def _called(env: AnyEnv, method: str, call: Any, *args: Any) -> tuple[Any, ...]:
     """What a method returned, checked."""
-    return checked(env, method, unedited(env, method, call, *args))
+    return checked(env, method, check_no_leaked_tracers(env, method, call, *args))
 
 
-def unedited(env: Any, method: str, call: Callable[..., Any], *args: Any) -> Any:
+def check_no_leaked_tracers(env: Any, method: str, call: Callable[..., Any], *args: Any) -> Any:
     """The result of a call that may keep no traced value in `env`, nor in what it wraps."""
     before = [(layer, dict(_attributes(layer))) for layer in whole_stack(env)]
     returned = call(*args)
@@ -62,78 +67,3 @@ def unedited(env: Any, method: str, call: Callable[..., Any], *args: Any) -> Any
 
 def _attributes(env: object) -> dict[str, Any]:
     return vars(env)
-
-
-def require_slots(state: Any, num_envs: int, who: str = "VecEnv") -> None:
-    """Raise an error for anything but a state of `num_envs` slots."""
-    expected = f"{who}.step: expected the state of {num_envs} slots that reset or step returned"
-    if not isinstance(state, EnvState):
-        got = _leaf_type(state) if hasattr(state, "shape") else type(state).__name__
-        raise TypeError(f"{expected}; got {got}. Pass `state, actions`.")
-    for leaf in jax.tree.leaves(state):
-        if np.shape(leaf)[:1] != (num_envs,):
-            raise ValueError(
-                f"{expected}; got a leaf of shape {np.shape(leaf)}. Pass the state of this {who}."
-            )
-
-
-def require_same_types(env: AnyEnv, reset: Any, other: Any, method: str = "step") -> None:
-    """Raise an error if the types of reset and of a method differ, with the first such leaf."""
-    at_reset, there = leaf_types(reset), leaf_types(other)
-    for leaf in [*at_reset, *there]:
-        if at_reset.get(leaf) != there.get(leaf):
-            raise TypeError(
-                f"{env.name}: expected reset and {method} to agree on `{leaf}`; got "
-                f"{at_reset.get(leaf, 'no such leaf')} from reset and "
-                f"{there.get(leaf, 'no such leaf')} from {method}. Return the same structure, "
-                "shapes and dtypes from both, for example with `jnp.asarray(x, dtype)`."
-            )
-    if jax.tree.structure(reset) != jax.tree.structure(other):
-        raise TypeError(
-            f"{env.name}: expected reset and {method} to agree on the structure of obs and state; "
-            f"got {jax.tree.structure(reset)} from reset and {jax.tree.structure(other)} from "
-            f"{method}. Return the same containers from both."
-        )
-
-
-def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
-    """The results of `reset` or `step`, checked, as strongly typed arrays."""
-    who = type(env).__name__
-    _, state, *_ = require_tuple(who, method, returned)
-    if not isinstance(state, EnvState):
-        raise TypeError(
-            f"{who}: expected {method} to return an EnvState in second place; got "
-            f"{type(state).__name__}. Extend EnvState with `@chex.dataclass`."
-        )
-
-    def convert(path: Any, leaf: Any) -> jax.Array:
-        try:
-            return strong(leaf)
-        except (TypeError, ValueError):
-            which: int = path[0].idx
-            where = ".".join(filter(None, (RETURNS[method].split(", ")[which], _name(path[1:]))))
-            raise TypeError(
-                f"{who}: expected {method} to return arrays and numbers; got {leaf!r} at `{where}`."
-                " Leave it out, or return a number in its place."
-            ) from None
-
-    return jax.tree_util.tree_map_with_path(convert, tuple(returned))
-
-
-def leaf_types(tree: Any) -> dict[str, str]:
-    """Name, dtype and shape of every leaf."""
-    return {name: _leaf_type(leaf) for name, leaf in named_leaves(tree).items()}
-
-
-def named_leaves(tree: Any) -> dict[str, Any]:
-    """The leaves by their names, such as "state.walls"."""
-    leaves = cast(Any, jax.tree_util.tree_leaves_with_path(tree))
-    return {_name(path): leaf for path, leaf in leaves}
-
-
-def _leaf_type(x: Any) -> str:
-    return f"{x.dtype}{list(x.shape)}"
-
-
-def _name(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator=".")

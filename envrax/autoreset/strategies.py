@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-from envrax._core.checks import require_count
+from envrax._checks.counts import require_count
+from envrax._jax.jaxprs import equations
 from envrax._jax.keys import clone_keys, key_types
 from envrax._jax.mesh import is_sharded, varying_like
-from envrax._jax.programs import equations
 from envrax.autoreset.slot import next_episode, reset_slot
 from envrax.env import AnyEnv
 

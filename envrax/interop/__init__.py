@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from envrax.interop.host.gymnasium_vec import from_gymnasium_vec as from_gymnasium_vec
     from envrax.interop.out.brax import brax_training_wrap as brax_training_wrap
     from envrax.interop.out.brax import to_brax as to_brax
-    from envrax.interop.out.dm import to_dm_env as to_dm_env
+    from envrax.interop.out.dm_env import to_dm_env as to_dm_env
     from envrax.interop.out.gymnasium import to_gymnasium as to_gymnasium
     from envrax.interop.out.gymnasium import to_gymnasium_vec as to_gymnasium_vec
     from envrax.interop.out.gymnax import to_gymnax as to_gymnax
+    from envrax.interop.out.pettingzoo import to_pettingzoo as to_pettingzoo
     from envrax.interop.out.sb3 import to_sb3 as to_sb3
     from envrax.interop.out.stoa import to_stoa as to_stoa
-    from envrax.interop.out.zoo import to_pettingzoo as to_pettingzoo
     from envrax.interop.spaces import from_space as from_space
     from envrax.interop.spaces import to_space as to_space
 
@@ -51,11 +51,11 @@ _BRIDGES = {
     "from_gymnasium_vec": "host.gymnasium_vec",
     "from_space": "spaces",
     "to_brax": "out.brax",
-    "to_dm_env": "out.dm",
+    "to_dm_env": "out.dm_env",
     "to_gymnasium": "out.gymnasium",
     "to_gymnasium_vec": "out.gymnasium",
     "to_gymnax": "out.gymnax",
-    "to_pettingzoo": "out.zoo",
+    "to_pettingzoo": "out.pettingzoo",
     "to_sb3": "out.sb3",
     "to_stoa": "out.stoa",
     "to_space": "spaces",

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 import jax
 import jax.numpy as jnp
 
-from envrax._core.agents import for_each
-from envrax._core.checks import require_count
-from envrax._core.config import require_known
+from envrax._checks.counts import require_count
+from envrax._checks.names import require_known
 from envrax._jax.keys import require_key
-from envrax._jax.programs import is_traced, output_types
+from envrax._jax.types import is_traced, output_types
+from envrax.agent_values import for_each
 from envrax.env import Info, JaxEnv
 from envrax.interop.forms import Form, cast_to, find_form, types_of, without_x64
 from envrax.interop.params import Params, changed, concrete, fitting

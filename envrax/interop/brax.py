@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax._core.config import require_known
+from envrax._checks.names import require_known
 from envrax.env import AnyEnv, with_config
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.mujoco import MujocoEnv

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
-from envrax._core.names import how_to_install, missing_libraries
+from envrax._checks.packages import how_to_install
+from envrax.interop.names import find, missing_libraries
 from envrax.make import make
-from envrax.registry import available_suites, find, get_spec, installed_suites, registered_names
+from envrax.registry import available_suites, get_spec, installed_suites, registered_names
 from envrax.suite import load_suite
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.interpreters import partial_eval
 
 from envrax._jax.keys import is_key
-from envrax._jax.programs import strong
+from envrax._jax.types import strip_weak_type
 from envrax.interop.records import Advanced, Begun
 from envrax.spaces.base import canonical
 
@@ -77,7 +77,7 @@ def cast_to(form: Any, tree: Any) -> Any:
 
     def cast_leaf(leaf: Any, type_: jax.ShapeDtypeStruct) -> jax.Array:
         x = jnp.asarray(leaf)
-        return x if is_key(x) else strong(x.astype(type_.dtype))
+        return x if is_key(x) else strip_weak_type(x.astype(type_.dtype))
 
     leaves = jax.tree.leaves(tree)
     wanted, structure = cast(Any, jax.tree.flatten(form))

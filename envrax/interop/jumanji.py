@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.agents import by_agent, for_each
+from envrax.agent_values import by_agent, for_each
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box, unbounded
 from envrax.interop.forms import as_dicts

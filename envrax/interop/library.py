@@ -8,7 +8,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import Any, cast
 
-from envrax._core.names import how_to_install
+from envrax._checks.packages import how_to_install
 from envrax.error import MissingPackageError
 from envrax.interop.base import PeerEnv
 from envrax.interop.records import PeerConfig

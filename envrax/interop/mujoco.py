@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.checks import suggestion
-from envrax._core.config import FieldError
-from envrax._jax.programs import output_types
+from envrax._checks.names import suggestion
+from envrax._jax.types import output_types
+from envrax.config import FieldError
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box, nested, unbounded
 from envrax.interop.forms import Form, arguments_read, as_dicts

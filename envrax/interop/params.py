@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from envrax._core.config import conformed, require_known
-from envrax._jax.programs import is_traced
+from envrax._jax.types import is_traced
+from envrax.config import conformed, require_known
 from envrax.spaces.base import kind
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.agents import by_agent
+from envrax.agent_values import by_agent
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import nested, unbounded
 from envrax.interop.library import innermost, require, suite_of

@@ -9,10 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.checks import suggestion
-from envrax._core.config import FieldError, conformed
-from envrax._jax.programs import is_traced
-from envrax.autoreset.slot import named_leaves
+from envrax._checks.names import suggestion
+from envrax._jax.types import is_traced, named_leaves
+from envrax.config import FieldError, conformed
 
 # One for all environments: several may share an object of the library.
 _LOCK = threading.RLock()

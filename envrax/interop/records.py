@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import chex
 
-from envrax._jax.programs import is_traced
+from envrax._jax.types import is_traced
 from envrax.env import EnvConfig, EnvState, Info
 
 NO_LIMIT = 2**31 - 1

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._jax.programs import is_traced
+from envrax._jax.types import is_traced
 from envrax.env import AnyEnv
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import converted

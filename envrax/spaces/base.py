@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from envrax._core.checks import require_count
+from envrax._checks.counts import require_count
 from envrax._jax.keys import require_key
 
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from envrax._core.closing import whole_stack
 from envrax._jax.keys import is_key
+from envrax.autoreset.slot import whole_stack
 
 Attributes = dict[str, Any]
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
-from envrax._core.ends import episode_ended
 from envrax.batched_env import BatchedEnv
+from envrax.termination import episode_ended
 from envrax.testing.probe import AnyEnv, Probe, Transition, apply_hooks, by_name
 from envrax.testing.trees import take
 from envrax.vec_env import VecEnv

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from envrax._core.checks import require_count
+from envrax._checks.counts import require_count
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
 from envrax.testing.batched_probe import BatchedProbe

@@ -8,8 +8,8 @@ import jax
 from jax.extend import core
 from jax.extend.core import primitives
 
+from envrax._jax.jaxprs import equations
 from envrax._jax.keys import is_key
-from envrax._jax.programs import equations
 
 _BATCH = 8191  # a size that no array of keys in an environment has
 _DRAWS = (primitives.random_bits_p, primitives.random_gamma_p)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from envrax._core.names import is_installed
+from envrax._checks.packages import is_installed
 from envrax.registry import available_suites
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from envrax._core.ends import episode_ended
 from envrax.env import AnyEnv, EnvState, carries_over
+from envrax.termination import episode_ended
 from envrax.testing.masks import why_unfit
 from envrax.testing.trees import copy_containers, take, tree_to_numpy
 from envrax.wrappers.base import Wrapper, layers

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.keys import is_key
-from envrax.autoreset.slot import named_leaves
+from envrax._jax.types import named_leaves
 
 # XLA fuses and reorders float arithmetic when it compiles. Where large terms cancel, as in physics,
 # the error is relative to those terms: the last tolerance is relative to an array's largest value.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from envrax._core.names import alike, did_you_mean
+from envrax._checks.names import close_matches, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def read_waivers(who: str, given: Any, known: Iterable[str], *, is_needed: bool)
     waivers: Waivers = {}
     for rule, reason in cast(Mapping[Any, Any], given).items():
         if rule not in legal:
-            meant = did_you_mean(alike(str(rule), legal))
+            meant = did_you_mean(close_matches(str(rule), legal))
             raise ValueError(
                 f"{who} to name rules; got {rule!r}.{meant} The rules are {', '.join(legal)}."
             )

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.env import EnvConfig, EnvState, Info
-from envrax.multi_agent import MultiAgentEnv
+from envrax.multi_agent.world import MultiAgentEnv
 from envrax.spaces import Box, Dict, Discrete
 
 

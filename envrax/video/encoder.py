@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from envrax._core.names import how_to_install
+from envrax._checks.packages import how_to_install
 from envrax.error import MissingPackageError
 
 
-class Film:
+class VideoWriter:
     """
     A file that is being written, under a temporary name until it is complete.
 
@@ -76,9 +76,9 @@ class Film:
         os.replace(self._part, self._path)
 
 
-def open_film(
+def open_video(
     folder: Path, number: int, fps: float, frame: np.ndarray, prefix: str = "episode"
-) -> Film:
+) -> VideoWriter:
     """
     Begin a numbered MP4 file of `RecordVideo` in a folder, which is created if it is missing.
 
@@ -86,7 +86,7 @@ def open_film(
     """
     require_image("RecordVideo: expected `render` to give", frame)
     folder.mkdir(parents=True, exist_ok=True)
-    return Film("RecordVideo", *_claim(folder, prefix, number), fps, frame)
+    return VideoWriter("RecordVideo", *_claim(folder, prefix, number), fps, frame)
 
 
 def require_fps(who: str, fps: Any) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from envrax._core.checks import require_count
-from envrax.video.encoder import Film, find_ffmpeg, require_fps, require_image
+from envrax._checks.counts import require_count
+from envrax.video.encoder import VideoWriter, find_ffmpeg, require_fps, require_image
 
 # Viewers play quicker GIFs slowly.
 MOST_FPS_OF_A_GIF = 50
@@ -75,7 +75,7 @@ def save_video(
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name that no other process or thread takes for the same file.
     part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
-    Film("save_video", path, part, fps, first).complete(images)
+    VideoWriter("save_video", path, part, fps, first).complete(images)
 
 
 def tile_frames(

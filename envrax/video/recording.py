@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.keys import is_key
-from envrax.video.encoder import free_number, open_film
+from envrax.video.encoder import free_number, open_video
 from envrax.video.frames import tile_frames
 
 Frame = Callable[[], np.ndarray]
@@ -173,7 +173,7 @@ class Recording:
     def _write_one(self, prefix: str, slots: list[list[Frame]]) -> None:
         pictures = self._pictures(slots)
         number = free_number(self.folder, prefix)
-        film = open_film(self.folder, number, self.fps, next(pictures), prefix)
+        film = open_video(self.folder, number, self.fps, next(pictures), prefix)
         film.complete(pictures)
 
     def _pictures(self, slots: list[list[Frame]]) -> Iterator[np.ndarray]:

@@ -1,7 +1,6 @@
 """Wrappers: environments around environments, and the base classes to write your own."""
 
 from envrax.video.frames import save_video, tile_frames
-from envrax.video.single import RecordVideo
 from envrax.wrappers import vector as vector
 from envrax.wrappers.action import ClipAction, DiscretizeAction, RescaleAction
 from envrax.wrappers.atari import AtariPreprocessing
@@ -15,16 +14,10 @@ from envrax.wrappers.episode import (
     ExpandDims,
     RecordEpisodeStatistics,
 )
-from envrax.wrappers.form import (
-    DtypeObservation,
-    FlattenObservation,
-    RescaleObservation,
-    ReshapeObservation,
-)
 from envrax.wrappers.frame_stack import FrameStackObservation, FrameStackState
-from envrax.wrappers.guard import NanGuard
+from envrax.wrappers.hooks import ActionWrapper, ObservationWrapper, RewardWrapper
 from envrax.wrappers.jit import JitWrapper
-from envrax.wrappers.kinds import ActionWrapper, ObservationWrapper, RewardWrapper
+from envrax.wrappers.nan_guard import NanGuard
 from envrax.wrappers.observation import (
     GrayscaleObservation,
     NormalizeObservation,
@@ -32,7 +25,14 @@ from envrax.wrappers.observation import (
 )
 from envrax.wrappers.randomization import DomainRandomization
 from envrax.wrappers.randomization import RandomizedState as RandomizedState
+from envrax.wrappers.record_video import RecordVideo
 from envrax.wrappers.repeat import MaxAndSkipObservation, RepeatAction, StickyAction
+from envrax.wrappers.reshape import (
+    DtypeObservation,
+    FlattenObservation,
+    RescaleObservation,
+    ReshapeObservation,
+)
 from envrax.wrappers.reward import ClipReward
 from envrax.wrappers.start_states import StartStates
 from envrax.wrappers.stateful import StatefulWrapper

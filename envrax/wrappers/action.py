@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from envrax._core.checks import require_count
+from envrax._checks.counts import require_count
 from envrax.env import AnyEnv, ConfigT, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Discrete, MultiDiscrete, kind
 from envrax.spaces.base import canonical
 from envrax.wrappers.affine import affine, target_box
 from envrax.wrappers.base import require_that
-from envrax.wrappers.kinds import ActionWrapper
+from envrax.wrappers.hooks import ActionWrapper
 
 
 class ClipAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):

@@ -6,15 +6,14 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._core.checks import require_count
-from envrax._core.ends import episode_ended
+from envrax._checks.counts import require_count
 from envrax._jax.keys import cond
-from envrax._jax.programs import strong
+from envrax._jax.types import strip_weak_type
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Discrete
+from envrax.termination import episode_ended
 from envrax.wrappers.base import Wrapper, refuse_mask, require_that, with_end
 from envrax.wrappers.episode import require_no_statistics
-from envrax.wrappers.form import ReshapeObservation
 from envrax.wrappers.observation import (
     GrayscaleObservation,
     NormalizeObservation,
@@ -22,6 +21,7 @@ from envrax.wrappers.observation import (
     rgb_box,
 )
 from envrax.wrappers.repeat import MaxAndSkipObservation
+from envrax.wrappers.reshape import ReshapeObservation
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
@@ -160,7 +160,7 @@ class NoopReset(
         self, key: jax.Array, obs: Any, state: NoopState[InnerStateT]
     ) -> tuple[Any, NoopState[InnerStateT]]:
         """The episode after its first no-ops."""
-        carry: Any = jax.tree.map(strong, (obs, state.env_state))
+        carry: Any = jax.tree.map(strip_weak_type, (obs, state.env_state))
         noops = jax.random.randint(key, (), 1, self.noop_max + 1, jnp.int32)
         if self.traceable:
             carry = cast(Any, jax.lax.fori_loop(0, noops, self._noop, carry))
@@ -175,11 +175,11 @@ class NoopReset(
 
     def _noop(self, _: Any, carry: Any) -> Any:
         def anew(carry: Any) -> Any:
-            return jax.tree.map(strong, self.env.reset_after(carry[1]))
+            return jax.tree.map(strip_weak_type, self.env.reset_after(carry[1]))
 
         obs, state, _, done, _ = self.env.step(carry[1], jnp.int32(0))
         over = episode_ended(self.env, state, done)
-        carry = jax.tree.map(strong, (obs, state))
+        carry = jax.tree.map(strip_weak_type, (obs, state))
         if not self.traceable:
             return anew(carry) if bool(over) else carry
         return cond(over, anew, lambda carry: carry, carry)

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.checks import added, require_tuple
-from envrax._core.ends import episode_ended
+from envrax._checks.tuples import require_tuple, with_info_entry
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.termination import episode_ended
 from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
 
 
@@ -18,7 +18,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
     A wrapper: an environment around another one, with the same state.
 
     A subclass overrides a hook, `action`, `observation`, `reward`, `done` or `info`, and the space
-    that changes with it; `begun` to change the start of an episode.
+    that changes with it; `on_episode_start` to change the start of an episode.
 
     A wrapper class called with keywords and no environment returns a factory, for lists of
     wrappers: `ResizeObservation(h=84, w=84)`.
@@ -102,13 +102,13 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         """The info that the caller gets. Return a new dict: the given one must not be changed."""
         return info
 
-    def begun(self, obs: Any, state: Any) -> tuple[Any, StateT]:
+    def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
         """The first observation and state that the caller gets, from those of `env`."""
         return self.observation(obs), state
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         returned = self.env.reset(rng)
-        return self.begun(*require_tuple(type(self.env).__name__, "reset", returned))
+        return self.on_episode_start(*require_tuple(type(self.env).__name__, "reset", returned))
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
         """
@@ -123,12 +123,12 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         if not _overrides_reset_alone(type(self)):
             method = "reset_after" if self.env._carries_over else "reset"
             returned = self.env.reset_after(self._inner(state))
-            return self.begun(*require_tuple(type(self.env).__name__, method, returned))
+            return self.on_episode_start(*require_tuple(type(self.env).__name__, method, returned))
         if self.env._carries_over:
             raise NotImplementedError(
                 f"{type(self).__name__}.reset_after: expected a wrapper that overrides it as well "
                 f"as `reset`; got one that does not, around {self.env}, whose episodes depend on "
-                "the one before. Override `begun` in place of `reset`, or `reset_after` too."
+                "the one before. Override `on_episode_start` instead of `reset`, or `reset_after` too."
             )
         return super().reset_after(state)
 
@@ -230,4 +230,4 @@ def add_to_info(wrapper: type, env: AnyEnv, info: Info, key: str, value: Any) ->
     """
     if any(isinstance(layer, wrapper) for layer in layers(env)):
         return {**info, key: value}
-    return added(f"{wrapper.__name__}.step", env, info, key, value)
+    return with_info_entry(f"{wrapper.__name__}.step", env, info, key, value)

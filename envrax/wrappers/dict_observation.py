@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from envrax._core.checks import require_count
-from envrax._core.config import require_known
+from envrax._checks.counts import require_count
+from envrax._checks.names import require_known
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box, Dict, Space, Tuple
 from envrax.wrappers.base import require_that
-from envrax.wrappers.kinds import ObservationWrapper
+from envrax.wrappers.hooks import ObservationWrapper
 
 
 def entry(x: Any, key: str | None) -> Any:

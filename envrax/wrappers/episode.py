@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._core.agents import add_rewards, by_agent
+from envrax.agent_values import add_rewards, by_agent
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import Wrapper, add_to_info, layers, require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.agents import for_each
-from envrax._core.checks import require_count
+from envrax._checks.counts import require_count
+from envrax.agent_values import for_each
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv
 from envrax.spaces import Box, Dict, Space
 from envrax.wrappers.dict_observation import box_of, entry, with_entry
-from envrax.wrappers.kinds import views
+from envrax.wrappers.hooks import views
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 

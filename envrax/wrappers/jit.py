@@ -5,9 +5,10 @@ from typing import Any
 import jax
 
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
+from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.keys import require_key
-from envrax._jax.programs import Compiled, compile_pair, is_traced, output_types
-from envrax.autoreset.slot import checked
+from envrax._jax.types import is_traced, output_types
+from envrax.autoreset.checks import checked
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces.conform import conform
 from envrax.wrappers.base import Wrapper, layers

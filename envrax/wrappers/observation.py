@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.checks import require_count
+from envrax._checks.counts import require_count
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box
 from envrax.wrappers.base import require_that
 from envrax.wrappers.dict_observation import box_of, entry, with_entry
-from envrax.wrappers.kinds import ObservationWrapper
+from envrax.wrappers.hooks import ObservationWrapper
 
 
 class _BoxObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):

@@ -9,11 +9,10 @@ import chex
 import jax
 import numpy as np
 
-from envrax._core.config import FieldError
-from envrax._core.playing import asks
+from envrax._checks.callables import accepts
 from envrax._jax.keys import key_types
-from envrax._jax.programs import strong
-from envrax.autoreset.slot import leaf_types
+from envrax._jax.types import leaf_types, strip_weak_type
+from envrax.config import FieldError
 from envrax.env import (
     ActSpaceT,
     AnyEnv,
@@ -170,7 +169,7 @@ class DomainRandomization(
         return super(DomainRandomization, under)
 
     def _draw(self, key: jax.Array) -> Fields:
-        asked = {name: self.env for name in asks(self.sample, ("env",), 1)}
+        asked = {name: self.env for name in accepts(self.sample, ("env",), 1)}
         fields = cast(Any, self.sample(key, **asked))
         expected = "sample to return a dict of fields of the config"
         require_that(isinstance(fields, dict), type(self), expected, fields)
@@ -179,7 +178,7 @@ class DomainRandomization(
 
 def _numbers(name: str, value: Any) -> Any:
     try:
-        return jax.tree.map(strong, value, is_leaf=lambda x: x is None)
+        return jax.tree.map(strip_weak_type, value, is_leaf=lambda x: x is None)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"DomainRandomization: expected `sample` to draw numbers; got {value!r} for {name!r}. "

@@ -7,10 +7,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._core.agents import by_agent, for_each, require_one_agent
-from envrax._core.checks import require_count
+from envrax._checks.counts import require_count
 from envrax._jax.keys import cond
-from envrax._jax.programs import strong
+from envrax._jax.types import strip_weak_type
+from envrax.agent_values import by_agent, for_each, require_one_agent
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, conform
 from envrax.spaces.flatten import zero_element
@@ -224,14 +224,14 @@ def _repeated(step: Step, traceable: bool, state: Any, action: Any, times: int) 
 
     def again(carry: Any) -> Any:
         _, (obs, state, total, *_) = carry
-        next_obs, state, reward, done, info = jax.tree.map(strong, step(state, action))
+        next_obs, state, reward, done, info = jax.tree.map(strip_weak_type, step(state, action))
         return obs, (next_obs, state, jax.tree.map(jnp.add, total, reward), done, info)
 
     def unless_over(carry: Any, _: None) -> tuple[Any, None]:
         over = carry[1][1].done
         return cond(over, lambda carry: carry, again, carry), None
 
-    returned = jax.tree.map(strong, step(state, action))
+    returned = jax.tree.map(strip_weak_type, step(state, action))
     carry = returned[0], returned
     if traceable:
         return jax.lax.scan(unless_over, carry, None, times - 1)[0]

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.env import ActSpaceT, ConfigT, ObsSpaceT, StateT
-from envrax.wrappers.kinds import RewardWrapper
+from envrax.wrappers.hooks import RewardWrapper
 
 
 class ClipReward(RewardWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):

@@ -8,10 +8,11 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax._core.checks import added
+from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import is_key, key_types
-from envrax._jax.programs import strong
-from envrax.autoreset.slot import checked, named_leaves, require_same_types, reset_slot
+from envrax._jax.types import named_leaves, strip_weak_type
+from envrax.autoreset.checks import checked, require_same_types
+from envrax.autoreset.slot import reset_slot
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, carries_over
 from envrax.wrappers.base import layers
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
@@ -115,8 +116,10 @@ class StartStates(
             {k: x for k, x in one.items() if k not in self._at_reset[1]} for one in given
         )
         require_same_types(self.env, at_reset, types, "sample")
-        obs, state = self.begun(obs, self._with_keys(inner, rng))
-        return obs, state.replace(start=jax.tree.map(strong, sampled[2])) if is_told else state
+        obs, state = self.on_episode_start(obs, self._with_keys(inner, rng))
+        return obs, state.replace(
+            start=jax.tree.map(strip_weak_type, sampled[2])
+        ) if is_told else state
 
     def reset_after(self, state: StartState[InnerStateT]) -> tuple[Any, StartState[InnerStateT]]:
         return self.reset(jax.random.split(state.rng)[0])
@@ -125,8 +128,8 @@ class StartStates(
     def _carries_over(self) -> bool:
         return False
 
-    def begun(self, obs: Any, state: Any) -> tuple[Any, StartState[InnerStateT]]:
-        obs, new = super().begun(obs, state.replace(done=jnp.bool_(False)))
+    def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StartState[InnerStateT]]:
+        obs, new = super().on_episode_start(obs, state.replace(done=jnp.bool_(False)))
         return obs, new.replace(step=jnp.int32(0), saved_step=state.step)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
@@ -135,7 +138,7 @@ class StartStates(
     def on_step(self, obs: Any, state: StartState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
         reward, done, info = rest
         if state.start is not None:
-            info = added("StartStates", self.env, info, "start", state.start)
+            info = with_info_entry("StartStates", self.env, info, "start", state.start)
         return obs, state.replace(step=state.step - state.saved_step), reward, done, info
 
     def _inner(self, state: Any) -> Any:

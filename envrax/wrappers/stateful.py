@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 import chex
 import jax
 
-from envrax._core.checks import require_tuple
-from envrax._core.generics import pinned_class
+from envrax._checks.tuples import require_tuple
+from envrax.config import pinned_class
 from envrax.env import ActSpaceT, ConfigT, EnvState, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import Wrapper
 from envrax.wrappers.deferred import AnyEnv
@@ -113,8 +113,8 @@ class StatefulWrapper(
             The same five for the caller, with the wrapper's own fields updated.
         """
 
-    def begun(self, obs: Any, state: Any) -> tuple[Any, StateT]:
-        obs, inner = super().begun(obs, state)
+    def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
+        obs, inner = super().on_episode_start(obs, state)
         obs, fields = require_tuple(type(self).__name__, "on_reset", self.on_reset(obs))
         return obs, self._state_class(**fields, **_forwarded(inner))
 

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.agents import require_one_agent
-from envrax._core.checks import LONGEST, require_count
-from envrax._core.ends import episode_end
+from envrax._checks.counts import INT32_MAX, require_count
+from envrax.agent_values import require_one_agent
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT
 from envrax.spaces import Box, Dict, Tuple
 from envrax.spaces.flatten import flat_box, flatten
+from envrax.termination import episode_end
 from envrax.wrappers.base import layers, with_end
 from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
@@ -75,7 +75,7 @@ class TimeLimit(
         require_no_statistics(type(self), env)
         limit = env.config.max_steps if max_steps is None else max_steps
         # An int32 counts up to it: `sys.maxsize` stands for no limit.
-        self.max_steps = min(require_count("TimeLimit: expected max_steps", limit), LONGEST)
+        self.max_steps = min(require_count("TimeLimit: expected max_steps", limit), INT32_MAX)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"elapsed": jnp.int32(0)}
@@ -195,4 +195,4 @@ class TimeAwareObservation(
 def limit_of(env: AnyEnv) -> int:
     """The limit of the outermost `TimeLimit`, or else that of the config."""
     limits = (layer.max_steps for layer in layers(env) if isinstance(layer, TimeLimit))
-    return min(next(limits, env.config.max_steps), LONGEST)
+    return min(next(limits, env.config.max_steps), INT32_MAX)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import envrax
-from envrax.multi_agent import MultiAgentEnv
+from envrax.multi_agent.world import MultiAgentEnv
 from envrax.testing import NimWorld
 from envrax.testing.worlds import NimConfig
 

@@ -10,7 +10,7 @@ import pytest
 import self_play
 
 import envrax
-from envrax.multi_agent import with_policy_state
+from envrax.multi_agent.one_agent import with_policy_state
 from envrax.testing import NimWorld
 from envrax.testing.worlds import NimConfig
 

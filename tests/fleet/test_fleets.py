@@ -120,16 +120,16 @@ def test_copies(fleet: Any) -> None:
 
 
 def test_close_closes_every_member() -> None:
-    class Closing(CounterEnv):
+    class Resource(CounterEnv):
         closed = 0
 
         def close(self) -> None:
             type(self).closed += 1
 
-    MultiEnv([Closing(), JitWrapper(Closing(), pre_warm=False)]).close()
-    assert Closing.closed == 2
-    MultiVecEnv([VecEnv(Closing(), 2)]).close()
-    assert Closing.closed == 3
+    MultiEnv([Resource(), JitWrapper(Resource(), pre_warm=False)]).close()
+    assert Resource.closed == 2
+    MultiVecEnv([VecEnv(Resource(), 2)]).close()
+    assert Resource.closed == 3
 
 
 # --- what is refused ------------------------------------------------------------------------------

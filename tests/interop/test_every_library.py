@@ -19,9 +19,9 @@ from gymnasium.utils.env_checker import check_env
 from interop.by_hand import make
 
 import envrax
-from envrax._core.names import library_ids
 from envrax.interop import to_dm_env, to_gymnasium, to_gymnasium_vec
-from envrax.multi_agent import agents_as_slots
+from envrax.interop.names import library_ids
+from envrax.multi_agent.agent_slots import agents_as_slots
 from envrax.testing import report_env
 from envrax.testing.jaxprs import reused_key
 from envrax.wrappers import RecordVideo
@@ -50,7 +50,7 @@ def test_ids_and_wrong_input(library: str) -> None:
     id, misspelt = LIBRARIES[library]
     name = f"{library}/{id}"
     listed = [name for name in library_ids() if name.startswith(f"{library}/")]
-    assert sorted(envrax.load_suite(library)) == listed, "update envrax/_core/ids.txt"
+    assert sorted(envrax.load_suite(library)) == listed, "update envrax/interop/ids.txt"
     with pytest.raises(ValueError, match=f"'{name}'"):
         envrax.get_spec(f"{library}/{misspelt}")
     with pytest.raises(ValueError, match="sise"):

@@ -16,7 +16,7 @@ import pytest
 from interop.by_hand import by_hand, equal, make
 
 from envrax import DomainRandomization, VecEnv, evaluate, evaluate_grid, with_config
-from envrax.autoreset.slot import named_leaves
+from envrax._jax.types import named_leaves
 from envrax.interop.physics import Physics
 
 # Libraries warn when they are imported.

@@ -9,7 +9,7 @@ from helpers import plain
 
 import envrax
 from envrax import StartStates
-from envrax.autoreset.slot import named_leaves
+from envrax._jax.types import named_leaves
 
 pytestmark = pytest.mark.interop
 

@@ -10,7 +10,7 @@ from helpers import assert_trees_equal
 from jax.sharding import AxisType
 
 from envrax import RecordEpisodeStatistics, VecEnv, rollout, shard, start
-from envrax.multi_agent import agents_as_slots
+from envrax.multi_agent.agent_slots import agents_as_slots
 from envrax.testing import ChaseWorld, CountingEnv, NimWorld
 from envrax.wrappers.vector import NormalizeReward
 

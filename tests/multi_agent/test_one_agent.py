@@ -21,7 +21,8 @@ from envrax import (
     rollout,
     start,
 )
-from envrax.multi_agent import OneAgent, OneAgentState, agents_as_slots, with_policy_state
+from envrax.multi_agent.agent_slots import agents_as_slots
+from envrax.multi_agent.one_agent import OneAgent, OneAgentState, with_policy_state
 from envrax.testing import ChaseWorld, NimWorld, check_batched_env, check_env
 from envrax.testing.worlds import NimConfig
 

@@ -12,7 +12,7 @@ from fakes import VectorConfig, VectorEnv
 
 import envrax
 from envrax.__main__ import main
-from envrax._core import names
+from envrax.interop import names
 from envrax.error import MissingPackageError
 
 pytestmark = pytest.mark.usefixtures("clean_registry")

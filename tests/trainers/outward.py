@@ -12,7 +12,7 @@ import numpy as np
 from helpers import random_actions
 
 from envrax import Box, Dict, Discrete, EnvState, JaxEnv, MultiBinary, MultiDiscrete, Tuple, VecEnv
-from envrax._core.ends import episode_ended
+from envrax.termination import episode_ended
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv, NestedEnv
 from envrax.testing.fakes import FakeConfig, FakeState
 

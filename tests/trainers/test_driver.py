@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""`Driver` and what it packs: types, ends, and what a change of JAX's settings may not break."""
+"""`HostLoop` and what it packs: types, ends, and what a change of JAX's settings may not break."""
 
 import pickle
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from trainers.outward import EndsEnv, same
 
 from envrax import BatchedEnv, VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec
-from envrax.interop.out.driver import Driver
+from envrax.interop.out.host_loop import HostLoop
 from envrax.interop.out.packing import pack, unpack, unpack_on_device, without_keys
 from envrax.testing import CountingEnv, RingWorld
 from envrax.wrappers import EpisodeDiscount, ExpandDims
@@ -127,7 +127,7 @@ def test_a_reset_and_a_step_that_disagree_are_refused(leaf: str) -> None:
 
 def test_the_state_is_that_of_the_environment_and_is_not_consumed() -> None:
     for batch in (VecEnv(CountingEnv(), 3, donate=True), RingWorld()):
-        driver = Driver(_with_final_obs(batch), "who")
+        driver = HostLoop(_with_final_obs(batch), "who")
         driver.reset(1)
         before = driver.state
         driver.step(np.zeros(batch.n_slots, np.int32))

@@ -18,7 +18,7 @@ from trainers.outward import TOLD, GoalEnv, actions_of, played, same
 import envrax
 from envrax import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from envrax.interop import to_dm_env
-from envrax.interop.out.dm import to_spec
+from envrax.interop.out.dm_env import to_spec
 
 pytestmark = pytest.mark.trainers
 

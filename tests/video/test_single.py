@@ -178,7 +178,7 @@ def test_a_number_that_another_recorder_takes_meanwhile_is_left_to_it(
         (folder / existing).write_bytes(b"theirs")
         return 0
 
-    monkeypatch.setattr("envrax.video.single.free_number", outdated)
+    monkeypatch.setattr("envrax.wrappers.record_video.free_number", outdated)
     play(film(tmp_path), 3)
     assert file_names(tmp_path) == [existing, "episode_0001.mp4"]
     assert (tmp_path / existing).read_bytes() == b"theirs"

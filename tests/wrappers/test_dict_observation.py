@@ -24,7 +24,7 @@ from envrax import (
     TimeLimit,
     VecEnv,
 )
-from envrax.autoreset.slot import named_leaves
+from envrax._jax.types import named_leaves
 from envrax.testing import check_env
 
 IMAGE = Box(0, 255, (4, 6, 3), jnp.uint8)

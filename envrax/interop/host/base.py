@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self, cast
 import jax
 import numpy as np
 
-from envrax._core.checks import slot_index
+from envrax._checks.counts import slot_index
 from envrax._jax.keys import require_key
-from envrax._jax.programs import is_traced, output_types
+from envrax._jax.types import is_traced, output_types
 from envrax.batched_env import BatchedEnv
 from envrax.env import Info
 from envrax.interop.host.arrays import Ends, on_host, require_legal, zipped

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax._jax.programs import output_types
+from envrax._jax.types import output_types
 from envrax.interop.host.arrays import Mask, copied, ends_of, replaced, taken
 from envrax.interop.host.base import HostEnv, Moved, dtypes_of
 from envrax.interop.host.infos import InfoKeys

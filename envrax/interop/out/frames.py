@@ -5,7 +5,7 @@ from typing import Any
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
 from envrax.vec_env import VecEnv
-from envrax.video.single import implements_render
+from envrax.wrappers.record_video import implements_render
 
 
 def can_render(env: Any) -> bool:

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from envrax._core.compiled_batch import with_final_obs
 from envrax.batched_env import BatchedEnv
+from envrax.compiled_batch import with_final_obs
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.library import require
-from envrax.interop.out.driver import AnyBatch, Driver, Told
 from envrax.interop.out.frames import can_render, require_render_mode
+from envrax.interop.out.host_loop import AnyBatch, HostLoop, StepResult
 from envrax.interop.out.infos import single_info, vector_infos
 from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.out.tensors import require_torch, to_torch
@@ -60,7 +60,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self.spec = _Spec(f"envrax/{name}", entry_point=make)
         self.jax_env = env
         self._spaces = env.observation_space, env.action_space
-        self._driver = Driver(env, who)
+        self._driver = HostLoop(env, who)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -85,10 +85,10 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
     def close(self) -> None:
         self.jax_env.close()
 
-    def _observation(self, told: Told) -> Any:
+    def _observation(self, told: StepResult) -> Any:
         return with_ints(self._spaces[0], told.obs)
 
-    def _with_mask(self, info: dict[str, Any], told: Told) -> dict[str, Any]:
+    def _with_mask(self, info: dict[str, Any], told: StepResult) -> dict[str, Any]:
         if told.mask is None:
             return info
         return {**info, "action_mask": gymnasium_mask(self._spaces[1], told.mask)}
@@ -121,7 +121,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_action_space = to_space(batched_env.single_action_space)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._driver = Driver(self.batched_env, who, on_device=array != "numpy")
+        self._driver = HostLoop(self.batched_env, who, on_device=array != "numpy")
         self._array = array
 
     def reset(
@@ -157,7 +157,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
     def _of_device(self, tree: Any) -> Any:
         return to_torch(tree) if self._array == "torch" else tree
 
-    def _with_masks(self, infos: dict[str, Any], told: Told) -> dict[str, Any]:
+    def _with_masks(self, infos: dict[str, Any], told: StepResult) -> dict[str, Any]:
         if told.mask is None:
             return infos
         mask = jax.tree.map(lambda x: x.astype(np.int8), told.mask)

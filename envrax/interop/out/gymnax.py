@@ -8,15 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.checks import suggestion
-from envrax._core.ends import episode_end
-from envrax._jax.programs import strong
+from envrax._checks.names import suggestion
+from envrax._jax.types import strip_weak_type
 from envrax.autoreset.slot import step_slot
 from envrax.env import AnyEnv, with_config
 from envrax.interop.base import PeerEnv
 from envrax.interop.out.single import Bridge, begin, require_single, step, with_mask
 from envrax.interop.params import numbers_of
 from envrax.spaces import Box, Dict, Discrete, Space, Tuple
+from envrax.termination import episode_end
 from envrax.wrappers import RecordEpisodeStatistics, TimeLimit
 from envrax.wrappers.base import layers
 from envrax.wrappers.randomization import require_dynamic
@@ -269,7 +269,9 @@ def _params(env: AnyEnv) -> GymnaxParams:
 
 def _may_be_traced(env: AnyEnv, fields: dict[str, Any]) -> bool:
     try:
-        require_dynamic("to_gymnax", env, jax.eval_shape(lambda: jax.tree.map(strong, fields)))
+        require_dynamic(
+            "to_gymnax", env, jax.eval_shape(lambda: jax.tree.map(strip_weak_type, fields))
+        )
     except Exception:  # whatever an environment raises for a tracer
         return False
     return True

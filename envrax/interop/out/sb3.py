@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from envrax._core.compiled_batch import with_final_obs
 from envrax.batched_env import BatchedEnv
+from envrax.compiled_batch import with_final_obs
 from envrax.interop.library import require
-from envrax.interop.out.driver import AnyBatch, Driver
 from envrax.interop.out.frames import can_render
+from envrax.interop.out.host_loop import AnyBatch, HostLoop
 from envrax.interop.out.infos import is_episode, slot_info
 from envrax.interop.out.masks import flat_mask
 from envrax.spaces import Dict, Space, Tuple
@@ -39,7 +39,7 @@ class Sb3VecEnv(VecEnv):
         self.batched_env = with_final_obs(batched_env)
         # The target of `get_attr` and `env_method`: one environment, which all slots share.
         self._env: Any = getattr(batched_env, "env", batched_env)
-        self._driver = Driver(self.batched_env, _WHO)
+        self._driver = HostLoop(self.batched_env, _WHO)
         self._mask: Any = None
         self._actions: Any = None
         super().__init__(

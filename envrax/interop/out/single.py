@@ -4,13 +4,13 @@ from typing import Any, NamedTuple
 
 import jax
 
-from envrax._core.agents import require_one_agent
-from envrax._core.ends import episode_end
 from envrax._jax.keys import threefry
+from envrax.agent_values import require_one_agent
 from envrax.autoreset.rule import step_one
 from envrax.autoreset.slot import reset_slot
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces.conform import conform
+from envrax.termination import episode_end
 
 
 class Stepped(NamedTuple):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.keys import is_key
-from envrax.autoreset.slot import named_leaves
+from envrax._jax.types import named_leaves
 from envrax.env import AnyEnv, with_config
 from envrax.interop.convert import bounds_of
 from envrax.interop.library import require

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.agents import by_agent
+from envrax.agent_values import by_agent
 from envrax.testing.probe import REASONS, Probe
 from envrax.testing.rules.base import Fault, Faults, SkipRule
 from envrax.testing.trees import describe, describe_weak, leaves, tree_to_numpy

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.checks import RETURNS
+from envrax._checks.tuples import RETURNS
 from envrax.env import carries_over
 from envrax.testing.probe import Probe
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of

@@ -1,6 +1,5 @@
 """Wrappers around a `BatchedEnv`, which see all slots at once."""
 
-from envrax.video.batch import RecordVideo
 from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
 from envrax.wrappers.vector.normalize import (
     NormalizedRewardState,
@@ -8,6 +7,7 @@ from envrax.wrappers.vector.normalize import (
     NormalizeObservation,
     NormalizeReward,
 )
+from envrax.wrappers.vector.record_video import RecordVideo
 from envrax.wrappers.vector.statistics import RunningStatistics
 
 __all__ = [

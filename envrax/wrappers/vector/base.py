@@ -12,24 +12,24 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 
-from envrax._core.checks import require_tuple
-from envrax._core.compiled_batch import (
+from envrax._checks.tuples import require_tuple
+from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
+from envrax._jax.compiled import Compiled
+from envrax._jax.mesh import reshard, to_sharding, varying_like
+from envrax.autoreset.slot import check_no_leaked_tracers
+from envrax.batched_env import BatchedEnv
+from envrax.compiled_batch import (
     CompiledBatch,
     Functions,
     compilation_of,
     layout_of,
     with_final_obs,
 )
-from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
-from envrax._jax.mesh import laid_out, placed, varying_like
-from envrax._jax.programs import Compiled
-from envrax.autoreset.slot import unedited
-from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces import Space
 from envrax.wrappers.base import refuse_mask
 from envrax.wrappers.deferred import WrapperMeta, call_repr, keywords
-from envrax.wrappers.vector.around import AroundBatch
+from envrax.wrappers.vector.forwarding import ForwardingBatch
 from envrax.wrappers.vector.statistics import RunningStatistics
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
@@ -43,7 +43,9 @@ class BatchedWrapperState:
 
 
 class BatchedWrapper(
-    AroundBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT, ActSpaceT], metaclass=WrapperMeta
+    ForwardingBatch[ObsSpaceT, ActSpaceT],
+    CompiledBatch[ObsSpaceT, ActSpaceT],
+    metaclass=WrapperMeta,
 ):
     """
     A wrapper around a batch: a `BatchedEnv` around another one.
@@ -86,8 +88,8 @@ class BatchedWrapper(
     def _wrap(self, env: AnyBatchedEnv) -> None:
         self.env, others = env, (self.action_mask, self.active)
         if env.traceable:
-            reset = partial(unedited, self, "reset", self._reset_all)
-            step = partial(unedited, self, "step", self._step_all)
+            reset = partial(check_no_leaked_tracers, self, "reset", self._reset_all)
+            step = partial(check_no_leaked_tracers, self, "step", self._step_all)
             functions = Functions(reset, step, *others)
             self._use(functions, compilation_of(env), layout_of(env))
         else:
@@ -201,8 +203,8 @@ class BatchedWrapper(
         whole = NamedSharding(slots.mesh, PartitionSpec())
 
         def lay_out(x: Any, layout: NamedSharding) -> Any:
-            x = placed(jnp.asarray(x), layout, who)
-            return laid_out(x, layout) if isinstance(x, Tracer) else x
+            x = to_sharding(jnp.asarray(x), layout, who)
+            return reshard(x, layout) if isinstance(x, Tracer) else x
 
         def own(x: Any) -> Any:
             is_of_slots = not isinstance(x, RunningStatistics) and np.shape(x)[:1] == (n_slots,)

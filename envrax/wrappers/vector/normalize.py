@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._core.agents import by_agent
-from envrax._core.ends import episode_end
+from envrax.agent_values import by_agent
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces import Box, Dict, Space, Tuple
+from envrax.termination import episode_end
 from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
 from envrax.wrappers.vector.statistics import F32, RunningStatistics
 

@@ -10,7 +10,7 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jax.sharding import NamedSharding, PartitionSpec
 
-from envrax._jax.mesh import laid_out
+from envrax._jax.mesh import reshard
 
 F32 = jnp.float32
 
@@ -153,7 +153,7 @@ def _seen_by_all(leaves: list[Any], means: list[Any], layout: NamedSharding) -> 
     specs: Any = dict(in_specs=(layout.spec, PartitionSpec()), out_specs=PartitionSpec())
     spread = jax.shard_map(exchange, mesh=layout.mesh, check_vma=False, **specs)
     whole = NamedSharding(layout.mesh, PartitionSpec())
-    return spread(laid_out(leaves, layout), laid_out(means, whole))
+    return spread(reshard(leaves, layout), reshard(means, whole))
 
 
 def _add(high: jax.Array, low: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:

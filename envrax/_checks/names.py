@@ -1,0 +1,75 @@
+"""Checks of names, and close matches for unknown ones."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+SIMILARITY = 0.75  # the least ratio of `difflib` at which an id counts as a close match
+MOST_LISTED = 12  # available names in an error
+MOST_OFFERED = 4  # close matches in an error
+
+
+def require_known(
+    expected: str,
+    given: Iterable[Any],
+    known: Iterable[Any],
+    also: Iterable[str] = (),
+    error: type[Exception] = TypeError,
+) -> None:
+    """
+    Raise an error for names in `given` that are not in `known`, with close matches.
+
+    Parameters
+    ----------
+    expected : str
+        The message up to the known names: "LiftConfig: expected the keywords".
+    given, known : iterable
+        Names of fields, or keys of a dict.
+    also : iterable of str
+        Further names to suggest.
+    error : type, default TypeError
+        Class of the error.
+    """
+    names = [str(name) for name in known]
+    if unknown := [str(name) for name in given if str(name) not in names]:
+        raise error(
+            f"{expected} {', '.join(names)}; got {', '.join(unknown)}. "
+            f"{suggestion(unknown, [*names, *also])}"
+        )
+
+
+def suggestion(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Advice on unknown names: close matches, or the dict `params`, or to leave them out."""
+    known = list(known)
+    close = [match for name in unknown for match in difflib.get_close_matches(name, known, 1, 0.7)]
+    inside = ", or put it into the dict `params`" if "params" in known else ""
+    return f"Did you mean {' and '.join(close)}?" if close else f"Leave it out{inside}."
+
+
+def close_matches(word: str, ids: Iterable[str]) -> list[str]:
+    """The ids with a word as prefix, that contain it or are like it, the closest first."""
+    prefix, word = f"{word.lower()}/", _core_of(word)
+    ratios = {id: difflib.SequenceMatcher(None, word, _core_of(id)).ratio() for id in ids}
+    found = [
+        id
+        for id in ratios
+        if word in _core_of(id) or id.startswith(prefix) or ratios[id] > SIMILARITY
+    ]
+    return sorted(found, key=lambda id: -ratios[id]) if word else []
+
+
+def did_you_mean(found: list[str]) -> str:
+    """The question that offers names, after a space; empty if there are none."""
+    return f" Did you mean {' or '.join(map(repr, found[:MOST_OFFERED]))}?" if found else ""
+
+
+def available(names: list[str]) -> str:
+    """The sentence that lists what is registered, after a space; empty if nothing is."""
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f" Available: {', '.join(names[:MOST_LISTED])}{more}." if names else ""
+
+
+def _core_of(id: str) -> str:
+    """An id without prefix, version, case and separators: "tictactoe" of "pgx/tic_tac_toe"."""
+    return re.sub(r"-v\d+$|[\W_]", "", id.rpartition("/")[2].lower())

@@ -1,0 +1,53 @@
+"""Checks of what `reset`, `step` and policies return, and of entries added to an info."""
+
+from typing import Any, cast
+
+RETURNS = {
+    "reset": "obs, state",
+    "sample": "obs, state",
+    "reset_after": "obs, state",
+    "step": "obs, state, reward, done, info",
+    "on_reset": "obs, fields",
+    "on_step": "obs, state, reward, done, info",
+    "the call": "action, policy_state, extras",
+}
+
+
+def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
+    """
+    `returned`, checked to be the tuple that the method has to return.
+
+    Parameters
+    ----------
+    who : str
+        The environment, for the message.
+    method : str
+        One of `RETURNS`.
+    returned : Any
+        The result of the method.
+
+    Raises
+    ------
+    TypeError
+        If it is not a tuple, or one of another length.
+    """
+    form = RETURNS[method]
+    if isinstance(returned, tuple) and len(cast(Any, returned)) == len(form.split(", ")):
+        return cast(Any, returned)
+    size = f" of length {len(cast(Any, returned))}" if isinstance(returned, tuple) else ""
+    raise TypeError(
+        f"{who}: expected {method} to return a tuple ({form}); got a "
+        f"{type(cast(Any, returned)).__name__}{size}."
+    )
+
+
+def with_info_entry(
+    who: str, env: Any, info: dict[str, Any], key: str, value: Any
+) -> dict[str, Any]:
+    """`info` of `env` with one more entry; a ValueError if it has one of that name."""
+    if key in info:
+        raise ValueError(
+            f"{who}: expected an info without {key!r}, which it adds; got one from {env}. Give "
+            "that entry another name there."
+        )
+    return {**info, key: value}

@@ -1,0 +1,95 @@
+"""`Compiled`: a function under `jax.jit`, which can be compiled ahead."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import jax
+from jax.sharding import NamedSharding
+
+from envrax._jax.cache import CacheDir, compile_cache
+from envrax._jax.keys import key_types
+from envrax._jax.types import is_traced, shape_dtype
+
+
+class Compiled:
+    """
+    A function under `jax.jit` that shares no compiled program with an equal function.
+
+    A pickle or a deep copy leaves the program behind.
+
+    Parameters
+    ----------
+    function : callable
+        A pure function of pytrees.
+    donate : tuple of int
+        Positions of arguments whose buffers the outputs may take over.
+    layout : jax.sharding.NamedSharding, optional
+        The sharding of all results.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        donate: tuple[int, ...] = (),
+        layout: NamedSharding | None = None,
+    ) -> None:
+        self._arguments = function, donate, layout
+        # A new `partial`, because JAX shares traces between equal functions.
+        self._jitted: Any = jax.jit(
+            partial(function), donate_argnums=donate, out_shardings=cast(Any, layout)
+        )
+
+    def __call__(self, *args: Any) -> Any:
+        return self._jitted(*args)
+
+    def trace(self, *args: Any) -> Any:
+        """
+        Trace for arguments like these, without running. A later call reuses the trace.
+
+        Returns
+        -------
+        jax.stages.Traced
+            Its `out_info` has the shapes and dtypes of the results.
+        """
+        return self._jitted.trace(*args)
+
+    def compile(self, *args: Any) -> Any:
+        """
+        Compile for arguments like these, without running; shapes and dtypes of the result.
+
+        A function that closes over traced values is part of the caller's program: nothing is done.
+        """
+        traced = self.trace(*args)
+        if is_traced(traced.jaxpr.consts):
+            return traced.out_info
+        shardings = traced.lower().compile().output_shardings
+        return jax.tree.map(shape_dtype, traced.out_info, shardings)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Compiled, self._arguments
+
+
+def compile_pair(
+    reset: Compiled,
+    step: Compiled,
+    arguments: Callable[[Any], tuple[Any, ...]],
+    cache_dir: CacheDir,
+    layout: NamedSharding | None = None,
+) -> None:
+    """
+    Compile `reset(rng)` and `step(*arguments)` for typed keys, without running them.
+
+    Parameters
+    ----------
+    reset, step : Compiled
+        The two functions.
+    arguments : callable
+        From the types of the results of `reset` to those of the arguments of `step`.
+    cache_dir : path-like or None
+        See `compile_cache`.
+    layout : jax.sharding.NamedSharding, optional
+        The sharding of the key.
+    """
+    with compile_cache(cache_dir):
+        step.compile(*arguments(reset.compile(shape_dtype(key_types()[0], layout))))

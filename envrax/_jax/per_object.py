@@ -1,0 +1,34 @@
+"""A weak cache: one value for each object."""
+
+from collections.abc import Callable
+from typing import Any, cast
+from weakref import finalize, ref
+
+import jax
+
+
+class PerObject:
+    """
+    What `make` makes of each object, kept by its identity and freed with it.
+
+    `make` gets a weak reference; what it returns must not hold the object.
+    """
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self._make, self._made = make, dict[int, Any]()
+
+    def __call__(self, of: Any) -> Any:
+        if id(of) not in self._made:
+            self._made[id(of)] = self._make(ref(of))
+            finalize(of, self._made.pop, id(of), None).atexit = False
+        return self._made[id(of)]
+
+
+def program_per_env(function: Callable[..., Any], *static: int) -> Callable[..., Any]:
+    """`function(env, *args)` under `jit`, with programs for each environment."""
+
+    def program(env: Any) -> Any:
+        return jax.jit(lambda *args: function(env(), *args), static_argnums=static)
+
+    programs = PerObject(program)
+    return cast(Any, lambda env, *args: programs(env)(*args))

@@ -1,0 +1,63 @@
+"""Shapes, dtypes and names of the leaves of a pytree; tracers and weak types."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.sharding import NamedSharding
+
+from envrax._jax.keys import key_types
+
+
+def output_types(function: Callable[[jax.Array], Any], layout: Any = None) -> Any:
+    """Shapes and dtypes of the result of a function of a PRNG key, such as `space.sample`."""
+    return jax.tree.map(lambda x: shape_dtype(x, layout), jax.eval_shape(function, key_types()[0]))
+
+
+def shape_dtype(x: Any, layout: Any) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of an array, and its sharding if it lies on a mesh."""
+    layout = layout if isinstance(layout, NamedSharding) else None
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=layout)
+
+
+def is_traced(tree: Any) -> bool:
+    """Whether any leaf is a tracer."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def is_inside_jit() -> bool:
+    """Whether the caller is traced by `jit` or by a loop, where each operation gives a tracer."""
+    return isinstance(jax.device_put(np.int32(0)), Tracer)
+
+
+def strip_weak_type(x: Any) -> jax.Array:
+    """
+    A strongly typed JAX array.
+
+    A weakly typed output, fed back in, would be another signature, and so a second program.
+    """
+    x = jnp.asarray(x)
+    weak = cast(bool, getattr(x, "weak_type", False))  # typed keys have no such attribute
+    return jax.lax.convert_element_type(x, x.dtype) if weak else x
+
+
+def leaf_types(tree: Any) -> dict[str, str]:
+    """Name, dtype and shape of every leaf."""
+    return {name: leaf_type(leaf) for name, leaf in named_leaves(tree).items()}
+
+
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """The leaves by their names, such as "state.walls"."""
+    leaves = cast(Any, jax.tree_util.tree_leaves_with_path(tree))
+    return {leaf_name(path): leaf for path, leaf in leaves}
+
+
+def leaf_type(x: Any) -> str:
+    return f"{x.dtype}{list(x.shape)}"
+
+
+def leaf_name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -1,0 +1,46 @@
+"""Values by agent in an environment of several; a single value for one agent."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+def for_each(env: Any, function: Callable[..., Any], *values: Any) -> Any:
+    """`function` of the values; in a world, a dict of its results for the values of each agent."""
+    if not env.agents:
+        return function(*values)
+    return {agent: function(*(x[agent] for x in values)) for agent in env.agents}
+
+
+def by_agent(env: Any, value: Any) -> Any:
+    """`value`; in a world, a dict with it for each agent."""
+    return for_each(env, lambda: value)
+
+
+def add_rewards(returns: Any, rewards: Any) -> Any:
+    """The sums of rewards so far, of each agent. A reward may have a trailing axis of 1."""
+    return jax.tree.map(
+        lambda total, x: total + jnp.sum(jnp.asarray(x), dtype=jnp.float32), returns, rewards
+    )
+
+
+def require_rewards(env: Any, rewards: Any) -> None:
+    """Raise a TypeError unless there is one reward, or in a world one for each agent."""
+    if jax.tree.structure(rewards) != jax.tree.structure(by_agent(env, 0)):
+        expected = f"a dict of rewards of {', '.join(env.agents)}" if env.agents else "one reward"
+        raise TypeError(
+            f"{type(env).__name__}: expected step to return {expected}; got "
+            f"{jax.tree.map(lambda x: f'{x.dtype}{[*x.shape]}', rewards)}. A world of several "
+            "agents names them in its property `agents`."
+        )
+
+
+def require_one_agent(who: str, env: Any) -> None:
+    """Raise a TypeError for a world of several agents."""
+    if env.agents:
+        raise TypeError(
+            f"{who}: expected an environment of one agent; got {env!r} of {', '.join(env.agents)}. "
+            "Take the view of one agent, `envrax.multi_agent.OneAgent`, or `agents_as_slots`."
+        )

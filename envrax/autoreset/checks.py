@@ -1,0 +1,68 @@
+"""Checks of what an environment returns, and of the state of a batch."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax._checks.tuples import RETURNS, require_tuple
+from envrax._jax.types import leaf_name, leaf_type, leaf_types, strip_weak_type
+from envrax.env import AnyEnv, EnvState
+
+
+def require_slots(state: Any, num_envs: int, who: str = "VecEnv") -> None:
+    """Raise an error for anything but a state of `num_envs` slots."""
+    expected = f"{who}.step: expected the state of {num_envs} slots that reset or step returned"
+    if not isinstance(state, EnvState):
+        got = leaf_type(state) if hasattr(state, "shape") else type(state).__name__
+        raise TypeError(f"{expected}; got {got}. Pass `state, actions`.")
+    for leaf in jax.tree.leaves(state):
+        if np.shape(leaf)[:1] != (num_envs,):
+            raise ValueError(
+                f"{expected}; got a leaf of shape {np.shape(leaf)}. Pass the state of this {who}."
+            )
+
+
+def require_same_types(env: AnyEnv, reset: Any, other: Any, method: str = "step") -> None:
+    """Raise an error if the types of reset and of a method differ, with the first such leaf."""
+    at_reset, there = leaf_types(reset), leaf_types(other)
+    for leaf in [*at_reset, *there]:
+        if at_reset.get(leaf) != there.get(leaf):
+            raise TypeError(
+                f"{env.name}: expected reset and {method} to agree on `{leaf}`; got "
+                f"{at_reset.get(leaf, 'no such leaf')} from reset and "
+                f"{there.get(leaf, 'no such leaf')} from {method}. Return the same structure, "
+                "shapes and dtypes from both, for example with `jnp.asarray(x, dtype)`."
+            )
+    if jax.tree.structure(reset) != jax.tree.structure(other):
+        raise TypeError(
+            f"{env.name}: expected reset and {method} to agree on the structure of obs and state; "
+            f"got {jax.tree.structure(reset)} from reset and {jax.tree.structure(other)} from "
+            f"{method}. Return the same containers from both."
+        )
+
+
+def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
+    """The results of `reset` or `step`, checked, as strongly typed arrays."""
+    who = type(env).__name__
+    _, state, *_ = require_tuple(who, method, returned)
+    if not isinstance(state, EnvState):
+        raise TypeError(
+            f"{who}: expected {method} to return an EnvState in second place; got "
+            f"{type(state).__name__}. Extend EnvState with `@chex.dataclass`."
+        )
+
+    def convert(path: Any, leaf: Any) -> jax.Array:
+        try:
+            return strip_weak_type(leaf)
+        except (TypeError, ValueError):
+            which: int = path[0].idx
+            where = ".".join(
+                filter(None, (RETURNS[method].split(", ")[which], leaf_name(path[1:])))
+            )
+            raise TypeError(
+                f"{who}: expected {method} to return arrays and numbers; got {leaf!r} at `{where}`."
+                " Leave it out, or return a number in its place."
+            ) from None
+
+    return jax.tree_util.tree_map_with_path(convert, tuple(returned))

@@ -1,0 +1,277 @@
+"""The configs of environments: built, widened, and copied with some fields changed."""
+
+import copy
+import dataclasses
+import inspect
+import sys
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, ForwardRef, Self, TypeVar, cast, get_args, get_origin
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax._checks.names import require_known
+from envrax._jax.types import strip_weak_type
+from envrax.spaces.base import canonical, kind
+
+ObjectT = TypeVar("ObjectT")
+_DTYPES: dict[type, Any] = {bool: np.bool_, int: np.int32, float: np.float32}
+
+
+class FieldError(TypeError):
+    """A config has no such field, or the value does not fit it."""
+
+
+class Replaceable:
+    """The base of states and configs: declares `replace`, which chex adds, for type checkers."""
+
+    if TYPE_CHECKING:
+
+        def replace(self, **changes: Any) -> Self:
+            """A copy with the named fields changed."""
+            ...
+
+
+class Config(Replaceable):
+    """The base of `EnvConfig`, with what a factory asks of a config."""
+
+    def in_place_of(self, registered: Any) -> Self:
+        """
+        The config that a factory uses when the caller gives this one for a registered one.
+
+        Raises
+        ------
+        ValueError
+            If it belongs to another environment, for classes that know.
+        """
+        return self
+
+
+def require_decorated(who: str, cls: type | None) -> None:
+    """Raise a TypeError for a state or config class without its decorator: it has no fields."""
+    if cls and inspect.get_annotations(cls) and "__dataclass_fields__" not in vars(cls):
+        raise TypeError(
+            f"{who}: expected {cls.__name__} to be a `@chex.dataclass`; got a class without it. "
+            "Write `@chex.dataclass` above it."
+        )
+
+
+def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> Any:
+    """
+    The config of a new environment.
+
+    Parameters
+    ----------
+    who : str
+        The environment's class, for messages.
+    pinned : type or None
+        The config class that it pins.
+    base : type
+        `EnvConfig`, of which every config is an instance.
+    config : Any
+        The caller's config: None builds the pinned class, an instance of it is kept, one of a
+        parent class is widened.
+
+    Raises
+    ------
+    TypeError
+        If None is given and nothing is pinned, if the config is of another class, or if a field
+        that has no default gets no value.
+    """
+    expected = pinned or base
+    if config is None and pinned is None:
+        raise TypeError(
+            f"{who} does not pin a concrete type for its config, so that none can be built. "
+            "Pass `config=...`, or name the class: `JaxEnv[Box, Discrete, MyState, MyConfig]`."
+        )
+    if config is None:
+        return expected()
+    if isinstance(config, expected):
+        return config
+    if isinstance(config, base) and issubclass(expected, type(config)):
+        return expected(**_values(config, expected))
+    got = f"the class {config.__name__}" if isinstance(config, type) else type(config).__name__
+    if got == expected.__name__:
+        got = f"another class of that name, as after a cell ran again; define {who} again too"
+    raise TypeError(
+        f"{who}: expected a config of class {expected.__name__}; got {got}. Pass an instance of "
+        f"{expected.__name__}."
+    )
+
+
+def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) -> Any:
+    """
+    The config that a factory uses: the caller's or the default, with some fields changed.
+
+    Parameters
+    ----------
+    factory : callable
+        The factory, for messages.
+    default : EnvConfig
+        The registered config, which completes one of a parent class.
+    config : EnvConfig or None
+        The caller's.
+    fields : dict
+        The fields to change.
+
+    Raises
+    ------
+    TypeError
+        If the config has no such field.
+    """
+    config = default if config is None else config
+    if not isinstance(cast(object, config), Config):
+        return config  # which the environment refuses
+    if type(config) in type(default).__mro__[1:]:
+        config = dataclasses.replace(default, **_values(config, default))
+    _, *keywords, _ = inspect.signature(factory).parameters
+    expected = f"{factory.__name__}: expected the keywords {', '.join(keywords)} or the fields of"
+    expected = f"{expected} {type(config).__name__}"
+    require_known(expected, fields, _values(config, config), keywords)
+    config = dataclasses.replace(config, **fields) if fields else config
+    return config.in_place_of(default)
+
+
+def _values(config: Any, of: Any) -> dict[str, Any]:
+    """The values of the fields of a config that the constructor of `of` takes."""
+    settable = (field.name for field in dataclasses.fields(of) if field.init)
+    return {name: getattr(config, name) for name in settable if name in config.__dataclass_fields__}
+
+
+def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
+    """
+    Call the class of an environment again, with some fields of its config changed.
+
+    Raises
+    ------
+    FieldError
+        If a field is unknown, or an array does not fit it.
+    TypeError
+        If a constructor argument would be lost, or results of a `__post_init__` would be stale.
+    """
+    cls, config = cast(Any, type(env)), cast(Any, env).config
+    who, signature = f"with_config of {cls.__name__}", inspect.signature(cls)
+    if [p.kind for p in signature.parameters.values()] != [inspect.Parameter.POSITIONAL_OR_KEYWORD]:
+        raise TypeError(
+            f"{who}: expected a class whose `__init__` takes a config alone; got "
+            f"{cls.__name__}{signature}. Make the others fields of the config."
+        )
+    if hasattr(type(config), "__post_init__"):
+        raise TypeError(
+            f"{who}: expected a config without `__post_init__`, whose results may stay as they "
+            f"are; got {type(config).__name__}. Compute them in `__init__` of the environment."
+        )
+    require_known(f"{who}: expected fields of", fields, _values(config, config), error=FieldError)
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        if field.name in fields:
+            in_force = getattr(config, field.name)
+            if type(in_force) is int and field.type in (float, "float"):
+                in_force = float(in_force)  # 10 for a float field means 10.0
+            changed[field.name] = conformed(who, field.name, fields[field.name], in_force)
+    return cls(dataclasses.replace(config, **changed))
+
+
+def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
+    """
+    The new value of a field, with JAX arrays cast to the dtype of the value they replace.
+
+    A Python bool, int or float counts as bool, int32 or float32. A value without JAX arrays is
+    returned unchanged, and so is one that replaces None. A dict that replaces a dict changes the
+    entries that it names.
+
+    Raises
+    ------
+    FieldError
+        If it has another structure, shape or kind of numbers, or a dict has no such entry.
+    """
+    if all(isinstance(x, dict) for x in (value, in_force)) and in_force:
+        require_known(f"{who}: expected `{name}` of", value, in_force, error=FieldError)
+        merged = copy.copy(in_force)  # of the same class
+        for key, x in value.items():
+            merged[key] = conformed(who, f"{name}.{key}", x, in_force[key])
+        return merged
+    leaves, structure = cast(Any, jax.tree.flatten(value))
+    if in_force is None or not any(isinstance(x, jax.Array) for x in leaves):
+        return value
+    if structure != jax.tree.structure(in_force):
+        raise FieldError(
+            f"{who}: expected `{name}` structured as {in_force!r}; got {structure}. Give it the "
+            "same structure."
+        )
+    return jax.tree.map(partial(_number, who, name), value, in_force)
+
+
+def _number(who: str, name: str, x: Any, in_force: Any) -> Any:
+    """An array that replaces a number or an array, in its dtype."""
+    if not isinstance(x, jax.Array):
+        return x
+    dtype = _DTYPES.get(type(in_force), getattr(in_force, "dtype", None))
+    wanted = "static value" if dtype is None else kind(dtype)
+    fits = kind(x.dtype) == wanted or (kind(x.dtype), wanted) == ("integer", "float")
+    if not fits or x.shape != np.shape(in_force):
+        shape = f" of shape {np.shape(in_force)}" if np.shape(in_force) else ""
+        raise FieldError(
+            f"{who}: expected `{name}` to be of kind {wanted}{shape}, as its value {in_force!r}; "
+            f"got {x.dtype}{list(x.shape)}. Cast it, or leave it out."
+        )
+    return strip_weak_type(jnp.asarray(x, canonical(dtype)))
+
+
+def pinned_class(cls: type, base: type, param: TypeVar) -> type | None:
+    """
+    The class that `cls` names in the brackets for `param`, a type parameter of `base`.
+
+    Generic classes in between are followed, at any depth.
+
+    Parameters
+    ----------
+    cls : type
+        A subclass of `base`.
+    base : type
+        The generic class that declares `param`.
+    param : TypeVar
+        One of the parameters of `base`.
+
+    Returns
+    -------
+    type or None
+        The class, or None if none is named, or one outside the bound of `param`.
+    """
+    found = _argument(cls, base, param)
+    return None if isinstance(found, TypeVar) else found
+
+
+def _argument(cls: type, base: type, param: TypeVar) -> Any:
+    """The class that `cls` names, or the type parameter of `cls` that takes its place."""
+    if cls is base:
+        return param
+    # `__orig_bases__` is inherited: read the class's own, else it has no generic base of its own.
+    for alias in cls.__dict__.get("__orig_bases__", cls.__bases__):
+        origin = get_origin(alias) or alias
+        if not (isinstance(origin, type) and issubclass(origin, base)):
+            continue
+        found = _argument(origin, base, param)
+        if isinstance(found, TypeVar):
+            arguments = dict(zip(_parameters(origin), get_args(alias), strict=False))
+            default = getattr(found, "__default__", None)  # Python 3.13
+            found = _evaluated(arguments.get(found, default), cls)
+            found = get_origin(found) or found
+        pinned = isinstance(found, type) and issubclass(found, param.__bound__ or object)
+        if pinned or found in _parameters(cls):
+            return found
+    return None
+
+
+def _parameters(cls: type) -> tuple[Any, ...]:
+    return getattr(cls, "__parameters__", ())
+
+
+def _evaluated(found: Any, cls: type) -> Any:
+    """The target of a forward reference in the body of `cls`, or of a type alias."""
+    found = found.__forward_arg__ if isinstance(found, ForwardRef) else found
+    if isinstance(found, str):
+        scope = sys.modules.get(cls.__module__)
+        found = reduce(lambda x, name: getattr(x, name, None), found.split("."), cast(Any, scope))
+    return getattr(found, "__value__", found)

@@ -1,0 +1,52 @@
+"""The ids of the libraries with an adapter, and which of these libraries are installed."""
+
+import contextlib
+from functools import cache
+from pathlib import Path
+
+from envrax._checks.names import close_matches
+from envrax._checks.packages import how_to_install, is_installed
+from envrax.registry import available_suites, import_suite, installed_suites, registered_names
+
+_MODULES = {"playground": "mujoco_playground"}  # of libraries whose prefix is another name
+
+
+@cache
+def library_ids() -> list[str]:
+    """The ids of the libraries with an adapter, installed or not, from a list."""
+    return Path(__file__).with_name("ids.txt").read_text(encoding="utf-8").split()
+
+
+def missing_libraries() -> list[str]:
+    """The prefixes of the libraries with an adapter that are not installed. Imports none."""
+    prefixes = dict.fromkeys(name.partition("/")[0] for name in library_ids())
+    return [prefix for prefix in prefixes if not is_installed(_MODULES.get(prefix, prefix))]
+
+
+def find(word: str) -> list[str]:
+    """
+    Search ids: those that contain a word or are similar to it, the closest first.
+
+    Case, versions, `-` and `_` do not count. The ids of libraries come from a list, whether they
+    are installed or not. Other installed suites are imported, if they can be.
+    """
+    for prefix, point in installed_suites().items():
+        if not point.module.startswith("envrax."):
+            with contextlib.suppress(Exception):  # nobody asked for this suite by name
+                import_suite(prefix)
+    return close_matches(word, sorted({*registered_names(), *library_ids()}))
+
+
+def about_suites(name: str, found: list[str]) -> str:
+    """Which suites are installed, and how to install that of the closest id."""
+    missing, suites = missing_libraries(), available_suites()
+    said = f" Suites installed: {', '.join(x for x in suites if x not in missing) or 'none'}"
+    if missing:
+        said += f"; not installed: {', '.join(missing)}"
+    if found and (prefix := found[0].partition("/")[0]) in missing:
+        said += f". Install {prefix} with {how_to_install(prefix)}"
+    if name.startswith("classic/") and "classic" not in suites:
+        said += ". `classic` is the suite in `examples/envrax-classic` of envrax's repository"
+    if name.startswith("ALE/"):
+        said += ". ALE is a simulator on the host: see the page 'EnvPool, Atari and Gymnasium'"
+    return f"{said}. `python -m envrax find WORD` looks for ids."

@@ -1,0 +1,169 @@
+"""`agents_as_slots`: a batch of worlds in which every agent is a slot."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from envrax._checks.counts import slot_index
+from envrax._checks.tuples import with_info_entry
+from envrax.batched_env import BatchedEnv
+from envrax.multi_agent.agents import require_agents
+from envrax.multi_agent.other_agents import OtherAgentsPolicy
+from envrax.rollouts.policy import Policy
+from envrax.spaces import Space
+from envrax.wrappers.vector.base import AnyBatchedEnv, BatchedWrapper, BatchedWrapperState
+
+
+def agents_as_slots(
+    batched_env: BatchedEnv[Any, Any],
+    agents: Sequence[str] | None = None,
+    others: Policy | None = None,
+) -> BatchedEnv[Any, Any]:
+    """
+    A batch of worlds as a batch in which every agent is a slot, to train agents that are alike.
+
+    Parameters
+    ----------
+    batched_env : BatchedEnv
+        The worlds, such as `make_vec(id, n_worlds)`.
+    agents : sequence of str, optional
+        The agents, of equal spaces; all if not given.
+    others : callable, optional
+        A policy without a state for the rest, as `rollout` of the batch takes it, over the dicts of
+        these agents; uniform among legal actions if not given.
+    """
+    return AgentSlots(batched_env, agents, others)
+
+
+@chex.dataclass
+class AgentSlotsState(BatchedWrapperState):
+    """
+    State of `AgentSlots`.
+
+    Attributes
+    ----------
+    seen : dict
+        The last observations of the agents that are not slots.
+    rng : jax.Array, optional
+        PRNG key for their policy; None if there are none.
+    """
+
+    seen: dict[str, Any]
+    rng: jax.Array | None
+
+
+class AgentSlots(BatchedWrapper[Space, Space]):
+    """
+    A batch of worlds in which every agent is a slot: `agents_as_slots` makes it.
+
+    Slot `i * len(agents) + j` is agent j of world i. A slot gets the observation, reward and mask
+    of its agent, and its entry where an info has one for each agent; all else of the world is
+    repeated, `dones` too: episodes are those of worlds. `infos["active"]` is False where the agent
+    did not act in the step.
+    """
+
+    state_class = AgentSlotsState
+
+    def __init__(
+        self,
+        batched_env: AnyBatchedEnv,
+        agents: Sequence[str] | None = None,
+        others: Policy | None = None,
+    ) -> None:
+        self.slots = tuple(batched_env.agents if agents is None else agents)
+        who = "agents_as_slots: expected"
+        if not batched_env.traceable:
+            raise TypeError(f"{who} a batch that JAX can trace; got {batched_env!r}.")
+        require_agents(f"{who} agents", batched_env, self.slots)
+        for kind in ("observation", "action"):
+            space: Any = getattr(batched_env, f"single_{kind}_space")
+            if len({space[agent] for agent in self.slots}) != 1:
+                raise TypeError(
+                    f"{who} agents whose {kind} spaces are equal; got {space} for "
+                    f"{', '.join(self.slots)}. Name agents that are alike."
+                )
+        self.others = others
+        super().__init__(batched_env)
+
+    def _wrap(self, env: AnyBatchedEnv) -> None:
+        rest = [agent for agent in env.agents if agent not in self.slots]
+        self._others = OtherAgentsPolicy(env, rest, self.others)
+        super()._wrap(env)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def n_slots(self) -> int:
+        return self.env.n_slots * len(self.slots)
+
+    @property
+    def single_observation_space(self) -> Any:
+        space: Any = self.env.single_observation_space
+        return space[self.slots[0]]
+
+    @property
+    def single_action_space(self) -> Any:
+        space: Any = self.env.single_action_space
+        return space[self.slots[0]]
+
+    def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
+        moves: Any = jax.random.split(rng) if self._others.agents else (None, rng)
+        obs, inner = self.env.reset(moves[1])
+        state = AgentSlotsState(env_state=inner, seen=self._others.of(obs), rng=moves[0])
+        return self._rows(obs), self._placed(state, "")
+
+    def _step_all(self, state: Any, actions: Any) -> Any:
+        inner, rng, n = state.env_state, state.rng, len(self.slots)
+        every: dict[str, Any] = {
+            agent: jax.tree.map(lambda x, i=i: x.reshape(-1, n, *x.shape[1:])[:, i], actions)
+            for i, agent in enumerate(self.slots)
+        }
+        if self._others.agents:
+            moves, rng, _ = self._others.move(inner, None, state.seen, rng)
+            every |= moves
+        active = self.env.active(inner)
+        obs, inner, rewards, dones, infos = self.env.step(inner, every)
+        state = AgentSlotsState(env_state=inner, seen=self._others.of(obs), rng=rng)
+        infos = with_info_entry("agents_as_slots", self.env, infos, "active", active)
+        obs, rewards, dones, infos = map(self._rows, (obs, rewards, dones, infos))
+        return obs, self._placed(state, ""), rewards, dones, infos
+
+    def action_mask(self, state: Any) -> Any:
+        return self._rows(self.env.action_mask(state.env_state))
+
+    def active(self, state: Any) -> dict[str, jax.Array]:
+        return {}
+
+    def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:
+        """The state of the world that holds the slot."""
+        return super().slot_state(state, self._world(slot_idx))
+
+    def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
+        return super().render_slot(state, self._world(slot_idx))
+
+    def _world(self, slot_idx: Any) -> Any:
+        if not isinstance(slot_idx, Tracer):
+            slot_idx = slot_index("agents_as_slots", slot_idx, self.n_slots)
+        return slot_idx % self.n_slots // len(self.slots)
+
+    def _rows(self, tree: Any) -> Any:
+        """A row for each slot, from rows of worlds; from those of its agent in a dict by agent."""
+        known = set(self.env.agents)
+
+        def is_by_agent(x: Any) -> bool:
+            return isinstance(x, dict) and set(x) == known
+
+        def rows(x: Any) -> Any:
+            if not is_by_agent(x):
+                return jnp.repeat(x, len(self.slots), axis=0)
+            mine = [x[agent] for agent in self.slots]
+            return jax.tree.map(lambda *x: jnp.stack(x, 1).reshape(-1, *x[0].shape[1:]), *mine)
+
+        return jax.tree.map(rows, tree, is_leaf=is_by_agent)

@@ -1,0 +1,243 @@
+"""`OneAgent`: the view of one agent, in which a policy moves the others."""
+
+from functools import partial
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from envrax._jax.types import strip_weak_type
+from envrax.autoreset.slot import next_episode, reset_slot, step_slot
+from envrax.batched_env import BatchedEnv
+from envrax.env import AnyEnv, ConfigT, EnvState, Info, JaxEnv
+from envrax.multi_agent.agents import always_acts, require_agents
+from envrax.multi_agent.other_agents import OtherAgentsPolicy
+from envrax.rollouts.policy import Policy
+from envrax.rollouts.policy_step import loop
+from envrax.spaces import kind
+from envrax.spaces.conform import conform
+from envrax.spaces.flatten import zero_element
+from envrax.termination import episode_end
+from envrax.wrappers.base import require_that
+from envrax.wrappers.episode import require_no_statistics
+from envrax.wrappers.hooks import AgentSpaces
+
+
+@chex.dataclass
+class OneAgentState(EnvState):
+    """
+    State of `OneAgent`. Its `step` counts the agent's own moves.
+
+    Attributes
+    ----------
+    env_state : EnvState
+        State of the world, whose `step` counts those of the world.
+    policy_state : pytree
+        State of the other agents' policy.
+    seen, told : dict
+        The last observations of the others; in a world with turns, of all agents, and the info.
+    owed : jax.Array
+        float32 scalar, rewards of the agent since its last move.
+    over : jax.Array
+        bool scalar, whether the agent's episode ended, even before its first move.
+    """
+
+    env_state: Any
+    policy_state: Any
+    seen: dict[str, Any]
+    owed: jax.Array
+    told: Info
+    over: jax.Array
+
+
+class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
+    """
+    The view of one agent of a world: a plain `JaxEnv`, in which a policy moves the other agents.
+
+    Turns of the others are played within `reset` and `step`, until the agent is active or its
+    episode ends. Its reward is their sum; that of turns in `reset` is added to the first step. If
+    the episode ends before the agent's first move, the first step only reports it.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The world.
+    agent : str
+        The agent.
+    others : callable or None
+        A policy as for `rollout`, over dicts of the other agents; None draws legal actions.
+    policy_state : pytree, optional
+        Its first state. Parameters that change belong here. It is part of the state, and auto-reset
+        keeps it; `with_policy_state` replaces it.
+    end_with_agent : bool, default True
+        End the episode when the agent's own ends. False plays on until the world's ends.
+
+    Raises
+    ------
+    ValueError
+        If there is no such agent.
+    TypeError
+        If there is a `RecordEpisodeStatistics` beneath, which would miss the ends of the agent, or
+        a wrapper that runs on the host, such as `RecordVideo`: put these around it.
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[Any, Any, Any, ConfigT],
+        agent: str,
+        others: Policy | None,
+        policy_state: Any = None,
+        *,
+        end_with_agent: bool = True,
+    ) -> None:
+        super().__init__(env, agent)
+        require_no_statistics(type(self), env)
+        require_agents("OneAgent: expected agent", env, [agent])
+        require_that(env.traceable, type(self), "a world that JAX can trace", env)
+        self.policy_state, self.end_with_agent = policy_state, end_with_agent
+        self._others = OtherAgentsPolicy(env, [x for x in env.agents if x != agent], others)
+        self._has_turns = not always_acts(env, agent)
+
+    def reset(self, rng: jax.Array) -> tuple[Any, OneAgentState]:
+        rng, key = jax.random.split(rng)
+        policy_state = jax.tree.map(strip_weak_type, self.policy_state)
+        return self._begin(*reset_slot(self.env, key), rng, policy_state)
+
+    def reset_after(self, state: OneAgentState) -> tuple[Any, OneAgentState]:
+        """Begin the world's next episode, with the same `policy_state`."""
+        begun = next_episode(self.env, state.env_state)
+        return self._begin(begun["obs"], begun["state"], state.rng, state.policy_state)
+
+    def step(
+        self, state: OneAgentState, action: Any
+    ) -> tuple[Any, OneAgentState, jax.Array, jax.Array, Info]:
+        action = conform(self.action_space, action, "OneAgent.step", "action")
+        play = self._round if self._has_turns else self._turn
+        played = play(state, action)
+        new = played.replace(step=state.step + 1, owed=jnp.float32(0), done=played.over)
+        return played.seen[self.agent], self._kept(new), played.owed, played.over, played.told
+
+    def action_mask(self, state: OneAgentState) -> Any:
+        # An episode that is over before the first move ignores the action.
+        return jax.tree.map(lambda x: x | state.over, super().action_mask(state))
+
+    def _inner(self, state: Any) -> Any:
+        return state.env_state
+
+    def _begin(self, obs: Any, inner: Any, rng: jax.Array, policy_state: Any) -> Any:
+        state = OneAgentState(
+            rng=rng,
+            step=jnp.int32(0),
+            done=jnp.bool_(False),
+            env_state=inner,
+            policy_state=policy_state,
+            seen=obs,
+            owed=jnp.float32(0),
+            told={},
+            over=jnp.bool_(False),
+        )
+        if self._has_turns:
+            action = zero_element(self.action_space)
+            told = jax.eval_shape(self._turn, state, action).told
+            told = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), told)
+            state = self._until_active(state.replace(told=told), action)
+        return state.seen[self.agent], self._kept(state)
+
+    def _kept(self, state: OneAgentState) -> OneAgentState:
+        """The state without what only worlds with turns need."""
+        if self._has_turns:
+            return state
+        return state.replace(seen=self._others.of(state.seen), told={})
+
+    def _until_active(self, state: OneAgentState, action: Any) -> OneAgentState:
+        """Turns until the agent is active."""
+
+        def goes_on(state: OneAgentState) -> jax.Array:
+            return ~state.over & ~self.env.active(state.env_state)[self.agent]
+
+        return loop(self.env, goes_on, lambda state: self._turn(state, action), state)
+
+    def _round(self, state: OneAgentState, action: Any) -> OneAgentState:
+        """The agent's turn, and those of the others until it is active again."""
+        asked = state.env_state, state.policy_state, state.seen, state.rng
+        played = self._turn(state, action, self._others.move_if_active(*asked))
+        # Of an episode that is over before its first move, there is only what to report.
+        names = "policy_state", "seen", "owed", "told", "over"
+        old, new = ({name: getattr(x, name) for name in names} for x in (state, played))
+        played = played.replace(**jax.tree.map(partial(jnp.where, state.over), old, new))
+        return self._until_active(played, action)
+
+    def _turn(self, state: OneAgentState, action: Any, moved: Any = None) -> OneAgentState:
+        """One step of the world; `moved` has the others' actions, if they are chosen already."""
+        inner = state.env_state
+        asked = inner, state.policy_state, state.seen, state.rng
+        actions, rng, policy_state = moved or self._others.move(*asked)
+        stepped = step_slot(self.env, inner, {**actions, self.agent: action})
+        obs, inner, rewards, _, info, done = stepped
+        terminated, truncated = episode_end("OneAgent.step", (), done, info)
+        own = info.get("agents")
+        if own is not None:
+            ended, cut = (own[name][self.agent] for name in ("terminated", "truncated"))
+            terminated, truncated = ended | (terminated & ~cut), (cut | truncated) & ~ended
+        over = terminated | truncated if self.end_with_agent else done
+        told = {name: x for name, x in info.items() if name != "agents"}
+        return state.replace(
+            rng=rng,
+            env_state=inner,
+            policy_state=policy_state,
+            seen=obs,
+            owed=state.owed + jnp.sum(rewards[self.agent], dtype=jnp.float32),
+            told={**told, "terminated": terminated & over, "truncated": truncated & over},
+            over=over,
+        )
+
+
+def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_state: Any) -> Any:
+    """
+    The state of a `OneAgent`, or of a batch or wrappers around one, with other opponents.
+
+    Parameters
+    ----------
+    env : JaxEnv or BatchedEnv
+        The environment that `state` is of.
+    state : pytree
+        Its state.
+    policy_state : pytree
+        The new state of the others' policy, for all slots, or with a leading axis of slots.
+
+    Raises
+    ------
+    TypeError
+        If there is no `OneAgent` in the stack.
+    ValueError
+        If the structure or a shape of `policy_state` is another than in `state`.
+    """
+    n_axes = int(isinstance(env, BatchedEnv))
+
+    def fitted(old: jax.Array, new: Any) -> jax.Array:
+        new, shapes = strip_weak_type(new), (old.shape[n_axes:], old.shape)
+        if new.shape not in shapes or kind(new.dtype) != kind(old.dtype):
+            raise ValueError(
+                f"with_policy_state: expected {old.dtype} of shape {shapes[0]}, or of shape "
+                f"{shapes[1]} for all slots; got {new.dtype} of shape {new.shape}."
+            )
+        return jnp.array(jnp.broadcast_to(new.astype(old.dtype), old.shape))  # its own memory
+
+    def put(state: Any) -> Any:
+        if isinstance(state, OneAgentState):
+            old: Any = state.policy_state
+            if jax.tree.structure(policy_state) != jax.tree.structure(old):
+                raise ValueError(
+                    f"with_policy_state: expected {jax.tree.structure(old)}; got "
+                    f"{jax.tree.structure(policy_state)}. Give `OneAgent` a first one like it."
+                )
+            return state.replace(policy_state=jax.tree.map(fitted, old, policy_state))
+        if not hasattr(state, "env_state"):
+            raise TypeError(
+                f"with_policy_state: expected the state of a `OneAgent`, in any wrappers; got that "
+                f"of {env!r}."
+            )
+        return state.replace(env_state=put(state.env_state))
+
+    return put(state)

@@ -1,0 +1,156 @@
+"""`evaluate_grid`: a policy on every combination of some config fields."""
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax._jax.per_object import program_per_env
+from envrax._jax.types import is_inside_jit, is_traced, strip_weak_type
+from envrax.env import AnyEnv, JaxEnv, with_config
+from envrax.rollouts.evaluate import Evaluation, evaluated, require_counts
+from envrax.rollouts.policy import Policy, split_policy
+from envrax.wrappers.randomization import require_dynamic
+
+
+class GridEvaluation(NamedTuple):
+    """
+    Result of `evaluate_grid`. `str` gives a table of mean returns.
+
+    Attributes
+    ----------
+    returns, lengths, complete : jax.Array
+        As in `Evaluation`, of shape `(*grid axes, n_episodes)`.
+    grid : OrderedDict
+        The values along each axis by field name, in the order of the axes.
+    """
+
+    returns: jax.Array
+    lengths: jax.Array
+    complete: jax.Array
+    grid: OrderedDict[str, list[Any]]  # JAX sorts the keys of a plain dict
+
+    def table(self) -> str:
+        """Mean returns, of all agents together: the last field across, all others down."""
+        *names, last = self.grid
+        points = itertools.product(*(self.grid[name] for name in names))
+        returns = np.sum([np.asarray(x) for x in jax.tree.leaves(self.returns)], axis=0)
+        means = returns.mean(axis=-1).reshape(-1, len(self.grid[last]))
+        rows = [[*names, *(f"{last}={_label(value)}" for value in self.grid[last])]]
+        rows += [[*map(_label, [*point, *row])] for point, row in zip(points, means, strict=True)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.rjust, row, widths)) for row in rows)
+
+    __str__ = table
+
+
+def _label(value: Any) -> str:
+    value = value.item() if np.shape(value) == () and hasattr(value, "item") else value
+    return f"{value:.4g}" if isinstance(value, float) else f"{value}"
+
+
+def evaluate_grid(
+    env: AnyEnv,
+    policy: Policy | None,
+    rng: jax.Array,
+    grid: Mapping[str, Sequence[Any]],
+    n_episodes: int,
+    *,
+    policy_state: Any = None,
+    max_steps: int | None = None,
+) -> GridEvaluation:
+    """
+    Evaluate a policy on every combination of values of some fields of the config.
+
+    Each point equals `evaluate` of `with_config(env, **point)`, up to float rounding. All points
+    use the same keys and run in parallel in one compiled program, until the last episode ends.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment, not a batch.
+    policy, rng, n_episodes, policy_state, max_steps
+        As for `evaluate`.
+    grid : mapping of str to sequence
+        Values by field name; `"params.length"` is the entry `length` of the field `params`, a dict,
+        as for the parameters of another library.
+
+    Returns
+    -------
+    GridEvaluation
+        `returns`, `lengths` and `complete`, with an axis for each field, in the order of `grid`,
+        and then one of `n_episodes`.
+
+    Raises
+    ------
+    TypeError
+        If `env` is not a `JaxEnv`, a field is unknown, used as a static value or drawn by
+        `DomainRandomization`, or a value does not fit.
+    ValueError
+        If the grid or one of its axes is empty.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> found = evaluate_grid(CountingEnv(), None, jax.random.key(0), {"max_steps": [2, 6]}, 3)
+    >>> found.lengths.tolist()
+    [[2, 2, 2], [6, 6, 6]]
+    """
+    if not isinstance(cast(Any, env), JaxEnv) or not env.traceable:
+        raise TypeError(
+            f"evaluate_grid: expected a JaxEnv that JAX can trace; got {env!r}. Pass one that "
+            "`make` returned, without a batch around it."
+        )
+    n_episodes, max_steps = require_counts("evaluate_grid", rng, n_episodes, max_steps)
+    if not grid or not all(map(_is_axis, grid.values())):
+        raise ValueError(f"evaluate_grid: expected values of `field` or `params.x`; got {grid!r}.")
+    # As Python integers, for which JAX raises an error if int32 cannot hold them.
+    axes = OrderedDict((name, [*map(_number, values)]) for name, values in grid.items())
+    given = axes, split_policy(policy), rng, policy_state
+    run = _evaluated_grid if is_traced(given) or is_inside_jit() else _compiled_grid
+    with jax.transfer_guard_host_to_device("allow"):  # of the numbers in `grid`
+        return GridEvaluation(*run(env, n_episodes, max_steps, *given), grid=axes)
+
+
+def _evaluated_grid(
+    env: AnyEnv, n_episodes: int, max_steps: int, grid: OrderedDict[str, list[Any]], *given: Any
+) -> Evaluation:
+    axes = [
+        jax.tree.map(lambda *x: strip_weak_type(jnp.stack(x)), *values) for values in grid.values()
+    ]
+    types = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], axes))
+    require_dynamic("evaluate_grid", env, _fields(grid, types))
+
+    def at(*point: Any) -> Evaluation:
+        changed = with_config(env, **_fields(grid, point))
+        return evaluated(changed, n_episodes, max_steps, *given)
+
+    function = at
+    for i in reversed(range(len(axes))):  # the first axis is mapped outermost
+        function = jax.vmap(function, [0 if i == j else None for j in range(len(axes))])
+    return function(*axes)
+
+
+def _is_axis(values: Any) -> bool:
+    return hasattr(values, "__len__") and len(values) > 0 and not isinstance(values, Mapping)
+
+
+def _number(x: Any) -> Any:
+    return x.item() if isinstance(x, np.integer) else x
+
+
+_compiled_grid = program_per_env(_evaluated_grid, 0, 1)
+
+
+def _fields(names: Iterable[str], values: Sequence[Any]) -> dict[str, Any]:
+    """Values by field name; `"params.length"` is an entry of the field `params`."""
+    fields: dict[str, Any] = {}
+    for name, value in zip(names, values, strict=True):
+        field, dot, entry = name.partition(".")
+        within = fields.setdefault(field, {}) if dot else fields
+        within[entry or field] = value
+    return fields

@@ -1,0 +1,170 @@
+"""`RecordVideo` for one environment: an MP4 file per episode, written on the host."""
+
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from envrax._jax.types import is_traced
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.video.encoder import VideoWriter, find_ffmpeg, free_number, open_video, require_fps
+from envrax.wrappers.base import Wrapper, layers
+from envrax.wrappers.stateful import StatefulWrapper
+
+
+class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Record episodes, one MP4 file each: `episode_0000.mp4`, `episode_0001.mp4`, ...
+
+    The number is that of the episode. Existing files are kept, and numbers continue after theirs.
+    A file gets its name when it is complete. An episode that a reset or `close` cuts short is kept.
+
+    An episode is recorded if one of the triggers returns True, or if there are none. A recording
+    that starts within an episode runs to the end of that episode.
+
+    It runs on the host, and therefore not under `jit`, `vmap` or `scan`, nor in a `VecEnv`.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment to wrap; it must implement `render`.
+    output_dir : path-like, default "runs/recordings"
+        The folder for the files, made when the first recording starts. `~` is the home directory.
+    fps : float, default 30
+        Frames per second.
+    episode_trigger : callable, optional
+        Called at reset with the number of the episode, 0 first; returns whether to record it.
+    step_trigger : callable, optional
+        Called after each step with the number of steps since construction, 1 first; returns
+        whether to record from the state after that step on.
+    recording_trigger : callable, optional
+        Called without arguments at reset and after each step; returns whether to record from
+        there on.
+
+    Raises
+    ------
+    TypeError
+        If the environment does not implement `render`, or `fps` is not a number.
+    ValueError
+        If `fps` is not above 0 and finite.
+    MissingPackageError
+        If the packages of the extra `video` are not installed.
+    """
+
+    def __init__(
+        self,
+        env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
+        output_dir: str | os.PathLike[str] = "runs/recordings",
+        fps: float = 30,
+        episode_trigger: Callable[[int], bool] | None = None,
+        step_trigger: Callable[[int], bool] | None = None,
+        recording_trigger: Callable[[], bool] | None = None,
+    ) -> None:
+        super().__init__(env)
+        if not implements_render(env):
+            raise TypeError(
+                f"RecordVideo requires an environment that implements render; got {env}. Give it a "
+                "`render(state)` that returns a uint8 array of shape (H, W, 3)."
+            )
+        require_fps("RecordVideo", fps)
+        find_ffmpeg()  # fail here if it is missing, and not at the first episode
+        self.output_dir, self.fps = output_dir, fps
+        self.episode_trigger = episode_trigger
+        self.step_trigger = step_trigger
+        self.recording_trigger = recording_trigger
+        self._episode, self._steps = -1, 0
+        self._first: int | None = None  # number in the file name of episode 0
+        self._video: VideoWriter | None = None
+        self._finish: Callable[[], Any] | None = None  # closes the file, also at exit
+
+    @property
+    def traceable(self) -> bool:
+        return False
+
+    @property
+    def recording(self) -> bool:
+        """Whether an episode is being recorded now."""
+        return self._video is not None
+
+    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        _refuse_tracers(rng)
+        self._complete()
+        return super().reset(rng)
+
+    def reset_after(self, state: StateT) -> tuple[Any, StateT]:
+        _refuse_tracers(state)
+        self._complete()
+        return super().reset_after(state)
+
+    @property
+    def _carries_over(self) -> bool:
+        return self.env._carries_over
+
+    def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
+        obs, state = super().on_episode_start(obs, state)
+        _refuse_tracers(state)  # a `jit` may close over the key
+        self._episode += 1
+        no_trigger = self.episode_trigger is self.step_trigger is self.recording_trigger is None
+        if no_trigger or self._due(self.episode_trigger, self._episode):
+            self._start(state)
+        return obs, state
+
+    def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        _refuse_tracers((state, action))
+        over = bool(state.done)
+        obs, state, reward, done, info = super().step(state, action)
+        _refuse_tracers(state)
+        self._steps += 1
+        due = self._due(self.step_trigger, self._steps)
+        if self._video is not None:
+            self._video.add(self.render(state))
+        elif due and not over:
+            self._start(state)
+        if bool(state.done):
+            self._complete()
+        return obs, state, reward, done, info
+
+    def close(self) -> None:
+        """Complete the file of the episode that is being recorded, if there is one."""
+        self._complete()
+        super().close()
+
+    def _complete(self) -> None:
+        finish, self._finish, self._video = self._finish, None, None
+        if finish is not None:
+            finish()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy must not write to the same file.
+        return {**vars(self), "_video": None, "_finish": None}
+
+    def _due(self, trigger: Callable[[int], bool] | None, number: int) -> bool:
+        asked = self.recording_trigger is not None and bool(self.recording_trigger())
+        return (trigger is not None and bool(trigger(number))) or asked
+
+    def _start(self, state: StateT) -> None:
+        frame = self.render(state)
+        # Absolute, because ffmpeg takes a leading "-" for an option.
+        folder = Path(self.output_dir).expanduser().absolute()
+        free = free_number(folder)
+        if self._first is None:
+            self._first = free
+        self._video = open_video(folder, max(free, self._first + self._episode), self.fps, frame)
+        self._finish = weakref.finalize(self, self._video.close)
+
+
+def implements_render(env: AnyEnv) -> bool:
+    """Whether the environment, or a wrapper around it, overrides `render`."""
+    inherited: set[Any] = {JaxEnv.render, Wrapper.render, StatefulWrapper.render}
+    return any(type(layer).render not in inherited for layer in layers(env))
+
+
+def _refuse_tracers(tree: Any) -> None:
+    if is_traced(tree):
+        raise RuntimeError(
+            "RecordVideo is incompatible with JAX transforms (jit, vmap, scan): it writes files, "
+            "step by step. Call reset and step from Python, and compile beneath it."
+        )
