@@ -275,8 +275,8 @@ def _unknown_env(name: Any, among_suites: bool = False) -> ValueError:
     siblings = [known for known in names if slash and known.startswith(f"{prefix}/")]
     found, suites = close_matches(str(name), siblings or names), ""
     if among_suites and not (siblings and found):
-        from envrax.interop import names as libraries  # its ids are only needed for this message
-
+        # Not imported above: only this message needs the ids of libraries.
+        libraries: Any = importlib.import_module("envrax.interop.names")
         found = libraries.find(name)
         if not siblings:
             points, suites = installed_suites(), libraries.about_suites(name, found)
