@@ -11,12 +11,12 @@ def for_each(env: Any, function: Callable[..., Any], *values: Any) -> Any:
     """`function` of the values; in a world, a dict of its results for the values of each agent."""
     if not env.agents:
         return function(*values)
-    return {agent: function(*(x[agent] for x in values)) for agent in env.agents}
+    return {agent: function(*[x[agent] for x in values]) for agent in env.agents}
 
 
 def by_agent(env: Any, value: Any) -> Any:
     """`value`; in a world, a dict with it for each agent."""
-    return for_each(env, lambda: value)
+    return dict.fromkeys(env.agents, value) or value
 
 
 def add_rewards(returns: Any, rewards: Any) -> Any:

@@ -1,7 +1,7 @@
-"""`CompiledBatch`: the base of batches that compile their functions."""
+"""`CompiledBatch`: the base class of batches that compile their functions."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from abc import abstractmethod
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,54 +11,63 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import to_sharding
+from envrax._jax.per_object import program_per_env
 from envrax._jax.types import output_types
 from envrax.batched_env import BatchedEnv
-from envrax.env import ActSpaceT, Info, ObsSpaceT
+from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces.conform import conform
-
-
-class Functions(NamedTuple):
-    """Pure functions of a batch, with the signatures of `BatchedEnv`."""
-
-    reset: Callable[[jax.Array], Any]
-    step: Callable[[Any, Any], Any]
-    action_mask: Callable[[Any], Any]
-    active: Callable[[Any], dict[str, jax.Array]]
 
 
 class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
     """
-    A batch of pure functions, compiled on first use or by `compile`.
+    A batch whose functions are compiled on first use, or by `compile`.
 
-    A subclass calls `_use` with its functions. Arguments are checked here, once: the key, the
-    actions, and the placement of arrays on a mesh.
+    A subclass defines the pure functions `_reset_slots` and `_step_slots`, and calls `_use`.
+    Arguments are checked here, once: the key, the actions, and the placement of arrays on a mesh.
 
     Attributes
     ----------
     compilation : Compilation or None
-        Options of the compilation; None for a batch that is not compiled.
+        Options of the compilation; None if the batch is not compiled.
     layout : jax.sharding.NamedSharding or None
         The sharding of the slots over a mesh; None for one device.
     """
 
     compilation: Compilation | None
     layout: NamedSharding | None
+    _result_layout: NamedSharding | None = None  # of all results; None if the program decides
 
-    def _use(
-        self,
-        functions: Functions,
-        compilation: Compilation | None,
-        layout: NamedSharding | None = None,
-        results: NamedSharding | None = None,
-    ) -> None:
-        """Set the functions, their compilation, and the shardings of slots and of all results."""
-        self.compilation, self.layout = compilation, layout
-        reset, step, mask, active = functions
+    def _use(self, compilation: Compilation | None, layout: NamedSharding | None = None) -> None:
+        """Set how the batch is compiled, and the sharding of its slots."""
+        self.compilation = compilation
+        self.layout = layout
+        self._reset: Any = self._reset_slots
+        self._step: Any = self._step_slots
         if compilation is not None:
-            reset = Compiled(reset, (), results)
-            step = Compiled(step, (0,) if compilation.donate else (), results)
-            mask, active = Compiled(mask, (), results), Compiled(active, (), results)
-        self._reset, self._step, self._mask, self._active = reset, step, mask, active
+            donate = (0,) if compilation.donate else ()
+            self._reset = Compiled(self._reset_slots, layout=self._result_layout)
+            self._step = Compiled(self._step_slots, donate, self._result_layout)
+
+    @abstractmethod
+    def _reset_slots(self, rng: jax.Array) -> Any:
+        """`reset` as a pure function."""
+
+    @abstractmethod
+    def _step_slots(self, state: Any, actions: Any) -> Any:
+        """`step` as a pure function."""
+
+    def _mask_slots(self, state: Any) -> Any:
+        """`action_mask` as a pure function."""
+        raise NotImplementedError
+
+    def _active_slots(self, state: Any) -> dict[str, jax.Array]:
+        """`active` as a pure function."""
+        raise NotImplementedError
+
+    @property
+    def copied_env(self) -> AnyEnv | None:
+        """The environment that every slot is a copy of, with auto-reset; None for other batches."""
+        return None
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
@@ -80,7 +89,8 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         who = type(self).__name__
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
         if self.layout is not None:
-            rng = to_sharding(rng, NamedSharding(self.layout.mesh, PartitionSpec()), f"{who}.reset")
+            whole = NamedSharding(self.layout.mesh, PartitionSpec())
+            rng = to_sharding(rng, whole, f"{who}.reset")
         return self._reset(rng)
 
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
@@ -97,34 +107,38 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             If actions are of another shape or structure, or if `final_obs=True` and the environment
             has an info of that name.
         """
-        state = self._own(state, "step")
+        state = self._on_mesh(state, "step")
         actions = conform(self.action_space, actions, f"{type(self).__name__}.step")
         if self.layout is not None:
             actions = to_sharding(actions, self.layout, f"{type(self).__name__}.step")
         return self._step(state, actions)
 
     def action_mask(self, state: Any) -> Any:
-        return self._mask(self._own(state, "action_mask"))
+        state = self._on_mesh(state, "action_mask")
+        return _compiled_mask(self, state) if self.compilation else self._mask_slots(state)
 
     def active(self, state: Any) -> dict[str, jax.Array]:
-        return self._active(self._own(state, "active")) if self.agents else {}
+        if not self.agents:
+            return {}
+        state = self._on_mesh(state, "active")
+        return _compiled_active(self, state) if self.compilation else self._active_slots(state)
 
     def render(self, state: Any, *, index: int = 0) -> np.ndarray:
         """Draw one slot, as `render_slot`."""
         return self.render_slot(state, index)
 
-    def _own(self, state: Any, method: str) -> Any:
-        """The state, placed on the mesh."""
-        if self.layout is not None:
-            state = self._placed(state, f"{type(self).__name__}.{method}")
-        return state
+    def _on_mesh(self, state: Any, method: str) -> Any:
+        """The state that the caller passed, moved to the mesh."""
+        if self.layout is None:
+            return state
+        return self._place_state(state, f"{type(self).__name__}.{method}")
 
-    def _placed(self, state: Any, who: str) -> Any:
+    def _place_state(self, state: Any, who: str) -> Any:
         assert self.layout is not None
         return to_sharding(state, self.layout, who)
 
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
-        if isinstance(self._reset, Compiled) and isinstance(self._step, Compiled):
+        if self.compilation is not None:
             whole = self.layout and NamedSharding(self.layout.mesh, PartitionSpec())
             compile_pair(self._reset, self._step, self._step_types, cache_dir, whole)
 
@@ -133,8 +147,20 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return returned[1], output_types(self.action_space.sample, self.layout)
 
 
+def _mask(batch: Any, state: Any) -> Any:
+    return batch._mask_slots(state)
+
+
+def _active(batch: Any, state: Any) -> Any:
+    return batch._active_slots(state)
+
+
+_compiled_mask = program_per_env(_mask)
+_compiled_active = program_per_env(_active)
+
+
 def compilation_of(batch: BatchedEnv[Any, Any]) -> Compilation | None:
-    """How a batch, or a fleet or wrapper around it, is compiled; None for not at all."""
+    """How a batch, or a fleet or wrapper around it, is compiled; None if it is not."""
     if isinstance(batch, CompiledBatch):
         return batch.compilation
     return Compilation() if batch.traceable else None

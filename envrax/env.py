@@ -86,6 +86,17 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         and the others take their defaults. An unrelated class raises a TypeError.
     """
 
+    # Facts of a class that other rooms ask for. A class with a `reset_after` of its own may keep
+    # something from one episode to the next; wrappers that only call that of their environment
+    # set it to False.
+    _is_wrapper: bool = False
+    _keeps_state: bool = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "reset_after" in vars(cls) and "_keeps_state" not in vars(cls):
+            cls._keeps_state = True
+
     def __init__(self, config: ConfigT | None = None) -> None:
         cls, pinned = type(self), pinned_class(type(self), JaxEnv, ConfigT)
         for declared in (pinned_class(cls, JaxEnv, StateT), pinned):
@@ -205,10 +216,6 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def compile(self) -> None:
         """Compile `reset` and `step` ahead, in a stack with a `JitWrapper`; else do nothing."""
 
-    @property
-    def _carries_over(self) -> bool:
-        return type(self).reset_after is not JaxEnv.reset_after
-
     def _with_config(self, fields: dict[str, Any]) -> Any:
         return rebuilt(self, fields)
 
@@ -222,7 +229,14 @@ EnvT = TypeVar("EnvT", bound=AnyEnv)
 
 def carries_over(env: AnyEnv) -> bool:
     """Whether `reset_after` is overridden, so that an episode may depend on the one before."""
-    return env._carries_over  # pyright: ignore[reportPrivateUsage]
+    while env._is_wrapper and not env._keeps_state:  # pyright: ignore[reportPrivateUsage]
+        env = vars(env)["env"]
+    return env._keeps_state  # pyright: ignore[reportPrivateUsage]
+
+
+def episode_start(env: AnyEnv) -> str:
+    """The method that begins the next episode, for messages: an own `reset_after`, or `reset`."""
+    return "reset_after" if carries_over(env) else "reset"
 
 
 def with_config(env: EnvT, /, **fields: Any) -> EnvT:

@@ -237,7 +237,7 @@ def _build(
                 f"{who}: expected every entry of `wrappers` to make a JaxEnv from a JaxEnv; got "
                 f"{wrapper!r}. List wrapper classes, or call them with keywords only."
             )
-        if compiled and env.traceable and not outer.traceable:
+        if compiled and not outer.traceable and env.traceable:
             outer = wrapper(compiled(env))  # not put beneath: `wrapper` may have kept `env`
         env = cast(Any, outer)
     return compiled(env) if compiled and env.traceable else env

@@ -21,9 +21,8 @@ class MultiEnv(Fleet):
     Built from a list it takes and returns lists; built from a dict, dicts with the same keys in the
     same order. It does not auto-reset: `reset_at` begins the next episode of one member.
 
-    Members that are compiled (a `JitWrapper` in the stack) step together in one compiled call.
-    The same environment object in several places is stepped as one batch; `make_multi` builds each
-    name once. The other members are called one by one.
+    Members that are compiled (a `JitWrapper` in the stack) step together in one compiled call. The
+    other members are called one by one.
 
     Parameters
     ----------
@@ -80,9 +79,6 @@ class MultiEnv(Fleet):
 
     def _functions(self, member: AnyEnv) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return partial(reset_slot, member), partial(_checked_step, member)
-
-    def _are_same(self, a: AnyEnv, b: AnyEnv) -> bool:
-        return a is b
 
     def _compile_member(self, member: AnyEnv, cache_dir: CacheDir) -> None:
         member.compile()

@@ -1,7 +1,7 @@
 """`MultiVecEnv`: different batched environments as one unit."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
@@ -9,11 +9,9 @@ import numpy as np
 from envrax._fleet.fleet import Fleet
 from envrax._fleet.members import view
 from envrax._jax.cache import CacheDir, Compilation
-from envrax.autoreset import Compact, Select
 from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import compilation_of
 from envrax.spaces import Space
-from envrax.vec_env import VecEnv
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
 
@@ -26,9 +24,9 @@ class MultiVecEnv(Fleet):
     same order. Members are `VecEnv`s or any other `BatchedEnv`s, and reset their own slots.
 
     Members that are compiled (a `VecEnv`, or any `BatchedEnv` that can be traced) step together in
-    one compiled call, and `VecEnv`s of the same environment object with the same options as one
-    batch; `make_multi_vec` builds each name once. A `VecEnv` with `jit_compile=False` runs
-    uncompiled, and a member that cannot be traced runs on the host beside the compiled call.
+    one compiled call. A `VecEnv` with `jit_compile=False` runs uncompiled, and a member that cannot
+    be traced runs on the host beside the compiled call. For many copies of one environment, use one
+    `VecEnv`.
 
     Parameters
     ----------
@@ -133,16 +131,6 @@ class MultiVecEnv(Fleet):
 
     def _functions(self, member: AnyBatchedEnv) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return member.reset, member.step
-
-    def _are_same(self, a: AnyBatchedEnv, b: AnyBatchedEnv) -> bool:
-        if not isinstance(a, VecEnv) or type(a) is not type(b):
-            return False
-        (ours, how), (theirs, other) = ((x.copies, x.compilation) for x in cast(Any, (a, b)))
-        if ours is None or ours.env is not theirs.env:
-            return False
-        # Of strategies, only ours are known to be equal by value.
-        known = isinstance(ours.autoreset, Compact | Select) or ours.autoreset is theirs.autoreset
-        return known and (ours, how) == (theirs, other)
 
     def _compile_member(self, member: AnyBatchedEnv, cache_dir: CacheDir) -> None:
         member.compile(cache_dir)

@@ -14,10 +14,10 @@ from envrax._jax.mesh import over_shards, to_global, to_local, to_sharding
 from envrax._jax.types import is_traced, output_types
 from envrax.autoreset.checks import require_slots
 from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import CompiledBatch, Functions
+from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, ObsSpaceT
 from envrax.spaces import Space
-from envrax.vec_env import VecEnv, part
+from envrax.vec_env import VecEnv
 from envrax.wrappers.vector.base import BatchedWrapper
 from envrax.wrappers.vector.forwarding import ForwardingBatch
 
@@ -78,7 +78,7 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
         batched_env = batched_env.env
     if isinstance(batched_env, BatchedWrapper):
         return batched_env.around(shard(batched_env.env, mesh, axis))
-    if not isinstance(batched_env, VecEnv) or batched_env.copies is None:
+    if not isinstance(batched_env, VecEnv) or batched_env.copied_env is None:
         raise TypeError(
             f"shard: expected a `VecEnv` with its own `reset` and `step`, or wrappers around one; "
             f"got {batched_env!r}. Shard a batch before it is wrapped, and the members of a fleet."
@@ -115,26 +115,32 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
                 "shard: expected a number of slots, or of worlds, that is a multiple of "
                 f"{self.n_shards}, the size of mesh axis {axis!r}; got {env!r}."
             )
-        slots = NamedSharding(self.mesh, PartitionSpec(self.axis))
-        whole = NamedSharding(self.mesh, PartitionSpec())
         # The slots of one shard, not compiled on their own.
-        shard_env = part(env, env.num_envs // self.n_shards)
-        self.env, self._part, self._action_space = env, shard_env, env.action_space
+        self.env = env
+        self._part: Any = self.env._uncompiled(env.num_envs // self.n_shards)
+        self._action_space = env.action_space
+        self._result_layout = NamedSharding(mesh, PartitionSpec(axis))
+        self._use(env.compilation, self._result_layout)
 
-        def reset_part(rng: jax.Array) -> Any:
-            # A slot has the same key wherever it lives.
-            rngs = jax.random.split(threefry(rng), env.num_envs)
-            begin = jax.lax.axis_index(self.axis) * shard_env.num_envs
-            rngs = jax.lax.dynamic_slice_in_dim(rngs, begin, shard_env.num_envs)
-            return shard_env.copies.begin(rngs)
+    def _reset_slots(self, rng: jax.Array) -> Any:
+        whole = NamedSharding(self.mesh, PartitionSpec())
+        return over_shards(self._reset_part, whole, self.sharding)(rng)
 
-        functions = Functions(
-            over_shards(reset_part, whole, slots),
-            over_shards(shard_env.step, slots, slots),
-            over_shards(shard_env.action_mask, slots, slots),
-            over_shards(shard_env.active, slots, slots),
-        )
-        self._use(functions, env.compilation, slots, slots)
+    def _reset_part(self, rng: jax.Array) -> Any:
+        # A slot has the same key wherever it lives.
+        rngs = jax.random.split(threefry(rng), self.num_envs)
+        n = self._part.num_envs
+        first = jax.lax.axis_index(self.axis) * n
+        return self._part._begin(jax.lax.dynamic_slice_in_dim(rngs, first, n))
+
+    def _step_slots(self, state: Any, actions: Any) -> Any:
+        return over_shards(self._part.step, self.sharding, self.sharding)(state, actions)
+
+    def _mask_slots(self, state: Any) -> Any:
+        return over_shards(self._part.action_mask, self.sharding, self.sharding)(state)
+
+    def _active_slots(self, state: Any) -> dict[str, jax.Array]:
+        return over_shards(self._part.active, self.sharding, self.sharding)(state)
 
     @property
     def num_envs(self) -> int:
@@ -164,9 +170,9 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
         inner = self.env.with_final_obs()
         return self if inner is self.env else type(self)(inner, self.mesh, self.axis)
 
-    def _placed(self, state: Any, who: str) -> Any:
+    def _place_state(self, state: Any, who: str) -> Any:
         require_slots(state, self.num_envs, "ShardedEnv")
-        return super()._placed(state, who)
+        return super()._place_state(state, who)
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:
         """
@@ -242,7 +248,7 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
                 f"got {index}."
             )
 
-        return jax.tree.map(of_shard, self._own(state, method)), within
+        return jax.tree.map(of_shard, self._on_mesh(state, method)), within
 
     def __repr__(self) -> str:
         return f"ShardedEnv({self.env!r}, {self.axis}={self.n_shards})"

@@ -4,8 +4,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from envrax._checks.tuples import require_tuple
 from envrax.env import AnyEnv, EnvState, Info
+
+_FLAG = ((), np.dtype(bool))  # shape and dtype of a bool scalar
+
+
+def step_env(
+    env: AnyEnv, state: EnvState, action: Any
+) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
+    """`env.step`, with `done` of the new state set if the step ended the episode."""
+    returned = require_tuple(type(env).__name__, "step", env.step(state, action), EnvState)
+    obs, new_state, reward, done, info = returned
+    ended = episode_ended(env, new_state, done)
+    return obs, new_state.replace(done=ended), reward, done, info
 
 
 def episode_ended(env: AnyEnv, new_state: EnvState, done: Any) -> jax.Array:
@@ -22,12 +36,20 @@ def episode_ended(env: AnyEnv, new_state: EnvState, done: Any) -> jax.Array:
         scalar.
     """
     flag = jnp.asarray(new_state.done)
-    _require_flag(flag, f"{type(env).__name__}.step: expected new_state.done")
-    if env.unwrapped is env:
-        _require_flag(jnp.asarray(done), f"{type(env).__name__}.step: expected done")
-    if done is new_state.done or not _is_flag(jnp.asarray(done)):
-        return flag
-    return flag | jnp.asarray(done)
+    returned = jnp.asarray(done)
+    if (flag.shape, flag.dtype) != _FLAG:
+        raise _no_flag(env, "new_state.done", flag)
+    is_flag = (returned.shape, returned.dtype) == _FLAG
+    if not is_flag and not env._is_wrapper:  # pyright: ignore[reportPrivateUsage]
+        raise _no_flag(env, "done", returned)
+    return flag | returned if is_flag and done is not new_state.done else flag
+
+
+def _no_flag(env: AnyEnv, name: str, x: jax.Array) -> TypeError:
+    return TypeError(
+        f"{type(env).__name__}.step: expected {name} of shape (), bool; got {x.shape} {x.dtype}. "
+        "Return one bool, for example the result of a comparison, without a cast."
+    )
 
 
 def episode_end(
@@ -54,26 +76,14 @@ def episode_end(
     TypeError
         If one of them is not bool of that shape.
     """
-    told = {name: jnp.asarray(info[name]) for name in ("terminated", "truncated") if name in info}
+    known = {name: jnp.asarray(info[name]) for name in ("terminated", "truncated") if name in info}
     done = jnp.asarray(done)
-    for name, x in {**told, "done": done}.items():
+    for name, x in {**known, "done": done}.items():
         if (x.shape, x.dtype) != (shape, jnp.bool_):
             raise TypeError(
                 f"{who}: expected `{name}` of shape {shape}, bool; got {x.shape} {x.dtype}. "
                 "Leave out the wrapper that changes it, such as `EpisodeDiscount`."
             )
-    alive = ~told["terminated"] if "terminated" in told else jnp.zeros_like(done)
-    truncated = done & told.get("truncated", alive)
-    return done & (told.get("terminated", ~truncated) | ~truncated), truncated
-
-
-def _is_flag(x: jax.Array) -> bool:
-    return x.shape == () and x.dtype == jnp.bool_
-
-
-def _require_flag(x: jax.Array, expected: str) -> None:
-    if not _is_flag(x):
-        raise TypeError(
-            f"{expected} of shape (), bool; got {x.shape} {x.dtype}. Return one bool, for example "
-            "the result of a comparison, without a cast."
-        )
+    alive = ~known["terminated"] if "terminated" in known else jnp.zeros_like(done)
+    truncated = done & known.get("truncated", alive)
+    return done & (known.get("terminated", ~truncated) | ~truncated), truncated

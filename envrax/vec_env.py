@@ -1,7 +1,6 @@
 """`VecEnv`: many copies of one environment, compiled, with auto-reset."""
 
 import copy
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
 import jax
@@ -16,53 +15,12 @@ from envrax._jax.mesh import take_slots
 from envrax.autoreset import AutoReset, choose, rule
 from envrax.autoreset.checks import require_slots
 from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import CompiledBatch, Functions
+from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
-from envrax.wrappers.jit import compilation
+from envrax.wrappers.jit import cache_dir_of
 
 __all__ = ["BatchedEnv", "VecEnv"]
-
-
-@dataclass(frozen=True)
-class Copies:
-    """
-    The pure functions of a `VecEnv`: copies of one environment, with auto-reset.
-
-    Attributes
-    ----------
-    env : JaxEnv
-        The environment.
-    num_envs : int
-        Number of copies.
-    final_obs, autoreset
-        As for `VecEnv`.
-    """
-
-    env: AnyEnv
-    num_envs: int
-    final_obs: bool = False
-    autoreset: AutoReset | None = None
-
-    def reset(self, rng: jax.Array) -> Any:
-        return self.begin(jax.random.split(threefry(rng), self.num_envs))
-
-    def begin(self, rngs: jax.Array) -> Any:
-        """`reset` with one key for each copy."""
-        return rule.reset(self.env, rngs)
-
-    def step(self, state: Any, actions: Any) -> Any:
-        require_slots(state, self.num_envs)
-        *out, infos, last = rule.step(self.env, self.autoreset, state, actions)
-        if self.final_obs:
-            infos = with_info_entry("VecEnv.step", self.env, infos, "final_obs", last)
-        return *out, infos
-
-    def action_mask(self, state: Any) -> Any:
-        return jax.vmap(self.env.action_mask)(state)
-
-    def active(self, state: Any) -> dict[str, jax.Array]:
-        return jax.vmap(self.env.active)(state)
 
 
 class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
@@ -133,34 +91,57 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
                 "with JAX transforms. Leave that wrapper out and draw single slots with "
                 "`render_slot`."
             )
-        how = replace(compilation(env) or Compilation(), donate=donate)
-        self.env, self.num_envs = env, num_envs
-        copies = Copies(env, num_envs, final_obs, autoreset)
-        self._use_copies(copies, how if jit_compile else None)
-
-    def _use_copies(self, copies: Copies, compilation: Compilation | None) -> None:
-        self.num_envs, self._copies = copies.num_envs, copies
-        self._action_space = self.single_action_space.batch(self.n_slots)
-        functions = Functions(copies.reset, copies.step, copies.action_mask, copies.active)
-        self._use(functions, compilation)
-
-    def _with_copies(self, compilation: Compilation | None, **changes: Any) -> Self:
-        other = copy.copy(self)
-        other._use_copies(replace(self._copies, **changes), compilation)
-        return other
+        self.env = env
+        self.num_envs = num_envs
+        self._final_obs = final_obs
+        self._autoreset = autoreset
+        self._action_space = env.action_space.batch(num_envs)
+        how = Compilation(cache_dir_of(env), donate)
+        self._use(how if jit_compile else None)
 
     def with_final_obs(self) -> Self:
         """This batch with `final_obs=True`."""
-        if self._copies.final_obs or type(self).step is not VecEnv.step:
+        if self._final_obs or type(self).step is not VecEnv.step:
             return self
-        return self._with_copies(self.compilation, final_obs=True)
+        other = copy.copy(self)
+        other._final_obs = True
+        other._use(self.compilation)
+        return other
+
+    def _uncompiled(self, num_envs: int) -> Self:
+        """This batch with another number of copies, as pure functions."""
+        other = copy.copy(self)
+        other.num_envs = num_envs
+        other._action_space = self.single_action_space.batch(num_envs)
+        other._use(None)
+        return other
 
     @property
-    def copies(self) -> Copies | None:
-        """The value to build other batches on; None for a subclass that overrides a method."""
-        methods = "reset", "step", "action_mask", "active"
+    def copied_env(self) -> AnyEnv | None:
+        """The environment; None in a subclass with its own reset, step or mask."""
+        methods = "reset", "step", "action_mask", "active", "render_slot"
         is_plain = all(getattr(type(self), name) is getattr(VecEnv, name) for name in methods)
-        return self._copies if is_plain else None
+        return self.env if is_plain else None
+
+    def _reset_slots(self, rng: jax.Array) -> Any:
+        return self._begin(jax.random.split(threefry(rng), self.num_envs))
+
+    def _begin(self, rngs: jax.Array) -> Any:
+        """Reset with one key for each slot."""
+        return rule.reset_slots(self.env, rngs)
+
+    def _step_slots(self, state: Any, actions: Any) -> Any:
+        require_slots(state, self.num_envs)
+        *stepped, infos, last = rule.step(self.env, self._autoreset, state, actions)
+        if self._final_obs:
+            infos = with_info_entry("VecEnv.step", self.env, infos, "final_obs", last)
+        return *stepped, infos
+
+    def _mask_slots(self, state: Any) -> Any:
+        return jax.vmap(self.env.action_mask)(state)
+
+    def _active_slots(self, state: Any) -> dict[str, jax.Array]:
+        return jax.vmap(self.env.active)(state)
 
     @property
     def n_slots(self) -> int:
@@ -177,7 +158,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     @property
     def autoreset(self) -> AutoReset:
         """The strategy for ended slots: as given, or chosen by `envrax.autoreset.choose`."""
-        return self._copies.autoreset or choose(self.env, self.num_envs)
+        return self._autoreset or choose(self.env, self.num_envs)
 
     @property
     def unwrapped(self) -> AnyEnv:
@@ -223,11 +204,6 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     def __repr__(self) -> str:
         return f"VecEnv({self.env!r}, num_envs={self.num_envs})"
-
-
-def part(env: VecEnv[ObsSpaceT, ActSpaceT, Any, Any], num_envs: int) -> Any:
-    """The same batch with another number of copies, not compiled."""
-    return cast(Any, env)._with_copies(None, num_envs=num_envs)
 
 
 _take_slots: Any = jax.jit(take_slots)

@@ -13,7 +13,9 @@ RETURNS = {
 }
 
 
-def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
+def require_tuple(
+    who: str, method: str, returned: Any, state: type | None = None
+) -> tuple[Any, ...]:
     """
     `returned`, checked to be the tuple that the method has to return.
 
@@ -25,14 +27,22 @@ def require_tuple(who: str, method: str, returned: Any) -> tuple[Any, ...]:
         One of `RETURNS`.
     returned : Any
         The result of the method.
+    state : type, optional
+        The class that the second entry has to be an instance of.
 
     Raises
     ------
     TypeError
-        If it is not a tuple, or one of another length.
+        If it is not a tuple, or one of another length, or its second entry is of another class.
     """
     form = RETURNS[method]
     if isinstance(returned, tuple) and len(cast(Any, returned)) == len(form.split(", ")):
+        got: Any = cast(Any, returned)[1]
+        if state is not None and not isinstance(got, state):
+            raise TypeError(
+                f"{who}: expected {method} to return an {state.__name__} in second place; got "
+                f"{type(got).__name__}. Extend {state.__name__} with `@chex.dataclass`."
+            )
         return cast(Any, returned)
     size = f" of length {len(cast(Any, returned))}" if isinstance(returned, tuple) else ""
     raise TypeError(

@@ -10,7 +10,7 @@ from envrax._checks.counts import slot_index
 @dataclass(frozen=True)
 class Container:
     """
-    The form of a list or a dict, without its values.
+    The keys of a dict, or the length of a list, without the values.
 
     Attributes
     ----------
@@ -57,6 +57,13 @@ class Container:
             return list(values)
         return dict(zip(self.keys, values, strict=True))
 
+    def transpose(self, rows: list[Any]) -> tuple[Any, ...]:
+        """From the results of each member, one container for each result."""
+        columns = zip(*rows, strict=True)
+        if self.keys is None:
+            return tuple([list(values) for values in columns])
+        return tuple([dict(zip(self.keys, values, strict=True)) for values in columns])
+
     @property
     def labels(self) -> Sequence[Any]:
         """The key or the index of each place."""
@@ -80,7 +87,10 @@ class Container:
         ValueError
             If a length is wrong, or keys are missing or unexpected.
         """
-        keys, names = self.keys, " and ".join(given)
+        keys = self.keys
+        if keys is None and all([type(x) is list and len(x) == self.size for x in given.values()]):
+            return [list(values) for values in given.values()]
+        names = " and ".join(given)
         form = f"list of {self.size}" if keys is None else f"dict with keys {_listed(keys)}"
         expected = f"{who}: expected {names}, each a {form}"
         for name, values in given.items():

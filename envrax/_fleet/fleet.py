@@ -14,7 +14,7 @@ from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.keys import require_key, threefry
 from envrax._jax.types import output_types
 from envrax.spaces import Space
-from envrax.spaces.conform import conform
+from envrax.spaces.conform import conform_each
 
 
 class Fleet(Members):
@@ -32,21 +32,22 @@ class Fleet(Members):
     def __init__(self, members: Any) -> None:
         super().__init__(members)
         who = type(self).__name__
-        names = [f"{who} member {label!r}" for label in self._container.labels]
         how = {i: self._compilation(m) for i, m in enumerate(self._members) if m.traceable}
         self._how = {i: compilation for i, compilation in how.items() if compilation is not None}
+        self._donated = [i for i, compilation in self._how.items() if compilation.donate]
+        self._kept = [i for i in self._how if i not in self._donated]
         self._action_spaces = {i: self._members[i].action_space for i in self._how}
-        groups: list[list[int]] = []
-        for i in self._how:
-            alike = (g for g in groups if self._are_same(self._members[g[0]], self._members[i]))
-            same = next(alike, None)
-            groups.append([i]) if same is None else same.append(i)
+        self._labels = {i: f"actions[{self._container.labels[i]!r}]" for i in self._how}
         functions = {i: self._functions(self._members[i]) for i in self._how}
-        self._fused = Fused(functions, groups, names)
+        resets = {i: reset for i, (reset, _) in functions.items()}
+        steps = {i: step for i, (_, step) in functions.items()}
+        names = [f"{who} member {label!r}" for label in self._container.labels]
+        self._fused = Fused(resets, steps, names)
         self._reset: Any = self._fused.reset
         self._step: Any = self._fused.step
         if self._how:
-            self._reset, self._step = Compiled(self._reset), Compiled(self._step, donate=(0,))
+            self._reset = Compiled(self._reset)
+            self._step = Compiled(self._step, donate=(0,))
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
@@ -93,10 +94,10 @@ class Fleet(Members):
         """
         who = f"{type(self).__name__}.step"
         state, action = self._container.read(who, states=states, actions=actions)
-        for i, space in self._action_spaces.items():
-            name = f"actions[{self._container.labels[i]!r}]"
-            action[i] = conform(space, action[i], who, name)
-        stepped = self._step(*self._arguments(dict(enumerate(state)), dict(enumerate(action))))
+        conform_each(self._action_spaces, action, who, self._labels)
+        donated = {i: state[i] for i in self._donated}
+        kept = {i: state[i] for i in self._kept}
+        stepped = self._step(donated, kept, {i: action[i] for i in self._how})
         return self._gathered("step", stepped, lambda i: (state[i], action[i]))
 
     def pad_dims(self) -> tuple[int, int]:
@@ -184,15 +185,11 @@ class Fleet(Members):
     def _functions(self, member: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """`reset` and `step` of a member, for tracing."""
 
-    @abstractmethod
-    def _are_same(self, a: Any, b: Any) -> bool:
-        """Whether two members compute the same, and can be stepped as one batch."""
-
     def _call(self, position: int, method: str, *args: Any) -> Any:
         function = getattr(self._members[position], method)
         return call_member(self._fused.names[position], method, function, *args)
 
-    def _map(self, who: str, function: Callable[..., Any], **given: Any) -> list[Any]:
+    def _map(self, who: str, function: Callable[..., Any], **given: Any) -> tuple[Any, ...]:
         """
         `function(member, *values)` of every member: a container for each of its results.
 
@@ -210,18 +207,15 @@ class Fleet(Members):
         for name, row in zip(self._fused.names, rows, strict=True):
             with noting(name):
                 results.append(function(*row))
-        return [self._container.build(values) for values in zip(*results, strict=True)]
-
-    def _arguments(self, states: dict[int, Any], actions: dict[int, Any]) -> tuple[Any, Any, Any]:
-        """The states that may be overwritten, those that may not, and the actions."""
-        donated = {i: states[i] for i in self._how if self._how[i].donate}
-        kept = {i: states[i] for i in self._how if i not in donated}
-        return donated, kept, {i: actions[i] for i in self._how}
+        return self._container.transpose(results)
 
     def _step_types(self, returned: Any) -> tuple[Any, Any, Any]:
-        states = {i: state for i, (_, state) in returned[0].items()}
+        """The types of the arguments of the compiled step, from those of the results of reset."""
+        begun, _ = returned
+        donated = {i: begun[i][1] for i in self._donated}
+        kept = {i: begun[i][1] for i in self._kept}
         actions = {i: output_types(space.sample) for i, space in self._action_spaces.items()}
-        return self._arguments(states, actions)
+        return donated, kept, actions
 
     def _gathered(
         self, method: str, returned: dict[int, Any], arguments: Callable[[int], tuple[Any, ...]]
@@ -230,8 +224,7 @@ class Fleet(Members):
         for i in range(len(self._members)):
             if i not in returned:
                 returned[i] = self._call(i, method, *arguments(i))
-        listed = [returned[i] for i in range(len(self._members))]
-        return tuple(self._container.build(values) for values in zip(*listed, strict=True))
+        return self._container.transpose([returned[i] for i in range(len(self._members))])
 
     def compile(self, *, progress: bool = True) -> None:
         """

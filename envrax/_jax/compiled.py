@@ -9,7 +9,7 @@ from jax.sharding import NamedSharding
 
 from envrax._jax.cache import CacheDir, compile_cache
 from envrax._jax.keys import key_types
-from envrax._jax.types import is_traced, shape_dtype
+from envrax._jax.types import is_traced, with_shardings
 
 
 class Compiled:
@@ -63,8 +63,7 @@ class Compiled:
         traced = self.trace(*args)
         if is_traced(traced.jaxpr.consts):
             return traced.out_info
-        shardings = traced.lower().compile().output_shardings
-        return jax.tree.map(shape_dtype, traced.out_info, shardings)
+        return with_shardings(traced.out_info, traced.lower().compile().output_shardings)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Compiled, self._arguments
@@ -91,5 +90,8 @@ def compile_pair(
     layout : jax.sharding.NamedSharding, optional
         The sharding of the key.
     """
+    key = key_types()[0]
+    if layout is not None:
+        key = with_shardings(key, layout)
     with compile_cache(cache_dir):
-        step.compile(*arguments(reset.compile(shape_dtype(key_types()[0], layout))))
+        step.compile(*arguments(reset.compile(key)))

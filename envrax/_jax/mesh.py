@@ -46,7 +46,8 @@ def is_sharded(tree: Any) -> bool:
 
     Sharding over other axes is not part of the type of an array.
     """
-    return any(axis is not None for x in jax.tree.leaves(tree) for axis in sharding(x).spec)
+    specs: list[Any] = [jax.typeof(x).sharding.spec for x in jax.tree.leaves(tree)]
+    return any([axis is not None for spec in specs for axis in spec])
 
 
 def sharding(x: Any) -> NamedSharding:

@@ -14,18 +14,23 @@ from envrax._jax.keys import key_types
 
 def output_types(function: Callable[[jax.Array], Any], layout: Any = None) -> Any:
     """Shapes and dtypes of the result of a function of a PRNG key, such as `space.sample`."""
-    return jax.tree.map(lambda x: shape_dtype(x, layout), jax.eval_shape(function, key_types()[0]))
+    types: Any = jax.eval_shape(function, key_types()[0])
+    return with_shardings(types, jax.tree.map(lambda _: layout, types)) if layout else types
 
 
-def shape_dtype(x: Any, layout: Any) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of an array, and its sharding if it lies on a mesh."""
-    layout = layout if isinstance(layout, NamedSharding) else None
-    return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=layout)
+def with_shardings(types: Any, shardings: Any) -> Any:
+    """Shapes and dtypes with the shardings of the arrays that lie on a mesh."""
+    leaves, structure = cast(Any, jax.tree.flatten(types))
+    placed: list[Any] = []
+    for x, layout in zip(leaves, jax.tree.leaves(shardings), strict=True):
+        on_mesh = layout if isinstance(layout, NamedSharding) else None
+        placed.append(jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=on_mesh))
+    return jax.tree.unflatten(structure, placed)
 
 
 def is_traced(tree: Any) -> bool:
     """Whether any leaf is a tracer."""
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+    return any([isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree)])
 
 
 def is_inside_jit() -> bool:
@@ -33,15 +38,28 @@ def is_inside_jit() -> bool:
     return isinstance(jax.device_put(np.int32(0)), Tracer)
 
 
-def strip_weak_type(x: Any) -> jax.Array:
+def strip_weak_type(tree: Any) -> Any:
     """
-    A strongly typed JAX array.
+    The same pytree as strongly typed JAX arrays.
 
     A weakly typed output, fed back in, would be another signature, and so a second program.
     """
-    x = jnp.asarray(x)
-    weak = cast(bool, getattr(x, "weak_type", False))  # typed keys have no such attribute
-    return jax.lax.convert_element_type(x, x.dtype) if weak else x
+    leaves, structure = cast(Any, jax.tree.flatten(tree))
+    strong: list[jax.Array] = []
+    for leaf in leaves:
+        x = jnp.asarray(leaf)
+        weak = cast(bool, getattr(x, "weak_type", False))  # typed keys have no such attribute
+        strong.append(jax.lax.convert_element_type(x, x.dtype) if weak else x)
+    return jax.tree.unflatten(structure, strong)
+
+
+def same_types(a: Any, b: Any) -> bool:
+    """Whether two pytrees have the same structure, shapes and dtypes."""
+    (ours, structure), (theirs, other) = jax.tree.flatten(a), jax.tree.flatten(b)
+    if structure != other:
+        return False
+    pairs = zip(cast(Any, ours), cast(Any, theirs), strict=True)
+    return all([x.shape == y.shape and x.dtype == y.dtype for x, y in pairs])
 
 
 def leaf_types(tree: Any) -> dict[str, str]:

@@ -6,8 +6,35 @@ import jax
 import numpy as np
 
 from envrax._checks.tuples import RETURNS, require_tuple
-from envrax._jax.types import leaf_name, leaf_type, leaf_types, strip_weak_type
+from envrax._jax.types import leaf_type, leaf_types, named_leaves, same_types, strip_weak_type
 from envrax.env import AnyEnv, EnvState
+
+
+def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
+    """What `reset` or `step` returned, checked, as strongly typed arrays."""
+    returned = require_tuple(type(env).__name__, method, returned, EnvState)
+    return as_arrays(env, method, returned)
+
+
+def as_arrays(env: AnyEnv, method: str, returned: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The results of `reset` or `step` as strongly typed arrays."""
+    try:
+        return strip_weak_type(returned)
+    except (TypeError, ValueError):
+        names = RETURNS[method].split(", ")
+        for name, leaf in named_leaves(dict(zip(names, returned, strict=True))).items():
+            _require_number(f"{type(env).__name__}: expected {method}", name, leaf)
+        raise
+
+
+def _require_number(expected: str, name: str, leaf: Any) -> None:
+    try:
+        strip_weak_type(leaf)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{expected} to return arrays and numbers; got {leaf!r} at `{name}`. Leave it out, or "
+            "return a number in its place."
+        ) from None
 
 
 def require_slots(state: Any, num_envs: int, who: str = "VecEnv") -> None:
@@ -25,7 +52,10 @@ def require_slots(state: Any, num_envs: int, who: str = "VecEnv") -> None:
 
 def require_same_types(env: AnyEnv, reset: Any, other: Any, method: str = "step") -> None:
     """Raise an error if the types of reset and of a method differ, with the first such leaf."""
-    at_reset, there = leaf_types(reset), leaf_types(other)
+    if same_types(reset, other):
+        return
+    at_reset = leaf_types(reset)
+    there = leaf_types(other)
     for leaf in [*at_reset, *there]:
         if at_reset.get(leaf) != there.get(leaf):
             raise TypeError(
@@ -34,35 +64,8 @@ def require_same_types(env: AnyEnv, reset: Any, other: Any, method: str = "step"
                 f"{there.get(leaf, 'no such leaf')} from {method}. Return the same structure, "
                 "shapes and dtypes from both, for example with `jnp.asarray(x, dtype)`."
             )
-    if jax.tree.structure(reset) != jax.tree.structure(other):
-        raise TypeError(
-            f"{env.name}: expected reset and {method} to agree on the structure of obs and state; "
-            f"got {jax.tree.structure(reset)} from reset and {jax.tree.structure(other)} from "
-            f"{method}. Return the same containers from both."
-        )
-
-
-def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
-    """The results of `reset` or `step`, checked, as strongly typed arrays."""
-    who = type(env).__name__
-    _, state, *_ = require_tuple(who, method, returned)
-    if not isinstance(state, EnvState):
-        raise TypeError(
-            f"{who}: expected {method} to return an EnvState in second place; got "
-            f"{type(state).__name__}. Extend EnvState with `@chex.dataclass`."
-        )
-
-    def convert(path: Any, leaf: Any) -> jax.Array:
-        try:
-            return strip_weak_type(leaf)
-        except (TypeError, ValueError):
-            which: int = path[0].idx
-            where = ".".join(
-                filter(None, (RETURNS[method].split(", ")[which], leaf_name(path[1:])))
-            )
-            raise TypeError(
-                f"{who}: expected {method} to return arrays and numbers; got {leaf!r} at `{where}`."
-                " Leave it out, or return a number in its place."
-            ) from None
-
-    return jax.tree_util.tree_map_with_path(convert, tuple(returned))
+    raise TypeError(
+        f"{env.name}: expected reset and {method} to agree on the structure of obs and state; "
+        f"got {jax.tree.structure(reset)} from reset and {jax.tree.structure(other)} from "
+        f"{method}. Return the same containers from both."
+    )

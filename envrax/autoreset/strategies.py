@@ -9,16 +9,15 @@ from typing import Any, Protocol, cast
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.custom_batching import custom_vmap
 
 from envrax._checks.counts import require_count
-from envrax._jax.jaxprs import equations
+from envrax._jax.jaxprs import has_loop
 from envrax._jax.keys import clone_keys, key_types
-from envrax._jax.mesh import is_sharded, varying_like
 from envrax.autoreset.slot import next_episode, reset_slot
+from envrax.autoreset.vmap_rule import with_vmap_rule
 from envrax.env import AnyEnv
 
-# `(constants, inputs from one slot's last state) -> leaves of the slot's next episode`.
+# `(constants, leaves of one slot's last state) -> leaves of the slot's next episode`.
 ResetOne = Callable[[list[Any], Any], Any]
 
 
@@ -38,13 +37,11 @@ class AutoReset(Protocol):
         consts : list
             The arrays that `reset_one` uses beside `last`, traced ones included.
         last : pytree
-            The leaves that `reset_one` reads of the state after the step, leading axis N: the PRNG
-            keys, and more where `JaxEnv.reset_after` is overridden.
+            The leaves of the state after the step, leading axis N.
         ended : jax.Array
             bool[N].
         stepped : pytree
-            Obs and state after the step, leading axis N, structured as `reset_one` returns them.
-            Leaves that a reset does not change are left out.
+            Leaves of obs and state after the step, leading axis N, as `reset_one` returns them.
 
         Returns
         -------
@@ -102,35 +99,27 @@ class Compact:
         self, reset_one: ResetOne, consts: list[Any], last: Any, ended: jax.Array, stepped: Any
     ) -> Any:
         n_slots = ended.size
-        stepped = varying_like((consts, last, ended), stepped)
         chunk = min(self.chunk or max(1, n_slots // 16), n_slots)
 
-        @custom_vmap
         def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
             def reset_some() -> Any:
                 return _reset_in_chunks(partial(reset_one, consts), chunk, last, ended, stepped)
 
-            return cast(Any, lax.cond(jnp.any(ended), reset_some, lambda: stepped))
+            return lax.cond(jnp.any(ended), reset_some, lambda: stepped)
 
-        @merge.def_vmap
-        def merge_all(n_batches: int, is_mapped: list[Any], consts: list[Any], *slots: Any) -> Any:
-            # All batches become one, unless the constants differ between them, there are
-            # none, or they lie along an Explicit mesh axis, where JAX refuses the gather.
-            is_own = any(jax.tree.leaves(is_mapped[0]))
-            if is_own or n_batches == 0 or is_sharded((consts, slots)):
-                axes = jax.tree.map(lambda mapped: 0 if mapped else None, tuple(is_mapped))
-                out = jax.vmap(partial(Select(), reset_one), axes)(consts, *slots)
-            else:
-                flat = jax.tree.map(partial(_flattened, n_batches), slots, tuple(is_mapped[1:]))
-                # A chunk that is a share of its batch remains that share. A smaller one grows with
-                # the square root of the number of batches: few iterations, few wasted resets.
-                is_share = 1 < chunk >= n_slots // 16
-                wide = Compact(chunk * (n_batches if is_share else isqrt(n_batches)))
-                out = wide(reset_one, consts, *flat)
-                out = jax.tree.map(lambda x: x.reshape(n_batches, n_slots, *x.shape[1:]), out)
-            return out, jax.tree.map(lambda _: True, out)
+        def merge_batches(n_batches: int, consts: list[Any], *batches: Any) -> Any:
+            """All batches as one."""
+            leaves, structure = jax.tree.flatten(batches)
+            flat = [x.reshape(n_batches * n_slots, *x.shape[2:]) for x in leaves]
+            # A chunk that is a share of its batch remains that share. A smaller one grows with the
+            # square root of the number of batches: few iterations, few wasted resets.
+            is_share = 1 < chunk >= n_slots // 16
+            wide = Compact(chunk * (n_batches if is_share else isqrt(n_batches)))
+            out: Any = wide(reset_one, consts, *jax.tree.unflatten(structure, flat))
+            return jax.tree.map(lambda x: x.reshape(n_batches, n_slots, *x.shape[1:]), out)
 
-        return merge(consts, last, ended, stepped)
+        merged = with_vmap_rule(merge, merge_batches, partial(Select(), reset_one))
+        return merged(consts, last, ended, stepped)
 
 
 def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
@@ -168,34 +157,18 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
     """
     num_envs = require_count("choose: expected num_envs", num_envs)
     _, state = jax.eval_shape(partial(reset_slot, env), key_types()[0])
-    program = jax.make_jaxpr(partial(next_episode, env))(state).jaxpr
-    return strategy_for(None, program, num_envs, backend)
+    program = jax.make_jaxpr(partial(next_episode, env))(state)
+    return strategy_for(program, num_envs, backend)
 
 
-def strategy_for(
-    given: AutoReset | None, reset: Any, num_envs: int, backend: str | None = None
-) -> AutoReset:
-    """The given strategy, or the one that `choose` documents, for the jaxpr of a reset."""
-    if given is not None:
-        return given
-    is_expensive = _has_loop(reset)
+def strategy_for(reset: Any, num_envs: int, backend: str | None = None) -> AutoReset:
+    """The strategy that `choose` documents, for the jaxpr of a reset."""
+    is_expensive = has_loop(reset)
     if (backend or jax.default_backend()) != "cpu":
         # A reset takes a GPU as long for one slot as for many: it is worth the loop of `Compact`
         # only where a step without it saves much.
         return Compact() if is_expensive else Select()
     return Compact(max(1, num_envs // 128)) if is_expensive else Compact()
-
-
-def _has_loop(program: Any) -> bool:
-    """Whether a program has a loop or a call to the host in it, at any depth."""
-    names = (eqn.primitive.name for eqn in equations(program))
-    return any(name in ("while", "scan") or name.endswith("callback") for name in names)
-
-
-def _flattened(n_batches: int, x: jax.Array, is_mapped: bool) -> jax.Array:
-    """The slots of all batches along one axis."""
-    x = x if is_mapped else jnp.broadcast_to(x, (n_batches, *x.shape))
-    return x.reshape(n_batches * x.shape[1], *x.shape[2:])
 
 
 def _reset_in_chunks(
@@ -210,8 +183,10 @@ def _reset_in_chunks(
         slots = _first_at_least(count, n_done + places)  # N beyond the last that ended
         take = partial(jnp.take, indices=slots, axis=0, mode="clip")
         new = jax.vmap(reset, axis_size=chunk)(jax.tree.map(take, clone_keys(last)))
-        merged = jax.tree.map(lambda m, n: m.at[slots].set(n, mode="drop"), merged, new)
-        return n_done + chunk, merged
+        leaves, structure = jax.tree.flatten(merged)
+        pairs = zip(leaves, jax.tree.leaves(new), strict=True)
+        merged = [old.at[slots].set(x, mode="drop") for old, x in pairs]
+        return n_done + chunk, jax.tree.unflatten(structure, merged)
 
     begin = jnp.int32(0), stepped
     return lax.while_loop(lambda carry: carry[0] < count[-1], reset_chunk, begin)[1]

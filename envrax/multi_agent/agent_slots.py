@@ -47,13 +47,13 @@ class AgentSlotsState(BatchedWrapperState):
 
     Attributes
     ----------
-    seen : dict
+    last_obs : dict
         The last observations of the agents that are not slots.
     rng : jax.Array, optional
         PRNG key for their policy; None if there are none.
     """
 
-    seen: dict[str, Any]
+    last_obs: dict[str, Any]
     rng: jax.Array | None
 
 
@@ -116,8 +116,8 @@ class AgentSlots(BatchedWrapper[Space, Space]):
     def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
         moves: Any = jax.random.split(rng) if self._others.agents else (None, rng)
         obs, inner = self.env.reset(moves[1])
-        state = AgentSlotsState(env_state=inner, seen=self._others.of(obs), rng=moves[0])
-        return self._rows(obs), self._placed(state, "")
+        state = AgentSlotsState(env_state=inner, last_obs=self._others.of(obs), rng=moves[0])
+        return self._rows(obs), self._place_state(state, "")
 
     def _step_all(self, state: Any, actions: Any) -> Any:
         inner, rng, n = state.env_state, state.rng, len(self.slots)
@@ -126,14 +126,14 @@ class AgentSlots(BatchedWrapper[Space, Space]):
             for i, agent in enumerate(self.slots)
         }
         if self._others.agents:
-            moves, rng, _ = self._others.move(inner, None, state.seen, rng)
+            moves, rng, _ = self._others.move(inner, None, state.last_obs, rng)
             every |= moves
         active = self.env.active(inner)
         obs, inner, rewards, dones, infos = self.env.step(inner, every)
-        state = AgentSlotsState(env_state=inner, seen=self._others.of(obs), rng=rng)
+        state = AgentSlotsState(env_state=inner, last_obs=self._others.of(obs), rng=rng)
         infos = with_info_entry("agents_as_slots", self.env, infos, "active", active)
         obs, rewards, dones, infos = map(self._rows, (obs, rewards, dones, infos))
-        return obs, self._placed(state, ""), rewards, dones, infos
+        return obs, self._place_state(state, ""), rewards, dones, infos
 
     def action_mask(self, state: Any) -> Any:
         return self._rows(self.env.action_mask(state.env_state))

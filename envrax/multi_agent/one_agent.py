@@ -35,20 +35,20 @@ class OneAgentState(EnvState):
         State of the world, whose `step` counts those of the world.
     policy_state : pytree
         State of the other agents' policy.
-    seen, told : dict
+    last_obs, last_info : dict
         The last observations of the others; in a world with turns, of all agents, and the info.
-    owed : jax.Array
+    pending_reward : jax.Array
         float32 scalar, rewards of the agent since its last move.
-    over : jax.Array
+    agent_done : jax.Array
         bool scalar, whether the agent's episode ended, even before its first move.
     """
 
     env_state: Any
     policy_state: Any
-    seen: dict[str, Any]
-    owed: jax.Array
-    told: Info
-    over: jax.Array
+    last_obs: dict[str, Any]
+    pending_reward: jax.Array
+    last_info: Info
+    agent_done: jax.Array
 
 
 class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
@@ -106,8 +106,8 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
 
     def reset_after(self, state: OneAgentState) -> tuple[Any, OneAgentState]:
         """Begin the world's next episode, with the same `policy_state`."""
-        begun = next_episode(self.env, state.env_state)
-        return self._begin(begun["obs"], begun["state"], state.rng, state.policy_state)
+        obs, inner = next_episode(self.env, state.env_state)
+        return self._begin(obs, inner, state.rng, state.policy_state)
 
     def step(
         self, state: OneAgentState, action: Any
@@ -115,12 +115,20 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         action = conform(self.action_space, action, "OneAgent.step", "action")
         play = self._round if self._has_turns else self._turn
         played = play(state, action)
-        new = played.replace(step=state.step + 1, owed=jnp.float32(0), done=played.over)
-        return played.seen[self.agent], self._kept(new), played.owed, played.over, played.told
+        new = played.replace(
+            step=state.step + 1, pending_reward=jnp.float32(0), done=played.agent_done
+        )
+        return (
+            played.last_obs[self.agent],
+            self._kept(new),
+            played.pending_reward,
+            played.agent_done,
+            played.last_info,
+        )
 
     def action_mask(self, state: OneAgentState) -> Any:
         # An episode that is over before the first move ignores the action.
-        return jax.tree.map(lambda x: x | state.over, super().action_mask(state))
+        return jax.tree.map(lambda x: x | state.agent_done, super().action_mask(state))
 
     def _inner(self, state: Any) -> Any:
         return state.env_state
@@ -132,46 +140,46 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
             done=jnp.bool_(False),
             env_state=inner,
             policy_state=policy_state,
-            seen=obs,
-            owed=jnp.float32(0),
-            told={},
-            over=jnp.bool_(False),
+            last_obs=obs,
+            pending_reward=jnp.float32(0),
+            last_info={},
+            agent_done=jnp.bool_(False),
         )
         if self._has_turns:
             action = zero_element(self.action_space)
-            told = jax.eval_shape(self._turn, state, action).told
+            told = jax.eval_shape(self._turn, state, action).last_info
             told = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), told)
-            state = self._until_active(state.replace(told=told), action)
-        return state.seen[self.agent], self._kept(state)
+            state = self._until_active(state.replace(last_info=told), action)
+        return state.last_obs[self.agent], self._kept(state)
 
     def _kept(self, state: OneAgentState) -> OneAgentState:
         """The state without what only worlds with turns need."""
         if self._has_turns:
             return state
-        return state.replace(seen=self._others.of(state.seen), told={})
+        return state.replace(last_obs=self._others.of(state.last_obs), last_info={})
 
     def _until_active(self, state: OneAgentState, action: Any) -> OneAgentState:
         """Turns until the agent is active."""
 
         def goes_on(state: OneAgentState) -> jax.Array:
-            return ~state.over & ~self.env.active(state.env_state)[self.agent]
+            return ~state.agent_done & ~self.env.active(state.env_state)[self.agent]
 
         return loop(self.env, goes_on, lambda state: self._turn(state, action), state)
 
     def _round(self, state: OneAgentState, action: Any) -> OneAgentState:
         """The agent's turn, and those of the others until it is active again."""
-        asked = state.env_state, state.policy_state, state.seen, state.rng
+        asked = state.env_state, state.policy_state, state.last_obs, state.rng
         played = self._turn(state, action, self._others.move_if_active(*asked))
         # Of an episode that is over before its first move, there is only what to report.
-        names = "policy_state", "seen", "owed", "told", "over"
+        names = "policy_state", "last_obs", "pending_reward", "last_info", "agent_done"
         old, new = ({name: getattr(x, name) for name in names} for x in (state, played))
-        played = played.replace(**jax.tree.map(partial(jnp.where, state.over), old, new))
+        played = played.replace(**jax.tree.map(partial(jnp.where, state.agent_done), old, new))
         return self._until_active(played, action)
 
     def _turn(self, state: OneAgentState, action: Any, moved: Any = None) -> OneAgentState:
         """One step of the world; `moved` has the others' actions, if they are chosen already."""
         inner = state.env_state
-        asked = inner, state.policy_state, state.seen, state.rng
+        asked = inner, state.policy_state, state.last_obs, state.rng
         actions, rng, policy_state = moved or self._others.move(*asked)
         stepped = step_slot(self.env, inner, {**actions, self.agent: action})
         obs, inner, rewards, _, info, done = stepped
@@ -186,10 +194,10 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
             rng=rng,
             env_state=inner,
             policy_state=policy_state,
-            seen=obs,
-            owed=state.owed + jnp.sum(rewards[self.agent], dtype=jnp.float32),
-            told={**told, "terminated": terminated & over, "truncated": truncated & over},
-            over=over,
+            last_obs=obs,
+            pending_reward=state.pending_reward + jnp.sum(rewards[self.agent], dtype=jnp.float32),
+            last_info={**told, "terminated": terminated & over, "truncated": truncated & over},
+            agent_done=over,
         )
 
 

@@ -57,6 +57,18 @@ def conform(space: Space, x: Any, who: str, name: str = "actions", hint: str = _
     return _conform(space.shape, space.dtype, x, who, name, hint)
 
 
+def conform_each(
+    spaces: dict[int, Space], actions: list[Any], who: str, names: dict[int, str]
+) -> None:
+    """`conform` some of the actions in a list, in place: those that have a space."""
+    for i, space in spaces.items():
+        x = actions[i]
+        # As in `_fits`: this runs in every step of a training loop.
+        is_like = isinstance(x, jax.Array) and x.shape == space.shape and x.dtype == space.dtype
+        if not is_like or x.aval.weak_type:
+            actions[i] = conform(space, x, who, names[i])
+
+
 def _fits(x: Any, shape: Any, dtype: Any) -> bool:
     return (
         isinstance(x, jax.Array) and x.shape == shape and x.dtype == dtype and not x.aval.weak_type

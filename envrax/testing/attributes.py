@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
@@ -11,9 +11,16 @@ import jax
 import numpy as np
 
 from envrax._jax.keys import is_key
-from envrax.autoreset.slot import whole_stack
+from envrax.env import Resource
 
 Attributes = dict[str, Any]
+
+
+def whole_stack(env: Any) -> Iterator[Any]:
+    """An environment or a batch, and everything that it wraps, the outermost first."""
+    while isinstance(env, Resource):
+        yield env
+        env = vars(env).get("env")
 
 
 def read_attributes(env: Any) -> list[Attributes]:

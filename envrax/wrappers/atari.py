@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from envrax._checks.counts import require_count
 from envrax._jax.keys import cond
 from envrax._jax.types import strip_weak_type
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, carries_over
 from envrax.spaces import Box, Discrete
 from envrax.termination import episode_ended
 from envrax.wrappers.base import Wrapper, refuse_mask, require_that, with_end
@@ -125,6 +125,8 @@ class NoopReset(
 ):
     """Begin an episode with 1 to `noop_max` steps of action 0, which `state.step` leaves out."""
 
+    _keeps_state = False
+
     def __init__(
         self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], noop_max: int
     ) -> None:
@@ -147,14 +149,10 @@ class NoopReset(
         return self._acted(key, *super().reset(rng))
 
     def reset_after(self, state: NoopState[InnerStateT]) -> tuple[Any, NoopState[InnerStateT]]:
-        if not self.env._carries_over:
+        if not carries_over(self.env):
             return self.reset(jax.random.split(state.rng)[0])
         rng, key = jax.random.split(state.rng)
         return self._acted(key, *super().reset_after(state.replace(rng=rng)))
-
-    @property
-    def _carries_over(self) -> bool:
-        return self.env._carries_over
 
     def _acted(
         self, key: jax.Array, obs: Any, state: NoopState[InnerStateT]

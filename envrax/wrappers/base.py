@@ -1,6 +1,6 @@
 """Base classes of wrappers around an environment."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import jax
@@ -8,8 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.tuples import require_tuple, with_info_entry
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
-from envrax.termination import episode_ended
+from envrax.env import (
+    ActSpaceT,
+    ConfigT,
+    EnvState,
+    Info,
+    JaxEnv,
+    ObsSpaceT,
+    StateT,
+    carries_over,
+    episode_start,
+)
+from envrax.termination import step_env
 from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
 
 
@@ -46,6 +56,15 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
 
     # The arguments of the constructor, the environment first; the metaclass keeps them.
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    _is_wrapper = True
+    _keeps_state = False
+    # Whether a class, or one of its bases, overrides `reset` without `reset_after`.
+    _replaces_reset = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "reset" in vars(cls) and "reset_after" not in vars(cls):
+            cls._replaces_reset = True
 
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
         self.env = env
@@ -69,10 +88,6 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
     @property
     def agents(self) -> tuple[str, ...]:
         return self.env.agents
-
-    @property
-    def _carries_over(self) -> bool:
-        return type(self).reset_after is not Wrapper.reset_after or self.env._carries_over
 
     @property
     def observation_space(self) -> ObsSpaceT:
@@ -108,7 +123,11 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         returned = self.env.reset(rng)
-        return self.on_episode_start(*require_tuple(type(self.env).__name__, "reset", returned))
+        return self._started("reset", returned)
+
+    def _started(self, method: str, returned: Any) -> tuple[Any, StateT]:
+        who = type(self.env).__name__
+        return self.on_episode_start(*require_tuple(who, method, returned, EnvState))
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
         """
@@ -120,24 +139,23 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             If `reset` is overridden, this method is not, and an episode of the wrapped environment
             depends on the one before.
         """
-        if not _overrides_reset_alone(type(self)):
-            method = "reset_after" if self.env._carries_over else "reset"
+        if not self._replaces_reset:
             returned = self.env.reset_after(self._inner(state))
-            return self.on_episode_start(*require_tuple(type(self.env).__name__, method, returned))
-        if self.env._carries_over:
+            return self._started(episode_start(self.env), returned)
+        if carries_over(self.env):
             raise NotImplementedError(
                 f"{type(self).__name__}.reset_after: expected a wrapper that overrides it as well "
                 f"as `reset`; got one that does not, around {self.env}, whose episodes depend on "
-                "the one before. Override `on_episode_start` instead of `reset`, or `reset_after` too."
+                "the one before. Override `on_episode_start` in its place, or `reset_after` too."
             )
         return super().reset_after(state)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        stepped = self.env.step(self._inner(state), self.action(action))
-        obs, state, reward, done, info = require_tuple(type(self.env).__name__, "step", stepped)
+        action = self.action(action)
+        obs, new_state, reward, done, info = step_env(self.env, self._inner(state), action)
         return (
             self.observation(obs),
-            state.replace(done=episode_ended(self.env, state, done)),
+            new_state,
             self.reward(reward),
             self.done(done),
             self.info(info),
@@ -184,18 +202,13 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return call_repr(type(self).__name__, given, repr(self.env))
 
 
-def _overrides_reset_alone(cls: type) -> bool:
-    """Whether a class, or one of its bases, overrides `reset` without `reset_after`."""
-    own = cls.__mro__[: cls.__mro__.index(Wrapper)]
-    return any("reset" in vars(base) and "reset_after" not in vars(base) for base in own)
-
-
-def layers(env: AnyEnv) -> Iterator[AnyEnv]:
+def layers(env: AnyEnv) -> list[AnyEnv]:
     """The environments of a stack, from the outermost wrapper to the base environment."""
+    stack = [env]
     while isinstance(env, Wrapper):
-        yield env
         env = env.env
-    yield env
+        stack.append(env)
+    return stack
 
 
 def require_that(condition: bool, wrapper: type, expected: str, got: object) -> None:
@@ -228,6 +241,6 @@ def add_to_info(wrapper: type, env: AnyEnv, info: Info, key: str, value: Any) ->
     ValueError
         If `info` has the key already, and no wrapper of the same class put it there.
     """
-    if any(isinstance(layer, wrapper) for layer in layers(env)):
+    if any([isinstance(layer, wrapper) for layer in layers(env)]):
         return {**info, key: value}
     return with_info_entry(f"{wrapper.__name__}.step", env, info, key, value)

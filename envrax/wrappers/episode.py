@@ -108,7 +108,7 @@ class RecordEpisodeStatistics(
     """
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        none = by_agent(self, jnp.float32(0))
+        none = by_agent(self.env, jnp.float32(0))
         return obs, {"episode_return": none, "episode_length": jnp.int32(0)}
 
     def on_step(

@@ -1,16 +1,19 @@
 """`JitWrapper`: compile an environment."""
 
+from functools import cached_property
 from typing import Any
 
 import jax
+from jax.core import Tracer
 
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.keys import require_key
 from envrax._jax.types import is_traced, output_types
-from envrax.autoreset.checks import checked
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.autoreset.checks import as_arrays, checked
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, episode_start
 from envrax.spaces.conform import conform
+from envrax.termination import step_env
 from envrax.wrappers.base import Wrapper, layers
 
 
@@ -37,6 +40,8 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         If the stack cannot be traced, as with `RecordVideo`.
     """
 
+    _keeps_state = False
+
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
@@ -51,27 +56,42 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
                 "with JAX transforms. Put JitWrapper beneath it."
             )
         self.cache_dir = cache_dir
-        self._action_space = self.action_space  # as a property it may be built on every access
-        self._reset, self._step = Compiled(self._plain_reset), Compiled(self._plain_step)
-        self._after, self._mask = Compiled(self._plain_reset_after), Compiled(env.action_mask)
+        self._action_space = env.action_space  # as a property it may be built on every access
         if pre_warm:
             self.compile()
 
+    @property
+    def action_space(self) -> ActSpaceT:
+        return self._action_space
+
+    # Made on first use: a batch around this wrapper needs none of them.
+    @cached_property
+    def _reset(self) -> Compiled:
+        return Compiled(self._plain_reset)
+
+    @cached_property
+    def _reset_after(self) -> Compiled:
+        return Compiled(self._plain_reset_after)
+
+    @cached_property
+    def _step(self) -> Compiled:
+        return Compiled(self._plain_step)
+
+    @cached_property
+    def _mask(self) -> Compiled:
+        return Compiled(self.env.action_mask)
+
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         require_key(rng, "JitWrapper.reset", "Pass one key, or use VecEnv for many episodes.")
-        return super().reset(rng) if is_traced(rng) else self._reset(rng)
+        return self.env.reset(rng) if isinstance(rng, Tracer) else self._reset(rng)
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
-        return super().reset_after(state) if is_traced(state) else self._after(state)
-
-    @property
-    def _carries_over(self) -> bool:
-        return self.env._carries_over
+        return self.env.reset_after(state) if is_traced(state) else self._reset_after(state)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         action = conform(self._action_space, action, "JitWrapper.step")
         if is_traced((state, action)):
-            return super().step(state, action)
+            return step_env(self.env, state, action)
         return self._step(state, action)
 
     def action_mask(self, state: StateT) -> Any:
@@ -90,16 +110,21 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return returned[1], output_types(self._action_space.sample)
 
     def _plain_reset(self, rng: jax.Array) -> Any:
-        return checked(self.env, "reset", super().reset(rng))
+        return checked(self.env, "reset", self.env.reset(rng))
 
     def _plain_reset_after(self, state: StateT) -> Any:
-        return checked(self.env, "reset_after", super().reset_after(state))
+        return checked(self.env, episode_start(self.env), self.env.reset_after(state))
 
     def _plain_step(self, state: StateT, action: Any) -> Any:
-        return checked(self.env, "step", super().step(state, action))
+        return as_arrays(self.env, "step", step_env(self.env, state, action))
 
 
 def compilation(env: AnyEnv) -> Compilation | None:
     """The options of the outermost `JitWrapper` in a stack; None without one."""
-    compiled = (layer for layer in layers(env) if isinstance(layer, JitWrapper))
-    return next((Compilation(layer.cache_dir) for layer in compiled), None)
+    compiled = [layer for layer in layers(env) if isinstance(layer, JitWrapper)]
+    return Compilation(compiled[0].cache_dir) if compiled else None
+
+
+def cache_dir_of(env: AnyEnv) -> CacheDir:
+    """The persistent compile cache of the outermost `JitWrapper` in a stack, or the default."""
+    return (compilation(env) or Compilation()).cache_dir

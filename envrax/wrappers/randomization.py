@@ -101,7 +101,9 @@ class DomainRandomization(
         redraw: bool = True,
     ) -> None:
         super().__init__(env)
-        self.sample, self.redraw = sample, redraw
+        self.sample = sample
+        self.redraw = redraw
+        self._keeps_state = not redraw
         types = cast(Fields, jax.eval_shape(self._draw, key_types()[0]))
         require_dynamic("DomainRandomization", env, types)
         self._drawn, self._fields = tuple(types), types
@@ -124,14 +126,10 @@ class DomainRandomization(
         rng, key = jax.random.split(rng)
         return self._under(self._draw(key)).reset(rng)
 
-    @property
-    def _carries_over(self) -> bool:
-        return not self.redraw or carries_over(self.env)
-
     def reset_after(
         self, state: RandomizedState[InnerStateT]
     ) -> tuple[Any, RandomizedState[InnerStateT]]:
-        if not self._carries_over:
+        if not carries_over(self):
             return self.reset(jax.random.split(state.rng)[0])
         if not self.redraw:
             return self._under(state.fields).reset_after(state)

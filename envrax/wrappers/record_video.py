@@ -54,6 +54,8 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         If the packages of the extra `video` are not installed.
     """
 
+    _keeps_state = False
+
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
@@ -98,10 +100,6 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         _refuse_tracers(state)
         self._complete()
         return super().reset_after(state)
-
-    @property
-    def _carries_over(self) -> bool:
-        return self.env._carries_over
 
     def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
         obs, state = super().on_episode_start(obs, state)

@@ -125,12 +125,12 @@ class StickyActionState(WrapperState[InnerStateT]):
     ----------
     last_action : pytree of jax.Array
         The action that the environment got in the last step.
-    acted : jax.Array
+    has_acted : jax.Array
         bool scalar, whether this episode had a step; for each agent of a world.
     """
 
     last_action: Any
-    acted: jax.Array
+    has_acted: jax.Array
 
 
 class StickyAction(
@@ -180,8 +180,8 @@ class StickyAction(
             raise ValueError(f"StickyAction: expected 0 <= repeat_action_probability < 1; got {p}.")
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        acted = by_agent(self, jnp.bool_(False))
-        return obs, {"last_action": zero_element(self.action_space), "acted": acted}
+        has_acted = by_agent(self, jnp.bool_(False))
+        return obs, {"last_action": zero_element(self.action_space), "has_acted": has_acted}
 
     def on_step(self, obs: Any, state: StickyActionState[InnerStateT], *rest: Any) -> Any:
         return obs, state, *rest
@@ -192,19 +192,21 @@ class StickyAction(
         n = len(self.agents)
         keys = dict(zip(self.agents, jax.random.split(key, n), strict=True)) if n else key
         active = self.active(state) or True
-        known = keys, state.acted, active, state.last_action, action
+        known = keys, state.has_acted, active, state.last_action, action
         chosen = for_each(self, self._choose, *known)
-        taken, last, acted = (for_each(self, lambda x, i=i: x[i], chosen) for i in range(3))
-        return super().step(state.replace(rng=rng, last_action=last, acted=acted), taken)
+        taken, last, has_acted = (for_each(self, lambda x, i=i: x[i], chosen) for i in range(3))
+        return super().step(state.replace(rng=rng, last_action=last, has_acted=has_acted), taken)
 
     def _choose(
-        self, key: jax.Array, acted: jax.Array, active: Any, last: Any, new: Any
+        self, key: jax.Array, has_acted: jax.Array, active: Any, last: Any, new: Any
     ) -> tuple[Any, Any, jax.Array]:
-        """The action of one agent, its next `last_action`, and whether it acted."""
-        stuck = acted & (jax.random.uniform(key, (), jnp.float32) < self.repeat_action_probability)
+        """The action of one agent, its next `last_action`, and whether it has_acted."""
+        stuck = has_acted & (
+            jax.random.uniform(key, (), jnp.float32) < self.repeat_action_probability
+        )
         taken = jax.tree.map(lambda last, new: jnp.where(stuck, last, new), last, new)
         last = jax.tree.map(lambda last, taken: jnp.where(active, taken, last), last, taken)
-        return taken, last, acted | active
+        return taken, last, has_acted | active
 
     def action_mask(self, state: StickyActionState[InnerStateT]) -> Any:
         return refuse_mask(self, super().action_mask(state), "when it is repeated")

@@ -94,6 +94,8 @@ class StartStates(
     True
     """
 
+    _keeps_state = False
+
     def __init__(
         self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], sample: Sample
     ) -> None:
@@ -123,10 +125,6 @@ class StartStates(
 
     def reset_after(self, state: StartState[InnerStateT]) -> tuple[Any, StartState[InnerStateT]]:
         return self.reset(jax.random.split(state.rng)[0])
-
-    @property
-    def _carries_over(self) -> bool:
-        return False
 
     def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StartState[InnerStateT]]:
         obs, new = super().on_episode_start(obs, state.replace(done=jnp.bool_(False)))

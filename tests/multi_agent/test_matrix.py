@@ -212,7 +212,7 @@ def test_a_coin_for_each_agent_and_none_for_those_that_wait() -> None:
     _, state = nim.reset(KEY)
     first = next(agent for agent, acts in nim.active(state).items() if acts)
     _, state, *_ = nim.step(state, {"alice": 2, "bob": 2})
-    assert {agent: bool(x) for agent, x in state.acted.items()} == {
+    assert {agent: bool(x) for agent, x in state.has_acted.items()} == {
         agent: agent == first for agent in nim.agents
     }
 

@@ -62,7 +62,7 @@ def test_turns_of_others_are_played_within_a_step(stones: int, others: int) -> N
     for rng in KEYS:
         obs, state = jax.jit(view.reset)(rng)
         assert not state.done and state.step == 0
-        early += int(state.over)
+        early += int(state.agent_done)
         for n, (left, reward, done) in enumerate(nim_by_hand(rng, [1] * 9, others, stones)):
             obs, state, got, ended, info = step(state, 1)
             assert (int(obs[0]), float(got), bool(ended)) == (left, reward, done)
@@ -235,7 +235,7 @@ def test_where_all_is_over_before_the_first_move_any_action_is_legal() -> None:
 
     view = OneAgent(Strict(NimConfig(stones=1)), "alice", None)
     _, state = VecEnv(view, 8).reset(KEYS[0])
-    assert state.over.any() and not state.over.all()
+    assert state.agent_done.any() and not state.agent_done.all()
     assert jax.vmap(view.action_mask)(state).any(axis=1).all()
 
 

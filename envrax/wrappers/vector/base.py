@@ -16,15 +16,8 @@ from envrax._checks.tuples import require_tuple
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.compiled import Compiled
 from envrax._jax.mesh import reshard, to_sharding, varying_like
-from envrax.autoreset.slot import check_no_leaked_tracers
 from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import (
-    CompiledBatch,
-    Functions,
-    compilation_of,
-    layout_of,
-    with_final_obs,
-)
+from envrax.compiled_batch import CompiledBatch, compilation_of, layout_of, with_final_obs
 from envrax.env import ActSpaceT, Info, ObsSpaceT
 from envrax.spaces import Space
 from envrax.wrappers.base import refuse_mask
@@ -86,16 +79,21 @@ class BatchedWrapper(
         self._wrap(env)
 
     def _wrap(self, env: AnyBatchedEnv) -> None:
-        self.env, others = env, (self.action_mask, self.active)
+        self.env = env
         if env.traceable:
-            reset = partial(check_no_leaked_tracers, self, "reset", self._reset_all)
-            step = partial(check_no_leaked_tracers, self, "step", self._step_all)
-            functions = Functions(reset, step, *others)
-            self._use(functions, compilation_of(env), layout_of(env))
-        else:
-            self._act = Compiled(self.action)
-            self._begun, self._stepped = Compiled(self._after_reset), Compiled(self._after_step)
-            self._use(Functions(self._reset_on_host, self._step_on_host, *others), None)
+            self._use(compilation_of(env), layout_of(env))
+            return
+        self._act = Compiled(self.action)
+        self._begun = Compiled(self._after_reset)
+        self._stepped = Compiled(self._after_step)
+        self._use(None)
+
+    def _reset_slots(self, rng: jax.Array) -> Any:
+        return self._reset_all(rng) if self.env.traceable else self._reset_on_host(rng)
+
+    def _step_slots(self, state: Any, actions: Any) -> Any:
+        step = self._step_all if self.env.traceable else self._step_on_host
+        return step(state, actions)
 
     @property
     def observation_space(self) -> Space:
@@ -188,15 +186,15 @@ class BatchedWrapper(
     def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
         obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
         obs, fields = varying_like(rng, self._after_reset(obs))
-        return obs, self._placed(self.state_class(env_state=inner, **fields), "")
+        return obs, self._place_state(self.state_class(env_state=inner, **fields), "")
 
     def _step_all(self, state: Any, actions: Any) -> Any:
         stepped = self.env.step(state.env_state, self.action(actions))
         obs, inner, *rest = require_tuple(type(self.env).__name__, "step", stepped)
         obs, state, *rest = self._after_step(state.replace(env_state=inner), obs, *rest)
-        return obs, self._placed(state, ""), *rest
+        return obs, self._place_state(state, ""), *rest
 
-    def _placed(self, state: Any, who: str) -> Any:
+    def _place_state(self, state: Any, who: str) -> Any:
         """The state, with fields that have a row for each slot sharded, and others replicated."""
         if (slots := self.layout) is None:
             return state
@@ -215,7 +213,7 @@ class BatchedWrapper(
             own, state.replace(env_state=None), is_leaf=lambda x: isinstance(x, RunningStatistics)
         )
         if isinstance(self.env, BatchedWrapper):
-            return fields.replace(env_state=self.env._placed(inner, who))
+            return fields.replace(env_state=self.env._place_state(inner, who))
         return fields.replace(env_state=jax.tree.map(partial(lay_out, layout=slots), inner))
 
     def _reset_on_host(self, rng: jax.Array) -> tuple[Any, Any]:

@@ -16,9 +16,9 @@ from envrax._jax.mesh import take_slots
 from envrax._jax.types import is_traced
 from envrax.autoreset.slot import step_slot
 from envrax.batched_env import BatchedEnv
+from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces.conform import conform
-from envrax.vec_env import VecEnv
 from envrax.video.encoder import find_ffmpeg, require_fps
 from envrax.video.recording import Frame, Recording, SlotRenderer
 from envrax.wrappers.record_video import implements_render
@@ -246,11 +246,8 @@ def _peeled(env: AnyBatch) -> tuple[list[BatchedWrapper[Any, Any]], AnyBatch]:
 
 
 def _copied_env(batch: AnyBatch) -> AnyEnv | None:
-    """The environment of which a `VecEnv` holds copies; None for a batch that renders itself."""
-    if not isinstance(batch, VecEnv) or type(batch).render_slot is not VecEnv.render_slot:
-        return None
-    copies = cast(VecEnv[Any, Any, Any, Any], batch).copies
-    return copies and copies.env
+    """The environment that every slot is a copy of; None for a batch that renders itself."""
+    return batch.copied_env if isinstance(batch, CompiledBatch) else None
 
 
 def _slots(slots: Any, n_slots: int, grid: tuple[int, int] | None) -> list[int]:
