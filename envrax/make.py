@@ -229,7 +229,9 @@ def _build(
         )
     env_class: Any = spec.env_class
     env = env_class(configured(factory, spec.default_config, config, fields))
-    compiled: Any = JitWrapper(cache_dir=cache_dir, pre_warm=False) if jit_compile else None
+    compiled: Any = None
+    if jit_compile and env.traceable:
+        compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False)
     for wrapper in (*spec.wrappers, *(cast(Any, wrappers) or ())):
         outer: Any = wrapper(env) if callable(wrapper) else None
         if not isinstance(outer, JaxEnv):
@@ -237,10 +239,11 @@ def _build(
                 f"{who}: expected every entry of `wrappers` to make a JaxEnv from a JaxEnv; got "
                 f"{wrapper!r}. List wrapper classes, or call them with keywords only."
             )
-        if compiled and not outer.traceable and env.traceable:
+        if compiled and not outer.traceable:
             outer = wrapper(compiled(env))  # not put beneath: `wrapper` may have kept `env`
+            compiled = None
         env = cast(Any, outer)
-    return compiled(env) if compiled and env.traceable else env
+    return compiled(env) if compiled else env
 
 
 def _members(factory: Any, of_name: Any, names: Any, options: Any, fields: Any) -> Any:

@@ -91,6 +91,9 @@ class MultiVecEnv(Fleet):
         """Number of slots of all members together."""
         return sum(member.n_slots for member in self._members)
 
+    n_envs = Fleet.num_envs
+    total_slots = total_envs
+
     def slot_state(self, states: Any, idx: Any, slot_idx: int | jax.Array = 0) -> Any:
         """
         The state of one slot of one member; see `BatchedEnv.slot_state`.

@@ -13,6 +13,7 @@ from envrax._jax.keys import threefry
 from envrax._jax.mesh import over_shards, to_global, to_local, to_sharding
 from envrax._jax.types import is_traced, output_types
 from envrax.autoreset.checks import require_slots
+from envrax.autoreset.rule import reset_slots
 from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, ObsSpaceT
@@ -131,7 +132,7 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
         rngs = jax.random.split(threefry(rng), self.num_envs)
         n = self._part.num_envs
         first = jax.lax.axis_index(self.axis) * n
-        return self._part._begin(jax.lax.dynamic_slice_in_dim(rngs, first, n))
+        return reset_slots(self.env.env, jax.lax.dynamic_slice_in_dim(rngs, first, n))
 
     def _step_slots(self, state: Any, actions: Any) -> Any:
         return over_shards(self._part.step, self.sharding, self.sharding)(state, actions)

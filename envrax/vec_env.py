@@ -124,11 +124,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         return self.env if is_plain else None
 
     def _reset_slots(self, rng: jax.Array) -> Any:
-        return self._begin(jax.random.split(threefry(rng), self.num_envs))
-
-    def _begin(self, rngs: jax.Array) -> Any:
-        """Reset with one key for each slot."""
-        return rule.reset_slots(self.env, rngs)
+        return rule.reset_slots(self.env, jax.random.split(threefry(rng), self.num_envs))
 
     def _step_slots(self, state: Any, actions: Any) -> Any:
         require_slots(state, self.num_envs)

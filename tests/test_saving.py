@@ -14,8 +14,7 @@ from fakes import CoinEnv
 from helpers import assert_trees_equal
 
 import envrax
-from envrax import RecordEpisodeStatistics, VecEnv
-from envrax import saving
+from envrax import RecordEpisodeStatistics, VecEnv, saving
 
 
 class Pair(NamedTuple):

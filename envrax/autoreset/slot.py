@@ -7,7 +7,8 @@ import jax
 from envrax.agent_values import require_rewards
 from envrax.autoreset.checks import as_arrays, checked
 from envrax.env import AnyEnv, EnvState, episode_start
-from envrax.spaces.conform import conform
+from envrax.spaces import Space
+from envrax.spaces.conform import conform, fits
 from envrax.termination import step_env
 
 
@@ -15,12 +16,16 @@ def reset_slot(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
     """`env.reset`, checked, also against the space, with strongly typed arrays."""
     obs, state = checked(env, "reset", env.reset(rng))
     space = env.observation_space
-    who = f"{env.name}.reset"
+    if not fits(space, obs):
+        _require_obs(f"{env.name}.reset", space, obs)
+    return obs, state
+
+
+def _require_obs(who: str, space: Space, obs: Any) -> None:
     hint = "Return what `observation_space.sample(rng)` looks like, or change the space."
     known = conform(space, obs, who, "obs", hint)
     if len(jax.tree.leaves(obs)) != len(jax.tree.leaves(known)):  # lists of numbers
         raise TypeError(f"{who}: expected obs of {space}; got {jax.tree.structure(obs)}. {hint}")
-    return obs, state
 
 
 def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:

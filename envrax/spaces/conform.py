@@ -52,7 +52,7 @@ def conform(space: Space, x: Any, who: str, name: str = "actions", hint: str = _
     TypeError
         If a leaf is of the wrong kind.
     """
-    if _fits(x, space.shape, space.dtype):  # the usual case, in every step of a training loop
+    if fits(space, x):  # the usual case, in every step of a training loop
         return x
     return _conform(space.shape, space.dtype, x, who, name, hint)
 
@@ -63,15 +63,19 @@ def conform_each(
     """`conform` some of the actions in a list, in place: those that have a space."""
     for i, space in spaces.items():
         x = actions[i]
-        # As in `_fits`: this runs in every step of a training loop.
+        # As in `fits`: this runs in every step of a training loop.
         is_like = isinstance(x, jax.Array) and x.shape == space.shape and x.dtype == space.dtype
         if not is_like or x.aval.weak_type:
             actions[i] = conform(space, x, who, names[i])
 
 
-def _fits(x: Any, shape: Any, dtype: Any) -> bool:
+def fits(like: Any, x: Any) -> bool:
+    """Whether `x` is one JAX array with the shape and dtype of `like`, strongly typed."""
     return (
-        isinstance(x, jax.Array) and x.shape == shape and x.dtype == dtype and not x.aval.weak_type
+        isinstance(x, jax.Array)
+        and x.shape == like.shape
+        and x.dtype == like.dtype
+        and not x.aval.weak_type
     )
 
 
@@ -95,7 +99,8 @@ def _conform(shape: Any, dtype: Any, x: Any, who: str, path: str, hint: str) -> 
 def _conform_leaf(
     shape: tuple[int, ...], dtype: np.dtype[Any], x: Any, who: str, path: str, hint: str
 ) -> jax.Array | np.ndarray[Any, Any]:
-    if _fits(x, shape, dtype) or (type(x) is np.ndarray and x.shape == shape and x.dtype == dtype):
+    of_type = isinstance(x, jax.Array) or type(x) is np.ndarray
+    if of_type and x.shape == shape and x.dtype == dtype and not getattr(x, "weak_type", False):
         return x
     found = list(list_leaves(x, shape))
     for index, leaf in found:

@@ -61,6 +61,10 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             self.compile()
 
     @property
+    def traceable(self) -> bool:
+        return True
+
+    @property
     def action_space(self) -> ActSpaceT:
         return self._action_space
 

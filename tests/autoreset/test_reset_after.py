@@ -87,21 +87,6 @@ def shapes_of(vec_env: Any, *operations: str) -> list[tuple[int, ...]]:
     return [eqn.invars[0].aval.shape for eqn in found]
 
 
-def test_what_no_reset_reads_is_not_gathered_and_what_it_keeps_not_scattered() -> None:
-    n = 16
-    large = (n, 1000)
-    kept = VecEnv(count(), n, autoreset=Compact(2))
-    assert large not in shapes_of(kept, "gather", "scatter", "select_n")
-    # What is begun anew is scattered, but the old values are not gathered either.
-    anew = VecEnv(Anew(CoinEnv()), n, autoreset=Compact(2))
-    assert large in shapes_of(anew, "scatter")
-    assert large not in shapes_of(anew, "gather")
-    # Without an own `reset_after` the keys alone are gathered, as ever.
-    plain = VecEnv(CoinEnv(), n, autoreset=Compact(2))
-    batches = [s for s in shapes_of(plain, "gather") if s[:1] == (n,)]
-    assert set(batches) == {(n,)}  # the keys, and the count of those that ended
-
-
 class Anew(CountEpisodes):
     """The same without what lasts: the fields of a wrapper begin anew."""
 
@@ -113,7 +98,7 @@ def test_the_fields_of_a_wrapper_begin_anew_by_default() -> None:
     _, state = vec_env.reset(jax.random.key(0))
     _, state, *_ = vec_env.step(state, ones(4))
     assert state.episodes.tolist() == [1, 1, 1, 1] and not state.total.any()
-    assert not carries_over(Anew(CoinEnv())) and carries_over(count())
+    assert not carries_over(CoinEnv()) and carries_over(count())
 
 
 @pytest.mark.parametrize(

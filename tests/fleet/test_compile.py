@@ -55,22 +55,6 @@ def test_the_bar_is_seen_unless_it_is_not_wanted(progress: bool, capfd: Any) -> 
     assert ("Compiling envs: 100%" in capfd.readouterr().err) is progress
 
 
-def test_the_same_environment_is_traced_once() -> None:
-    traced: list[int] = []
-
-    class Traced(CounterEnv):
-        def step(self, state: Any, action: Any) -> Any:
-            traced.append(1)
-            return super().step(state, action)
-
-    env = Traced()
-    for multi in (MultiEnv([jitted(env)] * 3), MultiVecEnv([VecEnv(env, 3) for _ in range(3)])):
-        traced.clear()
-        _, states = multi.reset(jax.random.key(0))
-        multi.step(states, [space.sample(jax.random.key(0)) for space in multi.action_spaces])
-        assert len(traced) == 1
-
-
 def test_uncompiled_members_run_as_they_are() -> None:
     seen: list[Any] = []
 

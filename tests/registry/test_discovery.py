@@ -12,8 +12,8 @@ from fakes import VectorConfig, VectorEnv
 
 import envrax
 from envrax.__main__ import main
-from envrax.interop import names
 from envrax.error import MissingPackageError
+from envrax.interop import names
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
