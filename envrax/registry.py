@@ -3,16 +3,19 @@
 import copy
 import dataclasses
 import importlib
-import inspect
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol, Self, cast, get_args
+from typing import Any, Protocol, Self, cast
+
+import jax
+import numpy as np
 
 from envrax._checks.names import available, close_matches, did_you_mean
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.error import MissingPackageError
+from envrax.wrappers.base import Wrapper
 
 Wrappers = Sequence[Callable[[Any], AnyEnv]]
 
@@ -44,6 +47,13 @@ class EnvSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "wrappers", tuple(self.wrappers))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EnvSpec):
+            return NotImplemented
+        ours = self.name, self.env_class, self.suite, self.wrappers
+        theirs = other.name, other.env_class, other.suite, other.wrappers
+        return ours == theirs and _same_values(self.default_config, other.default_config)
 
 
 class Suite(Protocol):
@@ -80,8 +90,7 @@ def register(
     name : str
         Canonical id, for example "BallEnv-v0" or "demo/BallEnv-v0", without white space.
     cls : type[JaxEnv]
-        The environment's class, built by `cls(config)`: its first parameter is named `config`, or
-        annotated with a config class, and all others are optional.
+        The environment's class, built by `cls(config)`.
     default_config : EnvConfig
         Config that is used if the caller gives none; a copy is kept.
     suite : str, default ""
@@ -131,7 +140,9 @@ def register_suite(suite: Suite, *, version: str | None = None) -> None:
 
 def unregister(name: str) -> None:
     """Remove a name from the registry; a ValueError if it is not registered."""
-    if _ENTRIES.pop(name, None) is None:
+    with _LOCK:
+        entry = _ENTRIES.pop(name, None)
+    if entry is None:
         raise _unknown_env(name)
 
 
@@ -201,6 +212,12 @@ def load_entry(name: str) -> _Entry:
     return _ENTRIES[name]
 
 
+def _same_values(a: Any, b: Any) -> bool:
+    """Whether two configs are equal; `==` has no answer for arrays in them."""
+    (ours, structure), (theirs, other) = jax.tree.flatten(a), jax.tree.flatten(b)
+    return structure == other and all(map(np.array_equal, ours, theirs))
+
+
 def copied(spec: EnvSpec) -> EnvSpec:
     """The spec with a copy of its config."""
     return dataclasses.replace(spec, default_config=copy.deepcopy(spec.default_config))
@@ -229,28 +246,12 @@ def _check(spec: EnvSpec) -> None:
         raise ValueError(
             f"register: expected a name without white space, as 'demo/Ball-v0'; got {name!r}."
         )
-    if not (isinstance(cls, type) and issubclass(cls, JaxEnv)):
-        raise TypeError(f"register: expected a JaxEnv class for {name!r}; got {cls!r}.")
+    if not (isinstance(cls, type) and issubclass(cls, JaxEnv)) or issubclass(cls, Wrapper):
+        raise TypeError(
+            f"register: expected a JaxEnv class for {name!r}, which is not a wrapper; got {cls!r}."
+        )
     if not isinstance(config, EnvConfig):
         raise TypeError(f"register: expected an EnvConfig for {name!r}; got {config!r}.")
-    if not _takes_config(cls):
-        raise TypeError(
-            f"register: expected {cls.__name__} to be built from its config alone; got "
-            f"parameters ({', '.join(inspect.signature(cls).parameters)}). Put `config` first."
-        )
-
-
-def _takes_config(cls: type) -> bool:
-    """Whether `cls(config)` binds the config to a config parameter, and not, say, to a size."""
-    try:
-        first = next(iter(inspect.signature(cls).bind("config").arguments))
-        if first == "config":
-            return True
-        annotation = inspect.signature(cls, eval_str=True).parameters[first].annotation
-    except (TypeError, NameError, AttributeError):
-        return False
-    classes = (annotation, *get_args(annotation))
-    return any(isinstance(x, type) and issubclass(x, EnvConfig) for x in classes)
 
 
 def import_suite(prefix: str) -> None:

@@ -54,16 +54,18 @@ class Compiled:
         """
         return self._jitted.trace(*args)
 
-    def compile(self, *args: Any) -> Any:
+    def compile(self, cache_dir: CacheDir, *args: Any) -> Any:
         """
         Compile for arguments like these, without running; shapes and dtypes of the result.
 
         A function that closes over traced values is part of the caller's program: nothing is done.
         """
-        traced = self.trace(*args)
+        traced = self.trace(*args)  # runs code of the user, who may wait for another thread
         if is_traced(traced.jaxpr.consts):
             return traced.out_info
-        return with_shardings(traced.out_info, traced.lower().compile().output_shardings)
+        with compile_cache(cache_dir):
+            compiled = traced.lower().compile()
+        return with_shardings(traced.out_info, compiled.output_shardings)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Compiled, self._arguments
@@ -93,5 +95,4 @@ def compile_pair(
     key = key_types()[0]
     if layout is not None:
         key = with_shardings(key, layout)
-    with compile_cache(cache_dir):
-        step.compile(*arguments(reset.compile(key)))
+    step.compile(cache_dir, *arguments(reset.compile(cache_dir, key)))

@@ -91,9 +91,9 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         *,
         end_with_agent: bool = True,
     ) -> None:
+        require_agents("OneAgent: expected agent", env, [agent])
         super().__init__(env, agent)
         require_no_statistics(type(self), env)
-        require_agents("OneAgent: expected agent", env, [agent])
         require_that(env.traceable, type(self), "a world that JAX can trace", env)
         self.policy_state, self.end_with_agent = policy_state, end_with_agent
         self._others = OtherAgentsPolicy(env, [x for x in env.agents if x != agent], others)

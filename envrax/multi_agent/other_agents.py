@@ -21,15 +21,14 @@ class OtherAgentsPolicy:
     def __init__(
         self, env: AnyEnv | AnyBatch, agents: Sequence[str], policy: Policy | None
     ) -> None:
-        self.env, self.agents, self._policy = env, agents, policy
+        self.env = env
+        self.agents = agents
+        self._policy = policy
+        self._space = Dict(self.of(env.action_space))
 
     def of(self, tree: Any) -> Any:
         """The entries of these agents in a dict by agent; None for None."""
         return tree and {agent: tree[agent] for agent in self.agents}
-
-    @property
-    def _space(self) -> Dict:
-        return Dict(self.of(self.env.action_space))
 
     def move(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> tuple[Any, Any, Any]:
         """The actions in `state`, the next key, and the new state of the policy."""

@@ -19,6 +19,9 @@ class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
     def __init__(self, env: JaxEnv[Any, Any, Any, ConfigT], agent: str) -> None:
         super().__init__(cast(Any, env))
         self.agent = agent
+        # As properties of the world they may be built on every access.
+        self._observation_space = self.env.observation_space[agent]
+        self._action_space = self.env.action_space[agent]
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -26,11 +29,11 @@ class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
 
     @property
     def observation_space(self) -> Any:
-        return self.env.observation_space[self.agent]
+        return self._observation_space
 
     @property
     def action_space(self) -> Any:
-        return self.env.action_space[self.agent]
+        return self._action_space
 
     def action_mask(self, state: StateT) -> Any:
         mask = self.env.action_mask(self._inner(state))
@@ -47,10 +50,14 @@ def views(env: AnyEnv) -> Any:
 
 
 class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
-    """A wrapper of a world that applies the hooks of a wrapper of its own for each agent."""
+    """
+    A wrapper around a world that applies the hooks of another wrapper class to each agent.
+
+    `each_agent` makes it, as an instance of a class that is both.
+    """
 
     def __init__(self, env: AnyEnv, cls: Any, args: Any, kwargs: Any) -> None:
-        super().__init__(env)
+        Wrapper.__init__(self, env)  # not the constructor of `cls`, the other base
         others = (
             "done",
             "info",
@@ -62,7 +69,7 @@ class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
             "render",
         )
         found = [name for name in others if getattr(cls, name) is not getattr(Wrapper, name)]
-        expected = "a wrapper that changes observations, actions and rewards alone, around a world"
+        expected = "a wrapper that changes only observations, actions and rewards, around a world"
         require_that(not found, cls, expected, f"one that overrides {', '.join(found)}")
         self._given = cls, args, kwargs
         self._each: Any = for_each(env, lambda view: cls(view, *args, **kwargs), views(env))
@@ -88,9 +95,18 @@ class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
         masks = for_each(self, lambda one: one.action_mask(state), self._each)
         return masks if jax.tree.leaves(masks) else None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return each_agent, (self.env, *self._given)
+
     def __repr__(self) -> str:
         cls, args, kwargs = self._given
         return call_repr(cls.__name__, kwargs, repr(self.env), *map(repr, args))
+
+
+def each_agent(env: AnyEnv, cls: Any, args: Any, kwargs: Any) -> Any:
+    """`cls(env, *args, **kwargs)` around a world: an instance of `cls` that serves each agent."""
+    both = type(cls)(cls.__name__, (EachAgent, cls), {"_in_worlds": None})
+    return both(env, cls, args, kwargs)
 
 
 class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
@@ -100,7 +116,7 @@ class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     In a world of several agents it is applied to each of them.
     """
 
-    _in_worlds = EachAgent
+    _in_worlds = staticmethod(each_agent)
 
     if TYPE_CHECKING:
 
@@ -130,7 +146,7 @@ class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     In a world of several agents it is applied to each of them.
     """
 
-    _in_worlds = EachAgent
+    _in_worlds = staticmethod(each_agent)
 
     if TYPE_CHECKING:
 
@@ -160,7 +176,7 @@ class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     In a world of several agents it is applied to each of them.
     """
 
-    _in_worlds = EachAgent
+    _in_worlds = staticmethod(each_agent)
 
     @abstractmethod
     def reward(self, reward: jax.Array) -> jax.Array: ...

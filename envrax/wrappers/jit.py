@@ -42,6 +42,12 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     _keeps_state = False
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        raise TypeError(
+            f"{cls.__name__}: expected a wrapper around or beneath JitWrapper; got a subclass, "
+            "whose hooks would not be called. Extend `Wrapper`."
+        )
+
     def __init__(
         self,
         env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT],
@@ -86,8 +92,10 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return Compiled(self.env.action_mask)
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        if isinstance(rng, Tracer):
+            return self.env.reset(rng)
         require_key(rng, "JitWrapper.reset", "Pass one key, or use VecEnv for many episodes.")
-        return self.env.reset(rng) if isinstance(rng, Tracer) else self._reset(rng)
+        return self._reset(rng)
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
         return self.env.reset_after(state) if is_traced(state) else self._reset_after(state)

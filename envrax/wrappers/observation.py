@@ -10,6 +10,7 @@ import numpy as np
 from envrax._checks.counts import require_count
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box
+from envrax.wrappers.affine import affine
 from envrax.wrappers.base import require_that
 from envrax.wrappers.dict_observation import box_of, entry, with_entry
 from envrax.wrappers.hooks import ObservationWrapper
@@ -154,30 +155,21 @@ class NormalizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     ) -> None:
         super().__init__(env, key)
         space = box_of(type(self), env, key)
-        low, high = space.low, space.high
-        with np.errstate(over="ignore", divide="ignore"):
-            # Rounded as the observations will be, so that none lies outside.
-            low, high = np.asarray(low, np.float32), np.asarray(high, np.float32)
-            bounded = bool(np.isfinite(low).all() and np.isfinite(high).all())
-            require_that(bounded, type(self), "a bounded Box", space)
-            # Eighths, because float32 may hold neither `high - low` nor its inverse.
-            self._low, self._high = low / 8, high
-            scale = 1 / (high / 8 - self._low)
-        self._scale = np.where(np.isfinite(scale), scale, np.float32(0))
-        self._top = (high > low).astype(np.float32)
-        self._bytes = space.dtype == jnp.uint8
+        with np.errstate(over="ignore"):
+            bounds = [np.asarray(bound, np.float32) for bound in (space.low, space.high)]
+        bounded = all(np.isfinite(bound).all() for bound in bounds)
+        require_that(bounded, type(self), "a bounded Box", space)
         self._space = Box(0.0, 1.0, space.shape, jnp.float32)
+        self._bytes = space.dtype == jnp.uint8
+        affine(type(self), space, self._space)  # refuses here
 
     def _change(self, obs: jax.Array) -> jax.Array:
+        if not self._bytes:
+            return affine(type(self), box_of(type(self), self.env, self.key), self._space)(obs)
         # XLA turns some divisions into products, and x * (1 / 255) is not x / 255 in the last bit.
-        # Without a division the result is the same eager and compiled.
-        x = jnp.asarray(obs).astype(jnp.float32)
-        if self._bytes:
-            # x / 255 is x / 256 * (1 + 1 / 255), and this sum rounds to it for every byte.
-            x = x * np.float32(1 / 256)
-            return x + x * np.float32(1 / 255)
-        scaled = (x / 8 - self._low) * self._scale
-        return jnp.where(x >= self._high, self._top, scaled)
+        # x / 255 is x / 256 * (1 + 1 / 255), and this sum rounds to it for every byte.
+        x = jnp.asarray(obs).astype(jnp.float32) * np.float32(1 / 256)
+        return x + x * np.float32(1 / 255)
 
 
 def image_box(wrapper: type, env: AnyEnv, key: str | None, ranks: tuple[int, ...]) -> Box:

@@ -1,8 +1,7 @@
 """`DomainRandomization`: config fields drawn for every episode, or once for every slot."""
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any, Generic, cast
 
 import chex
@@ -223,48 +222,26 @@ def require_dynamic(who: str, env: AnyEnv, types: Fields) -> None:
         value, for a shape, a branch or a space. Errors that the environment raises without these
         fields are passed on.
     """
-    found = _outcome(env, types)
     plain = _traced(env, {})
-    if found == plain:
-        return
-    name = " and ".join(types)
-    for part, one in _parts(types):
-        with suppress(FieldError):  # an entry of a dict that fits only as a whole
-            alone = _outcome(env, one)
-            if alone != plain:
-                name, found = part, alone
-                break
-    if isinstance(found, Exception):
-        reason = str(found).strip().partition("\n")[0] or type(found).__name__
-        raise TypeError(
-            f"{who}: expected {env.name} to calculate with `{name}`; got an environment that needs "
-            f"a static value, for a shape, a branch or a space. Leave `{name}` fixed, or use it in "
-            f"arithmetic only. What was raised: {reason}"
-        ) from found
-    leaf = next(x for x in [*plain, *found] if plain.get(x) != found.get(x))
-    raise TypeError(
-        f"{who}: expected {env.name} to return `{leaf}` as {plain.get(leaf)} with any `{name}`; "
-        f"got {found.get(leaf)}, since what is drawn is no Python number. Cast it: "
-        "`jnp.asarray(self.config.x, x.dtype)`."
-    )
-
-
-def _parts(types: Fields) -> Iterator[tuple[str, Fields]]:
-    """One field at a time, or one entry at a time of a field that is a dict."""
-    for name, type_ in types.items():
-        if isinstance(type_, dict):
-            for key, entry in cast(Fields, type_).items():
-                yield f"{name}.{key}", {name: {key: entry}}
-        yield name, {name: type_}
-
-
-def _outcome(env: AnyEnv, types: Fields) -> dict[str, str] | Exception:
+    names = ", ".join(f"`{name}`" for name in types)
     try:
-        return _traced(env, types)
+        found = _traced(env, types)
     except FieldError:
         raise
     except Exception as error:
-        return error
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise TypeError(
+            f"{who}: expected {env.name} to calculate with {names}; got an environment that needs "
+            "a static value, for a shape, a branch or a space. Leave such a field fixed, or use it "
+            f"in arithmetic only. What was raised: {reason}"
+        ) from error
+    for leaf in [*plain, *found]:
+        if plain.get(leaf) != found.get(leaf):
+            raise TypeError(
+                f"{who}: expected {env.name} to return `{leaf}` as {plain.get(leaf)} with any "
+                f"{names}; got {found.get(leaf)}, since what is drawn is an array, not a Python "
+                "number. Cast it: `jnp.asarray(self.config.x, x.dtype)`."
+            )
 
 
 def _traced(env: AnyEnv, types: Fields) -> dict[str, str]:

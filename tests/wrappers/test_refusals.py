@@ -9,9 +9,7 @@ import pytest
 from fakes import CoinEnv, NestedEnv, PixelEnv, ScriptEnv, VectorEnv
 
 import envrax
-from envrax import Box, Dict, Discrete, RecordEpisodeStatistics, Tuple, VecEnv, Wrapper
-from envrax.testing import CountingEnv
-from envrax.wrappers import vector
+from envrax import Box, Dict, Discrete, Tuple
 
 IMAGE = Box(0, 255, (4, 6, 3), jnp.uint8)
 
@@ -97,37 +95,3 @@ def test_ends_that_would_be_missed_are_refused() -> None:
         envrax.AtariPreprocessing(counted, terminal_on_life_loss=True)
     with pytest.raises(TypeError, match="done as a bool"):
         envrax.EpisodeDiscount(envrax.ClipReward(envrax.EpisodeDiscount(VectorEnv())))
-
-
-class Delta(Wrapper[Any, Any, Any, Any]):
-    """A change of reward, kept where a compiled program cannot keep it."""
-
-    before: Any = 0.0
-
-    def reward(self, reward: Any) -> Any:
-        change, self.before = reward - self.before, reward
-        return change
-
-
-class BatchDelta(vector.BatchedWrapper[Any, Any]):
-    before: Any = 0.0
-
-    def reward(self, rewards: Any) -> Any:
-        change, self.before = rewards - self.before, rewards
-        return change
-
-
-@pytest.mark.parametrize(
-    "batch",
-    [
-        lambda: VecEnv(Delta(CountingEnv()), 2),
-        lambda: VecEnv(RecordEpisodeStatistics(Delta(CountingEnv())), 2),
-        lambda: BatchDelta(VecEnv(CountingEnv(), 2)),
-        lambda: vector.NormalizeReward(BatchDelta(VecEnv(CountingEnv(), 2))),
-    ],
-)
-def test_a_wrapper_keeps_nothing_while_jax_traces(batch: Any) -> None:
-    env = batch()
-    _, state = env.reset(jax.random.key(0))
-    with pytest.raises(TypeError, match=r"Delta: expected step to leave .* as it is; .*before"):
-        env.step(state, [1, 1])

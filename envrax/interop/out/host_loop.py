@@ -8,7 +8,6 @@ import numpy as np
 
 from envrax._checks.counts import require_count
 from envrax._checks.tuples import require_tuple
-from envrax._jax.cache import compile_cache
 from envrax._jax.compiled import Compiled
 from envrax._jax.keys import key_types
 from envrax._jax.types import output_types, strip_weak_type
@@ -216,9 +215,9 @@ class HostLoop:
         env: Any = self.env
         how = compilation(env) if isinstance(env, JaxEnv) else compilation_of(env)
         if env.traceable and how is not None:
-            with compile_cache(how.cache_dir):
-                _, state, _ = self._reset.compile(self._key)
-                self._step.compile(state, output_types(self._action_space.sample))
+            cache_dir = how.cache_dir
+            _, state, _ = self._reset.compile(cache_dir, self._key)
+            self._step.compile(cache_dir, state, output_types(self._action_space.sample))
 
     def __getstate__(self) -> dict[str, Any]:
         # Programs belong to the copy that compiled them.

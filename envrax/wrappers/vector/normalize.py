@@ -89,7 +89,7 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         return RunningStatistics.of(1e-4, mean, var)
 
     def _counted(self, statistics: RunningStatistics, batch: Any) -> RunningStatistics:
-        return statistics if self.frozen else statistics.update(batch, self.layout)
+        return statistics if self.frozen else statistics.update(batch)
 
 
 class NormalizeObservation(_Normalize[Space, ActSpaceT]):
@@ -114,8 +114,7 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
     epsilon : float, default 1e-8
         Added to the variance.
     frozen : bool, default False
-        Use the statistics and do not change them, for evaluation. Pass `statistics`, or a state
-        that has them: otherwise a reset starts at mean 0 and variance 1, and normalises nothing.
+        Use `statistics`, which must be given, and do not change them: for evaluation.
     statistics : RunningStatistics, optional
         Where to begin, such as `state.statistics` of the training. They may be traced.
 
@@ -185,8 +184,7 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     epsilon : float, default 1e-8
         Added to the variance.
     frozen : bool, default False
-        Use the statistics and do not change them, for evaluation. Pass `statistics`, or a state
-        that has them: otherwise a reset starts at mean 0 and variance 1, and normalises nothing.
+        Use `statistics`, which must be given, and do not change them: for evaluation.
     statistics : RunningStatistics, optional
         Where to begin, such as `state.statistics` of the training. They may be traced.
 

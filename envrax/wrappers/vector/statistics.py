@@ -7,10 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.flatten_util import ravel_pytree
-from jax.sharding import NamedSharding, PartitionSpec
-
-from envrax._jax.mesh import reshard
 
 F32 = jnp.float32
 
@@ -74,16 +70,15 @@ class RunningStatistics:
         """The (biased) variance: the mean squared distance from the mean."""
         return jax.tree.map(lambda x: x / self.count, self.squares)
 
-    def update(self, batch: Any, layout: NamedSharding | None = None) -> "RunningStatistics":
+    def update(self, batch: Any) -> "RunningStatistics":
         """
         The statistics after one more batch.
 
         Parameters
         ----------
         batch : pytree of jax.Array
-            One or more samples, stacked along the first axis.
-        layout : jax.sharding.NamedSharding, optional
-            The sharding of the first axis. The devices exchange their sums in one `all_gather`.
+            One or more samples, stacked along the first axis. It may be sharded over devices, which
+            then exchange sums.
         """
         n = F32(jax.tree.leaves(batch)[0].shape[0])
         count, count_low = _add(self.count, self.low[0], n)
@@ -96,7 +91,7 @@ class RunningStatistics:
 
         leaves, tree = cast(Any, jax.tree.flatten(batch))
         old = [jax.tree.leaves(x) for x in (self.mean, self.squares, *self.low[1:])]
-        seen = _seen(leaves, old[0]) if layout is None else _seen_by_all(leaves, old[0], layout)
+        seen = _seen(leaves, old[0])
         new = [one(*args) for args in zip(seen, *old, strict=True)]
 
         def gathered(which: int, part: int) -> Any:
@@ -131,29 +126,6 @@ def _seen(leaves: list[Any], means: list[Any]) -> list[tuple[jax.Array, jax.Arra
         return center, jnp.sum(jnp.square(x - jnp.expand_dims(center, 0)), 0)
 
     return [one(x, mean) for x, mean in zip(leaves, means, strict=True)]
-
-
-def _seen_by_all(leaves: list[Any], means: list[Any], layout: NamedSharding) -> Any:
-    """The same for leaves that are sharded over devices."""
-    (axis,) = layout.spec
-
-    def one(parts: Any, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Of all devices together."""
-        (center, spread), n = parts, F32(x.shape[0])
-        mean = jnp.sum(center, 0) / F32(center.shape[0])
-        between = jnp.sum(jnp.square(center - jnp.expand_dims(mean, 0)), 0) * n
-        return mean, jnp.sum(spread, 0) + between
-
-    def exchange(leaves: list[Any], means: list[Any]) -> Any:
-        own, unravel = cast(Any, ravel_pytree(_seen(leaves, means)))
-        with jax.named_scope("statistics_of_all_slots"):
-            parts: Any = jax.vmap(unravel)(jax.lax.all_gather(own, axis))
-        return [one(part, x) for part, x in zip(parts, leaves, strict=True)]
-
-    specs: Any = dict(in_specs=(layout.spec, PartitionSpec()), out_specs=PartitionSpec())
-    spread = jax.shard_map(exchange, mesh=layout.mesh, check_vma=False, **specs)
-    whole = NamedSharding(layout.mesh, PartitionSpec())
-    return spread(reshard(leaves, layout), reshard(means, whole))
 
 
 def _add(high: jax.Array, low: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
