@@ -150,8 +150,10 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
     TypeError
         If a constructor argument would be lost, or results of a `__post_init__` would be stale.
     """
-    cls, config = cast(Any, type(env)), cast(Any, env).config
-    who, signature = f"with_config of {cls.__name__}", inspect.signature(cls)
+    cls = cast(Any, type(env))
+    config = cast(Any, env).config
+    who = f"with_config of {cls.__name__}"
+    signature = inspect.signature(cls)
     if [p.kind for p in signature.parameters.values()] != [inspect.Parameter.POSITIONAL_OR_KEYWORD]:
         raise TypeError(
             f"{who}: expected a class whose `__init__` takes a config alone; got "

@@ -98,7 +98,8 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             cls._keeps_state = True
 
     def __init__(self, config: ConfigT | None = None) -> None:
-        cls, pinned = type(self), pinned_class(type(self), JaxEnv, ConfigT)
+        cls = type(self)
+        pinned = pinned_class(type(self), JaxEnv, ConfigT)
         for declared in (pinned_class(cls, JaxEnv, StateT), pinned):
             require_decorated(cls.__name__, declared)
         self._config: ConfigT = resolve_config(cls.__name__, pinned, EnvConfig, config)

@@ -222,7 +222,8 @@ def _build(
     fields: dict[str, Any],
 ) -> AnyEnv:
     """An environment in its wrappers, with a `JitWrapper` beneath any that runs on the host."""
-    who, spec = factory.__name__, get_spec(name)
+    who = factory.__name__
+    spec = get_spec(name)
     if not isinstance(wrappers, Sequence | None) or isinstance(wrappers, str):
         raise TypeError(
             f"{who}: expected `wrappers` to be a list; got {wrappers!r}. Put it into a list."

@@ -214,8 +214,8 @@ def load_entry(name: str) -> _Entry:
 
 def _same_values(a: Any, b: Any) -> bool:
     """Whether two configs are equal; `==` has no answer for arrays in them."""
-    (ours, structure), (theirs, other) = jax.tree.flatten(a), jax.tree.flatten(b)
-    return structure == other and all(map(np.array_equal, ours, theirs))
+    same_structure = jax.tree.structure(a) == jax.tree.structure(b)
+    return same_structure and all(map(np.array_equal, jax.tree.leaves(a), jax.tree.leaves(b)))
 
 
 def copied(spec: EnvSpec) -> EnvSpec:
@@ -274,13 +274,15 @@ def _unknown_env(name: Any, among_suites: bool = False) -> ValueError:
     names = registered_names()
     prefix, slash, _ = str(name).partition("/")
     siblings = [known for known in names if slash and known.startswith(f"{prefix}/")]
-    found, suites = close_matches(str(name), siblings or names), ""
+    found = close_matches(str(name), siblings or names)
+    suites = ""
     if among_suites and not (siblings and found):
         # Not imported above: only this message needs the ids of libraries.
         libraries: Any = importlib.import_module("envrax.interop.names")
         found = libraries.find(name)
         if not siblings:
-            points, suites = installed_suites(), libraries.about_suites(name, found)
+            points = installed_suites()
+            suites = libraries.about_suites(name, found)
             names = [known for known in names if known.partition("/")[0] not in points]
     return ValueError(
         f"Unknown environment {name!r}.{did_you_mean(found)}{available(siblings or names)}{suites}"

@@ -95,7 +95,8 @@ def _class_name(member: Any) -> str:
 
 def _unique(names: list[str]) -> list[str]:
     """Number the names that occur more than once, without taking a name that exists."""
-    counts, taken = Counter(names), set(names)
+    counts = Counter(names)
+    taken = set(names)
     unique: list[str] = []
     for name in names:
         if counts[name] > 1:

@@ -34,7 +34,8 @@ def require_key(rng: Any, who: str, hint: str) -> None:
         If `rng` is a batch of keys, or a legacy key of another shape than the configured
         implementation has.
     """
-    shape, dtype = getattr(rng, "shape", None), getattr(rng, "dtype", None)
+    shape = getattr(rng, "shape", None)
+    dtype = getattr(rng, "dtype", None)
     typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     if shape is None or not (typed or dtype == np.uint32):
         got = f"{shape} {dtype}" if shape is not None else repr(rng)
@@ -92,7 +93,8 @@ def cond(which: Any, if_true: Callable[[T], T], if_false: Callable[[T], T], x: T
     if not _CONFIG.jax_debug_key_reuse:
         return cast(T, jax.lax.cond(which, if_true, if_false, x))
     # Both, and a select: of a `cond` under `vmap` JAX makes several selects of each operand.
-    a, b = clone_keys(if_true(clone_keys(x))), clone_keys(if_false(clone_keys(x)))
+    a = clone_keys(if_true(clone_keys(x)))
+    b = clone_keys(if_false(clone_keys(x)))
     return clone_keys(jax.tree.map(partial(jnp.where, which), a, b))
 
 

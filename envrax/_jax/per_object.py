@@ -15,7 +15,8 @@ class PerObject:
     """
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
-        self._make, self._made = make, dict[int, Any]()
+        self._make = make
+        self._made = dict[int, Any]()
 
     def __call__(self, of: Any) -> Any:
         if id(of) not in self._made:

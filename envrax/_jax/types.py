@@ -55,10 +55,9 @@ def strip_weak_type(tree: Any) -> Any:
 
 def same_types(a: Any, b: Any) -> bool:
     """Whether two pytrees have the same structure, shapes and dtypes."""
-    (ours, structure), (theirs, other) = jax.tree.flatten(a), jax.tree.flatten(b)
-    if structure != other:
+    if jax.tree.structure(a) != jax.tree.structure(b):
         return False
-    pairs = zip(cast(Any, ours), cast(Any, theirs), strict=True)
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
     return all([x.shape == y.shape and x.dtype == y.dtype for x, y in pairs])
 
 

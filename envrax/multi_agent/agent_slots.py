@@ -120,7 +120,9 @@ class AgentSlots(BatchedWrapper[Space, Space]):
         return self._rows(obs), self._place_state(state, "")
 
     def _step_all(self, state: Any, actions: Any) -> Any:
-        inner, rng, n = state.env_state, state.rng, len(self.slots)
+        inner = state.env_state
+        rng = state.rng
+        n = len(self.slots)
         every: dict[str, Any] = {
             agent: jax.tree.map(lambda x, i=i: x.reshape(-1, n, *x.shape[1:])[:, i], actions)
             for i, agent in enumerate(self.slots)

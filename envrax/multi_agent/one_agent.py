@@ -224,7 +224,8 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
     n_axes = int(isinstance(env, BatchedEnv))
 
     def fitted(old: jax.Array, new: Any) -> jax.Array:
-        new, shapes = strip_weak_type(new), (old.shape[n_axes:], old.shape)
+        new = strip_weak_type(new)
+        shapes = (old.shape[n_axes:], old.shape)
         if new.shape not in shapes or kind(new.dtype) != kind(old.dtype):
             raise ValueError(
                 f"with_policy_state: expected {old.dtype} of shape {shapes[0]}, or of shape "

@@ -98,7 +98,8 @@ def evaluate(
     """
     n_episodes, max_steps = require_counts("evaluate", rng, n_episodes, max_steps)
     if isinstance(env, Fleet):
-        fleet, how = cast(Any, env), dict(n_episodes=n_episodes, max_steps=max_steps)
+        fleet = cast(Any, env)
+        how = dict(n_episodes=n_episodes, max_steps=max_steps)
 
         def one(member: Any, policy: Any, rng: jax.Array, state: Any) -> Evaluation:
             return evaluate(member, policy, rng, policy_state=state, **how)

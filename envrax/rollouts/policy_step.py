@@ -159,7 +159,8 @@ def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
     while not isinstance(state, EnvState) and hasattr(state, "env_state"):
         state = state.env_state
     steps: Any = getattr(state, "step", 0)
-    n_slots, n_rows = sum(slots), jnp.size(steps)
+    n_slots = sum(slots)
+    n_rows = jnp.size(steps)
     # A slot may be one agent of several in a world.
     is_known = isinstance(state, EnvState) and jnp.ndim(steps) == 1
     if is_known and n_slots and n_rows and n_slots % n_rows == 0:

@@ -164,7 +164,8 @@ class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
         return self._space
 
     def action(self, action: Any) -> jax.Array:
-        action, counts = jnp.asarray(action), np.asarray(self._bins, np.int32)
+        action = jnp.asarray(action)
+        counts = np.asarray(self._bins, np.int32)
         if not self.multidiscrete:
             strides = np.cumprod([1, *self._bins[:0:-1]])[::-1].astype(np.int32)
             total = int(np.prod(counts, dtype=np.int64))

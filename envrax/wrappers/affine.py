@@ -55,7 +55,8 @@ def affine(wrapper: type, source: Box, target: Box) -> Callable[[Any], jax.Array
         np.asarray(bound, np.float64)
         for bound in (source.low, source.high, target.low, target.high)
     )
-    begins, ends = np.isfinite(low), np.isfinite(high)
+    begins = np.isfinite(low)
+    ends = np.isfinite(high)
     anchor = np.where(begins, low, np.where(ends, high, 0.0)).astype(dtype)
     new_anchor = np.where(begins, new_low, np.where(ends, new_high, 0.0)).astype(dtype)
     with np.errstate(all="ignore"):

@@ -107,7 +107,9 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
         if scale_obs:
             stack = NormalizeObservation(stack)
         super().__init__(stack)
-        self.noop_max, self.frame_skip, self.screen_size = noop_max, frame_skip, screen_size
+        self.noop_max = noop_max
+        self.frame_skip = frame_skip
+        self.screen_size = screen_size
         self.terminal_on_life_loss, self.scale_obs = terminal_on_life_loss, scale_obs
         self.grayscale_obs, self.grayscale_newaxis = grayscale_obs, grayscale_newaxis
 

@@ -105,7 +105,8 @@ class DomainRandomization(
         self._keeps_state = not redraw
         types = cast(Fields, jax.eval_shape(self._draw, key_types()[0]))
         require_dynamic("DomainRandomization", env, types)
-        self._drawn, self._fields = tuple(types), types
+        self._drawn = tuple(types)
+        self._fields = types
 
     @property
     def config(self) -> ConfigT:
@@ -162,7 +163,8 @@ class DomainRandomization(
     def _under(self, fields: Fields) -> Any:
         """The inherited methods of this wrapper, around the environment with these fields."""
         under = copy.copy(self)
-        under.env, under._fields = with_config(self.env, **fields), fields
+        under.env = with_config(self.env, **fields)
+        under._fields = fields
         return super(DomainRandomization, under)
 
     def _draw(self, key: jax.Array) -> Fields:
@@ -250,7 +252,8 @@ def _traced(env: AnyEnv, types: Fields) -> dict[str, str]:
     def run(rng: jax.Array, fields: Fields) -> Any:
         configured = with_config(env, **fields) if fields else env
         for name in ("observation_space", "action_space"):
-            before, after = getattr(env, name), getattr(configured, name)
+            before = getattr(env, name)
+            after = getattr(configured, name)
             if before != after:
                 raise TypeError(
                     f"its `{name}` is {before} with one value and {after} with another."

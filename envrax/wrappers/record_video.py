@@ -131,7 +131,9 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         super().close()
 
     def _complete(self) -> None:
-        finish, self._finish, self._video = self._finish, None, None
+        finish = self._finish
+        self._finish = None
+        self._video = None
         if finish is not None:
             finish()
 

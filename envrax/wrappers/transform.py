@@ -142,7 +142,8 @@ def _require_map(
     """Raise an error for a function that does not map one space to the other."""
     if not env.traceable:
         return
-    expected, got = _forms(target), jax.eval_shape(func, _forms(source))
+    expected = _forms(target)
+    got = jax.eval_shape(func, _forms(source))
     if _kinds(got) != _kinds(expected):
         said = jax.tree.map(lambda x: f"{x.dtype}{[*x.shape]}", got)
         raise TypeError(

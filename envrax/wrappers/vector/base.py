@@ -235,7 +235,9 @@ class BatchedWrapper(
     def _after_step(self, state: Any, obs: Any, rewards: Any, dones: Any, infos: Any) -> Any:
         if "final_obs" in infos:
             infos = {**infos, "final_obs": self.observation(infos["final_obs"])}
-        seen, rewards, infos = self.observation(obs), self.reward(rewards), self.info(infos)
+        seen = self.observation(obs)
+        rewards = self.reward(rewards)
+        infos = self.info(infos)
         stepped = self.on_step(seen, state, rewards, dones, infos)
         return require_tuple(type(self).__name__, "on_step", stepped)
 

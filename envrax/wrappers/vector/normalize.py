@@ -56,7 +56,8 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         self.epsilon = float(epsilon)
         if self.epsilon <= 0:
             raise ValueError(f"{who}: expected epsilon above 0; got {epsilon}.")
-        self._frozen, self.statistics = bool(frozen), statistics
+        self._frozen = bool(frozen)
+        self.statistics = statistics
         if statistics is None and frozen:
             raise ValueError(f"{who}: expected `statistics` with `frozen=True`; got none.")
         if statistics is None:
@@ -85,7 +86,8 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     def _first_statistics(self) -> RunningStatistics:
         if self.statistics is not None:
             return self.statistics
-        mean, var = self._zeros(jnp.zeros), self._zeros(jnp.ones)
+        mean = self._zeros(jnp.zeros)
+        var = self._zeros(jnp.ones)
         return RunningStatistics.of(1e-4, mean, var)
 
     def _counted(self, statistics: RunningStatistics, batch: Any) -> RunningStatistics:
@@ -159,7 +161,8 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
         if "final_obs" in infos:
             last = statistics.normalize(infos["final_obs"], self.epsilon)
             infos = {**infos, "final_obs": last}
-        obs, state = statistics.normalize(obs, self.epsilon), state.replace(statistics=statistics)
+        obs = statistics.normalize(obs, self.epsilon)
+        state = state.replace(statistics=statistics)
         return obs, state, rewards, dones, infos
 
 

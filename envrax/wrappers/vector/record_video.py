@@ -112,7 +112,10 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
             )
         require_fps("RecordVideo", fps)
         find_ffmpeg()  # fail here if it is missing, and not at the first episode
-        self.output_dir, self.fps, self.slots, self.grid = output_dir, fps, slots, grid
+        self.output_dir = output_dir
+        self.fps = fps
+        self.slots = slots
+        self.grid = grid
         self.labels = labels
         chosen = _slots(slots, self.n_slots, grid)
         if labels is not None and (not grid or len(labels) != len(chosen)):
@@ -143,7 +146,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         self._write_if_outside((state, actions))
         obs, state, rewards, dones, infos = super().step(state, actions)
         if self._renders:
-            frames, ended = self._rendered(state), np.asarray(dones)[self._recording.slots]
+            frames = self._rendered(state)
+            ended = np.asarray(dones)[self._recording.slots]
             if ended.dtype != np.bool_:  # a discount of 1 would pass for an end
                 raise TypeError(
                     f"RecordVideo.step: expected dones that are bool; got {ended.dtype}. Leave out "
