@@ -192,7 +192,7 @@ class Rollout:
             actions = space.sample(draw, *([loop.mask(state)] if loop.mask else []))
             state, (obs, reward, done) = loop.step(state, actions, step)
             # The state of craftax is weakly typed after a reset.
-            state = jax.tree.map(strip_weak_type, state)
+            state = strip_weak_type(state)
             return (state, rng), tuple(map(total, (obs, reward, done)))
 
         def total(tree: Any) -> Any:

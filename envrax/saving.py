@@ -45,7 +45,8 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     >>> bool(found["rng"] == jax.random.key(3)), found["step"]
     (True, 7)
     """
-    path, arrays = Path(path).expanduser().resolve(), dict[str, Any]({FORMAT: 0})
+    path = Path(path).expanduser().resolve()
+    arrays = dict[str, Any]({FORMAT: 0})
     for name, leaf in _leaves(tree).items():
         data = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
         if data.dtype.kind in "OSU":

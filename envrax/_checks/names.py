@@ -49,7 +49,8 @@ def suggestion(unknown: Iterable[str], known: Iterable[str]) -> str:
 
 def close_matches(word: str, ids: Iterable[str]) -> list[str]:
     """The ids with a word as prefix, that contain it or are like it, the closest first."""
-    prefix, word = f"{word.lower()}/", _core_of(word)
+    prefix = f"{word.lower()}/"
+    word = _core_of(word)
     ratios = {id: difflib.SequenceMatcher(None, word, _core_of(id)).ratio() for id in ids}
     found = [
         id

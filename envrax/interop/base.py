@@ -167,7 +167,8 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     def _with_params(self, who: str, changes: Any) -> Self:
         """The same with other `params`; it shares the library's object and compiled programs."""
-        env, cls = object.__new__(type(self)), type(self)
+        env = object.__new__(type(self))
+        cls = type(self)
         for name, value in vars(self).items():
             if not isinstance(getattr(cls, name, None), cached_property):  # of these params
                 setattr(env, name, value)

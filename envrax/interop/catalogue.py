@@ -16,7 +16,8 @@ def listed(prefix: str | None) -> Iterator[str]:
     if prefix is not None:
         yield from load_suite(prefix)
         return
-    points, missing = installed_suites(), missing_libraries()
+    points = installed_suites()
+    missing = missing_libraries()
     for name in available_suites():
         point = points.get(name)
         about = f"{point.module}, from {_distribution(point)}" if point else "registered"
@@ -28,7 +29,8 @@ def listed(prefix: str | None) -> Iterator[str]:
 
 def found(word: str) -> Iterator[str]:
     """One line for each id that contains a word or is like it, and how to install its suite."""
-    missing, ids = missing_libraries(), find(word)
+    missing = missing_libraries()
+    ids = find(word)
     for name in ids:
         prefix = name.partition("/")[0]
         yield f"{name:<40}  {how_to_install(prefix) if prefix in missing else 'installed'}"

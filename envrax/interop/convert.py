@@ -21,10 +21,12 @@ def box(low: Any, high: Any, type_: Any) -> Space:
     type_ : jax.ShapeDtypeStruct
         Shape and dtype that are observed, which may differ from those of the library's space.
     """
-    shape, dtype = type_.shape, np.dtype(type_.dtype)
+    shape = type_.shape
+    dtype = np.dtype(type_.dtype)
     if kind(dtype) == "bool":
         return MultiBinary(shape or (), dtype) if shape else Box(False, True, (), dtype)
-    low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    low = np.asarray(low, np.float64)
+    high = np.asarray(high, np.float64)
     if kind(dtype) == "integer":
         least, most = limits(dtype)
         low = np.clip(np.ceil(low), least, most)
@@ -34,7 +36,8 @@ def box(low: Any, high: Any, type_: Any) -> Space:
         return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
     # Gymnasium uses the largest float for a missing bound.
     least, most = limits(dtype)
-    low, high = np.where(low <= least, -np.inf, low), np.where(high >= most, np.inf, high)
+    low = np.where(low <= least, -np.inf, low)
+    high = np.where(high >= most, np.inf, high)
     return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
 
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import partial_eval
 
+from envrax._jax.dead_code import arguments_read
 from envrax._jax.keys import is_key
 from envrax._jax.types import strip_weak_type
 from envrax.interop.records import Advanced, Begun
@@ -52,7 +52,8 @@ def common_form(who: str, name: str, first: Any, second: Any) -> Any:
             dtype = a.dtype if a.dtype == b.dtype else jnp.promote_types(a.dtype, b.dtype)
         return jax.ShapeDtypeStruct(a.shape, dtype)
 
-    first, second = types_of(first), types_of(second)
+    first = types_of(first)
+    second = types_of(second)
     if jax.tree.structure(first) != jax.tree.structure(second):
         raise TypeError(
             f"{who}: expected `{name}` of one structure; got {jax.tree.structure(first)} at reset "
@@ -136,9 +137,3 @@ def without_x64() -> str:
 def _leaves(types: Any) -> list[Any]:
     """The leaves, to compare: a class of the library may redefine `==`."""
     return jax.tree.leaves(types)
-
-
-def arguments_read(jaxpr: Any) -> list[bool]:
-    """Whether any output of a program depends on it, for each of its arguments."""
-    program = jaxpr.jaxpr
-    return partial_eval.dce_jaxpr(program, [True] * len(program.outvars))[1]

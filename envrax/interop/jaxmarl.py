@@ -45,7 +45,8 @@ class JaxMarlEnv(PeerEnv):
         options = self.config.options
         if self.config.id in _OF_BRAX:
             options = {"auto_reset": False, **options}
-        peer, steps = jaxmarl.make(self.config.id, **options), self.config.max_steps
+        peer = jaxmarl.make(self.config.id, **options)
+        steps = self.config.max_steps
         # Agents of these see the time left, or stop at the limit.
         if steps and any(is_a(peer, x) for x in SEE_THE_LIMIT):
             return jaxmarl.make(self.config.id, **{**options, "max_steps": steps})
@@ -62,7 +63,9 @@ class JaxMarlEnv(PeerEnv):
     def spaces(self) -> tuple[Space, Space]:
         peer, observed = self.peer, self.observed
         self._require_usable(peer)
-        names, seen, acted = self._names.items(), peer.observation_space, peer.action_space
+        names = self._names.items()
+        seen = peer.observation_space
+        acted = peer.action_space
         return Dict({x: converted(seen(n), observed[x], exact=False) for x, n in names}), Dict(
             {x: converted(acted(n)) for x, n in names}
         )
@@ -72,7 +75,8 @@ class JaxMarlEnv(PeerEnv):
         return Begun(self._by_agent(obs), inner)
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
-        peer, rule = self.peer, rule_of(self.peer)
+        peer = self.peer
+        rule = rule_of(self.peer)
         if rule and rule.active:
             acts = self._acting(rule, inner)
             action = {x: jnp.where(acts[x], action[x], rule.idle(peer)) for x in self.agents}

@@ -14,6 +14,7 @@ from envrax.agent_values import by_agent, for_each
 from envrax.interop.base import PeerEnv
 from envrax.interop.convert import box, unbounded
 from envrax.interop.forms import as_dicts
+from envrax.interop.jumanji_rules import AGENTS, GRAPHS, MENDED, WAIVERS
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
 from envrax.registry import register_suite
@@ -21,38 +22,6 @@ from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
 
 jumanji = require("jumanji", "1.1")
 specs = jumanji.specs
-
-MENDED = {
-    "Snake": {"step_count": (0, None, "it reaches the time limit, which the spec leaves out")},
-    "TSP": {"position": (-1, None, "it is -1 before the first city, where the spec says 0")},
-}
-"""Bounds of the library's specs that are wrong, by class and key: (low, high, reason)."""
-
-AGENTS = {
-    "Cleaner": ("agents_locations", "action_mask"),
-    "Connector": ("action_mask",),
-    "LevelBasedForaging": ("agents_view", "action_mask"),
-    "MultiCVRP": ("vehicles", "action_mask"),
-    "RobotWarehouse": ("agents_view", "action_mask"),
-    "SearchAndRescue": ("searcher_views", "positions"),
-}
-"""Games of several agents: what of an observation has a row for each agent, by class."""
-
-GRAPHS = "GraphColoring", "MMST"
-"""Classes that draw in the unit square, for which matplotlib finds wrong limits."""
-
-_REUSED = "jumanji uses a key twice: "
-_GENERATOR = dict.fromkeys(
-    ["keys_are_used_once", "calls_share_no_key"], _REUSED + "at reset, in the generator of problems"
-)
-_GHOSTS = dict.fromkeys(_GENERATOR, _REUSED + "in a step, where the ghosts move")
-WAIVERS: dict[str, dict[str, str]] = {
-    "FlatPack": _GENERATOR,
-    "MMST": _GENERATOR,
-    "PacMan": _GHOSTS,
-    "Tetris": {"calls_share_no_key": _REUSED + "its state keeps a key that reset has used"},
-}
-"""Rules of `check_env` that the library breaks, by class: {rule: reason}."""
 
 
 class JumanjiEnv(PeerEnv):
@@ -89,7 +58,8 @@ class JumanjiEnv(PeerEnv):
         return tuple(f"agent_{i}" for i in range(self.peer.action_spec.shape[0] if asked else 0))
 
     def spaces(self) -> tuple[Space, Space]:
-        asked, legal = self.config.options.get("agents"), [None, *["all"] * (self._kind in AGENTS)]
+        asked = self.config.options.get("agents")
+        legal = [None, *["all"] * (self._kind in AGENTS)]
         if asked not in legal:
             raise ValueError(f"{self._who}: expected `agents` among {legal}; got {asked!r}.")
         if self.config.max_steps > self.limit():
@@ -98,7 +68,8 @@ class JumanjiEnv(PeerEnv):
                 f"{self.limit()}; got {self.config.max_steps}. Build it with a larger `time_limit`."
             )
         mended = MENDED.get(self._kind, {})
-        spec, acted = self.peer.observation_spec, by_agent(self, self._acted())
+        spec = self.peer.observation_spec
+        acted = by_agent(self, self._acted())
         seen = for_each(self, lambda x: self._space(spec, x, "observation", mended), self.observed)
         return (Dict(seen), Dict(acted)) if self.agents else (seen, acted)
 
@@ -113,7 +84,9 @@ class JumanjiEnv(PeerEnv):
         if self.agents:
             action = jnp.stack([action[agent] for agent in self.agents])
         inner, timestep = self._unlimited.step(inner, action)
-        obs, reward, discount = as_dicts(timestep.observation), timestep.reward, timestep.discount
+        obs = as_dicts(timestep.observation)
+        reward = timestep.reward
+        discount = timestep.discount
         info = dict(timestep.extras)
         terminated = timestep.last() & jnp.all(discount == 0)
         if isinstance(self.peer.unwrapped, jumanji.environments.SearchAndRescue):
@@ -122,10 +95,12 @@ class JumanjiEnv(PeerEnv):
         if jnp.ndim(reward) and not self.agents:
             info |= {"rewards": reward, "discounts": discount}
         elif jnp.ndim(reward):
-            ends, no = (discount == 0) & ~truncated, by_agent(self, jnp.bool_(False))
+            ends = (discount == 0) & ~truncated
+            no = by_agent(self, jnp.bool_(False))
             info["agents"] = {"terminated": self._rows(ends), "truncated": no}
         reward = self._rows(jnp.broadcast_to(reward, len(self.agents))) if self.agents else reward
-        seen, mask = self._seen(obs), self._mask(obs)
+        seen = self._seen(obs)
+        mask = self._mask(obs)
         return Advanced(seen, inner, reward, terminated, truncated, info, mask)
 
     def active(self, state: PeerState) -> dict[str, jax.Array]:
@@ -146,7 +121,8 @@ class JumanjiEnv(PeerEnv):
         import matplotlib.pyplot as plt
 
         # Copies: the viewer would open a window, and `Snake.render` forgets to return the image.
-        env, drawn = copy.copy(self.peer.unwrapped), []
+        env = copy.copy(self.peer.unwrapped)
+        drawn = []
         name = next((x for x in ("_viewer", "_env_viewer", "viewer") if x in vars(env)), None)
         if name is None:
             return super().render(state)
@@ -227,7 +203,9 @@ class JumanjiEnv(PeerEnv):
 
     def _acted(self) -> Space:
         """The space of actions; in a world, of an agent."""
-        spec, counts, lead = self.peer.action_spec, self._counts, bool(self.agents)
+        spec = self.peer.action_spec
+        counts = self._counts
+        lead = bool(self.agents)
         if self._combined:
             return Discrete(math.prod(counts))
         types = jax.ShapeDtypeStruct(spec.shape[lead:], spec.dtype)
@@ -254,7 +232,8 @@ class JumanjiEnv(PeerEnv):
             return Dict({k: self._space(x, types[k], at, mended, n) for k, x, at, n in each})
         if not isinstance(spec, specs.BoundedArray):
             return unbounded(types)
-        low, high = np.asarray(spec.minimum), np.asarray(spec.maximum)
+        low = np.asarray(spec.minimum)
+        high = np.asarray(spec.maximum)
         if (key := where.rpartition(".")[2]) in mended:
             low, high = mended[key][0], self.limit() if key == "step_count" else high
         elif isinstance(spec, specs.DiscreteArray):

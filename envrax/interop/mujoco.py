@@ -98,7 +98,8 @@ class MujocoEnv(PeerEnv):
 
     def _read(self, form: Form, key: Any, changes: dict[str, jax.Array]) -> set[str]:
         """The names that a reset or a step depends on."""
-        action, params = output_types(self.action_space.sample), Params(changes)
+        action = output_types(self.action_space.sample)
+        params = Params(changes)
         begun = self._begin.trace(params, key)
         advanced = self._advance.trace(params, form.inner, action, key)
         read = zip(*(arguments_read(x.jaxpr) for x in (begun, advanced)), strict=False)

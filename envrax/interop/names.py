@@ -39,7 +39,8 @@ def find(word: str) -> list[str]:
 
 def about_suites(name: str, found: list[str]) -> str:
     """Which suites are installed, and how to install that of the closest id."""
-    missing, suites = missing_libraries(), available_suites()
+    missing = missing_libraries()
+    suites = available_suites()
     said = f" Suites installed: {', '.join(x for x in suites if x not in missing) or 'none'}"
     if missing:
         said += f"; not installed: {', '.join(missing)}"

@@ -65,7 +65,8 @@ class Params:
     @classmethod
     def tree_unflatten(cls, rest: _Rest, arrays: Any) -> "Params":
         params = object.__new__(cls)
-        params._rest, params._arrays = rest, list(arrays)
+        params._rest = rest
+        params._arrays = list(arrays)
         return params
 
 

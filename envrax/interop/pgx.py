@@ -33,7 +33,8 @@ def uniform(obs: Any, mask: jax.Array, rng: jax.Array) -> jax.Array:
     """The opponent that draws uniformly among the legal moves."""
     # One word of random bits: `Discrete.sample` also splits the key and draws two.
     rank = jnp.cumsum(mask, dtype=jnp.int32)
-    word, count = jax.random.bits(rng, (), jnp.uint32), rank[-1].astype(jnp.uint32)
+    word = jax.random.bits(rng, (), jnp.uint32)
+    count = rank[-1].astype(jnp.uint32)
     # The upper half of their product is below the count, which is below 2**16.
     product = (word >> 16) * count + ((word & 0xFFFF) * count >> 16)
     return jnp.argmax(rank > (product >> 16).astype(jnp.int32))
@@ -78,7 +79,8 @@ class PgxEnv(PeerEnv):
         return type(peer)(**{**GO.get(self.config.id, {}), **options}) if options else peer
 
     def spaces(self) -> tuple[Space, Space]:
-        player, n = self.config.options.get("player"), self.peer.num_players
+        player = self.config.options.get("player")
+        n = self.peer.num_players
         legal = [None, *range(n), *[ALL] * (n > 1)]
         if player not in legal:
             raise ValueError(

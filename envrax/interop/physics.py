@@ -40,7 +40,8 @@ class Physics:
         self._owner, self._attribute = owner, attribute
         with _LOCK:  # another thread may have set its own
             self.model = getattr(owner, attribute, None)
-        self.fields, self._structure = named_leaves(self.model), jax.tree.structure(self.model)
+        self.fields = named_leaves(self.model)
+        self._structure = jax.tree.structure(self.model)
 
     def changed(self, who: str, changes: dict[str, Any]) -> dict[str, jax.Array]:
         """
@@ -79,7 +80,8 @@ class Physics:
     def applied(self, changes: dict[str, jax.Array]) -> Generator[None]:
         """The library's environment has the changed model inside of this block."""
         with _LOCK:
-            before, model = getattr(self._owner, self._attribute, None), self.with_changes(changes)
+            before = getattr(self._owner, self._attribute, None)
+            model = self.with_changes(changes)
             if before is model:
                 yield
                 return

@@ -50,7 +50,8 @@ class PlaygroundEnv(MujocoEnv):
                 f"clone` deepmind/mujoco_menagerie from GitHub to {MENAGERIE_PATH}. Clone it "
                 "there, at the commit `mujoco_playground._src.mjx_env.MENAGERIE_COMMIT_SHA`"
             )
-        options, default = copy.deepcopy(self.config.options), registry.get_default_config(id)
+        options = copy.deepcopy(self.config.options)
+        default = registry.get_default_config(id)
         overrides = options.get("config_overrides") or {}
         if "config" not in options and "impl" in default:
             overrides = {"impl": "jax", **overrides}

@@ -44,7 +44,8 @@ class StoaEnv(PeerEnv):
         params = None if is_traced(self.concrete_params) else self.concrete_params
         first = jax.eval_shape(self.peer.reset, jax.random.key(0), params)[1]
         self._has_mask = "action_mask" in first.extras
-        seen, acted = self.peer.observation_space(params), self.peer.action_space(params)
+        seen = self.peer.observation_space(params)
+        acted = self.peer.action_space(params)
         return converted(seen, self.observed), converted(acted)
 
     def begin(self, params: Any, rng: jax.Array) -> Begun:
@@ -54,7 +55,8 @@ class StoaEnv(PeerEnv):
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
         inner, step = self.peer.step(inner, action, params)
         info = {**as_dicts(step.extras), "discount": step.discount}
-        obs, types = as_dicts(step.observation), stoa.StepType
+        obs = as_dicts(step.observation)
+        types = stoa.StepType
         terminated = step.step_type == types.TERMINATED
         truncated = step.step_type == types.TRUNCATED
         mask = self._mask(step)

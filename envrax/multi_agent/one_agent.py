@@ -101,7 +101,7 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
 
     def reset(self, rng: jax.Array) -> tuple[Any, OneAgentState]:
         rng, key = jax.random.split(rng)
-        policy_state = jax.tree.map(strip_weak_type, self.policy_state)
+        policy_state = strip_weak_type(self.policy_state)
         return self._begin(*reset_slot(self.env, key), rng, policy_state)
 
     def reset_after(self, state: OneAgentState) -> tuple[Any, OneAgentState]:

@@ -89,7 +89,7 @@ def choose(
     expected, got = (str(jax.tree.structure(x)) for x in (policy_state, answer[1]))
     if got != expected:
         raise TypeError(f"policy: expected policy_state {expected}, as `start` got it; got {got}.")
-    return rng, *jax.tree.map(strip_weak_type, answer)
+    return rng, *strip_weak_type(answer)
 
 
 def _called(policy_state: Any, obs: Any, rng: Any, asked: Any, policy: Any) -> Any:

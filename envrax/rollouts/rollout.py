@@ -153,7 +153,7 @@ def rollout(
 def _scan(
     env: AnyEnv | AnyBatch, policy: SplitPolicy, n_steps: int, start: Rollout
 ) -> tuple[Rollout, Transition]:
-    start = jax.tree.map(strip_weak_type, start)
+    start = strip_weak_type(start)
     step = partial(policy_step.step, env, policy)
     at, steps = jax.lax.scan(lambda at, _: step(at), start, length=n_steps)
     return at, _with_ends(env, steps)

@@ -41,7 +41,8 @@ class ArraySpace(FrozenSpace):
 
     def _jax_bounds(self) -> tuple[np.dtype[Any], Bounds]:
         """The dtype that JAX computes in, and the bounds in it."""
-        dtype, bounds = canonical(self.dtype), self._bounds
+        dtype = canonical(self.dtype)
+        bounds = self._bounds
         if dtype == self.dtype:
             return dtype, bounds
         least, most = (self.dtype.type(limit) for limit in limits(dtype))

@@ -52,7 +52,8 @@ def legal(space: Space, mask: Any) -> jax.Array:
     TypeError
         If the space has no masks.
     """
-    who, shape = f"{type(space).__name__}.sample", mask_shape(space)
+    who = f"{type(space).__name__}.sample"
+    shape = mask_shape(space)
     if shape is None:
         raise TypeError(
             f"{who}: expected no mask, since {space} has no countable elements; got one. Pass None."

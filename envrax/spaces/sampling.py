@@ -38,7 +38,10 @@ def draw_integers(
 def _upper_half(a: jax.Array, b: Any, half: int) -> jax.Array:
     """The upper half of the double-width product of two unsigned words of `2 * half` bits."""
     mask = (1 << half) - 1
-    low_a, high_a, low_b, high_b = a & mask, a >> half, b & mask, b >> half
+    low_a = a & mask
+    high_a = a >> half
+    low_b = b & mask
+    high_b = b >> half
     middle = high_a * low_b + (low_a * low_b >> half)
     return high_a * high_b + (middle >> half) + (low_a * high_b + (middle & mask) >> half)
 
@@ -48,7 +51,8 @@ def draw_floats(
 ) -> jax.Array:
     """Draw finite floats. An infinite bound means that there is none on that side."""
     wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
-    below, above = np.isfinite(low), np.isfinite(high)
+    below = np.isfinite(low)
+    above = np.isfinite(high)
     # Infinite bounds are replaced, so that the entries that `where` drops compute no NaN.
     floor: Any = np.where(below, low, 0).astype(wide)
     ceiling: Any = np.where(above, high, 0).astype(wide)
@@ -74,5 +78,6 @@ def draw_floats(
     for i, (mask, draw) in enumerate(cases[1:], 1):
         values = jnp.where(mask, draw(keys[i]), values)
     least, most = (wide.type(limit) for limit in limits(dtype))
-    low, high = np.maximum(low.astype(wide), least), np.minimum(high.astype(wide), most)
+    low = np.maximum(low.astype(wide), least)
+    high = np.minimum(high.astype(wide), most)
     return lax.convert_element_type(jnp.clip(values, low, high), dtype)

@@ -39,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("env", nargs="+", help="`module:EnvClass` or a registered name")
-    add("--import", dest="packages", action="append", default=[], metavar="PACKAGE",
-        help="import this package first, to register its names (can be repeated)")  # fmt: skip
+    about = "import this package first, to register its names (can be repeated)"
+    add("--import", dest="packages", action="append", default=[], metavar="PACKAGE", help=about)
     add("--num-steps", type=int, default=100, metavar="N", help="number of steps (default: 100)")
     add("--num-envs", type=int, default=0, metavar="N", help="also check a VecEnv of size N")
     add("--seed", type=int, default=0, metavar="N", help="seed of the PRNG keys (default: 0)")

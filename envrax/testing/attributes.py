@@ -34,7 +34,8 @@ def read_attributes(env: Any) -> list[Attributes]:
 
 def changed_attributes(before: list[Attributes], after: list[Attributes]) -> list[str]:
     """Names of the attributes that were added, removed, replaced or edited in between."""
-    absent, changed = object(), dict[str, None]()
+    absent = object()
+    changed = dict[str, None]()
     for old, new in zip(before, after, strict=True):
         names = [k for k in {**old, **new} if not _same(old.get(k, absent), new.get(k, absent))]
         changed.update(dict.fromkeys(names))
@@ -82,7 +83,8 @@ def _same(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):
-        mine, yours = cast(Attributes, a), cast(Attributes, b)
+        mine = cast(Attributes, a)
+        yours = cast(Attributes, b)
         return mine.keys() == yours.keys() and all(_same(mine[k], yours[k]) for k in mine)
     if isinstance(a, list):
         return len(a) == len(b) and all(map(_same, a, b))

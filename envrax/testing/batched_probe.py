@@ -83,8 +83,10 @@ class SingleEnv:
     """
 
     def __init__(self, env: AnyEnv) -> None:
-        self._env, self.reset = env, jax.jit(env.reset)
-        self._step, self._reset_after = jax.jit(env.step), jax.jit(env.reset_after)
+        self._env = env
+        self.reset = jax.jit(env.reset)
+        self._step = jax.jit(env.step)
+        self._reset_after = jax.jit(env.reset_after)
 
     def step(self, t: Transition, slot: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """The results of a step of one slot, and of the reset that follows an end."""

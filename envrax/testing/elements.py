@@ -124,7 +124,8 @@ def _almost_in(space: Space, x: Any) -> bool:
         unit = np.where(bound == 0, np.where(np.isinf(other), 0, np.minimum(abs(other), 1)), bound)
         return eps * np.where(np.isinf(unit), 0, abs(unit))
 
-    below, above = allowed(low, high), allowed(high, low)
+    below = allowed(low, high)
+    above = allowed(high, low)
     return bool(np.all((values >= low - below) & (values <= high + above)))
 
 

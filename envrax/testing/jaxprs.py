@@ -61,14 +61,16 @@ def _checked(function: Callable[..., Any], *args: Any) -> Exception | None:
 
 def _evaluate(closed: Any, *args: Any) -> list[Any]:
     """A jaxpr as a function, in which `jnp.where` on keys gives a new key."""
-    jaxpr, consts = getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
+    jaxpr = getattr(closed, "jaxpr", closed)
+    consts = getattr(closed, "consts", ())
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
 
     def read(x: Any) -> Any:
         return x.val if isinstance(x, core.Literal) else values[x]
 
     for eqn in jaxpr.eqns:
-        inputs, params = list(map(read, eqn.invars)), eqn.params
+        inputs = list(map(read, eqn.invars))
+        params = eqn.params
         if eqn.primitive.name in _CALLS:  # inlined, so that the same key is the same object
             called = params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"]
             out: Any = _evaluate(called, *inputs)

@@ -55,7 +55,8 @@ def _why_leaf_unfit(space: Space, mask: Any, path: str) -> Mismatch | None:
 def _why_leaf_not_playable(running: bool, space: Space, mask: Any, path: str) -> Mismatch | None:
     if not isinstance(space, ArraySpace):
         return None
-    values, exist = to_numpy(mask), existing(space)
+    values = to_numpy(mask)
+    exist = existing(space)
     if exist is not None and (values & ~exist).any():
         return Mismatch(path, "to be False where it is padded", "True there")
     if running and not values.any(axis=-1).all():

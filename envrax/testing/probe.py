@@ -70,10 +70,14 @@ class Probe:
     state_class: type = EnvState
 
     def __init__(self, env: AnyEnv, num_steps: int, seed: int, gradients: bool) -> None:
-        self.env, self.num_steps, self.seed, self.gradients = env, num_steps, seed, gradients
+        self.env = env
+        self.num_steps = num_steps
+        self.seed = seed
+        self.gradients = gradients
         self.class_name = type(env).__name__
         self.traceable = env.traceable
-        self.reset, self.step = TraceCounter(env.reset), TraceCounter(env.step)
+        self.reset = TraceCounter(env.reset)
+        self.step = TraceCounter(env.step)
         self.compiled_mask: Any = jax.jit(env.action_mask)
         self.compiles = False  # `traces_under_jit` sets it
 
@@ -202,7 +206,8 @@ class Probe:
 
         def advance(carry: Any) -> Any:
             _, _, state, _, n = carry
-            rng, mask = jax.random.fold_in(self.rng, n), self.mask(state)
+            rng = jax.random.fold_in(self.rng, n)
+            mask = self.mask(state)
             sample = env.action_space.sample
             action = sample(rng) if mask is None else sample(rng, mask)
             _, new_state, _, done, info = env.step(state, action)
@@ -225,7 +230,8 @@ class Probe:
         """Notes on what the steps did not cover."""
         seen = vars(self).get("transitions", ())
         if seen and not any(map(self.needs_reset, seen)):
-            limit, n = self.env.config.max_steps, len(seen)
+            limit = self.env.config.max_steps
+            n = len(seen)
             if n < self.num_steps:
                 advice = "fix the findings first; no more steps were run."
             else:

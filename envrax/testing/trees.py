@@ -12,7 +12,9 @@ from envrax._jax.types import named_leaves
 
 # XLA fuses and reorders float arithmetic when it compiles. Where large terms cancel, as in physics,
 # the error is relative to those terms: the last tolerance is relative to an array's largest value.
-RTOL, ATOL, RTOL_OF_LARGEST = 1e-4, 1e-5, 1e-6
+RTOL = 1e-4
+ATOL = 1e-5
+RTOL_OF_LARGEST = 1e-6
 
 
 def leaves(tree: Any, name: str) -> dict[str, Any]:
@@ -39,7 +41,8 @@ def type_differences(
     ours: dict[str, Any], theirs: dict[str, Any]
 ) -> Iterator[tuple[str, str, str]]:
     """Path and both descriptions of each leaf whose dtype, shape or weak type differs."""
-    mine, yours = _descriptions(ours), _descriptions(theirs)
+    mine = _descriptions(ours)
+    yours = _descriptions(theirs)
     for path in dict.fromkeys([*mine, *yours]):
         pair = mine.get(path, "no such leaf"), yours.get(path, "no such leaf")
         if pair[0] != pair[1]:
@@ -68,13 +71,15 @@ def value_differences(
     Floats may differ by rounding unless `exact`. All else, PRNG keys too, is compared to the bit.
     """
     for name, tree in ours.items():
-        mine, yours = leaves(tree, name), leaves(theirs[name], name)
+        mine = leaves(tree, name)
+        yours = leaves(theirs[name], name)
         for path in dict.fromkeys([*mine, *yours]):
             if path not in mine or path not in yours:
                 here = ["a leaf" if path in side else "no such leaf" for side in (mine, yours)]
                 yield path, here[0], here[1]
                 continue
-            a, b = to_numpy(mine[path]), to_numpy(yours[path])
+            a = to_numpy(mine[path])
+            b = to_numpy(yours[path])
             if not _same(a, b, exact):
                 at = np.argwhere(~_close(a, b, exact))[0] if a.shape == b.shape and a.ndim else ()
                 yield path, _brief(a, at), _brief(b, at)
@@ -123,7 +128,8 @@ def _close(a: Any, b: Any, exact: bool) -> Any:
         return np.zeros(a.shape, bool)
     if jnp.issubdtype(a.dtype, np.inexact):
         wide: Any = np.complex128 if a.dtype.kind == "c" else np.float64  # NumPy has no bfloat16
-        a, b = a.astype(wide), b.astype(wide)
+        a = a.astype(wide)
+        b = b.astype(wide)
         largest = np.max(np.abs(b), initial=0, where=np.isfinite(b))
         tolerances = (0, 0) if exact else (RTOL, max(ATOL, RTOL_OF_LARGEST * largest))
         return np.isclose(a, b, *tolerances, equal_nan=True)

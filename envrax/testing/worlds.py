@@ -74,8 +74,10 @@ class NimWorld(MultiAgentEnv[NimState, NimConfig]):
 
     def reset(self, rng: jax.Array) -> tuple[dict[str, Any], NimState]:
         rng, key = jax.random.split(rng)
-        left, turn = jnp.int32(self.config.stones), jax.random.randint(key, (), 0, 2, jnp.int32)
-        done, step = jnp.bool_(False), jnp.int32(0)
+        left = jnp.int32(self.config.stones)
+        turn = jax.random.randint(key, (), 0, 2, jnp.int32)
+        done = jnp.bool_(False)
+        step = jnp.int32(0)
         state = NimState(rng=rng, step=step, done=done, left=left, turn=turn)
         return self._see(left), state
 
@@ -83,7 +85,8 @@ class NimWorld(MultiAgentEnv[NimState, NimConfig]):
         self, state: NimState, action: dict[str, Any]
     ) -> tuple[dict[str, Any], NimState, dict[str, jax.Array], jax.Array, Info]:
         chosen = jnp.stack([jnp.asarray(action[agent]) for agent in self.agents])[state.turn]
-        left, step = jnp.maximum(state.left - 1 - chosen, 0), state.step + 1
+        left = jnp.maximum(state.left - 1 - chosen, 0)
+        step = state.step + 1
         terminated, truncated = left == 0, step >= self.config.max_steps
         won = jnp.where(state.turn == 0, jnp.float32(1), jnp.float32(-1))
         won = jnp.where(terminated, won, jnp.float32(0))

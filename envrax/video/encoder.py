@@ -38,7 +38,9 @@ class VideoWriter:
     """
 
     def __init__(self, who: str, path: Path, part: Path, fps: float, frame: np.ndarray) -> None:
-        self._who, self._path, self._part = who, path, part
+        self._who = who
+        self._path = path
+        self._part = part
         self._shape = frame.shape
         self._encoder = start_encoder(part, fps, frame.shape, path.suffix.lower()[1:])
         self.add(frame)

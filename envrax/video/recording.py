@@ -90,7 +90,10 @@ class Recording:
         grid: tuple[int, int] | None,
         labels: Sequence[Any] | None = None,
     ) -> None:
-        self.slots, self.folder, self.fps, self.grid = slots, folder, fps, grid
+        self.slots = slots
+        self.folder = folder
+        self.fps = fps
+        self.grid = grid
         self.labels = labels
         self._lock = threading.RLock()  # callbacks come in threads of XLA
         self._running: list[list[Frame]] = [[] for _ in slots]

@@ -160,7 +160,7 @@ class NoopReset(
         self, key: jax.Array, obs: Any, state: NoopState[InnerStateT]
     ) -> tuple[Any, NoopState[InnerStateT]]:
         """The episode after its first no-ops."""
-        carry: Any = jax.tree.map(strip_weak_type, (obs, state.env_state))
+        carry: Any = strip_weak_type((obs, state.env_state))
         noops = jax.random.randint(key, (), 1, self.noop_max + 1, jnp.int32)
         if self.traceable:
             carry = cast(Any, jax.lax.fori_loop(0, noops, self._noop, carry))
@@ -175,11 +175,11 @@ class NoopReset(
 
     def _noop(self, _: Any, carry: Any) -> Any:
         def anew(carry: Any) -> Any:
-            return jax.tree.map(strip_weak_type, self.env.reset_after(carry[1]))
+            return strip_weak_type(self.env.reset_after(carry[1]))
 
         obs, state, _, done, _ = self.env.step(carry[1], jnp.int32(0))
         over = episode_ended(self.env, state, done)
-        carry = jax.tree.map(strip_weak_type, (obs, state))
+        carry = strip_weak_type((obs, state))
         if not self.traceable:
             return anew(carry) if bool(over) else carry
         return cond(over, anew, lambda carry: carry, carry)

@@ -6,6 +6,7 @@ from typing import Any, Generic, cast
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.callables import accepts
@@ -177,7 +178,8 @@ class DomainRandomization(
 
 def _numbers(name: str, value: Any) -> Any:
     try:
-        return jax.tree.map(strip_weak_type, value, is_leaf=lambda x: x is None)
+        # JAX takes None for an empty pytree.
+        return strip_weak_type(jax.tree.map(jnp.asarray, value, is_leaf=lambda x: x is None))
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"DomainRandomization: expected `sample` to draw numbers; got {value!r} for {name!r}. "

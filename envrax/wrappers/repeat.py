@@ -226,14 +226,14 @@ def _repeated(step: Step, traceable: bool, state: Any, action: Any, times: int) 
 
     def again(carry: Any) -> Any:
         _, (obs, state, total, *_) = carry
-        next_obs, state, reward, done, info = jax.tree.map(strip_weak_type, step(state, action))
+        next_obs, state, reward, done, info = strip_weak_type(step(state, action))
         return obs, (next_obs, state, jax.tree.map(jnp.add, total, reward), done, info)
 
     def unless_over(carry: Any, _: None) -> tuple[Any, None]:
         over = carry[1][1].done
         return cond(over, lambda carry: carry, again, carry), None
 
-    returned = jax.tree.map(strip_weak_type, step(state, action))
+    returned = strip_weak_type(step(state, action))
     carry = returned[0], returned
     if traceable:
         return jax.lax.scan(unless_over, carry, None, times - 1)[0]

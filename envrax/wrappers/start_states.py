@@ -119,9 +119,7 @@ class StartStates(
         )
         require_same_types(self.env, at_reset, types, "sample")
         obs, state = self.on_episode_start(obs, self._with_keys(inner, rng))
-        return obs, state.replace(
-            start=jax.tree.map(strip_weak_type, sampled[2])
-        ) if is_told else state
+        return obs, state.replace(start=strip_weak_type(sampled[2])) if is_told else state
 
     def reset_after(self, state: StartState[InnerStateT]) -> tuple[Any, StartState[InnerStateT]]:
         return self.reset(jax.random.split(state.rng)[0])

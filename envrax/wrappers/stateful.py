@@ -117,12 +117,16 @@ class StatefulWrapper(
         obs, inner = super().on_episode_start(obs, state)
         obs, fields = require_tuple(type(self).__name__, "on_reset", self.on_reset(obs))
         # `rng`, `step` and `done` are forwarded from the wrapped environment.
-        common: dict[str, Any] = dict(env_state=inner, rng=inner.rng, step=inner.step, done=inner.done)
+        common: dict[str, Any] = dict(
+            env_state=inner, rng=inner.rng, step=inner.step, done=inner.done
+        )
         return obs, self._state_class(**fields, **common)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         obs, inner, reward, done, info = super().step(state, action)
-        common: dict[str, Any] = dict(env_state=inner, rng=inner.rng, step=inner.step, done=inner.done)
+        common: dict[str, Any] = dict(
+            env_state=inner, rng=inner.rng, step=inner.step, done=inner.done
+        )
         stepped = self.on_step(obs, state.replace(**common), reward, done, info)
         return cast(Any, require_tuple(type(self).__name__, "on_step", stepped))
 

@@ -65,7 +65,9 @@ class HostEnv(BatchedEnv[Space, Space]):
         final_obs: bool,
         infos: InfoKeys,
     ) -> None:
-        self._n_slots, self._name, self._infos = n_slots, name, infos
+        self._n_slots = n_slots
+        self._name = name
+        self._infos = infos
         self._single_observation_space, self._single_action_space = spaces
         self._action_space = spaces[1].batch(n_slots)
         self._action_dtypes = action_dtypes

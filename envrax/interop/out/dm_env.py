@@ -25,7 +25,9 @@ class DmEnv(dm_env.Environment):
         if not isinstance(env, JaxEnv):
             raise TypeError(f"{_WHO}: expected a JaxEnv; got {env!r}. Pass a single one.")
         self.jax_env = env
-        self._driver, self._seed, self._ended = HostLoop(env, _WHO), seed, True
+        self._driver = HostLoop(env, _WHO)
+        self._seed = seed
+        self._ended = True
         self._observation_spec = to_spec(env.observation_space, "observation")
         self._action_spec = to_spec(env.action_space, "action")
 
@@ -38,7 +40,8 @@ class DmEnv(dm_env.Environment):
         if self._ended:
             return self.reset()
         told = self._driver.step(action)
-        reward, terminated = float(told.reward), bool(told.terminated)
+        reward = float(told.reward)
+        terminated = bool(told.terminated)
         self._ended = terminated or bool(told.truncated)
         if terminated:
             return dm_env.termination(reward, told.obs)

@@ -72,7 +72,8 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         told = self._driver.step(action)
-        terminated, truncated = bool(told.terminated), bool(told.truncated)
+        terminated = bool(told.terminated)
+        truncated = bool(told.truncated)
         info = self._with_mask(single_info(told.info, ended=terminated or truncated), told)
         return self._observation(told), float(told.reward), terminated, truncated, info
 

@@ -167,7 +167,9 @@ class ToGymnax(Bridge):
                 f"to_gymnax: expected params of this environment; got a {type(params).__name__}. "
                 "Pass `env.default_params`, or a `replace` of them."
             )
-        return ((), {}) if params is None else params.changes(self.default_params)
+        if params is None or params is self.default_params:
+            return (), {}
+        return params.changes(self.default_params)
 
     def _with(self, static: tuple[Any, ...], traced: dict[str, Any]) -> AnyEnv:
         """The environment with these fields changed."""
@@ -183,7 +185,8 @@ class ToGymnax(Bridge):
         return obs, GymnaxState(state, none)
 
     def _step_with(self, state: GymnaxState, action: Any, static: Any, traced: Any) -> Any:
-        env, space = self._with(static, traced), self.env.action_space
+        env = self._with(static, traced)
+        space = self.env.action_space
         if isinstance(space, Box) and jnp.size(action) == space.size:
             action = jnp.reshape(action, space.shape)  # rejax leaves out an axis of 1
         out = step("to_gymnax(env).step", env, state.env_state, action)
@@ -269,9 +272,7 @@ def _params(env: AnyEnv) -> GymnaxParams:
 
 def _may_be_traced(env: AnyEnv, fields: dict[str, Any]) -> bool:
     try:
-        require_dynamic(
-            "to_gymnax", env, jax.eval_shape(lambda: jax.tree.map(strip_weak_type, fields))
-        )
+        require_dynamic("to_gymnax", env, jax.eval_shape(lambda: strip_weak_type(fields)))
     except Exception:  # whatever an environment raises for a tracer
         return False
     return True

@@ -190,7 +190,7 @@ class HostLoop:
         else:
             returned = require_tuple(self._who, method, returned)
         if self.env.traceable:  # host-side environments keep their own states
-            returned = jax.tree.map(strip_weak_type, tuple(returned))
+            returned = strip_weak_type(tuple(returned))
             types = types_of({"obs": returned[0], "state": returned[1]})
             self._types = self._types or types
             require_same_types(cast(Any, self.env), self._types, types)
@@ -208,7 +208,8 @@ class HostLoop:
         self._reset: Any = self._reset_packed
         self._step: Any = self._step_packed
         if self.env.traceable:
-            self._reset, self._step = Compiled(self._reset), Compiled(self._step)
+            self._reset = Compiled(self._reset)
+            self._step = Compiled(self._step)
 
     def _compile_ahead(self) -> None:
         """Compile `reset` and `step`, with the compile cache of the environment."""

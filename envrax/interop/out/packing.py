@@ -67,7 +67,8 @@ def pack(tree: Any, small: float = math.inf) -> Packed:
     groups: dict[Any, list[jax.Array]] = {}
     places: list[Place] = []
     for i, leaf in enumerate(leaves):
-        x, impl = without_keys(leaf), None
+        x = without_keys(leaf)
+        impl = None
         if isinstance(leaf, jax.Array) and is_key(leaf):
             impl = jax.random.key_impl(leaf)
         raw = _bits(x)

@@ -35,7 +35,8 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         self.jax_env, self.render_mode = env, render_mode
         modes = ["rgb_array"] if can_render(env) else []
         self.metadata = {"name": env.name, "render_modes": modes, "render_fps": FPS}
-        self.possible_agents, self.agents = list(env.agents), []
+        self.possible_agents = list(env.agents)
+        self.agents = []
         of, to = env.observation_space, env.action_space
         self.observation_spaces = {agent: to_space(of[agent]) for agent in env.agents}
         self.action_spaces = {agent: to_space(to[agent]) for agent in env.agents}

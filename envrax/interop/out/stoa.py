@@ -16,7 +16,9 @@ from envrax.interop.out.single import Bridge, begin, require_single, step, with_
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
 stoa = require("stoa", "0.1", package="stoa-env")
-spaces, StepType, TimeStep = stoa.spaces, stoa.StepType, stoa.TimeStep
+spaces = stoa.spaces
+StepType = stoa.StepType
+TimeStep = stoa.TimeStep
 
 
 class ToStoa(Bridge, stoa.Environment):
@@ -30,7 +32,8 @@ class ToStoa(Bridge, stoa.Environment):
         env = self._with(env_params)
         obs, state = begin(env, rng_key)
         extras = with_mask(env, state, jax.tree.map(jnp.zeros_like, self._info_types(env, state)))
-        one, zero = jnp.float32(1), jnp.float32(0)
+        one = jnp.float32(1)
+        zero = jnp.float32(0)
         return state, TimeStep(StepType.FIRST, zero, one, obs, {**extras, "next_obs": obs})
 
     def step(self, state: Any, action: Any, env_params: Any = None) -> tuple[Any, Any]:

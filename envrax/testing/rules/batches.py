@@ -65,5 +65,6 @@ def slot_state_takes_an_index(probe: BatchedProbe) -> Faults:
 
 def render_slot_is_an_image(probe: BatchedProbe) -> Faults:
     """`render_slot`, if there is one, returns a NumPy array of shape (H, W, 3), uint8."""
-    state, where = probe.newest_state(), f"{probe.class_name}.render_slot"
+    state = probe.newest_state()
+    where = f"{probe.class_name}.render_slot"
     yield from image_faults(where, lambda: probe.batch.render_slot(state, 0))

@@ -19,7 +19,8 @@ def key_moves_on(probe: Probe) -> Faults:
     """`state.rng` is one key of the kind given to `reset`. At reset it depends on the given key \
 and differs from it; after every step that draws from it, it is another key."""
     reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
-    state, kind = probe.at_reset[1], describe_weak(probe.rng)
+    state = probe.at_reset[1]
+    kind = describe_weak(probe.rng)
     if describe_weak(state.rng) != kind:
         fix = "Keep one of the keys that `jax.random.split` returns."
         yield Fault(reset, f"`state.rng` to be a key, {kind}", describe_weak(state.rng), fix)

@@ -43,7 +43,8 @@ of `reset`, `step` and `action_mask` is traced here, as in `make`."""
         for trace in (reset, step, action_mask):
             error = _leak(trace)
             if error is not None:
-                got, where = _holder(env, error), f"{probe.class_name}.{trace.__name__}"
+                got = _holder(env, error)
+                where = f"{probe.class_name}.{trace.__name__}"
                 fix = "Compute tables in `__init__`; keep no traced value in an attribute or list."
                 yield Fault(where, "no traced value to be kept", got, fix)
                 return
@@ -82,7 +83,8 @@ def inputs_are_left_alone(probe: Probe) -> Faults:
     newest = None if probe.traceable else probe.env.reset(probe.rng)[1]
     for t in steps:
         before = t.before if probe.traceable else newest  # a simulator on the host cannot go back
-        state, action = probe.state_to_pass(before), copy_containers(t.action)
+        state = probe.state_to_pass(before)
+        action = copy_containers(t.action)
         given = {**leaves(state, "state"), **leaves(action, "action")}
         copies = copy_containers(given)
         newest = probe.env.step(state, action)[1]
@@ -121,7 +123,8 @@ def _was_edited(x: Any, copy: Any) -> bool:
 def same_key_same_episode(probe: Probe) -> Faults:
     """The same key and actions give the same episode, to the bit."""
     fix = f"{PURE} Draw with `jax.random`, never with `random` or `numpy.random`."
-    first, again = by_name(probe.at_reset), by_name(probe.env.reset(probe.rng))
+    first = by_name(probe.at_reset)
+    again = by_name(probe.env.reset(probe.rng))
     for leaf, a, b in value_differences(first, again, exact=True):
         expected = f"the same `{leaf}` from the same key"
         yield Fault(f"{probe.class_name}.reset", expected, f"{a}, then {b}", fix)

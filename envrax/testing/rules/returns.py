@@ -22,7 +22,8 @@ def reset_returns(probe: Probe) -> Faults:
 def step_returns(probe: Probe) -> Faults:
     """`step(state, action)` runs and returns `(obs, new_state, reward, done, info)`."""
     first = probe.at_reset[1]
-    state, action = probe.state_to_pass(first), probe.action(0, first)
+    state = probe.state_to_pass(first)
+    action = probe.action(0, first)
     yield from _call_faults(probe, "step", lambda: probe.env.step(state, action))
 
 

@@ -33,11 +33,13 @@ def slots_are_independent(probe: BatchedProbe) -> Faults:
 def slots_step_like_one(probe: BatchedProbe) -> Faults:
     """In a `VecEnv`, slot i is reset with `jax.random.split(rng, num_envs)[i]`, and steps as the \
 environment does alone; floats up to rounding."""
-    n, single = probe.batch.n_slots, _single(probe)
+    n = probe.batch.n_slots
+    single = _single(probe)
     rngs = jax.random.split(probe.rng, n)
     fix = "Compute every slot as `env.reset` and `env.step` do, with its own key."
     for slot in sorted({0, n - 1}):
-        alone, ours = by_name(single.reset(rngs[slot])), by_name(take(probe.at_reset, slot))
+        alone = by_name(single.reset(rngs[slot]))
+        ours = by_name(take(probe.at_reset, slot))
         for leaf, a, b in value_differences(alone, ours):
             expected = f"`{leaf}` of slot {slot} as from the environment alone, {a}"
             yield Fault(f"{probe.class_name}.reset", expected, b, fix)

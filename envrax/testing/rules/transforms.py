@@ -72,9 +72,12 @@ def jit_agrees(probe: Probe) -> Faults:
 
 def vmap_agrees(probe: Probe) -> Faults:
     """Under `vmap`, `reset` and `step` give the same results as alone; floats up to rounding."""
-    t, reset, step = probe.uncompiled[0], probe.env.reset, probe.env.step
+    t = probe.uncompiled[0]
+    reset = probe.env.reset
+    step = probe.env.step
     rngs = stack([probe.rng, probe.other_rng])
-    states, actions = stack([t.before] * 2), stack([t.action] * 2)
+    states = stack([t.before] * 2)
+    actions = stack([t.action] * 2)
     try:
         both = jax.jit(lambda r, s, a: (jax.vmap(reset)(r), jax.vmap(step)(s, a)))
         at_reset, stepped = take(both(rngs, states, actions), 0)

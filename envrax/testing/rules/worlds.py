@@ -33,7 +33,8 @@ with an entry for each of them and no other."""
 def someone_is_active(probe: Probe) -> Faults:
     """`active` is a dict with a bool scalar for each agent, one of which is True until the world \
 ends."""
-    where, names = f"{probe.class_name}.active", set(probe.env.agents)
+    where = f"{probe.class_name}.active"
+    names = set(probe.env.agents)
     for state, active in _active(probe):
         got = {agent: describe(x) for agent, x in active.items()}
         if got != dict.fromkeys(names, "bool[]"):
