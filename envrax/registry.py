@@ -214,8 +214,9 @@ def load_entry(name: str) -> _Entry:
 
 def _same_values(a: Any, b: Any) -> bool:
     """Whether two configs are equal; `==` has no answer for arrays in them."""
-    same_structure = jax.tree.structure(a) == jax.tree.structure(b)
-    return same_structure and all(map(np.array_equal, jax.tree.leaves(a), jax.tree.leaves(b)))
+    if jax.tree.structure(a) != jax.tree.structure(b):
+        return False
+    return all(map(np.array_equal, jax.tree.leaves(a), jax.tree.leaves(b)))
 
 
 def copied(spec: EnvSpec) -> EnvSpec:

@@ -126,14 +126,15 @@ def _merged(
 
     # The constants of the trace are arguments: they may be traced values of the caller.
     def reset_one(consts: list[Any], last: list[Any]) -> list[Any]:
-        return jaxpr_as_fun(ClosedJaxpr(program.jaxpr, consts))(*last)
+        reset: Any = jaxpr_as_fun(ClosedJaxpr(program.jaxpr, consts))
+        return reset(*last)
 
     def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
         new = lambda: varying_like(ended, reset_one(consts, last))  # noqa: E731
-        return lax.cond(ended, new, lambda: stepped)
+        return cast(Any, lax.cond(ended, new, lambda: stepped))
 
     def merge_slots(n_slots: int, *slots: Any) -> Any:
-        strategy = autoreset or strategy_for(program, n_slots)
+        strategy: Any = autoreset or strategy_for(program, n_slots)
         return strategy(reset_one, *slots)
 
     by_select = partial(select, reset_one)

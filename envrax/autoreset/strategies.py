@@ -105,11 +105,11 @@ class Compact:
             def reset_some() -> Any:
                 return _reset_in_chunks(partial(reset_one, consts), chunk, last, ended, stepped)
 
-            return lax.cond(jnp.any(ended), reset_some, lambda: stepped)
+            return cast(Any, lax.cond(jnp.any(ended), reset_some, lambda: stepped))
 
         def merge_batches(n_batches: int, consts: list[Any], *batches: Any) -> Any:
             """All batches as one."""
-            leaves, structure = jax.tree.flatten(batches)
+            leaves, structure = cast(Any, jax.tree.flatten(batches))
             flat = [x.reshape(n_batches * n_slots, *x.shape[2:]) for x in leaves]
             # A chunk that is a share of its batch remains that share. A smaller one grows with the
             # square root of the number of batches: few iterations, few wasted resets.
@@ -183,7 +183,7 @@ def _reset_in_chunks(
         slots = _first_at_least(count, n_done + places)  # N beyond the last that ended
         take = partial(jnp.take, indices=slots, axis=0, mode="clip")
         new = jax.vmap(reset, axis_size=chunk)(jax.tree.map(take, clone_keys(last)))
-        leaves, structure = jax.tree.flatten(merged)
+        leaves, structure = cast(Any, jax.tree.flatten(merged))
         pairs = zip(leaves, jax.tree.leaves(new), strict=True)
         merged = [old.at[slots].set(x, mode="drop") for old, x in pairs]
         return n_done + chunk, jax.tree.unflatten(structure, merged)

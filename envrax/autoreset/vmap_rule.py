@@ -1,7 +1,7 @@
 """The rule under `vmap` of a program that resets some of the slots."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -37,12 +37,12 @@ def with_vmap_rule(
             axes = jax.tree.map({True: 0}.get, tuple(is_mapped))
             out: Any = jax.vmap(select, axes, axis_size=n)(consts, *slots)
         else:
-            leaves, structure = jax.tree.flatten(slots)
+            leaves, structure = cast(Any, jax.tree.flatten(slots))
             flags: list[bool] = jax.tree.leaves(tuple(is_mapped[1:]))
             pairs = zip(leaves, flags, strict=True)
             rows = [x if flag else jnp.broadcast_to(x, (n, *x.shape)) for x, flag in pairs]
             out = all_at_once(n, consts, *jax.tree.unflatten(structure, rows))
-        structure = jax.tree.structure(out)
-        return out, jax.tree.unflatten(structure, [True] * structure.num_leaves)
+        all_mapped = [True] * len(jax.tree.leaves(out))
+        return out, jax.tree.unflatten(jax.tree.structure(out), all_mapped)
 
     return mapped

@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """`to_dm_env`: for agents that take environments of dm_env."""
 
 from importlib import import_module
@@ -12,9 +13,13 @@ from envrax.interop.out.host_loop import HostLoop
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
 require("dm_env", "1.6", package="dm-env", extra="dm-env")
+
 # By name, since a type checker takes `import dm_env` for this file.
 dm_env: Any = import_module("dm_env")
 specs: Any = import_module("dm_env.specs")
+
+__all__ = ["DmEnv", "to_dm_env"]
+
 _WHO = "to_dm_env"
 
 
@@ -25,23 +30,20 @@ class DmEnv(dm_env.Environment):
         if not isinstance(env, JaxEnv):
             raise TypeError(f"{_WHO}: expected a JaxEnv; got {env!r}. Pass a single one.")
         self.jax_env = env
-        self._driver = HostLoop(env, _WHO)
-        self._seed = seed
-        self._ended = True
+        self._driver, self._seed, self._ended = HostLoop(env, _WHO), seed, True
         self._observation_spec = to_spec(env.observation_space, "observation")
         self._action_spec = to_spec(env.action_space, "action")
 
-    def reset(self) -> dm_env.TimeStep:
+    def reset(self) -> Any:  # a TimeStep
         told = self._driver.reset(self._seed)
         self._seed, self._ended = None, False
         return dm_env.restart(told.obs)
 
-    def step(self, action: Any) -> dm_env.TimeStep:
+    def step(self, action: Any) -> Any:  # a TimeStep
         if self._ended:
             return self.reset()
         told = self._driver.step(action)
-        reward = float(told.reward)
-        terminated = bool(told.terminated)
+        reward, terminated = float(told.reward), bool(told.terminated)
         self._ended = terminated or bool(told.truncated)
         if terminated:
             return dm_env.termination(reward, told.obs)

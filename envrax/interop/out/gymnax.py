@@ -39,10 +39,10 @@ class GymnaxParams:
         self._traced, self._static = traced, static
 
     def __getattr__(self, name: str) -> Any:
-        for fields in (vars(self).get("_traced", {}), vars(self).get("_static", {})):
-            if name in fields:
-                return fields[name]
-        raise AttributeError(f"{type(self).__name__} has no field {name!r}")
+        fields = {**vars(self).get("_static", {}), **vars(self).get("_traced", {})}
+        if name not in fields:
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}")
+        return fields[name]
 
     def replace(self, **changes: Any) -> "GymnaxParams":
         """

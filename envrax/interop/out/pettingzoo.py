@@ -1,3 +1,4 @@
+# pyright: basic, reportMissingImports=false
 """`to_pettingzoo`: for trainers that take worlds of PettingZoo."""
 
 from importlib import import_module
@@ -17,8 +18,12 @@ from envrax.interop.spaces import to_space
 from envrax.spaces.flatten import zero_element
 
 require("pettingzoo", "1.25", extra="pettingzoo")
+
 # By name, since a type checker takes `import pettingzoo` for this file.
 pettingzoo: Any = import_module("pettingzoo")
+
+__all__ = ["PettingZooEnv", "to_pettingzoo"]
+
 _WHO = "to_pettingzoo"
 
 
@@ -35,8 +40,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         self.jax_env, self.render_mode = env, render_mode
         modes = ["rgb_array"] if can_render(env) else []
         self.metadata = {"name": env.name, "render_modes": modes, "render_fps": FPS}
-        self.possible_agents = list(env.agents)
-        self.agents = []
+        self.possible_agents, self.agents = list(env.agents), []
         of, to = env.observation_space, env.action_space
         self.observation_spaces = {agent: to_space(of[agent]) for agent in env.agents}
         self.action_spaces = {agent: to_space(to[agent]) for agent in env.agents}
