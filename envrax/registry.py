@@ -249,7 +249,8 @@ def _check(spec: EnvSpec) -> None:
         )
     if not (isinstance(cls, type) and issubclass(cls, JaxEnv)) or issubclass(cls, Wrapper):
         raise TypeError(
-            f"register: expected a JaxEnv class for {name!r}, which is not a wrapper; got {cls!r}."
+            f"register: expected the class of an environment for {name!r}; got {cls!r}. Pass a "
+            "subclass of JaxEnv; wrappers go into `wrappers=[...]`."
         )
     if not isinstance(config, EnvConfig):
         raise TypeError(f"register: expected an EnvConfig for {name!r}; got {config!r}.")

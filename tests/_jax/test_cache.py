@@ -177,14 +177,6 @@ def test_what_is_compiled_before_and_after_goes_where_the_user_says(
 @pytest.mark.parametrize("cache_dir", ["explicit", DEFAULT_CACHE_DIR, None])
 def test_every_setting_is_restored(cache_dir: Any, tmp_path: Path, default_dir: Path) -> None:
     cache_dir = tmp_path / cache_dir if isinstance(cache_dir, str) else cache_dir
-    seen: list[Any] = []
-
-    def look() -> None:
-        seen.append(dict(jax.config.values))
-
-    def fail() -> None:
-        raise ZeroDivisionError
-
     users = {
         "jax_compilation_cache_dir": str(tmp_path / "users"),
         "jax_persistent_cache_min_compile_time_secs": 7.0,
@@ -194,10 +186,11 @@ def test_every_setting_is_restored(cache_dir: Any, tmp_path: Path, default_dir: 
     }
     with settings(**users):
         before = dict(jax.config.values)
-        warm(cache_dir, look)
-        assert dict(jax.config.values) == before != seen[0]
-        with pytest.raises(ZeroDivisionError):
-            warm(cache_dir, fail)
+        with compile_cache(cache_dir):
+            assert dict(jax.config.values) != before
+        assert dict(jax.config.values) == before
+        with pytest.raises(ZeroDivisionError), compile_cache(cache_dir):
+            raise ZeroDivisionError
         assert dict(jax.config.values) == before
 
 
@@ -256,7 +249,9 @@ def test_a_working_directory_that_vanished(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_directory_that_vanishes_while_compiling(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="persistent compilation cache"):
-        warm(tmp_path / "cache", lambda: shutil.rmtree(tmp_path / "cache", ignore_errors=True))
+        with compile_cache(tmp_path / "cache"):
+            shutil.rmtree(tmp_path / "cache")
+            jax.jit(lambda x: x * 7 + 5)(np.float32(1))
 
 
 @pytest.mark.parametrize("damage", [lambda b: b"", lambda b: b[:-9], lambda b: b"no program" * 99])

@@ -32,8 +32,8 @@ HOMES = {
     "suite": "EnvSuite EnvSet load_suite",
     "envs": "EnvSuite EnvSet",
     "make": "make make_vec make_multi make_multi_vec",
-    "rollouts": "start rollout Rollout Transition",
-    "evaluation": "evaluate evaluate_grid Evaluation GridEvaluation",
+    "rollouts": "start rollout Rollout Transition evaluate evaluate_grid Evaluation GridEvaluation",
+    "saving": "save load",
     "sharding": "shard ShardedEnv",
     "error": "MissingPackageError",
     "testing": "check_env check_batched_env report_env report_batched_env Finding Report "
@@ -187,10 +187,10 @@ cache_dir=DEFAULT_CACHE_DIR, **fields)
     saving.load(path, like)
     sharding.shard(batched_env, mesh, axis=None)
     sharding.ShardedEnv(env, mesh, axis=None)
-    evaluation.evaluate(env, policy, rng, n_episodes, *, policy_state=None, max_steps=None)
-    evaluation.evaluate_grid(env, policy, rng, grid, n_episodes, *, policy_state=None, \
+    rollouts.evaluate(env, policy, rng, n_episodes, *, policy_state=None, max_steps=None)
+    rollouts.evaluate_grid(env, policy, rng, grid, n_episodes, *, policy_state=None, \
 max_steps=None)
-    evaluation.Evaluation(returns, lengths, complete)
+    rollouts.Evaluation(returns, lengths, complete)
 
     testing.check_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)
     testing.report_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)
