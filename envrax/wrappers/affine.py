@@ -76,7 +76,7 @@ def affine(wrapper: type, source: Box, target: Box) -> Callable[[Any], jax.Array
         scaled = (x * eighth - anchor * eighth) * scale + new_anchor
         inside = (x >= low) & (x <= high)
         kept = jnp.where(inside, jnp.clip(scaled, new_low, new_high), scaled)
-        kept = jnp.where(x == high, new_high, kept)
+        kept = jnp.where((x == high) & (low < high), new_high, kept)
         return kept.astype(canonical(target.dtype))
 
     return apply
