@@ -34,8 +34,8 @@ PEERS = ("Stoa",)
 
 
 def main() -> None:
-    from benchmarks.interop_table import PAGE, page
     from benchmarks.plot import draw
+    from benchmarks.table import PAGE, page
 
     PAGE.write_text("\n".join(page()) + "\n")
     for path in PAGES:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import interop_table
+from benchmarks import table
 from benchmarks.files import read
 from benchmarks.pages import PAGES, ROOT, change_figures, written
 
@@ -55,7 +55,7 @@ def test_each_place_has_a_number() -> None:
 
 
 def test_the_table_of_ids_is_generated() -> None:
-    assert interop_table.PAGE.read_text(encoding="utf-8") == "\n".join(interop_table.page()) + "\n"
+    assert table.PAGE.read_text(encoding="utf-8") == "\n".join(table.page()) + "\n"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
@@ -66,4 +66,4 @@ def test_no_figure_stands_without_its_source(path: Path) -> None:
     text = re.sub(r"`[^`]*`", "", change_figures(text, lambda figure, place: ""))
     for known in DEFINED.get(str(path.relative_to(ROOT)), ()):
         text = text.replace(known, "")
-    assert path == interop_table.PAGE or not MEASURED.findall(text)
+    assert path == table.PAGE or not MEASURED.findall(text)
