@@ -10,23 +10,30 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks import files
+from benchmarks.libraries import LIBRARIES
 from benchmarks.measure import Result, machine
 
 # From the name of a benchmark to the module and the function.
 BENCHMARKS = {
     "scan": "cartpole.scan",
     "scan-large": "cartpole.large",
-    "limit": "limit.limit",
-    "limit-parts": "limit.parts",
     "envpool": "cartpole.envpool",
     "dispatch": "cartpole.dispatch",
+    "limit": "limit.limit",
     "resets": "resets.synthetic",
     "fleet": "fleet.step",
-    "fleet-compile": "fleet.compile_time",
-    "seeds": "seeds.train",
+    "rollouts": "costs.rollouts",
+    "parts": "costs.parts",
+    "randomization": "costs.randomization",
+    "start": "start.start",
+    "scale": "memory.scale",
+    "operations": "operations.operations",
+    "cores": "cores.cores",
+    "physics": "physics.speed",
     "training": "training.cartpole",
     "learned-ppo": "learned.ppo",
     "learned-dqn": "learned.dqn",
@@ -34,47 +41,28 @@ BENCHMARKS = {
     "learned-self-play": "learned.self_play",
     "learned-agents": "learned.agents",
     "learned-mazes": "learned.mazes",
-    "resume": "resume.sigkill",
-    "start": "start.start",
-    "start-states": "starts.starts",
-    "interop": "interop_speed.interop",
-    "misses": "misses.misses",
-    "jax-trainers": "jax_trainers.speed",
-    "worlds": "worlds.views",
-    "physics": "physics.speed",
-    "physics-training": "physics.train",
-    "trainers": "trainers.vector_envs",
-    "trainers-overhead": "trainers.overhead",
-    "trainers-sb3": "trainers.sb3",
-    "rollouts": "costs.rollouts",
-    "parts": "costs.parts",
-    "memory": "memory.memory",
-    "operations": "operations.operations",
-    "randomization": "randomization.cartpole",
-    "scaling": "scaling.both",
-    "cores": "scaling.cores",
-    "scale": "scale.scale",
-    "reset-after": "carried.reset_after",
 }
-COMMANDS = {
-    **{"ids": "ids", "gallery": "gallery", "gpu": "gpu", "pages": "pages"},
-    "table": "interop_table",
-}
+COMMANDS = "ids", "gpu", "table", "gallery", "pages"
+
+
+NAMES = (*BENCHMARKS, *LIBRARIES)
 
 
 def main() -> None:
     if sys.argv[1:2] and sys.argv[1] in COMMANDS:
-        command = importlib.import_module(f"benchmarks.{COMMANDS[sys.argv.pop(1)]}")
-        command.main()
+        importlib.import_module(f"benchmarks.{sys.argv.pop(1)}").main()
         return
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}; default all")
+    parser.add_argument(
+        "names", nargs="*", help=f"of {', '.join(NAMES)}; `interop` for all libraries; default all"
+    )
     parser.add_argument("--output", type=Path, help="folder for a JSON file of each")
     arguments = parser.parse_args()
-    names = arguments.names or list(BENCHMARKS)
-    if unknown := set(names) - set(BENCHMARKS):
-        parser.error(f"expected names of {', '.join(BENCHMARKS)}; got {', '.join(unknown)}")
+    given = arguments.names or list(NAMES)
+    names = [name for each in given for name in (LIBRARIES if each == "interop" else [each])]
+    if unknown := set(names) - set(NAMES):
+        parser.error(f"expected names of {', '.join(NAMES)}; got {', '.join(unknown)}")
     if len(names) == 1:
         run(names[0], arguments.output)
         return
@@ -90,19 +78,24 @@ def main() -> None:
 
 def run(name: str, output: Path | None) -> None:
     print(machine())
-    module, _, function = BENCHMARKS[name].partition(".")
     try:
-        work: Callable[[], Sequence[Result]] = getattr(
-            importlib.import_module(f"benchmarks.{module}"), function
-        )
-        tables = work()
+        tables = work_of(name)()
     except ImportError as error:
         print(f"{name}: left out: {error}")
         return
     for table in tables:
         print(f"\n{table.markdown()}\n", flush=True)
     if output and tables:
-        files.write(name, {table.title: table.data() for table in tables}, output)
+        where = f"interop/{name}" if name in LIBRARIES else name
+        files.write(where, {table.title: table.data() for table in tables}, output)
+
+
+def work_of(name: str) -> Callable[[], Sequence[Result]]:
+    """The function of a benchmark."""
+    if name in LIBRARIES:
+        return partial(importlib.import_module("benchmarks.interop").library, name)
+    module, _, function = BENCHMARKS[name].partition(".")
+    return getattr(importlib.import_module(f"benchmarks.{module}"), function)
 
 
 if __name__ == "__main__":

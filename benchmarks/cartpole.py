@@ -24,9 +24,9 @@ def scan(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
         ways = {"envrax": of_vec_env(VecEnv(CartPole(), n), 2, steps)}
         plain = VecEnv(CartPole(), n, autoreset=Select())
         ways["the same, every slot reset on every step"] = of_vec_env(plain, 2, steps)
-        ways["JAX by hand, every slot reset, one key for all"] = _by_hand(n, steps)
+        ways["JAX by hand, every slot reset, one key for all"] = by_hand_in_scan(n, steps)
         peers: dict[str, Callable[[int, int], Work]] = {
-            "gymnax": _gymnax,
+            "gymnax": gymnax_in_scan,
             "Gymnasium, NumPy": _gymnasium,
         }
         ways |= {name: make(n, steps) for name, make in available(peers)}
@@ -68,7 +68,7 @@ def dispatch(num_envs: int = 64, steps: int = 1000) -> list[Table]:
     return [Table(f"CartPole, N = {num_envs}, Python loop", compare(ways), steps)]
 
 
-def _by_hand(num_envs: int, steps: int) -> Work:
+def by_hand_in_scan(num_envs: int, steps: int) -> Work:
     """JAX without a library: the physics, one key for the whole batch, a reset of every slot."""
     env = CartPole()
 
@@ -114,7 +114,7 @@ def _gymnax_parts(num_envs: int) -> tuple[Any, Any]:
     return start, step
 
 
-def _gymnax(num_envs: int, steps: int) -> Work:
+def gymnax_in_scan(num_envs: int, steps: int) -> Work:
     return in_scan(*_gymnax_parts(num_envs), num_envs, 2, steps)
 
 

@@ -1,4 +1,4 @@
-"""What `rollout` costs over a scan by hand, and what each part of a training loop adds to it."""
+"""What `rollout`, parts of a training loop and a config in every slot cost, in a scan."""
 
 from typing import Any
 
@@ -7,16 +7,38 @@ import jax.numpy as jnp
 
 import envrax
 from benchmarks.measure import Table, Work, compare
-from envrax import RecordEpisodeStatistics, VecEnv
+from benchmarks.rollout import of_vec_env
+from envrax import DomainRandomization, RecordEpisodeStatistics, VecEnv
 from envrax.wrappers import vector
 from envrax_classic import CartPole
 
 
-class Legal(CartPole):
-    """CartPole with a mask, in which both actions are legal."""
+def randomization(sizes: tuple[int, ...] = (64, 4096, 65_536)) -> list[Table]:
+    """Three fields of CartPole's config, shared by all slots or in the state of each."""
+    env = CartPole()
+    envs = {
+        "one config for all": env,
+        "drawn for every episode": DomainRandomization(env, draw_config),
+        "drawn for every slot, then kept": DomainRandomization(env, draw_config, redraw=False),
+        "in the state of every slot, all the same": DomainRandomization(env, fixed_config),
+    }
+    tables: list[Table] = []
+    for n in sizes:
+        steps = max(20, min(2000, 1_600_000 // n))
+        ways = {name: of_vec_env(VecEnv(env, n), 2, steps) for name, env in envs.items()}
+        tables.append(Table(f"CartPole, N = {n}, configs", compare(ways), steps))
+    return tables
 
-    def action_mask(self, state: Any) -> jax.Array:
-        return jnp.ones(2, jnp.bool_)
+
+def draw_config(rng: jax.Array) -> dict[str, Any]:
+    """The length, the mass and the force of an episode."""
+    drawn = jax.random.uniform(rng, (3,), jnp.float32, 0.5, 2.0)
+    return {"half_length": 0.5 * drawn[0], "pole_mass": 0.1 * drawn[1], "force": 10.0 * drawn[2]}
+
+
+def fixed_config(rng: jax.Array) -> dict[str, Any]:
+    """The config's own numbers, so that episodes are as long as without."""
+    return {"half_length": 0.5, "pole_mass": 0.1, "force": 10.0}
 
 
 def rollouts(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
@@ -34,6 +56,13 @@ def rollouts(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
         }
         tables.append(Table(f"CartPole, N = {n}, all transitions", compare(ways), steps))
     return tables
+
+
+class Legal(CartPole):
+    """CartPole with a mask, in which both actions are legal."""
+
+    def action_mask(self, state: Any) -> jax.Array:
+        return jnp.ones(2, jnp.bool_)
 
 
 def parts(n: int = 4096, steps: int = 100) -> list[Table]:

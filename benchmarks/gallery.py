@@ -11,20 +11,20 @@ drawn again, unless `--again` is given, so that an interrupted run goes on. Brax
 Playground need OpenGL: without a display, set `MUJOCO_GL=egl`.
 """
 
-import argparse
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.interop_table import LIBRARIES, verdicts
+import jax
+
+import envrax
+from benchmarks.libraries import LIBRARIES, VERDICTS, built, first_line, visit_each
 
 DOCS = Path(__file__).parents[1] / "docs/libraries"
-WHY = Path(__file__).parent / "verdicts/gallery.json"
+WHY = VERDICTS / "gallery.json"
 # Of each library every first, second, ... id moves; the others are stills.
 EVERY = {
     **{"gymnax": 1, "brax": 3, "jumanji": 2, "playground": 5, "navix": 14, "craftax": 2},
@@ -45,59 +45,40 @@ limits.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("libraries", nargs="*", help=f"of {', '.join(LIBRARIES)}; default all")
-    parser.add_argument("--again", action="store_true", help="draw all ids again")
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no id after them")
-    parser.add_argument("--page", action="store_true", help="only write the page")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        draw_library(given.child, time.monotonic() + 60 * given.minutes)
-        return
-    begin = time.monotonic()
-    for library in [] if given.page else given.libraries or LIBRARIES:
-        if given.again:
-            for id in verdicts(library):
-                path_of(id).unlink(missing_ok=True)
-                _tell(id, "")
-        for _ in range(50):  # a crash costs one id
-            left = given.minutes - (time.monotonic() - begin) / 60
-            command = [sys.executable, "-m", "benchmarks.gallery", "--child", library]
-            if subprocess.run([*command, "--minutes", str(left)]).returncode == 0:
-                break
+    visit_each("gallery", __doc__, draw_library, forget_library)
     (DOCS / "gallery.md").write_text("\n".join(page()) + "\n")
+
+
+def forget_library(library: str) -> None:
+    """Remove the pictures of a library, and the reasons."""
+    for id in built(library):
+        path_of(id).unlink(missing_ok=True)
+        _set_reason(id, "")
 
 
 def draw_library(library: str, end: float) -> None:
     """Draw what can be built of a library and has neither a picture nor a reason yet."""
-    from benchmarks.interop_speed import first_line
-
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # pygame complains of missing loudspeakers
     for number, id in enumerate(built(library)):
         path = path_of(id)
         if path.exists() or id in reasons() or time.monotonic() > end:
             continue
-        _tell(id, "the process ended")  # what stays if it does
+        _set_reason(id, "the process ended")  # what stays if it does
         begin, moving = time.perf_counter(), number % EVERY[library] == 0
         try:
             frames = play(id, FRAMES if moving else STEPS.get(library, 10))
         except Exception as error:
             none = "does not implement render" in str(error)
-            _tell(id, "the library does not draw it" if none else first_line(error))
+            _set_reason(id, "the library does not draw it" if none else first_line(error))
             print(id, reasons()[id], flush=True)
             continue
         save(path, frames if moving else frames[-1:])
-        _tell(id, "")
+        _set_reason(id, "")
         print(id, path.stat().st_size, f"{time.perf_counter() - begin:.0f} s", flush=True)
 
 
 def play(id: str, steps: int) -> list[Any]:
     """Frames of so many random steps, and of the states that episodes begin in."""
-    import jax
-
-    import envrax
-
     env = envrax.make(id, jit_compile=False)
     frames: list[Any] = []
 
@@ -153,13 +134,6 @@ def page() -> Iterator[str]:
         yield f"| `{id}` | {why.replace('|', ' ')} |"
 
 
-def built(library: str) -> list[str]:
-    """The ids that can be built."""
-    rows = sorted(verdicts(library).items())
-    out = "not built", "stopped"
-    return [id for id, row in rows if row["verdict"] not in out and " as a world" not in id]
-
-
 def path_of(id: str) -> Path:
     library, _, name = id.partition("/")
     return DOCS / "gallery" / library / f"{name.replace('/', '-')}.webp"
@@ -170,11 +144,7 @@ def reasons() -> dict[str, str]:
     return json.loads(WHY.read_text()) if WHY.exists() else {}
 
 
-def _tell(id: str, why: str) -> None:
+def _set_reason(id: str, why: str) -> None:
     every = {**reasons(), id: why}
-    told = {name: every[name] for name in sorted(every) if every[name]}
-    WHY.write_text(json.dumps(told, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    kept = {name: every[name] for name in sorted(every) if every[name]}
+    WHY.write_text(json.dumps(kept, indent=1) + "\n")

@@ -18,7 +18,8 @@ from pathlib import Path
 import jax
 
 from benchmarks import files
-from benchmarks.cartpole import _by_hand, _gymnax
+from benchmarks.cartpole import by_hand_in_scan, gymnax_in_scan
+from benchmarks.interop import timed
 from benchmarks.measure import Result, Table, Values, Work, compare, machine
 from benchmarks.resets import World, WorldConfig
 from benchmarks.rollout import of_vec_env
@@ -42,10 +43,10 @@ def cartpole(n: int) -> Table:
         "envrax": of_vec_env(VecEnv(CartPole(), n), 2, steps),
         "`Select`": of_vec_env(VecEnv(CartPole(), n, autoreset=Select()), 2, steps),
         "`Compact`": of_vec_env(VecEnv(CartPole(), n, autoreset=Compact()), 2, steps),
-        "JAX by hand, every slot reset, one key for all": _by_hand(n, steps),
+        "JAX by hand, every slot reset, one key for all": by_hand_in_scan(n, steps),
     }
     try:
-        ways["gymnax"] = _gymnax(n, steps)
+        ways["gymnax"] = gymnax_in_scan(n, steps)
     except ImportError as error:
         print(f"left out: {error}")
     return Table(f"CartPole, N = {n}", compare(ways), steps)
@@ -63,9 +64,7 @@ def strategies(rounds: int, n: int) -> Table:
 
 def library(name: str, n: int) -> Values:
     """`make_vec` against the library's own loop, both with auto-reset."""
-    from benchmarks.interop_speed import timed
-
-    rows, _ = timed(name, LIBRARIES[name], n)
+    rows = timed(name, LIBRARIES[name], n)
     return Values(f"{name}/{LIBRARIES[name]}, N = {n}, µs per step", rows)
 
 
@@ -130,7 +129,3 @@ def main() -> None:
             found = {table.title: table.data() for table in tables}
             more = {"device": device.device_kind, "memory": device.memory_stats() or {}}
             files.write("gpu", found, given.output, **more)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,62 +8,38 @@ A process of its own measures each library in CPU time on one core, so that othe
 machine hardly matters. Results go to `benchmarks/results/ids/LIBRARY.json` as they come; ids that
 are there already are not measured again, unless `--again` is given, so that an interrupted run goes
 on.
-`python -m benchmarks table --page` writes them into the table of all ids.
+`python -m benchmarks pages` writes them into the table of all ids.
 """
 
-import argparse
 import os
-import subprocess
-import sys
 import time
 from typing import Any
 
-from benchmarks import files
+import jax
+
+from benchmarks import files, loops
+from benchmarks.libraries import built, first_line, visit_each
+from benchmarks.memory import size_of
+from benchmarks.rollout import RandomPlay
 
 SIZES, LENGTH, SECONDS, ROUNDS = (64, 1024), 10, 0.3, 5
-INT32_MAX = 8.0  # seconds, after which no further round begins
+LONGEST = 8.0  # seconds, after which no further round begins
 now = time.process_time  # on one core, so that other work there does not count
 
 
 def main() -> None:
-    from benchmarks.interop_table import LIBRARIES, PAGE, page
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("libraries", nargs="*", help=f"of {', '.join(LIBRARIES)}; default all")
-    parser.add_argument("--again", action="store_true", help="measure all ids again")
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no id after them")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        if hasattr(os, "sched_setaffinity"):  # not on macOS
-            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        measure_library(given.child, time.monotonic() + 60 * given.minutes)
-        return
-    begin = time.monotonic()
-    for library in given.libraries or LIBRARIES:
-        if given.again:
-            files.write(f"ids/{library}", {})
-        for _ in range(50):  # a crash costs one id
-            left = given.minutes - (time.monotonic() - begin) / 60
-            command = [sys.executable, "-m", "benchmarks.ids", "--child", library]
-            if subprocess.run([*command, "--minutes", str(left)]).returncode == 0:
-                break
-    PAGE.write_text("\n".join(page()) + "\n")
+    visit_each("ids", __doc__, measure_library, lambda library: files.write(f"ids/{library}", {}))
 
 
 def measure_library(library: str, end: float) -> None:
     """Measure what can be built of a library and has no result yet."""
-    import jax
-
-    from benchmarks.interop_speed import first_line
-    from benchmarks.interop_table import verdicts
-
+    if hasattr(os, "sched_setaffinity"):  # not on macOS
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     jax.config.update("jax_enable_compilation_cache", False)
-    for id, row in verdicts(library).items():
-        built = row["verdict"] not in ("not built", "stopped") and " as a world" not in id
+    for id in built(library):
         found = _read(library)
         known = id in found["tables"]["ids"] or id in found["why"]
-        if not built or known or time.monotonic() > end:
+        if known or time.monotonic() > end:
             continue
         _add(library, id, {}, "the process ended")  # what stays if it does
         try:
@@ -76,15 +52,11 @@ def measure_library(library: str, end: float) -> None:
 
 def measured(id: str) -> dict[str, float]:
     """Seconds to the first result with 64 slots, steps per second of all slots, bytes of a slot."""
-    from benchmarks import interop_loops as loops
-    from benchmarks.interop_speed import Rollout
-    from benchmarks.memory import size_of
-
     row: dict[str, float] = {}
     for n in SIZES:
         begin = now()
         loop, space = loops.ours(id, n)
-        run = Rollout(loop, space, LENGTH)
+        run = RandomPlay(loop, space, LENGTH)
         run(1)
         if n == SIZES[0]:
             row["compile"] = round(now() - begin, 1)
@@ -94,7 +66,7 @@ def measured(id: str) -> dict[str, float]:
             chunks = max(chunks + 1, int(1.2 * chunks * SECONDS / seconds))
             seconds = _timed(run, chunks)
         times = [seconds]
-        while len(times) < ROUNDS and sum(times) < INT32_MAX:
+        while len(times) < ROUNDS and sum(times) < LONGEST:
             times.append(_timed(run, chunks))
         row[f"{n}"] = float(f"{n * chunks * LENGTH / min(times):.3g}")
     return row
@@ -123,7 +95,3 @@ def _add(library: str, id: str, row: dict[str, float], why: str | None) -> None:
         if not entry:
             kind.pop(id, None)
     files.write(f"ids/{library}", found["tables"], why=found["why"])
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,6 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import numpy as np
 
 from benchmarks.measure import Table, Work, compare
 from envrax import VecEnv
-from envrax.autoreset.strategies import _first_at_least
 from envrax_classic import CartPole
 
 # Sums may be taken in any order, as XLA takes them.
@@ -36,53 +34,6 @@ def limit(sizes: tuple[int, ...] = (64, 4096, 65_536)) -> list[Table]:
         subprocess.run([compiler, *flags, source, "-o", str(library), "-lm"], check=True)
         program = ctypes.CDLL(str(library))
     return [_table(program, n, drawn) for n in sizes for drawn in (False, True)]
-
-
-def parts(n: int = 4096, steps: int = 400) -> list[Table]:
-    """What `Compact` computes for the resets of a step, each part alone in a scan."""
-    env, chunk = CartPole(), n // 16
-    state = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), n))[1]
-    ended, some = jnp.arange(n) % 22 == 0, jax.tree.map(lambda x: x[:chunk], state)
-
-    def reset(state: Any) -> Any:
-        return jax.vmap(env.reset)(state.rng)[1]
-
-    def split(keys: Any) -> Any:
-        return jax.vmap(jax.random.split)(keys)[:, 0]
-
-    def count(ended: Any) -> Any:
-        return ended ^ (jnp.cumsum(ended, dtype=jnp.int32)[-1] < 0)
-
-    def search(count: Any) -> Any:
-        found = _first_at_least(count, jnp.arange(1, chunk + 1, dtype=jnp.int32))
-        return count + found[0]
-
-    def move(carry: Any) -> Any:
-        state, slots = carry
-        taken = jax.tree.map(lambda x: x.at[slots].get(mode="clip"), state)
-        taken = taken.replace(step=taken.step + 1)
-        moved = jax.tree.map(lambda x, y: x.at[slots].set(y, mode="drop"), state, taken)
-        return moved, slots ^ (moved.step[0] < 0)
-
-    work: dict[str, tuple[Callable[[Any], Any], Any]] = {
-        f"{chunk} resets: a split, four floats": (reset, some),
-        f"of which {chunk} splits": (split, some.rng),
-        f"count who ended: a sum along {n}": (count, ended),
-        f"find them: {chunk} searches": (search, jnp.cumsum(ended, dtype=jnp.int32)),
-        f"move {chunk} rows out and back": (move, (state, jnp.arange(chunk) * 16)),
-    }
-    free = _ours(_Free(n), steps, drawn=False)
-    ways = {"all else, with resets that cost nothing": free}
-    ways |= {name: _repeated(*given, steps) for name, given in work.items()}
-    ways["envrax"] = _ours(VecEnv(env, n), steps, drawn=False)
-    return [Table(f"CartPole, N = {n}, the parts of a step", compare(ways), steps)]
-
-
-def _repeated(part: Callable[[Any], Any], start: Any, steps: int) -> Work:
-    run: Any = jax.jit(
-        lambda start: jax.lax.scan(lambda x, _: (part(x), None), start, length=steps)[0]
-    )
-    return lambda: jax.block_until_ready(run(start))
 
 
 def _table(program: Any, n: int, drawn: bool) -> Table:

@@ -1,5 +1,11 @@
-"""Peak memory of a step against the size of the state, as planned by XLA."""
+"""Memory and time of large batches, each case in a process of its own."""
 
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
 from typing import Any
 
 import jax
@@ -10,32 +16,75 @@ from envrax import FrameStackObservation, GrayscaleObservation, JaxEnv, ResizeOb
 from envrax_classic import CartPole, Catch
 
 
-def memory() -> list[Values]:
-    """A small environment in many slots, and stacked images in fewer."""
-    pixels = FrameStackObservation(ResizeObservation(GrayscaleObservation(Catch())))
-    return [
-        _plan("CartPole, N = 65,536", CartPole(), 65_536),
-        _plan("Catch as four grey 84 x 84 pictures, N = 1024", pixels, 1024),
-    ]
+def pictures() -> JaxEnv[Any, Any, Any, Any]:
+    """Catch as four grey pictures of 84 x 84 bytes."""
+    return FrameStackObservation(ResizeObservation(GrayscaleObservation(Catch())))
 
 
-def _plan(title: str, env: JaxEnv[Any, Any, Any, Any], num_envs: int) -> Values:
-    vec_env = VecEnv(env, num_envs)
-    _, state = jax.eval_shape(vec_env.reset, jax.random.key(0))
-    actions = jax.eval_shape(vec_env.action_space.sample, jax.random.key(0))
-    results = jax.eval_shape(vec_env.step, state, actions)
-    rows = {
-        "the state": {"MB": size_of(state) / 1e6},
-        "everything that a step returns": {"MB": size_of(results) / 1e6},
-    }
-    for name, donated in (("peak of a step", ()), ("peak with `donate=True`", (0,))):
-        step: Any = jax.jit(vec_env.step, donate_argnums=donated)
-        plan = step.lower(state, actions).compile().memory_analysis()
-        # A donated argument is a result as well.
-        given = plan.argument_size_in_bytes - plan.alias_size_in_bytes
-        peak = given + plan.output_size_in_bytes + plan.temp_size_in_bytes
-        rows[name] = {"MB": peak / 1e6, "times the state": peak / size_of(state)}
-    return Values(title, rows)
+CASES: dict[str, tuple[Any, int]] = {
+    "CartPole": (CartPole, 1_000_000),
+    "Catch, a picture of 20 x 10 x 3 bytes": (Catch, 100_000),
+    "Catch, four grey pictures of 84 x 84 bytes": (pictures, 100_000),
+}
+WAYS = "`step`", "`step`, `donate=True`", "in a scan"
+STEPS = 10
+
+
+def scale() -> list[Values]:
+    """A million slots of CartPole, 100,000 with pictures."""
+    return [Values(f"{name}, {n:,} slots", _rows(name)) for name, (_, n) in CASES.items()]
+
+
+def _rows(name: str) -> dict[str, dict[str, float]]:
+    rows: dict[str, dict[str, float]] = {}
+    for way in WAYS:
+        command = [sys.executable, "-m", "benchmarks.memory", name, way]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        rows[way] = json.loads(done.stdout.splitlines()[-1])
+    return rows
+
+
+def _measure(name: str, way: str) -> dict[str, float]:
+    make, n = CASES[name]
+    env = VecEnv(make(), n, donate=way == WAYS[1])
+    in_scan = way == WAYS[2]
+    run: Any = jax.jit(lambda *given: _scan(env, *given), donate_argnums=(0, 1))
+    obs, state = jax.eval_shape(env.reset, jax.random.key(0))
+    actions = jax.eval_shape(env.action_space.sample, jax.random.key(1))
+    if in_scan:
+        run = run.lower(obs, state, actions).compile()
+    env.compile(None)
+    before = _most_memory()
+
+    found = {"bytes of a state": size_of(state) / n, "bytes of an obs": size_of(obs) / n}
+    actions = env.action_space.sample(jax.random.key(1))
+    obs, state = env.reset(jax.random.key(0))
+    jax.block_until_ready(state)
+    seconds: list[float] = []
+    for _ in range(4 if in_scan else STEPS):
+        begin = time.perf_counter()
+        if in_scan:
+            obs, state = run(obs, state, actions)
+        else:
+            obs, state, *_ = env.step(state, actions)
+        jax.block_until_ready((obs, state))
+        seconds.append((time.perf_counter() - begin) / (STEPS if in_scan else 1))
+    found["most memory, bytes per slot"] = (_most_memory() - before) / n
+    return {**found, "ns per slot": 1e9 * statistics.median(seconds) / n}
+
+
+def _scan(env: Any, obs: Any, state: Any, actions: Any) -> Any:
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        obs, state, *_rest = env.step(carry[1], actions)
+        return (obs, state), None
+
+    return jax.lax.scan(step, (obs, state), length=STEPS)[0]
+
+
+def _most_memory() -> int:
+    """The most memory that this process has held so far, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def size_of(tree: Any) -> int:
@@ -46,3 +95,7 @@ def size_of(tree: Any) -> int:
 
 def _words(x: jax.Array) -> jax.Array:
     return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
+
+
+if __name__ == "__main__":
+    print(json.dumps(_measure(*sys.argv[1:])))

@@ -53,14 +53,6 @@ def _arithmetic(s: Slot) -> Slot:
     return s._replace(x=x)
 
 
-def _sine(s: Slot) -> Slot:
-    return s._replace(x=jnp.sin(s.x))
-
-
-def _split(s: Slot) -> Slot:
-    return s._replace(rng=jax.random.split(s.rng)[0])
-
-
 def _split_and_draw(s: Slot) -> Slot:
     rng, key = jax.random.split(s.rng)
     return s._replace(rng=rng, x=jax.random.uniform(key))
@@ -96,45 +88,20 @@ def _work(push: float | jax.Array, s: Slot) -> Slot:
 _PUSHES = (0.9, 1.1, 1.3, 1.5)
 
 
-def _one_branch(s: Slot) -> Slot:
-    return _work(1.1, s)
+def _next(s: Slot, **changes: jax.Array) -> Slot:
+    """The slot at the next cell."""
+    return s._replace(at=(s.at + 1) % CELLS, **changes)
 
 
-def _switch(s: Slot) -> Slot:
-    return jax.lax.switch(s.at % 4, [partial(_work, push) for push in _PUSHES], s)
-
-
-def _cond(s: Slot) -> Slot:
-    return jax.lax.cond(s.at == 0, partial(_work, 0.9), partial(_work, 1.1), s)
-
-
-def _switch_of_arguments(s: Slot) -> Slot:
-    return _work(jnp.asarray(_PUSHES, jnp.float32)[s.at % 4], s)
-
-
-def _gather(s: Slot) -> Slot:
-    return s._replace(x=s.board[s.at], at=(s.at + 1) % CELLS)
-
-
-def _one_hot(s: Slot) -> Slot:
-    here = jnp.arange(CELLS) == s.at
-    return s._replace(x=jnp.sum(jnp.where(here, s.board, 0.0)), at=(s.at + 1) % CELLS)
-
-
-def _scatter(s: Slot) -> Slot:
-    return s._replace(board=s.board.at[s.at].set(s.x), at=(s.at + 1) % CELLS)
-
-
-def _masked(s: Slot) -> Slot:
-    here = jnp.arange(CELLS) == s.at
-    return s._replace(board=jnp.where(here, s.x, s.board), at=(s.at + 1) % CELLS)
+def _here(s: Slot) -> jax.Array:
+    return jnp.arange(CELLS) == s.at
 
 
 TOPICS: dict[str, dict[str, Callable[[Slot], Slot]]] = {
     "Randomness": {
         "ten multiplications and additions": _arithmetic,
-        "a sine": _sine,
-        "split a key": _split,
+        "a sine": lambda s: s._replace(x=jnp.sin(s.x)),
+        "split a key": lambda s: s._replace(rng=jax.random.split(s.rng)[0]),
         "split, draw one float": _split_and_draw,
         "split into five, draw four floats": _split_and_draw_four,
         "split, draw four floats at once": _draw_four_at_once,
@@ -142,15 +109,25 @@ TOPICS: dict[str, dict[str, Callable[[Slot], Slot]]] = {
         "split, an integer from `uniform`": _uniform_as_integer,
     },
     "Branches": {
-        "one branch by itself": _one_branch,
-        "`lax.cond`, two branches": _cond,
-        "`lax.switch`, four branches": _switch,
-        "choose the numbers, then one branch": _switch_of_arguments,
+        "one branch by itself": partial(_work, 1.1),
+        "`lax.cond`, two branches": lambda s: jax.lax.cond(
+            s.at == 0, partial(_work, 0.9), partial(_work, 1.1), s
+        ),
+        "`lax.switch`, four branches": lambda s: jax.lax.switch(
+            s.at % 4, [partial(_work, push) for push in _PUSHES], s
+        ),
+        "choose the numbers, then one branch": lambda s: _work(
+            jnp.asarray(_PUSHES, jnp.float32)[s.at % 4], s
+        ),
     },
     "A cell of a board of 100": {
-        "read, `board[i]`": _gather,
-        "read, compare with every index": _one_hot,
-        "write, `board.at[i].set(x)`": _scatter,
-        "write, `where(arange == i, x, board)`": _masked,
+        "read, `board[i]`": lambda s: _next(s, x=s.board[s.at]),
+        "read, compare with every index": lambda s: _next(
+            s, x=jnp.sum(jnp.where(_here(s), s.board, 0.0))
+        ),
+        "write, `board.at[i].set(x)`": lambda s: _next(s, board=s.board.at[s.at].set(s.x)),
+        "write, `where(arange == i, x, board)`": lambda s: _next(
+            s, board=jnp.where(_here(s), s.x, s.board)
+        ),
     },
 }

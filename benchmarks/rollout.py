@@ -1,7 +1,7 @@
 """Rollouts with random actions, the same for every library, in `lax.scan` or in a Python loop."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,25 @@ from envrax import VecEnv
 
 # `(state, actions, rng) -> (state, the outputs that a training loop would use)`.
 Step = Callable[[Any, Any, jax.Array], tuple[Any, Any]]
+
+
+class Loop(NamedTuple):
+    """
+    One way to step a batch.
+
+    Attributes
+    ----------
+    start : pytree
+        The carry at the beginning.
+    step : callable
+        `(carry, actions, rng) -> (carry, (obs, reward, done))`, for the whole batch.
+    mask : callable, optional
+        The legal actions of a carry, as `action_space` of the batch wants them.
+    """
+
+    start: Any
+    step: Step
+    mask: Callable[[Any], Any] | None = None
 
 
 def in_scan(state: Any, step: Step, num_envs: int, n_actions: int, steps: int) -> Work:
@@ -55,3 +74,56 @@ def of_vec_env(
 
     start = vec_env.reset(jax.random.key(0))[1] if start is None else start
     return in_scan(start, step, vec_env.num_envs, n_actions, steps)
+
+
+class RandomPlay:
+    """
+    Steps of a loop in one compiled program, with legal actions drawn inside.
+
+    Each call goes on where the last one stopped, so that the slots soon differ in their ages.
+    All outputs are summed, so that the compiler cannot remove any of them.
+    """
+
+    def __init__(self, loop: Loop, space: Any, length: int) -> None:
+        def body(carry: Any, _: None) -> tuple[Any, Any]:
+            state, rng = carry
+            rng, draw, step = jax.random.split(rng, 3)
+            actions = space.sample(draw, *([loop.mask(state)] if loop.mask else []))
+            state, (obs, reward, done) = loop.step(state, actions, step)
+            # The state of craftax is weakly typed after a reset.
+            state = jax.tree.map(_strongly_typed, state, state)
+            return (state, rng), tuple(map(total, (obs, reward, done)))
+
+        def total(tree: Any) -> Any:
+            return sum(jnp.sum(x, dtype=jnp.float32) for x in jax.tree.leaves(tree))
+
+        def chunk(_: Any, carry: Any) -> Any:
+            state, sums = carry
+            state, seen = jax.lax.scan(body, state, None, length)
+            return state, jax.tree.map(lambda a, b: a + jnp.sum(b), sums, seen)
+
+        def run(n_chunks: Any, state: Any) -> Any:
+            zeros = (jnp.float32(0),) * 3
+            return jax.lax.fori_loop(0, n_chunks, chunk, (state, zeros))
+
+        start = loop.start, jax.random.key(2)
+        after, _ = jax.eval_shape(body, start, None)
+        self._state = jax.tree.map(_strongly_typed, start, after)
+        self._run = jax.jit(run)
+        self._length = length
+        self.steps = 0
+        self.reward = 0.0
+        self.ends = 0.0
+
+    def __call__(self, n_chunks: int) -> None:
+        self._state, (_, reward, ends) = self._run(n_chunks, self._state)
+        self.reward += float(reward)
+        self.ends += float(ends)
+        self.steps += n_chunks * self._length
+
+
+def _strongly_typed(x: Any, like: Any) -> jax.Array:
+    """An array with the dtype of another one."""
+    if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
+        return x
+    return jax.lax.convert_element_type(x, like.dtype)

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from tempfile import TemporaryDirectory
 
-from benchmarks.measure import ROUNDS, Table, Values, Work, available, compare
+from benchmarks.measure import ROUNDS, Table, Values, Work, compare
 
 # Prints the seconds from `import envrax` to the end of the code, and how many programs were made.
 FRAME = """
@@ -79,28 +79,11 @@ WAYS = {
     },
 }
 
-PEER_CALLS = {
-    "gymnax": """
-import jax, gymnax
-env, params = gymnax.make("CartPole-v1")
-obs, state = env.reset(jax.random.key(0), params)
-jax.block_until_ready(env.step(jax.random.key(1), state, 0, params))
-""",
-    "envrax": """
-import jax, envrax
-env = envrax.make("gymnax/CartPole-v1")
-obs, state = env.reset(jax.random.key(0))
-jax.block_until_ready(env.step(state, 0))
-""",
-    "only the imports: gymnax": "import jax, gymnax",
-    "only the imports: envrax": "import jax, envrax",
-}
-
 
 def start() -> list[Table | Values]:
-    """The import; the first step, with an empty and a filled compile cache; gymnax's CartPole."""
+    """The import; the first step, with an empty and a filled compile cache."""
     with TemporaryDirectory() as bytecode:
-        return [*_imports(bytecode), *_first_steps(bytecode), *_peers(bytecode)]
+        return [*_imports(bytecode), *_first_steps(bytecode)]
 
 
 def _imports(bytecode: str) -> list[Table]:
@@ -123,25 +106,6 @@ def _first_steps(bytecode: str) -> list[Table | Values]:
                         programs[f"{title}: {way}"] = {"programs": made}
         tables += [Table(f"{title}, {kind}", found, 1) for kind, found in times.items()]
     return [*tables, Values("programs until the first step", programs)]
-
-
-def _peers(bytecode: str) -> list[Table]:
-    """An environment of gymnax from process start to its first step, by envrax and by gymnax."""
-    tables: list[Table] = []
-    with TemporaryDirectory() as cache:
-        for peer, code in available({"gymnax": PEER_CALLS["gymnax"]}):
-            ways: dict[str, Work] = {
-                "envrax, with a filled compile cache": partial(
-                    _output, bytecode, PEER_CALLS["envrax"], cache
-                ),
-                "envrax, without a compile cache": partial(_output, bytecode, PEER_CALLS["envrax"]),
-                f"{peer} itself": partial(_output, bytecode, code),
-            }
-            for name in ("only the imports: gymnax", "only the imports: envrax"):
-                ways[name] = partial(_output, bytecode, PEER_CALLS[name])
-            title = "`gymnax/CartPole-v1`, from process start to the first step"
-            tables.append(Table(title, compare(ways), 1))
-    return tables
 
 
 def _output(bytecode: str, code: str, cache: str | None = None) -> str:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import interop_table
-from benchmarks.pages import FIGURE, PAGES, ROOT, written
+from benchmarks import table
+from benchmarks.files import read
+from benchmarks.pages import PAGES, ROOT, change_figures, written
 
 # A number with a unit of measured time, a ratio, or a cell of a table with decimals.
 MEASURED = re.compile(
@@ -26,13 +27,35 @@ def test_a_page_has_the_figures_of_the_results(path: Path) -> None:
     assert text == written(text)
 
 
+TABLE = """<!-- figures:
+scan / N = 64 / gymnax / ratio | - | median
+-->
+
+| N = 1 | median |
+|---|---|
+| {}, `7`, 3 | {} µs, 4 |
+"""
+
+
 def test_a_wrong_figure_is_mended() -> None:
-    place = "scan / N = 64 / gymnax / ratio"
-    assert written(f"{0}<!-- {place} -->") != f"{0}<!-- {place} -->"
+    row = read("scan")["tables"]["CartPole, N = 64, rollout"]["gymnax"]
+    right = TABLE.format(f"{row['ratio']:.1f}", f"{row['median']:.0f}")
+    assert written(TABLE.format("0.0", "0")) == right == written(right)
+
+
+@pytest.mark.parametrize("place", ["scan / N = 64 / gymnax / no", "scan / N = / gymnax / ratio"])
+def test_a_place_that_is_not_one_of_the_results_is_an_error(place: str) -> None:
+    with pytest.raises(KeyError, match="expected one name"):
+        written(f"<!-- figures: {place} -->\n\n1.0 times")
+
+
+def test_each_place_has_a_number() -> None:
+    with pytest.raises(ValueError, match="expected a number for each"):
+        written("<!-- figures: scan / N = 64 / gymnax / ratio -->\n\ntimes\n\n1.0")
 
 
 def test_the_table_of_ids_is_generated() -> None:
-    assert interop_table.PAGE.read_text(encoding="utf-8") == "\n".join(interop_table.page()) + "\n"
+    assert table.PAGE.read_text(encoding="utf-8") == "\n".join(table.page()) + "\n"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
@@ -40,7 +63,7 @@ def test_no_figure_stands_without_its_source(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for pattern in (r"^```.*?^```", r"<!-- begin .*?<!-- end -->"):
         text = re.sub(pattern, "", text, flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"`[^`]*`", "", FIGURE.sub("", text))
+    text = re.sub(r"`[^`]*`", "", change_figures(text, lambda figure, place: ""))
     for known in DEFINED.get(str(path.relative_to(ROOT)), ()):
         text = text.replace(known, "")
-    assert path == interop_table.PAGE or not MEASURED.findall(text)
+    assert path == table.PAGE or not MEASURED.findall(text)

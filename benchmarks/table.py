@@ -9,26 +9,26 @@ A process of its own checks each library. Verdicts go to `benchmarks/verdicts/LI
 come; ids that are there already are not checked again, unless `--again` is given.
 """
 
-import argparse
 import json
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import ids
+import jax
+import numpy as np
 
-LIBRARIES = (
-    *("gymnax", "brax", "jumanji", "playground", "navix", "craftax", "pgx"),
-    *("xminigrid", "kinetix", "jaxmarl"),
-)
+import envrax
+from benchmarks import ids
+from benchmarks.libraries import LIBRARIES, VERDICTS, verdicts, verdicts_path, visit_each
+from envrax.testing import report_env
+from envrax.testing.elements import why_outside
+
 WORLDS = {"jumanji": {"agents": "all"}, "pgx": {"player": "all"}}  # their games of several
 LONG = ("gymnax", "jumanji", "pgx", "navix")  # also run for long, with legal actions
-SLOTS, STEPS, CHUNK = 16, 500, 50
-VERDICTS = Path(__file__).parent / "verdicts"
+CHECKED = 100  # steps of `check_env`
+SLOTS, STEPS, CHUNK = 16, 500, 50  # of the long run
 PAGE = Path(__file__).parents[1] / "docs/libraries/table.md"
 SPEEDS = {
     "compile, s": "compile",
@@ -58,43 +58,22 @@ into eight seconds; the state of a slot. Worlds have no figures, nor has
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("libraries", nargs="*", help=f"of {', '.join(LIBRARIES)}; default all")
-    parser.add_argument("--steps", type=int, default=100, help="steps of each check (100)")
-    parser.add_argument("--again", action="store_true", help="check all ids anew")
-    parser.add_argument("--backwards", action="store_true", help="begin with the last id")
-    parser.add_argument("--page", action="store_true", help="only write the page")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child:
-        check_library(arguments.child, arguments.steps, arguments.backwards)
-        return
-    for library in [] if arguments.page else arguments.libraries or LIBRARIES:
-        if arguments.again:
-            _path(library).unlink(missing_ok=True)
-        command = [sys.executable, "-m", "benchmarks.interop_table", "--child", library]
-        for _ in range(50):  # a crash or a time-out costs one id
-            options = ["--steps", str(arguments.steps), *["--backwards"] * arguments.backwards]
-            if subprocess.run([*command, *options]).returncode == 0:
-                break
-    PAGE.parent.mkdir(exist_ok=True)
+    visit_each("table", __doc__, check_library, lambda name: verdicts_path(name).unlink(True))
     PAGE.write_text("\n".join(page()) + "\n")
 
 
-def check_library(library: str, steps: int, backwards: bool) -> None:
+def check_library(library: str, end: float) -> None:
     """Add the verdict on every id of a library that has none yet."""
-    import envrax
-
     names = list(envrax.load_suite(library))
     every = [(name, name, dict[str, Any]()) for name in names]
     if library in WORLDS:
         every += [(f"{name} as a world", name, WORLDS[library]) for name in names]
-    for case, name, options in reversed(every) if backwards else every:
-        if case in verdicts(library):
+    for case, name, options in every:
+        if case in verdicts(library) or time.monotonic() > end:
             continue
         _add(library, case, {"verdict": "stopped", "why": "the process that checked it ended"})
         started = time.perf_counter()  # what was just written stays if it does
-        row = _row(name, library, steps, options)
+        row = _row(name, library, options)
         if options and row["verdict"] == "not built":
             _add(library, case, None)  # a game of one
             continue
@@ -139,10 +118,7 @@ def _short(x: float) -> str:
     return f"{x:,.10g}"
 
 
-def _row(name: str, library: str, steps: int, options: dict[str, Any]) -> dict[str, Any]:
-    import envrax
-    from envrax.testing import report_env
-
+def _row(name: str, library: str, options: dict[str, Any]) -> dict[str, Any]:
     try:
         env = envrax.make(name, jit_compile=False, options=options)
     except Exception as error:
@@ -154,7 +130,7 @@ def _row(name: str, library: str, steps: int, options: dict[str, Any]) -> dict[s
         "limit": "none" if limit == 2**31 - 1 else limit,
     }
     try:
-        report = report_env(env, num_steps=steps)
+        report = report_env(env, num_steps=CHECKED)
         outside = leaves_space(env) if library in LONG and not env.agents else ""
     except Exception as error:
         return {**row, "verdict": "broken", "why": _first_line(error)}
@@ -176,13 +152,7 @@ def _row(name: str, library: str, steps: int, options: dict[str, Any]) -> dict[s
 
 def leaves_space(env: Any) -> str:
     """What of a long run, with legal actions, is not in the observation space; empty if all is."""
-    import jax
-    import numpy as np
-
-    from envrax import VecEnv
-    from envrax.testing.elements import why_outside
-
-    vec_env = VecEnv(env, SLOTS, final_obs=True)
+    vec_env = envrax.VecEnv(env, SLOTS, final_obs=True)
 
     def step(carry: Any, key: Any) -> Any:
         _, state = carry
@@ -229,21 +199,8 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".split("\n")[0][:200]
 
 
-def _path(library: str) -> Path:
-    return VERDICTS / f"{library}.json"
-
-
-def verdicts(library: str) -> dict[str, dict[str, Any]]:
-    return json.loads(_path(library).read_text()) if _path(library).exists() else {}
-
-
 def _add(library: str, name: str, row: dict[str, Any] | None) -> None:
-    """Read again, since another process may check the same library from the other end."""
     VERDICTS.mkdir(exist_ok=True)
     rows = {**verdicts(library), name: row}
     rows = {name: row for name, row in rows.items() if row}
-    _path(library).write_text(json.dumps(rows, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    verdicts_path(library).write_text(json.dumps(rows, indent=1) + "\n")

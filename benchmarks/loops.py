@@ -2,33 +2,13 @@
 
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from benchmarks.rollout import Step
-
-Mask = Callable[[Any], Any]
-
-
-class Loop(NamedTuple):
-    """
-    One way to step a batch.
-
-    Attributes
-    ----------
-    start : pytree
-        The carry at the beginning.
-    step : callable
-        `(carry, actions, rng) -> (carry, (obs, reward, done))`, for the whole batch.
-    mask : callable, optional
-        The legal actions of a carry, as `action_space` of the batch wants them.
-    """
-
-    start: Any
-    step: Step
-    mask: Mask | None = None
+from benchmarks.rollout import Loop
+from envrax import Discrete, make_vec
 
 
 def module(name: str) -> Any:
@@ -168,6 +148,7 @@ def pgx(id: str, n: int) -> Loop:
     """In a game of two a step is both moves, as in envrax; the second is drawn at random."""
     env = module("pgx").make(id)
     auto = module("pgx.experimental").auto_reset(env.step, env.init)
+    actions_of_all = Discrete(env.num_actions).batch(n)
 
     def move(state: Any, actions: Any, rng: jax.Array) -> Any:
         return jax.vmap(auto)(state, actions, jax.random.split(rng, n))
@@ -177,7 +158,7 @@ def pgx(id: str, n: int) -> Loop:
         state = move(state, actions, rng)
         reward, done = state.rewards, state.terminated | state.truncated
         if env.num_players > 1:
-            others = legal(draw, state.legal_action_mask)
+            others = actions_of_all.sample(draw, state.legal_action_mask)
             state = move(state, others, second)
             reward += state.rewards
             done |= state.terminated | state.truncated
@@ -185,13 +166,6 @@ def pgx(id: str, n: int) -> Loop:
 
     start = jax.jit(jax.vmap(env.init))(keys(n))
     return Loop(start, step, lambda state: state.legal_action_mask)
-
-
-def legal(rng: jax.Array, mask: jax.Array) -> jax.Array:
-    """A legal action for each slot, drawn as the spaces of envrax draw it."""
-    from envrax.spaces.masks import draw_legal
-
-    return draw_legal(rng, mask, None)
 
 
 def xminigrid(id: str, n: int) -> Loop:
@@ -227,8 +201,6 @@ def jaxmarl(id: str, n: int) -> Loop:
 
 def ours(id: str, n: int, **options: Any) -> tuple[Loop, Any]:
     """The same by `make_vec`, and the spaces of its actions."""
-    from envrax import make_vec
-
     env: Any = make_vec(id, n, pre_warm=False, cache_dir=None, **options)
     _, state = env.reset(jax.random.key(0))
 
@@ -242,80 +214,34 @@ def ours(id: str, n: int, **options: Any) -> tuple[Loop, Any]:
 
 def stoa(library: str, id: str, n: int) -> Loop:
     """An environment of Stoa, its auto-reset and its vmap; new starts, and no reset beneath it."""
-    home, adapters = module("stoa"), f"stoa.env_adapters.{library}"
-    env, masked = _STOA[library](module(adapters), id)
+    home, adapters = module("stoa"), module(f"stoa.env_adapters.{library}")
+    env = STOA[library](adapters, id)
     if not hasattr(jax.eval_shape(env.reset, jax.random.PRNGKey(0))[0], "rng_key"):
         env = home.AddRNGKey(env)
     env = module("stoa.core_wrappers.vmap").VmapWrapper(home.AutoResetWrapper(env), n)
+    mask_of = STOA_MASKS.get(library, lambda timestep: None)
     state, timestep = jax.jit(env.reset)(jax.random.PRNGKey(0))
 
     def step(carry: Any, actions: Any, rng: jax.Array) -> Any:
         state, timestep = env.step(carry[0], actions)
         seen = timestep.observation, timestep.reward, timestep.last()
-        return (state, masked(timestep)), seen
+        return (state, mask_of(timestep)), seen
 
-    mask = masked(timestep)
+    mask = mask_of(timestep)
     return Loop((state, mask), step, None if mask is None else lambda carry: carry[1])
 
 
-def _nothing(timestep: Any) -> None:
-    return None
-
-
-def _stoa_kinetix(home: Any, id: str) -> Any:
-    env, params = _kinetix(id, auto_reset=False)
-    return home.KinetixToStoa(env, params), _nothing
-
-
-def _stoa_xminigrid(home: Any, id: str) -> Any:
-    return home.XMiniGridToStoa(*module("xminigrid").make(id)), _nothing
-
-
-_STOA: dict[str, Callable[[Any, str], Any]] = {
-    "gymnax": lambda home, id: (home.GymnaxToStoa(*module("gymnax").make(id)), _nothing),
-    "brax": lambda home, id: (
-        home.BraxToStoa(module("brax.envs").create(id, auto_reset=False)),
-        _nothing,
-    ),
-    "jumanji": lambda home, id: (
-        home.JumanjiToStoa(module("jumanji").make(id)),
-        lambda timestep: _mask_of(timestep.observation),
-    ),
-    "navix": lambda home, id: (
-        home.NavixToStoa(module("navix").make(id, disable_autoreset=True)),
-        _nothing,
-    ),
-    "pgx": lambda home, id: (
-        home.PGXToStoa(module("pgx").make(id)),
-        lambda timestep: timestep.extras["legal_action_mask"] > 0,
-    ),
-    "xminigrid": _stoa_xminigrid,
-    "kinetix": _stoa_kinetix,
-    "playground": lambda home, id: (home.MuJoCoPlaygroundToStoa(_playground(id)[0]), _nothing),
+STOA: dict[str, Callable[[Any, str], Any]] = {
+    "gymnax": lambda home, id: home.GymnaxToStoa(*module("gymnax").make(id)),
+    "brax": lambda home, id: home.BraxToStoa(module("brax.envs").create(id, auto_reset=False)),
+    "jumanji": lambda home, id: home.JumanjiToStoa(module("jumanji").make(id)),
+    "navix": lambda home, id: home.NavixToStoa(module("navix").make(id, disable_autoreset=True)),
+    "pgx": lambda home, id: home.PGXToStoa(module("pgx").make(id)),
+    "xminigrid": lambda home, id: home.XMiniGridToStoa(*module("xminigrid").make(id)),
+    "kinetix": lambda home, id: home.KinetixToStoa(*_kinetix(id, auto_reset=False)),
+    "playground": lambda home, id: home.MuJoCoPlaygroundToStoa(_playground(id)[0]),
 }
-
-_GXM = {
-    "gymnax": "Gymnax",
-    "brax": "Brax",
-    "navix": "Navix",
-    "pgx": "Pgx",
-    "craftax": "Craftax",
-    "xminigrid": "XMiniGrid",
+STOA_MASKS: dict[str, Callable[[Any], Any]] = {
+    "jumanji": lambda timestep: _mask_of(timestep.observation),
+    "pgx": lambda timestep: timestep.extras["legal_action_mask"] > 0,
 }
-
-
-def gxm(library: str, id: str, n: int) -> Loop:
-    """An environment of gxm; its adapters reset by themselves, where the library does."""
-    env = module("gxm").make(f"{_GXM[library]}/{id}")
-    state, _ = jax.jit(jax.vmap(env.init))(keys(n))
-
-    def step(state: Any, actions: Any, rng: jax.Array) -> Any:
-        state, timestep = jax.vmap(env.step)(jax.random.split(rng, n), state, actions)
-        return state, (timestep.next_obs, timestep.reward, timestep.done)
-
-    mask = (lambda state: state.pgx_state.legal_action_mask) if library == "pgx" else None
-    return Loop(state, step, mask)
-
-
-PEERS = {"Stoa": (stoa, _STOA), "gxm": (gxm, _GXM)}
-"""From the name of a peer to its loops, and the libraries that it has."""
