@@ -50,7 +50,7 @@ def the_one_finding(env_class: Any, rule: str) -> Finding:
 
 
 def table_row(finding: Finding) -> str:
-    """A row of `docs/advanced/checking.md`, without the words of JAX's own errors."""
+    """A row of `messages.md`, without the words of JAX's own errors."""
     got = re.sub(r"^(\w+Error: |one in <).*", lambda m: m[1].removesuffix("<") + "…", finding.got)
     where = finding.where.replace("(", "").split(".")[0].split(" ")[0]
     sentence = f"{finding.where}: expected {finding.expected}; got {got}. {finding.fix}"

@@ -135,7 +135,7 @@ def test_bad_input_gets_the_sentence_that_the_page_shows(
 
 def test_every_guard_that_the_page_of_traps_names_exists() -> None:
     named = re.findall(r"`(\w+/test_\w+\.py)::(test_\w+)`", read("docs/traps.md"))
-    assert len(named) > 40
+    assert len(named) > 25
     for file, test in named:
         assert f"\ndef {test}(" in read(f"tests/{file}"), test
 
