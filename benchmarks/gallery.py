@@ -125,7 +125,7 @@ def page() -> Iterator[str]:
             yield f"## {library}\n\n" + '<div class="gallery" markdown>\n'
         for id in drawn:
             picture = path_of(id).relative_to(DOCS)
-            yield f"- ![{id}]({picture}){{ loading=lazy }} `{id.partition('/')[2]}`"
+            yield f"- ![{id}]({picture}) `{id.partition('/')[2]}`"
         if drawn:
             yield "\n</div>\n"
     yield "## Not drawn\n\nIds that can be built, and why there is no picture of them.\n"

@@ -2,7 +2,7 @@
 Draw the pictures of the documentation, into `docs/img`.
 
     python .ci/pictures                              all of them
-    python .ci/pictures autoreset env-maze           these
+    python .ci/pictures learning-curve env-maze           these
 
 Needs the packages of the extra `examples`, and `envrax-classic`. On the same machine, running it
 again changes no byte.
@@ -14,16 +14,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import autoreset
-import factories
 import learning_curve
 import rollouts
 
 FOLDER = Path(__file__).parents[2] / "docs" / "img"
 PICTURES: dict[str, Callable[[Path], list[Path]]] = {
     **{f"env-{name}": partial(rollouts.draw, name) for name in rollouts.SCENES},
-    "factories": factories.draw,
-    "autoreset": autoreset.draw,
     "learning-curve": learning_curve.draw,
 }
 

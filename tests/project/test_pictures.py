@@ -24,10 +24,7 @@ def test_every_picture_is_shown_and_every_one_shown_is_there() -> None:
 
 @pytest.mark.slow
 def test_they_are_drawn_by_a_command(tmp_path: Path) -> None:
-    names = ["factories", "autoreset", "env-catch"]
-    command = [sys.executable, str(ROOT / ".ci" / "pictures"), "--output", str(tmp_path), *names]
+    command = [sys.executable, str(ROOT / ".ci" / "pictures"), "--output", str(tmp_path), "env-catch"]
     subprocess.run(command, check=True)
     drawn = {path.name for path in tmp_path.iterdir() if path.stat().st_size > 1000}
-    ways = ("light", "dark")
-    diagrams = {f"{name}-{way}.svg" for name in ("factories", "autoreset") for way in ways}
-    assert drawn == diagrams | {"env-catch.gif"}
+    assert drawn == {"env-catch.gif"}
