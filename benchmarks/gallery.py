@@ -24,6 +24,7 @@ import envrax
 from benchmarks.libraries import LIBRARIES, VERDICTS, built, first_line, visit_each
 
 DOCS = Path(__file__).parents[1] / "docs/libraries"
+PAGE = DOCS / "gallery.md"
 WHY = VERDICTS / "gallery.json"
 # Of each library every first, second, ... id moves; the others are stills.
 EVERY = {
@@ -46,7 +47,7 @@ limits.
 
 def main() -> None:
     visit_each("gallery", __doc__, draw_library, forget_library)
-    (DOCS / "gallery.md").write_text("\n".join(page()) + "\n")
+    PAGE.write_text("\n".join(page()) + "\n")
 
 
 def forget_library(library: str) -> None:
@@ -125,7 +126,7 @@ def page() -> Iterator[str]:
             yield f"## {library}\n\n" + '<div class="gallery" markdown>\n'
         for id in drawn:
             picture = path_of(id).relative_to(DOCS)
-            yield f"- ![{id}]({picture}) `{id.partition('/')[2]}`"
+            yield f"- ![{id}]({picture})`{id.partition('/')[2]}`"
         if drawn:
             yield "\n</div>\n"
     yield "## Not drawn\n\nIds that can be built, and why there is no picture of them.\n"

@@ -58,8 +58,8 @@ def visit_each(
             forget(library)
         child = [sys.executable, "-m", "benchmarks", command, "--child", library]
         for _ in range(RESTARTS):
-            minutes = (end - time.monotonic()) / 60
-            if subprocess.run([*child, "--minutes", str(minutes)]).returncode == 0:
+            minutes = max(0.0, (end - time.monotonic()) / 60)
+            if subprocess.run([*child, "--minutes", f"{minutes:.3f}"]).returncode == 0:
                 break
 
 
@@ -83,4 +83,4 @@ def built(library: str) -> list[str]:
 def first_line(error: Exception) -> str:
     """The first line of an error, without paths of this machine."""
     line = f"{type(error).__name__}: {error}".split("\n")[0]
-    return re.sub(r" ?\(?/\S+", "", line)[:160]
+    return re.sub(r" ?\(?(?<!\w)/\S+", "", line)[:160]

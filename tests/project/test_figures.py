@@ -2,10 +2,11 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks import table
+from benchmarks import gallery, table
 from benchmarks.files import read
 from benchmarks.pages import PAGES, ROOT, change_figures, written
 
@@ -54,8 +55,9 @@ def test_each_place_has_a_number() -> None:
         written("<!-- figures: scan / N = 64 / gymnax / ratio -->\n\ntimes\n\n1.0")
 
 
-def test_the_table_of_ids_is_generated() -> None:
-    assert table.PAGE.read_text(encoding="utf-8") == "\n".join(table.page()) + "\n"
+@pytest.mark.parametrize("module", [table, gallery], ids=["table", "gallery"])
+def test_a_page_about_all_ids_is_generated(module: Any) -> None:
+    assert module.PAGE.read_text(encoding="utf-8") == "\n".join(module.page()) + "\n"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
