@@ -134,7 +134,8 @@ def _gymnax_in_python(split_inside: bool, num_envs: int, steps: int) -> Work:
         rng, keys = split(rng)
         return rng, step(state, keys)
 
-    step_only, step_and_split = jax.jit(step), jax.jit(both)
+    step_only = jax.jit(step)
+    step_and_split = jax.jit(both)
 
     def next_one(carry: Any) -> Any:
         state, rng = carry

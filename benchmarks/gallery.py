@@ -35,7 +35,9 @@ EVERY = {
 STEPS = {"brax": 0, "playground": 0, "kinetix": 0}
 # MuJoCo's free camera stands far away from these: their middle is shown.
 FAR = "ant", "halfcheetah", "hopper", "humanoid", "humanoidstandup", "swimmer", "walker2d"
-SIDE, FRAMES, MILLISECONDS = 160, 40, 100
+SIDE = 160
+FRAMES = 40
+MILLISECONDS = 100
 STILL, MOVING = {"quality": 70, "method": 6}, {"quality": 45, "method": 6, "minimize_size": True}
 HEAD = """# Gallery
 
@@ -65,7 +67,8 @@ def draw_library(library: str, end: float) -> None:
         if path.exists() or id in reasons() or time.monotonic() > end:
             continue
         _set_reason(id, "the process ended")  # what stays if it does
-        begin, moving = time.perf_counter(), number % EVERY[library] == 0
+        begin = time.perf_counter()
+        moving = number % EVERY[library] == 0
         try:
             frames = play(id, FRAMES if moving else STEPS.get(library, 10))
         except Exception as error:

@@ -1,12 +1,12 @@
 # pyright: reportMissingImports=false
 """
-All that is to be known of an accelerator, in 25 minutes at most.
+The figures of an accelerator, in 25 minutes at most.
 
     python -m benchmarks gpu --output figures
     python -m benchmarks gpu --minutes 3 --small       what of it a CPU does in three minutes
 
-Parts come in the order of their worth; one that would begin after the last minute is left out, and
-so is a library that is not installed.
+The most important parts come first. A part that would begin too late is left out, and so is a
+library that is not installed.
 """
 
 import argparse
@@ -54,7 +54,8 @@ def cartpole(n: int) -> Table:
 
 def strategies(rounds: int, n: int) -> Table:
     """Where `Compact` begins to pay: a reset of as many rounds of work as a step has one."""
-    env, steps = World(WorldConfig(rounds=rounds, mean_steps=100)), 100
+    env = World(WorldConfig(rounds=rounds, mean_steps=100))
+    steps = 100
     ways: dict[str, Work] = {
         name: of_vec_env(VecEnv(env, n, autoreset=strategy), 2, steps)
         for name, strategy in (("`Select`", Select()), ("`Compact`", Compact()))
@@ -110,7 +111,8 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="sizes for a CPU")
     parser.add_argument("--output", type=Path, help="folder for gpu.json")
     given = parser.parse_args()
-    begin, tables = time.perf_counter(), list[Result]()
+    begin = time.perf_counter()
+    tables = list[Result]()
     device = jax.devices()[0]
     where = f"{device.device_kind}, {machine()}"
     print(where, flush=True)

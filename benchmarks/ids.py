@@ -22,7 +22,10 @@ from benchmarks.libraries import built, first_line, visit_each
 from benchmarks.memory import size_of
 from benchmarks.rollout import RandomPlay
 
-SIZES, LENGTH, SECONDS, ROUNDS = (64, 1024), 10, 0.3, 5
+SIZES = (64, 1024)
+LENGTH = 10
+SECONDS = 0.3
+ROUNDS = 5
 LONGEST = 8.0  # seconds, after which no further round begins
 now = time.process_time  # on one core, so that other work there does not count
 
@@ -61,7 +64,8 @@ def measured(id: str) -> dict[str, float]:
         if n == SIZES[0]:
             row["compile"] = round(now() - begin, 1)
             row["bytes"] = size_of(loop.start) // n
-        chunks, seconds = 1, _timed(run, 1)
+        chunks = 1
+        seconds = _timed(run, 1)
         while seconds < SECONDS:
             chunks = max(chunks + 1, int(1.2 * chunks * SECONDS / seconds))
             seconds = _timed(run, chunks)

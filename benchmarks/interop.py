@@ -13,7 +13,9 @@ from benchmarks.libraries import first_line
 from benchmarks.measure import Table, Values, compare
 from benchmarks.rollout import Loop, RandomPlay
 
-SIZES, SECONDS, SHORT = (64, 1024), 0.4, 5
+SIZES = (64, 1024)
+SECONDS = 0.4
+SHORT = 5
 OURS = "envrax"
 
 # Of a library: ids, and how many steps a scan has at least.

@@ -52,7 +52,8 @@ class _Free:
 
     def __init__(self, n: int) -> None:
         self.env = CartPole()
-        self.n_slots, self.action_space = n, self.env.action_space.batch(n)
+        self.n_slots = n
+        self.action_space = self.env.action_space.batch(n)
 
     def reset(self, rng: Any) -> Any:
         return jax.vmap(self.env.reset)(jax.random.split(rng, self.n_slots))
@@ -62,8 +63,8 @@ class _Free:
 
         def one(state: Any, action: Any) -> Any:
             obs, state, reward, done, info = self.env.step(state, action)
-            begun, at = jax.tree.map(partial(jnp.where, done), (first_obs, first), (obs, state))
-            return begun, at.replace(rng=state.rng), reward, done, info
+            new_obs, new = jax.tree.map(partial(jnp.where, done), (first_obs, first), (obs, state))
+            return new_obs, new.replace(rng=state.rng), reward, done, info
 
         return jax.vmap(one)(state, actions)
 
@@ -81,16 +82,22 @@ def _ours(batch: Any, steps: int, drawn: bool) -> Work:
         given = None if drawn else batch.action_space.batch(n_steps).sample(jax.random.key(1))
         return jax.jit(lambda carry: jax.lax.scan(body, carry, given, length=n_steps))
 
-    begun = batch.reset(jax.random.key(0))[1], jax.random.key(2)
-    carry, run = scanned(APART)(begun)[0], scanned(steps)
+    start = batch.reset(jax.random.key(0))[1], jax.random.key(2)
+    carry = scanned(APART)(start)[0]
+    run = scanned(steps)
     return lambda: jax.block_until_ready(run(carry))
 
 
 def _in_c(program: Any, n: int, steps: int, drawn: bool) -> Work:
     given = np.random.default_rng(1).integers(0, 2, (steps, n), np.int32)
-    state, age, keys = np.zeros((4, n), np.float32), np.zeros(n, np.int32), np.zeros((n, 2), "u4")
-    obs, reward, done = np.zeros((n, 4), np.float32), np.zeros(n, np.float32), np.zeros(n, "u1")
-    actions, sums = np.zeros(n, np.int32), np.zeros(3)
+    state = np.zeros((4, n), np.float32)
+    age = np.zeros(n, np.int32)
+    keys = np.zeros((n, 2), "u4")
+    obs = np.zeros((n, 4), np.float32)
+    reward = np.zeros(n, np.float32)
+    done = np.zeros(n, "u1")
+    actions = np.zeros(n, np.int32)
+    sums = np.zeros(3)
     arrays = state, age, keys, obs, reward, done, actions, sums
 
     def at(x: np.ndarray) -> ctypes.c_void_p:

@@ -214,7 +214,8 @@ def ours(id: str, n: int, **options: Any) -> tuple[Loop, Any]:
 
 def stoa(library: str, id: str, n: int) -> Loop:
     """An environment of Stoa, its auto-reset and its vmap; new starts, and no reset beneath it."""
-    home, adapters = module("stoa"), module(f"stoa.env_adapters.{library}")
+    home = module("stoa")
+    adapters = module(f"stoa.env_adapters.{library}")
     env = STOA[library](adapters, id)
     if not hasattr(jax.eval_shape(env.reset, jax.random.PRNGKey(0))[0], "rng_key"):
         env = home.AddRNGKey(env)

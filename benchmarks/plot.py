@@ -5,7 +5,9 @@ from pathlib import Path
 
 from benchmarks.files import read
 
-OURS, THEIRS, INK = "#2f6fde", "#b8bfca", "#444444"
+OURS = "#2f6fde"
+THEIRS = "#b8bfca"
+INK = "#444444"
 
 
 def draw(folder: Path) -> None:

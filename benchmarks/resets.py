@@ -65,7 +65,8 @@ def _round(world: jax.Array) -> jax.Array:
 
 def synthetic(num_envs: int = 1024, steps: int = 200) -> list[Table | Values]:
     """Auto-reset against no reset at all, and against the necessary resets by themselves."""
-    tables, over = list[Table | Values](), dict[str, dict[str, float]]()
+    tables = list[Table | Values]()
+    over = dict[str, dict[str, float]]()
     for mean_steps in (22, 200):
         config = WorldConfig(mean_steps=mean_steps)
         vec_env = VecEnv(World(config), num_envs)

@@ -93,7 +93,8 @@ def _imports(bytecode: str) -> list[Table]:
 
 
 def _first_steps(bytecode: str) -> list[Table | Values]:
-    tables, programs = list[Table | Values](), dict[str, dict[str, float]]()
+    tables = list[Table | Values]()
+    programs = dict[str, dict[str, float]]()
     for title, codes in WAYS.items():
         times = {kind: {way: list[float]() for way in codes} for kind in ("cold", "warm")}
         for turn in range(ROUNDS):

@@ -28,7 +28,10 @@ from envrax.testing.elements import why_outside
 WORLDS = {"jumanji": {"agents": "all"}, "pgx": {"player": "all"}}  # their games of several
 LONG = ("gymnax", "jumanji", "pgx", "navix")  # also run for long, with legal actions
 CHECKED = 100  # steps of `check_env`
-SLOTS, STEPS, CHUNK = 16, 500, 50  # of the long run
+# The long run.
+SLOTS = 16
+STEPS = 500
+CHUNK = 50
 PAGE = Path(__file__).parents[1] / "docs/libraries/table.md"
 SPEEDS = {
     "compile, s": "compile",
@@ -104,8 +107,8 @@ def page() -> Iterator[str]:
             figures = speeds.get(name, {})
             cells += [_short(figures[x]) if x in figures else "" for x in SPEEDS.values()]
             # Errors begin with their class and the id, which stand in the row already.
-            told = row.get("why", "").partition(f"Error: {name}: ")
-            why = f": {told[2] or told[0]}" if told[0] else ""
+            before, _, after = row.get("why", "").partition(f"Error: {name}: ")
+            why = f": {after or before}" if before else ""
             shown = " | ".join(str(cell).replace("|", "\\|") for cell in cells)
             yield f"| `{name}` | {shown} | {row['verdict']}{why.replace('|', ' ')} |"
 
@@ -156,7 +159,8 @@ def leaves_space(env: Any) -> str:
 
     def step(carry: Any, key: Any) -> Any:
         _, state = carry
-        keys, mask = jax.random.split(key, SLOTS), vec_env.action_mask(state)
+        keys = jax.random.split(key, SLOTS)
+        mask = vec_env.action_mask(state)
         draw = env.action_space.sample
         actions = jax.vmap(draw)(keys) if mask is None else jax.vmap(draw)(keys, mask)
         obs, state, _, _, infos = vec_env.step(state, actions)

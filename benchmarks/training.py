@@ -45,7 +45,9 @@ def _run(command: list[str]) -> tuple[float, float]:
     environment = {k: v for k, v in os.environ.items() if k not in unset}
     environment["PYTHONUNBUFFERED"] = "1"
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
-        begin, seconds, mean = time.perf_counter(), None, None
+        begin = time.perf_counter()
+        seconds = None
+        mean = None
         with subprocess.Popen(
             [sys.executable, *command],
             cwd=folder,
