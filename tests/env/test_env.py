@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from contract.test_env_config import OfOfSwapped, Open
+from config.test_config import OfOfSwapped, Open
 from fakes import VectorConfig, VectorEnv, VectorState
 
 from envrax import EnvConfig, EnvState, JaxEnv

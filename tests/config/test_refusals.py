@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 import pytest
-from contract.test_env_config import Open
+from config.test_config import Open
 from fakes import CoinConfig, VectorConfig, VectorEnv, VectorState
 
 from envrax import Box, Discrete, EnvConfig, EnvState
