@@ -1,16 +1,18 @@
 """Suites of installed packages, found by the prefix of an id; `python -m envrax`."""
 
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fakes import VectorConfig, VectorEnv
 
 import envrax
+from envrax import registry
 from envrax.__main__ import main
 from envrax.error import MissingPackageError
 from envrax.interop import names
@@ -65,22 +67,33 @@ def test_a_name_of_ones_own_hides_no_suite(install: Install) -> None:
     assert set(envrax.load_suite("toys")) == {"toys/A-v0", "toys/B-v0", "toys/Mine-v0"}
 
 
-def test_a_name_is_found_while_its_package_is_being_imported(install: Install) -> None:
-    slow = (
+def test_a_name_is_found_while_its_package_is_being_imported(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered, asked, go_on = threading.Event(), threading.Event(), threading.Event()
+    events = SimpleNamespace(registered=registered, go_on=go_on)
+    monkeypatch.setitem(sys.modules, "events_of_this_test", events)
+    install(
+        "toys",
         SUITE
         + """
-import time
-time.sleep(0.5)
+from events_of_this_test import go_on, registered
+registered.set()
+go_on.wait()
 more = [EnvSpec("C", VectorEnv, VectorConfig())]
 register_suite(EnvSuite(prefix="{prefix}", category="toys", specs=more))
-"""
+""",
     )
-    install("toys", slow)
     with ThreadPoolExecutor() as pool:
         first = pool.submit(envrax.get_spec, "toys/A-v0")
-        while "toys/A-v0" not in envrax.registered_names():
-            time.sleep(0.01)
-        assert envrax.get_spec("toys/C-v0").name == "toys/C-v0"
+        registered.wait()
+        look_up = registry.installed_suites
+        monkeypatch.setattr(registry, "installed_suites", lambda: asked.set() or look_up())
+        second = pool.submit(envrax.get_spec, "toys/C-v0")
+        second.add_done_callback(lambda _: asked.set())  # if it did not ask
+        asked.wait()
+        go_on.set()
+        assert second.result().name == "toys/C-v0"
         assert first.result().name == "toys/A-v0"
 
 

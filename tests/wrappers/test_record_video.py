@@ -4,6 +4,7 @@ import copy
 import gc
 import sys
 import threading
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -128,6 +129,33 @@ def test_file_has_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
     env.step(state, jnp.int32(1))
     assert not env.recording
     assert file_names(tmp_path) == ["episode_0000.mp4"]
+
+
+def test_each_frame_goes_to_the_encoder_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a long episode takes no more memory than a short one."""
+    drawn: list[weakref.ref[np.ndarray]] = []
+    encoders: list[FakeEncoder] = []
+
+    class Watched(FilmEnv):
+        def render(self, state: VectorState) -> np.ndarray:
+            frame = super().render(state)
+            drawn.append(weakref.ref(frame))
+            return frame
+
+    def start(*arguments: Any) -> FakeEncoder:
+        encoders.append(FakeEncoder(*arguments))
+        return encoders[-1]
+
+    monkeypatch.setattr("envrax.video.encoder.start_encoder", start)
+    with RecordVideo(Watched(VectorConfig(max_steps=9)), tmp_path) as env:
+        _, state = env.reset(jax.random.key(0))
+        for step in range(1, 6):
+            _, state, *_ = env.step(state, jnp.int32(1))
+            assert len(drawn) == step + 1
+            assert len(encoders[0].written) == len(drawn) * np.prod(FilmEnv.shape)
+            assert [frame for frame in drawn if frame() is not None] == []
 
 
 def test_reset_keeps_the_episode_that_it_cuts_short(tmp_path: Path) -> None:
