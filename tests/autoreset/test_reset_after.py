@@ -139,7 +139,7 @@ def test_a_wrapper_with_its_own_reset_alone_is_reset_by_it() -> None:
         state = env.reset(jax.random.key(0))[1]
         assert_trees_equal(env.reset_after(state), env.reset(jax.random.split(state.rng)[0]))
     env = Doubled(count())
-    with pytest.raises(NotImplementedError, match=r"Doubled\.reset_after: expected .* Override"):
+    with pytest.raises(NotImplementedError, match=r"Doubled\.reset_after"):
         env.reset_after(env.reset(jax.random.key(0))[1])
 
 

@@ -88,15 +88,18 @@ def test_rollouts_wrappers_and_devices_take_it() -> None:
     assert_trees_equal((steps.obs, steps.done), (plain.obs, plain.done))
 
 
-def test_unlike_agents_are_refused() -> None:
-    with pytest.raises(TypeError, match="observation spaces are equal"):
-        agents_as_slots(VecEnv(ChaseWorld(), 2))
-    with pytest.raises(ValueError, match="Did you mean hunter"):
-        agents_as_slots(VecEnv(ChaseWorld(), 2), ["huntr"])
-    with pytest.raises(TypeError, match="world of several agents"):
-        agents_as_slots(VecEnv(CountingEnv(), 2))
-    with pytest.raises(ValueError, match="each once"):
-        agents_as_slots(VecEnv(NimWorld(), 2), ["bob", "bob"])
+@pytest.mark.parametrize(
+    ("env", "agents", "error", "noun"),
+    [
+        (ChaseWorld(), None, TypeError, "spaces"),
+        (ChaseWorld(), ["huntr"], ValueError, "hunter"),
+        (CountingEnv(), None, TypeError, "agents"),
+        (NimWorld(), ["bob", "bob"], ValueError, "once"),
+    ],
+)
+def test_what_is_refused(env: Any, agents: Any, error: Any, noun: str) -> None:
+    with pytest.raises(error, match=noun):
+        agents_as_slots(VecEnv(env, 2), agents)
 
 
 def test_a_memory_is_cleared_where_an_episode_begins() -> None:

@@ -127,8 +127,6 @@ def test_the_shape_of_a_mask() -> None:
     [
         (Discrete(3), bools("xxx", "xxx"), ValueError, "shape"),
         (Discrete(3), {"a": bools("xxx")}, ValueError, "a dict"),
-        (Discrete(3), np.ones(3, np.int32), ValueError, "bool"),
-        (Box(0.0, 1.0, (2,)), bools("xx"), TypeError, "no mask"),
         (NESTED, {"move": None}, ValueError, "move"),
         (NESTED["move"], [None], ValueError, "each space"),
     ],

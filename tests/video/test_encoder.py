@@ -61,7 +61,7 @@ def test_fps_is_that_of_the_file(tmp_path: Path) -> None:
 def test_encoder_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     env = film(tmp_path, fps=10)
     env.fps = "nonsense"
-    with pytest.raises(RuntimeError, match=r"ffmpeg to complete .*episode_0000\.mp4.*nonsense"):
+    with pytest.raises(RuntimeError, match="nonsense"):
         play(env, 3)
     assert not env.recording and file_names(tmp_path) == []
 

@@ -320,7 +320,7 @@ def test_a_truncation_is_one_however_it_is_told() -> None:
 def test_dones_that_are_no_flags_are_refused(inner: Any) -> None:
     env = NormalizeReward(VecEnv(inner(ScriptEnv()), 2))
     _, state = env.reset(jax.random.key(0))
-    with pytest.raises(TypeError, match=r"NormalizeReward\.step: expected (rewards|`done`)"):
+    with pytest.raises(TypeError, match=r"rewards|done"):
         env.step(state, [0, 1])
 
 
@@ -337,5 +337,5 @@ def test_rewards_of_any_kind_of_number() -> None:
 
 @pytest.mark.parametrize("wrapper", [NormalizeObservation, NormalizeReward])
 def test_frozen_statistics_must_be_given(wrapper: Any) -> None:
-    with pytest.raises(ValueError, match="expected `statistics` with `frozen=True`"):
+    with pytest.raises(ValueError, match="statistics"):
         wrapper(coins(), frozen=True)

