@@ -132,7 +132,7 @@ def test_close_closes_every_member() -> None:
     assert Resource.closed == 3
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# Refusals
 
 
 def stepped(members: Any, states: Any, actions: Any) -> Any:

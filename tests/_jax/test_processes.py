@@ -23,7 +23,7 @@ print(int(np.asarray(obs, np.int64).sum()), np.asarray(reward).tolist())
 
 
 def test_two_processes_fill_one_cache_at_once(tmp_path: Path, run_python: Any) -> None:
-    """Both are right, none warns, and the third finds all of it."""
+    """Both are right, neither warns, and a third process finds every program in the cache."""
     code = f"""
 import sys, warnings
 warnings.simplefilter("error")

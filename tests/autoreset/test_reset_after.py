@@ -88,7 +88,7 @@ def shapes_of(vec_env: Any, *operations: str) -> list[tuple[int, ...]]:
 
 
 class Anew(CountEpisodes):
-    """The same without what lasts: the fields of a wrapper begin anew."""
+    """The same without kept fields: the fields of a wrapper start again."""
 
     reset_after = StatefulWrapper.reset_after
 

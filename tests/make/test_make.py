@@ -1,4 +1,4 @@
-"""`make` and `make_vec`: from a registered name to what is ready to step."""
+"""`make` and `make_vec`: from a registered name to an environment that is ready to step."""
 
 from functools import partial
 from typing import Any

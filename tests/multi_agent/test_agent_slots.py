@@ -34,14 +34,14 @@ def test_rows_are_those_of_the_worlds() -> None:
         acts = worlds.active(inner)
         obs, state, rewards, dones, infos = env.step(state, actions)
         both = {"alice": actions[::2], "bob": actions[1::2]}
-        of_worlds, inner, by_agent, ends, told = worlds.step(inner, both)
+        of_worlds, inner, by_agent, ends, world_infos = worlds.step(inner, both)
         assert_trees_equal(rewards, rows(by_agent.values()))
         assert_trees_equal(
-            (dones, infos["truncated"]), (ends.repeat(2), told["truncated"].repeat(2))
+            (dones, infos["truncated"]), (ends.repeat(2), world_infos["truncated"].repeat(2))
         )
         assert_trees_equal(infos["active"], rows(acts.values()))
-        assert_trees_equal(infos["final_obs"], rows(told["final_obs"].values()))
-        episode = told["episode"]
+        assert_trees_equal(infos["final_obs"], rows(world_infos["final_obs"].values()))
+        episode = world_infos["episode"]
         of_agents = {"r": rows(episode["r"].values()), "l": episode["l"].repeat(2)}
         assert_trees_equal(infos["episode"], of_agents)
         ended += int(ends.sum())

@@ -92,12 +92,12 @@ def test_without_turns_it_is_one_step_of_the_world() -> None:
         rng, key = jax.random.split(rng)
         moves = jax.random.randint(key, (2,), 0, 3, jnp.int32)
         action = {"runner_1": moves[0], "runner_2": moves[1], "hunter": jnp.float32(-2.0)}
-        seen, inner, rewards, ended, told = world.step(inner, action)
+        seen, inner, rewards, ended, world_info = world.step(inner, action)
         assert_trees_equal((obs, reward, done), (seen["hunter"], rewards["hunter"], ended))
         assert_trees_equal(
             (state.env_state, state.rng, state.policy_state), (inner, rng, jnp.int32(n + 1))
         )
-        assert "agents" in told and "agents" not in info
+        assert "agents" in world_info and "agents" not in info
 
 
 def chase(end_with_agent: bool) -> Any:

@@ -1,4 +1,4 @@
-"""The registry: what is registered, refused, found and handed out as a copy."""
+"""The registry: registering, refusals, look-ups, and copies of configs."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""`start`, `rollout` and `evaluate` of a fleet: what its members give alone, in its container."""
+"""`start`, `rollout` and `evaluate` of a fleet: the results of its members, in its container."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""`save` and `load`: what comes back, to the bit, and what is refused."""
+"""`save` and `load`: loaded trees are equal to the bit; files and trees that are refused."""
 
 import pickle
 import re

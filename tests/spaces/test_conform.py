@@ -1,4 +1,4 @@
-"""`conform`: actions are brought to the space's dtype, or refused in a sentence."""
+"""`conform`: actions are brought to the space's dtype, or refused."""
 
 from __future__ import annotations
 

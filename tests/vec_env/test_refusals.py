@@ -154,7 +154,7 @@ def python_values_after(obs: Any, s: Any, reward: Any, done: Any, info: Any) -> 
 
 
 def test_python_and_numpy_values_become_strongly_typed_arrays(compile_counter: Any) -> None:
-    """In observation, state, reward, done and info; `state.done` alone ends the episode."""
+    """In observation, state, reward, done and info; only `state.done` ends the episode."""
     space = Tuple((Discrete(2), Box(0.0, 2.0, ())))
     vec_env = VecEnv(Flawed(python_values, python_values_after, space), 3)
     _, first = vec_env.reset(jax.random.key(0))

@@ -1,4 +1,4 @@
-"""The files of `RecordVideo`, written by ffmpeg: what is in them, and what it says of failures."""
+"""The files of `RecordVideo`, written by ffmpeg: their contents, and errors of ffmpeg."""
 
 import os
 import signal

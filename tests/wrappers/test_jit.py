@@ -1,4 +1,4 @@
-"""`JitWrapper`: what it compiles, when, and where it is not to be seen."""
+"""`JitWrapper`: what it compiles and when; under a tracer it changes nothing."""
 
 import itertools
 import os

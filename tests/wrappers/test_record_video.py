@@ -86,7 +86,7 @@ def test_step_trigger_begins_within_an_episode(tmp_path: Path) -> None:
     play(env, 3, 1)
     assert asked == [1, 2, 3, 4, 5, 6, 7]  # since construction
     seen = [steps_seen(tmp_path / name) for name in file_names(tmp_path)]
-    assert seen == [[2, 3], [3]]  # the second one has the last state alone
+    assert seen == [[2, 3], [3]]  # the second one has only the last state
 
 
 def test_recording_trigger_is_asked_at_reset_and_at_every_step(tmp_path: Path) -> None:

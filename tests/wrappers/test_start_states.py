@@ -1,4 +1,4 @@
-"""`StartStates`: where episodes begin, with which keys, and what is refused."""
+"""`StartStates`: where episodes begin, with which keys, and refusals."""
 
 import pickle
 from functools import partial

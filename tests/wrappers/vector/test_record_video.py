@@ -1,4 +1,4 @@
-"""`RecordVideo` around a batch: what is recorded of a compiled program, of a loop, of the host."""
+"""`RecordVideo` around a batch: in compiled programs, in loops, and of simulators on the host."""
 
 import copy
 import gc
@@ -29,7 +29,7 @@ def no_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class RandomFilm(FilmEnv):
-    """Episodes end by the action; the frame tells the place and the step."""
+    """Episodes end by the action; the frame encodes the place and the step."""
 
     def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
         obs, state, reward, done, info = super().step(state, action)
