@@ -147,7 +147,7 @@ for kind in (AxisType.Auto, AxisType.Explicit):
     assert collectives(jax.jit(batch.step), state, laid) == []
     assert collectives(jax.jit(batch.reset), rng) == []
 
-    # Running statistics are those of all slots: one exchange each, which has a name.
+    # Running statistics are those of all slots: sums over devices, and no other exchange.
     both = vector.NormalizeReward(vector.NormalizeObservation(batch))
     both.compile(None)
     with compilations() as seen:
@@ -156,8 +156,7 @@ for kind in (AxisType.Auto, AxisType.Explicit):
             _, state, *_ = both.step(state, actions)
     assert seen.count == 0, seen.count
     found = collectives(jax.jit(both.step), state, laid)
-    assert len(found) == 2, found
-    assert all("all-gather" in x and "statistics_of_all_slots" in x for x in found), found
+    assert found and all("all-reduce" in x for x in found), found
 """,
     )
 
