@@ -22,14 +22,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TARGETS = {  # what is changed, and the tests that should notice
     "_jax": ("envrax/_jax", "tests/_jax tests/vec_env"),
-    "_fleet": ("envrax/_fleet", "tests/fleet"),
+    "_fleet": ("envrax/_fleet", "tests/_fleet"),
     "autoreset": ("envrax/autoreset", "tests/autoreset tests/vec_env/test_refusals.py"),
     "registry": (
         "envrax/registry.py",
-        "tests/registry/test_registry.py tests/registry/test_suite.py",
+        "tests/registry/test_registry.py tests/suite/test_suite.py",
     ),
-    "make": ("envrax/make.py", "tests/registry/test_make.py tests/registry/test_make_multi.py"),
-    "suite": ("envrax/suite.py", "tests/registry/test_suite.py"),
+    "make": ("envrax/make.py", "tests/make/test_make.py tests/make/test_make_multi.py"),
+    "suite": ("envrax/suite.py", "tests/suite/test_suite.py"),
     "spaces": ("envrax/spaces", "tests/spaces"),
     "wrappers": ("envrax/wrappers", "tests/wrappers"),
 }

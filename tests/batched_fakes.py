@@ -1,4 +1,4 @@
-"""Batched environments that are no `VecEnv`: a scene of many agents, and one of the host."""
+"""Batched environments other than `VecEnv`: a scene of many agents, and a host simulator."""
 
 from typing import Any
 

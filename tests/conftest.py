@@ -47,17 +47,17 @@ class Compilations:
 
 @contextmanager
 def count_compilations() -> Iterator[Compilations]:
-    seen = Compilations()
+    counted = Compilations()
 
     def listen(event: str, *_: float, **__: str | int) -> None:
-        seen.count += event == COMPILE_EVENT
-        seen.hits += event == HIT_EVENT
-        seen.misses += event == MISS_EVENT
+        counted.count += event == COMPILE_EVENT
+        counted.hits += event == HIT_EVENT
+        counted.misses += event == MISS_EVENT
 
     jax.monitoring.register_event_listener(listen)
     jax.monitoring.register_event_duration_secs_listener(listen)
     try:
-        yield seen
+        yield counted
     finally:
         jax.monitoring.unregister_event_listener(listen)
         jax.monitoring.unregister_event_duration_listener(listen)
@@ -82,7 +82,7 @@ def clean_registry() -> Iterator[None]:
 @pytest.fixture
 def run_python(tmp_path: Path) -> Callable[..., str]:
     """
-    `run_python(code, **environment)`: what a new Python process printed.
+    `run_python(code, **environment)`: run code in a new Python process and return its output.
 
     A test that takes it is an integration test: importing JAX alone takes a second.
     """
@@ -103,17 +103,17 @@ def run_python(tmp_path: Path) -> Callable[..., str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--every", type=int, default=1, help="run every so many-th test: a sample")
+    parser.addoption("--every", type=int, default=1, help="run every n-th test: a sample")
 
 
 def pytest_configure() -> None:
     jax.config.update("jax_numpy_dtype_promotion", "strict")
-    # A cache of the developer's own would answer for the one under test.
+    # A cache set by the developer would serve programs in place of the one under test.
     jax.config.update("jax_compilation_cache_dir", None)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the folder of a tier that `-m` does not ask for: its files import the libraries."""
+    """Skip the folder of a tier that `-m` does not name: its files import the libraries."""
     tier = collection_path.parent.name
     if tier not in ("interop", "trainers", "jaxrl") or not collection_path.name.startswith("test_"):
         return None

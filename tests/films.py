@@ -1,4 +1,4 @@
-"""Short films for the tests of `RecordVideo`, and what is needed to look at them."""
+"""Short videos for the tests of `RecordVideo`, and functions that read them."""
 
 import contextlib
 import warnings
@@ -17,7 +17,7 @@ from envrax import RecordVideo
 
 
 class FilmEnv(PixelEnv):
-    """Each frame is one plain grey that tells the number of the step."""
+    """Each frame is one grey, which encodes the number of the step."""
 
     shape = (16, 12, 3)
     grey = 40

@@ -1,4 +1,4 @@
-"""Small tools that several test modules share."""
+"""Functions that several test modules share."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ import pytest
 
 
 def slow_but(*quick: Any, values: Iterable[Any]) -> list[Any]:
-    """Parameters for a test: those in `quick` as they are, the others in the slow tier."""
+    """Parameters for a test: those not in `quick` are marked as slow."""
     return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in values]
 
 
 @contextmanager
 def jax_flag(name: str, value: Any) -> Iterator[None]:
-    """A setting of JAX, inside the `with` block alone."""
+    """Change a setting of JAX inside the `with` block."""
     before = getattr(jax.config, name)
     jax.config.update(name, value)
     try:

@@ -120,7 +120,7 @@ def play_ours(env: Any, actions: Any) -> tuple[list[Any], list[Any], list[Any], 
 
 
 def assert_same(ours: Any, theirs: Any, rtol: float = 0.0, dtypes: bool = True) -> None:
-    """The same structure and values, and dtypes unless told otherwise."""
+    """The same structure and values, and dtypes unless `dtypes` is False."""
     assert jax.tree.structure(ours) == jax.tree.structure(theirs)
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         a, b = np.asarray(a), np.asarray(b)

@@ -232,7 +232,7 @@ def test_every_way_to_compile_takes_the_directory(tmp_path: Path) -> None:
 def test_a_file_where_the_directory_should_be(tmp_path: Path, default_dir: Path) -> None:
     default_dir.write_text("I am a file.")
     for cache_dir in (DEFAULT_CACHE_DIR, default_dir, str(default_dir / "below")):
-        with pytest.warns(UserWarning, match=r"compile cache: .*Compiling without a cache"):
+        with pytest.warns(UserWarning, match="compile cache"):
             warm(cache_dir)
     assert default_dir.read_text() == "I am a file."
 
@@ -243,7 +243,7 @@ def test_a_working_directory_that_vanished(tmp_path: Path, monkeypatch: pytest.M
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.warns(UserWarning, match=r"compile cache: .* DEFAULT_CACHE_DIR"):
+    with pytest.warns(UserWarning, match="DEFAULT_CACHE_DIR"):
         warm()
 
 
@@ -261,7 +261,7 @@ def test_corrupt_entries(damage: Callable[[bytes], bytes], tmp_path: Path) -> No
     for path in tmp_path.glob("*-cache"):
         path.write_bytes(damage(path.read_bytes()))
     raises = settings(jax_raise_persistent_cache_errors=True)  # if the user asks JAX to
-    warned = pytest.warns(UserWarning, match="Error reading persistent compilation cache entry")
+    warned = pytest.warns(UserWarning, match="persistent compilation cache")
     with raises, warned:
         warm(tmp_path)
 

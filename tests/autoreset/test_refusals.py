@@ -1,4 +1,4 @@
-"""What an environment returns that no batch can hold is refused in a sentence."""
+"""What environments return and batches refuse."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from envrax import Box, Dict, Discrete, JitWrapper, RecordEpisodeStatistics, Tup
 
 
 class Noted(VectorEnv):
-    """Says something in its info, and in its observation at reset."""
+    """Adds entries to its info, and may replace the observation of a reset."""
 
     def __init__(self, info: Any, obs: Any = None) -> None:
         super().__init__()
@@ -33,28 +33,28 @@ def step(env: Any, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("info", "obs", "said"),
+    ("info", "obs", "noun"),
     [
-        ({"note": "fell"}, None, "'fell' at `info.note`"),
-        ({"why": {"deep": [jnp.int32(1), object]}}, None, "at `info.why.deep.1`"),
-        ({}, "here", "'here' at `obs`"),
+        ({"note": "fell"}, None, "info.note"),
+        ({"why": {"deep": [jnp.int32(1), object]}}, None, "info.why.deep.1"),
+        ({}, "here", "`obs`"),
     ],
 )
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: JitWrapper(env, pre_warm=False)])
-def test_a_value_that_is_no_array(wrap: Any, info: Any, obs: Any, said: str) -> None:
-    with pytest.raises(TypeError, match=said):
+def test_a_value_that_is_no_array(wrap: Any, info: Any, obs: Any, noun: str) -> None:
+    with pytest.raises(TypeError, match=noun):
         step(wrap(Noted(info, obs)))
 
 
 def test_an_info_with_a_final_obs_of_its_own() -> None:
     env = Noted({"final_obs": jnp.float32(1)})
-    with pytest.raises(ValueError, match=r"VecEnv.step: .* 'final_obs'.* Noted.* another name"):
+    with pytest.raises(ValueError, match="final_obs"):
         step(env, final_obs=True)
     assert step(env)[4]["final_obs"].tolist() == [1.0, 1.0]
 
 
 class Described(NestedEnv):
-    """Says something else of its observations."""
+    """Has other entries in its observation space."""
 
     def __init__(self, **entries: Any) -> None:
         super().__init__()
@@ -66,41 +66,20 @@ class Described(NestedEnv):
 
 
 @pytest.mark.parametrize(
-    ("entries", "error", "said"),
+    ("entries", "error", "noun"),
     [
-        (
-            {"image": Box(0, 255, (2, 3), jnp.uint8)},
-            ValueError,
-            r"obs\['image'\] of shape \(2, 3\), uint8; got \(2, 2\) uint8. Return what",
-        ),
-        (
-            {"both": Tuple((Discrete(7), Box(-9, 9, (2,), jnp.int32)))},
-            TypeError,
-            r"obs\['both'\]\[1\] of shape \(2,\), int32; got \(2,\) float32. Cast it",
-        ),
-        ({"both": Tuple((Discrete(7),))}, ValueError, r"obs\['both'\] to be a tuple of length 1"),
-        ({"more": Discrete(2)}, ValueError, r"obs to be a dict with keys .*'more'\]; got"),
+        ({"image": Box(0, 255, (2, 3), jnp.uint8)}, ValueError, "image"),
+        ({"both": Tuple((Discrete(7), Box(-9, 9, (2,), jnp.int32)))}, TypeError, r"both'\]\[1\]"),
+        ({"both": Tuple((Discrete(7),))}, ValueError, "length 1"),
+        ({"more": Discrete(2)}, ValueError, "more"),
     ],
 )
-def test_observations_that_the_space_does_not_describe(entries: Any, error: Any, said: str) -> None:
+def test_observations_that_the_space_does_not_describe(entries: Any, error: Any, noun: str) -> None:
     env = RecordEpisodeStatistics(Described(**entries))
     for begin in (VecEnv(env, 2).reset, lambda rng: envrax.start(env, rng)):
-        with pytest.raises(error, match=rf"Described.reset: expected {said}"):
+        with pytest.raises(error, match=noun):
             begin(jax.random.key(0))
 
 
 def test_another_dtype_of_that_kind_is_left_to_the_checker() -> None:
     VecEnv(Described(image=Box(0, 255, (2, 2), jnp.int32)), 2).reset(jax.random.key(0))
-
-
-class Keeps(VectorEnv):
-    """Sets an attribute in a method."""
-
-    def __init__(self, kept: Any) -> None:
-        super().__init__()
-        self.kept = kept
-
-    def reset(self, rng: jax.Array) -> tuple[Any, VectorState]:
-        obs, state = super().reset(rng)
-        self.count = self.kept(state)
-        return obs, state

@@ -25,7 +25,7 @@ BROKEN: dict[str, list[Any]] = {
 
 
 def faults(rule: str, env: Any, num_steps: int = 8) -> list[Fault]:
-    """What one rule alone finds, which is cheaper than a whole check."""
+    """The findings of one rule; cheaper than a whole check."""
     batched = hasattr(env, "n_slots")
     (check,) = (
         row.check

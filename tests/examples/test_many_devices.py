@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +60,10 @@ def require_same(one: list[np.ndarray], other: list[np.ndarray]) -> None:
 @pytest.mark.slow
 def test_a_training_that_was_killed_ends_as_if_it_was_not(settings: Any, tmp_path: Path) -> None:
     subprocess.run(command(tmp_path / "whole"), check=True, **settings)
-    with subprocess.Popen(command(tmp_path / "killed"), **settings) as process:
-        while not (tmp_path / "killed" / "2").exists() and process.poll() is None:
-            time.sleep(0.001)
+    pieces = command(tmp_path / "killed")
+    with subprocess.Popen(pieces, stdout=subprocess.PIPE, **settings) as process:
+        assert any("call 3" in line for line in process.stdout or ())
+        assert (tmp_path / "killed" / "2").exists()
         process.kill()
         assert process.wait() == -signal.SIGKILL
     subprocess.run(command(tmp_path / "killed"), check=True, **settings)

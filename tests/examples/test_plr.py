@@ -1,4 +1,4 @@
-"""The example of replayed levels: what is counted, drawn and renewed."""
+"""The example of replayed levels: how levels are counted, drawn and replaced."""
 
 from collections import deque
 from functools import partial

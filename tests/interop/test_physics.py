@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import pickle
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -322,22 +323,29 @@ def test_what_is_drawn_is_given_by_name() -> None:
         evaluate_grid(env, None, jax.random.key(0), nested, 1)
 
 
-def test_an_object_is_wrapped_with_its_own_model() -> None:
+def test_an_object_is_wrapped_with_its_own_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even while another thread has set another one."""
     owner: Any = type("Owner", (), {"sys": MODEL})()
-    started, done = threading.Event(), threading.Event()
+    asked = threading.Event()
 
-    def change() -> None:
+    class Lock:
+        lock = threading.RLock()
+
+        def __enter__(self) -> None:
+            asked.set()
+            self.lock.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            self.lock.release()
+
+    monkeypatch.setattr("envrax.interop.physics._LOCK", Lock())
+    with ThreadPoolExecutor() as pool:
         with Physics(owner, "sys").applied({"mass": jnp.float32(2)}):
-            started.set()
-            done.wait()
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    started.wait()
-    threading.Timer(0.1, done.set).start()
-    assert Physics(owner, "sys").model is MODEL
-    thread.join()
+            asked.clear()
+            other = pool.submit(Physics, owner, "sys")
+            other.add_done_callback(lambda _: asked.set())  # if it did not ask for the lock
+            asked.wait()
+        assert other.result().model is MODEL
 
 
 def test_what_the_caller_holds_is_copied() -> None:

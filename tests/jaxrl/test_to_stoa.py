@@ -35,14 +35,14 @@ def test_it_is_a_vec_env(env_class: Any, key: Any) -> None:
     step = jax.jit(jax.vmap(bridge.step))
     for i in range(30):
         actions = batch.action_space.sample(jax.random.key(i))
-        state, told = step(state, actions)
+        state, timestep = step(state, actions)
         obs, there, reward, done, info = batch.step(there, actions)
-        assert_trees_equal((told.observation, state, told.reward), (obs, there, reward))
-        assert_trees_equal(told.extras["next_obs"], info["final_obs"])
-        assert_trees_equal(told.last(), done)
-        assert_trees_equal(told.terminated(), info["terminated"])
-        assert_trees_equal(told.discount, 1 - info["terminated"].astype(jnp.float32))
-        assert jax.tree.structure(told.extras) == jax.tree.structure(first.extras)
+        assert_trees_equal((timestep.observation, state, timestep.reward), (obs, there, reward))
+        assert_trees_equal(timestep.extras["next_obs"], info["final_obs"])
+        assert_trees_equal(timestep.last(), done)
+        assert_trees_equal(timestep.terminated(), info["terminated"])
+        assert_trees_equal(timestep.discount, 1 - info["terminated"].astype(jnp.float32))
+        assert jax.tree.structure(timestep.extras) == jax.tree.structure(first.extras)
 
 
 def test_a_limit_of_time_is_not_a_termination() -> None:
@@ -51,8 +51,8 @@ def test_a_limit_of_time_is_not_a_termination() -> None:
     state, _ = bridge.reset(jax.random.key(0))
 
     def one(state: Any, _: Any) -> Any:
-        state, told = bridge.step(state, jnp.int32(1))
-        return state, (told.discount, told.truncated())
+        state, timestep = bridge.step(state, jnp.int32(1))
+        return state, (timestep.discount, timestep.truncated())
 
     discount, truncated = jax.lax.scan(one, state, length=80)[1]
     assert truncated.sum() == 10
@@ -64,10 +64,10 @@ def test_a_limit_of_time_is_not_a_termination() -> None:
 
 def test_under_the_wrappers_of_stoa() -> None:
     env = VmapWrapper(RecordEpisodeMetrics(to_stoa(CountingEnv())), num_envs=3)
-    state, told = env.reset(jax.random.key(0))
+    state, timestep = env.reset(jax.random.key(0))
     for _ in range(7):
-        state, told = env.step(state, jnp.ones(3, jnp.int32))
-    metrics = told.extras["episode_metrics"]
+        state, timestep = env.step(state, jnp.ones(3, jnp.int32))
+    metrics = timestep.extras["episode_metrics"]
     assert metrics["episode_return"].tolist() == [5, 5, 5]
     assert metrics["episode_length"].tolist() == [5, 5, 5]
 

@@ -34,14 +34,14 @@ def test_rows_are_those_of_the_worlds() -> None:
         acts = worlds.active(inner)
         obs, state, rewards, dones, infos = env.step(state, actions)
         both = {"alice": actions[::2], "bob": actions[1::2]}
-        of_worlds, inner, by_agent, ends, told = worlds.step(inner, both)
+        of_worlds, inner, by_agent, ends, world_infos = worlds.step(inner, both)
         assert_trees_equal(rewards, rows(by_agent.values()))
         assert_trees_equal(
-            (dones, infos["truncated"]), (ends.repeat(2), told["truncated"].repeat(2))
+            (dones, infos["truncated"]), (ends.repeat(2), world_infos["truncated"].repeat(2))
         )
         assert_trees_equal(infos["active"], rows(acts.values()))
-        assert_trees_equal(infos["final_obs"], rows(told["final_obs"].values()))
-        episode = told["episode"]
+        assert_trees_equal(infos["final_obs"], rows(world_infos["final_obs"].values()))
+        episode = world_infos["episode"]
         of_agents = {"r": rows(episode["r"].values()), "l": episode["l"].repeat(2)}
         assert_trees_equal(infos["episode"], of_agents)
         ended += int(ends.sum())
@@ -88,15 +88,18 @@ def test_rollouts_wrappers_and_devices_take_it() -> None:
     assert_trees_equal((steps.obs, steps.done), (plain.obs, plain.done))
 
 
-def test_unlike_agents_are_refused() -> None:
-    with pytest.raises(TypeError, match="observation spaces are equal"):
-        agents_as_slots(VecEnv(ChaseWorld(), 2))
-    with pytest.raises(ValueError, match="Did you mean hunter"):
-        agents_as_slots(VecEnv(ChaseWorld(), 2), ["huntr"])
-    with pytest.raises(TypeError, match="world of several agents"):
-        agents_as_slots(VecEnv(CountingEnv(), 2))
-    with pytest.raises(ValueError, match="each once"):
-        agents_as_slots(VecEnv(NimWorld(), 2), ["bob", "bob"])
+@pytest.mark.parametrize(
+    ("env", "agents", "error", "noun"),
+    [
+        (ChaseWorld(), None, TypeError, "spaces"),
+        (ChaseWorld(), ["huntr"], ValueError, "hunter"),
+        (CountingEnv(), None, TypeError, "agents"),
+        (NimWorld(), ["bob", "bob"], ValueError, "once"),
+    ],
+)
+def test_what_is_refused(env: Any, agents: Any, error: Any, noun: str) -> None:
+    with pytest.raises(error, match=noun):
+        agents_as_slots(VecEnv(env, 2), agents)
 
 
 def test_a_memory_is_cleared_where_an_episode_begins() -> None:

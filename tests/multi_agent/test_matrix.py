@@ -61,7 +61,7 @@ def test_a_wrapper_does_to_each_agent_what_it_does_to_one(name: str) -> None:
     factory, env_class = ALONE[name]
     world = Pair(env_class())
     if name in REFUSED:
-        with pytest.raises(TypeError, match=f"^{name}: expected"):
+        with pytest.raises(TypeError, match=name):
             factory(world)
         return
     env = factory(world)
@@ -224,17 +224,15 @@ def test_a_world_that_breaks_its_word_is_refused() -> None:
             return obs, state, sum(reward.values()), done, info
 
     env = VecEnv(Sums(), 2)
-    with pytest.raises(TypeError, match="expected step to return a dict of rewards of alice, bob"):
+    with pytest.raises(TypeError, match="rewards"):
         env.step(env.reset(KEY)[1], env.action_space.sample(KEY))
 
 
-def test_the_page_tells_how_each_wrapper_treats_a_world() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", PAGE, re.MULTILINE))
-    told = {"each": "each agent", "no": "refused"}
-    for name in {*ALONE} - {"key", "stack of a key"}:
-        kind = "no" if name in REFUSED else "each"
-        assert name in OF_THE_WORLD or rows[name].startswith(told[kind]), name
-    assert {*rows} >= {*ALONE} - {"key", "stack of a key"}
+def test_the_page_says_which_wrappers_refuse_a_world() -> None:
+    rows = re.findall(r"^\| (`[^|]+) \| ([^|]+) \|$", PAGE, re.MULTILINE)
+    treated = {name: how for names, how in rows for name in re.findall(r"`([\w.]+)`", names)}
+    assert {*treated} >= {*ALONE} - {"key", "stack of a key"}
+    assert {name for name in ALONE if treated.get(name, "").startswith("refused")} == REFUSED
 
 
 def test_a_wrapper_that_changes_more_than_each_agent_has_is_refused() -> None:
@@ -245,5 +243,5 @@ def test_a_wrapper_that_changes_more_than_each_agent_has_is_refused() -> None:
         def info(self, info: Any) -> Any:
             return {**info, "mine": 1}
 
-    with pytest.raises(TypeError, match=r"Tells: .* that overrides info"):
+    with pytest.raises(TypeError, match="Tells"):
         Tells(NimWorld())

@@ -1,5 +1,6 @@
 """`OneAgent`: the view of one agent equals the world stepped by hand."""
 
+from functools import cache
 from typing import Any
 
 import chex
@@ -91,12 +92,12 @@ def test_without_turns_it_is_one_step_of_the_world() -> None:
         rng, key = jax.random.split(rng)
         moves = jax.random.randint(key, (2,), 0, 3, jnp.int32)
         action = {"runner_1": moves[0], "runner_2": moves[1], "hunter": jnp.float32(-2.0)}
-        seen, inner, rewards, ended, told = world.step(inner, action)
+        seen, inner, rewards, ended, world_info = world.step(inner, action)
         assert_trees_equal((obs, reward, done), (seen["hunter"], rewards["hunter"], ended))
         assert_trees_equal(
             (state.env_state, state.rng, state.policy_state), (inner, rng, jnp.int32(n + 1))
         )
-        assert "agents" in told and "agents" not in info
+        assert "agents" in world_info and "agents" not in info
 
 
 def chase(end_with_agent: bool) -> Any:
@@ -168,24 +169,32 @@ class Drawn(NimWorld):
         return np.zeros((4, 4, 3), np.uint8)
 
 
-def test_an_opponent_that_does_not_fit_is_refused() -> None:
+@cache
+def nim() -> tuple[Any, Any]:
+    """A batch of `OneAgent`, and its state."""
     env = VecEnv(OneAgent(NimWorld(), "alice", takes, jnp.int32(0)), 4)
-    _, state = env.reset(KEYS[0])
-    with pytest.raises(ValueError, match=r"shape \(\)"):
-        with_policy_state(env, state, jnp.zeros(3, jnp.int32))
-    with pytest.raises(ValueError, match=r"int32 of shape \(\)"):
-        with_policy_state(env, state, 1.5)
-    with pytest.raises(ValueError, match="first one like it"):
-        with_policy_state(env, state, {"w": jnp.int32(0)})
-    plain = VecEnv(NimWorld(), 4)
-    with pytest.raises(TypeError, match="OneAgent"):
-        with_policy_state(plain, plain.reset(KEYS[0])[1], 0)
-    with pytest.raises(ValueError, match="Did you mean alice"):
-        OneAgent(NimWorld(), "alise", None)
-    with pytest.raises(TypeError, match="JAX can trace"):
-        OneAgent(RecordVideo(Drawn()), "alice", None)
-    with pytest.raises(TypeError, match="RecordEpisodeStatistics around it"):
-        OneAgent(RecordEpisodeStatistics(NimWorld()), "alice", None)
+    return env, env.reset(KEYS[0])[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "noun"),
+    [
+        (lambda: with_policy_state(*nim(), jnp.zeros(3, jnp.int32)), ValueError, "shape"),
+        (lambda: with_policy_state(*nim(), 1.5), ValueError, "int32"),
+        (lambda: with_policy_state(*nim(), {"w": jnp.int32(0)}), ValueError, "first one"),
+        (lambda: with_policy_state(nim()[0], nim()[1].env_state, 0), TypeError, "OneAgent"),
+        (lambda: OneAgent(NimWorld(), "alise", None), ValueError, "alice"),
+        (lambda: OneAgent(RecordVideo(Drawn()), "alice", None), TypeError, "trace"),
+        (
+            lambda: OneAgent(RecordEpisodeStatistics(NimWorld()), "alice", None),
+            TypeError,
+            "RecordEpisodeStatistics",
+        ),
+    ],
+)
+def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
+    with pytest.raises(error, match=noun):
+        call()
 
 
 def test_gradients_pass_through_a_view_without_turns() -> None:

@@ -103,7 +103,7 @@ def read(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def told() -> list[Any]:
+def error_rows() -> list[Any]:
     row = r"^\| `(.+?)` \| `` (.+) `` \|$"
     rows = re.findall(row, read("docs/errors.md"), re.MULTILINE)
     libraries = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -123,17 +123,17 @@ def typed() -> dict[str, Any]:
     return page.namespace
 
 
-@pytest.mark.parametrize(("code", "sentence"), told())
-def test_bad_input_gets_the_sentence_that_the_page_shows(
-    code: str, sentence: str, typed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("code", "message"), error_rows())
+def test_bad_input_gets_the_message_that_the_page_shows(
+    code: str, message: str, typed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "is_installed", lambda package: False)  # no other library
-    with pytest.raises(Exception) as told:  # the sentence is compared whole
+    with pytest.raises(Exception) as raised:  # the whole message is compared
         eval(code, typed)
-    assert f"{told.type.__name__}: {told.value}" == sentence
+    assert f"{raised.type.__name__}: {raised.value}" == message
 
 
-def test_every_guard_that_the_page_of_traps_names_exists() -> None:
+def test_every_test_that_the_page_of_traps_names_exists() -> None:
     named = re.findall(r"`(\w+/test_\w+\.py)::(test_\w+)`", read("docs/traps.md"))
     assert len(named) > 25
     for file, test in named:

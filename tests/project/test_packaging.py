@@ -1,14 +1,13 @@
-"""The package as a thing that is imported: what that does, what it leaves alone, who knows whom."""
+"""What `import envrax` does and does not do, and which module may import which."""
 
 from __future__ import annotations
 
 import ast
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
+from graphlib import TopologicalSorter
 from importlib import metadata
 from pathlib import Path
 
@@ -20,6 +19,42 @@ import envrax
 
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "built" / "architecture.md"
 OPTIONAL = {"PIL", "imageio", "imageio_ffmpeg", "matplotlib", "mujoco"}
+
+# The rooms of the package and what they hold. A module imports only from rooms above its own, and
+# from its own room.
+ROOMS = {
+    "error": "exceptions",
+    "_checks": "checks of user input: counts, names, what a function returned",
+    "_jax": "PRNG keys, compiled functions, meshes, and the compile cache: the only package that "
+    "changes `jax.config`",
+    "spaces": "spaces",
+    "config": "configs: built, widened, copied",
+    "env": "the interface of environments: `EnvState`, `EnvConfig`, `JaxEnv`, documented once",
+    "agent_values": "values by agent",
+    "batched_env": "the interface of batches",
+    "termination": "how an episode ended",
+    "autoreset": "auto-reset: one slot, the rule, the strategies",
+    "compiled_batch": "the base class of batches that compile their functions",
+    "video": "videos and pictures",
+    "wrappers": "wrappers, by what they change; `wrappers/vector` around batches",
+    "vec_env": "`VecEnv`",
+    "sharding": "batches over a mesh",
+    "_fleet": "the base of both fleets",
+    "multi_env": "`MultiEnv`, a fleet of environments",
+    "multi_vec_env": "`MultiVecEnv`, a fleet of batches",
+    "rollouts": "a policy, `rollout`, `evaluate`",
+    "multi_agent": "environments of several agents, and views of them",
+    "registry": "ids and their specs",
+    "suite": "suites and sets of them",
+    "envs": "a second name of `suite`",
+    "make": "the four factories",
+    "saving": "files of pytrees",
+    "testing": "the conformance checks, and the suite that `python -m envrax new` writes",
+    "interop": "adapters of libraries, bridges to trainers (`interop/out`) and simulators on the "
+    "host (`interop/host`)",
+    "__main__": "the command line",
+    "__init__": "what `import envrax` gives",
+}
 
 
 def run(code: str | Path, cwd: Path, **env: str) -> str:
@@ -36,48 +71,37 @@ def run(code: str | Path, cwd: Path, **env: str) -> str:
     return done.stdout.strip()
 
 
-def modules() -> Iterator[tuple[str, Path]]:
-    """Every module of the package: its dotted name without `envrax.`, and its file."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+def module_name(path: Path) -> str:
+    """The dotted name of a module of the package, without `envrax.`."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-@cache
-def rooms() -> dict[str, int]:
-    """The rooms in the order of the table on architecture, which says who may import whom."""
-    table = ARCHITECTURE.read_text().partition("| modules | contents |")[2].partition("\n\n")[0]
-    rows = [row.split("|")[1] for row in table.splitlines()[2:]]
-    names = [name for row in rows for name in re.findall("`(.+?)`", row)]
-    assert len(names) == len(set(names))
-    return {name: place for place, name in enumerate(names)}
+FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {module: ast.parse(path.read_text("utf-8")) for module, path in FILES.items()}
 
 
-@cache
-def room_of(module: str) -> tuple[int, str]:
-    """The place and the room of a module, given without `envrax.`."""
-    for name in (module, module.partition(".")[0]):
-        if name in rooms():
-            return rooms()[name], name
-    raise AssertionError(f"envrax.{module} stands in no room: add it to {ARCHITECTURE}")
+def room_of(module: str) -> str:
+    """The room of a module; `import envrax` itself is the last one."""
+    return module.partition(".")[0] or "__init__"
 
 
-def imported_modules(module: str, path: Path) -> Iterator[str]:
-    """The modules of the package that a file imports, without `envrax.`."""
-    known = {name for name, _ in modules()}
-    for node in ast.walk(ast.parse(path.read_text())):
+def imported_modules(module: str) -> Iterator[str]:
+    """The modules of the package that a module imports, without `envrax.`."""
+    folder = ["envrax", *FILES[module].relative_to(PACKAGE).parts]
+    for node in ast.walk(TREES[module]):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            home = ["envrax", *path.relative_to(PACKAGE).parts][: -node.level] if node.level else []
-            source = ".".join([*home, *filter(None, [node.module])])
+            source = folder[: -node.level] if node.level else []
+            source = ".".join([*source, *filter(None, [node.module])])
             names = [f"{source}.{alias.name}" for alias in node.names]
         for name in names:
             head, _, tail = name.partition(".")
             if head == "envrax":
-                # `from envrax.env import JaxEnv` names a module and something that lives in it.
-                yield tail if tail in known else tail.rpartition(".")[0]
+                # `from envrax.env import JaxEnv` names a module and something that it defines.
+                yield tail if tail in FILES else tail.rpartition(".")[0]
 
 
 def test_import_does_nothing_else(tmp_path: Path) -> None:
@@ -157,34 +181,50 @@ def test_the_package_says_that_it_is_typed() -> None:
     assert (PACKAGE / "py.typed").is_file()
 
 
-@pytest.mark.parametrize(("module", "path"), list(modules()), ids=lambda x: str(x) or "envrax")
-def test_modules_import_only_what_stands_before_them(module: str, path: Path) -> None:
-    facade = f"{module}.__init__".lstrip(".")
-    place, room = room_of(facade if path.name == "__init__.py" and facade in rooms() else module)
-    for other in imported_modules(module, path):
-        other_place, other_room = room_of(other)
-        assert other_place < place or other_room == room, (
-            f"envrax.{module} imports envrax.{other}, which stands after it"
-        )
+def test_the_page_on_architecture_shows_the_table_of_rooms() -> None:
+    rows = [f"| `{room}` | {contents} |\n" for room, contents in ROOMS.items()]
+    table = "".join(["| room | contents |\n", "|---|---|\n", *rows])
+    assert f"\n\n{table}\n" in ARCHITECTURE.read_text("utf-8"), f"expected on the page:\n{table}"
 
 
-@pytest.mark.parametrize(("module", "path"), list(modules()), ids=lambda x: str(x) or "envrax")
-def test_functions_import_only_optional_packages(module: str, path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)]
-    inside = {node for function in functions for node in ast.walk(function)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names = {str(node.module)}
-        else:
-            continue
-        optional = {name for name in names if name.partition(".")[0] in OPTIONAL}
-        assert (names == optional) == (node in inside), (
-            f"envrax.{module}, line {node.lineno}: a function imports optional packages only, and "
-            "they are imported nowhere else"
-        )
+def test_every_module_is_in_a_room_and_every_room_has_one() -> None:
+    assert {room_of(module) for module in FILES} == {*ROOMS}
+
+
+def test_modules_import_only_from_rooms_above_theirs() -> None:
+    order = [*ROOMS]
+    upwards = [
+        f"envrax.{module} imports envrax.{other}"
+        for module in FILES
+        for other in imported_modules(module)
+        if order.index(room_of(other)) > order.index(room_of(module))
+    ]
+    assert upwards == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {module: set(imported_modules(module)) for module in FILES}
+    assert sum(map(len, graph.values())) > 300
+    TopologicalSorter(graph).prepare()  # an error shows the circle
+
+
+def test_functions_import_only_optional_packages() -> None:
+    """Functions import nothing else, and optional packages are imported nowhere else."""
+    wrong: list[str] = []
+    for module, tree in TREES.items():
+        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)]
+        inside = {node for function in functions for node in ast.walk(function)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names = {str(node.module)}
+            else:
+                continue
+            optional = {name for name in names if name.partition(".")[0] in OPTIONAL}
+            if (names == optional) != (node in inside):
+                wrong.append(f"envrax.{module}, line {node.lineno}")
+    assert wrong == []
 
 
 @pytest.mark.slow  # `.ci/run` runs it on the wheel and on the sdist as well

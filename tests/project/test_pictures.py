@@ -24,7 +24,7 @@ def test_every_picture_is_shown_and_every_one_shown_is_there() -> None:
 
 @pytest.mark.slow
 def test_they_are_drawn_by_a_command(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / ".ci" / "pictures"), "--output", str(tmp_path), "env-catch"]
-    subprocess.run(command, check=True)
+    program = str(ROOT / ".ci" / "pictures")
+    subprocess.run([sys.executable, program, "--output", str(tmp_path), "env-catch"], check=True)
     drawn = {path.name for path in tmp_path.iterdir() if path.stat().st_size > 1000}
     assert drawn == {"env-catch.gif"}

@@ -1,4 +1,4 @@
-"""The public names of the contract: where they are, and their exact signatures."""
+"""The public names: the module that each is in, and the signature of each."""
 
 import importlib
 import inspect
@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 
 import envrax
-import envrax.interop.out.gymnax  # the bridges are imported when they are asked for
+import envrax.autoreset
+import envrax.interop.out.gymnasium  # the bridges are imported when they are asked for
+import envrax.interop.out.gymnax
+import envrax.interop.spaces
+import envrax.multi_agent
+import envrax.rollouts
+import envrax.testing
+import envrax.wrappers.vector
 from envrax import DEFAULT_CACHE_DIR
 
-# Where each public name lives; all but those of `testing` and `multi_agent` are at the top level.
+# The module of each public name; all but those of `testing` and `multi_agent` are at the top level.
 HOMES = {
     "env": "JaxEnv EnvState EnvConfig with_config",
     "spaces": "Space Discrete Box MultiDiscrete MultiBinary Tuple Dict",
@@ -19,10 +26,9 @@ HOMES = {
     "NormalizeObservation FrameStackObservation ClipReward ExpandDims EpisodeDiscount "
     "RecordEpisodeStatistics RecordVideo FrameStackState EpisodeStatisticsState save_video vector "
     "AtariPreprocessing ClipAction DelayObservation DiscretizeAction DomainRandomization "
-    "DtypeObservation "
-    "FilterObservation FlattenObservation MaxAndSkipObservation RepeatAction RescaleAction "
-    "RescaleObservation ReshapeObservation StartStates StickyAction TimeAwareObservation TimeLimit "
-    "TransformAction TransformObservation TransformReward",
+    "DtypeObservation FilterObservation FlattenObservation MaxAndSkipObservation NanGuard "
+    "RepeatAction RescaleAction RescaleObservation ReshapeObservation StartStates StickyAction "
+    "TimeAwareObservation TimeLimit TransformAction TransformObservation TransformReward",
     "batched_env": "BatchedEnv",
     "vec_env": "BatchedEnv VecEnv",
     "multi_env": "MultiEnv",
@@ -41,8 +47,11 @@ HOMES = {
     "multi_agent": "MultiAgentEnv OneAgent agents_as_slots with_policy_state",
 }
 
-# Written from the contract, one callable a line.
+# The promised signatures, one callable a line. More parameters are allowed if they are keyword-only
+# and have a default.
 SIGNATURES = """
+    env.EnvState(rng, step, done)
+    env.EnvConfig(max_steps=1000)
     env.JaxEnv(config=None)
     env.JaxEnv.reset(rng)
     env.JaxEnv.step(state, action)
@@ -206,6 +215,11 @@ max_steps=None)
     testing.NestedEnv(config=None)
     testing.RingWorld(n_agents=6, size=8)
 
+    interop.PeerConfig(max_steps=0, id="", params=None, options=FACTORY)
+    interop.spaces.to_space(space)
+    interop.spaces.from_space(space)
+    interop.out.gymnasium.to_gymnasium(env, *, render_mode=None)
+    interop.out.gymnasium.to_gymnasium_vec(batched_env)
     interop.out.gymnax.to_gymnax(env, *, version=0)
     interop.out.gymnax.ToGymnax.reset(key, params=None)
     interop.out.gymnax.ToGymnax.step(key, state, action, params=None)
@@ -216,7 +230,7 @@ max_steps=None)
 """
 
 LINES = [line.strip() for line in SIGNATURES.splitlines() if line.strip()]
-FACTORY = object()  # the default of a dataclass field that is built anew: an empty list here
+FACTORY = object()  # the default of a dataclass field with a `default_factory`
 PROPERTIES = {
     "env.JaxEnv": "observation_space action_space agents config name unwrapped traceable",
     "spaces.Space": "size",
@@ -237,7 +251,7 @@ PROPERTIES = {
 
 
 @pytest.mark.parametrize("home", HOMES)
-def test_every_name_is_at_home_and_at_the_top_level(home: str) -> None:
+def test_every_name_is_in_its_module_and_at_the_top_level(home: str) -> None:
     module = importlib.import_module(f"envrax.{home}")
     for name in HOMES[home].split():
         found = getattr(module, name)
@@ -248,6 +262,28 @@ def test_every_name_is_at_home_and_at_the_top_level(home: str) -> None:
 def test_every_name_that_is_listed_exists() -> None:
     assert {"DEFAULT_CACHE_DIR", "__version__", "spaces", "wrappers"} <= {*envrax.__all__}
     assert [name for name in envrax.__all__ if not hasattr(envrax, name)] == []
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        envrax,
+        envrax.wrappers,
+        envrax.wrappers.vector,
+        envrax.spaces,
+        envrax.multi_agent,
+        envrax.rollouts,
+        envrax.autoreset,
+        envrax.testing,
+    ],
+    ids=lambda module: module.__name__,
+)
+def test_public_classes_and_functions_are_defined_in_public_modules(module: Any) -> None:
+    public = [getattr(module, name) for name in module.__all__]
+    found = [x for x in public if inspect.isclass(x) or inspect.isfunction(x)]
+    assert found
+    hidden = [x for x in found if any(p.startswith("_") for p in x.__module__.split("."))]
+    assert hidden == []
 
 
 def resolve(path: str) -> Any:
@@ -295,8 +331,7 @@ def test_property(path: str, name: str) -> None:
     assert isinstance(inspect.getattr_static(resolve(path), name), property)
 
 
-def test_every_public_function_and_method_of_these_rooms_is_in_the_table() -> None:
-    """What is public and callable is promised; the rest is private."""
+def test_every_public_method_of_these_classes_is_in_the_table() -> None:
     table = {line.split("(")[0] for line in LINES}
     for path in (
         "batched_env.BatchedEnv",

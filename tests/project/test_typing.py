@@ -1,4 +1,4 @@
-"""What pyright knows of envrax in a user's files, which it checks strictly."""
+"""What pyright infers and finds in files of users, which it checks strictly."""
 
 import json
 import re
@@ -14,7 +14,7 @@ SAMPLES = Path(__file__).parents[1] / "typing_samples"
 
 
 def commented(sample: str, pattern: str) -> dict[int, str]:
-    """Line numbers, and what the comment at the end of the line says."""
+    """The comment at the end of each line, by line number."""
     lines = (SAMPLES / sample).read_text().splitlines()
     found = ((number, re.search(pattern, line)) for number, line in enumerate(lines, 1))
     return {number: match[1] for number, match in found if match}
@@ -25,8 +25,8 @@ REFUSED = commented("refused.py", r"  # (report\w+)$")
 
 
 @pytest.fixture(scope="module")
-def said() -> dict[str, list[dict[str, Any]]]:
-    """All that pyright says, by file."""
+def messages_by_file() -> dict[str, list[dict[str, Any]]]:
+    """The messages of pyright, by file."""
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
     done = subprocess.run(
         [*command, "--project", str(SAMPLES)], capture_output=True, text=True, timeout=300
@@ -44,21 +44,21 @@ def line_of(diagnostic: dict[str, Any]) -> int:
     return diagnostic["range"]["start"]["line"] + 1
 
 
-def test_strict_checking_finds_nothing_in_a_users_file(said: Any) -> None:
-    assert [(line_of(d), d["message"]) for d in said["user.py"]] == []
+def test_strict_checking_finds_nothing_in_a_users_file(messages_by_file: Any) -> None:
+    assert [(line_of(d), d["message"]) for d in messages_by_file["user.py"]] == []
 
 
-def test_types_are_known(said: Any) -> None:
-    messages = {line_of(d): d["message"] for d in said["revealed.py"]}
+def test_types_are_known(messages_by_file: Any) -> None:
+    messages = {line_of(d): d["message"] for d in messages_by_file["revealed.py"]}
     assert len(REVEALED) > 50
     assert {
         line: message.split('" is "')[-1][:-1] for line, message in messages.items()
     } == REVEALED
 
 
-def test_mistakes_are_found_and_nothing_else(said: Any) -> None:
+def test_mistakes_are_found_and_nothing_else(messages_by_file: Any) -> None:
     found: dict[int, set[str]] = {}
-    for diagnostic in said["refused.py"]:
+    for diagnostic in messages_by_file["refused.py"]:
         found.setdefault(line_of(diagnostic), set()).add(diagnostic["rule"])
     assert found.keys() == REFUSED.keys()
     assert {line: rule for line, rule in REFUSED.items() if rule not in found[line]} == {}

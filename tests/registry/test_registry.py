@@ -1,4 +1,4 @@
-"""The registry: what is registered, refused, found and handed out as a copy."""
+"""The registry: registering, refusals, look-ups, and copies of configs."""
 
 import copy
 import dataclasses
@@ -61,19 +61,19 @@ def test_register_get_and_unregister() -> None:
     assert registered_names() == sorted(registered_names())
     expected = EnvSpec("Zed-v0", CounterEnv, VectorConfig(max_steps=9), "games", (ClipReward,))
     assert get_spec("Zed-v0") == expected
-    with pytest.raises(ValueError, match=r"'Zed-v0' is already registered.*unregister"):
+    with pytest.raises(ValueError, match="already registered"):
         register("Zed-v0", VectorEnv, VectorConfig())
     assert get_spec("Zed-v0").env_class is CounterEnv
     unregister("Zed-v0")
     for look_up in (get_spec, unregister):
-        with pytest.raises(ValueError, match="Unknown environment 'Zed-v0'"):
+        with pytest.raises(ValueError, match="Zed-v0"):
             look_up("Zed-v0")
     register("Zed-v0", VectorEnv, VectorConfig())  # a name that was taken off is free
 
 
 @pytest.mark.parametrize("name", ["", "bad name", None])
 def test_a_name_that_is_no_id(name: Any) -> None:
-    with pytest.raises(ValueError, match="register: expected a name without white space"):
+    with pytest.raises(ValueError, match="white space"):
         register(name, CounterEnv, VectorConfig())
 
 
@@ -111,7 +111,7 @@ CLASSES = [ClipReward, VecEnv]
 
 @pytest.mark.parametrize("cls", [*CLASSES, CounterEnv(), VectorConfig, "CounterEnv", None])
 def test_a_class_that_cannot_be_built(cls: Any) -> None:
-    with pytest.raises(TypeError, match=r"register: expected .*; got"):
+    with pytest.raises(TypeError, match="Abe-v0"):
         register("Abe-v0", cls, VectorConfig())
     assert "Abe-v0" not in registered_names()
 
@@ -126,11 +126,8 @@ def test_an_unknown_name_offers_close_matches_and_all_names(typo: str, meant: st
     register("classic2/CartPole-v0", CounterEnv, VectorConfig())
     register("Mountain-v0", CounterEnv, VectorConfig())
     for look_up in (get_spec, unregister, make):
-        with pytest.raises(ValueError, match=f"Unknown environment '{typo}'") as error:
+        with pytest.raises(ValueError, match=f"'{meant}'.*Available:.*{meant}"):
             look_up(typo)
-        hint, available = str(error.value).split("Available:")
-        assert "Did you mean" in hint and repr(meant) in hint and "No suite" not in hint
-        assert "classic2/CartPole-v0" in available and "Mountain-v0" in available
 
 
 # Configs are copied
@@ -196,20 +193,18 @@ def test_a_suite_may_have_names_of_its_own() -> None:
 
 
 REFUSED: list[Any] = [
-    (*specs("Taken"), ValueError, "'abe/Taken-v0' is already registered"),
-    (*specs("New"), ValueError, "'abe/New-v0' is already registered"),
-    (*specs("a b"), ValueError, "'abe/a b-v0'"),
+    (*specs("Taken"), ValueError, "abe/Taken-v0"),
+    (*specs("New"), ValueError, "abe/New-v0"),
+    (*specs("a b"), ValueError, "abe/a b-v0"),
     (EnvSpec("Bad", ClipReward, VectorConfig()), TypeError, "ClipReward"),
 ]
 
 
-@pytest.mark.parametrize(("last", "kind", "message"), REFUSED)
-def test_a_suite_is_registered_as_a_whole_or_not_at_all(
-    last: EnvSpec, kind: Any, message: str
-) -> None:
+@pytest.mark.parametrize(("last", "error", "noun"), REFUSED)
+def test_a_suite_is_registered_whole_or_not_at_all(last: EnvSpec, error: Any, noun: str) -> None:
     register("abe/Taken-v0", VectorEnv, VectorConfig())
     before = registered_names()
-    with pytest.raises(kind, match=message):
+    with pytest.raises(error, match=noun):
         register_suite(EnvSuite("abe", "Abe", specs=[*specs("New"), last]))
     assert registered_names() == before
     assert get_spec("abe/Taken-v0").env_class is VectorEnv

@@ -1,4 +1,4 @@
-"""`start`, `rollout` and `evaluate` of a fleet: what its members give alone, in its container."""
+"""`start`, `rollout` and `evaluate` of a fleet: the results of its members, in its container."""
 
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from fakes import CoinEnv, VectorEnv
 from helpers import assert_trees_equal
 
 import envrax
-from envrax import MultiEnv, MultiVecEnv, Rollout, VecEnv
+from envrax import MultiEnv, MultiVecEnv, VecEnv
 from envrax.testing import CountingEnv, MaskedEnv
 
 KEY = jax.random.key(0)
@@ -65,18 +65,31 @@ def test_one_policy_for_all_under_jit() -> None:
     assert_trees_equal(jax.jit(lambda at: envrax.rollout(fleet, still, at, 5))(at), plain)
 
 
-def test_refusals() -> None:
-    fleet = in_dict()
-    at = envrax.start(fleet, KEY)
-    with pytest.raises(ValueError, match="policy_state without 'z', 'a'"):
-        envrax.start(fleet, KEY, {"params": 1})
-    with pytest.raises(TypeError, match="policy_state in a list or dict; got <class 'tuple'"):
-        envrax.start(MultiVecEnv([VecEnv(CountingEnv(), 2)] * 2), KEY, (1, 2))
-    with pytest.raises(ValueError, match="policy without 'a'"):
-        envrax.rollout(fleet, {"z": max}, at, 5)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(TypeError, match="obs in a list or dict; got <class"):
-        envrax.rollout(fleet, None, Rollout(jnp.zeros(2), *at[1:]), 5)
+def play_in_dict(policy: Any, obs: Any = None) -> Any:
+    at = envrax.start(in_dict(), KEY)
+    at = at if obs is None else at._replace(obs=obs)
+    return envrax.rollout(in_dict(), policy, at, 5)
+
+
+def start_in_list(policy_state: Any) -> Any:
+    return envrax.start(MultiVecEnv([VecEnv(CountingEnv(), 2)] * 2), KEY, policy_state)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "noun"),
+    [
+        (lambda: start_in_list((1, 2)), TypeError, "policy_state"),
+        (lambda: play_in_dict({"z": max}), ValueError, "policy without 'a'"),
+        (lambda: play_in_dict(None, jnp.zeros(2)), TypeError, "obs"),
+    ],
+)
+def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
+    with pytest.raises(error, match=noun):
+        call()
+
+
+def test_an_error_names_its_member() -> None:
     mixed = MultiVecEnv([VecEnv(CountingEnv(), 2), OnTheHost(2)])
-    with pytest.raises(TypeError, match="final_obs") as told:
+    with pytest.raises(TypeError, match="final_obs") as error:
         envrax.rollout(mixed, None, envrax.start(mixed, KEY), 5)
-    assert told.value.__notes__ == ["This was in MultiVecEnv member 1."]
+    assert error.value.__notes__ == ["This was in MultiVecEnv member 1."]

@@ -33,21 +33,21 @@ from helpers import plain
 mesh = jax.make_mesh((8,), ("slots",))
 env = shard(vec_env, mesh)
 env.compile(None)
-told = {"slots": env.local_slots}
+results = {"slots": env.local_slots}
 for name, batch in ("plain", env), ("normal", vector.NormalizeObservation(env)):
     obs, state = batch.reset(jax.random.key(0))
     for i in range(4):
         mine = np.full((8, 2), i, np.float32)
         obs, state, rewards, dones, infos = batch.step(state, env.to_global(mine))
     for path, x in jax.tree_util.tree_leaves_with_path(env.to_local((obs, rewards, dones))):
-        told[name + jax.tree_util.keystr(path)] = plain(x)
+        results[name + jax.tree_util.keystr(path)] = plain(x)
     inner = state if name == "plain" else state.env_state
-    told[name + ".rng"] = plain(env.to_local(inner.rng))
+    results[name + ".rng"] = plain(env.to_local(inner.rng))
     for slot in env.local_slots[:2]:
         assert int(env.slot_state(inner, slot).step) >= 0
-told["mean"] = plain(state.statistics.mean)
+results["mean"] = plain(state.statistics.mean)
 found = envrax.evaluate(env, None, jax.random.key(1), 20)
-told["returns"] = np.asarray(found.returns)
+results["returns"] = np.asarray(found.returns)
 for wrong in (
     lambda: env.step(inner, np.zeros((16, 2), np.float32)),
     lambda: env.slot_state(inner, (int(env.local_slots[0]) + 8) % 16),
@@ -60,12 +60,12 @@ for wrong in (
         assert any(hint in str(error) for hint in hints), error
     else:
         raise AssertionError
-np.savez(out, **told)
+np.savez(out, **results)
 """
 
 
 def run_all(commands: list[list[str]], env: dict[str, str]) -> None:
-    """Run processes side by side; none outlives the test."""
+    """Run processes side by side; all end before the test does."""
     options: Any = dict(env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     started = [subprocess.Popen(command, **options) for command in commands]
     try:
@@ -89,8 +89,8 @@ def test_two_processes_hold_the_slots_of_one(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
     address, outs = free_address(), [tmp_path / f"{i}.npz" for i in range(2)]
     run_all([[sys.executable, "-c", WORK, address, str(i), str(outs[i])] for i in range(2)], env)
-    told = [dict(np.load(out)) for out in outs]
-    np.testing.assert_array_equal(np.concatenate([t["slots"] for t in told]), np.arange(16))
+    results = [dict(np.load(out)) for out in outs]
+    np.testing.assert_array_equal(np.concatenate([t["slots"] for t in results]), np.arange(16))
 
     vec_env = VecEnv(CoinEnv(CoinConfig(end_rate=0.4)), 16)
     _, state = vec_env.reset(jax.random.key(0))
@@ -99,12 +99,12 @@ def test_two_processes_hold_the_slots_of_one(tmp_path: Path) -> None:
     obs, state, rewards, dones, _ = vec_env.step(state, np.full((16, 2), 3, np.float32))
     expected = {"plain[0]": obs, "plain[1]": rewards, "plain[2]": dones, "plain.rng": state.rng}
     for name, x in expected.items():
-        ours = np.concatenate([t[name] for t in told])
+        ours = np.concatenate([t[name] for t in results])
         np.testing.assert_array_equal(ours, plain(x), err_msg=name)
-    np.testing.assert_array_equal(told[0]["normal.rng"], told[0]["plain.rng"])
-    np.testing.assert_array_equal(told[0]["mean"], told[1]["mean"])
+    np.testing.assert_array_equal(results[0]["normal.rng"], results[0]["plain.rng"])
+    np.testing.assert_array_equal(results[0]["mean"], results[1]["mean"])
     returns = np.asarray(evaluate(vec_env, None, jax.random.key(1), 20).returns)
-    for t in told:
+    for t in results:
         np.testing.assert_array_equal(t["returns"], returns)
 
 

@@ -1,4 +1,4 @@
-"""Membership: what is in a space and what is not, concrete and traced, and never an exception."""
+"""`contains`: concrete and traced input, and never an exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Illegal definitions are refused in a sentence, and spaces of one's own are welcome."""
+"""Illegal definitions, and spaces that users define."""
 
 # The calls here are wrong on purpose.
 # pyright: reportArgumentType=false
@@ -21,28 +21,27 @@ INF = float("inf")
 @pytest.mark.parametrize(
     ("make", "error", "noun"),
     [
-        (lambda: Discrete(129, jnp.int8), ValueError, "n to be between"),
-        (lambda: Discrete((4,)), TypeError, "Use MultiDiscrete"),
-        (lambda: Discrete(4, jnp.float32), TypeError, "kind integer"),
+        (lambda: Discrete(129, jnp.int8), ValueError, r"\bn\b"),
+        (lambda: Discrete((4,)), TypeError, "MultiDiscrete"),
+        (lambda: Discrete(4, jnp.float32), TypeError, "integer"),
         (lambda: MultiDiscrete(np.ones((0, 3), int)), ValueError, "nvec"),
         (lambda: MultiDiscrete((3, 0)), ValueError, "nvec"),
         (lambda: MultiDiscrete((3, 1.5)), TypeError, "nvec"),
         (lambda: MultiDiscrete([[1], [1, 2]]), ValueError, "inhomogeneous"),
         (lambda: MultiBinary((2, -1)), ValueError, "dimension"),
         (lambda: MultiBinary(2, jnp.float32), TypeError, "float32"),
-        (lambda: Box([0, 2], 1, (2,)), ValueError, "low <= high"),
         (lambda: Box(np.zeros(3), 1, (2,)), ValueError, "broadcast"),
         (lambda: Box([[0], [0, 1]], 1, (2,)), ValueError, "inhomogeneous"),
         (lambda: Box(float("nan"), 1, ()), ValueError, "nan"),
         (lambda: Box(INF, INF, ()), ValueError, "low"),
         (lambda: Box(-INF, -INF, (), jnp.int8), ValueError, "high"),
-        (lambda: Box(0, 1e6, (), jnp.float16), ValueError, "float16 can hold"),
+        (lambda: Box(0, 1e6, (), jnp.float16), ValueError, "float16"),
         (lambda: Box(-1, 1, (), jnp.uint8), ValueError, "low"),
-        (lambda: Box(0, 1.5, (), jnp.int32), ValueError, "int32 can hold"),
-        (lambda: Box(0, 2.0**63, (), jnp.int64), ValueError, "int64 can hold"),
+        (lambda: Box(0, 1.5, (), jnp.int32), ValueError, "int32"),
+        (lambda: Box(0, 2.0**63, (), jnp.int64), ValueError, "int64"),
         (lambda: Box("a", 1, ()), TypeError, "numbers"),
         (lambda: Box(0, 1, (), jnp.complex64), TypeError, "complex"),
-        (lambda: jax.jit(lambda x: Box(x, 1, ()))(0.0), TypeError, "traced array"),
+        (lambda: jax.jit(lambda x: Box(x, 1, ()))(0.0), TypeError, "traced"),
         (lambda: Tuple([Discrete(2), 3]), TypeError, "entry 1"),
         (lambda: Dict(a=3), TypeError, "entry 'a'"),
         (lambda: Dict({1: Discrete(2)}), TypeError, "string keys"),

@@ -43,11 +43,11 @@ every_space = pytest.mark.parametrize("space", SPACES, ids=repr)
 
 @every_space
 def test_a_space_is_frozen_hashable_and_a_static_argument(space: Space) -> None:
-    with pytest.raises(FrozenInstanceError, match=r"is frozen: 'shape' cannot be changed"):
+    with pytest.raises(FrozenInstanceError, match="shape"):
         space.shape = (9,)
-    with pytest.raises(FrozenInstanceError, match=r"is frozen: 'extra' cannot be changed"):
+    with pytest.raises(FrozenInstanceError, match="extra"):
         space.extra = 1  # type: ignore[attr-defined]
-    with pytest.raises(FrozenInstanceError, match=r"is frozen: '_key' cannot be changed"):
+    with pytest.raises(FrozenInstanceError, match="_key"):
         del space._key  # type: ignore[attr-defined]
     traced: list[Space] = []
 

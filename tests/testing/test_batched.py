@@ -1,4 +1,4 @@
-"""`check_batched_env`: what is right passes, and each rule finds the batch that breaks it."""
+"""`check_batched_env`: correct batches pass, and each rule finds the batch that breaks it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`check_env` and `report_env`: what is right passes, and what was not seen is noted."""
+"""`check_env` and `report_env`: correct environments pass; unchecked rules are noted."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rules on PRNG keys refuse what is wrong, and nothing that is right."""
+"""The rules on PRNG keys find wrong uses of keys, and accept right ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The kit plays legal actions where there is a mask, and the same as ever where there is none."""
+"""The kit plays legal actions if there is a mask; without one it plays as before."""
 
 from pathlib import Path
 from typing import Any

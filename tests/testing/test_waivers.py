@@ -124,14 +124,14 @@ def test_waivers_that_say_nothing_are_refused() -> None:
     class Misspelt(Drift):
         waivers: ClassVar[dict[str, str]] = {"step_count": "x"}
 
-    with pytest.raises(TypeError, match="to be a dict"):
+    with pytest.raises(TypeError, match="dict"):
         check_env(CountingEnv(), waive=["step_counts"])  # pyright: ignore[reportArgumentType]
     for wrong in ({"step_count": "x"}, {7: "x"}, {"dones_are_flags": "x"}):
-        with pytest.raises(ValueError, match="to name rules"):
+        with pytest.raises(ValueError, match="rules"):
             check_env(CountingEnv(), waive=wrong)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="a reason"):
+    with pytest.raises(ValueError, match="reason"):
         check_env(CountingEnv(), waive={"step_counts": " "})
     with pytest.raises(ValueError, match="Misspelt"):
         report_batched_env(VecEnv(Misspelt(), 2))
-    with pytest.raises(ValueError, match="to name rules"):
+    with pytest.raises(ValueError, match="rules"):
         report_batched_env(RingWorld(), waive={"step_counts": "of single ones"})

@@ -112,7 +112,7 @@ def test_respects_the_kinds_of_key_that_the_user_allows(
 
 
 class Picky(ScriptEnv):
-    """Its action space leaves out 0, whose reward is NaN. It tells the host of its steps."""
+    """Its action space leaves out 0, whose reward is NaN. It reports its steps to the host."""
 
     seen: ClassVar[list[Any]] = []
 

@@ -1,4 +1,4 @@
-"""What `VecEnv` refuses, in a sentence, and what it puts right without one."""
+"""What `VecEnv` refuses, and what it converts; docs/errors.md has whole messages."""
 
 from collections.abc import Callable
 from functools import cache
@@ -54,8 +54,6 @@ def state() -> Any:
 
 REFUSED: list[tuple[Any, Any, str]] = [
     *((lambda n=n: VecEnv(CounterEnv(), n), TypeError, "num_envs") for n in ("2", True, [2])),
-    (lambda: VecEnv(CounterEnv(), -1), ValueError, "num_envs"),
-    (lambda: Compact(-2), ValueError, "chunk"),
     *((lambda size=size: Compact(size), TypeError, "chunk") for size in (2.5, True)),
     (lambda: VecEnv(Methodical(), 2), AttributeError, "batch"),
     *(
@@ -80,9 +78,9 @@ def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
 
 
 def test_a_stack_that_cannot_be_traced(tmp_path: Path) -> None:
-    for wrap in (lambda env: env, ClipReward):
-        with pytest.raises(RuntimeError, match="RecordVideo"):
-            VecEnv(wrap(RecordVideo(PixelEnv(), output_dir=tmp_path)), 2)
+    env = ClipReward(RecordVideo(PixelEnv(), output_dir=tmp_path))
+    with pytest.raises(RuntimeError, match="RecordVideo"):
+        VecEnv(env, 2)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +95,7 @@ def test_a_stack_that_cannot_be_traced(tmp_path: Path) -> None:
 def test_actions_of_another_kind_or_shape(actions: Any, error: Any) -> None:
     """As `conform` refuses them, whose tests have more; also uncompiled."""
     for vec_env in (counters(), VecEnv(CounterEnv(), 3, jit_compile=False)):
-        with pytest.raises(error, match=r"VecEnv\.step: expected actions"):
+        with pytest.raises(error, match="actions"):
             vec_env.step(state(), actions)
 
 
@@ -156,7 +154,7 @@ def python_values_after(obs: Any, s: Any, reward: Any, done: Any, info: Any) -> 
 
 
 def test_python_and_numpy_values_become_strongly_typed_arrays(compile_counter: Any) -> None:
-    """In observation, state, reward, done and info; `state.done` alone ends the episode."""
+    """In observation, state, reward, done and info; only `state.done` ends the episode."""
     space = Tuple((Discrete(2), Box(0.0, 2.0, ())))
     vec_env = VecEnv(Flawed(python_values, python_values_after, space), 3)
     _, first = vec_env.reset(jax.random.key(0))
@@ -177,5 +175,5 @@ def test_python_and_numpy_values_become_strongly_typed_arrays(compile_counter: A
 def test_a_list_is_no_observation_of_an_array() -> None:
     space = Box(0, 1000, (2,), jnp.int32)
     env = VecEnv(Flawed(lambda obs, state: ([state.step, state.step], state), space=space), 3)
-    with pytest.raises(TypeError, match=r"reset: expected obs of Box\(.*; got PyTreeDef\(\["):
+    with pytest.raises(TypeError, match="Box"):
         env.reset(KEY)

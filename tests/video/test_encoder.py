@@ -1,5 +1,9 @@
-"""The files of `RecordVideo`, written by ffmpeg: what is in them, and what it says of failures."""
+"""The files of `RecordVideo`, written by ffmpeg: their contents, and errors of ffmpeg."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,7 @@ from fakes import VectorConfig, VectorState
 from films import FilmEnv, file_names, film, frames, play, reading, steps_seen
 
 from envrax import RecordVideo
+from envrax.video.encoder import find_ffmpeg
 
 
 def test_every_episode_is_recorded_from_its_first_frame_to_its_last(tmp_path: Path) -> None:
@@ -56,19 +61,69 @@ def test_fps_is_that_of_the_file(tmp_path: Path) -> None:
 def test_encoder_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     env = film(tmp_path, fps=10)
     env.fps = "nonsense"
-    with pytest.raises(RuntimeError, match=r"ffmpeg to complete .*episode_0000\.mp4.*nonsense"):
+    with pytest.raises(RuntimeError, match="nonsense"):
         play(env, 3)
     assert not env.recording and file_names(tmp_path) == []
 
 
+# ffmpeg, which writes to a pipe when it has ended.
+FFMPEG = """#!/bin/sh
+"{program}" "$@"
+status=$?
+echo ended > "{pipe}"
+exit $status
+"""
+RECORDING = """
+import sys
+from films import film
+import jax
+env = film(sys.argv[1], steps=4)
+for episode in range(2):
+    obs, state = env.reset(jax.random.key(0))
+    for step in range(5 if episode == 0 else 2):
+        obs, state, *_ = env.step(state, 1)
+print("recording", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_leaves_no_file_that_looks_complete(tmp_path: Path) -> None:
+    films, pipe, program = tmp_path / "films", tmp_path / "pipe", tmp_path / "ffmpeg"
+    os.mkfifo(pipe)
+    program.write_text(FFMPEG.format(program=find_ffmpeg(), pipe=pipe))
+    program.chmod(0o755)
+    path = os.pathsep.join(sys.path)
+    process = subprocess.Popen(
+        [sys.executable, "-c", RECORDING, str(films)],
+        env={**os.environ, "PYTHONPATH": path, "IMAGEIO_FFMPEG_EXE": str(program)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdin is not None
+    # Open for writing too, so that neither side waits for the other.
+    with open(pipe, "r+b", buffering=0) as ended:
+        assert process.stdout.readline() == "recording\n"
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        process.stdin.close()
+        process.stdout.close()
+        # ffmpeg outlives the process, reads to the end of its input, and renames nothing.
+        assert [ended.readline(), ended.readline()] == [b"ended\n"] * 2
+    assert file_names(films) == ["episode_0000.mp4", "episode_0001.mp4.part"]
+    assert steps_seen(films / "episode_0000.mp4") == [0, 1, 2, 3, 4]
+
+    play(film(films, steps=2), 2)  # the next run takes neither for its own
+    assert "episode_0002.mp4" in file_names(films)
+
+
 @pytest.mark.slow
 def test_encoder_starts_without_a_fork(run_python: Any) -> None:
-    tests = str(Path(__file__).parents[1])
     said = run_python(
-        f"""
-        import os, subprocess, sys
+        """
+        import os
         os.register_at_fork(before=lambda: print("forked"))
-        sys.path.insert(0, {tests!r})
         from films import film, play, Path
         play(film(Path("films")), 3)
         print(os.listdir("films"))

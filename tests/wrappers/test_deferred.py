@@ -99,7 +99,7 @@ def test_the_environment_by_keyword_whatever_its_name() -> None:
     wrapped: Any = Around(inner=env, factor=2.0)  # pyright: ignore[reportCallIssue]
     assert wrapped.env is env and wrapped.factor == 2.0
     assert repr(Around(factor=2.0)) == "Around(factor=2.0)"
-    with pytest.raises(TypeError, match="expected the keywords"):
+    with pytest.raises(TypeError, match="keywords"):
         Around(env=env, factor=2.0)
 
 
@@ -136,12 +136,12 @@ def test_keywords_are_checked_where_they_are_written() -> None:
 @pytest.mark.parametrize("first", [3, None, PixelEnv, ClipReward, ClipReward()], ids=repr)
 def test_first_argument_that_is_no_env_is_refused(first: Any) -> None:
     for call in (lambda: ResizeObservation(first), lambda: ResizeObservation(env=first)):
-        with pytest.raises(TypeError, match="expected a JaxEnv"):
+        with pytest.raises(TypeError, match="JaxEnv"):
             call()
 
 
 def test_a_batch_of_envs_is_refused_with_the_way_to_do_it() -> None:
-    with pytest.raises(TypeError, match="go inside `VecEnv`"):
+    with pytest.raises(TypeError, match="VecEnv"):
         ClipReward(VecEnv(PixelEnv(), 2))  # pyright: ignore
 
 

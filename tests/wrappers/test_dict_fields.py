@@ -76,10 +76,10 @@ def test_drawn_and_on_a_grid() -> None:
 @pytest.mark.parametrize(
     ("params", "noun"),
     [
-        ({"kinds": 1.0}, "mean kind"),
+        ({"kinds": 1.0}, "kinds"),
         ({"deep": {"z": 1}}, "params.deep"),
-        ({"a": jnp.ones(2)}, "kind float"),
-        ({"kind": jnp.ones(())}, "kind static"),
+        ({"a": jnp.ones(2)}, "float"),
+        ({"kind": jnp.ones(())}, "static"),
     ],
 )
 def test_what_is_refused(params: Any, noun: str) -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import NestedEnv, PixelEnv, VectorConfig, VectorEnv
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 from replay import History, Ours, play_ours
 from wrapper_rows import ROWS
 
@@ -116,18 +116,20 @@ class OtherContainers(NestedEnv):
         return OrderedDict(image=obs["image"], both=[*obs["both"]])
 
 
+DELAY = envrax.DelayObservation(delay=2)
+ACCEPT_OTHERS: list[Any] = [
+    DELAY,
+    envrax.StickyAction(repeat_action_probability=0.5),
+    envrax.TimeAwareObservation(flatten=False),
+    envrax.FlattenObservation,
+    envrax.FilterObservation(filter_keys=["both"]),
+    envrax.NormalizeObservation(key="image"),
+    envrax.NanGuard,
+]
+
+
 @pytest.mark.parametrize(
-    "wrapper",
-    [
-        envrax.DelayObservation(delay=2),
-        envrax.StickyAction(repeat_action_probability=0.5),
-        envrax.TimeAwareObservation(flatten=False),
-        envrax.FlattenObservation,
-        envrax.FilterObservation(filter_keys=["both"]),
-        envrax.NormalizeObservation(key="image"),
-        envrax.NanGuard,
-    ],
-    ids=str,
+    "wrapper", slow_but(DELAY, envrax.FlattenObservation, values=ACCEPT_OTHERS), ids=str
 )
 def test_containers_of_an_observation_may_be_others(wrapper: Any) -> None:
     seen: list[Any] = []

@@ -73,9 +73,7 @@ def test_one_that_cannot_keep_it_says_so(row: str) -> None:
     wrap, (env_class, *_) = ROWS[row]
     env = wrap(masked(env_class)())
     _, state = jax.eval_shape(env.reset, jax.random.key(0))
-    with pytest.raises(
-        NotImplementedError, match=r"\w+\.action_mask: expected .* got (a mask|one of)"
-    ):
+    with pytest.raises(NotImplementedError, match="action_mask"):
         jax.eval_shape(env.action_mask, state)
     assert jax.eval_shape(wrap(env_class()).action_mask, state) is None
 
@@ -83,7 +81,7 @@ def test_one_that_cannot_keep_it_says_so(row: str) -> None:
 def test_no_ops_of_a_reset_may_be_illegal() -> None:
     env = AtariPreprocessing(masked(ImageEnv)(), noop_max=2, frame_skip=1, screen_size=8)
     _, state = jax.eval_shape(env.reset, jax.random.key(0))
-    with pytest.raises(NotImplementedError, match=r"NoopReset.action_mask: .* no-op of a reset"):
+    with pytest.raises(NotImplementedError, match="NoopReset"):
         jax.eval_shape(env.action_mask, state)
 
 
@@ -183,7 +181,7 @@ class MirroredMask(Mirror):
 def test_a_wrapper_of_actions_has_to_say_what_becomes_of_it() -> None:
     _, state = MaskedEnv().reset(jax.random.key(0))
     for wrapper in (Mirror, MirrorToo):
-        with pytest.raises(NotImplementedError, match="Override `action_mask`"):
+        with pytest.raises(NotImplementedError, match="action_mask"):
             wrapper(MaskedEnv()).action_mask(state)
     assert Mirror(CountingEnv()).action_mask(state) is None
     mirrored = Wrapper(MirroredMask(MaskedEnv()))

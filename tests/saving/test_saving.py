@@ -1,4 +1,4 @@
-"""`save` and `load`: what comes back, to the bit, and what is refused."""
+"""`save` and `load`: loaded trees are equal to the bit; files and trees that are refused."""
 
 import pickle
 import re
@@ -73,19 +73,19 @@ def test_arrays_return_to_their_mesh(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("like", "sentence"),
+    ("like", "noun"),
     [
-        ({"x": jnp.zeros(2)}, "`['x'] float32[2]`; got `['x'] float32[3]`"),
-        ({"x": jnp.zeros(3, jnp.int32)}, "`['x'] int32[3]`; got `['x'] float32[3]`"),
-        ({"x": jnp.zeros(3), "y": 0}, "`['y'] int64[]`; got `nothing`"),
-        ({"a": jnp.zeros(3)}, "`['a'] float32[3]`; got `['x'] float32[3]`"),
-        ({}, "`nothing`; got `['x'] float32[3]`"),
-        ({"x": jax.random.split(jax.random.key(0), 3)}, "`['x'] key<fry>[3]`; got `['x'] float"),
+        ({"x": jnp.zeros(2)}, "float32[2]"),
+        ({"x": jnp.zeros(3, jnp.int32)}, "int32[3]"),
+        ({"x": jnp.zeros(3), "y": 0}, "'y'"),
+        ({"a": jnp.zeros(3)}, "'a'"),
+        ({}, "nothing"),
+        ({"x": jax.random.split(jax.random.key(0), 3)}, "key<fry>"),
     ],
 )
-def test_another_tree_is_refused(like: Any, sentence: str, tmp_path: Path) -> None:
+def test_another_tree_is_refused(like: Any, noun: str, tmp_path: Path) -> None:
     envrax.save(tmp_path / "x", {"x": jnp.zeros(3)})
-    with pytest.raises(ValueError, match=re.escape(sentence)):
+    with pytest.raises(ValueError, match=re.escape(noun)):
         envrax.load(tmp_path / "x", like)
 
 
@@ -97,17 +97,17 @@ def test_other_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     whole = path.read_bytes()
     for content in (b"", b"text", pickle.dumps(like), whole[:100], whole[:-40]):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="format 1`; got `another file`"):
+        with pytest.raises(ValueError, match="another file"):
             envrax.load(path, like)
     for write in (np.save, np.savez):
         with path.open("wb") as file:
             write(file, np.zeros(3))
-        with pytest.raises(ValueError, match=r"format 1`; got `(another file|arr_0)`"):
+        with pytest.raises(ValueError, match=r"another file|arr_0"):
             envrax.load(path, like)
     monkeypatch.setattr(saving, "FORMAT", "envrax.save, format 2")
     envrax.save(path, like)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"format 1`; got `envrax.save, format 2`"):
+    with pytest.raises(ValueError, match="format 2"):
         envrax.load(path, like)
 
 
@@ -116,7 +116,7 @@ def test_a_save_that_fails_leaves_the_last_file(
 ) -> None:
     path, like = tmp_path / "x", {"x": jnp.zeros(3)}
     envrax.save(path, like)
-    with pytest.raises(TypeError, match="got 'text' as"):
+    with pytest.raises(TypeError, match="text"):
         envrax.save(path, {"x": "text"})
 
     def full(*_: Any, **__: Any) -> None:

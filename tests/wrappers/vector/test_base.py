@@ -185,8 +185,8 @@ def test_deferred_construction() -> None:
     assert factory(counting()).by == 3.0
     for call, noun in [
         (lambda: Changed(bye=3.0), "bye"),
-        (lambda: Changed(CountingEnv()), "around it"),  # pyright: ignore
-        (lambda: ClipReward(Counted(counting())), "inside"),  # pyright: ignore
+        (lambda: Changed(CountingEnv()), "BatchedEnv"),  # pyright: ignore
+        (lambda: ClipReward(Counted(counting())), "VecEnv"),  # pyright: ignore
     ]:
         with pytest.raises(TypeError, match=noun):
             call()
@@ -196,7 +196,7 @@ def test_masks_go_through_unless_the_actions_change() -> None:
     masked = VecEnv(MaskedEnv(), 3)
     obs, state = Counted(masked).reset(KEY)
     assert_trees_equal(Counted(masked).action_mask(state), masked.action_mask(state.env_state))
-    with pytest.raises(NotImplementedError, match=r"Changed\.action_mask: .* Override"):
+    with pytest.raises(NotImplementedError, match="Changed"):
         Changed(masked).action_mask(state)
     assert Changed(counting()).action_mask(state) is None
 

@@ -1,4 +1,4 @@
-"""`NanGuard`: one slot that breaks is begun anew, and no other notices."""
+"""`NanGuard`: a slot with a NaN begins a new episode, and the other slots do not change."""
 
 from typing import Any
 
@@ -25,9 +25,11 @@ BREAK = 2  # the action that breaks a slot
 class BreakableEnv(VectorEnv):
     """Its observation, its reward, or both become `value` under action 2."""
 
-    def __init__(self, value: float = jnp.nan, where: str = "both", told: bool = True) -> None:
+    def __init__(
+        self, value: float = jnp.nan, where: str = "both", with_reason: bool = True
+    ) -> None:
         super().__init__(VectorConfig(max_steps=50))
-        self.value, self.where, self.told = value, where, told
+        self.value, self.where, self.with_reason = value, where, with_reason
 
     def step(self, state: Any, action: Any) -> tuple[Any, ...]:
         obs, state, reward, done, info = super().step(state, jnp.minimum(action, 1))
@@ -37,7 +39,7 @@ class BreakableEnv(VectorEnv):
             state = state.replace(pos=obs)
         if self.where in ("reward", "both"):
             reward = jnp.where(broken, jnp.float32(self.value), reward)
-        return obs, state, reward, done, info if self.told else {}
+        return obs, state, reward, done, info if self.with_reason else {}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_a_sound_environment_is_left_alone() -> None:
 
 
 def test_a_second_guard_keeps_what_the_first_one_found() -> None:
-    env = NanGuard(NanGuard(BreakableEnv(told=False)))
+    env = NanGuard(NanGuard(BreakableEnv(with_reason=False)))
     _, state = env.reset(jax.random.key(0))
     assert env.step(state, BREAK)[4] == {"non_finite": True}
     assert env.step(state, 0)[4] == {"non_finite": False}

@@ -1,4 +1,4 @@
-"""A fleet gives what its members give alone, with the keys that it splits for them."""
+"""A fleet returns what its members return by themselves, with the keys that it splits for them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -160,7 +160,7 @@ def test_inside_the_callers_own_transform(transform: str) -> None:
 
 
 def test_gradients_reach_through_a_fleet() -> None:
-    """Equal members and unequal ones, against the members alone."""
+    """Equal members and unequal ones, against the members by themselves."""
     envs = [VectorEnv(), jitted(VectorEnv()), jitted(VectorEnv())]
 
     def score(step: Any, pos: jax.Array) -> Any:

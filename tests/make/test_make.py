@@ -1,4 +1,4 @@
-"""`make` and `make_vec`: from a registered name to what is ready to step."""
+"""`make` and `make_vec`: from a registered name to an environment that is ready to step."""
 
 from functools import partial
 from typing import Any
@@ -154,10 +154,10 @@ def test_compilation_stops_beneath_a_wrapper_on_the_host(own: int, above: list[A
 def test_wrappers_that_are_none(build: Any, compile_counter: Any) -> None:
     with compile_counter() as compiled:
         for wrong in ("ClipReward", ClipReward(CounterEnv()), 0):
-            with pytest.raises(TypeError, match="to be a list"):
+            with pytest.raises(TypeError, match="list"):
                 build("Counter-v0", wrappers=wrong)
         for wrong in (ClipReward(CounterEnv()), "ClipReward", lambda env: None, None):
-            with pytest.raises(TypeError, match="to make a JaxEnv"):
+            with pytest.raises(TypeError, match="JaxEnv"):
                 build("Counter-v0", wrappers=[OnHost, wrong])
     assert compiled.count == 0
 
@@ -189,7 +189,7 @@ def test_a_config_of_a_parent_class_changes_the_registered_one(build: Any) -> No
 @both
 def test_unknown_fields_are_refused(build: Any) -> None:
     for keyword, advice in (("max_step", "max_steps"), ("wraper", "wrappers")):
-        with pytest.raises(TypeError, match=f"Did you mean {advice}"):
+        with pytest.raises(TypeError, match=advice):
             build("Counter-v0", **{keyword: 1})
 
 

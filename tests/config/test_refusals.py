@@ -1,10 +1,10 @@
-"""What is told to those who give an env a config, or a state class, that it cannot use."""
+"""Configs and state classes that an environment refuses."""
 
 from typing import Any
 
 import jax
 import pytest
-from contract.test_env_config import Open
+from config.test_config import Open
 from fakes import CoinConfig, VectorConfig, VectorEnv, VectorState
 
 from envrax import Box, Discrete, EnvConfig, EnvState
@@ -19,16 +19,13 @@ class PlainConfig(EnvConfig):
 
 
 @pytest.mark.parametrize(
-    ("state", "config", "what"),
-    [
-        (PlainState, EnvConfig, "PlainState to be a `@chex.dataclass`"),
-        (VectorState, PlainConfig, "PlainConfig to be a `@chex.dataclass`"),
-    ],
+    ("state", "config", "noun"),
+    [(PlainState, EnvConfig, "PlainState"), (VectorState, PlainConfig, "PlainConfig")],
 )
-def test_a_class_without_its_decorator_is_refused(state: Any, config: Any, what: str) -> None:
+def test_a_class_without_its_decorator_is_refused(state: Any, config: Any, noun: str) -> None:
     class Env(Open[Box, Discrete, state, config]): ...  # pyright: ignore
 
-    with pytest.raises(TypeError, match=rf"Env: expected {what}.*Write `@chex\.dataclass` above"):
+    with pytest.raises(TypeError, match=rf"{noun}.*chex"):
         Env()
 
 

