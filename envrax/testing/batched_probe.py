@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from envrax.batched_env import BatchedEnv
 from envrax.termination import episode_ended
 from envrax.testing.probe import AnyEnv, Probe, Transition, apply_hooks, by_name
-from envrax.testing.trees import take
+from envrax.testing.pytrees import take
 from envrax.vec_env import VecEnv
 
 

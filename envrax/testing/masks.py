@@ -9,8 +9,8 @@ import numpy as np
 from envrax.spaces import Space
 from envrax.spaces.array import ArraySpace
 from envrax.spaces.masks import existing, mask_shape
-from envrax.testing.elements import Mismatch, first_mismatch
-from envrax.testing.trees import describe, leaves, to_numpy
+from envrax.testing.mismatch import Mismatch, first_mismatch
+from envrax.testing.pytrees import describe, leaves, to_numpy
 
 
 def why_unfit(space: Space, mask: Any) -> Mismatch | None:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from envrax.env import AnyEnv, EnvState, carries_over
 from envrax.termination import episode_ended
 from envrax.testing.masks import why_unfit
-from envrax.testing.trees import copy_containers, take, tree_to_numpy
+from envrax.testing.pytrees import copy_containers, take, tree_to_numpy
 from envrax.wrappers.base import Wrapper, layers
 
 RETURNED = ("obs", "state", "reward", "done", "info")
@@ -80,6 +80,7 @@ class Probe:
         self.step = TraceCounter(env.step)
         self.compiled_mask: Any = jax.jit(env.action_mask)
         self.compiles = False  # `traces_under_jit` sets it
+        self.traced_attributes: set[str] = set()  # `no_tracer_leaks` sets it
 
     @cached_property
     def rng(self) -> jax.Array:

@@ -24,7 +24,7 @@ from envrax import (
 )
 from envrax.testing import CountingEnv, MaskedEnv, NestedEnv
 from envrax.testing.batched_probe import BatchedProbe
-from envrax.testing.elements import why_outside
+from envrax.testing.mismatch import why_outside
 from envrax.testing.fakes import FakeConfig
 from envrax.testing.masks import why_unfit
 from envrax.testing.probe import Probe

@@ -7,7 +7,7 @@ import numpy as np
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.returns import image_faults
-from envrax.testing.trees import describe, leaves, value_differences
+from envrax.testing.pytrees import describe, leaves, value_differences
 
 
 def dones_are_flags(probe: BatchedProbe) -> Faults:

@@ -6,7 +6,7 @@ import numpy as np
 from envrax.agent_values import by_agent
 from envrax.testing.probe import REASONS, Probe
 from envrax.testing.rules.base import Fault, Faults, SkipRule
-from envrax.testing.trees import describe, describe_weak, leaves, tree_to_numpy
+from envrax.testing.pytrees import describe, describe_weak, leaves, tree_to_numpy
 from envrax.wrappers import RecordEpisodeStatistics
 from envrax.wrappers.base import layers
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from envrax._jax.keys import is_key, key_types
 from envrax.env import EnvState, carries_over
-from envrax.testing.jaxprs import draws_from_a_fixed_key, reused_key
+from envrax.testing.key_usage import draws_from_a_fixed_key, reused_key
 from envrax.testing.probe import Probe, Transition, by_name
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
-from envrax.testing.trees import describe_weak, tree_to_numpy, value_differences
+from envrax.testing.pytrees import describe_weak, tree_to_numpy, value_differences
 
 _SPLIT = "Split a key once: draw from one part, keep the other in `state.rng`."
 

@@ -9,7 +9,7 @@ from envrax.testing.probe import Probe
 from envrax.testing.rules.base import Fault, Faults, fault_of
 from envrax.testing.rules.purity import PURE
 from envrax.testing.rules.transforms import untraceable
-from envrax.testing.trees import type_differences, value_differences
+from envrax.testing.pytrees import type_differences, value_differences
 
 _FIX = "Return what `JaxEnv.action_mask` says, or None if all actions are legal."
 

@@ -9,7 +9,7 @@ from envrax._checks.tuples import RETURNS
 from envrax.env import carries_over
 from envrax.testing.probe import Probe
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
-from envrax.testing.trees import describe, describe_weak, leaves, type_differences
+from envrax.testing.pytrees import describe, describe_weak, leaves, type_differences
 
 _PYTHON_NUMBERS = (bool, int, float, complex)
 

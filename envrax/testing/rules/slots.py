@@ -8,7 +8,7 @@ import jax
 from envrax.testing.batched_probe import BatchedProbe, SingleEnv
 from envrax.testing.probe import Transition, by_name
 from envrax.testing.rules.base import Fault, Faults, SkipRule
-from envrax.testing.trees import take, value_differences
+from envrax.testing.pytrees import take, value_differences
 
 
 def slots_are_independent(probe: BatchedProbe) -> Faults:

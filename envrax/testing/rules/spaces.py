@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from envrax.spaces import Space
 from envrax.testing.batched_probe import BatchedProbe
-from envrax.testing.elements import Mismatch, why_outside
+from envrax.testing.mismatch import Mismatch, why_outside
 from envrax.testing.probe import Probe
 from envrax.testing.rules.base import Fault, Faults, fault_of
 

@@ -10,7 +10,7 @@ from envrax._jax.keys import is_key
 from envrax.testing.probe import Probe, by_name
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.purity import PURE
-from envrax.testing.trees import leaves, stack, take, value_differences
+from envrax.testing.pytrees import leaves, stack, take, value_differences
 
 _NO_VALUE = "While JAX traces, an array has no value for"
 

@@ -9,7 +9,7 @@ import numpy as np
 from envrax.spaces import Dict
 from envrax.testing.probe import REASONS, Probe, Transition, by_name
 from envrax.testing.rules.base import Fault, Faults, SkipRule
-from envrax.testing.trees import describe, value_differences
+from envrax.testing.pytrees import describe, value_differences
 
 
 def agents_are_named(probe: Probe) -> Faults:

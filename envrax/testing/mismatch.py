@@ -9,7 +9,7 @@ import numpy as np
 
 from envrax.spaces import Box, Dict, Space, Tuple
 from envrax.spaces.base import canonical, is_list, is_mapping
-from envrax.testing.trees import describe, describe_as, to_numpy
+from envrax.testing.pytrees import describe, describe_as, to_numpy
 
 UNITS = 4  # in the last place of a bound: XLA fuses and reorders float arithmetic
 
