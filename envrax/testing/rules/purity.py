@@ -14,8 +14,8 @@ from envrax.testing.attributes import (
     without_cached_properties,
 )
 from envrax.testing.probe import Probe, by_name
-from envrax.testing.rules.base import Fault, Faults
 from envrax.testing.pytrees import copy_containers, leaves, value_differences
+from envrax.testing.rules.base import Fault, Faults
 
 PURE = "Use only the arguments and the config."
 
@@ -37,7 +37,7 @@ in an attribute nor in a `cached_property`."""
     def action_mask() -> None:
         jax.eval_shape(lambda state: env.action_mask(state), state)
 
-    # A call before the trace would fill caches with arrays, and so hide tracers that leak into them.
+    # A call before the trace would fill caches with arrays, and so hide leaks into them.
     with without_cached_properties(env):
         for trace in (reset, step, action_mask):
             before = traced_attributes(env)
@@ -118,7 +118,7 @@ environment."""
         # The others are a finding of `no_tracer_leaks` already.
         if names := [name for name in changed if name not in probe.traced_attributes]:
             got = f"a change of {', '.join(f'`{name}`' for name in names)}"
-            fix = "Keep what changes in the state: compiled code changes attributes only once."
+            fix = "Keep what changes in the state: under `jit` this code runs only in the trace."
             where = f"{probe.class_name}.{method}"
             yield Fault(where, "the environment to stay unchanged", got, fix)
             return

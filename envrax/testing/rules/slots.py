@@ -7,8 +7,8 @@ import jax
 
 from envrax.testing.batched_probe import BatchedProbe, SingleEnv
 from envrax.testing.probe import Transition, by_name
-from envrax.testing.rules.base import Fault, Faults, SkipRule
 from envrax.testing.pytrees import take, value_differences
+from envrax.testing.rules.base import Fault, Faults, SkipRule
 
 
 def slots_are_independent(probe: BatchedProbe) -> Faults:
@@ -31,8 +31,8 @@ def slots_are_independent(probe: BatchedProbe) -> Faults:
 
 
 def slots_step_like_one(probe: BatchedProbe) -> Faults:
-    """In a `VecEnv`, slot i is reset with `jax.random.split(rng, num_envs)[i]`, and steps as the \
-environment does alone; floats up to rounding."""
+    """In a `VecEnv`, slot i is reset with `jax.random.split(rng, num_envs)[i]` and steps like its \
+environment; floats up to rounding."""
     n = probe.batch.n_slots
     single = _single(probe)
     rngs = jax.random.split(probe.rng, n)
@@ -56,12 +56,12 @@ environment does alone; floats up to rounding."""
 
 
 def ended_slots_start_again(probe: BatchedProbe) -> Faults:
-    """In a `VecEnv`, a slot whose episode ends returns the first observation and state of the \
-next one, begun by `env.reset_after(new_state)`. `infos["final_obs"]`, if there is one, \
-is the observation of the step that ended the episode."""
+    """In a `VecEnv`, a slot whose episode ends returns the next episode's first observation and \
+state, from `env.reset_after(new_state)`. `infos["final_obs"]`, if there is one, is the last \
+observation of the ended episode."""
     where = f"{probe.class_name}.step"
     ends = [found for found in _slots(probe) if found[-1]]
-    probe.saw_an_end = bool(ends)
+    probe.saw_episode_end = bool(ends)
     for t, slot, alone, next_episode in ends:
         ours = {"obs": take(t.obs, slot), "state": take(t.state, slot)}
         for leaf, a, b in value_differences(next_episode, ours):
@@ -72,7 +72,7 @@ is the observation of the step that ended the episode."""
         if "final_obs" in t.info and "final_obs" not in alone["info"]:
             final = {"infos.final_obs": take(t.info["final_obs"], slot)}
             for leaf, a, b in value_differences({"infos.final_obs": alone["obs"]}, final):
-                fix = "Keep the observation of the step, from before the reset."
+                fix = "Return the observation of the step, from before the reset."
                 yield Fault(where, f"`{leaf}` of slot {slot} to be {a}", b, fix)
                 return
 
@@ -84,8 +84,8 @@ def _single(probe: BatchedProbe) -> SingleEnv:
 
 
 def _slots(probe: BatchedProbe) -> Iterator[tuple[Transition, int, dict[str, Any], dict[str, Any]]]:
-    """For each step, in the first and the last slot: the results of the environment alone, and \
-of the reset that follows if the episode ends."""
+    """For each step of the first and the last slot: the step, the slot, the results of the \
+environment for it, and those of the reset that follows an end."""
     single = _single(probe)
     for t in probe.transitions:
         for slot in sorted({0, probe.batch.n_slots - 1}):

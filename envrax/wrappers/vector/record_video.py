@@ -19,8 +19,8 @@ from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces.conform import conform
-from envrax.video.encoder import find_ffmpeg, require_fps
 from envrax.video.batch_recording import Frame, Recording, SlotRenderer
+from envrax.video.encoder import find_ffmpeg, require_fps
 from envrax.wrappers.record_video import implements_render
 from envrax.wrappers.vector.base import BatchedWrapper
 from envrax.wrappers.vector.forwarding import ForwardingBatch
