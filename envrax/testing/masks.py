@@ -8,7 +8,7 @@ import numpy as np
 
 from envrax.spaces import Space
 from envrax.spaces.array import ArraySpace
-from envrax.spaces.masks import existing, mask_shape
+from envrax.spaces.masks import mask_shape, not_padding
 from envrax.testing.mismatch import Mismatch, first_mismatch
 from envrax.testing.pytrees import describe, leaves, to_numpy
 
@@ -58,7 +58,7 @@ def _why_leaf_not_playable(running: bool, space: Space, mask: Any, path: str) ->
     if not isinstance(space, ArraySpace):
         return None
     values = to_numpy(mask)
-    exist = existing(space)
+    exist = not_padding(space)
     if exist is not None and (values & ~exist).any():
         return Mismatch(path, "to be False where it is padded", "True there")
     if running and not values.any(axis=-1).all():

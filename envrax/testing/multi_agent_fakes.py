@@ -44,10 +44,10 @@ class NimState(EnvState):
 
 class NimWorld(MultiAgentEnv[NimState, NimConfig]):
     """
-    Nim: two agents take turns to take one to three stones from a heap. The last stone wins.
+    Nim: two agents in turn take one to three stones from a heap.
 
-    Both observe the number of stones. The winner's reward is 1, the loser's -1. The agent that
-    begins is drawn at reset.
+    The agent that takes the last stone wins. Both observe the number of stones. The winner's reward
+    is 1, the loser's -1. The agent that begins is drawn at reset.
 
     Examples
     --------
