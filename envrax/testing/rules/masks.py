@@ -11,7 +11,7 @@ from envrax.testing.rules.base import Fault, Faults, fault_of
 from envrax.testing.rules.purity import PURE
 from envrax.testing.rules.transforms import untraceable
 
-_FIX = "Return what `JaxEnv.action_mask` says, or None if all actions are legal."
+_FIX = "Return a mask as `JaxEnv.action_mask` describes, or None if all actions are legal."
 
 
 def masks_fit_the_space(probe: Probe) -> Faults:

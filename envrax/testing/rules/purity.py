@@ -118,7 +118,7 @@ environment."""
         # The others are a finding of `no_tracer_leaks` already.
         if names := [name for name in changed if name not in probe.traced_attributes]:
             got = f"a change of {', '.join(f'`{name}`' for name in names)}"
-            fix = "Keep what changes in the state: under `jit` this code runs only in the trace."
+            fix = "Keep what changes in the state: under `jit`, this code runs only in the trace."
             where = f"{probe.class_name}.{method}"
             yield Fault(where, "the environment to stay unchanged", got, fix)
             return

@@ -83,7 +83,10 @@ def ended_agents_stay(probe: Probe) -> Faults:
             return
         back = before and jax.tree.map(lambda was, now: was & ~now, before, ends)
         if back and np.any(jax.tree.leaves(back)):
-            fix = "Keep in the state which agents ended; one that may return is only not `active`."
+            fix = (
+                "Keep in the state which agents have ended. An agent that may return has not "
+                "ended: it is not `active`."
+            )
             yield Fault(where, '`info["agents"]` to stay True', "False after True", fix)
             return
         before = None if bool(t.state.done) else ends
