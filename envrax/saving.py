@@ -97,10 +97,10 @@ def load(path: str | os.PathLike[str], like: Any) -> Any:
     except (ValueError, TypeError, AttributeError, EOFError, BadZipFile):
         arrays = {"another file": None}
     leaves = _leaves(like)
-    for ours, theirs in zip_longest([FORMAT, *leaves], arrays, fillvalue="nothing"):
-        if ours != theirs:
+    for expected, got in zip_longest([FORMAT, *leaves], arrays, fillvalue="nothing"):
+        if expected != got:
             raise ValueError(
-                f"load: expected `{ours}`; got `{theirs}` in {path}. Load what `envrax.save` "
+                f"load: expected `{expected}`; got `{got}` in {path}. Load what `envrax.save` "
                 "wrote, with a `like` of the same environment, wrappers and number of slots."
             )
     restored = map(_restored, [*arrays.values()][1:], leaves.values())

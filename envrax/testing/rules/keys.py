@@ -125,9 +125,9 @@ def both_kinds_of_keys(probe: Probe) -> Faults:
         yield Fault(probe.class_name, expected, "a typed key", fix)
         return
     names, typed = ("reward", "done"), probe.uncompiled[0].returned
-    first = {"obs": probe.at_reset[0], **{name: typed[name] for name in names}}
-    ours = {"obs": obs, **{name: stepped[name] for name in names}}
-    for leaf, a, b in value_differences(first, ours):
+    from_typed = {"obs": probe.at_reset[0], **{name: typed[name] for name in names}}
+    from_legacy = {"obs": obs, **{name: stepped[name] for name in names}}
+    for leaf, a, b in value_differences(from_typed, from_legacy):
         expected = f"the same `{leaf}` from a legacy key as from a typed one, {a}"
         yield Fault(probe.class_name, expected, b, fix)
         return

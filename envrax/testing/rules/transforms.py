@@ -109,9 +109,11 @@ def scan_agrees(probe: Probe) -> Faults:
         yield from _disagreements(probe, "step", "scan", t[2:], take(out, i))
 
 
-def _disagreements(probe: Probe, method: str, transform: str, plain: Any, ours: Any) -> Faults:
+def _disagreements(
+    probe: Probe, method: str, transform: str, plain: Any, transformed: Any
+) -> Faults:
     """The first leaf that a transformation changes."""
-    for leaf, a, b in value_differences(by_name(plain), by_name(ours)):
+    for leaf, a, b in value_differences(by_name(plain), by_name(transformed)):
         expected = f"`{leaf}` as in a plain call, {a}"
         fix = f"{PURE} Do not test whether a value is traced."
         yield Fault(f"{probe.class_name}.{method}", expected, f"{b} under `{transform}`", fix)
