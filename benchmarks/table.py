@@ -23,7 +23,7 @@ import envrax
 from benchmarks import ids
 from benchmarks.libraries import LIBRARIES, VERDICTS, verdicts, verdicts_path, visit_each
 from envrax.testing import report_env
-from envrax.testing.elements import why_outside
+from envrax.testing.mismatch import why_outside
 
 WORLDS = {"jumanji": {"agents": "all"}, "pgx": {"player": "all"}}  # their games of several
 LONG = ("gymnax", "jumanji", "pgx", "navix")  # also run for long, with legal actions

@@ -7,13 +7,13 @@ from typing import Any
 
 from envrax.interop.catalogue import found, listed, shown
 from envrax.testing.__main__ import main as check_main
-from envrax.testing.new import new
+from envrax.testing.new_suite import write_suite
 
 _COMMANDS: dict[str, tuple[Any, str, str]] = {
     "list": (listed, "prefix", "the suites; or the ids of one, such as gymnax"),
     "find": (found, "word", "ids that hold a word, such as cartpole, installed or not"),
     "show": (shown, "id", "spaces, config, time limit and origin of an environment"),
-    "new": (new, "name", "write a package with a suite of your own, such as my_suite"),
+    "new": (write_suite, "name", "write a package with a suite of your own, such as my_suite"),
 }
 
 

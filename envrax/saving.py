@@ -1,4 +1,4 @@
-"""`save` and `load`: a pytree of arrays in one file, by NumPy alone."""
+"""`save` and `load`: a pytree of arrays in one file, with only NumPy."""
 
 import os
 import uuid
@@ -21,20 +21,20 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     """
     Write a pytree of arrays to a file, such as a state, a `Rollout` or parameters.
 
-    The file is complete or not there: it is written under another name in the same folder, which is
-    made if it is missing, and then renamed. A file of that name is replaced.
+    The file appears only when it is complete: it is written under a temporary name in the same
+    folder, and then renamed. A file of that name is replaced. A missing folder is made.
 
     Parameters
     ----------
     path : path-like
-        The file, by convention with the suffix `.npz`; `~` is the home directory.
+        The file, by convention with the suffix `.npz`. `~` is the home directory.
     tree : pytree
         Arrays of JAX and NumPy of any shape and dtype, PRNG keys of both kinds, numbers.
 
     Raises
     ------
     TypeError
-        If a leaf is none of these, such as a string or a function.
+        If a leaf is anything else, such as a string or a function.
 
     Examples
     --------
@@ -51,10 +51,10 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
         data = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
         if data.dtype.kind in "OSU":
             raise TypeError(f"save: expected arrays and numbers; got {leaf!r} as `{name}`.")
-        # NumPy has no name for dtypes such as bfloat16, and writes them as bytes.
+        # NumPy has no name for dtypes such as bfloat16. They are written as unsigned integers.
         arrays[name] = data.view(f"u{data.itemsize}") if data.dtype.kind == "V" else data
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # of this call alone
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # a name of this call
     try:
         with part.open("wb") as file:
             np.savez(file, **arrays)
@@ -67,29 +67,29 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
 
 def load(path: str | os.PathLike[str], like: Any) -> Any:
     """
-    Read what `save` wrote.
+    Read a pytree that `save` wrote.
 
     Parameters
     ----------
     path : path-like
         The file.
     like : pytree
-        A tree of the same structure, shapes and dtypes; its values are not used. `jax.eval_shape`
-        gives one without computing it.
+        A pytree of the same structure, shapes and dtypes. Its values are not used;
+        `jax.eval_shape` makes one without computing it.
 
     Returns
     -------
     pytree
-        As `like`: arrays of JAX, on the same mesh if they lie on one, arrays of NumPy, numbers.
-        Arrays of JAX are strongly typed.
+        Leaves of the same kinds as in `like`: JAX arrays, NumPy arrays or numbers. JAX arrays are
+        strongly typed, and lie on the mesh of the leaf in `like` if that has one.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If `save` did not write it, or in another version of the format; or if a leaf is missing, or
-        one is too many, or has another shape or dtype.
+        If `save` did not write the file, or wrote another version of the format. If the file lacks
+        a leaf of `like`, has an extra one, or one of another shape or dtype.
     """
     try:
         with Path(path).expanduser().open("rb") as file, np.load(file) as archive:
@@ -97,10 +97,10 @@ def load(path: str | os.PathLike[str], like: Any) -> Any:
     except (ValueError, TypeError, AttributeError, EOFError, BadZipFile):
         arrays = {"another file": None}
     leaves = _leaves(like)
-    for ours, theirs in zip_longest([FORMAT, *leaves], arrays, fillvalue="nothing"):
-        if ours != theirs:
+    for expected, got in zip_longest([FORMAT, *leaves], arrays, fillvalue="nothing"):
+        if expected != got:
             raise ValueError(
-                f"load: expected `{ours}`; got `{theirs}` in {path}. Load what `envrax.save` "
+                f"load: expected `{expected}`; got `{got}` in {path}. Load what `envrax.save` "
                 "wrote, with a `like` of the same environment, wrappers and number of slots."
             )
     restored = map(_restored, [*arrays.values()][1:], leaves.values())
@@ -108,7 +108,7 @@ def load(path: str | os.PathLike[str], like: Any) -> Any:
 
 
 def _restored(data: Any, like: Any) -> Any:
-    """An array of the file as the leaf `like` is."""
+    """An array of the file as a leaf of the kind of `like`."""
     if not hasattr(like, "dtype"):
         return type(like)(data.item())
     if is_key(like):
@@ -116,9 +116,9 @@ def _restored(data: Any, like: Any) -> Any:
         data = cast(Any, jax.random.wrap_key_data(data, impl=jax.random.key_impl(concrete)))
     else:
         data = data.view(like.dtype)
-    if not hasattr(like, "sharding"):  # of NumPy
+    if not hasattr(like, "sharding"):  # a NumPy array or scalar
         return data if isinstance(like, np.ndarray) else data[()]
-    # An abstract `like` may name an abstract mesh; the next step places its state.
+    # An abstract `like` may have an abstract mesh. The next step then places the state.
     has_mesh = isinstance(getattr(like.sharding, "mesh", None), Mesh)
     return jax.device_put(data, like.sharding if has_mesh else None, may_alias=False)
 

@@ -16,12 +16,12 @@ from envrax.registry import EnvSpec, copied, load_entry, names_of_suite
 SuiteT = TypeVar("SuiteT", bound="EnvSuite")
 
 
-class _Call:
-    """Records the constructor arguments of a suite, which override attributes of its class."""
+class _RecordsArguments:
+    """Records which fields were passed to the constructor: these override class attributes."""
 
     _given: set[str]
 
-    if not TYPE_CHECKING:  # checkers read the fields
+    if not TYPE_CHECKING:  # type checkers take the parameters from the fields
 
         def __new__(cls, *args, **kwargs):
             self = super().__new__(cls)
@@ -30,13 +30,13 @@ class _Call:
 
 
 @dataclass
-class EnvSuite(_Call):
+class EnvSuite(_RecordsArguments):
     """
     A family of environments under one prefix and version.
 
-    A suite package subclasses it, sets the fields as dataclass fields or plain class attributes,
-    and calls `envrax.register_suite(MySuite())` when it is imported. Iteration yields canonical
-    ids; an index or a slice gives a suite of the same class. Every suite copies its configs.
+    A package with environments subclasses it, sets the fields as dataclass fields or plain class
+    attributes, and calls `envrax.register_suite(MySuite())` at import. Iteration yields canonical
+    ids. An index or a slice returns a suite of the same class. Every suite copies its configs.
 
     Attributes
     ----------
@@ -67,12 +67,12 @@ class EnvSuite(_Call):
     specs: list[EnvSpec] = field(default_factory=list[EnvSpec])
 
     def __post_init__(self) -> None:
-        for known in (x for x in dataclasses.fields(self) if x.name not in self._given):
-            value = _class_attribute(type(self), known.name)
-            # An `__init__` of the subclass may have passed another value on.
-            if value is not MISSING and getattr(self, known.name) == _default(known):
-                setattr(self, known.name, value)
-        _own(self, self.specs)
+        for item in (x for x in dataclasses.fields(self) if x.name not in self._given):
+            value = _class_attribute(type(self), item.name)
+            # The `__init__` of a subclass may have passed another value.
+            if value is not MISSING and getattr(self, item.name) == _default(item):
+                setattr(self, item.name, value)
+        _copy_lists(self, self.specs)
 
     @property
     def envs(self) -> list[str]:
@@ -85,7 +85,7 @@ class EnvSuite(_Call):
         return len(self.specs)
 
     def get_name(self, name: str, version: str | None = None) -> str:
-        """The canonical id: "{prefix}/{name}-{version}"; empty parts are left out."""
+        """The canonical id, "{prefix}/{name}-{version}", without its empty parts."""
         version = version or self.version
         prefix, suffix = self.prefix and f"{self.prefix}/", version and f"-{version}"
         return f"{prefix}{name}{suffix}"
@@ -95,7 +95,7 @@ class EnvSuite(_Call):
         return [self.get_name(name, version) for name in self.envs]
 
     def check(self) -> dict[str, bool]:
-        """Which of the required packages are installed."""
+        """For each required package, whether it is installed."""
         return {package: is_installed(package) for package in self.required_packages}
 
     def is_available(self) -> bool:
@@ -112,12 +112,13 @@ class EnvSuite(_Call):
         return name in self.envs or name in self.all_names()
 
     def __getitem__(self, index: int | slice) -> Self:
-        return _part(self, self.specs[index] if isinstance(index, slice) else [self.specs[index]])
+        specs = self.specs[index] if isinstance(index, slice) else [self.specs[index]]
+        return _with_specs(self, specs)
 
 
 def load_suite(prefix: str) -> EnvSuite:
     """
-    The suite registered under a prefix, after importing the package that declares it.
+    The suite registered under a prefix. Its package is imported first.
 
     Parameters
     ----------
@@ -134,23 +135,23 @@ def load_suite(prefix: str) -> EnvSuite:
     ValueError
         If there is no such suite; the message offers close matches.
     MissingPackageError
-        If it needs a package that is not installed.
+        If the suite needs a package that is not installed.
     """
-    found = EnvSet.from_names(names_of_suite(prefix)).suites
-    if len(found) == 1:
-        return found[0]
-    # Several suites share the prefix: the names keep their versions.
+    suites = EnvSet.from_names(names_of_suite(prefix)).suites
+    if len(suites) == 1:
+        return suites[0]
+    # Several suites share the prefix, so the short names keep their versions.
     specs = [
         dataclasses.replace(spec, name=suite.get_name(spec.name).partition("/")[2])
-        for suite in found
+        for suite in suites
         for spec in suite.specs
     ]
-    packages = dict.fromkeys(name for suite in found for name in suite.required_packages)
-    return EnvSuite(prefix, found[0].category if found else "", "", [*packages], specs)
+    packages = dict.fromkeys(name for suite in suites for name in suite.required_packages)
+    return EnvSuite(prefix, suites[0].category if suites else "", "", [*packages], specs)
 
 
 class EnvSet:
-    """Several suites, in the order given, as one list of environments."""
+    """Several suites in a fixed order, as one list of environments."""
 
     def __init__(self, *suites: EnvSuite) -> None:
         self.suites = list(suites)
@@ -158,10 +159,10 @@ class EnvSet:
     @classmethod
     def from_names(cls, names: Iterable[str]) -> "EnvSet":
         """
-        Rebuild a set from canonical ids, in their order.
+        Build a set from canonical ids, in their order.
 
-        Consecutive ids of one category, prefix and version become one suite. Ids that a suite
-        registered keep its class and its `required_packages`.
+        Consecutive ids of the same category, prefix and version become one suite. If a suite
+        registered them, it has that suite's class and `required_packages`.
 
         Raises
         ------
@@ -169,7 +170,9 @@ class EnvSet:
             If a name is not registered.
         """
         runs = itertools.groupby(map(_suite_of, names), key=lambda suite: suite[:0])
-        return cls(*(_part(head, (x for one in run for x in one.specs)) for head, run in runs))
+        return cls(
+            *(_with_specs(first, (x for one in run for x in one.specs)) for first, run in runs)
+        )
 
     @property
     def n_envs(self) -> int:
@@ -191,13 +194,13 @@ class EnvSet:
         Raises
         ------
         MissingPackageError
-            If some are missing; the message names every suite and package.
+            If any is missing; the message names each such suite and package.
         """
-        found = ((suite, suite.check()) for suite in self.suites)
+        checks = ((suite, suite.check()) for suite in self.suites)
         lacking = [
             f"{type(suite).__name__} (prefix {suite.prefix!r}, category {suite.category!r}) lacks "
             + ", ".join(name for name, installed in check.items() if not installed)
-            for suite, check in found
+            for suite, check in checks
             if not all(check.values())
         ]
         if lacking:
@@ -221,27 +224,27 @@ class EnvSet:
         return f"EnvSet([{classes}], total={self.n_envs})"
 
 
-def _part(suite: SuiteT, specs: Iterable[EnvSpec]) -> SuiteT:
+def _with_specs(suite: SuiteT, specs: Iterable[EnvSpec]) -> SuiteT:
     """The same suite with other specs."""
-    part = copy.copy(suite)
-    _own(part, specs)
-    return part
+    other = copy.copy(suite)
+    _copy_lists(other, specs)
+    return other
 
 
-def _own(suite: EnvSuite, specs: Iterable[EnvSpec]) -> None:
-    """Give a suite its own copies of lists and configs."""
+def _copy_lists(suite: EnvSuite, specs: Iterable[EnvSpec]) -> None:
+    """Give a suite its own copies of the lists and configs."""
     suite.required_packages = list(suite.required_packages)
     suite.specs = [copied(spec) for spec in specs]
 
 
 def _class_attribute(cls: type, name: str) -> Any:
-    """The value of a field in the nearest class that sets it; MISSING for a default factory."""
+    """The value of a field in the first class of the MRO that sets it; MISSING for a factory."""
     owners = (x for x in cls.__mro__ if name in vars(x) or name in inspect.get_annotations(x))
     return vars(next(owners)).get(name, MISSING)
 
 
-def _default(known: "dataclasses.Field[Any]") -> Any:
-    return known.default if known.default_factory is MISSING else known.default_factory()
+def _default(item: "dataclasses.Field[Any]") -> Any:
+    return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 def _suite_of(name: str) -> EnvSuite:

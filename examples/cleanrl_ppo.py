@@ -5,9 +5,9 @@ PPO in plain PyTorch, in one file, for `gymnasium.vector`: the same program for 
     python examples/cleanrl_ppo.py                                  CartPole of Gymnasium
     python examples/cleanrl_ppo.py --env-id classic/CartPole-v0     CartPole of envrax
 
-An id with a slash is one of envrax. All that this file knows of envrax is in `make`; the training
-loop asks for a `gymnasium.vector.VectorEnv` that resets in the step that ends an episode. It takes
-`Discrete` actions and flattens observations.
+An id with a slash is an id of envrax. Only `make` uses envrax. The training loop needs a
+`gymnasium.vector.VectorEnv` with `Discrete` actions and same-step auto-reset: it resets in the step
+that ends an episode. Observations are flattened.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Options:
 
 
 @dataclass
-class Log:  # updates made, and the returns of the last 100 episodes that ended
+class Log:  # number of updates; returns of the last 100 episodes
     updates: int = 0
     returns: deque[float] = field(default_factory=lambda: deque(maxlen=100))
 
@@ -85,13 +85,13 @@ def make(env_id: str, num_envs: int) -> VectorEnv[Any, Any, Any]:
 
 
 def tensor(observations: Any) -> Tensor:
-    """Observations of several slots, flat."""
+    """Observations of several slots, one vector per slot."""
     stacked = np.stack(list(observations)).astype(np.float32)
     return torch.from_numpy(stacked.reshape(len(stacked), -1))
 
 
 def last_values(agent: Agent, infos: dict[str, Any], cut: np.ndarray) -> Tensor:
-    """What the critic expects after an episode that was only cut; 0 in all other slots."""
+    """The critic's value of the last observation where an episode was truncated; else 0."""
     values = torch.zeros(len(cut))
     if cut.any():
         values[torch.from_numpy(cut)] = agent.value(tensor(infos["final_obs"][cut]))
@@ -111,7 +111,7 @@ def advantages(
 
 
 def update(agent: Agent, optimizer: Any, batch: dict[str, Tensor], left: float, o: Options) -> None:
-    """Several epochs over one batch of steps; `left` is the share of training that is left."""
+    """Several epochs over a batch of steps; `left` is the part of training that remains."""
     clip, size = o.clip * left, len(batch["obs"])
     for _ in range(o.epochs):
         for chosen in torch.randperm(size).chunk(o.minibatches):
@@ -183,7 +183,7 @@ def main() -> None:
     for name, value in vars(Options()).items():
         parser.add_argument("--" + name.replace("_", "-"), type=type(value), default=value)
     options = Options(**vars(parser.parse_args()))
-    torch.set_num_threads(1)  # small networks are slower on several
+    torch.set_num_threads(1)  # more threads slow down small networks
     begin, envs = time.perf_counter(), make(options.env_id, options.num_envs)
     _, log = train(envs, options)
     envs.close()

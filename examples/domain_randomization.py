@@ -1,11 +1,12 @@
 """
-One policy for poles of every length and mass, and carts of every force.
+Domain randomisation: one policy for poles of any length and mass, and carts of any force.
 
     python examples/domain_randomization.py --seed 1
 
-PPO learns CartPole twice: as it is, and with `DomainRandomization`, which draws the length and mass
-of the pole and the force of the cart for every episode. Both policies are then evaluated on a grid
-of configs, each by one compiled call of `evaluate_grid`. The algorithm is that of `ppo.py`.
+PPO learns CartPole twice: with the default config, and with `DomainRandomization`, which draws the
+length and mass of the pole and the force of the cart for every episode. Then both policies are
+evaluated on a grid of configs, each in one compiled call of `evaluate_grid`. The algorithm is the
+one of `ppo.py`.
 """
 
 import argparse
@@ -25,18 +26,18 @@ import envrax
 N_ENVS, N_STEPS, EPOCHS, MINIBATCHES = 64, 32, 4, 8
 LEARNING_RATE, GAMMA, GAE_LAMBDA, CLIP = 2e-3, 0.98, 0.98, 0.2
 DEFAULT = {"pole_mass": 0.1, "force": 10.0, "half_length": 0.5}
-DRAWN_WITHIN = 4.0  # times the default, and as far below it
+DRAWN_WITHIN = 4.0  # configs are drawn from a quarter to four times the default
 EPISODES = 20  # at each point of the grid
 
 
 def sample(rng: jax.Array) -> dict[str, jax.Array]:
-    """Each of the three from a quarter to four times its default, uniform in logarithms."""
+    """The three parameters, log-uniform from a quarter to four times their defaults."""
     factors = DRAWN_WITHIN ** jax.random.uniform(rng, (len(DEFAULT),), minval=-1.0)
     return {name: x * factor for (name, x), factor in zip(DEFAULT.items(), factors, strict=True)}
 
 
 class Network(nn.Module):
-    """Log-probabilities of the two actions, and a value."""
+    """The log-probabilities of the two actions, and the value."""
 
     @nn.compact
     def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -83,7 +84,7 @@ def loss(params: Any, rows: Any) -> jax.Array:
 
 
 def train(env: Any, seed: Any, total_steps: int) -> tuple[Any, jax.Array]:
-    """The parameters, and for each update the mean return per episode; a pure function."""
+    """The trained parameters, and the mean return of an episode in each update. A pure function."""
     vec_env = envrax.VecEnv(env, N_ENVS)
     n_updates = -(-total_steps // (N_ENVS * N_STEPS))
     falling = optax.linear_schedule(LEARNING_RATE, 0.0, n_updates * EPOCHS * MINIBATCHES)
@@ -118,14 +119,14 @@ def train(env: Any, seed: Any, total_steps: int) -> tuple[Any, jax.Array]:
 
 
 def grid(n: int) -> dict[str, list[float]]:
-    """`n` values in steps of two around each default, and three of the mass."""
+    """`n` values around each default, in factors of two; three values of the mass."""
     factors = {name: 2.0 ** np.arange(-(n // 2), n - n // 2) for name in DEFAULT}
     factors["pole_mass"] = DRAWN_WITHIN ** np.arange(-1.0, 2.0)
     return {name: (x * factors[name]).tolist() for name, x in DEFAULT.items()}
 
 
 def save_heat_maps(path: Path, maps: dict[str, np.ndarray], points: dict[str, list[float]]) -> None:
-    """Returns by length and force, side by side; framed is what training drew."""
+    """Returns by length and force, side by side. A frame marks the configs drawn in training."""
     lengths, forces = points["half_length"], points["force"]
     figure = Figure(figsize=(9.6, 4.9), dpi=150, layout="constrained")
     panels = figure.subplots(1, len(maps), sharey=True)
@@ -134,7 +135,7 @@ def save_heat_maps(path: Path, maps: dict[str, np.ndarray], points: dict[str, li
         for (row, column), value in np.ndenumerate(values):
             colour = "white" if value < 300 else "black"
             panel.text(column, row, f"{value:.0f}", ha="center", va="center", color=colour)
-        side = 2 * np.log2(DRAWN_WITHIN) + 1  # in cells, which are steps of two
+        side = 2 * np.log2(DRAWN_WITHIN) + 1  # in cells; a cell is a factor of two
         corner = len(lengths) // 2 - side / 2, len(forces) // 2 - side / 2
         panel.add_patch(Rectangle(corner, side, side, fill=False, edgecolor="white", linewidth=2))
         panel.set_title(f"{name}: {values.mean():.0f} on average", loc="left", size=10)

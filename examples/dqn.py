@@ -1,12 +1,12 @@
 """
-DQN with a replay buffer, on any environment with a few actions that are always legal.
+DQN with a replay buffer, for any environment with `Discrete` actions and no mask.
 
     python examples/dqn.py                                     MountainCar, in a minute
     python examples/dqn.py classic/CartPole-v0 --seed 1
 
-A replay buffer needs the observation that each step led to: `Transition.next_obs`, since the next
-row of a rollout may be another episode. The target is bootstrapped from it unless the step
-*terminated* the episode. It is double DQN in pure JAX, with the buffer of flashbax.
+A replay buffer stores the observation after each step, `Transition.next_obs`: the next row of a
+rollout may belong to another episode. The target is bootstrapped from it unless the step
+*terminated* the episode. This is double DQN in pure JAX, with the buffer of flashbax.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 import envrax
 
-N_CALLS = 20  # of the compiled training, each of which moves the progress bar
+N_CALLS = 20  # calls of the compiled training; each one moves the progress bar
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class Options:
 
     env: str = "classic/MountainCar-v0"
     seed: int = 0
-    total_steps: int = 250_000  # of all slots together
-    n_envs: int = 16  # each takes one step between two updates
+    total_steps: int = 250_000  # over all slots
+    n_envs: int = 16  # each slot takes one step per update
     buffer_size: int = 50_000  # steps
-    first_steps: int = 2_000  # taken before learning begins
+    first_steps: int = 2_000  # steps before learning begins
     minibatch: int = 128
-    descents: int = 8  # gradient steps of an update
+    descents: int = 8  # gradient steps per update
     learning_rate: float = 1e-3
     gamma: float = 0.98
-    target_period: int = 300  # gradient steps between two copies of the network
-    explore_until: float = 0.2  # part of the training after which exploration is least
-    explore_least: float = 0.07  # part of the actions that are random in the end
+    target_period: int = 300  # gradient steps between updates of the target network
+    explore_until: float = 0.2  # part of training in which exploration falls
+    explore_least: float = 0.07  # part of random actions after that
     hidden: int = 128
 
 
@@ -53,13 +53,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 class Step(NamedTuple):
-    """What the buffer keeps of a step."""
+    """A step in the buffer."""
 
     obs: Any
     action: jax.Array
     reward: jax.Array
     terminated: jax.Array
-    next_obs: Any  # that of the step itself, also where an episode ended
+    next_obs: Any  # the observation after the step, before any auto-reset
 
 
 class Network(nn.Module):  # the value of each action
@@ -77,7 +77,7 @@ class TrainState(NamedTuple):
     """Everything that changes during training."""
 
     params: Any
-    target: Any  # older parameters, which the targets are made of
+    target: Any  # parameters of the target network
     opt_state: Any
     n_descents: jax.Array
     buffer: Any
@@ -110,7 +110,7 @@ class DQN:
         return TrainState(params, params, opt_state, jnp.int32(0), buffer, at)
 
     def act(self, epsilon: Any, params: Any, obs: jax.Array, rng: jax.Array) -> Any:
-        """The best action, or with probability `epsilon` any."""
+        """The best action; with probability `epsilon`, a random action."""
         random_rng, which_rng = jax.random.split(rng)
         best = jnp.argmax(self.network.apply(params, obs), axis=-1)
         random = jax.random.randint(random_rng, best.shape, 0, self.network.n_actions)
@@ -124,7 +124,7 @@ class DQN:
         return np.asarray(envrax.evaluate(self.env, policy, rng, 100, **how).returns)
 
     def update(self, state: TrainState, _: None) -> tuple[TrainState, Any]:
-        """A step of each slot, and some of gradient descent on what the buffer holds."""
+        """A step of each slot, then gradient steps on samples of the buffer."""
         o = self.options
         n_until = o.explore_until * N_CALLS * self.n_updates * o.descents
         epsilon = jnp.maximum(1 - state.n_descents / n_until, o.explore_least)
@@ -163,7 +163,7 @@ def taken(values: jax.Array, action: jax.Array) -> jax.Array:
 
 
 def run(dqn: DQN) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Train; return the parameters, and the returns of evaluations before and after."""
+    """Train; return the parameters, and the returns of episodes before and after training."""
     state = jax.jit(dqn.init)(dqn.options.seed)
     before = dqn.evaluate(state.params)
     train = jax.jit(partial(jax.lax.scan, dqn.update, length=dqn.n_updates), donate_argnums=0)

@@ -1,13 +1,13 @@
 """
-Independent PPO in a world of several agents, with one network for all that are alike.
+Independent PPO for several agents. Agents with equal spaces share a network.
 
     python examples/ippo.py                                       three seeds at once
-    python examples/ippo.py jaxmarl/MPE_simple_speaker_listener_v4      agents that differ
+    python examples/ippo.py jaxmarl/MPE_simple_speaker_listener_v4      agents of two kinds
 
-Agents of equal spaces are of one kind, and share a network. `agents_as_slots` makes each of them a
-slot of a batch, in which PPO sees nothing but arrays. Every kind learns in worlds of its own, in
-which the others are moved by their networks as they are. It prints the learning curve: for every
-kind and seed the mean return of an agent in the worlds that ended, after that of random play.
+Agents with equal spaces are one kind. `agents_as_slots` turns the agents of a kind into the slots
+of a batch, on which PPO trains as on any batch. Each kind learns in its own worlds, in which the
+other kinds act with their current networks. The script prints the return of random play and a
+learning curve: for every kind and seed, the mean return of an agent in the worlds that ended.
 """
 
 import argparse
@@ -24,13 +24,13 @@ import optax
 import envrax
 from envrax.multi_agent.agent_slots import agents_as_slots
 
-N_WORLDS, N_STEPS, N_CALLS = 64, 32, 20  # worlds of a kind, steps of a rollout, lines of the curve
+N_WORLDS, N_STEPS, N_CALLS = 64, 32, 20  # worlds per kind, steps per rollout, lines of the curve
 EPOCHS, MINIBATCHES, LEARNING_RATE = 4, 4, 2e-3  # the learning rate falls to 0
 GAMMA, GAE_LAMBDA, CLIP, ENTROPY_WEIGHT = 0.99, 0.95, 0.2, 0.01
 
 
 class Network(nn.Module):
-    """Log-probabilities of the legal actions, and a value."""
+    """The log-probabilities of the legal actions, and the value."""
 
     n_actions: int
 
@@ -52,9 +52,9 @@ def taken(log_probs: jax.Array, action: jax.Array) -> jax.Array:
 
 def advantages(steps: envrax.Transition, value: jax.Array, next_value: jax.Array) -> jax.Array:
     """
-    Generalised advantage estimation, bootstrapped unless the world was over.
+    Generalised advantage estimation, bootstrapped unless the world terminated.
 
-    An agent that is out still gets its team's rewards, and counts them.
+    An agent whose episode has ended still gets the rewards of its team.
     """
     surprise = steps.reward + GAMMA * jnp.where(steps.terminated, 0.0, next_value) - value
 
@@ -85,13 +85,13 @@ class IPPO:
         self.optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(falling))
 
     def act(self, kind: int, params: Any, obs: Any, rng: jax.Array, mask: Any) -> Any:
-        """The policy of a kind, for an agent or for many."""
+        """The policy of a kind, for one agent or a batch of agents."""
         log_probs, value = self.networks[kind].apply(params, obs, mask)
         action = jax.random.categorical(rng, log_probs)
         return action, params, (taken(log_probs, action), value, mask)
 
     def slots(self, kind: int, everyones: Any) -> Any:
-        """Worlds in which the agents of a kind are the slots; networks move the others."""
+        """Worlds in which the agents of a kind are the slots; the others act by their networks."""
 
         def others(_: None, obs: Any, rng: jax.Array, mask: Any) -> Any:
             actions = {}
@@ -103,7 +103,7 @@ class IPPO:
         return agents_as_slots(envrax.VecEnv(self.world, N_WORLDS), self.kinds[kind], others)
 
     def init(self, rng: jax.Array) -> Any:
-        """For each kind, where its rollouts begin, with parameters; and its optimiser's state."""
+        """For each kind, the start of its rollouts with its parameters, and its optimiser state."""
         rng, *rngs = jax.random.split(rng, 1 + len(self.kinds))
         shapes = [self.world.observation_space[agents[0]].shape for agents in self.kinds]
         params = [x.init(rng, jnp.zeros(y)) for x, y in zip(self.networks, shapes, strict=True)]
@@ -113,7 +113,7 @@ class IPPO:
         ]
 
     def train(self, state: Any) -> tuple[Any, jax.Array]:
-        """Some updates; for each kind the mean return of an agent in the worlds that ended."""
+        """Several updates; the mean return of an agent in the worlds that ended, by kind."""
         state, ended = jax.lax.scan(self.update, state, length=self.n_updates)
         return state, jnp.stack([jnp.sum(r) / jnp.sum(n) for r, n in ended])
 
@@ -123,7 +123,7 @@ class IPPO:
         return tuple(map(list, zip(*updated, strict=True)))
 
     def update_kind(self, kind: int, everyones: Any, at: envrax.Rollout, opt_state: Any) -> Any:
-        """A rollout, and gradient descent over it; the sum and number of the returns that ended."""
+        """A rollout and gradient descent on it; sum and number of the returns of ended episodes."""
         act, apply = partial(self.act, kind), self.networks[kind].apply
         at, steps = envrax.rollout(self.slots(kind, everyones), act, at, N_STEPS)
         log_prob, value, mask = steps.extras
@@ -140,7 +140,8 @@ class IPPO:
             kept = jnp.minimum(ratio * gain, jnp.clip(ratio, 1 - CLIP, 1 + CLIP) * gain)
             entropy = -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
             gained = jnp.mean(kept + ENTROPY_WEIGHT * entropy, where=active)
-            # The value is learned in all steps: one is bootstrapped from the next, whoever acts.
+            # The value is learned in all steps, since each is bootstrapped from the next one, in
+            # which the agent may not act.
             return 0.5 * jnp.mean(jnp.square(value - target)) - gained
 
         def descend(carry: Any, chosen: jax.Array) -> tuple[Any, None]:

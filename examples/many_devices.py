@@ -1,17 +1,17 @@
 """
-PPO on many devices, of one machine or of several, that goes on where it was killed.
+PPO on many devices, of one machine or several, with checkpoints to continue from.
 
     python examples/many_devices.py                       all devices of this machine
-    python examples/many_devices.py --checkpoint runs/long      the same command goes on
-    python examples/many_devices.py --processes 2         as on two hosts: two processes here
+    python examples/many_devices.py --checkpoint runs/long      run it again to continue
+    python examples/many_devices.py --processes 2         two processes here, as on two hosts
 
-The slots of the batch lie along a mesh, the parameters on every device. The loss is a mean over all
-slots, so that its gradient is what passes between devices; the compiler sees to that. A checkpoint
-holds the whole training, the environments in the middle of their episodes included: restored on as
-many devices, it ends with the same parameters, to the bit.
+The slots of the batch are sharded over a mesh; the parameters are replicated on every device. The
+loss is a mean over all slots, so the compiler adds the exchange of gradients between devices. A
+checkpoint holds the whole training, with the environments in the middle of their episodes. Restored
+on the same number of devices, training ends with the same parameters, bit for bit.
 
-On a cluster every host runs `run`; on a TPU pod or under Slurm `jax.distributed.initialize()` finds
-the others by itself. The algorithm is that of `ppo.py`, for CartPole.
+On a cluster, every host calls `run`. On a TPU pod or under Slurm, `jax.distributed.initialize()`
+finds the other hosts by itself. The algorithm is the one of `ppo.py`, for CartPole.
 """
 
 import argparse
@@ -37,7 +37,7 @@ LEARNING_RATE, GAMMA, GAE_LAMBDA, CLIP = 2e-3, 0.98, 0.95, 0.2
 
 
 class Network(nn.Module):
-    """Log-probabilities of the two actions, and a value."""
+    """The log-probabilities of the two actions, and the value."""
 
     @nn.compact
     def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -99,7 +99,7 @@ class Training:
         return envrax.start(self.env, rng, params), optimiser.init(params)
 
     def _train(self, state: Any, n_updates: int) -> tuple[Any, jax.Array]:
-        """Some updates; the mean return of the episodes that ended."""
+        """Several updates; the mean return of the episodes that ended."""
         state, (totals, episodes) = jax.lax.scan(self._update, state, length=n_updates)
         return state, jnp.sum(totals) / jnp.sum(episodes)
 
@@ -121,13 +121,13 @@ class Training:
 
 
 def run(given: argparse.Namespace) -> Any:
-    """Every process runs this, line by line the same: those calls meet that span all of them."""
+    """Runs in every process. All must make the same calls, since a program spans all of them."""
     training, done, checkpoints = Training(given.n_envs), 0, None
     state = training.init(given.seed)
     name, slots = f"process {jax.process_index()}", training.env.local_slots
     print(f"{name}: slots {slots[0]} to {slots[-1]}", flush=True)
     if given.checkpoint:
-        # Not in the background: a kill would lose two calls.
+        # Saved before training continues: a killed run then loses only the call in progress.
         options = ocp.CheckpointManagerOptions(max_to_keep=3, enable_async_checkpointing=False)
         checkpoints = ocp.CheckpointManager(given.checkpoint.resolve(), options=options)
         done = checkpoints.latest_step() or 0
@@ -143,7 +143,7 @@ def run(given: argparse.Namespace) -> Any:
 
 
 def launch(n_processes: int) -> None:
-    """Start processes on this machine, each with two devices, which talk over loopback."""
+    """Start processes on this machine, each with two devices. They communicate over loopback."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -180,7 +180,7 @@ def main() -> None:
     if given.processes > 1 and given.process is None:
         launch(given.processes)
     if given.process is not None:
-        # Before anything else of JAX: `import envrax` has started no backend.
+        # Must come before JAX starts a backend; `import envrax` starts none.
         jax.distributed.initialize(given.address, given.processes, given.process)
     run(given)
 

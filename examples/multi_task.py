@@ -1,13 +1,13 @@
 """
-One policy for several environments, trained by PPO over a fleet.
+Multi-task PPO: one policy for several environments, in one `MultiVecEnv`.
 
-    python examples/multi_task.py                              three, in half a minute
+    python examples/multi_task.py                              three tasks, in half a minute
     python examples/multi_task.py gymnax/CartPole-v1 navix/Navix-Empty-5x5-v0
 
-The environments have different observations and numbers of actions: observations are padded, and
-the choices that a task does not have are masked. Each observation includes a one-hot code of its
-task. Rewards are multiplied by the factors in `FACTORS`, so that a task with large returns does not
-dominate the loss. The algorithm is that of `ppo.py`.
+The tasks differ in their observations and numbers of actions. Observations are padded, and actions
+that a task does not have are masked. Each observation includes a one-hot code of its task. Rewards
+are multiplied by the factors in `FACTORS`, so that a task with large returns does not dominate the
+loss. The algorithm is the one of `ppo.py`.
 """
 
 import argparse
@@ -34,7 +34,7 @@ LEARNING_RATE, GAMMA, GAE_LAMBDA, CLIP = 1e-3, 0.99, 0.95, 0.2
 
 
 class Network(nn.Module):
-    """Log-probabilities of the choices that a task has, and a value."""
+    """The log-probabilities of the actions that a task has, and the value."""
 
     n_choices: int
     hidden: int = 64
@@ -46,7 +46,7 @@ class Network(nn.Module):
                 x = nn.tanh(nn.Dense(self.hidden, kernel_init=nn.initializers.he_uniform())(x))
             return nn.Dense(n_outputs, kernel_init=nn.initializers.zeros)(x)
 
-        # Not -inf: gradients would be NaN.
+        # -inf would give NaN gradients.
         logits = jnp.where(choices, head(x, self.n_choices), -1e9)
         return jax.nn.log_softmax(logits), head(x, 1)[..., 0]
 
@@ -60,26 +60,26 @@ class MultiTaskPPO:
         self.envs = [envrax.make(name, wrappers=wrappers, jit_compile=False) for name in names]
         slots = [envrax.VecEnv(env, N_EACH, final_obs=True) for env in self.envs]
         self.fleet = envrax.MultiVecEnv(dict(zip(names, slots, strict=True)))
-        # One row for each slot, as all that follows.
+        # One row for each slot, as in all arrays below.
         n = np.array([env.action_space.n for env in self.envs])
         self.choices = np.repeat(np.arange(n.max()) < n[:, None], N_EACH, axis=0)
         self.task = np.repeat(np.eye(len(names), dtype=np.float32), N_EACH, axis=0)
         self.factors = np.repeat([FACTORS.get(name, 1.0) for name in names], N_EACH)
         self.network = Network(self.choices.shape[1], hidden)
         self.batch = len(names) * N_EACH * N_STEPS
-        self.n_updates = -(-total_steps // (self.batch * N_CALLS))  # of a call
+        self.n_updates = -(-total_steps // (self.batch * N_CALLS))  # per call
         n_descents = N_CALLS * self.n_updates * EPOCHS * MINIBATCHES
         falling = optax.linear_schedule(LEARNING_RATE, 0.0, n_descents)
         self.optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(falling))
 
     def see(self, obs: Any) -> jax.Array:
-        """What the network gets: the padded observations, and of which task they are."""
+        """The input of the network: padded observations with the one-hot code of the task."""
         width = self.fleet.pad_dims()[1]
         obs = {name: jnp.pad(x, ((0, 0), (0, width - x.shape[1]))) for name, x in obs.items()}
         return jnp.concatenate([self.rows(obs), self.task], axis=1)
 
     def rows(self, values: Any) -> jax.Array:
-        """What the members returned, one after the other."""
+        """The results of all members in one array."""
         return jnp.concatenate([values[name] for name in self.names])
 
     def init(self, seed: Any) -> Any:
@@ -89,7 +89,7 @@ class MultiTaskPPO:
         return params, self.optimiser.init(params), self.see(obs), states, rng
 
     def play(self, params: Any, carry: Any, rng: jax.Array) -> tuple[Any, envrax.Transition]:
-        """A step of the whole fleet."""
+        """A step of all slots of all tasks."""
         obs, states = carry
         log_probs, value = self.network.apply(params, obs, self.choices)
         action = jax.random.categorical(rng, log_probs)
@@ -110,7 +110,7 @@ class MultiTaskPPO:
         return (self.see(after), states), step
 
     def update(self, state: Any, _: None) -> tuple[Any, Any]:
-        """A rollout, and gradient descent over it; sums and numbers of the returns, by task."""
+        """A rollout and gradient descent on it; sums and numbers of the returns, by task."""
         params, opt_state, obs, states, rng = state
         rng, play_rng, *shuffle_rngs = jax.random.split(rng, EPOCHS + 2)
         keys = jax.random.split(play_rng, N_STEPS)
@@ -145,7 +145,7 @@ class MultiTaskPPO:
         return 0.5 * jnp.mean(jnp.square(value - target)) - jnp.mean(kept)
 
     def evaluate(self, params: Any) -> list[float]:
-        """The mean return of 100 episodes of each task, which is played alone."""
+        """The mean return of 100 episodes of each task."""
         means = list[float]()
         for env, task, choices in zip(
             self.envs, self.task[::N_EACH], self.choices[::N_EACH], strict=True

@@ -1,15 +1,15 @@
 """
 Prioritised level replay: PPO on the mazes from which its policy learns most.
 
-    python examples/plr.py --seeds 1              against new mazes in every episode
+    python examples/plr.py --seeds 1              compared with a new maze in every episode
 
-A buffer holds mazes as first observations and states. `envrax.StartStates` begins the episodes in
-it, inside the compiled training loop. Most episodes replay a maze, preferably one that the policy
-solves half of the time: a success rate p gives the score p (1 - p), called learnability by
-Rutherford et al. (2024). Some replay what was not played for long, as in Jiang et al. (2021). The
-others play a new maze; new ones take the places of those with the lowest scores. What counts is how
-many mazes are solved that no training has seen: 100 drawn uniformly, and the 100 with the longest
-shortest paths among 4,000. The algorithm is that of `ppo.py`.
+A buffer holds the first observations and states of mazes. `envrax.StartStates` starts episodes from
+them, inside the compiled training loop. Most episodes replay a maze, preferably one that the policy
+solves half of the time: a success rate p has the score p (1 - p), called learnability by Rutherford
+et al. (2024). Some episodes replay a maze that was not played for long, as in Jiang et al. (2021).
+The others play new mazes, which replace those with the lowest scores. The policies are tested on
+mazes that were not in training: 100 drawn uniformly, and the 100 with the longest shortest paths
+among 4,000. The algorithm is the one of `ppo.py`.
 """
 
 import argparse
@@ -27,18 +27,18 @@ import envrax
 from envrax_classic.maze import CORAL, INK, TEAL  # colours: the agent, the walls, the goal
 
 N_LEVELS = 512  # in the buffer
-N_NEW = 64  # of them not played yet, after every rollout
-REPLAYED = 0.9  # of the episodes; the others play new mazes
-STALE = 0.1  # of those: chosen by how long they were not played
+N_NEW = 64  # levels in the buffer that were not played yet, after every rollout
+REPLAYED = 0.9  # part of the episodes that replay a level; the others play a new one
+STALE = 0.1  # part of the replays that are chosen by the time since the level was played
 SHARPNESS = 4  # power of the score
 N_TESTS, N_CANDIDATES, TEST_SEED = 100, 4000, 1_000_003
 N_ENVS, N_STEPS, EPOCHS, MINIBATCHES = 128, 128, 4, 16
 LEARNING_RATE, GAMMA, GAE_LAMBDA, CLIP, ENTROPY_WEIGHT = 1e-3, 0.99, 0.95, 0.2, 0.02
-RADIUS = 6  # of the part of a maze that is seen, in cells
+RADIUS = 6  # how far the agent sees, in tiles
 
 
 class AroundAgent(envrax.ObservationWrapper[envrax.Box, Any, Any, Any]):
-    """Of stacked frames: walls, the goal and the agent's trail around it, and where it stands."""
+    """From stacked frames: walls, goal and the agent's trail around it, and its position."""
 
     @property
     def observation_space(self) -> envrax.Box:
@@ -54,7 +54,7 @@ class AroundAgent(envrax.ObservationWrapper[envrax.Box, Any, Any, Any]):
         row, column = jnp.unravel_index(jnp.argmax(trail), trail.shape)
         planes = jnp.stack([painted(INK)[..., -1] - 1, painted(TEAL)[..., -1], trail])
         padded = jnp.pad(planes, ((0, 0), (RADIUS, RADIUS), (RADIUS, RADIUS)))
-        planes = padded.at[0].add(1)  # beyond the border all is wall
+        planes = padded.at[0].add(1)  # everything beyond the border is wall
         side = 2 * RADIUS + 1
         window = jax.lax.dynamic_slice(planes, (0, row, column), (3, side, side))
         where = jnp.stack([row, column]).astype(jnp.float32) / trail.shape[0]
@@ -63,14 +63,16 @@ class AroundAgent(envrax.ObservationWrapper[envrax.Box, Any, Any, Any]):
 
 class Levels(NamedTuple):
     """
-    The buffer. Place i holds the level with the number i, later i + N_LEVELS, and so on: an episode
-    that goes on while its level is replaced is not counted for the next one.
+    The buffer. Place i holds the level with number i; its replacement has the number i + N_LEVELS.
+
+    An episode that runs while its level is replaced has the old number. It is not counted for the
+    new level.
     """
 
     start: Any  # obs, state and number
-    wins: jax.Array  # solved episodes; both are halved before new ones are counted
-    plays: jax.Array  # all episodes
-    age: jax.Array  # rollouts since it was played
+    wins: jax.Array  # solved episodes; older ones count half as much per rollout
+    plays: jax.Array  # all episodes, counted in the same way
+    age: jax.Array  # rollouts since the level was played
 
     @property
     def number(self) -> jax.Array:
@@ -78,12 +80,12 @@ class Levels(NamedTuple):
 
     @property
     def score(self) -> jax.Array:
-        """How much there is to learn: 1 where half of the episodes are solved."""
+        """Learnability: 1 if half of the episodes are solved, 0 if all or none are."""
         rate = (self.wins + 0.5) / (self.plays + 1)
         return 4 * rate * (1 - rate)
 
     def chances(self) -> jax.Array:
-        """Running sums of how often an episode plays each level."""
+        """The cumulative sum of the probabilities that an episode plays each level."""
         played = self.plays > 0
         replay = jnp.where(jnp.any(played), REPLAYED, 0.0)
         by_score = share(jnp.where(played, self.score**SHARPNESS, 0))
@@ -92,7 +94,7 @@ class Levels(NamedTuple):
         return jnp.cumsum(replay * old + (1 - replay) * share(~played))
 
     def counted(self, steps: envrax.Transition) -> "Levels":
-        """With the episodes that ended in a rollout."""
+        """The buffer after counting the episodes that ended in a rollout."""
         number = steps.info["start"]
         place = number % N_LEVELS
         known = steps.done & (self.number[place] == number)
@@ -108,13 +110,13 @@ def share(weights: jax.Array) -> jax.Array:
 
 
 def draw(start: Any, chances: jax.Array, rng: jax.Array) -> Any:
-    """The `sample` of `StartStates`: an entry of the buffer."""
+    """The `sample` of `StartStates`: draws an entry of the buffer."""
     i = jnp.searchsorted(chances, chances[-1] * (1 - jax.random.uniform(rng)))
     return jax.tree.map(lambda x: x[i], start)
 
 
 class Network(nn.Module):
-    """Log-probabilities of the four moves, and a value."""
+    """The log-probabilities of the four moves, and the value."""
 
     @nn.compact
     def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -131,7 +133,7 @@ def taken(log_probs: jax.Array, action: jax.Array) -> jax.Array:
 
 
 class PLR:
-    """PPO that replays levels; with `replays=False`, that plays a new one in every episode."""
+    """PPO that replays levels; with `replays=False`, every episode plays a new level."""
 
     def __init__(self, total_steps: int, replays: bool, **config: Any) -> None:
         self.base: Any = envrax.make("classic/Maze-v0", jit_compile=False, **config)
@@ -143,7 +145,7 @@ class PLR:
         self.optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(falling))
 
     def started(self, sample: Callable[[jax.Array], Any]) -> Any:
-        """One environment whose episodes begin as `sample` says."""
+        """The environment, with episodes that start from what `sample` draws."""
         starts = envrax.StartStates(self.base, sample)
         return AroundAgent(envrax.FrameStackObservation(starts, n_stack=4))
 
@@ -160,13 +162,13 @@ class PLR:
         return at, self.optimiser.init(params), levels
 
     def renewed(self, levels: Levels, rng: jax.Array) -> Levels:
-        """With new levels in place of the worst ones, so that `N_NEW` are not played yet."""
+        """The buffer with the worst levels replaced, so that `N_NEW` levels are not played yet."""
         played = levels.plays > 0
         worst = jnp.argsort(jnp.where(played, levels.score, jnp.inf))[:N_NEW]
         is_needed = jnp.arange(N_NEW) < N_NEW - jnp.sum(~played)
         number, none = levels.number[worst] + N_LEVELS, jnp.zeros(N_NEW)
         new = Levels(self.new(rng, number), none, none, 0 * number)
-        place = jnp.where(is_needed, worst, N_LEVELS)  # out of bounds: nothing is written
+        place = jnp.where(is_needed, worst, N_LEVELS)  # an index out of bounds writes nothing
         return jax.tree.map(lambda x, y: x.at[place].set(y, mode="drop"), levels, new)
 
     def act(self, params: Any, obs: jax.Array, rng: jax.Array) -> Any:
@@ -175,7 +177,7 @@ class PLR:
         return action, params, (taken(log_probs, action), value)
 
     def update(self, state: Any, _: None) -> tuple[Any, None]:
-        """A rollout, gradient descent over it, and what it says about the levels."""
+        """A rollout, gradient descent on it, and an update of the buffer."""
         at, opt_state, levels = state
         sample = partial(draw, levels.start, levels.chances())
         env = self.started(sample) if self.replays else self.uniform
@@ -220,7 +222,7 @@ class PLR:
         return jax.vmap(play)(starts, rngs)
 
     def tests(self) -> Any:
-        """`N_TESTS` uniform levels, and as many hard ones after them."""
+        """`N_TESTS` uniform levels, followed by as many hard ones."""
         starts = jax.jit(self.new)(jax.random.key(TEST_SEED), jnp.full(N_CANDIDATES, -1))
         lengths = jax.jit(jax.vmap(path_length))(starts[1].walls)
         hard = jnp.argsort(-lengths)[:N_TESTS]
@@ -241,7 +243,7 @@ def advantages(steps: envrax.Transition, value: jax.Array, next_value: jax.Array
 
 
 def path_length(walls: jax.Array) -> jax.Array:
-    """Moves on the shortest path from corner to corner."""
+    """The number of moves on the shortest path from corner to corner."""
     far = walls.size
     first = jnp.full(walls.shape, far).at[1, 1].set(0)
 
@@ -254,7 +256,7 @@ def path_length(walls: jax.Array) -> jax.Array:
 
 
 def learn(plr: PLR, seed: int, tests: Any) -> np.ndarray:
-    """Train; the shares of uniform and of hard mazes that are solved then."""
+    """Train; return the parts of uniform and of hard mazes that the policy then solves."""
     train = jax.jit(partial(jax.lax.scan, plr.update, length=plr.n_updates), donate_argnums=0)
     (at, *_), _ = train(jax.jit(plr.init)(seed))
     return np.asarray(jax.jit(plr.solved)(at.policy_state, tests)).reshape(2, -1).mean(axis=1)

@@ -1,13 +1,13 @@
 """
-PPO on any environment with `Discrete` actions or a `Box` of one axis, in pure JAX.
+PPO in pure JAX, for any environment with `Discrete` actions or a `Box` of one axis.
 
     python examples/ppo.py                                     CartPole, in seconds
     python examples/ppo.py classic/Pendulum-v0 --seed 1
-    python examples/ppo.py jumanji/Snake-v1                    of a library that is installed
-    python examples/ppo.py Walk-v0 --import walk               registered by walk.py, here
+    python examples/ppo.py jumanji/Snake-v1                    from an installed library
+    python examples/ppo.py Walk-v0 --import walk               registered by walk.py, in this folder
 
-Rollouts and updates are one compiled program. It writes a learning curve, the policy and a video
-to `runs/`.
+Rollouts and updates are one compiled program. The script writes a learning curve, the policy and a
+video to `runs/`.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 import envrax
 
-N_CALLS = 20  # of the compiled training, each of which moves the progress bar
+N_CALLS = 20  # calls of the compiled training; each one moves the progress bar
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Options:
 
     env: str = "classic/CartPole-v0"
     seed: int = 0
-    total_steps: int = 300_000  # of all slots together
+    total_steps: int = 300_000  # over all slots
     n_envs: int = 64
     n_steps: int = 32  # per slot between two updates
     epochs: int = 4
@@ -60,7 +60,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def scaled(env: Any) -> Any:
-    """Any observation as a vector; it and real actions within -1..1 where they have bounds."""
+    """Observations as vectors; they and `Box` actions in -1..1, where they are bounded."""
     env = envrax.FlattenObservation(env)
     env = envrax.RescaleObservation(env, *unit_bounds(env.observation_space))
     if isinstance(env.action_space, envrax.Box):
@@ -69,14 +69,14 @@ def scaled(env: Any) -> Any:
 
 
 def unit_bounds(space: envrax.Box) -> tuple[np.ndarray, np.ndarray]:
-    """Divided by the larger of both, so that 0 stays 0; those too far apart to scale by stay."""
+    """Bounds divided by the larger absolute value, so that 0 stays 0; huge ones are kept."""
     low, high = np.float64(space.low), np.float64(space.high)
     size = np.maximum(np.abs(low), np.abs(high))
     size = np.where((size > 0) & (size < 1e4), size, 1.0)
     return low / size, high / size
 
 
-class Categorical(NamedTuple):  # a policy over a Discrete space
+class Categorical(NamedTuple):  # a policy over a `Discrete` space
     log_probs: jax.Array
 
     def sample(self, rng: jax.Array) -> jax.Array:
@@ -89,7 +89,7 @@ class Categorical(NamedTuple):  # a policy over a Discrete space
         return -jnp.sum(jnp.exp(self.log_probs) * self.log_probs, axis=-1)
 
 
-class Gaussian(NamedTuple):  # a policy over real vectors with independent components
+class Gaussian(NamedTuple):  # a policy over vectors with independent components
     mean: jax.Array
     log_std: jax.Array
 
@@ -105,7 +105,7 @@ class Gaussian(NamedTuple):  # a policy over real vectors with independent compo
 
 
 class Network(nn.Module):
-    """A policy and a value, for one vector or many."""
+    """The policy and the value, for one observation or a batch."""
 
     action_space: Any
     hidden: int
@@ -117,7 +117,7 @@ class Network(nn.Module):
             log_std = self.param("log_std", nn.initializers.zeros, self.action_space.shape)
             return Gaussian(self.head(x, self.action_space.size), log_std), value
         logits = self.head(x, self.action_space.n)
-        if mask is not None:  # illegal actions; not -inf, with which gradients would be NaN
+        if mask is not None:  # illegal actions; -inf would give NaN gradients
             logits = jnp.where(mask, logits, -1e9)
         return Categorical(jax.nn.log_softmax(logits)), value
 
@@ -128,8 +128,8 @@ class Network(nn.Module):
 
 
 def advantages(steps: envrax.Transition, value: Any, next_value: Any, o: Options) -> jax.Array:
-    """Generalised advantage estimation. `next_value` is that of `steps.next_obs`."""
-    # A truncated episode would have gone on: only after a termination there is nothing to gain.
+    """Generalised advantage estimation. `next_value` is the value of `steps.next_obs`."""
+    # A truncated episode would have gone on. Only a terminated one has no further rewards.
     bootstrap = jnp.where(steps.terminated, 0.0, next_value)
     surprise = o.reward_scale * steps.reward + o.gamma * bootstrap - value
 
@@ -160,13 +160,13 @@ class PPO:
         self.optimiser = optax.flatten(chain)  # parameters in one vector make a smaller program
 
     def init(self, seed: Any) -> Any:
-        """Where the rollouts begin, with the policy's parameters; and the optimiser's state."""
+        """The start of the rollouts, with the policy's parameters, and the optimiser state."""
         rng, obs_rng, network_rng = jax.random.split(jax.random.key(seed), 3)
         params = self.network.init(network_rng, self.env.observation_space.sample(obs_rng))
         return envrax.start(self.vec_env, rng, params), self.optimiser.init(params)
 
     def act(self, params: Any, obs: jax.Array, rng: jax.Array, mask: Any) -> Any:
-        """The policy: a drawn action, its own state, and what the loss needs of the action."""
+        """The policy: a drawn action, the parameters, and what the loss needs."""
         policy, value = self.network.apply(params, obs, mask)
         action = policy.sample(rng)
         return action, params, (policy.log_prob(action), value, mask)
@@ -176,7 +176,7 @@ class PPO:
         return np.asarray(envrax.evaluate(env, self.act, rng, n_episodes, **how).returns)
 
     def update(self, state: Any, _: None) -> tuple[Any, Any]:
-        """A rollout, and gradient descent over it; sums and numbers of the returns, by slot."""
+        """A rollout and gradient descent on it; sums and numbers of the returns, by slot."""
         o, (at, opt_state) = self.options, state
         at, steps = envrax.rollout(self.vec_env, self.act, at, o.n_steps)
         log_prob, value, mask = steps.extras
@@ -210,7 +210,7 @@ class PPO:
 
 
 def run(ppo: PPO) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
-    """Train; return parameters, learning curve (steps, mean return), returns before and after."""
+    """Train; return the parameters, the learning curve, and the returns before and after."""
     o, ended, state = ppo.options, [], jax.jit(ppo.init)(ppo.options.seed)
     before = ppo.evaluate(ppo.env, state[0].policy_state, 100, 5_000)
     train = jax.jit(partial(jax.lax.scan, ppo.update, length=ppo.n_updates), donate_argnums=0)
@@ -222,7 +222,7 @@ def run(ppo: PPO) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
             bar.set_postfix({"return": f"{totals.sum() / episodes.sum():.4g}"}, refresh=False)
             bar.update(ppo.n_updates * batch)
     totals, episodes = np.concatenate(ended, axis=1)  # by update and slot
-    # The first returns are those of short episodes, until each slot has ended one.
+    # Until each slot has ended an episode, the returns are only those of short episodes.
     shown = (episodes.cumsum(axis=0) > 0).all(axis=1) & episodes.any(axis=1)
     means = totals[shown].sum(axis=1) / episodes[shown].sum(axis=1)
     curve = np.stack([batch * (1 + np.flatnonzero(shown)), means])

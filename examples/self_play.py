@@ -1,14 +1,14 @@
 """
-Self-play: PPO learns a game of two players from playing itself and its own past.
+Self-play: PPO learns a game of two players by playing against itself and its earlier versions.
 
     python examples/self_play.py                       Connect Four of pgx
     python examples/self_play.py pgx/tic_tac_toe --calls 6
 
-The game is a world of two agents in turn. `OneAgent` is the view of one: a plain environment, in
-whose `step` the other answers. Half of the opponents are the network as it is, the others are drawn
-from its past. The policy that moves them closes over their parameters within `jit`, where all slots
-share them: the state of a slot holds no more than an index. Other opponents are other data, and
-compile nothing. One network learns in both seats.
+The game is an environment of two agents that take turns. `OneAgent` is the view of one of them: a
+plain environment, in whose `step` the opponent answers. Half of the opponents are the current
+network, the others are drawn from earlier ones. All slots share the parameters of the opponents,
+and the state of a slot holds only an index of its opponent. New opponents are new data, so nothing
+is compiled for them. One network learns in both seats.
 """
 
 import argparse
@@ -25,14 +25,14 @@ import optax
 import envrax
 from envrax.multi_agent.one_agent import OneAgent, with_policy_state
 
-N_ENVS, N_STEPS, N_UPDATES = 128, 32, 16  # slots of a seat, steps of a rollout, updates of a call
-N_PAST = 3  # opponents from the past
+N_ENVS, N_STEPS, N_UPDATES = 128, 32, 16  # slots per seat, steps per rollout, updates per call
+N_PAST = 3  # earlier versions among the opponents
 EPOCHS, MINIBATCHES, LEARNING_RATE = 4, 8, 1e-3  # the learning rate falls to a tenth
 GAMMA, GAE_LAMBDA, CLIP, ENTROPY_WEIGHT = 0.99, 0.9, 0.2, 0.01
 
 
 class Network(nn.Module):
-    """Log-probabilities of the legal actions, and a value. A new one draws them uniformly."""
+    """The log-probabilities of the legal actions, and the value. An untrained one is uniform."""
 
     n_actions: int
 
@@ -49,7 +49,7 @@ def taken(log_probs: jax.Array, action: jax.Array) -> jax.Array:
 
 
 def advantages(steps: envrax.Transition, value: jax.Array, next_value: jax.Array) -> jax.Array:
-    """Generalised advantage estimation, bootstrapped unless the game was over."""
+    """Generalised advantage estimation, bootstrapped unless the game terminated."""
     surprise = steps.reward + GAMMA * jnp.where(steps.terminated, 0.0, next_value) - value
 
     def back(later: jax.Array, step: Any) -> tuple[jax.Array, jax.Array]:
@@ -76,12 +76,13 @@ class SelfPlay:
         return action, params, (taken(log_probs, action), value, mask)
 
     def seats(self, *pool: Any) -> list[Any]:
-        """The game as each player sees it. An opponent is the index of its parameters in `pool`."""
+        """The game from both seats. An opponent is the index of its parameters in `pool`."""
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *pool)
 
         def others(index: jax.Array, obs: Any, rng: jax.Array, mask: Any) -> Any:
             [other] = obs
-            # All of them move: to gather the parameters of one for every slot would be dearer.
+            # All opponents compute a move: gathering the parameters of one of them for every slot
+            # would cost more.
             apply = jax.vmap(self.network.apply, in_axes=(0, None, None))
             log_probs, _ = apply(stacked, obs[other], mask[other])
             return {other: jax.random.categorical(rng, log_probs[index])}, index, None
@@ -90,7 +91,7 @@ class SelfPlay:
 
     @partial(jax.jit, static_argnums=0)
     def init(self, seed: Any) -> Any:
-        """Where both seats' rollouts begin, with the parameters; the optimiser's state; a key."""
+        """The starts of the rollouts of both seats, with parameters; optimiser state; a key."""
         rng, network_rng, *rngs = jax.random.split(jax.random.key(seed), 4)
         obs = jnp.zeros(self.world.observation_space[self.world.agents[0]].shape)
         params = self.network.init(network_rng, obs, jnp.bool_(True))
@@ -100,12 +101,12 @@ class SelfPlay:
 
     @partial(jax.jit, static_argnums=0)
     def train(self, state: Any, past: list[Any]) -> tuple[Any, jax.Array]:
-        """Some updates against itself and `past`; the mean reward of a game."""
+        """Several updates against itself and `past`; the mean reward of a game."""
         state, (total, games) = jax.lax.scan(partial(self.update, past), state, length=N_UPDATES)
         return state, jnp.sum(total) / jnp.sum(games)
 
     def update(self, past: list[Any], state: Any, _: None) -> tuple[Any, Any]:
-        """A rollout from each seat, and gradient descent over both."""
+        """A rollout from each seat, and gradient descent on both."""
         (ats, opt_state, rng), played = state, []
         params = ats[0].policy_state
         rng, index_rng, *rngs = jax.random.split(rng, 2 + EPOCHS)
@@ -144,7 +145,7 @@ class SelfPlay:
 
     @partial(jax.jit, static_argnums=(0, 4))
     def play(self, params: Any, opponent: Any, rng: jax.Array, n_games: int) -> jax.Array:
-        """The parts of won, drawn and lost games, of `n_games` from each seat."""
+        """The parts of games won, drawn and lost, in `n_games` from each seat."""
         how: Any = {"policy_state": params}
         found = [envrax.evaluate(x, self.act, rng, n_games, **how) for x in self.seats(opponent)]
         score = jnp.sign(jnp.concatenate([x.returns for x in found]))
@@ -156,7 +157,8 @@ def run(game: SelfPlay, seed: int, n_calls: int) -> list[Any]:
     state, draw = game.init(seed), np.random.default_rng(seed)
     history = [state[0][0].policy_state]
     for call in range(1, n_calls + 1):
-        # The first ones, which play uniformly, stay: else weak play would be forgotten.
+        # The untrained parameters stay an opponent, so that winning against weak play is not
+        # forgotten.
         past = [history[0], *(history[i] for i in draw.integers(call, size=N_PAST - 1))]
         state, mean = game.train(state, past)
         history.append(state[0][0].policy_state)

@@ -1,1 +1,1 @@
-"""Checks of user input, with messages that say what was expected, what came, and what to do."""
+"""Checks of user input. Messages say what was expected, what was passed, and what to do."""

@@ -5,11 +5,11 @@ from typing import Any
 
 
 def accepts(function: Any, names: tuple[str, ...], given: int) -> tuple[str, ...]:
-    """Which of `names` are parameters after the first `given`, and not bound already."""
+    """The `names` that a function takes, after its first `given` parameters, and not yet bound."""
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):
         return ()
     free = [p.name for i, p in enumerate(parameters) if i >= given or p.kind is p.KEYWORD_ONLY]
-    bound = getattr(function, "keywords", {})  # a `partial` lists them too
+    bound = getattr(function, "keywords", {})  # the signature of a `partial` has them too
     return tuple(name for name in names if name in free and name not in bound)

@@ -8,23 +8,23 @@ INT32_MAX = 2**31 - 1  # the most steps that an int32 can count
 
 def require_count(expected: str, value: Any, least: int = 1) -> int:
     """
-    `value` as an int of at least `least`.
+    `value` as an int; an error if it is below `least`.
 
     Parameters
     ----------
     expected : str
-        How the error begins: "VecEnv: expected num_envs".
+        How the error message begins: "VecEnv: expected num_envs".
     value : Any
         The argument.
     least : int, default 1
-        The smallest legal one.
+        The smallest legal value.
 
     Raises
     ------
     TypeError
-        If it is not an integer, or a bool.
+        If `value` is not an integer, or is a bool.
     ValueError
-        If it is below `least`.
+        If `value` is below `least`.
     """
     try:
         # Arrays have an `__index__` too, which raises for several elements.
@@ -39,7 +39,7 @@ def require_count(expected: str, value: Any, least: int = 1) -> int:
 
 
 def slot_index(who: str, slot_idx: Any, n_slots: int) -> int:
-    """A concrete index of a slot by list rules, or an IndexError."""
+    """The index of a slot, counted from 0; negative ones count from the end, as in a list."""
     index = operator.index(slot_idx)
     if not -n_slots <= index < n_slots:
         raise IndexError(f"{who}: expected an index from {-n_slots} to {n_slots - 1}; got {index}.")

@@ -40,7 +40,7 @@ def require_known(
 
 
 def suggestion(unknown: Iterable[str], known: Iterable[str]) -> str:
-    """Advice on unknown names: close matches, or the dict `params`, or to leave them out."""
+    """Advice on unknown names: a close match, else to leave them out or use the dict `params`."""
     known = list(known)
     close = [match for name in unknown for match in difflib.get_close_matches(name, known, 1, 0.7)]
     inside = ", or put it into the dict `params`" if "params" in known else ""
@@ -48,29 +48,29 @@ def suggestion(unknown: Iterable[str], known: Iterable[str]) -> str:
 
 
 def close_matches(word: str, ids: Iterable[str]) -> list[str]:
-    """The ids with a word as prefix, that contain it or are like it, the closest first."""
+    """The ids that have a word as prefix, contain it or resemble it; the closest first."""
     prefix = f"{word.lower()}/"
-    word = _core_of(word)
-    ratios = {id: difflib.SequenceMatcher(None, word, _core_of(id)).ratio() for id in ids}
+    word = _bare_name(word)
+    ratios = {id: difflib.SequenceMatcher(None, word, _bare_name(id)).ratio() for id in ids}
     found = [
         id
         for id in ratios
-        if word in _core_of(id) or id.startswith(prefix) or ratios[id] > SIMILARITY
+        if word in _bare_name(id) or id.startswith(prefix) or ratios[id] > SIMILARITY
     ]
     return sorted(found, key=lambda id: -ratios[id]) if word else []
 
 
 def did_you_mean(found: list[str]) -> str:
-    """The question that offers names, after a space; empty if there are none."""
+    """The question "Did you mean ...?" after a space; empty without names."""
     return f" Did you mean {' or '.join(map(repr, found[:MOST_OFFERED]))}?" if found else ""
 
 
 def available(names: list[str]) -> str:
-    """The sentence that lists what is registered, after a space; empty if nothing is."""
+    """The sentence that lists registered names, after a space; empty without names."""
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
     return f" Available: {', '.join(names[:MOST_LISTED])}{more}." if names else ""
 
 
-def _core_of(id: str) -> str:
+def _bare_name(id: str) -> str:
     """An id without prefix, version, case and separators: "tictactoe" of "pgx/tic_tac_toe"."""
     return re.sub(r"-v\d+$|[\W_]", "", id.rpartition("/")[2].lower())

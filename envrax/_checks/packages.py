@@ -7,7 +7,7 @@ from importlib import metadata
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported, by its import name. Imports only parents of it."""
+    """Whether a package can be imported, by its import name. Only its parents are imported."""
     try:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):  # the parent of a dotted name is missing, or is no package
@@ -15,7 +15,7 @@ def is_installed(package: str) -> bool:
 
 
 def how_to_install(extra: str) -> str:
-    """The command that installs what an extra names. Not the extra: PyPI has another envrax."""
+    """The command that installs the packages of an extra. PyPI has another `envrax`."""
     return f"`pip install {' '.join(_requirements(extra))}`"
 
 

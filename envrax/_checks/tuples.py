@@ -1,4 +1,4 @@
-"""Checks of what `reset`, `step` and policies return, and of entries added to an info."""
+"""Checks of the tuples that `reset`, `step` and policies return, and of entries of an info."""
 
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ def require_tuple(
     who: str, method: str, returned: Any, state: type | None = None
 ) -> tuple[Any, ...]:
     """
-    `returned`, checked to be the tuple that the method has to return.
+    `returned`, if it is the tuple that the method must return; else an error.
 
     Parameters
     ----------
@@ -28,12 +28,12 @@ def require_tuple(
     returned : Any
         The result of the method.
     state : type, optional
-        The class that the second entry has to be an instance of.
+        The class of the second entry.
 
     Raises
     ------
     TypeError
-        If it is not a tuple, or one of another length, or its second entry is of another class.
+        If it is not a tuple, has another length, or its second entry is of another class.
     """
     form = RETURNS[method]
     if isinstance(returned, tuple) and len(cast(Any, returned)) == len(form.split(", ")):
@@ -54,7 +54,7 @@ def require_tuple(
 def with_info_entry(
     who: str, env: Any, info: dict[str, Any], key: str, value: Any
 ) -> dict[str, Any]:
-    """`info` of `env` with one more entry; a ValueError if it has one of that name."""
+    """The `info` of `env` with one more entry; a ValueError if it has that entry already."""
     if key in info:
         raise ValueError(
             f"{who}: expected an info without {key!r}, which it adds; got one from {env}. Give "

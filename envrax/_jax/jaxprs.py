@@ -3,7 +3,18 @@
 from typing import Any, cast
 
 from jax.extend.core import JaxprEqn
-from jax.extend.core.primitives import jit_p, remat_p, scan_p, while_p
+from jax.extend.core.primitives import (
+    cond_p,
+    custom_jvp_call_p,
+    custom_vjp_call_p,
+    jit_p,
+    random_bits_p,
+    random_gamma_p,
+    remat_p,
+    scan_p,
+    select_n_p,
+    while_p,
+)
 
 
 def equations(program: Any) -> list[JaxprEqn]:
@@ -25,6 +36,30 @@ def has_loop(program: Any) -> bool:
     primitives = [eqn.primitive for eqn in equations(program)]
     # JAX exports no objects for its three primitives of callbacks.
     return any([p in (while_p, scan_p) or p.name.endswith("callback") for p in primitives])
+
+
+def draws_random_bits(eqn: JaxprEqn) -> bool:
+    """Whether an equation draws from a PRNG key, its first input."""
+    return eqn.primitive in (random_bits_p, random_gamma_p)
+
+
+def selects(eqn: JaxprEqn) -> bool:
+    """Whether an equation is a `jnp.where`: a predicate, then the candidates."""
+    return eqn.primitive is select_n_p
+
+
+def branches(eqn: JaxprEqn) -> bool:
+    """Whether an equation is a loop or a `cond`, whose parameters hold programs."""
+    return eqn.primitive in (scan_p, while_p, cond_p)
+
+
+def called_program(eqn: JaxprEqn) -> Any:
+    """The program that a call such as `jit` runs on its inputs; None for other equations."""
+    if eqn.primitive in (jit_p, remat_p):
+        return eqn.params["jaxpr"]
+    if eqn.primitive in (custom_jvp_call_p, custom_vjp_call_p):
+        return eqn.params["call_jaxpr"]
+    return None
 
 
 def origin(program: Any, var: Any) -> Any:

@@ -1,9 +1,8 @@
 """
 `ArraySpace`, the base of `Discrete`, `MultiDiscrete`, `MultiBinary` and `Box`: low <= x <= high.
 
-Bounds are stored compactly: an axis along which they do not change has length 1. A batch of a
-million spaces is therefore as cheap as one to hash, to compare, and as a constant in a compiled
-program.
+Bounds are stored with length 1 along every axis on which they do not change. A batch of a million
+spaces is therefore as cheap as one space to hash, to compare, and to compile into a program.
 """
 
 import operator
@@ -15,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from envrax.spaces.base import FrozenSpace, canonical, is_array, kind, limits, list_leaves, of_kind
-from envrax.spaces.masks import draw_legal, existing, legal
+from envrax.spaces.base import FrozenSpace, canonical, has_kind, is_array, kind, limits, list_leaves
+from envrax.spaces.masks import draw_legal, not_padding, require_mask
 from envrax.spaces.sampling import draw_floats, draw_integers
 
 Bounds = np.ndarray[Any, np.dtype[Any]]
@@ -40,7 +39,7 @@ class ArraySpace(FrozenSpace):
         self._freeze(*key, shape=shape, dtype=dtype, _bounds=bounds, **fields)
 
     def _jax_bounds(self) -> tuple[np.dtype[Any], Bounds]:
-        """The dtype that JAX computes in, and the bounds in it."""
+        """The dtype that JAX computes in, and the bounds in that dtype."""
         dtype = canonical(self.dtype)
         bounds = self._bounds
         if dtype == self.dtype:
@@ -53,12 +52,12 @@ class ArraySpace(FrozenSpace):
         return dtype, narrowed
 
     def limits(self) -> Bounds:
-        """Low and high as JAX computes with them, with length 1 where an axis changes nothing."""
+        """Low and high in JAX's dtype, compact: see the docstring of this module."""
         return self._jax_bounds()[1]
 
     def _draw(self, rng: jax.Array, mask: Any) -> jax.Array:
         if mask is not None:
-            drawn = draw_legal(rng, legal(self, mask), existing(self))
+            drawn = draw_legal(rng, require_mask(self, mask), not_padding(self))
             return drawn.astype(canonical(self.dtype))
         dtype, (low, high) = self._jax_bounds()
         draw = draw_floats if kind(dtype) == "float" else draw_integers
@@ -76,7 +75,7 @@ def _within(
     x: Any, bounds: Bounds, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> bool | jax.Array:
     """Whether the leaf `x` is an array of `shape`, of the kind of `dtype`, between `bounds`."""
-    if not of_kind(dtype, x) or getattr(x, "shape", ()) != shape:
+    if not has_kind(dtype, x) or getattr(x, "shape", ()) != shape:
         return False
     floating = kind(dtype) == "float"
     if not is_array(x):
@@ -103,9 +102,10 @@ def _within(
 
 def flush_subnormals(x: Any) -> Any:
     """
-    Float array `x` with 0 in place of numbers that are too small for XLA, which takes them for 0.
+    Float array `x` with 0 in place of subnormal numbers, which XLA treats as 0.
 
-    Those are the subnormal ones of float32 and float64. 16-bit floats are computed in float32.
+    Which numbers are subnormal depends on the dtype of the computation: float64, or else float32,
+    in which 16-bit floats are computed too.
     """
     tiny = float(jnp.finfo(jnp.float64 if x.dtype.itemsize == 8 else jnp.float32).tiny)
     where = jnp.where if isinstance(x, jax.Array) else np.where
@@ -123,7 +123,7 @@ def compact(values: Bounds) -> Bounds:
 
 
 def as_dtype(dtype: Any, owner: str, *kinds: str) -> np.dtype[Any]:
-    """`dtype` as a `numpy.dtype` of one of `kinds`, or a `TypeError` that names `owner`."""
+    """`dtype` as a `numpy.dtype`; a `TypeError` that names `owner` if it is not of `kinds`."""
     dtype = np.dtype(dtype)
     if kind(dtype) not in kinds:
         raise TypeError(f"{owner}: expected a dtype of kind {' or '.join(kinds)}; got {dtype}.")
@@ -131,7 +131,7 @@ def as_dtype(dtype: Any, owner: str, *kinds: str) -> np.dtype[Any]:
 
 
 def as_shape(shape: Any, owner: str, *, least: int = 0) -> tuple[int, ...]:
-    """`shape`, an int or a sequence of ints, as a tuple of ints that are all >= `least`."""
+    """`shape`, an int or a sequence of ints, as a tuple; each int must be at least `least`."""
     sizes = tuple(shape) if np.iterable(shape) else (shape,)
     sizes = tuple(operator.index(size) for size in sizes)
     if any(size < least for size in sizes):
@@ -139,8 +139,8 @@ def as_shape(shape: Any, owner: str, *, least: int = 0) -> tuple[int, ...]:
     return sizes
 
 
-def brief(values: Bounds, shape: tuple[int, ...]) -> str:
-    """A short text for the compact `values` of an array of `shape`."""
+def short_text(values: Bounds, shape: tuple[int, ...]) -> str:
+    """A short text for an array of `shape`, whose `values` are compact."""
     full = np.broadcast_to(values, shape)
     if full.size <= 8:
         return np.array2string(full, separator=", ").replace("\n", "")

@@ -1,4 +1,4 @@
-"""`Space`, and the rules on dtypes and nested lists that `contains` and `conform` share."""
+"""`Space`, and the checks of dtypes and nested lists that `contains` and `conform` share."""
 
 import dataclasses
 import functools
@@ -20,17 +20,17 @@ class Space(ABC):
     """
     The set that the observations or the actions of an environment come from.
 
-    The spaces of envrax are frozen: they are hashable, compared by value, legal as static arguments
-    of `jax.jit`, and can be pickled and copied. A space of your own defines `shape`, `dtype`,
-    `sample`, `contains` and `batch`; `@dataclass(frozen=True)` gives it the rest.
+    The spaces of envrax are immutable: they are hashable, compared by value, legal as static
+    arguments of `jax.jit`, and can be pickled and copied. A space of your own defines `shape`,
+    `dtype`, `sample`, `contains` and `batch`; `@dataclass(frozen=True)` adds the rest.
 
     Attributes
     ----------
     shape : tuple of int
         Shape of one element. In a nested space, a tuple or dict of shapes that mirrors it.
     dtype : numpy.dtype
-        Dtype of one element; in a nested space a tuple or dict of dtypes. Without `jax_enable_x64`
-        JAX computes in 32 bits where it is a 64-bit dtype.
+        Dtype of one element. In a nested space, a tuple or dict of dtypes. Without
+        `jax_enable_x64`, JAX computes in 32 bits if it is a 64-bit dtype.
     """
 
     shape: Any
@@ -47,16 +47,17 @@ class Space(ABC):
         """
         Draw one element.
 
-        Uniform between bounds. A float without bounds is normal, one with a single bound is that
-        bound plus or minus an exponential draw. Always finite. Traceable.
+        The draw is uniform between bounds. A float without bounds is drawn from a normal
+        distribution, a float with a single bound from an exponential one that starts there. All
+        draws are finite. The method can be traced.
 
         Parameters
         ----------
         rng : jax.Array
             PRNG key, typed or legacy.
         mask : pytree of bool, optional
-            The legal elements, as `JaxEnv.action_mask` returns them; the draw is uniform among
-            them. If none is legal, it is uniform among all.
+            The legal elements, as `JaxEnv.action_mask` returns them. The draw is uniform among
+            them. If no element is legal, it is uniform among all.
 
         Returns
         -------
@@ -68,7 +69,7 @@ class Space(ABC):
         ValueError
             If the mask is not bool, or has another shape or structure than masks of the space.
         TypeError
-            If the space has no masks, as a `Box`.
+            If the space has no masks, such as a `Box`.
         """
 
     @abstractmethod
@@ -79,7 +80,7 @@ class Space(ABC):
         Arrays and NumPy scalars must have the shape of the space, a dtype of the same kind (bool,
         integer or float), and values between the bounds. Python scalars and nested lists are
         checked by value, and an `int` may stand for a float. Floats are compared in the space's
-        dtype; subnormal ones count as 0, as in XLA. NaN is in no space.
+        dtype; subnormal floats count as 0, as in XLA. NaN is in no space.
 
         Parameters
         ----------
@@ -89,7 +90,7 @@ class Space(ABC):
         Returns
         -------
         bool or jax.Array
-            A `bool` if `x` is concrete; a bool scalar array if any leaf of `x` is traced.
+            A `bool` if `x` is concrete. A bool scalar array if any leaf of `x` is traced.
         """
 
     @abstractmethod
@@ -109,10 +110,10 @@ class Space(ABC):
 
 class FrozenSpace(Space):
     """
-    An immutable space, equal to others of its class with the same key.
+    An immutable space, equal to every space of its class with the same key.
 
-    A subclass calls `_freeze` once, in its constructor, and writes two hooks: `_draw`, which
-    `sample` compiles, and `_checks`, the conditions that an element meets.
+    A subclass calls `_freeze` once, in its constructor, and defines two hooks: `_draw`, which
+    `sample` compiles, and `_checks`, the conditions for an element.
     """
 
     _key: tuple[Any, ...]
@@ -129,7 +130,7 @@ class FrozenSpace(Space):
     def sample(self, rng: jax.Array, mask: Any = None) -> Any:
         return self._compiled_draw(rng, mask)  # pyright: ignore[reportUnknownVariableType]
 
-    # Compiled, so that a sample in a Python loop costs one dispatch.
+    # Compiled, so that a sample in a Python loop costs a single dispatch.
     @functools.partial(jax.jit, static_argnums=0)  # pyright: ignore[reportUnknownMemberType]
     def _compiled_draw(self, rng: jax.Array, mask: Any) -> Any:
         hint = "Map over them: `jax.vmap(space.sample)(rngs)`."
@@ -164,14 +165,14 @@ FrozenSpace.sample.__qualname__ = "Space.sample"  # for Python's message on a mi
 @functools.cache
 def kind(dtype: Any) -> str:
     """`"bool"`, `"integer"` or `"float"` (bfloat16 too); `"other"` for any other dtype."""
-    if jnp.issubdtype(dtype, np.timedelta64):  # to NumPy a signed integer
+    if jnp.issubdtype(dtype, np.timedelta64):  # a signed integer in NumPy
         return "other"
     kinds = {"bool": np.bool_, "integer": np.integer, "float": np.floating}
     return next((name for name, family in kinds.items() if jnp.issubdtype(dtype, family)), "other")
 
 
 def canonical(dtype: Any) -> np.dtype[Any]:
-    """The dtype that JAX uses for `dtype`: without x64, the 32-bit one in place of a 64-bit one."""
+    """The dtype that JAX uses for `dtype`: 32 bits in place of 64, unless x64 is enabled."""
     return cast(Any, jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True))
 
 
@@ -186,7 +187,7 @@ def limits(dtype: Any) -> tuple[Any, Any]:
 
 
 def is_array(x: Any) -> bool:
-    """Whether `x` has a dtype of its own: a NumPy array or scalar, a JAX array, a tracer."""
+    """Whether `x` has a dtype: a NumPy array or scalar, a JAX array, a tracer."""
     return isinstance(x, np.ndarray | np.generic | jax.Array)
 
 
@@ -200,15 +201,15 @@ def is_mapping(x: Any) -> TypeGuard[Mapping[Any, Any]]:
     return isinstance(x, Mapping)
 
 
-def of_kind(dtype: Any, x: Any) -> bool:
-    """Whether the leaf `x` is of the kind of `dtype`; a Python int may stand for a float."""
+def has_kind(dtype: Any, x: Any) -> bool:
+    """Whether the leaf `x` has the kind of `dtype`; a Python int may stand for a float."""
     python_scalar = not is_array(x)
     if python_scalar:
-        types = {bool: "bool", int: "integer", float: "float"}
-        found = next((name for type_, name in types.items() if isinstance(x, type_)), "other")
+        kinds = {bool: "bool", int: "integer", float: "float"}
+        found = next((name for cls, name in kinds.items() if isinstance(x, cls)), "other")
     else:
         found = kind(x.dtype)
-        # Under jit a Python scalar is a weakly typed tracer.
+        # Under `jit`, a Python scalar is a weakly typed tracer.
         python_scalar = isinstance(x, Tracer) and getattr(x.aval, "weak_type", False)
     wanted = kind(dtype)
     return found == wanted or (python_scalar and (found, wanted) == ("integer", "float"))
@@ -218,9 +219,9 @@ def list_leaves(
     x: Any, shape: tuple[int, ...], index: tuple[int, ...] = ()
 ) -> Iterator[tuple[tuple[int, ...], Any]]:
     """
-    Yield `(index, leaf)` for an array of `shape` written as nested lists.
+    Yield `(index, leaf)` for an array of `shape` that is written as nested lists.
 
-    A list of a length that does not match `shape` is yielded whole; no space contains it.
+    A list whose length does not match `shape` is yielded as a leaf; no space contains it.
     """
     if is_list(x) and shape and len(x) == shape[0]:
         for i, item in enumerate(x):

@@ -13,9 +13,9 @@ from envrax.spaces.array import (
     Bounds,
     as_dtype,
     as_shape,
-    brief,
     compact,
     flush_subnormals,
+    short_text,
 )
 from envrax.spaces.base import kind, limits
 
@@ -24,24 +24,24 @@ class Box(ArraySpace):
     """
     Arrays of `shape` with `low <= x <= high`, elementwise.
 
-    Bounds are rounded to `dtype`, and to 0 where XLA does that (subnormal floats). Two boxes are
-    equal if these bounds are, whether they were given as scalars or as arrays.
+    Bounds are rounded to `dtype`; subnormal floats become 0, as in XLA. Two boxes are equal if
+    these bounds are equal, whether they were given as scalars or as arrays.
 
     Parameters
     ----------
     low, high : scalar or array-like
-        Inclusive bounds that broadcast to `shape`. `-inf` (`low`) and `inf` (`high`) leave
-        that side open; for an integer dtype they are its limits.
+        Inclusive bounds that broadcast to `shape`. `-inf` for `low` and `inf` for `high` mean no
+        bound; for an integer dtype, its limits.
     shape : int or tuple of int
-        An int means one dimension. Dimensions of length 0 are legal.
+        An int is the length of a single dimension. Dimensions of length 0 are legal.
     dtype : DTypeLike
         A float or integer dtype, or bool.
 
     Raises
     ------
     ValueError
-        If `low > high`, a bound is NaN, does not fit `dtype` or `shape`, is fractional for an
-        integer dtype, or is infinite on the wrong side; if `shape` has a negative entry.
+        If `low > high`; if a bound is NaN, does not fit `dtype` or `shape`, is fractional for an
+        integer dtype, or is the infinity of the other side; if `shape` has a negative entry.
     TypeError
         If a bound is traced or not numeric, or `dtype` is of another kind.
 
@@ -54,7 +54,7 @@ class Box(ArraySpace):
     (True, False)
     """
 
-    _given: tuple[Any, Any]  # the bounds given as scalars; None for one given as an array
+    _given: tuple[Any, Any]  # low and high as Python scalars; None if given as an array
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Box(ArraySpace):
         lower = _bound(low, shape, dtype, "low", -math.inf)
         upper = _bound(high, shape, dtype, "high", math.inf)
         if (lower > upper).any():
-            got = f"{brief(lower, shape)} and {brief(upper, shape)}"
+            got = f"{short_text(lower, shape)} and {short_text(upper, shape)}"
             raise ValueError(f"Box: expected low <= high; got {got}.")
         self._define(lower, upper, shape, dtype, _given=(_scalar(low), _scalar(high)))
 
@@ -87,7 +87,7 @@ class Box(ArraySpace):
 
     def __repr__(self) -> str:
         low, high = (
-            brief(bound, self.shape) if given is None else repr(given)
+            short_text(bound, self.shape) if given is None else repr(given)
             for bound, given in zip(self._bounds, self._given, strict=True)
         )
         return f"Box({low}, {high}, {self.shape}, {self.dtype})"
@@ -98,15 +98,15 @@ def _as_given(bound: Bounds, given: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _scalar(bound: Any) -> Any:
-    """`bound` as a Python scalar (NumPy's become one), or None if it is an array."""
-    scalar = isinstance(bound, np.generic | bool | int | float)
-    return np.asarray(bound).item() if scalar else None
+    """`bound` as a Python scalar, or None if it is an array."""
+    is_scalar = isinstance(bound, np.generic | bool | int | float)
+    return np.asarray(bound).item() if is_scalar else None
 
 
 def _bound(
     given: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str, open_end: float
 ) -> Bounds:
-    """A bound as a compact array of `dtype`; `open_end` is the one infinity it may have."""
+    """A bound as a compact array of `dtype`; `open_end` is the only infinity it may hold."""
     values = compact(np.broadcast_to(np.asarray(given), shape))
     if kind(values.dtype) == "other" and not all(type(v) is int for v in values.ravel().tolist()):
         raise TypeError(f"Box: expected {name} to hold numbers; got {given!r}.")
@@ -122,7 +122,7 @@ def _bound(
 
 
 def _fit_float(values: Bounds, dtype: np.dtype[Any], open_end: float) -> tuple[Bounds, Bounds]:
-    """`values` in `dtype`, and where that is legal."""
+    """`values` in `dtype`, and a mask of the legal ones."""
     if values.dtype == object:  # ints beyond 64 bits
         values = np.where(np.abs(values) <= limits(np.float64)[1], values, math.nan)
     wide = values.astype(np.float64)
@@ -132,7 +132,7 @@ def _fit_float(values: Bounds, dtype: np.dtype[Any], open_end: float) -> tuple[B
 
 
 def _fit_integer(values: Bounds, dtype: np.dtype[Any], open_end: float) -> tuple[Bounds, Bounds]:
-    """The same in exact arithmetic, for integers and bools."""
+    """As `_fit_float`, for integers and bools, in exact arithmetic."""
     least, most = limits(dtype)
     if kind(values.dtype) == "float":
         values = values.astype(np.float64)

@@ -13,8 +13,8 @@ class CompositeSpace(FrozenSpace):
     """
     A container of spaces. Its elements, `shape` and `dtype` are containers of the same structure.
 
-    A subclass writes `_pack` and `_unpack`, which put the children's values into the container and
-    take them out of it.
+    A subclass defines `_pack`, which makes a container of the children's values, and `_unpack`,
+    which takes them out of it.
     """
 
     _children: tuple[Space, ...]
@@ -66,7 +66,7 @@ class CompositeSpace(FrozenSpace):
 
 class Tuple(CompositeSpace):
     """
-    Tuples with one element of each of `spaces`. Lists count as elements too.
+    Tuples with one element of each space. Lists count as elements too.
 
     Parameters
     ----------
@@ -88,7 +88,8 @@ class Tuple(CompositeSpace):
     """
 
     def __init__(self, spaces: Iterable[Space]) -> None:
-        children = tuple(_space(space, f"Tuple: entry {i}") for i, space in enumerate(spaces))
+        entries = enumerate(spaces)
+        children = tuple(_require_space(space, f"Tuple: entry {i}") for i, space in entries)
         self._freeze(children, _children=children)
 
     @property
@@ -111,17 +112,16 @@ class Tuple(CompositeSpace):
 
 class Dict(CompositeSpace):
     """
-    Dicts with one element of each of the named spaces.
+    Dicts with one element of each named space.
 
-    Keys are sorted, as JAX sorts those of a dict. The order in which they are given therefore
-    changes no sample.
+    Keys are sorted, as in JAX. The order in which you give them does not affect samples.
 
     Parameters
     ----------
     spaces : mapping of str to Space, optional
-        The spaces by name. `space[name]` gives them back.
+        The spaces by name. `space[name]` returns one of them.
     **kwargs : Space
-        More of them.
+        More spaces by name.
 
     Raises
     ------
@@ -149,7 +149,7 @@ class Dict(CompositeSpace):
         for key, space in given.items():
             if not isinstance(key, str):
                 raise TypeError(f"Dict: expected string keys; got {key!r}.")
-            _space(space, f"Dict: entry {key!r}")
+            _require_space(space, f"Dict: entry {key!r}")
         keys = tuple(sorted(given))
         children = tuple(given[key] for key in keys)
         self._freeze(keys, children, _keys=keys, _children=children)
@@ -181,15 +181,15 @@ class Dict(CompositeSpace):
         return dict(zip(self._keys, values, strict=True))
 
     def _unpack(self, x: Any) -> Iterable[Any] | None:
-        same = is_mapping(x) and set(x) == set(self._keys)
-        return [x[key] for key in self._keys] if same else None
+        has_keys = is_mapping(x) and set(x) == set(self._keys)
+        return [x[key] for key in self._keys] if has_keys else None
 
 
 def _sample(child: Space, key: jax.Array, mask: Any) -> Any:
     return child.sample(key) if mask is None else child.sample(key, mask)
 
 
-def _space(space: Any, owner: str) -> Space:
+def _require_space(space: Any, owner: str) -> Space:
     if not isinstance(space, Space):
         raise TypeError(f"{owner}: expected a Space; got {space!r}.")
     return space

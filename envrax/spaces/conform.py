@@ -1,4 +1,4 @@
-"""`conform`: cast actions to the dtype of their space."""
+"""`conform`: check values, such as actions, and cast them to the dtype of their space."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ import numpy as np
 from envrax.spaces.base import (
     Space,
     canonical,
+    has_kind,
     is_array,
     is_list,
     is_mapping,
     kind,
     list_leaves,
-    of_kind,
 )
 
 _HINT = "Pass actions built like action_space.sample(rng)."
@@ -22,10 +22,10 @@ _HINT = "Pass actions built like action_space.sample(rng)."
 
 def conform(space: Space, x: Any, who: str, name: str = "actions", hint: str = _HINT) -> Any:
     """
-    Cast actions to the dtype of `space`, or raise an error that explains what is wrong.
+    Cast actions to the dtype of `space`, or raise an error that says what is wrong.
 
-    Structure, shape and kind (bool, integer, float) are checked. Bounds are not, so that nothing is
-    read from a device. Only the `shape` and `dtype` of `space` are used.
+    Structure, shape and kind (bool, integer, float) are checked. Bounds are not, because that would
+    read values from a device. Only `space.shape` and `space.dtype` are used.
 
     Parameters
     ----------
@@ -34,16 +34,16 @@ def conform(space: Space, x: Any, who: str, name: str = "actions", hint: str = _
     x : Any
         The actions: arrays, Python scalars or nested lists, in tuples and dicts as in `space`.
     who : str
-        The caller, as in `"VecEnv.step"`; error messages begin with it.
+        The caller, such as `"VecEnv.step"`; error messages begin with it.
     name, hint : str
-        The name of `x` in error messages, and what to do.
+        The name of `x` in error messages, and the advice at their end.
 
     Returns
     -------
     Any
         The actions in tuples and dicts. An array of the right dtype is returned unchanged. Other
-        JAX arrays are cast on their device, all else becomes NumPy arrays, which compiles nothing.
-        No leaf is weakly typed.
+        JAX arrays are cast on their device. Everything else becomes NumPy arrays, without
+        compilation. No leaf is weakly typed.
 
     Raises
     ------
@@ -126,13 +126,13 @@ def _check(
 ) -> None:
     """Raise an error if the leaf `x` has the wrong shape or kind."""
     numeric = is_array(x) or isinstance(x, bool | int | float)
-    shaped = not is_list(x) and (not numeric or getattr(x, "shape", ()) == shape)
-    if shaped and of_kind(dtype, x):
+    has_shape = not is_list(x) and (not numeric or getattr(x, "shape", ()) == shape)
+    if has_shape and has_kind(dtype, x):
         return
     wrong = f"{who}: expected {path} of shape {shape}, {dtype}; got {_describe(x)}."
-    if not shaped:
+    if not has_shape:
         raise ValueError(f"{wrong} {hint}")
-    cast = f"Cast it, as in `x.astype('{dtype}')`."  # anything else is no action
+    cast = f"Cast it, as in `x.astype('{dtype}')`."
     raise TypeError(f"{wrong} {cast if numeric else hint}")
 
 

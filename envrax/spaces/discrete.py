@@ -1,4 +1,4 @@
-"""`Discrete`, `MultiDiscrete` and `MultiBinary`: integers from 0 up."""
+"""`Discrete`, `MultiDiscrete` and `MultiBinary`: integers that start at 0."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
-from envrax.spaces.array import ArraySpace, Bounds, as_dtype, as_shape, brief, compact
+from envrax.spaces.array import ArraySpace, Bounds, as_dtype, as_shape, compact, short_text
 from envrax.spaces.base import is_list, limits
 
 
@@ -55,12 +55,12 @@ class Discrete(ArraySpace):
 
 class MultiDiscrete(ArraySpace):
     """
-    Integer arrays; each entry runs from 0 to its own `nvec - 1`.
+    Integer arrays, each entry from 0 to `n - 1` for its own `n` in `nvec`.
 
     Parameters
     ----------
     nvec : array-like of int
-        Number of values of each entry. Its shape, of any rank, is that of the space.
+        Number of values of each entry. The space has the shape of this array.
     dtype : DTypeLike
         An integer dtype that holds `nvec - 1`.
 
@@ -90,7 +90,7 @@ class MultiDiscrete(ArraySpace):
 
     @property
     def nvec(self) -> Any:
-        """Number of values of each entry, as (nested) tuples; an int if the rank is 0."""
+        """Number of values of each entry, as (nested) tuples; an int if the space has no axes."""
         return _nested(np.broadcast_to(self._counts, self.shape).tolist())
 
     @property
@@ -102,7 +102,7 @@ class MultiDiscrete(ArraySpace):
         return MultiDiscrete(np.broadcast_to(self._counts, shape), self.dtype)
 
     def __repr__(self) -> str:
-        text = f"{self.nvec}" if self.size <= 8 else brief(self._counts, self.shape)
+        text = f"{self.nvec}" if self.size <= 8 else short_text(self._counts, self.shape)
         return f"MultiDiscrete({text}{_suffix(self, jnp.int32)})"
 
 
@@ -146,7 +146,7 @@ class MultiBinary(ArraySpace):
 
 
 def _highest(counts: Bounds, dtype: np.dtype[Any], expected: str) -> Bounds:
-    """`counts - 1` in `dtype`; an error if an entry is not an int, below 1 or too large."""
+    """`counts - 1` in `dtype`; an error if an entry is not an int, is below 1 or is too large."""
     most = limits(dtype)[1] + 1
     for count in counts.ravel().tolist():
         if type(count) is not int:

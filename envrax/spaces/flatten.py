@@ -1,4 +1,4 @@
-"""Elements of any space as one vector, and the element that is closest to zero."""
+"""Spaces and elements in flat form, and the element of a space that is closest to zero."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -16,12 +16,12 @@ from envrax.spaces.discrete import Discrete, MultiDiscrete
 
 def flat_box(space: Space) -> Box:
     """
-    The Box of the vectors that `flatten` makes of the elements of a space.
+    The `Box` of the vectors that `flatten` returns for a space.
 
     Raises
     ------
     TypeError
-        If it contains a space that is not one of envrax's, or no dtype holds all integers.
+        If the space contains one that is not of envrax, or no dtype holds all its integers.
     """
     boxes = [_flat_box(leaf) for leaf in _leaves(space)]
     dtype = common_dtype([box.dtype for box in boxes])
@@ -33,14 +33,14 @@ def flat_box(space: Space) -> Box:
 
 
 def flatten(space: Space, x: Any) -> jax.Array:
-    """An element as a vector: numbers one after the other, and a one-hot vector for a choice."""
+    """An element as one vector. A `Discrete` or `MultiDiscrete` entry becomes one-hot."""
     vectors = list(_flat_elements(space, x))
     dtype = canonical(common_dtype([leaf.dtype for leaf in _leaves(space)]))
     return jnp.concatenate([vector.astype(dtype) for vector in vectors])
 
 
 def reshaped(box: Box, shape: tuple[int, ...]) -> Box:
-    """The Box of the elements of another one in a new shape."""
+    """A `Box` with another shape, of the same size and with the same bounds."""
     given: tuple[Any, Any] = box.low, box.high
     low, high = (b if np.isscalar(b) else np.reshape(b, shape) for b in given)
     return Box(cast(Any, low), cast(Any, high), shape, box.dtype)
@@ -48,9 +48,9 @@ def reshaped(box: Box, shape: tuple[int, ...]) -> Box:
 
 def common_dtype(dtypes: Sequence[Any]) -> np.dtype[Any]:
     """
-    The dtype that holds numbers of all of `dtypes`.
+    The dtype that holds the numbers of all `dtypes`.
 
-    Where a float is among several it is float32, or float64 if one of them is.
+    If they differ and one is a float, it is float32, or float64 if that is among them.
     """
     distinct = [*dict.fromkeys(dtypes)]
     if len(distinct) == 1:
@@ -99,7 +99,7 @@ def _flat_elements(space: Space, x: Any) -> Iterator[jax.Array]:
 
 
 def _choices(space: Discrete | MultiDiscrete) -> tuple[Any, Any]:
-    """For each place of a one-hot vector the entry that it belongs to, and the value it means."""
+    """For each place of the one-hot vector: the index of its entry, and the value it stands for."""
     counts: Any = np.ravel(space.n if isinstance(space, Discrete) else space.nvec)
     values = np.arange(counts.max(), dtype=canonical(space.dtype))
     exist = values < counts[:, None]
@@ -113,4 +113,4 @@ def _flat_box(space: Space) -> Box:
         return Box(0, 1, (_choices(space)[0].size,), space.dtype)
     if isinstance(space, ArraySpace):
         return Box(0, 1, (space.size,), space.dtype)
-    raise TypeError(f"expected the spaces of envrax alone; got {space}.")
+    raise TypeError(f"expected only spaces of envrax; got {space}.")

@@ -1,4 +1,4 @@
-"""Masks of legal elements: their shape, and draws among the legal ones."""
+"""Masks of legal elements: their shape, their check, and draws among the legal elements."""
 
 from typing import Any
 
@@ -13,10 +13,12 @@ def mask_shape(space: Space) -> Any:
     """
     Shape of a mask of the legal elements of a space.
 
-    `(n,)` for a `Discrete`; `(*shape, largest n)` for a `MultiDiscrete`, where entries with fewer
-    values are padded with False; `(*shape, 2)` for a `MultiBinary`; a container for a nested space,
-    with None for a `Box` in it. None for a `Box`, but one of integers from 0 or of bools has the
-    masks of the `MultiDiscrete` or `MultiBinary` with the same elements.
+    - `Discrete`: `(n,)`.
+    - `MultiDiscrete`: `(*shape, largest n)`; entries with fewer values are padded with False.
+    - `MultiBinary`: `(*shape, 2)`.
+    - `Tuple`, `Dict`: a container of the shapes.
+    - `Box`: None. But a `Box` of bools, or of integers that start at 0, has the masks of the
+      `MultiBinary` or `MultiDiscrete` with the same elements.
     """
     children: Any = getattr(space, "spaces", None)
     if is_mapping(children):
@@ -29,11 +31,11 @@ def mask_shape(space: Space) -> Any:
     return (*space.shape, int(bounds[1].max()) + 1)
 
 
-def existing(space: Space) -> np.ndarray | None:
+def not_padding(space: Space) -> np.ndarray | None:
     """
-    The entries of a mask of an array space that are not padding.
+    Which entries of a mask of an array space are not padding; None if there is no padding.
 
-    It broadcasts against the mask. None if there is no padding.
+    The result broadcasts against the mask.
     """
     highest: Any = getattr(space, "_bounds")[1]  # noqa: B009  # private to the package
     if highest.min() == highest.max():
@@ -41,14 +43,14 @@ def existing(space: Space) -> np.ndarray | None:
     return np.arange(int(highest.max()) + 1) <= highest[..., None]
 
 
-def legal(space: Space, mask: Any) -> jax.Array:
+def require_mask(space: Space, mask: Any) -> jax.Array:
     """
-    The mask of a space of integers, or an error.
+    A mask of an array space, checked.
 
     Raises
     ------
     ValueError
-        If it is not bool, or of another shape.
+        If the mask is not bool, or has another shape than masks of the space.
     TypeError
         If the space has no masks.
     """
@@ -70,14 +72,14 @@ def legal(space: Space, mask: Any) -> jax.Array:
 
 def draw_legal(rng: jax.Array, mask: jax.Array, exist: np.ndarray | None) -> jax.Array:
     """
-    Draw an index of the last axis of `mask`, uniformly among those that are True.
+    Draw an index of the last axis of `mask`, uniformly among its True entries.
 
-    Where none is, among all that `exist`; None says that all do.
+    Where no entry is True, the draw is uniform among those that `exist`: all, if that is None.
     """
     if exist is not None:
         mask = mask & exist
-    none = ~mask.any(axis=-1, keepdims=True)
-    mask = mask | (none if exist is None else none & exist)
+    all_false = ~mask.any(axis=-1, keepdims=True)
+    mask = mask | (all_false if exist is None else all_false & exist)
     rank = jnp.cumsum(mask, axis=-1, dtype=jnp.int32)
     drawn = jax.random.randint(rng, mask.shape[:-1], 0, rank[..., -1], jnp.int32)
     return jnp.argmax(rank > drawn[..., None], axis=-1)

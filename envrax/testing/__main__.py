@@ -16,12 +16,12 @@ from envrax.vec_env import VecEnv
 
 def main(argv: Sequence[str] | None = None) -> int:
     """
-    Check the environments that the arguments name, and print a report on each.
+    Check the environments that the arguments name, and print a report on each one.
 
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments; by default those of the command line.
+        The arguments. Default: those of the command line.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _find(name: str) -> Any:
-    """Build the environment that a name refers to."""
+    """The environment that a name refers to, built if the name is that of a class or function."""
     module, colon, attribute = name.partition(":")
     if not colon or "-" in attribute:  # "module:Name-v0" is registered by the module
         try:

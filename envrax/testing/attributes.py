@@ -1,4 +1,4 @@
-"""The attributes of an environment and of all that it wraps: compared, and restored."""
+"""The attributes of an environment and of everything it wraps: read, compared, restored."""
 
 import dataclasses
 import inspect
@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from envrax._jax.keys import is_key
+from envrax._jax.types import is_traced
 from envrax.env import Resource
 
 Attributes = dict[str, Any]
@@ -25,15 +26,31 @@ def whole_stack(env: Any) -> Iterator[Any]:
 
 def read_attributes(env: Any) -> list[Attributes]:
     """
-    The attributes of every environment of a stack, to be compared later.
+    The attributes of every environment of a stack, for a later comparison.
 
     Arrays, lists, dicts, sets and dataclasses, such as the config, are copied two levels deep.
     """
-    return [_contents(vars(layer)) for layer in whole_stack(env)]
+    return [_copied(vars(layer)) for layer in whole_stack(env)]
+
+
+def traced_attributes(env: Any) -> dict[str, str]:
+    """The attributes of a stack that hold a traced value: their names, and as users write them."""
+    found: dict[str, str] = {}
+    for layer in whole_stack(env):
+        of_class = "" if layer is env else f" of {type(layer).__name__}"
+        found |= {name: f"`self.{name}`{of_class}" for name in _traced(layer)}
+        for cls in type(layer).__mro__:
+            found |= {name: f"`{cls.__name__}.{name}`" for name in _traced(cls)}
+    return found
+
+
+def _traced(owner: Any) -> list[str]:
+    attributes = cast(Attributes, vars(owner))
+    return [name for name, value in attributes.items() if is_traced(value)]
 
 
 def changed_attributes(before: list[Attributes], after: list[Attributes]) -> list[str]:
-    """Names of the attributes that were added, removed, replaced or edited in between."""
+    """Names of the attributes that were added, removed, replaced or edited between two readings."""
     absent = object()
     changed = dict[str, None]()
     for old, new in zip(before, after, strict=True):
@@ -43,8 +60,8 @@ def changed_attributes(before: list[Attributes], after: list[Attributes]) -> lis
 
 
 @contextmanager
-def as_first_built(env: Any) -> Generator[None]:
-    """Empty every `cached_property` of the stack for the block, then restore all attributes."""
+def without_cached_properties(env: Any) -> Generator[None]:
+    """Clear every `cached_property` of the stack within the block, then restore all attributes."""
     saved: list[tuple[Attributes, Attributes, list[tuple[Any, Any]]]] = []
     for layer in whole_stack(env):
         attributes = cast(Attributes, vars(layer))
@@ -64,7 +81,7 @@ def as_first_built(env: Any) -> Generator[None]:
                 (container.extend if type(container) is list else container.update)(copy)
 
 
-def _contents(x: Any, depth: int = 3) -> Any:
+def _copied(x: Any, depth: int = 3) -> Any:
     if isinstance(x, np.ndarray | set):
         return cast(Any, x).copy()
     if not depth or isinstance(x, type):
@@ -73,8 +90,8 @@ def _contents(x: Any, depth: int = 3) -> Any:
         fields: list[str] = [field.name for field in dataclasses.fields(x)]
         x = cast(Any, {name: getattr(x, name, None) for name in fields})
     if type(x) is dict:
-        return {k: _contents(v, depth - 1) for k, v in cast(Attributes, x).items()}
-    return [_contents(v, depth - 1) for v in x] if type(x) in (list, tuple) else x
+        return {k: _copied(v, depth - 1) for k, v in cast(Attributes, x).items()}
+    return [_copied(v, depth - 1) for v in x] if type(x) in (list, tuple) else x
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -83,16 +100,16 @@ def _same(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):
-        mine = cast(Attributes, a)
-        yours = cast(Attributes, b)
-        return mine.keys() == yours.keys() and all(_same(mine[k], yours[k]) for k in mine)
+        first = cast(Attributes, a)
+        second = cast(Attributes, b)
+        return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in first)
     if isinstance(a, list):
         return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, np.ndarray | jax.Array):
         pair: list[Any] = [a, b]
         a, b = (np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in pair)
-        alike = a.shape == b.shape and a.dtype == b.dtype
-        return alike and bool(np.all((a == b) | ((a != a) & (b != b))))  # NaN equals NaN
+        same_type = a.shape == b.shape and a.dtype == b.dtype
+        return same_type and bool(np.all((a == b) | ((a != a) & (b != b))))  # NaN equals NaN
     try:
         return bool(a == b)
     except Exception:  # whatever the `__eq__` of a user's class raises

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 from envrax.batched_env import BatchedEnv
 from envrax.termination import episode_ended
 from envrax.testing.probe import AnyEnv, Probe, Transition, apply_hooks, by_name
-from envrax.testing.trees import take
+from envrax.testing.pytrees import take
 from envrax.vec_env import VecEnv
 
 
 class BatchedProbe(Probe):
     """
-    A batched environment under test, also by the rules for a `JaxEnv` that apply.
+    A batched environment under test. Most rules for a `JaxEnv` check it too.
 
     Parameters
     ----------
@@ -31,20 +31,20 @@ class BatchedProbe(Probe):
     def __init__(self, env: BatchedEnv[Any, Any], num_steps: int, seed: int) -> None:
         super().__init__(cast(Any, env), num_steps, seed, gradients=False)
         self.batch = env
-        self.saw_an_end = True
+        self.saw_episode_end = True
 
     def needs_reset(self, t: Transition) -> bool:
         return False  # a batch resets its slots itself
 
-    def run_on(self, state: Any) -> list[Transition]:
+    def run_to_end(self, state: Any) -> list[Transition]:
         return []
 
     def state_to_pass(self, state: Any) -> Any:
-        # A `VecEnv` that donates deletes the arrays that it is given.
+        # A `VecEnv` that donates its state deletes the arrays that are passed to it.
         return jax.tree.map(lambda x: jnp.copy(x) if isinstance(x, jax.Array) else x, state)
 
     def newest_state(self) -> Any:
-        """A state after a step: the last one, since a simulator on the host keeps no other."""
+        """The state after a reset and a step. A simulator on the host has only its latest state."""
         _, state = self.batch.reset(self.rng)
         return self.batch.step(self.state_to_pass(state), self.action(0, state))[1]
 
@@ -58,7 +58,7 @@ class BatchedProbe(Probe):
         return jax.vmap(lambda one: apply_hooks(env, hook, one))(value)
 
     def notes(self) -> Iterator[str]:
-        if not self.saw_an_end:
+        if not self.saw_episode_end:
             yield (
                 "no episode ended in the first or the last slot, so auto-reset was not checked: "
                 "raise `num_steps`."
@@ -66,7 +66,7 @@ class BatchedProbe(Probe):
 
     @cached_property
     def single(self) -> "SingleEnv | None":
-        """The environment that each slot is a copy of; None for agents, and other batches."""
+        """The environment of a `VecEnv`; None for other batches, and if agents are the slots."""
         batch = self.batch
         is_copied = isinstance(batch, VecEnv) and batch.num_envs == batch.n_slots
         return SingleEnv(cast(Any, batch).env) if is_copied else None
@@ -74,7 +74,7 @@ class BatchedProbe(Probe):
 
 class SingleEnv:
     """
-    The environment of a `VecEnv`, stepped alone, with the auto-reset that a slot should do.
+    The environment of a `VecEnv`, stepped by itself: the reference for each slot.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class SingleEnv:
         self._reset_after = jax.jit(env.reset_after)
 
     def step(self, t: Transition, slot: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The results of a step of one slot, and of the reset that follows an end."""
+        """The results of a step of one slot, and of the reset if its episode ended, else `{}`."""
         out = by_name(self._step(take(t.before, slot), take(t.action, slot)))
         if not bool(episode_ended(self._env, out["state"], out["done"])):
             return out, {}

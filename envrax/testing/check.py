@@ -33,24 +33,24 @@ def report_env(
     """
     Check an environment, or a stack of wrappers, against the contract of `JaxEnv`.
 
-    Rules that an environment cannot keep are declared in its attribute `waivers`, a dict of reasons
-    by the names of rules, or in `waive`. A broken one is then reported as waived. A waived rule
-    that holds is a finding; in a stack of wrappers, which may mend the environment, only if `waive`
-    names it.
+    An environment names the rules that it cannot keep in its attribute `waivers`, a dict from rule
+    to reason; `waive` adds more. A broken rule with a waiver is reported as waived. A waived rule
+    that holds is a finding, so that the waiver is removed. In a stack of wrappers, which may fix
+    what the environment breaks, that applies only to `waive`.
 
     Parameters
     ----------
     env : JaxEnv
-        The environment. The check does not edit it.
+        The environment. The check leaves it unchanged.
     num_steps : int, default 100
-        Number of compiled steps to check, with random actions; legal ones, where the environment
-        has an `action_mask`.
+        Number of compiled steps to check, with random actions. If the environment has an
+        `action_mask`, all actions are legal.
     seed : int, default 0
         Seed of the PRNG keys.
     gradients : bool, default False
         Also check that the reward has finite gradients.
     waive : mapping of str to str, optional
-        Rules that may be broken, and why. They take precedence over those of the environment.
+        Rules that may be broken, and why. They take precedence over `env.waivers`.
 
     Returns
     -------
@@ -62,7 +62,8 @@ def report_env(
     TypeError
         If `env` is not a `JaxEnv`, or a number is not an int.
     ValueError
-        If `num_steps` is below 1, a waiver names no rule, or its reason is empty or no text.
+        If `num_steps` is below 1, a waiver names an unknown rule, or its reason is not a non-empty
+        text.
     """
     if not isinstance(cast(Any, env), JaxEnv):
         raise TypeError(f"check_env: expected a JaxEnv; got {env!r}. Pass an instance.")
@@ -84,7 +85,7 @@ def check_env(
     waive: Mapping[str, str] | None = None,
 ) -> None:
     """
-    As `report_env`, but raise an error if there are findings: for tests.
+    As `report_env`, for tests: raise an error if there are findings.
 
     Parameters
     ----------
@@ -115,15 +116,16 @@ def report_batched_env(
     """
     Check a batched environment against the contract of `BatchedEnv`.
 
-    The slots of a `VecEnv` are also compared with its environment, stepped alone. Check that
-    environment itself with `check_env`. Its attribute `waivers` applies here too.
+    The slots of a `VecEnv` are also compared with its environment, stepped by itself. Check that
+    environment with `check_env`. Its attribute `waivers` applies here too.
 
     Parameters
     ----------
     batched_env : BatchedEnv
-        The batched environment. The check does not edit it.
+        The batched environment. The check leaves it unchanged.
     num_steps : int, default 50
-        Number of steps to check, with random actions; legal ones, where there is an `action_mask`.
+        Number of steps to check, with random actions. If there is an `action_mask`, all actions are
+        legal.
     seed : int, default 0
         Seed of the PRNG keys.
     waive : mapping of str to str, optional
@@ -139,7 +141,8 @@ def report_batched_env(
     TypeError
         If `batched_env` is not a `BatchedEnv`, or a number is not an int.
     ValueError
-        If `num_steps` is below 1, a waiver names no rule, or its reason is empty or no text.
+        If `num_steps` is below 1, a waiver names an unknown rule, or its reason is not a non-empty
+        text.
     """
     if not isinstance(cast(Any, batched_env), BatchedEnv):
         raise TypeError(
@@ -167,7 +170,7 @@ def check_batched_env(
     waive: Mapping[str, str] | None = None,
 ) -> None:
     """
-    As `report_batched_env`, but raise an error if there are findings: for tests.
+    As `report_batched_env`, for tests: raise an error if there are findings.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Small environments to test trainers, wrappers and tools with. All of them pass the checks."""
+"""Small environments for tests of trainers, wrappers and tools. All of them pass the checks."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from envrax.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 @chex.dataclass
 class FakeConfig(EnvConfig):
-    """Short episodes."""
+    """Configuration of the fakes: short episodes."""
 
     max_steps: int = 5
 
@@ -35,10 +35,10 @@ class FakeState(EnvState):
 
 class CountingEnv(JaxEnv[Box, Discrete, FakeState, FakeConfig]):
     """
-    Integers only, so that results are equal to the bit wherever they are computed.
+    Observations of integers, so that results are equal bit for bit on every device.
 
-    The observation is `[number, step]`, int32, `number` drawn at reset; the reward is the action.
-    An episode is truncated after `max_steps`.
+    The observation is `[number, step]`, int32, with `number` drawn at reset. The reward is the
+    action. An episode is truncated after `max_steps`.
     """
 
     @property
@@ -67,7 +67,7 @@ class CountingEnv(JaxEnv[Box, Discrete, FakeState, FakeConfig]):
         return jnp.stack([state.number, state.step])
 
     def move(self, state: FakeState, action: Any) -> dict[str, Any]:
-        """The change of the state by an action."""
+        """The fields of the state that an action changes."""
         return {}
 
     def gain(self, action: Any) -> jax.Array:
@@ -82,7 +82,7 @@ class ImageEnv(CountingEnv):
     """
     A bright bar that moves over an image, uint8[12, 10, 3]. `render` returns the same image.
 
-    Action 0 moves it to the left, 2 to the right.
+    Action 0 moves the bar to the left, 2 to the right.
     """
 
     @property
@@ -104,9 +104,9 @@ class ImageEnv(CountingEnv):
 
 class MaskedEnv(CountingEnv):
     """
-    Legal actions change with the state: none may be taken twice in a row.
+    The legal actions change with the state: an action may not be repeated in the next step.
 
-    The first number of the observation is the last action, at reset a random one. An illegal
+    The first number of the observation is the last action; at reset, a random action. An illegal
     action terminates the episode with a reward of -1.
     """
 
@@ -141,7 +141,7 @@ class NestedEnv(JaxEnv[Dict, Tuple, FakeState, FakeConfig]):
     def action_space(self) -> Tuple:
         return Tuple((Discrete(3), MultiDiscrete((2, 3))))
 
-    def _see(self, number: jax.Array, key: jax.Array) -> dict[str, Any]:
+    def _observe(self, number: jax.Array, key: jax.Array) -> dict[str, Any]:
         image = jnp.full((2, 2), number.astype(jnp.uint8))
         return {"image": image, "place": (number, jax.random.uniform(key, (2,), jnp.float32))}
 
@@ -149,7 +149,7 @@ class NestedEnv(JaxEnv[Dict, Tuple, FakeState, FakeConfig]):
         rng, number_key, noise_key = jax.random.split(rng, 3)
         number = jax.random.randint(number_key, (), 0, 100, jnp.int32)
         state = FakeState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), number=number)
-        return self._see(number, noise_key), state
+        return self._observe(number, noise_key), state
 
     def step(self, state: FakeState, action: Any) -> tuple[Any, FakeState, Any, Any, Info]:
         rng, coin, noise_key = jax.random.split(state.rng, 3)
@@ -161,7 +161,7 @@ class NestedEnv(JaxEnv[Dict, Tuple, FakeState, FakeConfig]):
         done = terminated | truncated
         new = FakeState(rng=rng, step=step, done=done, number=number)
         info = {"terminated": terminated, "truncated": truncated, "moved": {"by": moved}}
-        return self._see(number, noise_key), new, moved.astype(jnp.float32), done, info
+        return self._observe(number, noise_key), new, moved.astype(jnp.float32), done, info
 
 
 @chex.dataclass
@@ -174,7 +174,7 @@ class RingState:
     rng : jax.Array
         PRNG key, shared by all agents.
     place, age : jax.Array
-        int32[n_agents], the place of each agent and the number of steps in its episode.
+        int32[n_agents]: the place of each agent, and the number of steps in its episode.
     """
 
     rng: jax.Array
@@ -184,10 +184,10 @@ class RingState:
 
 class RingWorld(BatchedEnv[Box, Discrete]):
     """
-    A batch that is not a `VecEnv`: agents on one ring.
+    A batch that is not a `VecEnv`: agents on one ring, each of them a slot.
 
-    An agent observes its place and the number of agents there. Its episode ends when there are
-    more than two; its next episode starts at a random place.
+    An agent observes its place and the number of agents at that place. If there are more than two,
+    its episode ends, and the next one starts at a random place.
 
     Parameters
     ----------
@@ -212,23 +212,23 @@ class RingWorld(BatchedEnv[Box, Discrete]):
     def single_action_space(self) -> Discrete:
         return Discrete(3)
 
-    def _see(self, place: jax.Array) -> jax.Array:
+    def _observe(self, place: jax.Array) -> jax.Array:
         crowd = jnp.sum(place[:, None] == place, axis=1, dtype=jnp.int32)
         return jnp.stack([place, crowd], axis=1)
 
-    def _anywhere(self, key: jax.Array) -> jax.Array:
+    def _random_places(self, key: jax.Array) -> jax.Array:
         return jax.random.randint(key, (self.n_agents,), 0, self.size, jnp.int32)
 
     def reset(self, rng: jax.Array) -> tuple[Any, RingState]:
         rng, key = jax.random.split(rng)
-        place = self._anywhere(key)
-        return self._see(place), RingState(rng=rng, place=place, age=jnp.zeros_like(place))
+        place = self._random_places(key)
+        return self._observe(place), RingState(rng=rng, place=place, age=jnp.zeros_like(place))
 
     def step(self, state: RingState, actions: Any) -> tuple[Any, RingState, Any, Any, Info]:
         rng, key = jax.random.split(state.rng)
         place = (state.place + jnp.asarray(actions, jnp.int32) - 1) % self.size
-        crowd, age = self._see(place)[:, 1], state.age + 1
+        crowd, age = self._observe(place)[:, 1], state.age + 1
         done = crowd > 2
-        place = jnp.where(done, self._anywhere(key), place)
+        place = jnp.where(done, self._random_places(key), place)
         new = RingState(rng=rng, place=place, age=jnp.where(done, 0, age))
-        return self._see(place), new, -crowd.astype(jnp.float32), done, {"age": age}
+        return self._observe(place), new, -crowd.astype(jnp.float32), done, {"age": age}

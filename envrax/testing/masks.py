@@ -1,4 +1,4 @@
-"""Masks of legal actions: whether they fit the action space."""
+"""Why a mask of legal actions does not fit the action space."""
 
 from functools import partial
 from typing import Any
@@ -8,14 +8,14 @@ import numpy as np
 
 from envrax.spaces import Space
 from envrax.spaces.array import ArraySpace
-from envrax.spaces.masks import existing, mask_shape
-from envrax.testing.elements import Mismatch, first_mismatch
-from envrax.testing.trees import describe, leaves, to_numpy
+from envrax.spaces.masks import mask_shape, not_padding
+from envrax.testing.mismatch import Mismatch, first_mismatch
+from envrax.testing.pytrees import describe, leaves, to_numpy
 
 
 def why_unfit(space: Space, mask: Any) -> Mismatch | None:
     """
-    The first leaf of a mask that has the wrong form for the space.
+    The first leaf of a mask whose shape or dtype does not fit the space.
 
     Parameters
     ----------
@@ -27,17 +27,19 @@ def why_unfit(space: Space, mask: Any) -> Mismatch | None:
     Returns
     -------
     Mismatch or None
-        None for a mask that fits, and for None.
+        None if the mask fits, or is None.
     """
     return first_mismatch(space, mask, "mask", _why_leaf_unfit, optional=True)
 
 
 def why_not_playable(space: Space, mask: Any, *, running: bool) -> Mismatch | None:
     """
-    The first leaf of a fitting mask that allows padding, or nothing while the episode is running.
+    The first leaf of a mask that allows padding, or allows no action while the episode is running.
+
+    The mask has the right shapes and dtypes: `why_unfit` returns None for it.
     """
-    of_leaf = partial(_why_leaf_not_playable, running)
-    return first_mismatch(space, mask, "mask", of_leaf, optional=True)
+    check_leaf = partial(_why_leaf_not_playable, running)
+    return first_mismatch(space, mask, "mask", check_leaf, optional=True)
 
 
 def _why_leaf_unfit(space: Space, mask: Any, path: str) -> Mismatch | None:
@@ -56,7 +58,7 @@ def _why_leaf_not_playable(running: bool, space: Space, mask: Any, path: str) ->
     if not isinstance(space, ArraySpace):
         return None
     values = to_numpy(mask)
-    exist = existing(space)
+    exist = not_padding(space)
     if exist is not None and (values & ~exist).any():
         return Mismatch(path, "to be False where it is padded", "True there")
     if running and not values.any(axis=-1).all():

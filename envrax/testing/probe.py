@@ -1,4 +1,4 @@
-"""`Probe`: the data that the rules for a `JaxEnv` check, each computed once, on first use."""
+"""`Probe`: the data that the rules check, each computed once, at the first use."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from envrax.env import AnyEnv, EnvState, carries_over
 from envrax.termination import episode_ended
 from envrax.testing.masks import why_unfit
-from envrax.testing.trees import copy_containers, take, tree_to_numpy
+from envrax.testing.pytrees import copy_containers, take, tree_to_numpy
 from envrax.wrappers.base import Wrapper, layers
 
 RETURNED = ("obs", "state", "reward", "done", "info")
 REASONS = ("terminated", "truncated")
-UNCOMPILED_STEPS = 4  # few, because they are slow
+UNCOMPILED_STEPS = 4  # they are slow
 
 
 class Transition(NamedTuple):
@@ -36,7 +36,7 @@ class Transition(NamedTuple):
 
 
 class TraceCounter:
-    """A function under `jax.jit` that counts how often it is traced."""
+    """A function under `jax.jit` that counts its traces."""
 
     def __init__(self, function: Any) -> None:
         self.traces = 0
@@ -60,7 +60,7 @@ class Probe:
     env : JaxEnv
         The environment.
     num_steps : int
-        Number of compiled steps. The first few are repeated without compilation.
+        Number of compiled steps. The first few also run uncompiled.
     seed : int
         Seed of all keys.
     gradients : bool
@@ -80,6 +80,7 @@ class Probe:
         self.step = TraceCounter(env.step)
         self.compiled_mask: Any = jax.jit(env.action_mask)
         self.compiles = False  # `traces_under_jit` sets it
+        self.traced_attributes: set[str] = set()  # `no_tracer_leaks` sets it
 
     @cached_property
     def rng(self) -> jax.Array:
@@ -103,23 +104,23 @@ class Probe:
         return [take(drawn, i) for i in range(len(self._action_keys))]
 
     def action(self, i: int, state: Any) -> Any:
-        """The action of step `i`: a random one that is legal in the state before it."""
+        """The action of step `i`: a random action that is legal in the state before it."""
         mask = self.mask(state)
         if mask is None:
             return self.actions[i]
         return self.env.action_space.sample(self._action_keys[i], mask)
 
     @cached_property
-    def masked(self) -> bool:
-        """Whether the environment has masks, judged by the state after a reset."""
+    def has_masks(self) -> bool:
+        """Whether the environment has a mask in the state after a reset."""
         try:
             return self.env.action_mask(self.at_reset[1]) is not None
         except Exception:  # `masks_fit_the_space` reports it
             return False
 
     def mask(self, state: Any) -> Any:
-        """The mask of legal actions; None also if `masks_fit_the_space` reports a fault."""
-        if not self.masked:
+        """The mask of legal actions; None if there is none, or if it is faulty."""
+        if not self.has_masks:
             return None
         try:
             mask = (self.compiled_mask if self.compiles else self.env.action_mask)(state)
@@ -134,7 +135,7 @@ class Probe:
 
     @cached_property
     def uncompiled(self) -> list[Transition]:
-        """The first steps, not compiled."""
+        """The first steps, uncompiled."""
         return list(self._run(self.env.reset, self.env.step, UNCOMPILED_STEPS))
 
     @cached_property
@@ -145,13 +146,15 @@ class Probe:
 
     @cached_property
     def transitions(self) -> list[Transition]:
-        """All steps, compiled where the environment can be compiled."""
+        """All steps, compiled if the environment can be compiled."""
         if not self.traceable:
             return list(self._run(self.env.reset, self.env.step, self.num_steps))
         if not self.compiles:
             return self.uncompiled
         found = list(self._run(self.reset, self.step, self.num_steps))
-        return found if any(map(self.needs_reset, found)) else found + self.run_on(found[-1].state)
+        if any(map(self.needs_reset, found)):
+            return found
+        return found + self.run_to_end(found[-1].state)
 
     @cached_property
     def numpy_transitions(self) -> list[Transition]:
@@ -159,7 +162,7 @@ class Probe:
         return [tree_to_numpy(transition) for transition in self.transitions]
 
     def all_steps(self) -> Iterator[Transition]:
-        """The uncompiled steps, then all steps as NumPy arrays, computed only if asked for."""
+        """The uncompiled steps, then all steps as NumPy arrays, each computed when it is needed."""
         yield from self.uncompiled
         yield from self.numpy_transitions
 
@@ -168,11 +171,11 @@ class Probe:
         return bool(jnp.any(jnp.asarray(t.state.done)))
 
     def state_to_pass(self, state: Any) -> Any:
-        """The state for a call that may edit it."""
+        """A copy of the state, for a call that may edit it."""
         return copy_containers(state)
 
     def repeat(self, t: Transition) -> Transition:
-        """The same step again, not compiled."""
+        """The same step again, uncompiled."""
         return t._replace(**by_name(self.env.step(self.state_to_pass(t.before), t.action)))
 
     def _run(self, reset: Any, step: Any, n: int) -> Iterator[Transition]:
@@ -192,17 +195,18 @@ class Probe:
             return self.env.reset_after(self.state_to_pass(state))
         return reset(jax.random.split(state.rng)[0])
 
-    def run_on(self, state: Any) -> list[Transition]:
+    def run_to_end(self, state: Any) -> list[Transition]:
         """
-        The step that ends a long episode, or that gives a reason for an end.
+        The step that ends a long episode, or whose info says that it ends.
 
-        One compiled loop runs to it. The list is empty if `config.max_steps` comes first.
+        A compiled loop runs up to it. The list is empty if no such step comes within
+        `config.max_steps`.
         """
         env, limit = self.env, self.env.config.max_steps
 
         def running(carry: Any) -> jax.Array:
-            *_, over, n = carry
-            return ~over & (n < limit)
+            *_, ended, n = carry
+            return ~ended & (n < limit)
 
         def advance(carry: Any) -> Any:
             _, _, state, _, n = carry
@@ -211,27 +215,27 @@ class Probe:
             sample = env.action_space.sample
             action = sample(rng) if mask is None else sample(rng, mask)
             _, new_state, _, done, info = env.step(state, action)
-            over = episode_ended(env, new_state, done)
+            ended = episode_ended(env, new_state, done)
             for reason in REASONS:
-                over |= jnp.any(jnp.asarray(info.get(reason, False)))
-            return state, action, new_state, over, n + 1
+                ended |= jnp.any(jnp.asarray(info.get(reason, False)))
+            return state, action, new_state, ended, n + 1
 
         try:
-            begin = state, self.actions[0], state, jnp.bool_(False), jnp.int32(self.num_steps)
-            before, action, _, over, _ = jax.lax.while_loop(running, advance, begin)
+            start = state, self.actions[0], state, jnp.bool_(False), jnp.int32(self.num_steps)
+            before, action, _, ended, _ = jax.lax.while_loop(running, advance, start)
         except Exception:  # other rules report why it cannot run in a loop
             return []
-        if not over:
+        if not ended:
             return []
         returned = copy_containers(self.step(self.state_to_pass(before), action))
         return [Transition(before, action, *returned)]
 
     def notes(self) -> Iterator[str]:
         """Notes on what the steps did not cover."""
-        seen = vars(self).get("transitions", ())
-        if seen and not any(map(self.needs_reset, seen)):
+        steps = vars(self).get("transitions", ())
+        if steps and not any(map(self.needs_reset, steps)):
             limit = self.env.config.max_steps
-            n = len(seen)
+            n = len(steps)
             if n < self.num_steps:
                 advice = "fix the findings first; no more steps were run."
             else:
@@ -240,15 +244,15 @@ class Probe:
             yield f"no episode ended within {n} steps, so no end was checked: {advice}"
 
     def zeros(self, dtype: Any) -> jax.Array:
-        """A zero; for a batch, one per slot."""
+        """A scalar 0; for a batch, one 0 per slot."""
         return jnp.zeros((), dtype)
 
     def after_hooks(self, hook: str, value: Any) -> Any:
         """
-        A value of the innermost environment after a hook of every wrapper.
+        A value of the innermost environment, passed through one hook of every wrapper.
 
-        The stack has to return this, since `ExpandDims` and `EpisodeDiscount` change the types of
-        reward and done in their hooks.
+        The rules expect this type from a stack: `ExpandDims` and `EpisodeDiscount` change the types
+        of reward and done in their hooks.
         """
         return apply_hooks(self.env, hook, value)
 

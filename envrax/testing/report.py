@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class Finding:
     """
-    One broken rule. `str(finding)` says what is wrong and how to fix it.
+    A broken rule. `str(finding)` says what is wrong and how to fix it.
 
     Attributes
     ----------
@@ -15,7 +15,7 @@ class Finding:
     where : str
         The method that breaks it, such as "BallEnv.step".
     expected, got : str
-        The requirement of the contract, with the name of the leaf, and the value found.
+        What the contract requires, with the name of the leaf, and what was found.
     fix : str
         What to do.
     """
@@ -40,15 +40,15 @@ class Report:
     subject : str
         The name of the environment.
     findings : tuple of Finding
-        The broken rules, and waivers of rules that hold.
+        The broken rules, and the waivers of rules that hold.
     kept : tuple of str
         Names of the rules that hold.
     skipped : dict
-        Name of each rule that could not be checked, and the reason.
+        The reason for each rule that could not be checked, by name.
     notes : tuple of str
-        Cases that the check did not meet, such as the end of an episode.
+        What the check did not cover, such as the end of an episode.
     waived : dict
-        Name of each rule that is broken and waived, and the reason of the waiver.
+        The reason for each broken rule that is waived, by name.
     """
 
     subject: str
@@ -60,7 +60,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether no rule is broken but those that are waived."""
+        """Whether there are no findings: every broken rule is waived."""
         return not self.findings
 
     def raise_if_any(self) -> None:

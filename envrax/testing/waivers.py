@@ -1,4 +1,4 @@
-"""Waivers: rules that an environment may break, each with the reason."""
+"""Waivers: the rules that an environment may break, each with a reason."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Waiver:
     reason : str
         The reason.
     is_needed : bool
-        Whether it is a finding if the rule holds.
+        Whether the waiver is a finding if the rule holds.
     """
 
     reason: str
@@ -29,25 +29,25 @@ Waivers = dict[str, Waiver]
 
 def read_waivers(who: str, given: Any, known: Iterable[str], *, is_needed: bool) -> Waivers:
     """
-    Waivers as they were written.
+    Waivers from a dict that a user wrote, checked.
 
     Parameters
     ----------
     who : str
-        Where they were written, for messages: "check_env: expected `waive`".
+        How an error message begins: "check_env: expected `waive`".
     given : Any
-        A dict of reasons by the names of rules; None for no waiver.
+        A dict from rule to reason, or None.
     known : iterable of str
-        All legal names.
+        The names of all rules.
     is_needed : bool
         As in `Waiver`.
 
     Raises
     ------
     TypeError
-        If they are no dict.
+        If `given` is not a dict.
     ValueError
-        If a rule is unknown, or a reason is no text or empty.
+        If a rule is unknown, or a reason is not a non-empty text.
     """
     if given is None:
         return {}
@@ -63,8 +63,8 @@ def read_waivers(who: str, given: Any, known: Iterable[str], *, is_needed: bool)
             )
         if not (isinstance(reason, str) and reason.strip()):
             raise ValueError(
-                f"{who} to give {rule!r} a reason, a text; got {reason!r}. Say why it cannot be "
-                "kept."
+                f"{who} to give {rule!r} a reason, a text; got {reason!r}. Say why the rule cannot "
+                "be kept."
             )
         waivers[rule] = Waiver(reason.strip(), is_needed)
     return waivers

@@ -1,1 +1,1 @@
-"""Videos: `RecordVideo` for an environment and for a batch, `save_video`, `tile_frames`."""
+"""Video files and frames: `save_video`, `tile_frames`, and what both `RecordVideo` share."""

@@ -1,4 +1,4 @@
-"""MP4 and GIF files, encoded by ffmpeg while frames are added."""
+"""MP4 and GIF files, which ffmpeg encodes while frames are added."""
 
 import contextlib
 import math
@@ -18,23 +18,23 @@ from envrax.error import MissingPackageError
 
 class VideoWriter:
     """
-    A file that is being written, under a temporary name until it is complete.
+    Writes a video file, under a temporary name until it is complete.
 
     Parameters
     ----------
     who : str
         The caller, for error messages.
     path, part : Path
-        The file, an MP4 or a GIF by its suffix, and the temporary one.
+        The file, an MP4 or a GIF by its suffix, and the temporary file.
     fps : float
         Frames per second.
     frame : np.ndarray
-        First frame, uint8 of shape (H, W, 3). All others must be of the same shape.
+        First frame, uint8 of shape (H, W, 3). All others must have the same shape.
 
     Raises
     ------
     ValueError
-        If a frame is of another shape or dtype.
+        If a frame has another shape or dtype.
     """
 
     def __init__(self, who: str, path: Path, part: Path, fps: float, frame: np.ndarray) -> None:
@@ -56,7 +56,7 @@ class VideoWriter:
             self._encoder.stdin.write(np.ascontiguousarray(frame).data)
 
     def complete(self, frames: Iterable[np.ndarray]) -> None:
-        """Append all these frames and close; an error among them leaves no file."""
+        """Append frames and close. If a frame raises an error, no file remains."""
         try:
             for frame in frames:
                 self.add(frame)
@@ -67,13 +67,13 @@ class VideoWriter:
         self.close()
 
     def close(self) -> None:
-        """Wait for ffmpeg and give the file its name."""
-        _, said = self._encoder.communicate()
+        """Wait for ffmpeg, then give the file its name."""
+        _, stderr = self._encoder.communicate()
         if self._encoder.returncode != 0:
             self._part.unlink(missing_ok=True)
             raise RuntimeError(
                 f"{self._who}: expected ffmpeg to complete {self._path}; got an error: "
-                f"{said.decode(errors='replace').strip()}"
+                f"{stderr.decode(errors='replace').strip()}"
             )
         os.replace(self._part, self._path)
 
@@ -82,13 +82,13 @@ def open_video(
     folder: Path, number: int, fps: float, frame: np.ndarray, prefix: str = "episode"
 ) -> VideoWriter:
     """
-    Begin a numbered MP4 file of `RecordVideo` in a folder, which is created if it is missing.
+    Open a numbered MP4 file of `RecordVideo` in a folder, which is made if it is missing.
 
-    If the number is taken, the next free one is used.
+    If the number is taken, the next free number is used.
     """
     require_image("RecordVideo: expected `render` to give", frame)
     folder.mkdir(parents=True, exist_ok=True)
-    return VideoWriter("RecordVideo", *_claim(folder, prefix, number), fps, frame)
+    return VideoWriter("RecordVideo", *_claim_path(folder, prefix, number), fps, frame)
 
 
 def require_fps(who: str, fps: Any) -> None:
@@ -100,7 +100,7 @@ def require_fps(who: str, fps: Any) -> None:
 
 
 def require_image(expected: str, frame: np.ndarray) -> None:
-    """Raise unless `frame` is an RGB image; `expected` is how the message begins."""
+    """Raise unless `frame` is an RGB image; the message begins with `expected`."""
     if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[-1] != 3:
         raise ValueError(
             f"{expected} uint8 frames of shape (H, W, 3); got {frame.shape} {frame.dtype}."
@@ -108,7 +108,7 @@ def require_image(expected: str, frame: np.ndarray) -> None:
 
 
 def free_number(folder: Path, prefix: str = "episode") -> int:
-    """The number after the highest one in the names of the files in `folder`."""
+    """The number after the highest number in the file names of `folder`."""
     names = (path.name for path in (folder.iterdir() if folder.is_dir() else ()))
     matches = (re.fullmatch(rf"{prefix}_(\d+)\.mp4(?:\.part)?", name) for name in names)
     return max((int(match[1]) + 1 for match in matches if match), default=0)
@@ -117,7 +117,7 @@ def free_number(folder: Path, prefix: str = "episode") -> int:
 def find_ffmpeg(who: str = "RecordVideo") -> str:
     """The path of the ffmpeg that the extra `video` installs."""
     try:
-        import imageio as imageio  # checked too, so that the extra is installed as a whole
+        import imageio as imageio  # imported to check that the whole extra is installed
         import imageio_ffmpeg
 
         return imageio_ffmpeg.get_ffmpeg_exe()
@@ -131,16 +131,16 @@ def find_ffmpeg(who: str = "RecordVideo") -> str:
 def start_encoder(path: Path, fps: float, shape: tuple[int, ...], form: str = "mp4") -> Any:
     """An ffmpeg process that reads raw frames of `shape` and writes a file of `form` to `path`."""
     height, width, _ = shape
-    # 4:2:0 halves the colour planes, for which both sides must be even.
+    # 4:2:0 halves the colour planes, so both sides must be even.
     pixels = "yuv444p" if height % 2 or width % 2 else "yuv420p"
     options = {
         "mp4": f"-c:v libx264 -pix_fmt {pixels} -f mp4",
-        # One palette, computed from all frames; repeated frames are kept.
+        # One palette for all frames; repeated frames are kept.
         "gif": "-filter_complex split[a][b];[a]palettegen[p];[b][p]paletteuse -f gif",
     }
     read = f"-y -loglevel error -f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i pipe:"
-    # Not through imageio, which starts ffmpeg with a `preexec_fn`: that forks, and a fork beside
-    # the threads of JAX can hang. In a session of its own ffmpeg outlives a Ctrl-C.
+    # imageio would start ffmpeg with a `preexec_fn`. That forks, and a fork beside the threads of
+    # JAX can hang. In a session of its own, ffmpeg survives a Ctrl-C.
     return subprocess.Popen(
         [find_ffmpeg(), *read.split(), *options[form].split(), path],
         stdin=subprocess.PIPE,
@@ -150,12 +150,12 @@ def start_encoder(path: Path, fps: float, shape: tuple[int, ...], form: str = "m
     )
 
 
-def _claim(folder: Path, prefix: str, number: int) -> tuple[Path, Path]:
+def _claim_path(folder: Path, prefix: str, number: int) -> tuple[Path, Path]:
     """
-    The first free path from `number` on, and the temporary one, which is created.
+    The first free path from `number` on, and that of its temporary file, which is created.
 
-    Recorders in other threads and processes may write to the same folder. A number belongs to the
-    one that creates the temporary file, as long as no complete file has it.
+    Other threads and processes may record to the same folder. A number belongs to the recorder that
+    creates the temporary file, unless a complete file has that number.
     """
     while True:
         path = folder / f"{prefix}_{number:04d}.mp4"

@@ -1,4 +1,4 @@
-"""`save_video` and `tile_frames`."""
+"""`save_video` and `tile_frames`: a sequence of frames as a file, or as one picture."""
 
 import itertools
 import math
@@ -13,8 +13,7 @@ import numpy as np
 from envrax._checks.counts import require_count
 from envrax.video.encoder import VideoWriter, find_ffmpeg, require_fps, require_image
 
-# Viewers play quicker GIFs slowly.
-MOST_FPS_OF_A_GIF = 50
+MAX_GIF_FPS = 50  # viewers slow down faster GIFs
 
 
 def save_video(
@@ -23,24 +22,24 @@ def save_video(
     """
     Write frames to an MP4 or a GIF file.
 
-    The file gets its name when it is complete; one of that name is replaced. Frames are encoded
-    as they come, so an iterator need not hold them all.
+    The file gets its name when it is complete, and replaces a file of that name. Frames are encoded
+    one by one, so an iterator of any length fits into memory.
 
     Parameters
     ----------
     path : path-like
-        The file, which ends in `.mp4` or `.gif`. `~` is the home directory; missing folders are
+        The file, which ends in `.mp4` or `.gif`. `~` is the home directory. Missing folders are
         made.
     frames : iterable of np.ndarray, or np.ndarray
         uint8 images of shape (H, W, 3), all of one size, or one array of shape (T, H, W, 3).
     fps : float, default 30
-        Frames per second; at most 50 in a GIF, which counts in hundredths of a second.
+        Frames per second; at most 50 in a GIF, whose unit of time is a hundredth of a second.
 
     Raises
     ------
     ValueError
-        If the name ends in something else, there are no frames, a frame is not such an image or of
-        another size than the first, or `fps` is not above 0 and finite, or above 50 for a GIF.
+        If the name has another suffix; if there are no frames; if a frame is not such an image, or
+        has another size than the first; if `fps` is not above 0 and finite, or above 50 for a GIF.
     TypeError
         If `fps` is not a number.
     MissingPackageError
@@ -54,16 +53,16 @@ def save_video(
     >>> frames = np.zeros((10, 64, 64, 3), np.uint8)
     >>> save_video("black.gif", frames, fps=10)  # doctest: +SKIP
     """
-    # Absolute, because ffmpeg takes a leading "-" for an option.
+    # Absolute, because ffmpeg reads a leading "-" as an option.
     path = Path(path).expanduser().absolute()
     if path.suffix.lower() not in (".mp4", ".gif"):
         raise ValueError(
             f"save_video: expected a path that ends in .mp4 or .gif; got {str(path)!r}."
         )
     require_fps("save_video", fps)
-    if path.suffix.lower() == ".gif" and fps > MOST_FPS_OF_A_GIF:
+    if path.suffix.lower() == ".gif" and fps > MAX_GIF_FPS:
         raise ValueError(
-            f"save_video: expected fps up to {MOST_FPS_OF_A_GIF} for a GIF; got {fps}. Write an "
+            f"save_video: expected fps up to {MAX_GIF_FPS} for a GIF; got {fps}. Write an "
             "MP4, or leave out frames: `frames[::2]`."
         )
     find_ffmpeg("save_video")
@@ -73,7 +72,7 @@ def save_video(
         raise ValueError("save_video: expected at least one frame; got none.")
     require_image("save_video: expected", first)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A name that no other process or thread takes for the same file.
+    # A name that no other process or thread uses.
     part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
     VideoWriter("save_video", path, part, fps, first).complete(images)
 
@@ -88,19 +87,19 @@ def tile_frames(
     """
     Put frames of one size side by side into one picture, row by row.
 
-    Places without a frame are black; with a gap, they and the gap are grey.
+    Places without a frame are black. With a gap, they are grey, as is the gap.
 
     Parameters
     ----------
     frames : iterable of np.ndarray, or np.ndarray
         Images of shape (H, W, C), or one array of shape (K, H, W, C).
     rows, cols : int, optional
-        Size of the grid. One follows from the other; without both it is about square.
+        Size of the grid. One of them determines the other. Default: about square.
     gap : int, default 0
         Pixels between two frames.
     labels : sequence, optional
-        Texts or numbers to write into the upper left corner of each frame, which is uint8 of shape
-        (H, W, 3).
+        Texts or numbers to write into the upper left corner of each frame. The frames must then be
+        uint8 of shape (H, W, 3).
 
     Returns
     -------
@@ -111,7 +110,7 @@ def tile_frames(
     ------
     ValueError
         If there are no frames, they differ in shape or dtype, there are more than the grid holds,
-        or there is not one label for each.
+        or the number of labels differs from that of frames.
     MissingPackageError
         If there are labels, and the packages of the extra `video` are not installed.
 
@@ -138,19 +137,22 @@ def tile_frames(
             f"got {len(images)}."
         )
     if labels is not None:
-        images = _labelled(images, labels)
+        images = _with_labels(images, labels)
     gap = require_count("tile_frames: expected gap", gap, 0)
     height, width, depth = images[0].shape
-    down, right = height + gap, width + gap
-    size = rows * down - gap, cols * right - gap, depth
+    row_step = height + gap
+    col_step = width + gap
+    size = rows * row_step - gap, cols * col_step - gap, depth
     picture = np.full(size, 128 if gap else 0, images[0].dtype)
-    places = itertools.product(range(0, rows * down, down), range(0, cols * right, right))
+    tops = range(0, rows * row_step, row_step)
+    lefts = range(0, cols * col_step, col_step)
+    places = itertools.product(tops, lefts)
     for (y, x), image in zip(places, images, strict=False):
         picture[y : y + height, x : x + width] = image
     return picture
 
 
-def _labelled(images: list[np.ndarray], labels: Sequence[Any]) -> list[np.ndarray]:
+def _with_labels(images: list[np.ndarray], labels: Sequence[Any]) -> list[np.ndarray]:
     find_ffmpeg("tile_frames")
     from PIL import Image, ImageDraw
 

@@ -13,9 +13,9 @@ from wrapper_rows import ROWS
 
 from envrax import JitWrapper, StatefulWrapper, VecEnv, Wrapper, rollout
 from envrax import start as begin
+from envrax._jax.jaxprs import equations
 from envrax.autoreset import Compact, Select, choose
 from envrax.env import carries_over
-from envrax.testing.jaxprs import equations
 
 F32 = jnp.float32
 STRATEGIES = [Compact(2), Select()]

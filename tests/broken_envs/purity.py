@@ -27,6 +27,12 @@ class KeepsATracer(Drift):
         return extra
 
 
+class StepSetsAnAttribute(Drift):
+    def next_extra(self, extra: Any) -> Any:
+        self.last = extra
+        return extra
+
+
 class StateIsEdited(Drift):
     def step(self, state: DriftState, action: Any) -> Any:
         _, new, *rest = super().step(state, action)
@@ -50,7 +56,7 @@ class NoiseIsFromNumPy(Drift):
 
 
 BROKEN: dict[str, list[Any]] = {
-    "no_tracer_leaks": [TableIsFilledInATrace, KeepsATracer],
+    "no_tracer_leaks": [TableIsFilledInATrace, KeepsATracer, StepSetsAnAttribute],
     "inputs_are_left_alone": [StateIsEdited, CallsAreCounted],
     "same_key_same_episode": [NoiseIsFromNumPy],
 }

@@ -13,7 +13,7 @@ import pytest
 import envrax
 from envrax.multi_agent.world import MultiAgentEnv
 from envrax.testing import NimWorld
-from envrax.testing.worlds import NimConfig
+from envrax.testing.multi_agent_fakes import NimConfig
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

@@ -12,7 +12,7 @@ import self_play
 import envrax
 from envrax.multi_agent.one_agent import with_policy_state
 from envrax.testing import NimWorld
-from envrax.testing.worlds import NimConfig
+from envrax.testing.multi_agent_fakes import NimConfig
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

@@ -23,7 +23,7 @@ from envrax.interop import to_dm_env, to_gymnasium, to_gymnasium_vec
 from envrax.interop.names import library_ids
 from envrax.multi_agent.agent_slots import agents_as_slots
 from envrax.testing import report_env
-from envrax.testing.jaxprs import reused_key
+from envrax.testing.key_usage import reused_key
 from envrax.wrappers import RecordVideo
 
 # Libraries warn when they are imported, and Gymnasium warns of open bounds.

@@ -25,7 +25,7 @@ from envrax import (
 from envrax.multi_agent.agent_slots import agents_as_slots
 from envrax.multi_agent.one_agent import OneAgent, OneAgentState, with_policy_state
 from envrax.testing import ChaseWorld, NimWorld, check_batched_env, check_env
-from envrax.testing.worlds import NimConfig
+from envrax.testing.multi_agent_fakes import NimConfig
 
 KEYS = jax.random.split(jax.random.key(3), 8)
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from broken_envs import faults
 from broken_envs.drift import Drift
-from broken_envs.purity import TableIsFilledInATrace
+from broken_envs.purity import StepSetsAnAttribute, TableIsFilledInATrace
 
-from envrax import ClipReward
+from envrax import ClipReward, VecEnv
+from envrax.testing import ConformanceError, check_env
 from envrax.testing.attributes import changed_attributes, read_attributes
 
 
@@ -37,8 +38,36 @@ def test_a_table_that_a_trace_fills_is_found(env: Any) -> None:
         assert env.table.shape == (3,)
     before = read_attributes(env)
     (fault,) = faults("no_tracer_leaks", env)
-    assert fault.where.endswith(".step") and "one in `table" in fault.got
+    assert fault.where.endswith(".step") and "one in `self.table" in fault.got
     assert not changed_attributes(before, read_attributes(env))
+
+
+def test_check_env_names_the_attribute_that_a_step_sets_to_a_traced_value() -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_env(StepSetsAnAttribute(), num_steps=8)
+    (finding,) = caught.value.report.findings
+    assert (finding.rule, finding.got) == ("no_tracer_leaks", "one in `self.last`")
+    assert "as a field of its class" in finding.fix
+
+
+class KeepsAtReset(Drift):
+    def extra(self) -> Any:
+        self.first = jnp.float32(0)
+        return self.first
+
+
+@pytest.mark.parametrize(
+    ("env", "where", "name"),
+    [
+        (KeepsAtReset(), "KeepsAtReset.reset", "`self.first`"),
+        (ClipReward(KeepsAtReset()), "ClipReward.reset", "`self.first` of KeepsAtReset"),
+        (VecEnv(StepSetsAnAttribute(), 2), "VecEnv.step", "`self.last` of StepSetsAnAttribute"),
+    ],
+    ids=["reset", "wrapper", "batch"],
+)
+def test_an_attribute_is_found_in_every_stack(env: Any, where: str, name: str) -> None:
+    (fault,) = faults("no_tracer_leaks", env)
+    assert (fault.where, fault.got) == (where, f"one in {name}")
 
 
 class TableIsOfNumPy(Drift):

@@ -24,9 +24,9 @@ from envrax import (
 )
 from envrax.testing import CountingEnv, MaskedEnv, NestedEnv
 from envrax.testing.batched_probe import BatchedProbe
-from envrax.testing.elements import why_outside
 from envrax.testing.fakes import FakeConfig
 from envrax.testing.masks import why_unfit
+from envrax.testing.mismatch import why_outside
 from envrax.testing.probe import Probe
 
 
@@ -117,7 +117,7 @@ def test_a_mask_that_comes_and_goes_is_found() -> None:
 
 def test_a_mask_that_cannot_be_used_leaves_all_actions_as_they_are() -> None:
     probe = probe_of(MaskIsTooShort(), 6, compiles=True)
-    assert probe.masked and probe.mask(probe.at_reset[1]) is None
+    assert probe.has_masks and probe.mask(probe.at_reset[1]) is None
     np.testing.assert_array_equal([t.action for t in probe.transitions], probe.actions)
 
     class Raises(Drift):

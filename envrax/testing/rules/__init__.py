@@ -1,4 +1,4 @@
-"""The rules of both checks, in the order in which they are checked."""
+"""The rules of both checks, in the order of checking."""
 
 from envrax.testing.rules import (
     batches,
@@ -15,29 +15,30 @@ from envrax.testing.rules import (
 from envrax.testing.rules.base import Rule
 
 _STEPS = ("step_returns",)
-_RUNS = ("reset_after_begins_an_episode",)
+_EPISODES = ("reset_after_begins_an_episode",)
 _PURE = ("traces_under_jit", "inputs_are_left_alone", "same_key_same_episode")
 
-# To add a rule, write a function in one of these modules, and a row here.
+# To add a rule, write a function in one of these modules and add a row here. The second argument
+# names the rules that must hold first.
 ENV_RULES = (
     Rule(spaces.spaces_are_legal),
     Rule(purity.no_tracer_leaks, ("spaces_are_legal",), traced=True),
     Rule(returns.reset_returns),
     Rule(returns.step_returns, ("reset_returns", "spaces_are_legal")),
     Rule(returns.reset_after_begins_an_episode, _STEPS),
-    Rule(returns.info_is_fixed, _RUNS),
-    Rule(purity.inputs_are_left_alone, _RUNS),
+    Rule(returns.info_is_fixed, _EPISODES),
+    Rule(purity.inputs_are_left_alone, _EPISODES),
     Rule(purity.same_key_same_episode, ("inputs_are_left_alone",)),
     Rule(transforms.traces_under_jit, ("info_is_fixed",), traced=True),
-    Rule(masks.masks_fit_the_space, _RUNS),
-    Rule(spaces.observations_are_in_the_space, _RUNS),
+    Rule(masks.masks_fit_the_space, _EPISODES),
+    Rule(spaces.observations_are_in_the_space, _EPISODES),
     Rule(returns.reset_and_step_agree, ("observations_are_in_the_space",)),
-    Rule(episodes.done_is_a_flag, _RUNS),
-    Rule(episodes.step_counts, (*_RUNS, "done_is_a_flag")),
-    Rule(episodes.reward_is_a_float, _RUNS),
+    Rule(episodes.done_is_a_flag, _EPISODES),
+    Rule(episodes.step_counts, (*_EPISODES, "done_is_a_flag")),
+    Rule(episodes.reward_is_a_float, _EPISODES),
     Rule(episodes.ends_have_reasons, ("info_is_fixed", "done_is_a_flag")),
     Rule(episodes.statistics_see_each_end, ("info_is_fixed", "done_is_a_flag")),
-    Rule(returns.render_is_an_image, _RUNS),
+    Rule(returns.render_is_an_image, _EPISODES),
     Rule(keys.key_moves_on, ("same_key_same_episode",)),
     Rule(keys.draws_depend_on_the_key, ("traces_under_jit",), traced=True),
     Rule(keys.keys_are_used_once, ("traces_under_jit",), traced=True),
@@ -50,15 +51,15 @@ ENV_RULES = (
     Rule(transforms.gradients_are_finite, ("jit_agrees",), traced=True),
 )
 
-# In addition, for a world of several agents.
+# For a world of several agents, in addition to `ENV_RULES`.
 WORLD_RULES = (
     Rule(worlds.agents_are_named, ("spaces_are_legal",)),
-    Rule(worlds.someone_is_active, (*_RUNS, "agents_are_named")),
+    Rule(worlds.someone_is_active, (*_EPISODES, "agents_are_named")),
     Rule(worlds.inactive_actions_do_nothing, ("someone_is_active", "same_key_same_episode")),
     Rule(worlds.ended_agents_stay, ("info_is_fixed", "agents_are_named")),
 )
 
-_FORMS = (
+_RESULTS = (
     "infos_have_slots",
     "observations_are_in_the_space",
     "reset_and_step_agree",
@@ -88,7 +89,7 @@ BATCHED_RULES = (
     Rule(transforms.compiles_once, ("jit_agrees", "reset_and_step_agree"), traced=True),
     Rule(transforms.vmap_agrees, ("jit_agrees",), traced=True),
     Rule(transforms.scan_agrees, ("compiles_once",), traced=True),
-    Rule(slots.slots_are_independent, (*_PURE, *_FORMS)),
+    Rule(slots.slots_are_independent, (*_PURE, *_RESULTS)),
     Rule(slots.slots_step_like_one, ("slots_are_independent",)),
     Rule(slots.ended_slots_start_again, ("slots_step_like_one",)),
 )

@@ -10,7 +10,7 @@ from envrax.testing.waivers import Waiver
 
 
 class Fault(NamedTuple):
-    """A `Finding` without the name of the rule, as the function of a rule yields it."""
+    """What the function of a rule yields: a `Finding` without the name of the rule."""
 
     where: str
     expected: str
@@ -22,23 +22,22 @@ Faults = Iterator[Fault]
 
 
 class SkipRule(Exception):
-    """Raised in a rule that does not apply, with the reason."""
+    """Raised by a rule that does not apply; its message is the reason."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """
-    A rule. Its name is that of its function, its sentence the docstring of the function.
+    A rule of the contract, with the name and the docstring of its function.
 
     Attributes
     ----------
     check : callable
         Takes a probe and yields faults.
     needs : tuple of str
-        Rules that must hold first. A broken one would break this rule too, and one defect should
-        give one finding.
+        Rules that must hold first, or this rule is skipped: one defect should give one finding.
     traced : bool
-        Whether the rule traces the environment; it is then skipped where `traceable` is False.
+        Whether the rule traces the environment. If so, it is skipped where `traceable` is False.
     """
 
     check: Callable[[Any], Faults]
@@ -52,7 +51,7 @@ class Rule:
 
     @property
     def sentence(self) -> str:
-        """The rule in words."""
+        """The rule in words: the docstring in one line."""
         return " ".join((inspect.getdoc(self.check) or "").split())
 
 
@@ -60,24 +59,23 @@ def run_rules(
     rules: Iterable[Rule], probe: Any, subject: str, waivers: Mapping[str, Waiver]
 ) -> Report:
     """
-    Check every rule of a table.
+    Check rules in their order.
 
     Parameters
     ----------
     rules : iterable of Rule
-        The table. A rule comes after the rules that it needs.
+        The rules. Each one comes after the rules that it needs.
     probe : Probe
         The argument of the rules.
     subject : str
         The name of the environment, for the report.
     waivers : mapping of str to Waiver
-        Why rules may be broken, by their names. A waived rule counts as kept for those that need
-        it.
+        The waivers by name of the rule. A waived rule counts as kept for the rules that need it.
 
     Returns
     -------
     Report
-        If a rule finds the same fault at several steps, only the first is reported.
+        If a rule finds the same fault in several steps, it reports only the first.
     """
     findings: list[Finding] = []
     kept: list[str] = []
@@ -112,7 +110,7 @@ def _unneeded(rule: Rule, probe: Any, waiver: Waiver) -> Finding:
 
 
 def fault_of(error: Exception, where: str, expected: str, fix: str) -> Fault:
-    """The fault of code that raised an exception."""
+    """The fault of code that raised an exception it should not raise."""
     message = str(error).strip().split("\n")[0].rstrip(".")
     got = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return Fault(where, expected, got, fix)

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.testing.batched_probe import BatchedProbe
+from envrax.testing.pytrees import describe, leaves, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.returns import image_faults
-from envrax.testing.trees import describe, leaves, value_differences
 
 
 def dones_are_flags(probe: BatchedProbe) -> Faults:
-    """`dones` is bool[n_slots], or what the hooks of the wrappers in a `VecEnv` make of it."""
+    """`dones` is bool[n_slots]; in a `VecEnv`, after the `done` hooks of its wrappers."""
     like = describe(probe.after_hooks("done", probe.zeros(jnp.bool_)))
     for t in probe.uncompiled:
         if (got := describe(t.done)) != like:
@@ -25,7 +25,7 @@ def infos_have_slots(probe: BatchedProbe) -> Faults:
     n = probe.batch.n_slots
     for leaf, x in leaves(probe.uncompiled[0].info, "infos").items():
         if np.shape(x)[:1] != (n,):
-            fix = "Give every slot a value; use `jnp.broadcast_to` for one that they share."
+            fix = "Give every slot a value; use `jnp.broadcast_to` for a shared one."
             where = f"{probe.class_name}.step"
             yield Fault(where, f"`{leaf}` of shape ({n}, ...)", describe(x), fix)
 
@@ -39,7 +39,7 @@ def slot_state_takes_an_index(probe: BatchedProbe) -> Faults:
     try:
         last = slot_state(state, n - 1)
     except NotImplementedError:
-        raise SkipRule("slots have no state of their own") from None
+        raise SkipRule("there is no `slot_state`") from None
     same = {"-1": lambda: slot_state(state, -1)}
     if probe.traceable:
         same["a traced index"] = lambda: jax.jit(slot_state)(state, jnp.int32(n - 1))

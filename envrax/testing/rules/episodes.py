@@ -1,12 +1,12 @@
-"""Rules on the values of an episode: reward, step count, done and the reasons of the end."""
+"""Rules on the values of an episode: reward, step count, done, terminated and truncated."""
 
 import jax.numpy as jnp
 import numpy as np
 
 from envrax.agent_values import by_agent
 from envrax.testing.probe import REASONS, Probe
+from envrax.testing.pytrees import describe, describe_weak, leaves, tree_to_numpy
 from envrax.testing.rules.base import Fault, Faults, SkipRule
-from envrax.testing.trees import describe, describe_weak, leaves, tree_to_numpy
 from envrax.wrappers import RecordEpisodeStatistics
 from envrax.wrappers.base import layers
 
@@ -14,8 +14,8 @@ _ONE_BOOL = "Return one bool, such as the result of a comparison."
 
 
 def done_is_a_flag(probe: Probe) -> Faults:
-    """`done` is a bool scalar, equal to `state.done`, and False at reset. If a wrapper has a hook \
-`done`, the returned `done` is what the hook makes of `state.done`."""
+    """`done` is a bool scalar, equal to `state.done`, and False at reset. With wrappers, it is \
+`state.done` after their `done` hooks."""
     reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
     done = probe.at_reset[1].done
     if describe(done) != "bool[]":
@@ -38,8 +38,8 @@ def done_is_a_flag(probe: Probe) -> Faults:
 
 
 def step_counts(probe: Probe) -> Faults:
-    """`state.step` is an int32 scalar, 0 at reset, 1 more after every step, and at most \
-`config.max_steps`. One step of a wrapper may count as several."""
+    """`state.step` is an int32 scalar: 0 at reset, 1 more after every step, and at most \
+`config.max_steps`. A wrapper may take several steps in one."""
     reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
     first, wrapped = probe.at_reset[1].step, probe.env.unwrapped is not probe.env
     fix = "Start with `jnp.int32(0)`."
@@ -61,8 +61,8 @@ def step_counts(probe: Probe) -> Faults:
 
 
 def reward_is_a_float(probe: Probe) -> Faults:
-    """The reward is a finite float32 scalar, or what the hooks of the wrappers make of one; in a \
-world of several agents, a dict with one for each of them."""
+    """The reward is a finite float32 scalar; with several agents, a dict of one per agent. With \
+wrappers, it has the type that their `reward` hooks give it."""
     where = f"{probe.class_name}.step"
     zeros = by_agent(probe.env, probe.zeros(jnp.float32))
     hooked = leaves(probe.after_hooks("reward", zeros), "reward")
@@ -88,14 +88,14 @@ world of several agents, a dict with one for each of them."""
 
 
 def ends_have_reasons(probe: Probe) -> Faults:
-    """`info["terminated"]` and `info["truncated"]`, if there are any, are bool scalars. At least \
-one is True exactly where the episode is done."""
+    """`info["terminated"]` and `info["truncated"]`, if there are any, are bool scalars. The \
+episode is done exactly where at least one of them is True."""
     where, info = f"{probe.class_name}.step", probe.uncompiled[0].info
     given = [name for name in REASONS if name in info]
     if not given:
         raise SkipRule('info has neither "terminated" nor "truncated"')
     if len(given) == 1:
-        fix = "Return both: bootstrapping at a time limit needs to know which one it was."
+        fix = "Return both: bootstrapping at a time limit depends on which one is True."
         yield Fault(where, f"`info` with {' and '.join(REASONS)}", f"only {given[0]}", fix)
         return
     for name in REASONS:
@@ -111,11 +111,12 @@ one is True exactly where the episode is done."""
 
 
 def statistics_see_each_end(probe: Probe) -> Faults:
-    """`info["episode"]["l"]`, of a `RecordEpisodeStatistics` in the stack, is above 0 exactly \
+    """With a `RecordEpisodeStatistics` in the stack, `info["episode"]["l"]` is above 0 exactly \
 where the episode is done."""
     counts = any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(probe.env))
     for t in probe.numpy_transitions if counts else ():
         if (t.info["episode"]["l"] > 0) != bool(t.state.done):
             got = f"length {t.info['episode']['l']}, done {t.state.done}"
             fix = "Put `RecordEpisodeStatistics` around the wrapper that ends episodes."
-            yield Fault(f"{probe.class_name}.step", "statistics at each end", got, fix)
+            expected = "statistics at the end of each episode"
+            yield Fault(f"{probe.class_name}.step", expected, got, fix)

@@ -1,4 +1,4 @@
-"""Rules on PRNG keys: each is used once, and all of them come from the key given to `reset`."""
+"""Rules on PRNG keys: each is used once, and all are derived from the key given to `reset`."""
 
 from typing import Any
 
@@ -7,17 +7,17 @@ import numpy as np
 
 from envrax._jax.keys import is_key, key_types
 from envrax.env import EnvState, carries_over
-from envrax.testing.jaxprs import draws_from_a_fixed_key, reused_key
+from envrax.testing.key_usage import draws_from_a_fixed_key, reused_key
 from envrax.testing.probe import Probe, Transition, by_name
+from envrax.testing.pytrees import describe_weak, tree_to_numpy, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
-from envrax.testing.trees import describe_weak, tree_to_numpy, value_differences
 
 _SPLIT = "Split a key once: draw from one part, keep the other in `state.rng`."
 
 
 def key_moves_on(probe: Probe) -> Faults:
-    """`state.rng` is one key of the kind given to `reset`. At reset it depends on the given key \
-and differs from it; after every step that draws from it, it is another key."""
+    """`state.rng` is one key of the kind given to `reset`, derived from that key but not equal to \
+it. A step that draws from it replaces it."""
     reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
     state = probe.at_reset[1]
     kind = describe_weak(probe.rng)
@@ -29,7 +29,7 @@ and differs from it; after every step that draws from it, it is another key."""
         fix = "Write `rng, key = jax.random.split(rng)`, draw from `key`, keep `rng`."
         yield Fault(reset, "`state.rng` to differ from the key given", "the same key", fix)
     elif _same_key(probe.env.reset(probe.other_rng)[1].rng, state.rng):
-        fix = "Derive it from the given key: otherwise every episode draws the same numbers."
+        fix = "Derive it from the key given: otherwise every episode draws the same numbers."
         got = "the same key for two different keys"
         yield Fault(reset, "`state.rng` to depend on the key given", got, fix)
     for t in probe.uncompiled:
@@ -44,7 +44,7 @@ def _same_key(a: Any, b: Any) -> bool:
 
 
 def _is_random(probe: Probe, t: Transition) -> bool:
-    """Whether the step returns something else, apart from the key, if the key is another one."""
+    """Whether the step's results, apart from the key, depend on the key."""
     other = _with_rng(t.before, probe.other_rng)
     again = t._replace(**by_name(probe.env.step(other, t.action)))
     again = again._replace(state=_with_rng(again.state, t.state.rng))
@@ -52,7 +52,7 @@ def _is_random(probe: Probe, t: Transition) -> bool:
 
 
 def _with_rng(state: Any, rng: jax.Array) -> Any:
-    """The state with another key, also in the states of wrapped environments."""
+    """The state with another key, in the states of wrapped environments too."""
     inner = getattr(state, "env_state", None)
     changes = {"env_state": _with_rng(inner, rng)} if isinstance(inner, EnvState) else {}
     return state.replace(rng=rng, **changes)
@@ -85,22 +85,25 @@ def _calls(probe: Probe) -> dict[str, tuple[Any, ...]]:
 
 
 def calls_share_no_key(probe: Probe) -> Faults:
-    """No key is used by two calls: not in `reset`, two steps, and `reset_after` the last state."""
+    """No two calls of an episode use the same key: `reset`, two steps, then `reset_after`."""
     env, action = probe.env, probe.actions[0]
 
-    def one_step(rng: jax.Array) -> Any:
+    def reset_and_step(rng: jax.Array) -> Any:
         return env.step(env.reset(rng)[1], action)[1]
 
-    def next_reset(rng: jax.Array) -> Any:
-        state = env.step(one_step(rng), action)[1]
+    def up_to_next_reset(rng: jax.Array) -> Any:
+        state = env.step(reset_and_step(rng), action)[1]
         return env.reset_after(state)
 
-    walks = {"reset, then step": one_step, "reset, two steps, then the next reset": next_reset}
-    for walk, function in walks.items():
+    sequences = {
+        "reset, then step": reset_and_step,
+        "reset, two steps, then the next reset": up_to_next_reset,
+    }
+    for calls, function in sequences.items():
         if error := reused_key(function, probe.rng):
             expected = "every call to use keys of its own"
-            fix = f"{_SPLIT} Keep no key in the state that was used."
-            yield fault_of(error, f"{probe.class_name} ({walk})", expected, fix)
+            fix = f"{_SPLIT} Keep no used key in the state."
+            yield fault_of(error, f"{probe.class_name} ({calls})", expected, fix)
             return
 
 
@@ -122,9 +125,9 @@ def both_kinds_of_keys(probe: Probe) -> Faults:
         yield Fault(probe.class_name, expected, "a typed key", fix)
         return
     names, typed = ("reward", "done"), probe.uncompiled[0].returned
-    first = {"obs": probe.at_reset[0], **{name: typed[name] for name in names}}
-    ours = {"obs": obs, **{name: stepped[name] for name in names}}
-    for leaf, a, b in value_differences(first, ours):
+    from_typed = {"obs": probe.at_reset[0], **{name: typed[name] for name in names}}
+    from_legacy = {"obs": obs, **{name: stepped[name] for name in names}}
+    for leaf, a, b in value_differences(from_typed, from_legacy):
         expected = f"the same `{leaf}` from a legacy key as from a typed one, {a}"
         yield Fault(probe.class_name, expected, b, fix)
         return

@@ -6,24 +6,23 @@ import jax
 
 from envrax.testing.masks import why_not_playable, why_unfit
 from envrax.testing.probe import Probe
+from envrax.testing.pytrees import type_differences, value_differences
 from envrax.testing.rules.base import Fault, Faults, fault_of
 from envrax.testing.rules.purity import PURE
 from envrax.testing.rules.transforms import untraceable
-from envrax.testing.trees import type_differences, value_differences
 
-_FIX = "Return what `JaxEnv.action_mask` says, or None if all actions are legal."
+_FIX = "Return a mask as `JaxEnv.action_mask` describes, or None if all actions are legal."
 
 
 def masks_fit_the_space(probe: Probe) -> Faults:
-    """`action_mask` is None, or a mask of the action space: bool, False in its padding, of one \
-structure at reset and after every step. At least one action is legal while the episode runs. \
-Compiled, it is the same."""
+    """`action_mask` is None, or a bool mask that fits the action space, False in its padding, and \
+equal when compiled. At least one action is legal while the episode runs."""
     env, where = probe.env, f"{probe.class_name}.action_mask"
     states = [probe.at_reset[1], *(t.state for t in probe.uncompiled)]
     try:
         masks = [env.action_mask(state) for state in states]
     except Exception as error:
-        fix = "It is called with what `reset` and `step` return as state."
+        fix = "It is called with the state that `reset` or `step` returned."
         yield fault_of(error, where, "a mask or None", fix)
         return
     for mask in masks:
@@ -31,7 +30,7 @@ Compiled, it is the same."""
             yield Fault(where, f"`{unfit.path}` {unfit.expected}", unfit.got, _FIX)
             return
         for leaf, before, now in type_differences({"mask": masks[0]}, {"mask": mask}):
-            fix = "Return a mask in every state, with True for all that is legal."
+            fix = "Return a mask in every state, with True for each legal action."
             yield Fault(where, f"`{leaf}` as at reset, {before}", now, fix)
             return
     if not jax.tree.leaves(masks[0]):
@@ -39,10 +38,10 @@ Compiled, it is the same."""
     if probe.traceable:
         yield from _compiled_faults(probe, where, states[0], masks[0])
     running = [True, *(not probe.needs_reset(t) for t in probe.transitions)]
-    seen = [masks[0], *(probe.mask(t.state) for t in probe.transitions)]
-    for mask, runs in zip(seen, running, strict=True):
+    masks = [masks[0], *(probe.mask(t.state) for t in probe.transitions)]
+    for mask, runs in zip(masks, running, strict=True):
         if wrong := why_not_playable(env.action_space, mask, running=runs):
-            fix = "End the episode in the step after which nothing is legal."
+            fix = "End the episode in the step after which no action is legal."
             fix = fix if wrong.got == "none" else _FIX
             yield Fault(where, f"`{wrong.path}` {wrong.expected}", wrong.got, fix)
             return
@@ -55,6 +54,6 @@ def _compiled_faults(probe: Probe, where: str, state: Any, mask: Any) -> Faults:
         yield untraceable(error, where)
         return
     for leaf, a, b in value_differences({"mask": mask}, {"mask": compiled}):
-        fix = f"{PURE} Do not ask whether a value is traced."
+        fix = f"{PURE} Do not test whether a value is traced."
         yield Fault(where, f"`{leaf}` as in a plain call, {a}", f"{b} under `jit`", fix)
         return

@@ -1,29 +1,28 @@
-"""Rules on `reset` and `step` as pure functions: same results, no edits, no leaked tracers."""
+"""Rules on `reset` and `step` as pure functions: no leaked tracers, no changes, same results."""
 
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
-from jax.core import Tracer
 
 from envrax.testing.attributes import (
-    as_first_built,
     changed_attributes,
     read_attributes,
-    whole_stack,
+    traced_attributes,
+    without_cached_properties,
 )
 from envrax.testing.probe import Probe, by_name
+from envrax.testing.pytrees import copy_containers, leaves, value_differences
 from envrax.testing.rules.base import Fault, Faults
-from envrax.testing.trees import copy_containers, leaves, value_differences
 
 PURE = "Use only the arguments and the config."
 
 
 def no_tracer_leaks(probe: Probe) -> Faults:
-    """No traced value is kept after a trace, for example in a `cached_property`. The first call \
-of `reset`, `step` and `action_mask` is traced here, as in `make`."""
+    """The first trace of `reset`, `step` and `action_mask` leaves no traced value behind, neither \
+in an attribute nor in a `cached_property`."""
     env = probe.env
     _ = env.observation_space, env.action_space  # `make` reads them before it traces anything
     action, state = probe.actions[0], None
@@ -38,27 +37,38 @@ of `reset`, `step` and `action_mask` is traced here, as in `make`."""
     def action_mask() -> None:
         jax.eval_shape(lambda state: env.action_mask(state), state)
 
-    # An uncompiled call would fill caches with arrays, and hide tracers that leak into them.
-    with as_first_built(env):
+    # A call before the trace would fill caches with arrays, and so hide leaks into them.
+    with without_cached_properties(env):
         for trace in (reset, step, action_mask):
-            error = _leak(trace)
-            if error is not None:
-                got = _holder(env, error)
-                where = f"{probe.class_name}.{trace.__name__}"
-                fix = "Compute tables in `__init__`; keep no traced value in an attribute or list."
-                yield Fault(where, "no traced value to be kept", got, fix)
-                return
+            before = traced_attributes(env)
+            error = _leak_error(trace)
+            after = traced_attributes(env)
+            added = {name: place for name, place in after.items() if name not in before}
+            if not added and error is None:
+                continue
+            probe.traced_attributes = set(after)
+            places = [*added.values(), *after.values()]
+            got = f"one in {places[0]}" if places else _leak_in_message(error)
+            where = f"{probe.class_name}.{trace.__name__}"
+            fix = (
+                "Keep what changes in the state, as a field of its class; compute tables in "
+                "`__init__`."
+            )
+            yield Fault(where, "no traced value to be kept", got, fix)
+            return
 
 
-def _leak(trace: Callable[[], None]) -> Exception | None:
-    """The error that JAX raises if a trace leaks a value; None if it does not."""
+def _leak_error(trace: Callable[[], None]) -> Exception | None:
+    """The error of JAX's leak checker for a trace; None if it leaks nothing."""
     try:
         with jax.checking_leaks():
             trace()
         return None
     except Exception as error:
         found = error
-    try:  # JAX has no class for this error: it is one if the trace works when leaks are allowed
+    # JAX has no class for the error of its leak checker. The error is one if the same trace works
+    # without the checker.
+    try:
         trace()
     except jax.errors.UnexpectedTracerError:
         return found
@@ -67,22 +77,20 @@ def _leak(trace: Callable[[], None]) -> Exception | None:
     return found
 
 
-def _holder(env: Any, error: Exception) -> str:
-    for layer in whole_stack(env):
-        for owner in (layer, *type(layer).__mro__):
-            for name, value in cast(dict[str, Any], vars(owner)).items():
-                if any(isinstance(x, Tracer) for x in jax.tree.leaves(value)):
-                    return f"one in `{name}`"
+def _leak_in_message(error: Exception | None) -> str:
+    """What JAX's message says about the object that keeps the value."""
     holders = re.findall(r"is referred to by (.*)", str(error))
     return f"one in {re.sub(r' ?[0-9]{6,}', '', holders[0])}" if holders else "one"
 
 
 def inputs_are_left_alone(probe: Probe) -> Faults:
-    """`reset` and `step` edit no argument, not the config, and no attribute of the environment."""
+    """`reset` and `step` change neither their arguments, nor the config, nor an attribute of the \
+environment."""
     steps = probe.uncompiled[:2]
     newest = None if probe.traceable else probe.env.reset(probe.rng)[1]
     for t in steps:
-        before = t.before if probe.traceable else newest  # a simulator on the host cannot go back
+        # A simulator on the host cannot go back to an earlier state.
+        before = t.before if probe.traceable else newest
         state = probe.state_to_pass(before)
         action = copy_containers(t.action)
         given = {**leaves(state, "state"), **leaves(action, "action")}
@@ -95,7 +103,7 @@ def inputs_are_left_alone(probe: Probe) -> Faults:
             names = ", ".join(f"`{name}`" for name in dict.fromkeys(edited))
             fix = "Return a new state: `state.replace(...)`."
             where = f"{probe.class_name}.step"
-            yield Fault(where, "the arguments to stay as they are", f"an edit of {names}", fix)
+            yield Fault(where, "the arguments to stay unchanged", f"a change of {names}", fix)
             return
     if not probe.traceable:  # an environment on the host may keep its state in attributes
         return
@@ -106,13 +114,13 @@ def inputs_are_left_alone(probe: Probe) -> Faults:
     for method, call in calls.items():
         before = read_attributes(probe.env)
         call()
-        if names := changed_attributes(before, read_attributes(probe.env)):
+        changed = changed_attributes(before, read_attributes(probe.env))
+        # The others are a finding of `no_tracer_leaks` already.
+        if names := [name for name in changed if name not in probe.traced_attributes]:
             got = f"a change of {', '.join(f'`{name}`' for name in names)}"
-            fix = (
-                "Keep what changes in the state: compiled, this code runs only while it is traced."
-            )
+            fix = "Keep what changes in the state: under `jit`, this code runs only in the trace."
             where = f"{probe.class_name}.{method}"
-            yield Fault(where, "the environment to stay as it is", got, fix)
+            yield Fault(where, "the environment to stay unchanged", got, fix)
             return
 
 
@@ -121,7 +129,7 @@ def _was_edited(x: Any, copy: Any) -> bool:
 
 
 def same_key_same_episode(probe: Probe) -> Faults:
-    """The same key and actions give the same episode, to the bit."""
+    """The same key and actions give the same episode, bit for bit."""
     fix = f"{PURE} Draw with `jax.random`, never with `random` or `numpy.random`."
     first = by_name(probe.at_reset)
     again = by_name(probe.env.reset(probe.rng))

@@ -8,8 +8,8 @@ import numpy as np
 from envrax._checks.tuples import RETURNS
 from envrax.env import carries_over
 from envrax.testing.probe import Probe
+from envrax.testing.pytrees import describe, describe_weak, leaves, type_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
-from envrax.testing.trees import describe, describe_weak, leaves, type_differences
 
 _PYTHON_NUMBERS = (bool, int, float, complex)
 
@@ -28,8 +28,8 @@ def step_returns(probe: Probe) -> Faults:
 
 
 def reset_after_begins_an_episode(probe: Probe) -> Faults:
-    """`reset_after(state)`, if it is overridden, returns what `reset` does: the same leaves, \
-shapes, dtypes and weak types, an observation of the space, `step` 0 and `done` False."""
+    """`reset_after(state)`, if overridden, returns the same types as `reset`: an observation in \
+the space, and a state with `step` 0 and `done` False."""
     env, where = probe.env, f"{probe.class_name}.reset_after"
     if not carries_over(env):
         return
@@ -37,20 +37,20 @@ shapes, dtypes and weak types, an observation of the space, `step` 0 and `done` 
     last = env.step(probe.state_to_pass(first), probe.action(0, first))[1]
     last = last.replace(done=jnp.ones_like(last.done))
 
-    def begin() -> Any:
+    def call() -> Any:
         return env.reset_after(probe.state_to_pass(last))
 
-    if faults := list(_call_faults(probe, "reset_after", begin)):
+    if faults := list(_call_faults(probe, "reset_after", call)):
         yield from faults
         return
-    obs, state = begin()
+    obs, state = call()
     at_reset = {"obs": probe.at_reset[0], "state": probe.at_reset[1]}
     for leaf, before, now in type_differences(at_reset, {"obs": obs, "state": state}):
         fix = "Return the same from both, for example with `jnp.asarray(x, dtype)`."
         yield Fault(where, f"`{leaf}` as at reset, {before}", now, fix)
         return
     if bool(state.done) or int(state.step) != 0:
-        got, fix = f"{state.done} and {state.step}", "Begin with the state of a reset."
+        got, fix = f"{state.done} and {state.step}", "Return the state of a reset."
         yield Fault(where, "`state.done` to be False and `state.step` 0", got, fix)
     if not bool(env.observation_space.contains(obs)):
         fix = "Return the observation of the new state."
@@ -80,7 +80,7 @@ def _call_faults(probe: Probe, method: str, call: Any) -> Faults:
 
 
 def reset_and_step_agree(probe: Probe) -> Faults:
-    """The state is made of arrays. State and observation have the same leaves, shapes, dtypes and \
+    """The state holds only arrays. State and observation have the same leaves, shapes, dtypes and \
 weak types after a step as at reset."""
     obs, state = probe.at_reset
     numbers = {k: x for k, x in leaves(state, "state").items() if type(x) in _PYTHON_NUMBERS}
@@ -118,7 +118,7 @@ def info_is_fixed(probe: Probe) -> Faults:
             )
     for t in probe.uncompiled[1:]:
         for leaf, before, now in type_differences({"info": first}, {"info": t.info}):
-            fix = "Return every key on every step; use a value such as 0 where there is none."
+            fix = "Return every key on every step; use a default such as 0 where there is no value."
             yield Fault(where, f"`{leaf}` as on the first step, {before}", now, fix)
 
 

@@ -7,8 +7,8 @@ import jax
 
 from envrax.testing.batched_probe import BatchedProbe, SingleEnv
 from envrax.testing.probe import Transition, by_name
+from envrax.testing.pytrees import take, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule
-from envrax.testing.trees import take, value_differences
 
 
 def slots_are_independent(probe: BatchedProbe) -> Faults:
@@ -21,8 +21,8 @@ def slots_are_independent(probe: BatchedProbe) -> Faults:
     other = probe.action(1, before)
     action = jax.tree.map(lambda x, y: x.at[0].set(y[0]), t.action, other)
     changed = probe.repeat(t._replace(before=before, action=action))
-    mine, yours = (take(x.returned, slice(1, None)) for x in (t, changed))
-    for leaf, a, b in value_differences(mine, yours):
+    others, others_after = (take(x.returned, slice(1, None)) for x in (t, changed))
+    for leaf, a, b in value_differences(others, others_after):
         fix = "Compute every slot from its own state, action and key."
         expected = f"`{leaf}` of a slot to depend on that slot only"
         got = f"{a}, and {b} after a change in slot 0"
@@ -31,48 +31,48 @@ def slots_are_independent(probe: BatchedProbe) -> Faults:
 
 
 def slots_step_like_one(probe: BatchedProbe) -> Faults:
-    """In a `VecEnv`, slot i is reset with `jax.random.split(rng, num_envs)[i]`, and steps as the \
-environment does alone; floats up to rounding."""
+    """In a `VecEnv`, slot i is reset with `jax.random.split(rng, num_envs)[i]` and steps like its \
+environment; floats up to rounding."""
     n = probe.batch.n_slots
     single = _single(probe)
     rngs = jax.random.split(probe.rng, n)
     fix = "Compute every slot as `env.reset` and `env.step` do, with its own key."
     for slot in sorted({0, n - 1}):
-        alone = by_name(single.reset(rngs[slot]))
-        ours = by_name(take(probe.at_reset, slot))
-        for leaf, a, b in value_differences(alone, ours):
-            expected = f"`{leaf}` of slot {slot} as from the environment alone, {a}"
+        reference = by_name(single.reset(rngs[slot]))
+        of_slot = by_name(take(probe.at_reset, slot))
+        for leaf, a, b in value_differences(reference, of_slot):
+            expected = f"`{leaf}` of slot {slot} as from its environment, {a}"
             yield Fault(f"{probe.class_name}.reset", expected, b, fix)
             return
-    for t, slot, alone, next_episode in _slots(probe):
-        ours = take(t.returned, slot)
-        ours["info"] = {k: ours["info"][k] for k in alone["info"] if k in ours["info"]}
+    for t, slot, reference, next_episode in _slots(probe):
+        of_slot = take(t.returned, slot)
+        of_slot["info"] = {k: of_slot["info"][k] for k in reference["info"] if k in of_slot["info"]}
         for name in ("obs", "state") if next_episode else ():
-            del alone[name], ours[name]
-        for leaf, a, b in value_differences(alone, ours):
-            expected = f"`{leaf}` of slot {slot} as from the environment alone, {a}"
+            del reference[name], of_slot[name]
+        for leaf, a, b in value_differences(reference, of_slot):
+            expected = f"`{leaf}` of slot {slot} as from its environment, {a}"
             yield Fault(f"{probe.class_name}.step", expected, b, fix)
             return
 
 
 def ended_slots_start_again(probe: BatchedProbe) -> Faults:
-    """In a `VecEnv`, a slot whose episode ends returns the first observation and state of the \
-next one, begun by `env.reset_after(new_state)`. `infos["final_obs"]`, if there is one, \
-is the observation of the step that ended the episode."""
+    """In a `VecEnv`, a slot whose episode ends returns the next episode's first observation and \
+state, from `env.reset_after(new_state)`. `infos["final_obs"]`, if there is one, is the last \
+observation of the ended episode."""
     where = f"{probe.class_name}.step"
     ends = [found for found in _slots(probe) if found[-1]]
-    probe.saw_an_end = bool(ends)
-    for t, slot, alone, next_episode in ends:
-        ours = {"obs": take(t.obs, slot), "state": take(t.state, slot)}
-        for leaf, a, b in value_differences(next_episode, ours):
+    probe.saw_episode_end = bool(ends)
+    for t, slot, reference, next_episode in ends:
+        of_slot = {"obs": take(t.obs, slot), "state": take(t.state, slot)}
+        for leaf, a, b in value_differences(next_episode, of_slot):
             fix = "Reset a slot in the step that ends its episode."
             expected = f"`{leaf}` of slot {slot} as in its next episode, {a}"
             yield Fault(where, expected, b, fix)
             return
-        if "final_obs" in t.info and "final_obs" not in alone["info"]:
+        if "final_obs" in t.info and "final_obs" not in reference["info"]:
             final = {"infos.final_obs": take(t.info["final_obs"], slot)}
-            for leaf, a, b in value_differences({"infos.final_obs": alone["obs"]}, final):
-                fix = "Keep the observation of the step, from before the reset."
+            for leaf, a, b in value_differences({"infos.final_obs": reference["obs"]}, final):
+                fix = "Return the observation of the step, from before the reset."
                 yield Fault(where, f"`{leaf}` of slot {slot} to be {a}", b, fix)
                 return
 
@@ -84,8 +84,8 @@ def _single(probe: BatchedProbe) -> SingleEnv:
 
 
 def _slots(probe: BatchedProbe) -> Iterator[tuple[Transition, int, dict[str, Any], dict[str, Any]]]:
-    """For each step, in the first and the last slot: the results of the environment alone, and \
-of the reset that follows if the episode ends."""
+    """For each step of the first and the last slot: the step, the slot, the results of the \
+environment for it, and those of the reset that follows an end."""
     single = _single(probe)
     for t in probe.transitions:
         for slot in sorted({0, probe.batch.n_slots - 1}):

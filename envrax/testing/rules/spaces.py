@@ -1,4 +1,4 @@
-"""Rules on the spaces, and on the observations that must be in one."""
+"""Rules on the spaces and the observations."""
 
 import itertools
 from typing import Any
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from envrax.spaces import Space
 from envrax.testing.batched_probe import BatchedProbe
-from envrax.testing.elements import Mismatch, why_outside
+from envrax.testing.mismatch import Mismatch, why_outside
 from envrax.testing.probe import Probe
 from envrax.testing.rules.base import Fault, Faults, fault_of
 
@@ -20,9 +20,8 @@ def spaces_are_legal(probe: Probe) -> Faults:
 
 
 def batch_spaces_are_legal(probe: BatchedProbe) -> Faults:
-    """`n_slots` is an int of at least 1. Each of the four spaces is a `Space`, equal on every \
-access, and contains its own samples; the batched spaces contain stacked samples of the single \
-ones."""
+    """`n_slots` is an int of at least 1. All four spaces keep `spaces_are_legal`, and the batched \
+ones contain stacked samples of the single ones."""
     n: Any = probe.batch.n_slots
     if not isinstance(n, int) or n < 1:
         fix = "Return the number of slots."
@@ -68,8 +67,8 @@ def _space_faults(probe: Probe, name: str) -> Faults:
 
 def observations_are_in_the_space(probe: Probe) -> Faults:
     """Every observation has the structure, shapes, dtypes and bounds of `observation_space`. A \
-float may lie beyond a bound by 4 units in the last place of that bound, or of the other one if \
-the bound is 0."""
+float may exceed a bound by 4 units in its last place; at a bound of 0, in that of the other \
+bound."""
     space = probe.env.observation_space
     reset, step = f"{probe.class_name}.reset", f"{probe.class_name}.step"
     observations = ((step, t.obs) for t in probe.all_steps())
@@ -84,4 +83,4 @@ def _fix(space: Space, outside: Mismatch) -> str:
     if outside.dtype:
         cast = f"Cast it: `{outside.path}.astype(jnp.{outside.dtype})`"
         return f"{cast}. If the dtype is intended, change `observation_space` instead."
-    return f"Return what `observation_space` says, {space}, or change the space."
+    return f"Return an element of `observation_space`, {space}, or change the space."

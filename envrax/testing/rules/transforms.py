@@ -8,13 +8,13 @@ import numpy as np
 
 from envrax._jax.keys import is_key
 from envrax.testing.probe import Probe, by_name
+from envrax.testing.pytrees import leaves, stack, take, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.purity import PURE
-from envrax.testing.trees import leaves, stack, take, value_differences
 
 _NO_VALUE = "While JAX traces, an array has no value for"
 
-# The first class that fits an error says how to fix it.
+# The advice on an error is that of the first class in this list that it is an instance of.
 _TRACE_FIXES: tuple[tuple[type[Exception], str], ...] = (
     (
         jax.errors.TracerBoolConversionError,
@@ -56,7 +56,7 @@ def traces_under_jit(probe: Probe) -> Faults:
 
 
 def untraceable(error: Exception, where: str) -> Fault:
-    """The fault of code that cannot be compiled."""
+    """The fault of code that cannot be compiled, with advice for the error."""
     found = (fix for error_class, fix in _TRACE_FIXES if isinstance(error, error_class))
     fix = next(found, "Use `jnp` instead of `np`, and arrays instead of Python objects.")
     return fault_of(error, where, "it to work under `jax.jit`", fix)
@@ -71,7 +71,7 @@ def jit_agrees(probe: Probe) -> Faults:
 
 
 def vmap_agrees(probe: Probe) -> Faults:
-    """Under `vmap`, `reset` and `step` give the same results as alone; floats up to rounding."""
+    """Under `vmap`, `reset` and `step` give the same results as without; floats up to rounding."""
     t = probe.uncompiled[0]
     reset = probe.env.reset
     step = probe.env.step
@@ -109,17 +109,19 @@ def scan_agrees(probe: Probe) -> Faults:
         yield from _disagreements(probe, "step", "scan", t[2:], take(out, i))
 
 
-def _disagreements(probe: Probe, method: str, transform: str, plain: Any, ours: Any) -> Faults:
+def _disagreements(
+    probe: Probe, method: str, transform: str, plain: Any, transformed: Any
+) -> Faults:
     """The first leaf that a transformation changes."""
-    for leaf, a, b in value_differences(by_name(plain), by_name(ours)):
+    for leaf, a, b in value_differences(by_name(plain), by_name(transformed)):
         expected = f"`{leaf}` as in a plain call, {a}"
-        fix = f"{PURE} Do not ask whether a value is traced."
+        fix = f"{PURE} Do not test whether a value is traced."
         yield Fault(f"{probe.class_name}.{method}", expected, f"{b} under `{transform}`", fix)
         return
 
 
 def compiles_once(probe: Probe) -> Faults:
-    """`reset` and `step` are each compiled once for a whole episode and the resets that follow."""
+    """`reset` and `step` are each compiled only once, over whole episodes and resets."""
     _ = probe.numpy_transitions
     for method, counter in (("reset", probe.reset), ("step", probe.step)):
         if counter.traces > 1:
@@ -129,8 +131,7 @@ def compiles_once(probe: Probe) -> Faults:
 
 
 def gradients_are_finite(probe: Probe) -> Faults:
-    """With `gradients=True`: the reward can be differentiated by the floats of state and action, \
-and the gradient is finite."""
+    """With `gradients=True`: the reward has a finite gradient by the floats of state and action."""
     if not probe.gradients:
         raise SkipRule("only with `gradients=True`")
     t, where = probe.uncompiled[0], f"{probe.class_name}.step"

@@ -1,4 +1,4 @@
-"""Rules on worlds of several agents."""
+"""Rules on worlds: environments of several agents."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -8,13 +8,13 @@ import numpy as np
 
 from envrax.spaces import Dict
 from envrax.testing.probe import REASONS, Probe, Transition, by_name
+from envrax.testing.pytrees import describe, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule
-from envrax.testing.trees import describe, value_differences
 
 
 def agents_are_named(probe: Probe) -> Faults:
-    """`agents` is a tuple of different names, equal on every access, and both spaces are a `Dict` \
-with an entry for each of them and no other."""
+    """`agents` is a tuple of different names, equal on every access. Both spaces are a `Dict` \
+with exactly these keys."""
     env = probe.env
     names: Any = env.agents
     where = f"{probe.class_name}.agents"
@@ -31,7 +31,7 @@ with an entry for each of them and no other."""
 
 
 def someone_is_active(probe: Probe) -> Faults:
-    """`active` is a dict with a bool scalar for each agent, one of which is True until the world \
+    """`active` is a dict with a bool scalar for each agent. At least one is True until the world \
 ends."""
     where = f"{probe.class_name}.active"
     names = set(probe.env.agents)
@@ -42,13 +42,13 @@ ends."""
             yield Fault(where, "bool[] for each agent", f"{got}", fix)
             return
         if not any(map(bool, active.values())) and not bool(state.done):
-            fix = "End the world in the step after which no agent acts."
-            yield Fault(where, "an agent that acts while the world runs", "none", fix)
+            fix = "End the world in the step after which no agent is active."
+            yield Fault(where, "an active agent while the world runs", "none", fix)
             return
 
 
 def inactive_actions_do_nothing(probe: Probe) -> Faults:
-    """Another action of an agent that is not active changes nothing."""
+    """The action of an inactive agent has no effect."""
     where, waited = f"{probe.class_name}.step", False
     for i, (t, (_, active)) in enumerate(zip(probe.transitions, _active(probe), strict=False)):
         waiting = [agent for agent, acts in active.items() if not bool(acts)]
@@ -68,8 +68,8 @@ def inactive_actions_do_nothing(probe: Probe) -> Faults:
 
 
 def ended_agents_stay(probe: Probe) -> Faults:
-    """`info["agents"]`, if there is one, has a bool scalar for each agent under "terminated" and \
-under "truncated", which stays True until the world ends."""
+    """`info["agents"]`, if there is one, has bool scalars by agent under "terminated" and \
+"truncated". A True stays until the world ends."""
     where, names = f"{probe.class_name}.step", probe.env.agents
     form = {name: dict.fromkeys(sorted(names), "bool[]") for name in REASONS}
     before: Any = None
@@ -83,14 +83,17 @@ under "truncated", which stays True until the world ends."""
             return
         back = before and jax.tree.map(lambda was, now: was & ~now, before, ends)
         if back and np.any(jax.tree.leaves(back)):
-            fix = "Keep who ended in the state; an agent that may return is not `active` meanwhile."
-            yield Fault(where, '`info["agents"]` to stay True', "one that was True, False", fix)
+            fix = (
+                "Keep in the state which agents have ended. An agent that may return has not "
+                "ended: it is not `active`."
+            )
+            yield Fault(where, '`info["agents"]` to stay True', "False after True", fix)
             return
         before = None if bool(t.state.done) else ends
 
 
 def _active(probe: Probe) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The state before each step, and who acts in it; and the last state."""
+    """The state before each step and the last one, each with its active agents."""
     steps: list[Transition] = probe.transitions
     active: Any = jax.jit(probe.env.active) if probe.compiles else probe.env.active
     for state in [*(t.before for t in steps), steps[-1].state]:

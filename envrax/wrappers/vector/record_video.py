@@ -19,8 +19,8 @@ from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces.conform import conform
+from envrax.video.batch_recording import Frame, Recording, SlotRenderer
 from envrax.video.encoder import find_ffmpeg, require_fps
-from envrax.video.recording import Frame, Recording, SlotRenderer
 from envrax.wrappers.record_video import implements_render
 from envrax.wrappers.vector.base import BatchedWrapper
 from envrax.wrappers.vector.forwarding import ForwardingBatch
@@ -153,7 +153,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
                     f"RecordVideo.step: expected dones that are bool; got {ended.dtype}. Leave out "
                     "the wrapper that changes them."
                 )
-            self._recording.go_on(ended.tolist(), frames)
+            self._recording.add_step(ended.tolist(), frames)
         return obs, state, rewards, dones, infos
 
     def write(self) -> None:
@@ -236,7 +236,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     def _send(self, base: AnyBatch, states: list[Any], *ended: jax.Array) -> None:
         renderer = SlotRenderer(cast(AnyEnv, _copied_env(base)).render, states[0])
         sent = jax.lax.stop_gradient(([renderer.arrays(x) for x in states], *ended))
-        io_callback(partial(self._recording.sent, renderer), None, *sent, ordered=True)
+        io_callback(partial(self._recording.receive, renderer), None, *sent, ordered=True)
 
 
 def _peeled(env: AnyBatch) -> tuple[list[BatchedWrapper[Any, Any]], AnyBatch]:

@@ -21,14 +21,14 @@ AMBER: Colour = (250, 176, 5)
 
 def tile_image(paper: Colour, *layers: tuple[jax.Array, Colour]) -> jax.Array:
     """
-    Paint masks over a plain background, inside JAX.
+    Paint masks over a plain background, in JAX.
 
     Parameters
     ----------
     paper : Colour
         Background.
     *layers : tuple[jax.Array, Colour]
-        bool masks of shape (H, W), each with its colour; later ones cover earlier ones.
+        bool masks of shape (H, W), each with its colour. Later masks cover earlier ones.
 
     Returns
     -------
@@ -43,14 +43,15 @@ def tile_image(paper: Colour, *layers: tuple[jax.Array, Colour]) -> jax.Array:
 
 class Canvas:
     """
-    An RGB image under a world with y pointing up; every length is in units of that world.
+    An RGB image of a world in which y points up. All lengths are in units of the world.
 
-    Shapes are signed distances to their outline, so that a pixel on an edge is covered in part.
+    A shape is drawn from the signed distance to its outline, so that a pixel on an edge is covered
+    in part.
 
     Parameters
     ----------
     width, height : int
-        Size of the image in pixels, even numbers: video encoders refuse odd ones.
+        Size of the image in pixels: even numbers, as video encoders prefer.
     scale : float
         Pixels per unit of the world.
     centre : Point
@@ -96,20 +97,20 @@ class Canvas:
         self._cover(rows, columns, distance, colour)
 
     def ground(self, height: Callable[[np.ndarray], np.ndarray], colour: Colour) -> None:
-        """Fill what lies beneath the curve `height(x)`."""
+        """Fill the area under the curve `height(x)`."""
         curve = height(self._x)
         slope = np.gradient(curve, self._x)
         distance = (self._y[:, None] - curve) / np.hypot(1.0, slope)
         self._cover(slice(None), slice(None), distance, colour)
 
     def image(self) -> np.ndarray:
-        """The picture so far, uint8 of shape (H, W, 3)."""
+        """The image, uint8 of shape (H, W, 3)."""
         return np.ascontiguousarray(np.rint(self._image[::-1]).astype(np.uint8))
 
     def _window(
         self, xs: Point, ys: Point, reach: float = 0.0
     ) -> tuple[slice, slice, np.ndarray, np.ndarray]:
-        """The pixels within `reach` of a rectangle. Painting only these is ten times faster."""
+        """The pixels within `reach` of a rectangle. Drawing only these is ten times faster."""
         reach += 1.0 / self._scale
         columns = slice(*np.searchsorted(self._x, (min(xs) - reach, max(xs) + reach)))
         rows = slice(*np.searchsorted(self._y, (min(ys) - reach, max(ys) + reach)))

@@ -1,4 +1,4 @@
-"""Shared by the environments of the suite: key handling, the step count, the time limit."""
+"""`EpisodicEnv`, the base of most environments of the suite: keys, step count, time limit."""
 
 from abc import abstractmethod
 from typing import Any
@@ -14,11 +14,11 @@ class EpisodicEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     @abstractmethod
     def begin(self, key: jax.Array, **episode: jax.Array) -> StateT:
-        """The first state: drawn from `key`, with the fields of `EnvState` given by `episode`."""
+        """The first state, drawn from `key`; `episode` has the fields of `EnvState`."""
 
     @abstractmethod
     def advance(self, state: StateT, action: Any) -> tuple[StateT, jax.Array, jax.Array]:
-        """The next state, its float32 reward, whether it is terminal; does not count the step."""
+        """The next state (step not counted), the float32 reward, and whether it terminates."""
 
     @abstractmethod
     def observe(self, state: StateT) -> jax.Array:

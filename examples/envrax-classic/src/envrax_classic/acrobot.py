@@ -18,9 +18,10 @@ _MAX_SPEED_1, _MAX_SPEED_2 = 4 * math.pi, 9 * math.pi
 @chex.dataclass
 class AcrobotState(EnvState):
     """
-    Angles in [-pi, pi] with their rates, each a float32 scalar.
+    Angles in [-pi, pi] and their rates, each a float32 scalar.
 
-    `angle_1` is the upper link's, 0 hanging down; `angle_2` the lower link's, relative to it.
+    `angle_1` is the angle of the upper link, 0 if it hangs down. `angle_2` is the angle of the
+    lower link, relative to the upper one.
     """
 
     angle_1: jax.Array
@@ -31,7 +32,7 @@ class AcrobotState(EnvState):
 
 @chex.dataclass
 class AcrobotConfig(EnvConfig):
-    """Links: mass, length of the upper one, centre of mass, inertia; the torque, the time step."""
+    """Masses, length of the upper link, centres of mass, inertia, torque, time step."""
 
     max_steps: int = 500
     gravity: float = 9.8
@@ -47,7 +48,7 @@ class AcrobotConfig(EnvConfig):
 
 class Acrobot(EpisodicEnv[Box, Discrete, AcrobotState, AcrobotConfig]):
     """
-    Gymnasium's `Acrobot-v1`: torque -1 (0), none (1) or +1 (2) at the elbow, -1 for every step.
+    Gymnasium's `Acrobot-v1`: torque -1 (0), 0 (1) or +1 (2) at the elbow; each step costs 1.
 
     The observation is `[cos 1, sin 1, cos 2, sin 2, speed_1, speed_2]`. An episode terminates, with
     reward 0, when the tip is one link above the shoulder.

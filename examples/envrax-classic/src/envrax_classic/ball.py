@@ -1,4 +1,4 @@
-"""Ball: an environment that extends `JaxEnv` directly, the one to read first."""
+"""Ball: an environment that extends `JaxEnv` directly. Read this one first."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from envrax_classic._draw import CORAL, MIST, TEAL, Canvas
 
 @chex.dataclass
 class BallState(EnvState):
-    """Ball and target, each a float32 point of the unit square."""
+    """Ball and target, each a float32 point in the unit square."""
 
     ball: jax.Array
     target: jax.Array
@@ -21,7 +21,7 @@ class BallState(EnvState):
 
 @chex.dataclass
 class BallConfig(EnvConfig):
-    """The distance of a push, and the distance from the target at which the episode ends."""
+    """The length of a push, and the distance to the target at which the episode terminates."""
 
     max_steps: int = 100
     push: float = 0.05
@@ -29,7 +29,7 @@ class BallConfig(EnvConfig):
 
 
 class BallEnv(JaxEnv[Box, Discrete, BallState, BallConfig]):
-    """Push a ball left (0), right (1), down (2) or up (3), to a target; distance is the cost."""
+    """Push a ball left (0), right (1), down (2) or up (3) to a target; distance is the cost."""
 
     @property
     def observation_space(self) -> Box:

@@ -18,7 +18,7 @@ _MAX_ANGLE = math.radians(12)
 
 @chex.dataclass
 class CartPoleState(EnvState):
-    """Position and angle with their rates, each a float32 scalar; angle 0 is upright."""
+    """Position and angle and their rates, each a float32 scalar. Angle 0 is upright."""
 
     position: jax.Array
     velocity: jax.Array
@@ -28,7 +28,7 @@ class CartPoleState(EnvState):
 
 @chex.dataclass
 class CartPoleConfig(EnvConfig):
-    """Masses in kg, half the pole's length in m, the push in N, the time step in s."""
+    """Masses in kg, half the length of the pole in m, the push in N, the time step in s."""
 
     max_steps: int = 500
     gravity: float = 9.8
@@ -41,7 +41,7 @@ class CartPoleConfig(EnvConfig):
 
 class CartPole(EpisodicEnv[Box, Discrete, CartPoleState, CartPoleConfig]):
     """
-    Gymnasium's `CartPole-v1`: push the cart left (0) or right (1), +1 for every step.
+    Gymnasium's `CartPole-v1`: push the cart left (0) or right (1); each step earns 1.
 
     The observation is `[position, velocity, angle, spin]`. An episode terminates when the cart is
     beyond 2.4 m or the pole beyond 12 degrees.

@@ -1,4 +1,4 @@
-"""Catch: move a paddle under a falling ball, seen as pixels."""
+"""Catch: move a paddle under a falling ball, from pixels."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ class CatchState(EnvState):
 
 @chex.dataclass
 class CatchConfig(EnvConfig):
-    """Size of the board, and pixels per tile of it."""
+    """Size of the board in tiles, and pixels per tile."""
 
     rows: int = 10
     columns: int = 5
@@ -35,7 +35,8 @@ class Catch(EpisodicEnv[Box, Discrete, CatchState, CatchConfig]):
     Move left (0), stay (1) or move right (2) while a ball falls one row per step.
 
     The observation is a uint8 image of shape `(rows * tile, columns * tile, 3)`. An episode
-    terminates when the ball is in the paddle's row: +1 if caught, -1 if not; 0 before that.
+    terminates when the ball is in the paddle's row. The reward is then 1 if the ball is caught,
+    else -1; it is 0 before.
     """
 
     @property

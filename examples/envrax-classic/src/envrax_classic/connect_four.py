@@ -21,7 +21,7 @@ class ConnectFourState(EnvState):
 
 @chex.dataclass
 class ConnectFourConfig(EnvConfig):
-    """Size of the board. A game on the usual one has at most 21 moves of each player."""
+    """Size of the board. A game on 6 x 7 places has at most 21 moves of each player."""
 
     max_steps: int = 100
     rows: int = 6
@@ -45,12 +45,12 @@ def connected(stones: jax.Array) -> jax.Array:
 
     def in_line(stones: jax.Array, down: int, right: int) -> jax.Array:
         def along(stones: jax.Array, n: int) -> jax.Array:
-            """Where a stone is, and another one n places further."""
+            """The places with a stone that have another one n places ahead."""
             rows, columns = stones.shape
             ahead = stones[n * down :, n * right :]
             return stones[: max(rows - n * down, 0), : max(columns - n * right, 0)] & ahead
 
-        return jnp.any(along(along(stones, 1), 2))  # pairs, and pairs of pairs
+        return jnp.any(along(along(stones, 1), 2))  # pairs of pairs
 
     falling = in_line(stones, 0, 1) | in_line(stones, 1, 0) | in_line(stones, 1, 1)
     return falling | in_line(stones[::-1], 1, 1)
@@ -61,9 +61,9 @@ class ConnectFour(EpisodicEnv[Box, Discrete, ConnectFourState, ConnectFourConfig
     Drop a stone into a column; the first to have four in a line wins.
 
     The opponent draws uniformly among the columns that are not full, and has the first move in half
-    of the games. The observation is a float32 array of shape `(rows, columns, 2)`: 1 where an own
-    stone lies, and where one of the opponent's. An episode terminates with reward 1 for a win, -1
-    for a loss and 0 for a full board; 0 before that. A full column is illegal, and loses.
+    of the games. The observation is a float32 array of shape `(rows, columns, 2)` with two planes
+    of 0 and 1: own stones, and the opponent's. An episode terminates with reward 1 for a win, -1
+    for a loss and 0 for a full board; rewards before are 0. A full column is illegal, and loses.
     """
 
     @property
@@ -103,7 +103,7 @@ class ConnectFour(EpisodicEnv[Box, Discrete, ConnectFourState, ConnectFourConfig
         return state.replace(board=board, rng=rng), reward, terminated
 
     def drop(self, board: jax.Array, column: Any, stone: int) -> jax.Array:
-        """The board with one more stone; as it was if the column is full, or does not exist."""
+        """The board with one more stone; unchanged if the column is full or does not exist."""
         rows, columns = np.indices(board.shape, np.int32)
         lowest = len(board) - 1 - jnp.sum(board != 0, axis=0, keepdims=True, dtype=jnp.int32)
         lands = (rows == lowest) & (columns == column)

@@ -1,4 +1,4 @@
-"""Maze: a new maze in every episode, seen as an image."""
+"""Maze: a new maze in every episode, from pixels."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from envrax_classic._episode import EpisodicEnv
 
 @chex.dataclass
 class MazeState(EnvState):
-    """`walls`, a bool map of tiles with True for wall; the agent's tile, two int32 scalars."""
+    """`walls`, a bool map of tiles, True for a wall; row and column of the agent, int32 scalars."""
 
     walls: jax.Array
     row: jax.Array
@@ -32,7 +32,7 @@ class MazeConfig(EnvConfig):
 
 def carve(key: jax.Array, size: int) -> jax.Array:
     """
-    Dig a random maze depth first; exactly one path joins any two cells.
+    Dig a random maze depth-first. Exactly one path connects any two cells.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def carve(key: jax.Array, size: int) -> jax.Array:
     jax.Array
         bool map of shape `(2 * size + 1, 2 * size + 1)`, True for wall.
     """
-    # A border of cells that count as dug keeps the digger inside. `came_from` holds, for each cell,
-    # the cell from which it was dug, which is enough to go back; -1 means not dug yet.
+    # A border of cells that count as dug keeps the digger inside. `came_from` holds the cell from
+    # which each cell was dug, so that the digger can go back; -1 means not dug yet.
     width = size + 2
     inner = np.zeros((width, width), bool)
     inner[1:-1, 1:-1] = True
@@ -65,7 +65,7 @@ def carve(key: jax.Array, size: int) -> jax.Array:
         origin = jnp.where(stuck, came_from[following], cell)
         return following, came_from.at[following].set(origin)
 
-    # Each cell but the first is entered once and left once, so the number of iterations is known.
+    # Each cell except the first is entered once and left once: the number of iterations is known.
     _, came_from = jax.lax.fori_loop(0, 2 * (size**2 - 1), dig, (jnp.int32(start), came_from))
 
     index = np.arange(width * width, dtype=np.int32).reshape(width, width)[1:-1, 1:-1]

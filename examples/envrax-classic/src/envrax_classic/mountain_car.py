@@ -27,7 +27,7 @@ class MountainCarState(EnvState):
 
 @chex.dataclass
 class MountainCarConfig(EnvConfig):
-    """`force` and `gravity` per step, and the least velocity that counts at the goal."""
+    """`force` and `gravity` per step, and the least velocity at the goal."""
 
     max_steps: int = 200
     force: float = 0.001
@@ -37,7 +37,7 @@ class MountainCarConfig(EnvConfig):
 
 class MountainCar(EpisodicEnv[Box, Discrete, MountainCarState, MountainCarConfig]):
     """
-    Gymnasium's `MountainCar-v0`: push left (0), not at all (1) or right (2), -1 for every step.
+    Gymnasium's `MountainCar-v0`: push left (0), not at all (1) or right (2); each step costs 1.
 
     The observation is `[position, velocity]`. An episode terminates at the flag, position 0.5.
     """

@@ -1,4 +1,4 @@
-"""Pendulum: swing up with a weak motor, and hold."""
+"""Pendulum: swing a pole up with a weak motor, and hold it."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ _MAX_TORQUE = 2.0
 
 @chex.dataclass
 class PendulumState(EnvState):
-    """Angle from upright, not wrapped, and its rate; each a float32 scalar."""
+    """Angle and its rate, each a float32 scalar. Angle 0 is upright; angles are not wrapped."""
 
     angle: jax.Array
     speed: jax.Array
@@ -37,7 +37,7 @@ class PendulumConfig(EnvConfig):
 
 class Pendulum(EpisodicEnv[Box, Box, PendulumState, PendulumConfig]):
     """
-    Gymnasium's `Pendulum-v1`: one torque in [-2, 2], clipped; reward 0 upright and at rest.
+    Gymnasium's `Pendulum-v1`: a torque, clipped to [-2, 2]; the reward is 0 upright and at rest.
 
     The observation is `[cos(angle), sin(angle), speed]`. Episodes never terminate.
     """

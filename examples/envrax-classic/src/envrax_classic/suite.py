@@ -1,4 +1,4 @@
-"""The suite: which environments there are, and under which names."""
+"""The suite: the list of environments and their names."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Frames that `RecordVideo` has recorded of a batch, held on the host until they are rendered."""
+"""What `RecordVideo` records of a batch: states on the host, rendered when files are written."""
 
 import atexit
 import threading
@@ -16,19 +16,19 @@ from envrax.video.encoder import free_number, open_video
 from envrax.video.frames import tile_frames
 
 Frame = Callable[[], np.ndarray]
-GAP = 2  # pixels between the slots of a grid; even, as the sides of most films
+GAP = 2  # pixels between the slots of a grid; even, like the sides of most videos
 
 
 class SlotRenderer:
     """
-    `render` for the state of one slot, given as a list of arrays, in which keys are integers.
+    Renders the states of slots that arrive on the host as lists of arrays, with keys as integers.
 
     Parameters
     ----------
     render : callable
-        Draws one state.
+        Renders one state.
     states : pytree of jax.Array
-        The states of some slots, or tracers of them.
+        The states of some slots, which may be traced.
     """
 
     def __init__(self, render: Callable[[Any], np.ndarray], states: Any) -> None:
@@ -38,17 +38,17 @@ class SlotRenderer:
         self._render = render
 
     def arrays(self, states: Any) -> list[jax.Array]:
-        """The arrays of the states of some slots."""
+        """The states of some slots as a list of arrays."""
         pairs = zip(jax.tree.leaves(states), self._impls, strict=True)
         return [x if impl is None else jax.random.key_data(x) for x, impl in pairs]
 
     def frames(
         self, arrays: Sequence[jax.Array], needed: Sequence[bool] | None = None
     ) -> list[Frame]:
-        """One frame per slot, not rendered yet."""
+        """One frame per slot, not rendered yet. Frames that are not needed hold no state."""
         numpy = [np.asarray(x) for x in arrays]
         needed = [True] * len(numpy[0]) if needed is None else needed
-        # Copies, since the program reuses the buffers.
+        # Copies, because the program reuses the buffers.
         copies = [[x[k].copy() for x in numpy] if used else [] for k, used in enumerate(needed)]
         return [partial(self._draw, copy) for copy in copies]
 
@@ -63,23 +63,23 @@ class SlotRenderer:
 
 class Recording:
     """
-    The frames of K slots, not rendered yet, and the files that they go to.
+    Collects the frames of K slots, and writes them to files.
 
-    `begin` and `go_on` only collect: JAX calls them while a program runs, when nothing may wait
-    for JAX.
+    `begin` and `add_step` do not render: JAX calls them while a program runs, and rendering could
+    then wait for JAX forever.
 
     Parameters
     ----------
     slots : list of int
         The slots.
     folder : Path
-        Where the files go.
+        The folder of the files.
     fps : float
         Frames per second.
     grid : tuple of int, optional
-        Rows and columns, for one file of all slots.
+        Rows and columns, for one file with all slots.
     labels : sequence, optional
-        One for each slot of the grid.
+        A label for each slot of the grid.
     """
 
     def __init__(
@@ -100,14 +100,15 @@ class Recording:
         self._complete: list[tuple[str, list[list[Frame]]]] = []
 
     def begin(self, first: Sequence[Frame]) -> None:
-        """All slots begin an episode."""
+        """Start an episode in all slots, with the first frame of each."""
         with self._lock:
-            self._cut()
+            self._end_episodes()
             self._running = [[frame] for frame in first]
-            atexit.unregister(self.finish)  # not by `__del__`: that may run within a trace
+            # Not in `__del__`, which may run within a trace.
+            atexit.unregister(self.finish)
             atexit.register(self.finish)
 
-    def go_on(
+    def add_step(
         self, ended: Sequence[bool], new: Sequence[Frame], last: Sequence[Frame] | None = None
     ) -> None:
         """
@@ -118,30 +119,42 @@ class Recording:
         ended : sequence of bool
             Whether the step ended the episode of each slot.
         new : sequence of callable
-            Frames after any auto-reset.
+            The frames after any auto-reset.
         last : sequence of callable, optional
-            Frames before any auto-reset, where they are known.
+            The frames before any auto-reset, if they are known.
         """
         with self._lock:
-            for k, over in enumerate(ended):
+            for k, has_ended in enumerate(ended):
                 if last is not None:
                     self._running[k].append(last[k])
-                if over and not self.grid:
+                if has_ended and not self.grid:
                     self._complete.append((self._prefix(k), [self._running[k]]))
                     self._running[k] = []
-                # In a grid a frame more would put the slot behind its neighbours.
-                if last is None or (over and not self.grid):
+                # In a grid, an extra frame would make the slot lag behind its neighbours.
+                if last is None or (has_ended and not self.grid):
                     self._running[k].append(new[k])
 
-    def sent(self, renderer: SlotRenderer, states: Sequence[Any], ended: Any = None) -> None:
-        """`begin` with arrays of the states; or `go_on`, with those before and after any reset."""
+    def receive(self, renderer: SlotRenderer, states: Sequence[Any], ended: Any = None) -> None:
+        """
+        Collect the states that a program sends after a reset or a step.
+
+        Parameters
+        ----------
+        renderer : SlotRenderer
+            Renders the states.
+        states : sequence
+            The arrays of the states. After a step, two: from before and after any auto-reset.
+        ended : array of bool, optional
+            Whether the step ended the episode of each slot; None after a reset.
+        """
         if ended is None:
             return self.begin(renderer.frames(states[0]))
-        over: list[bool] = np.asarray(ended).tolist()
-        return self.go_on(over, renderer.frames(states[1], over), renderer.frames(states[0]))
+        has_ended: list[bool] = np.asarray(ended).tolist()
+        new = renderer.frames(states[1], has_ended)
+        return self.add_step(has_ended, new, renderer.frames(states[0]))
 
     def write(self) -> None:
-        """Render and write the films that are complete."""
+        """Render and write the videos of complete episodes."""
         while True:
             with self._lock:
                 if not self._complete:
@@ -155,19 +168,19 @@ class Recording:
                 raise
 
     def finish(self) -> None:
-        """Write everything; running episodes are cut short."""
+        """Write all videos; running episodes end here."""
         atexit.unregister(self.finish)
         with self._lock:
-            self._cut()
+            self._end_episodes()
         self.write()
 
-    def _cut(self) -> None:
+    def _end_episodes(self) -> None:
         if self.grid and any(self._running):
             self._complete.append(("grid", self._running))
         elif not self.grid:
-            # A single frame is the start of the next episode, not a film.
-            runs = enumerate(self._running)
-            self._complete += [(self._prefix(k), [run]) for k, run in runs if len(run) > 1]
+            # A single frame is only the start of the next episode.
+            episodes = enumerate(self._running)
+            self._complete += [(self._prefix(k), [x]) for k, x in episodes if len(x) > 1]
         self._running = [[] for _ in self.slots]
 
     def _prefix(self, k: int) -> str:
@@ -176,13 +189,13 @@ class Recording:
     def _write_one(self, prefix: str, slots: list[list[Frame]]) -> None:
         pictures = self._pictures(slots)
         number = free_number(self.folder, prefix)
-        film = open_video(self.folder, number, self.fps, next(pictures), prefix)
-        film.complete(pictures)
+        writer = open_video(self.folder, number, self.fps, next(pictures), prefix)
+        writer.complete(pictures)
 
     def _pictures(self, slots: list[list[Frame]]) -> Iterator[np.ndarray]:
         for row in zip(*slots, strict=True):
-            drawn = [frame() for frame in row]
-            yield tile_frames(drawn, *self.grid, GAP, self.labels) if self.grid else drawn[0]
+            images = [frame() for frame in row]
+            yield tile_frames(images, *self.grid, GAP, self.labels) if self.grid else images[0]
 
     def __reduce__(self) -> tuple[Any, ...]:  # a copy starts empty, and writes its own files
         return Recording, (self.slots, self.folder, self.fps, self.grid, self.labels)

@@ -1,4 +1,4 @@
-"""Pytrees compared leaf by leaf."""
+"""Pytrees described, converted, and compared leaf by leaf."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,20 +10,20 @@ import numpy as np
 from envrax._jax.keys import is_key
 from envrax._jax.types import named_leaves
 
-# XLA fuses and reorders float arithmetic when it compiles. Where large terms cancel, as in physics,
-# the error is relative to those terms: the last tolerance is relative to an array's largest value.
+# XLA reorders float arithmetic. Where large terms cancel, as in physics, the rounding error is
+# relative to those terms. The last tolerance is therefore relative to the array's largest value.
 RTOL = 1e-4
 ATOL = 1e-5
 RTOL_OF_LARGEST = 1e-6
 
 
 def leaves(tree: Any, name: str) -> dict[str, Any]:
-    """The leaves by path, such as `state.pos`; `name` is the name of the tree."""
+    """The leaves of a tree called `name`, by path, such as `state.pos`."""
     return named_leaves({name: tree})
 
 
 def describe(x: Any) -> str:
-    """Dtype and shape of a leaf as JAX sees it, such as `float32[2]`."""
+    """Dtype and shape of a leaf in JAX, such as `float32[2]`."""
     return describe_weak(x).removeprefix("weak ")
 
 
@@ -37,20 +37,23 @@ def describe_weak(x: Any) -> str:
     return f"{weak}{describe_as(aval.dtype, aval.shape)}"
 
 
-def type_differences(
-    ours: dict[str, Any], theirs: dict[str, Any]
-) -> Iterator[tuple[str, str, str]]:
+def describe_as(dtype: Any, shape: Any) -> str:
+    """Dtype and shape as `describe` writes them."""
+    return f"{dtype}[{','.join(map(str, shape))}]"
+
+
+def type_differences(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Path and both descriptions of each leaf whose dtype, shape or weak type differs."""
-    mine = _descriptions(ours)
-    yours = _descriptions(theirs)
-    for path in dict.fromkeys([*mine, *yours]):
-        pair = mine.get(path, "no such leaf"), yours.get(path, "no such leaf")
+    first = _descriptions(a)
+    second = _descriptions(b)
+    for path in dict.fromkeys([*first, *second]):
+        pair = first.get(path, "no such leaf"), second.get(path, "no such leaf")
         if pair[0] != pair[1]:
             yield path, *pair
 
 
 def to_numpy(leaf: Any) -> Any:
-    """A leaf as NumPy array, PRNG keys as their bits."""
+    """A leaf as a NumPy array; a PRNG key as its bits."""
     if is_key(leaf):
         leaf = jax.random.key_data(leaf)
     array = np.asarray(leaf)
@@ -58,65 +61,61 @@ def to_numpy(leaf: Any) -> Any:
 
 
 def tree_to_numpy(tree: Any) -> Any:
-    """A pytree of NumPy arrays."""
+    """A pytree with every leaf as a NumPy array."""
     return jax.tree.map(to_numpy, tree)
 
 
 def value_differences(
-    ours: dict[str, Any], theirs: dict[str, Any], *, exact: bool = False
+    a: dict[str, Any], b: dict[str, Any], *, exact: bool = False
 ) -> Iterator[tuple[str, str, str]]:
     """
-    Path and both values of each leaf that differs, for the trees that `ours` names.
+    Path and both values of each leaf that differs, in the trees named by `a`.
 
-    Floats may differ by rounding unless `exact`. All else, PRNG keys too, is compared to the bit.
+    Floats may differ by rounding unless `exact`. Everything else, such as a PRNG key, must be equal
+    bit for bit.
     """
-    for name, tree in ours.items():
-        mine = leaves(tree, name)
-        yours = leaves(theirs[name], name)
-        for path in dict.fromkeys([*mine, *yours]):
-            if path not in mine or path not in yours:
-                here = ["a leaf" if path in side else "no such leaf" for side in (mine, yours)]
-                yield path, here[0], here[1]
+    for name, tree in a.items():
+        first = leaves(tree, name)
+        second = leaves(b[name], name)
+        for path in dict.fromkeys([*first, *second]):
+            if path not in first or path not in second:
+                found = ["a leaf" if path in side else "no such leaf" for side in (first, second)]
+                yield path, found[0], found[1]
                 continue
-            a = to_numpy(mine[path])
-            b = to_numpy(yours[path])
-            if not _same(a, b, exact):
-                at = np.argwhere(~_close(a, b, exact))[0] if a.shape == b.shape and a.ndim else ()
-                yield path, _brief(a, at), _brief(b, at)
+            x = to_numpy(first[path])
+            y = to_numpy(second[path])
+            if not _same(x, y, exact):
+                at = np.argwhere(~_close(x, y, exact))[0] if x.shape == y.shape and x.ndim else ()
+                yield path, _value_text(x, at), _value_text(y, at)
 
 
 def copy_containers(tree: Any) -> Any:
-    """A copy for code that may edit its arguments; JAX arrays need none."""
+    """A tree with new containers and NumPy arrays, for code that may edit its arguments."""
     return jax.tree.map(lambda x: x.copy() if isinstance(x, np.ndarray) else x, tree)
 
 
 def stack(trees: list[Any]) -> Any:
-    """Several trees of one structure, stacked."""
+    """Trees of one structure, stacked leaf by leaf."""
 
-    def together(*xs: Any) -> Any:
+    def stack_leaves(*xs: Any) -> Any:
         return jnp.stack(xs) if is_key(xs[0]) else np.stack(list(map(to_numpy, xs)))
 
-    return jax.tree.map(together, *trees)
+    return jax.tree.map(stack_leaves, *trees)
 
 
 def take(tree: Any, at: int | slice) -> Any:
-    """One row of every leaf, or several, as JAX arrays."""
+    """One row of every leaf, or a slice of rows, as JAX arrays."""
 
-    # By NumPy, since JAX would compile a program for every shape.
-    def row(x: Any) -> Any:
+    # Indexed by NumPy: JAX would compile a program for every shape.
+    def take_rows(x: Any) -> Any:
         return x[at] if is_key(x) else jnp.asarray(to_numpy(x)[at])
 
-    return jax.tree.map(row, tree)
+    return jax.tree.map(take_rows, tree)
 
 
 def _descriptions(trees: dict[str, Any]) -> dict[str, str]:
-    found = [leaf for name, tree in trees.items() for leaf in leaves(tree, name).items()]
-    return {path: describe_weak(x) for path, x in found}
-
-
-def describe_as(dtype: Any, shape: Any) -> str:
-    """Dtype and shape as `describe` writes them."""
-    return f"{dtype}[{','.join(map(str, shape))}]"
+    items = [leaf for name, tree in trees.items() for leaf in leaves(tree, name).items()]
+    return {path: describe_weak(x) for path, x in items}
 
 
 def _same(a: Any, b: Any, exact: bool) -> bool:
@@ -136,7 +135,7 @@ def _close(a: Any, b: Any, exact: bool) -> Any:
     return a == b
 
 
-def _brief(x: Any, at: Any) -> str:
+def _value_text(x: Any, at: Any) -> str:
     if x.ndim and len(at) == x.ndim:
         return f"{x[tuple(at)]} at [{', '.join(map(str, at))}]"
     return f"{x} ({x.dtype}{list(x.shape)})" if x.size == 1 else f"{x.dtype}{list(x.shape)}"

@@ -1,4 +1,4 @@
-"""Elements compared with their spaces, leaf by leaf; the first mismatch is described."""
+"""The first leaf at which a value does not fit its space, described for an error message."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,21 +9,22 @@ import numpy as np
 
 from envrax.spaces import Box, Dict, Space, Tuple
 from envrax.spaces.base import canonical, is_list, is_mapping
-from envrax.testing.trees import describe, describe_as, to_numpy
+from envrax.testing.pytrees import describe, describe_as, to_numpy
 
-UNITS = 4  # in the last place of a bound: XLA fuses and reorders float arithmetic
+# How far a float may exceed a bound, in units in its last place: XLA reorders float arithmetic.
+MAX_UNITS = 4
 
 
 class Mismatch(NamedTuple):
     """
-    A leaf that is not in its space.
+    A leaf that does not fit its space.
 
     Attributes
     ----------
     path, expected, got : str
-        The leaf, and the two halves of the error message.
+        The path of the leaf, and the two halves of the error message.
     dtype : str
-        The dtype that it should have, if only its dtype is wrong; else empty.
+        The right dtype, if only the dtype is wrong; else empty.
     """
 
     path: str
@@ -34,7 +35,7 @@ class Mismatch(NamedTuple):
 
 def why_outside(space: Space, x: Any, path: str, *, rounded: bool = False) -> Mismatch | None:
     """
-    The first leaf of `x` that is not in `space`, dtype included.
+    The first leaf of `x` that is not in `space`. Its dtype must be exactly that of the space.
 
     Parameters
     ----------
@@ -43,14 +44,14 @@ def why_outside(space: Space, x: Any, path: str, *, rounded: bool = False) -> Mi
     x : Any
         The candidate.
     path : str
-        Its name.
+        The name of `x`.
     rounded : bool, default False
-        Whether floats may lie beyond a bound by a few units in its last place.
+        Whether floats may exceed a bound by a few units in its last place.
 
     Returns
     -------
     Mismatch or None
-        None for an element.
+        None if `x` is an element.
     """
     return first_mismatch(space, x, path, partial(_why_leaf_outside, rounded))
 
@@ -59,23 +60,23 @@ def first_mismatch(
     space: Space,
     x: Any,
     path: str,
-    of_leaf: Callable[[Space, Any, str], Mismatch | None],
+    check_leaf: Callable[[Space, Any, str], Mismatch | None],
     *,
     optional: bool = False,
 ) -> Mismatch | None:
     """
-    The first leaf of `x` that does not fit its space.
+    The first leaf of `x` that a check rejects.
 
     Parameters
     ----------
     space : Space
         The space, which may be nested.
     x : Any
-        A pytree of the same structure.
+        The pytree, which should have the structure of the space.
     path : str
-        Its name.
-    of_leaf : callable
-        From a space, a leaf and its path to the mismatch, or None.
+        The name of `x`.
+    check_leaf : callable
+        From a space, a leaf and its path to a mismatch, or None.
     optional : bool, default False
         Whether None may stand for any part of `x`.
     """
@@ -93,8 +94,8 @@ def first_mismatch(
         pairs = enumerate(zip(space, x, strict=True))
         parts = [(child, item, f"{path}.{i}") for i, (child, item) in pairs]
     else:
-        return of_leaf(space, x, path)
-    found = (first_mismatch(*part, of_leaf, optional=optional) for part in parts)
+        return check_leaf(space, x, path)
+    found = (first_mismatch(*part, check_leaf, optional=optional) for part in parts)
     return next(filter(None, found), None)
 
 
@@ -102,25 +103,26 @@ def _why_leaf_outside(rounded: bool, space: Space, x: Any, path: str) -> Mismatc
     got = describe(x)
     try:
         dtype = canonical(space.dtype)
-    except TypeError:  # a space of the user's own may nest in its own way
+    except TypeError:  # a user's own space may nest in its own way
         return None if bool(space.contains(x)) else Mismatch(path, f"to be in {space}", got)
     expected = describe_as(dtype, space.shape)
     if got != expected:
         only_dtype = got.partition("[")[2] == expected.partition("[")[2]
         return Mismatch(path, f"to be {expected}", got, str(dtype) if only_dtype else "")
-    inside = bool(space.contains(x)) or (rounded and _almost_in(space, x))
-    return None if inside else Mismatch(path, f"to be in {space}", _span(x))
+    inside = bool(space.contains(x)) or (rounded and _is_within_rounding(space, x))
+    return None if inside else Mismatch(path, f"to be in {space}", _value_range(x))
 
 
-def _almost_in(space: Space, x: Any) -> bool:
-    """Whether floats are in a `Box` but for rounding."""
+def _is_within_rounding(space: Space, x: Any) -> bool:
+    """Whether floats exceed the bounds of a `Box` at most by rounding."""
     if not isinstance(space, Box) or not jnp.issubdtype(space.dtype, jnp.floating):
         return False
     values, low, high = (np.asarray(v, np.float64) for v in (to_numpy(x), space.low, space.high))
-    eps = UNITS * float(jnp.finfo(canonical(space.dtype)).eps)
+    eps = MAX_UNITS * float(jnp.finfo(canonical(space.dtype)).eps)
 
     def allowed(bound: np.ndarray, other: np.ndarray) -> np.ndarray:
-        # At 0 take the unit of the other bound, at most that of 1, as for the error of `1 - x`.
+        # A bound of 0 has no unit: use that of the other bound, but at most that of 1, which is the
+        # rounding error of `1 - x`.
         unit = np.where(bound == 0, np.where(np.isinf(other), 0, np.minimum(abs(other), 1)), bound)
         return eps * np.where(np.isinf(unit), 0, abs(unit))
 
@@ -129,7 +131,7 @@ def _almost_in(space: Space, x: Any) -> bool:
     return bool(np.all((values >= low - below) & (values <= high + above)))
 
 
-def _span(x: Any) -> str:
+def _value_range(x: Any) -> str:
     values = to_numpy(x)
     if values.size == 1:
         return str(values.item())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from envrax.testing.trees import value_differences
+from envrax.testing.pytrees import value_differences
 
 
 def _differ(a: list[float], b: list[float], **options: bool) -> bool:

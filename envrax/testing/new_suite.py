@@ -1,4 +1,4 @@
-"""`python -m envrax new my_suite`: a package with an environment, its test and a trainer."""
+"""`python -m envrax new my_suite`: write a package with an environment, its test and a trainer."""
 
 import keyword
 import re
@@ -10,10 +10,10 @@ from envrax._checks.packages import is_installed
 from envrax.registry import available_suites
 
 
-def new(name: str) -> Iterator[str]:
-    """Write a suite with an environment, its test and a training script; the next commands."""
-    legal = re.fullmatch("[a-z]([a-z0-9_]*[a-z0-9])?", name) and not keyword.iskeyword(name)
-    if not legal or Path(name).exists() or is_installed(name) or name in available_suites():
+def write_suite(name: str) -> Iterator[str]:
+    """Write the package of a suite from `template/`, and yield the commands to run next."""
+    is_legal = re.fullmatch("[a-z]([a-z0-9_]*[a-z0-9])?", name) and not keyword.iskeyword(name)
+    if not is_legal or Path(name).exists() or is_installed(name) or name in available_suites():
         raise ValueError(
             "new: expected a name of lower-case letters, digits and `_` that no module, folder or "
             f"suite has, such as my_suite; got {name!r}."

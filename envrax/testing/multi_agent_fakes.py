@@ -1,4 +1,4 @@
-"""Small worlds of several agents, for examples and tests."""
+"""Small environments of several agents, for examples and tests."""
 
 from typing import Any
 
@@ -44,10 +44,10 @@ class NimState(EnvState):
 
 class NimWorld(MultiAgentEnv[NimState, NimConfig]):
     """
-    Nim: two agents in turn take one to three stones from a heap; who takes the last one wins.
+    Nim: two agents in turn take one to three stones from a heap.
 
-    Both observe the number of stones. The winner's reward is 1, the loser's -1. Who begins is drawn
-    at reset.
+    The agent that takes the last stone wins. Both observe the number of stones. The winner's reward
+    is 1, the loser's -1. The agent that begins is drawn at reset.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class NimWorld(MultiAgentEnv[NimState, NimConfig]):
         done = jnp.bool_(False)
         step = jnp.int32(0)
         state = NimState(rng=rng, step=step, done=done, left=left, turn=turn)
-        return self._see(left), state
+        return self._observe(left), state
 
     def step(
         self, state: NimState, action: dict[str, Any]
@@ -87,13 +87,15 @@ class NimWorld(MultiAgentEnv[NimState, NimConfig]):
         chosen = jnp.stack([jnp.asarray(action[agent]) for agent in self.agents])[state.turn]
         left = jnp.maximum(state.left - 1 - chosen, 0)
         step = state.step + 1
-        terminated, truncated = left == 0, step >= self.config.max_steps
-        won = jnp.where(state.turn == 0, jnp.float32(1), jnp.float32(-1))
-        won = jnp.where(terminated, won, jnp.float32(0))
+        terminated = left == 0
+        truncated = step >= self.config.max_steps
+        alice_reward = jnp.where(state.turn == 0, jnp.float32(1), jnp.float32(-1))
+        alice_reward = jnp.where(terminated, alice_reward, jnp.float32(0))
         done = terminated | truncated
-        new = state.replace(step=step, done=done, left=left, turn=1 - state.turn)
+        reward = {"alice": alice_reward, "bob": -alice_reward}
+        new_state = state.replace(step=step, done=done, left=left, turn=1 - state.turn)
         info = {"terminated": terminated, "truncated": truncated}
-        return self._see(left), new, {"alice": won, "bob": -won}, done, info
+        return self._observe(left), new_state, reward, done, info
 
     def active(self, state: NimState) -> dict[str, jax.Array]:
         return {agent: state.turn == i for i, agent in enumerate(self.agents)}
@@ -102,7 +104,7 @@ class NimWorld(MultiAgentEnv[NimState, NimConfig]):
         legal = jnp.arange(3, dtype=jnp.int32) < jnp.maximum(state.left, 1)
         return dict.fromkeys(self.agents, legal)
 
-    def _see(self, left: jax.Array) -> dict[str, Any]:
+    def _observe(self, left: jax.Array) -> dict[str, Any]:
         return dict.fromkeys(self.agents, left[None])
 
 
@@ -114,9 +116,9 @@ class ChaseState(EnvState):
     Attributes
     ----------
     place : dict of jax.Array
-        int32 scalars, the place of each agent.
+        int32 scalar for each agent, its place.
     caught : dict of jax.Array
-        bool scalars, whether each runner was caught.
+        bool scalar for each runner, whether it was caught.
     """
 
     place: dict[str, jax.Array]
@@ -125,11 +127,12 @@ class ChaseState(EnvState):
 
 class ChaseWorld(MultiAgentEnv[ChaseState, EnvConfig]):
     """
-    A hunter and two runners on a line of ten places: agents that differ and end apart.
+    A hunter and two runners on a line of ten places: agents with different spaces and ends.
 
-    In a step a runner moves by up to one place, the hunter by up to two. A runner where the hunter
-    is was caught: its episode ends, and its reward is -1; the hunter's is the number caught. The
-    world ends when both are. The hunter observes all places, a runner its distance from the hunter.
+    In a step a runner moves by up to one place, the hunter by up to two. A runner at the hunter's
+    place is caught: its episode ends, and its reward is -1. The hunter's reward is the number of
+    runners that it catches in the step. The world ends when both are caught. The hunter observes
+    all places, a runner its distance from the hunter.
     """
 
     @property
@@ -149,40 +152,42 @@ class ChaseWorld(MultiAgentEnv[ChaseState, EnvConfig]):
         rng, key = jax.random.split(rng)
         drawn = jax.random.randint(key, (2,), 0, 9, jnp.int32)
         place = {"runner_1": drawn[0], "runner_2": drawn[1], "hunter": jnp.int32(9)}
-        no = jnp.bool_(False)
-        caught = {"runner_1": no, "runner_2": no}
-        state = ChaseState(rng=rng, step=jnp.int32(0), done=no, place=place, caught=caught)
-        return self._see(place), state
+        false = jnp.bool_(False)
+        caught = {"runner_1": false, "runner_2": false}
+        state = ChaseState(rng=rng, step=jnp.int32(0), done=false, place=place, caught=caught)
+        return self._observe(place), state
 
     def step(
         self, state: ChaseState, action: dict[str, Any]
     ) -> tuple[dict[str, Any], ChaseState, dict[str, jax.Array], jax.Array, Info]:
-        by = {agent: jnp.asarray(action[agent]) - 1 for agent in state.caught}
-        by |= {"hunter": jnp.round(jnp.asarray(action["hunter"])).astype(jnp.int32)}
-        runs = self.active(state)
+        moves = {agent: jnp.asarray(action[agent]) - 1 for agent in state.caught}
+        moves |= {"hunter": jnp.round(jnp.asarray(action["hunter"])).astype(jnp.int32)}
+        active = self.active(state)
         place = {
-            agent: jnp.where(runs[agent], jnp.clip(x + by[agent], 0, 9), x)
+            agent: jnp.where(active[agent], jnp.clip(x + moves[agent], 0, 9), x)
             for agent, x in state.place.items()
         }
-        now = {agent: runs[agent] & (place[agent] == place["hunter"]) for agent in state.caught}
-        caught = {agent: state.caught[agent] | now[agent] for agent in now}
-        reward = {agent: -x.astype(jnp.float32) for agent, x in now.items()}
+        caught_now = {
+            agent: active[agent] & (place[agent] == place["hunter"]) for agent in state.caught
+        }
+        caught = {agent: state.caught[agent] | caught_now[agent] for agent in caught_now}
+        reward = {agent: -x.astype(jnp.float32) for agent, x in caught_now.items()}
         reward["hunter"] = -reward["runner_1"] - reward["runner_2"]
         step = state.step + 1
         terminated = caught["runner_1"] & caught["runner_2"]
         truncated = step >= self.config.max_steps
         done = terminated | truncated
-        new = state.replace(step=step, done=done, place=place, caught=caught)
-        no = dict.fromkeys(self.agents, jnp.bool_(False))
-        agents = {"terminated": {**caught, "hunter": terminated}, "truncated": no}
+        new_state = state.replace(step=step, done=done, place=place, caught=caught)
+        false = dict.fromkeys(self.agents, jnp.bool_(False))
+        agents = {"terminated": {**caught, "hunter": terminated}, "truncated": false}
         info = {"terminated": terminated, "truncated": truncated, "agents": agents}
-        return self._see(place), new, reward, done, info
+        return self._observe(place), new_state, reward, done, info
 
     def active(self, state: ChaseState) -> dict[str, jax.Array]:
-        runs = {agent: ~caught for agent, caught in state.caught.items()}
-        return {**runs, "hunter": jnp.bool_(True)}
+        active = {agent: ~caught for agent, caught in state.caught.items()}
+        return {**active, "hunter": jnp.bool_(True)}
 
-    def _see(self, place: dict[str, jax.Array]) -> dict[str, Any]:
-        far = {agent: (place["hunter"] - x)[None] for agent, x in place.items()}
-        distance = {agent: x.astype(jnp.float32) / 9 for agent, x in far.items()}
+    def _observe(self, place: dict[str, jax.Array]) -> dict[str, Any]:
+        offsets = {agent: (place["hunter"] - x)[None] for agent, x in place.items()}
+        distance = {agent: x.astype(jnp.float32) / 9 for agent, x in offsets.items()}
         return {**distance, "hunter": jnp.stack([place[agent] for agent in self.agents])}

@@ -1,0 +1,92 @@
+"""How a function uses PRNG keys, read from its jaxpr."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import jax
+from jax.extend import core
+
+from envrax._jax.jaxprs import branches, called_program, draws_random_bits, equations, selects
+from envrax._jax.keys import is_key
+
+_BATCH_SIZE = 8191  # no array of keys in an environment has this size
+
+
+def draws_from_a_fixed_key(function: Callable[..., Any], *args: Any) -> bool:
+    """
+    Whether a function draws random numbers from a key that does not depend on its arguments.
+
+    The function is traced under `vmap`. A key that depends on the arguments then has a batch axis.
+    """
+    shapes = jax.eval_shape(lambda: args)
+    batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct((_BATCH_SIZE, *x.shape), x.dtype), shapes)
+    try:
+        program = jax.make_jaxpr(jax.vmap(function))(*batch)
+    except Exception:  # `vmap_agrees` reports a function that does not run under `vmap`
+        return False
+    keys = [eqn.invars[0].aval for eqn in equations(program) if draws_random_bits(eqn)]
+    return any(_BATCH_SIZE not in cast(Any, key).shape for key in keys)
+
+
+def reused_key(function: Callable[..., Any], *args: Any) -> Exception | None:
+    """
+    The error of JAX's key checker if a function uses a key twice; None if it does not.
+
+    JAX's checker counts a key selected by `jnp.where` as used if one of the candidates is used. It
+    therefore rejects a frame skip, a loop over `state = where(done, state, next_state)`, although
+    no key is used twice there. A rejected function is checked again. The second check counts each
+    selected key as a new key, unless all candidates are the same key. So it misses one case: the
+    selected key was used before.
+    """
+    error = _key_reuse_error(function, *args)
+    if error is None:
+        return None
+    program = jax.make_jaxpr(function)(*args)
+    selected_is_new = partial(_run_with_new_selected_keys, program)
+    return error if _key_reuse_error(selected_is_new, *jax.tree.leaves(args)) else None
+
+
+def _key_reuse_error(function: Callable[..., Any], *args: Any) -> Exception | None:
+    try:
+        with jax.debug_key_reuse(True):
+            jax.eval_shape(jax.jit(function), *args)
+    except jax.errors.KeyReuseError as error:
+        return error
+    return None
+
+
+def _run_with_new_selected_keys(program: Any, *args: Any) -> list[Any]:
+    """Run a jaxpr; a `jnp.where` on keys returns a new key."""
+    jaxpr = getattr(program, "jaxpr", program)
+    consts = getattr(program, "consts", ())
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
+
+    def read(x: Any) -> Any:
+        return x.val if isinstance(x, core.Literal) else values[x]
+
+    for eqn in jaxpr.eqns:
+        inputs = list(map(read, eqn.invars))
+        called = called_program(eqn)
+        if called is not None:  # inlined, so that the same key stays the same object
+            out: Any = _run_with_new_selected_keys(called, *inputs)
+        elif selects(eqn) and is_key(inputs[1]):
+            same = all(x is inputs[1] for x in inputs[1:])
+            out = [inputs[1] if same else jax.random.clone(inputs[1])]
+        else:
+            params = eqn.params
+            if branches(eqn):
+                params = {name: _rewritten(value) for name, value in params.items()}
+            out = eqn.primitive.bind(*inputs, **params)
+            out = out if eqn.primitive.multiple_results else [out]
+        values.update(zip(eqn.outvars, out, strict=True))
+    return list(map(read, jaxpr.outvars))
+
+
+def _rewritten(param: Any) -> Any:
+    """The parameter of a loop or a `cond`, in whose programs a selected key is a new key."""
+    if isinstance(param, tuple):
+        return tuple(map(_rewritten, cast(tuple[Any, ...], param)))
+    if isinstance(param, core.ClosedJaxpr):
+        return jax.make_jaxpr(partial(_run_with_new_selected_keys, param))(*param.in_avals)
+    return param
