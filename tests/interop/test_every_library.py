@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""What holds for every library: ids, wrong input, `check_env`, waivers, images, bridges onward."""
+"""All libraries: ids, wrong input, `check_env`, waivers, images, bridges."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_ids_and_wrong_input(library: str) -> None:
         make(name, options={"sise": 3})
     with pytest.raises(TypeError, match="params"):
         make(name, params={"sise": 3})
-    with pytest.raises(TypeError, match=f"expected an environment of {library}"):
+    with pytest.raises(TypeError, match=library):
         importlib.import_module(f"envrax.interop.{library}").wrap(object())
 
 
@@ -71,16 +71,15 @@ def test_ids_and_wrong_input(library: str) -> None:
     ],
 )
 def test_a_parameter_that_is_no_number_is_refused(name: str, field: str) -> None:
-    told = rf"^{name}: expected `params\.{field}` to be a number, .*got 'heavy'"
-    with pytest.raises(TypeError, match=told):
+    with pytest.raises(TypeError, match=field):
         make(name, params={field: "heavy"})
-    with pytest.raises(TypeError, match=told):
+    with pytest.raises(TypeError, match=field):
         envrax.with_config(kept(name), params={field: "heavy"})
 
 
 @pytest.mark.parametrize("name", ["pgx/tic_tac_toe", "kinetix/s/h4_thrust_aim"])
 def test_an_error_under_x64_names_it(name: str) -> None:
-    """These libraries fail there alone as well."""
+    """These libraries fail there without envrax as well."""
     with jax.enable_x64(True), pytest.raises((TypeError, ValueError), match="`jax_enable_x64`"):
         make(name).reset(jax.random.key(0))
 
