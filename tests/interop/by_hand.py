@@ -38,15 +38,15 @@ def follow(
     begin : callable
         `begin(key)` gives obs and the library's state.
     advance : callable
-        `advance(key, inner, action)` gives obs, the library's state, reward, and a dict of what
-        `info`, `done` and `active` must be. Without `truncated` in it, an episode is cut at the
-        limit. In a world, obs and reward are dicts by agent.
+        `advance(key, inner, action)` gives obs, the library's state, reward, and a dict of the
+        expected entries of `info`, `done` and `active`. Without `truncated` in it, an episode is
+        truncated at the limit. In a world, obs and reward are dicts by agent.
     edit : callable
         A change to the library's state halfway, on both sides, to bring about an end.
     masked : callable
         In which steps only legal actions are drawn.
     kept : callable
-        What ours keeps of the library's state.
+        The part of the library's state that our state keeps.
 
     Returns
     -------

@@ -70,7 +70,7 @@ def test_ids_and_wrong_input(library: str) -> None:
         ("xminigrid/MiniGrid-Unlock", "view_size"),
     ],
 )
-def test_a_parameter_that_is_no_number_is_refused(name: str, field: str) -> None:
+def test_a_parameter_must_be_a_number(name: str, field: str) -> None:
     with pytest.raises(TypeError, match=field):
         make(name, params={field: "heavy"})
     with pytest.raises(TypeError, match=field):
@@ -84,7 +84,7 @@ def test_an_error_under_x64_names_it(name: str) -> None:
         make(name).reset(jax.random.key(0))
 
 
-# What can be observed otherwise, where the library has bounds; a function by its name.
+# Other kinds of observations, where the library has bounds; a function by its name.
 OBSERVED: list[tuple[str, dict[str, Any]]] = [
     *(
         ("navix/Navix-DoorKey-5x5-v0", {"observation_fn": name})
@@ -105,7 +105,7 @@ OBSERVED: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "options"), OBSERVED, ids=str)
-def test_whatever_is_observed_is_in_the_space(name: str, options: dict[str, Any]) -> None:
+def test_observations_are_in_the_space(name: str, options: dict[str, Any]) -> None:
     if name.startswith("navix/"):
         functions = importlib.import_module("navix").observations
         options = {"observation_fn": getattr(functions, options["observation_fn"])}
@@ -128,7 +128,7 @@ WORLDS = {"jumanji/LevelBasedForaging-v0": {"agents": "all"}, "pgx/tic_tac_toe":
 
 
 @pytest.mark.parametrize("name", CHECKED)
-def test_it_keeps_the_contract_but_for_exactly_what_is_waived(name: str) -> None:
+def test_only_the_waived_rules_are_broken(name: str) -> None:
     env = make(name, options=WORLDS[name]) if name in WORLDS else kept(name)
     report = report_env(env, num_steps=40)
     assert report.ok and set(report.waived) == set(env.unwrapped.waivers), report
@@ -180,7 +180,7 @@ DRAWN: dict[str, tuple[int, int, int] | None] = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_video_shows_what_is_drawn(name: str, tmp_path: Path) -> None:
+def test_a_video_shows_the_drawn_images(name: str, tmp_path: Path) -> None:
     """MP4 keeps colours roughly, and pads images of an odd size."""
     env, drawn = kept(name), []
     try:

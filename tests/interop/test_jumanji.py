@@ -126,7 +126,7 @@ def test_masks_fit_the_space(adapter: Any, id: str, space: str, shape: Any) -> N
         assert not mask[..., theirs.shape[-1] :].any()
 
 
-def test_a_mask_for_each_of_two_agents_is_no_mask_of_pairs(adapter: Any) -> None:
+def test_masks_of_two_agents_are_not_a_mask_of_pairs(adapter: Any) -> None:
     env = adapter.wrap(adapter.jumanji.make("LevelBasedForaging-v0"))
     _, state = env.reset(jax.random.key(0))
     assert env.action_mask(state).shape == (2, 6)
@@ -147,8 +147,8 @@ def test_the_reward_that_reads_the_limit_keeps_it(adapter: Any) -> None:
 
 
 @pytest.mark.parametrize("id", ["Snake-v1", "TSP-v1"])
-def test_what_is_mended_is_broken_in_jumanji(adapter: Any, id: str) -> None:
-    """To be dropped once the library's own bounds hold what is observed."""
+def test_corrected_bounds_are_wrong_in_jumanji(adapter: Any, id: str) -> None:
+    """Remove a correction once the library's own bounds hold."""
     env = make(f"jumanji/{id}", max_steps=1 if id != "TSP-v1" else 0)
     obs, state = env.reset(jax.random.key(0))
     if id != "TSP-v1":

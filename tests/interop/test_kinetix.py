@@ -69,7 +69,7 @@ def test_the_limit_is_in_the_params(adapter: Any) -> None:
 
 
 def test_observations_follow_the_params(adapter: Any) -> None:
-    """As those of an environment that kinetix builds with them; its own keeps what it got."""
+    """They are those of an environment that kinetix builds with these params."""
     kind, changes = "symbolic_flat", {"num_shape_roles": 8}
     name, options = "kinetix/s/h4_thrust_aim", {"observation_type": kind}
     level, static, params = _load(adapter, "s/h4_thrust_aim")

@@ -55,7 +55,7 @@ def test_an_episode_is_that_of_the_world(world: Any) -> None:
         if world.action_mask(state) is not None:
             masks = world.action_mask(state)
             equal(infos[env.agents[0]]["action_mask"], masks[env.agents[0]].astype(np.int8))
-        # Of live agents alone; the world ignores those of the others.
+        # Only of live agents; the world ignores those of the others.
         actions = {agent: env.action_space(agent).sample() for agent in env.agents}
         live, idle = list(env.agents), world.action_space.sample(jax.random.key(0))
         seen, rewards, terminated, truncated, infos = env.step(actions)

@@ -35,7 +35,7 @@ ids = pytest.mark.parametrize("id", [CARTPOLE, PENDULUM])
 
 
 def drawing(env: Any, id: str) -> Any:
-    """Each of the fields from half to twice what it is."""
+    """Each of the fields from half to twice its value."""
     fields = named_leaves(env.params)
 
     def sample(rng: Any) -> Any:
@@ -47,7 +47,7 @@ def drawing(env: Any, id: str) -> Any:
 
 
 def balanced(obs: Any) -> Any:
-    """Pushes to where the pole leans; of no use where the second observation is no angle."""
+    """Pushes to where the pole leans, if the second observation is its angle."""
     return jnp.clip(obs @ GAINS[obs.shape[-1]], -1, 1)[..., None]
 
 
@@ -122,8 +122,8 @@ def test_the_model_of_the_library_is_left_as_it_was() -> None:
             raise ZeroDivisionError
         return [np.asarray(env.step(state, action)[0])]
 
-    alone = [reward(x)[0] for x in (env, heavy, other)]
-    assert not (alone[0] == alone[1]).all() and not (alone[1] == alone[2]).all()
+    separate = [reward(x)[0] for x in (env, heavy, other)]
+    assert not (separate[0] == separate[1]).all() and not (separate[1] == separate[2]).all()
     for x in (env, heavy, other):  # each compiles at the same time as the others
         x._begin, x._advance, x._types_by_key = jax.jit(x._begin_with), jax.jit(x._advance_with), {}
     found: dict[int, Any] = {}
@@ -135,12 +135,12 @@ def test_the_model_of_the_library_is_left_as_it_was() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    for i, expected in enumerate(alone):
+    for i, expected in enumerate(separate):
         np.testing.assert_array_equal(found[i], expected)
     assert getattr(env.peer, ATTRIBUTE[id]) is before
 
 
-def test_only_what_is_drawn_is_kept_and_a_draw_compiles_nothing(compile_counter: Any) -> None:
+def test_only_drawn_fields_are_kept_and_a_draw_compiles_nothing(compile_counter: Any) -> None:
     id = PENDULUM
     env = make(id, max_steps=3)
     sample = drawing(env, id)
@@ -218,7 +218,7 @@ def scaled(names: tuple[str, ...]) -> Any:
 
 @ids
 def test_randomisers_of_the_libraries(id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slot by slot what the library's own wrapper computes from the same keys."""
+    """Each slot is that of the library's own wrapper with the same keys."""
     library, _, name = id.partition("/")
     adapter: Any = importlib.import_module(f"envrax.interop.{library}")
     fn, env = scaled(DRAWN[id]), make(id)
@@ -303,7 +303,7 @@ def test_a_whole_system_of_another_build_is_a_change() -> None:
     assert sorted(make(PENDULUM, params=heavy).changes) == ["link.inertia.mass"]
 
 
-def test_what_is_drawn_is_given_by_name() -> None:
+def test_drawn_params_are_given_by_name() -> None:
     env = make(PENDULUM)
     with pytest.raises(TypeError, match="dict"):
         DomainRandomization(env, lambda rng: {"params": env.params})
@@ -336,7 +336,7 @@ def test_an_object_is_wrapped_with_its_own_model() -> None:
     thread.join()
 
 
-def test_what_the_caller_holds_is_copied() -> None:
+def test_arrays_of_the_caller_are_copied() -> None:
     env = make(PENDULUM, options={"backend": "positional"})
     gravity = np.array([0, 0, -5], np.float32)
     changed = with_config(env, params={"gravity": gravity})

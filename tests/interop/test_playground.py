@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""MuJoCo Playground by name: equal to it stepped by hand; what is drawn, downloaded, refused."""
+"""MuJoCo Playground by name: equal to it stepped by hand; drawing, downloads, errors."""
 
 from __future__ import annotations
 

@@ -42,14 +42,14 @@ def test_drawn_params_equal_those_given(id: str, name: str, low: float, high: fl
     assert len(np.unique(states.fields["params"][name])) == 3
     obs, state = jax.jit(env.reset)(jax.random.key(5))
     static = make(id, params={name: state.fields["params"][name]})
-    seen, alone = jax.jit(static.reset)(jax.random.split(jax.random.key(5))[0])
-    step, step_alone = jax.jit(env.step), jax.jit(static.step)
+    seen, separate = jax.jit(static.reset)(jax.random.split(jax.random.key(5))[0])
+    step, step_separate = jax.jit(env.step), jax.jit(static.step)
     for key in jax.random.split(jax.random.key(1), 10):
         action = env.action_space.sample(key)
         obs, state, *rest = step(state, action)
-        seen, alone, *rest_alone = step_alone(alone, action)
+        seen, separate, *rest_separate = step_separate(separate, action)
         returned = obs, state.env_state.inner, rest
-        assert_trees_close(returned, (seen, alone.inner, rest_alone), rtol=1e-4, atol=1e-5)
+        assert_trees_close(returned, (seen, separate.inner, rest_separate), rtol=1e-4, atol=1e-5)
 
 
 def test_changes_apply_to_the_current_params() -> None:

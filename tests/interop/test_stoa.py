@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false, reportPossiblyUnboundVariable=false
-"""Objects of Stoa: equal to Stoa stepped by hand; masks, parameters, drawing, what is refused."""
+"""Objects of Stoa: equal to Stoa stepped by hand; masks, parameters, drawing, errors."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_params_may_be_traced(adapter: Any, walk: Any) -> None:
     assert places[0] == places[1] + 1 and winds.tolist() == [0.0, 1.0]
 
 
-def test_it_draws_what_its_class_draws(adapter: Any, walk: Any, tmp_path: Any) -> None:
+def test_it_draws_if_its_class_does(adapter: Any, walk: Any, tmp_path: Any) -> None:
     env = adapter.wrap(_objects(adapter, walk, "Walk"))
     _, state = env.reset(jax.random.key(0))
     frame = env.render(state)

@@ -76,7 +76,7 @@ def check_returned_arrays_stay(left: Any, written: Any, steps: int = 40) -> None
     """
     Arrays that were returned do not change later, and belong to the caller.
 
-    `written` is the same as `left`; what it returns is written over, and it goes on as before.
+    `written` is the same as `left`; its results are written over, and it goes on as before.
     """
     (obs, a), (theirs, b) = left.reset(KEY), written.reset(KEY)
     kept, copies = [obs], [np.copy(obs)]
@@ -96,7 +96,7 @@ Stream = list[list[tuple[Any, ...]]]
 
 
 def same_step_stream(env: Any, actions: Any, info: str) -> Stream:
-    """By slot, transitions: observation, action, reward, ends, an info, what the step observed."""
+    """Transitions by slot: observation, action, reward, ends, an info, last observation."""
     obs, state = env.reset(KEY)
     slots: Stream = [[] for _ in range(env.n_slots)]
     for row in actions:

@@ -54,8 +54,8 @@ def ends(env: Any, n_steps: int) -> list[tuple[bool, bool]]:
 ENDED, TERMINATED, TRUNCATED = (False, False), (True, False), (False, True)
 INFOS: dict[str, tuple[Callable[[Any], Any], tuple[bool, bool]]] = {
     "nothing": (lambda done: {}, TERMINATED),
-    "terminated alone": (lambda done: {"terminated": done}, TERMINATED),
-    "truncated alone": (lambda done: {"truncated": done}, TRUNCATED),
+    "only terminated": (lambda done: {"terminated": done}, TERMINATED),
+    "only truncated": (lambda done: {"truncated": done}, TRUNCATED),
     "not terminated": (lambda done: {"terminated": done & False}, TRUNCATED),
     "not truncated": (lambda done: {"truncated": done & False}, TERMINATED),
     "neither": (lambda done: {"terminated": done & False, "truncated": done & False}, TERMINATED),
@@ -161,12 +161,12 @@ def test_batches_other_than_a_vec_env() -> None:
 
 
 def test_batches_on_the_host() -> None:
-    class Told(OnTheHost):
+    class WithFinalObs(OnTheHost):
         def step(self, state: Any, actions: Any) -> Any:
             obs, state, rewards, dones, infos = super().step(state, actions)
             return obs, state, rewards, dones, {**infos, "final_obs": obs}
 
-    host = Told(3)
+    host = WithFinalObs(3)
     env = to_gymnasium_vec(host)
     env.reset(seed=0)
     env.action_space.seed(0)
@@ -183,7 +183,7 @@ def test_batches_on_the_host() -> None:
 @pytest.mark.parametrize("wrapper", [ExpandDims, EpisodeDiscount], ids=lambda w: w.__name__)
 def test_a_batch_with_dones_of_another_kind_is_an_error(wrapper: Any) -> None:
     silent = changed(lambda obs, state, reward, done, info: (obs, state, reward, done, {}))
-    for inner in (silent, EndsEnv()):  # with reasons too: an end may have none
+    for inner in (silent, EndsEnv()):  # with reasons too: an end may have no reason
         env = to_gymnasium_vec(VecEnv(wrapper(inner), 2))
         with pytest.raises((TypeError, ValueError), match="wrapper"):
             env.reset(seed=0)

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""`to_dm_env`: dm_env's own tests, and what a step tells."""
+"""`to_dm_env`: dm_env's own tests, and the results of a step."""
 
 import copy
 import unittest
@@ -63,7 +63,7 @@ def test_1000_steps_are_those_by_hand(name: str) -> None:
         assert result.last() == over
         assert result.discount == (0.0 if wanted.terminated else 1.0)
         if over:
-            result = env.step(action)  # dm_env ignores it, and begins anew
+            result = env.step(action)  # dm_env ignores it, and begins the next episode
             assert result.first() and result.reward is result.discount is None
             same(result.observation, next(hand).obs)
 

@@ -51,7 +51,7 @@ def test_1000_steps_are_those_by_hand(name: str) -> None:
     assert ends > 50
 
 
-# What is said of the environments of the suite, and not of the bridge.
+# Warnings about the environments of the suite, and not about the bridge.
 @pytest.mark.filterwarnings("ignore:.*(infinity|normalized|minimal resolution)")
 @pytest.mark.parametrize("name", ["CartPole", "Pendulum", "Catch"])
 def test_the_checkers_of_gymnasium_and_sb3_pass(name: str) -> None:
@@ -136,7 +136,7 @@ def test_gymnasium_makes_another_one_from_its_spec() -> None:
     same(again.step(1)[0], env.step(1)[0])
     assert again.render().shape == (16, 16, 3)
     assert "envrax/CountingEnv" in str(env)
-    result = EnvSpec.from_json(env.spec.to_json())  # without what JSON cannot hold
+    result = EnvSpec.from_json(env.spec.to_json())  # without the parts that JSON cannot hold
     assert (result.id, result.entry_point) == (env.spec.id, None)
 
 
