@@ -4,10 +4,11 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from jumanji import specs
-
+from envrax.interop.library import require
 from envrax.interop.peer_spaces import box, unbounded
 from envrax.spaces import Dict, Discrete, Space
+
+specs: Any = require("jumanji", "1.1").specs
 
 
 def space_of(
