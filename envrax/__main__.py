@@ -5,14 +5,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from envrax.interop.catalogue import found, listed, shown
+from envrax.interop.catalogue import find_ids, list_suites, show_env
 from envrax.testing.__main__ import main as check_main
 from envrax.testing.new_suite import write_suite
 
 _COMMANDS: dict[str, tuple[Any, str, str]] = {
-    "list": (listed, "prefix", "the suites; or the ids of one, such as gymnax"),
-    "find": (found, "word", "ids that hold a word, such as cartpole, installed or not"),
-    "show": (shown, "id", "spaces, config, time limit and origin of an environment"),
+    "list": (list_suites, "prefix", "the suites, or the ids of one, such as gymnax"),
+    "find": (find_ids, "word", "ids that contain a word, such as cartpole, installed or not"),
+    "show": (show_env, "id", "spaces, config, time limit and origin of an environment"),
     "new": (write_suite, "name", "write a package with a suite of your own, such as my_suite"),
 }
 

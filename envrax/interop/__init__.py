@@ -1,20 +1,22 @@
 """
 Adapters of other environment libraries, and bridges to other trainers.
 
-One module for each library, and `PeerEnv` to write another one. The functions that bridge to a
-trainer, or to a simulator on the host, import that library on first access.
+One module for each library, and `PeerEnv` to write an adapter. The functions that bridge to a
+trainer, or to a simulator on the host, import its library on first access.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import box, nested, unbounded
-from envrax.interop.forms import as_dicts
+from envrax.interop.containers import as_dicts
 from envrax.interop.library import require, suite_of
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.peer_spaces import box, nested, unbounded
+from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 
 if TYPE_CHECKING:
+    from envrax.interop.gymnasium_spaces import from_space as from_space
+    from envrax.interop.gymnasium_spaces import to_space as to_space
     from envrax.interop.host.envpool import from_envpool as from_envpool
     from envrax.interop.host.gymnasium_vec import from_gymnasium_vec as from_gymnasium_vec
     from envrax.interop.out.brax import brax_training_wrap as brax_training_wrap
@@ -26,16 +28,14 @@ if TYPE_CHECKING:
     from envrax.interop.out.pettingzoo import to_pettingzoo as to_pettingzoo
     from envrax.interop.out.sb3 import to_sb3 as to_sb3
     from envrax.interop.out.stoa import to_stoa as to_stoa
-    from envrax.interop.spaces import from_space as from_space
-    from envrax.interop.spaces import to_space as to_space
 
 __all__ = [
     "NO_LIMIT",
-    "Advanced",
-    "Begun",
     "PeerConfig",
     "PeerEnv",
+    "PeerReset",
     "PeerState",
+    "PeerStep",
     "as_dicts",
     "box",
     "nested",
@@ -49,7 +49,7 @@ _BRIDGES = {
     "brax_training_wrap": "out.brax",
     "from_envpool": "host.envpool",
     "from_gymnasium_vec": "host.gymnasium_vec",
-    "from_space": "spaces",
+    "from_space": "gymnasium_spaces",
     "to_brax": "out.brax",
     "to_dm_env": "out.dm_env",
     "to_gymnasium": "out.gymnasium",
@@ -58,7 +58,7 @@ _BRIDGES = {
     "to_pettingzoo": "out.pettingzoo",
     "to_sb3": "out.sb3",
     "to_stoa": "out.stoa",
-    "to_space": "spaces",
+    "to_space": "gymnasium_spaces",
 }
 
 

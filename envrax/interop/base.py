@@ -1,8 +1,7 @@
 """`PeerEnv`: the base class of adapters, a `JaxEnv` around an environment of another library."""
 
 from abc import abstractmethod
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
@@ -15,9 +14,11 @@ from envrax._jax.keys import require_key
 from envrax._jax.types import is_traced, output_types
 from envrax.agent_values import for_each
 from envrax.env import Info, JaxEnv
-from envrax.interop.forms import Form, cast_to, find_form, types_of, without_x64
-from envrax.interop.params import Params, changed, concrete, fitting
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.common_types import CommonTypes, cast_to, find_common_types, types_of
+from envrax.interop.containers import copy_containers
+from envrax.interop.library_errors import quote_errors
+from envrax.interop.params import Params, concrete_or_default, fit_changes, with_changes
+from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
@@ -60,22 +61,23 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     def __init__(self, config: PeerConfig | None = None, *, peer: Any = None) -> None:
         super().__init__(config)
         # Copies of the dicts: `__reduce__` builds again from this config.
-        own = jax.tree.map(lambda x: x, (self.config.params, dict(self.config.options or {})))
-        self._asked = self._config = self.config.replace(params=own[0], options=own[1])
+        params, options = copy_containers((self.config.params, dict(self.config.options or {})))
+        self._config = self.config.replace(params=params, options=options)
+        self._requested_config = self._config  # its `max_steps` stays 0 for the library's own limit
         if not (type(self.config.max_steps) is int and self.config.max_steps == 0):
             self._require_steps("`max_steps`", self.config.max_steps)
-        self._given = peer
-        # The caller may trace, and may want strict promotion; the library was written for neither.
+        self._user_peer = peer
+        # The caller may trace, and may use strict promotion, which libraries do not expect.
         with jax.ensure_compile_time_eval(), jax.numpy_dtype_promotion("standard"):
-            with self._asking("build it", ValueError):
+            with self._quote_errors("build it", ValueError):
                 self.peer = self.build() if peer is None else peer
             default = self.default_params()
-        self._settle(self.change(default, self.config.params))
-        self.concrete_params = concrete(self.params, default)
+        self._set_params(self.change(default, self.config.params))
+        self.concrete_params = concrete_or_default(self.params, default)
         self._begin: Any = jax.jit(self._begin_with)
         self._advance: Any = jax.jit(self._advance_with)
-        self._forms: dict[Any, Form] = {}
-        self._take_spaces()
+        self._types_by_key: dict[Any, CommonTypes] = {}
+        self._set_spaces()
 
     @abstractmethod
     def build(self) -> Any:
@@ -87,11 +89,12 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     def change(self, params: Any, changes: Any, caller: str = "") -> Any:
         """Parameters with some changed by name; arrays are cast for a `caller`, `with_config`."""
-        return changed(self._who, params, fitting(caller, params, changes) if caller else changes)
+        changes = fit_changes(caller, params, changes) if caller else changes
+        return with_changes(self._who, params, changes)
 
     @property
     def changes(self) -> Any:
-        """What compiled programs and the config take of `params`: by default, all of them."""
+        """The part of `params` that compiled programs take and the config keeps: by default all."""
         return self.params
 
     def limit(self) -> int:
@@ -104,18 +107,18 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     @abstractmethod
     def spaces(self) -> tuple[Space, Space]:
-        """The spaces of observations and of actions. `observed` has the dtypes of the former."""
+        """The spaces of observations, with the dtypes of `observed`, and of actions."""
 
     @abstractmethod
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         """
         Begin an episode, with one PRNG key.
 
-        Use the library's `params` from here, and not `self.params`: some may be traced.
+        Use the argument `params`, and not `self.params`: some may be traced.
         """
 
     @abstractmethod
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         """
         Take one step, without auto-reset; `params` and `rng` as for `begin`.
 
@@ -152,7 +155,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     @property
     def observed(self) -> Any:
         """Shape and dtype of each leaf of an observation at reset."""
-        return types_of(self._typed_begin(jax.random.key(0)).obs)
+        return types_of(self._reset_types(jax.random.key(0)).obs)
 
     def action_mask(self, state: PeerState) -> Any:
         return state.mask
@@ -162,73 +165,77 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         who = f"with_config of {self._who}"
         require_known(f"{who}: expected fields of", fields, self.config.__dataclass_fields__)
         others = {name: x for name, x in fields.items() if name != "params"}
-        env = type(self)(self._asked.replace(**others), peer=self._given) if others else self
+        env = self
+        if others:
+            env = type(self)(self._requested_config.replace(**others), peer=self._user_peer)
         return env._with_params(who, fields["params"]) if "params" in fields else env
 
     def _with_params(self, who: str, changes: Any) -> Self:
         """The same with other `params`; it shares the library's object and compiled programs."""
-        env = object.__new__(type(self))
         cls = type(self)
+        env = object.__new__(cls)
         for name, value in vars(self).items():
-            if not isinstance(getattr(cls, name, None), cached_property):  # of these params
+            # Cached properties depend on the params.
+            if not isinstance(getattr(cls, name, None), cached_property):
                 setattr(env, name, value)
         env.params = self.change(self.params, changes, who)
-        env._asked = self._asked.replace(params=jax.tree.map(lambda x: x, env.changes))
-        env._settle(env.params)
+        env._requested_config = self._requested_config.replace(params=copy_containers(env.changes))
+        env._set_params(env.params)
         env.concrete_params = env.params  # spaces are static: traced values must not be read
-        env._take_spaces()
-        env.concrete_params = concrete(env.params, self.concrete_params)
+        env._set_spaces()
+        env.concrete_params = concrete_or_default(env.params, self.concrete_params)
         return env
 
-    def _take_spaces(self) -> None:
-        with self._asking("tell its spaces"), jax.ensure_compile_time_eval():
+    def _set_spaces(self) -> None:
+        with self._quote_errors("give its spaces"), jax.ensure_compile_time_eval():
             self._observation_space, self._action_space = self.spaces()
 
-    def _settle(self, params: Any) -> None:
-        """Take parameters, and the limit: `max_steps` if it was given, or else the library's."""
-        asked = self._asked.max_steps
-        self.params = self.with_limit(params, asked) if asked else params
-        self._limit: Any = asked or self.limit()
-        traced = is_traced(self._limit)
-        fixed = NO_LIMIT if traced else self._require_steps("its limit", self._limit)
-        self._config = self._asked.replace(max_steps=fixed)
+    def _set_params(self, params: Any) -> None:
+        """Set the parameters, and the limit: `max_steps` if it was given, or else the library's."""
+        max_steps = self._requested_config.max_steps
+        self.params = self.with_limit(params, max_steps) if max_steps else params
+        self._limit: Any = max_steps or self.limit()
+        static_limit = NO_LIMIT
+        if not is_traced(self._limit):
+            static_limit = self._require_steps("its limit", self._limit)
+        self._config = self._requested_config.replace(max_steps=static_limit)
 
     def reset(self, rng: jax.Array) -> tuple[Any, PeerState]:
         require_key(rng, f"{self._who}.reset", "Pass one key; `VecEnv` splits it.")
-        form = self._form(rng)
+        types = self._common_types(rng)
         rng, key = jax.random.split(rng)
         obs, inner, mask = self._begin(self._params, key)
         state = PeerState(
             rng=rng,
             step=jnp.int32(0),
             done=jnp.bool_(False),
-            inner=cast_to(form.inner, inner),
-            mask=cast_to(form.mask, mask),
+            inner=cast_to(types.inner, inner),
+            mask=cast_to(types.mask, mask),
         )
-        return cast_to(form.obs, obs), state
+        return cast_to(types.obs, obs), state
 
     def step(
         self, state: PeerState, action: Any
     ) -> tuple[Any, PeerState, jax.Array, jax.Array, Info]:
-        form = self._form(state.rng)
-        rng, key = jax.random.split(state.rng) if form.draws else (state.rng, state.rng)
+        types = self._common_types(state.rng)
+        rng, key = jax.random.split(state.rng) if types.uses_key else (state.rng, state.rng)
         action = conform(self.action_space, action, f"{self._who}.step", "action")
-        out = Advanced(*self._advance(self._params, state.inner, action, key))
+        out = PeerStep(*self._advance(self._params, state.inner, action, key))
         step = state.step + 1
         terminated = _flag(out.terminated)
         with jax.numpy_dtype_promotion("standard"):  # a traced limit may be a float
             truncated = _flag(out.truncated) | (step >= self._limit)
         done = terminated | truncated
-        info = {**cast_to(form.info, out.info), "terminated": terminated, "truncated": truncated}
+        info = {**cast_to(types.info, out.info), "terminated": terminated, "truncated": truncated}
         new_state = state.replace(
             rng=rng,
             step=step,
             done=done,
-            inner=cast_to(form.inner, out.inner),
-            mask=cast_to(form.mask, out.mask),
+            inner=cast_to(types.inner, out.inner),
+            mask=cast_to(types.mask, out.mask),
         )
         reward = for_each(self, lambda x: jnp.sum(jnp.asarray(x, jnp.float32)), out.reward)
-        return cast_to(form.obs, out.obs), new_state, reward, done, info
+        return cast_to(types.obs, out.obs), new_state, reward, done, info
 
     @property
     def _who(self) -> str:
@@ -240,56 +247,45 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             raise ValueError(f"{self._who}: expected {name} to be at most {NO_LIMIT}; got {steps}.")
         return number
 
-    @contextmanager
-    def _asking(self, what: str, kind: type[Exception] = TypeError) -> Generator[None]:
-        """Quote errors of the library, or of a custom object."""
-        try:
-            with jax.numpy_dtype_promotion("standard"):
-                yield
-        except Exception as error:
-            # An error of ours, or of JAX's key checker.
-            if str(error).startswith(self._who) or isinstance(error, jax.errors.KeyReuseError):
-                raise
-            got = f"{type(error).__name__}: {error}".removesuffix(": ")
-            config = {"params": self.config.params is not None, "options": self.config.options}
-            given = [f"`{name}`" for name, is_given in config.items() if is_given]
-            check = f"Check {' and '.join(given) or 'the environment'}.{without_x64()}"
-            raise kind(
-                f"{self._who}: expected {self.library} to {what}; got {got}. {check}"
-            ) from error
+    def _quote_errors(
+        self, task: str, kind: type[Exception] = TypeError
+    ) -> AbstractContextManager[None]:
+        return quote_errors(self._who, self.library, task, self.config, kind)
 
     @property
     def _params(self) -> Params:
         return Params(self.changes)
 
-    def _begin_with(self, params: Params, rng: jax.Array) -> Begun:
+    def _begin_with(self, params: Params, rng: jax.Array) -> PeerReset:
         with jax.numpy_dtype_promotion("standard"):
-            return Begun(*self.begin(params.whole(), rng))
+            return PeerReset(*self.begin(params.whole(), rng))
 
-    def _advance_with(self, params: Params, inner: Any, action: Any, rng: jax.Array) -> Any:
-        inner = jax.tree.map(lambda x: x, inner)  # new containers, without `jit` too
+    def _advance_with(self, params: Params, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
+        inner = copy_containers(inner)  # without `jit` too
         with jax.numpy_dtype_promotion("standard"):
-            return Advanced(*self.advance(params.whole(), inner, action, rng))
+            return PeerStep(*self.advance(params.whole(), inner, action, rng))
 
-    def _typed_begin(self, rng: Any) -> Begun:
-        return Begun(*self._begin.trace(self._params, rng).out_info)
+    def _reset_types(self, rng: Any) -> PeerReset:
+        return PeerReset(*self._begin.trace(self._params, rng).out_info)
 
-    def _form(self, rng: jax.Array | jax.ShapeDtypeStruct) -> Form:
-        """The form for keys of this kind, which may be in the state, and params of these types."""
+    def _common_types(self, rng: jax.Array | jax.ShapeDtypeStruct) -> CommonTypes:
+        """The types for this kind of key, which the state may hold, and the types of `params`."""
         key = jax.ShapeDtypeStruct(rng.shape, rng.dtype)
-        kind = key.shape, key.dtype, self._params.types()
-        if kind not in self._forms:
-            with self._asking("reset and step by its own contract"):
-                self._forms[kind] = self._find_form(key)
-        return self._forms[kind]
+        kind = (key.shape, key.dtype, self._params.types())
+        if kind not in self._types_by_key:
+            with self._quote_errors("reset and step by its own contract"):
+                self._types_by_key[kind] = self._find_types(key)
+        return self._types_by_key[kind]
 
-    def _find_form(self, key: jax.ShapeDtypeStruct) -> Form:
+    def _find_types(self, key: jax.ShapeDtypeStruct) -> CommonTypes:
         action = output_types(self.action_space.sample)
-        advance = partial(self._advance.trace, self._params)
-        return find_form(self._who, self._typed_begin(key), lambda x: advance(x, action, key))
+        trace = partial(self._advance.trace, self._params)
+        return find_common_types(
+            self._who, self._reset_types(key), lambda inner: trace(inner, action, key)
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), peer=self._given), (self._asked,)
+        return partial(type(self), peer=self._user_peer), (self._requested_config,)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config.id!r}, max_steps={self.config.max_steps})"

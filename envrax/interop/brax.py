@@ -12,16 +12,16 @@ from envrax._checks.names import require_known
 from envrax.env import AnyEnv, with_config
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.mujoco import MujocoEnv
-from envrax.interop.out.single import Bridge
-from envrax.interop.physics import as_sample
-from envrax.interop.records import PeerConfig, PeerState
+from envrax.interop.mujoco_model import as_sample
+from envrax.interop.out.auto_reset import Bridge
+from envrax.interop.peer_types import PeerConfig, PeerState
 from envrax.registry import register_suite
 
 require("brax", "0.14")
 
 from brax import envs  # noqa: E402
 
-# The default of `brax.envs.create` and of brax's trainers, which set the limit from outside.
+# The default of `brax.envs.create` and of brax's trainers; the environments have no limit.
 EPISODE_LENGTH = 1000
 
 # Fields of brax's own pipelines that place the bodies.
@@ -41,7 +41,8 @@ class BraxEnv(MujocoEnv):
     `State.info` stays in `state.inner`. `done` of brax is a termination. `render` needs OpenGL.
     """
 
-    library, model_attribute = "brax", "sys"
+    library = "brax"
+    model_attribute = "sys"
 
     def build(self) -> Any:
         peer = envs.get_environment(self.config.id, **self.config.options)
@@ -55,24 +56,25 @@ class BraxEnv(MujocoEnv):
 
     @property
     def waivers(self) -> dict[str, str]:
-        at = self._typed_begin(jax.random.key(0)).inner.pipeline_state
-        return {"no_tracer_leaks": _LEAK} if getattr(at, "con_jac", np.zeros(0)).shape[0] else {}
+        pipeline_state = self._reset_types(jax.random.key(0)).inner.pipeline_state
+        has_constraints = getattr(pipeline_state, "con_jac", np.zeros(0)).shape[0] > 0
+        return {"no_tracer_leaks": _LEAK} if has_constraints else {}
 
     def render(self, state: PeerState) -> np.ndarray:
         system = getattr(self.peer.unwrapped, "sys", None)
         if system is None:
             raise NotImplementedError(
-                f"{self._who}.render: expected an environment with a MuJoCo model; this one has "
-                "none. Draw what you need from `state.inner`."
+                f"{self._who}.render: expected an environment with a MuJoCo model; got one "
+                "without. Draw from `state.inner`."
             )
-        if seen := [name for name in self.changes if name.startswith(_KINEMATICS)]:
+        if changed := [name for name in self.changes if name.startswith(_KINEMATICS)]:
             raise NotImplementedError(
                 f"{self._who}.render: expected `params` that MuJoCo's model has as well; got "
-                f"{', '.join(seen)}. Draw what you need from `state.inner`."
+                f"{', '.join(changed)}. Draw from `state.inner`."
             )
-        at = state.inner.pipeline_state
-        mocap = {k: getattr(at, k) for k in ("mocap_pos", "mocap_quat") if hasattr(at, k)}
-        return self._draw(system.mj_model, qpos=at.q, qvel=at.qd, **mocap)
+        pose = state.inner.pipeline_state
+        mocap = {k: getattr(pose, k) for k in ("mocap_pos", "mocap_quat") if hasattr(pose, k)}
+        return self._draw(system.mj_model, qpos=pose.q, qvel=pose.qd, **mocap)
 
 
 def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
@@ -82,8 +84,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     Parameters
     ----------
     env : brax.envs.Env
-        The environment, without brax's wrappers for training.
-        Of what `to_brax` returned, it returns the environment.
+        The environment, without brax's wrappers for training. For a result of `to_brax`, `wrap`
+        returns the environment in it.
     params : System or dict, optional
         Another `sys`, or changes to that of the environment.
     max_steps : int, default 0
@@ -95,9 +97,9 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
         If it is not an environment of brax, or is wrapped for training.
     """
     if isinstance(env, Bridge):
-        given = {"params": params} if params is not None else {}
-        given |= {"max_steps": max_steps} if max_steps else {}
-        return with_config(env.env, **given) if given else env.env
+        fields = {"params": params} if params is not None else {}
+        fields |= {"max_steps": max_steps} if max_steps else {}
+        return with_config(env.env, **fields) if fields else env.env
     inner = innermost("brax", env, envs.Env)
     config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)
     return BraxEnv(config, peer=env)

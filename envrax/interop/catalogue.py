@@ -1,4 +1,4 @@
-"""What `python -m envrax` prints: the suites, their ids, and what is known of one environment."""
+"""The lines that `python -m envrax` prints: suites, ids, and facts about one environment."""
 
 from collections.abc import Iterator
 from importlib import metadata
@@ -11,7 +11,7 @@ from envrax.registry import available_suites, get_spec, installed_suites, regist
 from envrax.suite import load_suite
 
 
-def listed(prefix: str | None) -> Iterator[str]:
+def list_suites(prefix: str | None) -> Iterator[str]:
     """One line for each suite, without importing any; or for each id of one suite."""
     if prefix is not None:
         yield from load_suite(prefix)
@@ -27,8 +27,8 @@ def listed(prefix: str | None) -> Iterator[str]:
     yield from (name for name in registered_names() if "/" not in name)
 
 
-def found(word: str) -> Iterator[str]:
-    """One line for each id that contains a word or is like it, and how to install its suite."""
+def find_ids(word: str) -> Iterator[str]:
+    """One line for each id that contains a word or is similar, and how to install its suite."""
     missing = missing_libraries()
     ids = find(word)
     for name in ids:
@@ -38,11 +38,12 @@ def found(word: str) -> Iterator[str]:
         yield "none: `python -m envrax list` shows the suites"
 
 
-def shown(name: str) -> Iterator[str]:
-    """Class, spaces, config and origin of an environment, one line each."""
+def show_env(name: str) -> Iterator[str]:
+    """Class, spaces, config and origin of an environment, one line for each."""
     spec = get_spec(name)
     env = make(name, jit_compile=False)
-    base, config = env.unwrapped, env.config
+    base = env.unwrapped
+    config = env.config
     rows: dict[str, Any] = {
         "id": spec.name,
         "class": f"{type(base).__module__}.{type(base).__qualname__}",

@@ -14,9 +14,16 @@ import jax
 import numpy as np
 
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import box
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState, whole_steps
+from envrax.interop.peer_spaces import box
+from envrax.interop.peer_types import (
+    NO_LIMIT,
+    PeerConfig,
+    PeerReset,
+    PeerState,
+    PeerStep,
+    steps_limit,
+)
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 
@@ -51,15 +58,15 @@ class CraftaxEnv(PeerEnv):
         return self.peer.default_params
 
     def limit(self) -> int:
-        return whole_steps(self.params.max_timesteps)
+        return steps_limit(self.params.max_timesteps)
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
         return params.replace(max_timesteps=max_steps)
 
     def spaces(self) -> tuple[Space, Space]:
-        seen = self.peer.observation_space(self.concrete_params)
-        acted = self.peer.action_space(self.concrete_params)
-        return box(seen.low, seen.high, self.observed), Discrete(int(acted.n))
+        obs_space = self.peer.observation_space(self.concrete_params)
+        n_actions = int(self.peer.action_space(self.concrete_params).n)
+        return box(obs_space.low, obs_space.high, self.observed), Discrete(n_actions)
 
     @property
     def waivers(self) -> dict[str, str]:
@@ -68,17 +75,17 @@ class CraftaxEnv(PeerEnv):
             "craftax uses keys again: where it generates its world, and in steps of Craftax too",
         )
 
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
-        return Begun(*self.peer.reset_env(rng, params))
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
+        return PeerReset(*self.peer.reset_env(rng, params))
 
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         obs, inner, reward, _, info = self.peer.step_env(rng, inner, action, params)
-        # craftax's `done` does not distinguish the ends: compute it again, without the limit.
+        # craftax's `done` does not distinguish the ends: compute the termination without the limit.
         endless = params.replace(max_timesteps=NO_LIMIT)
         terminated = self.peer.is_terminal(inner, endless)
         info = {**info, "discount": self.peer.discount(inner, endless)}
         truncated = inner.timestep >= params.max_timesteps
-        return Advanced(obs, inner, reward, terminated, truncated, info)
+        return PeerStep(obs, inner, reward, terminated, truncated, info)
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):

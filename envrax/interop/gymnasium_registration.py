@@ -72,7 +72,7 @@ def _make_vec(
     max_episode_steps: int | None = None,
     **fields: Any,
 ) -> gymnasium.vector.VectorEnv:
-    # `gymnasium.make` takes it itself, for a `TimeLimit` of its own.
+    # `gymnasium.make` applies `max_episode_steps` itself, by a `TimeLimit` of Gymnasium.
     limit = [] if max_episode_steps is None else [TimeLimit(max_steps=max_episode_steps)]
     batched_env = make_vec(name, num_envs, wrappers=limit, **fields)
     return to_gymnasium_vec(batched_env, array=array, render_mode=render_mode)
@@ -93,9 +93,13 @@ def _register(name: str) -> str:
 
 
 def _add(id: str, kwargs: dict[str, Any]) -> None:
-    entry_points = f"{__name__}:_make", f"{__name__}:_make_vec"
     try:
-        gymnasium.register(id, entry_points[0], vector_entry_point=entry_points[1], kwargs=kwargs)
+        gymnasium.register(
+            id,
+            entry_point=f"{__name__}:_make",
+            vector_entry_point=f"{__name__}:_make_vec",
+            kwargs=kwargs,
+        )
     except gymnasium.error.Error as error:
         raise ValueError(
             f"gymnasium_registration.register: expected an id that Gymnasium takes; got {id}: "
@@ -106,5 +110,5 @@ def _add(id: str, kwargs: dict[str, Any]) -> None:
 if "envrax/Make-v0" not in gymnasium.registry:
     _add("envrax/Make-v0", {})
 for _name in registered_names():
-    with contextlib.suppress(ValueError):  # `envrax/Make-v0` takes these as well
+    with contextlib.suppress(ValueError):  # `envrax/Make-v0` still makes such an id
         _register(_name)

@@ -10,11 +10,18 @@ import numpy as np
 
 from envrax.env import AnyEnv
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import converted
-from envrax.interop.forms import as_dicts
+from envrax.interop.containers import as_dicts
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.out.single import Bridge
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState, whole_steps
+from envrax.interop.out.auto_reset import Bridge
+from envrax.interop.peer_spaces import from_library_space
+from envrax.interop.peer_types import (
+    NO_LIMIT,
+    PeerConfig,
+    PeerReset,
+    PeerState,
+    PeerStep,
+    steps_limit,
+)
 from envrax.registry import register_suite
 from envrax.spaces import Box, Space
 
@@ -24,15 +31,24 @@ DOWNLOADS = {"MNISTBandit-bsuite": "the four files of MNIST (11 MB), to /tmp/mni
 """Ids that need a network connection to build, and the files that gymnax downloads."""
 
 CLASSIC = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
+"""Ids that gymnax draws through Gymnasium."""
+
 DRAWN = (
     *CLASSIC,
-    *("Asterix-MinAtar", "Breakout-MinAtar", "Freeway-MinAtar", "Seaquest-MinAtar"),
+    "Asterix-MinAtar",
+    "Breakout-MinAtar",
+    "Freeway-MinAtar",
+    "Seaquest-MinAtar",
     "SpaceInvaders-MinAtar",
-    *("Catch-bsuite", "FourRooms-misc", "MetaMaze-misc", "PointRobot-misc", "Pong-misc"),
+    "Catch-bsuite",
+    "FourRooms-misc",
+    "MetaMaze-misc",
+    "PointRobot-misc",
+    "Pong-misc",
 )
-"""Ids that gymnax can draw: the first through Gymnasium, the others through matplotlib."""
+"""Ids that gymnax can draw, those that are not `CLASSIC` through matplotlib."""
 
-_Bounds = list[tuple[Any, float, float]]  # an index, and the true bounds there
+_Bounds = list[tuple[Any, float, float]]  # an index, and the true low and high there
 
 MENDED: dict[str, tuple[str, Callable[[Any], _Bounds]]] = {
     "BernoulliBandit-misc": (
@@ -55,8 +71,8 @@ MENDED: dict[str, tuple[str, Callable[[Any], _Bounds]]] = {
 }
 """Ids whose observations leave gymnax's own bounds: the reason, and the wider bounds."""
 
-_OWN_NAMES = {"DiscountingChain-v0": "DiscountingChain-bsuite"}  # not the id
-_METHODS = "reset_env", "step_env", "is_truncated", "observation_space", "action_space"
+_IDS_BY_NAME = {"DiscountingChain-v0": "DiscountingChain-bsuite"}  # not the id
+_METHODS = ("reset_env", "step_env", "is_truncated", "observation_space", "action_space")
 
 
 class GymnaxEnv(PeerEnv):
@@ -79,35 +95,35 @@ class GymnaxEnv(PeerEnv):
         return self.peer.default_params
 
     def limit(self) -> int:
-        return whole_steps(_steps(self.params))
+        return steps_limit(_steps(self.params))
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
         if not hasattr(params, "max_steps_in_episode"):
             return params
-        # gymnax compares with it and divides by it, so it must stay an int or a float.
+        # gymnax compares with the limit and divides by it, so it must stay an int or a float.
         number = float if isinstance(_steps(self.default_params()), float) else int
         return params.replace(max_steps_in_episode=number(max_steps))
 
     def spaces(self) -> tuple[Space, Space]:
-        seen = self.peer.observation_space(self.concrete_params)
-        acted = self.peer.action_space(self.concrete_params)
-        space = converted(seen, self.observed)
-        if self.mended_bounds and isinstance(space, Box):
-            space = _widened(space, MENDED[self.config.id][1](self.concrete_params))
-        return space, converted(acted)
+        params = self.concrete_params
+        obs_space = from_library_space(self.peer.observation_space(params), self.observed)
+        if self.mended_bounds and isinstance(obs_space, Box):
+            _, bounds_of = MENDED[self.config.id]
+            obs_space = _widen(obs_space, bounds_of(params))
+        return obs_space, from_library_space(self.peer.action_space(params))
 
     @property
     def mended_bounds(self) -> dict[str, str]:
         return {"obs": MENDED[self.config.id][0]} if self.config.id in MENDED else {}
 
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         obs, inner = self.peer.reset_env(rng, params)
-        return Begun(as_dicts(obs), inner)
+        return PeerReset(as_dicts(obs), inner)
 
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         obs, inner, reward, terminated, info = self.peer.step_env(rng, inner, action, params)
         truncated = self.peer.is_truncated(inner, params)
-        return Advanced(as_dicts(obs), inner, reward, terminated, truncated, info)
+        return PeerStep(as_dicts(obs), inner, reward, terminated, truncated, info)
 
 
 class DrawnGymnaxEnv(GymnaxEnv):
@@ -138,10 +154,11 @@ def _steps(params: Any) -> Any:
     return getattr(params, "max_steps_in_episode", NO_LIMIT)
 
 
-def _widened(space: Box, bounds: _Bounds) -> Box:
+def _widen(space: Box, bounds: _Bounds) -> Box:
     low, high = (np.broadcast_to(x, space.shape).copy() for x in (space.low, space.high))
     for i, least, most in bounds:
-        low[i], high[i] = np.minimum(low[i], least), np.maximum(high[i], most)
+        low[i] = np.minimum(low[i], least)
+        high[i] = np.maximum(high[i], most)
     return Box(low, high, space.shape, space.dtype)
 
 
@@ -152,8 +169,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     Parameters
     ----------
     env : gymnax.environments.environment.Environment
-        The environment.
-        Of what `to_gymnax` returned, it returns the environment.
+        The environment. For a result of `to_gymnax`, `wrap` returns the environment in it.
     params : EnvParams or dict, optional
         Its parameters, or changes to `env.default_params`.
     max_steps : int, default 0
@@ -167,7 +183,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     if isinstance(env, Bridge):
         return env.env
     innermost("gymnax", env, _METHODS)
-    name = str(_OWN_NAMES.get(env.name, env.name))
+    name = str(_IDS_BY_NAME.get(env.name, env.name))
     env_class = DrawnGymnaxEnv if name in DRAWN else GymnaxEnv
     return env_class(PeerConfig(id=name, params=params, max_steps=max_steps), peer=env)
 

@@ -8,24 +8,29 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import converted
-from envrax.interop.forms import as_dicts
+from envrax.interop.containers import as_dicts
 from envrax.interop.jaxmarl_frames import drawer
-from envrax.interop.jaxmarl_rules import KEYS_TWICE, SEE_THE_LIMIT, is_a, rule_of
+from envrax.interop.jaxmarl_rules import DEPEND_ON_LIMIT, KEYS_TWICE, is_a, rule_of
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.peer_spaces import from_library_space
+from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, Space
 
 jaxmarl = require("jaxmarl", "0.2")
 
 DRAWN = (
-    *("MPE", "SMAX", "HeuristicEnemySMAX", "LearnedPolicyEnemySMAX"),
-    *("jaxnav", "overcooked", "storm"),
+    "MPE",
+    "SMAX",
+    "HeuristicEnemySMAX",
+    "LearnedPolicyEnemySMAX",
+    "jaxnav",
+    "overcooked",
+    "storm",
 )
 """Prefixes of the ids that JaxMARL can draw."""
 
-_OF_BRAX = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
+_BRAX_IDS = ("ant_4x2", "halfcheetah_6x1", "hopper_3x1", "humanoid_9|8", "walker2d_2x3")
 
 
 class JaxMarlEnv(PeerEnv):
@@ -34,21 +39,21 @@ class JaxMarlEnv(PeerEnv):
 
     Rewards are those that JaxMARL gives to each agent. In most of its games a team shares one
     reward, which every agent gets in full: MPE's spread, SMAX, Brax, Hanabi, Overcooked and the
-    riddle. `active` tells whose turn it is in Hanabi, who is in the room of the riddle, who is
-    alive in SMAX, and who is under way in JaxNav; the last two have `info["agents"]`. The
-    `world_state` of SMAX is not an observation: `peer.get_world_state` computes it.
+    riddle. `active` has the agent whose turn it is in Hanabi, the one in the room of the riddle,
+    those alive in SMAX, and those that still drive in JaxNav; the last two have `info["agents"]`.
+    The `world_state` of SMAX is not an observation: `peer.get_world_state` computes it.
     """
 
     library = "jaxmarl"
 
     def build(self) -> Any:
         options = self.config.options
-        if self.config.id in _OF_BRAX:
+        if self.config.id in _BRAX_IDS:
             options = {"auto_reset": False, **options}
         peer = jaxmarl.make(self.config.id, **options)
         steps = self.config.max_steps
-        # Agents of these see the time left, or stop at the limit.
-        if steps and any(is_a(peer, x) for x in SEE_THE_LIMIT):
+        # Agents of these observe the time left, or stop at the limit.
+        if steps and any(is_a(peer, x) for x in DEPEND_ON_LIMIT):
             return jaxmarl.make(self.config.id, **{**options, "max_steps": steps})
         return peer
 
@@ -61,44 +66,49 @@ class JaxMarlEnv(PeerEnv):
         return tuple(map(str, self.peer.agents))
 
     def spaces(self) -> tuple[Space, Space]:
-        peer, observed = self.peer, self.observed
-        self._require_usable(peer)
-        names = self._names.items()
-        seen = peer.observation_space
-        acted = peer.action_space
-        return Dict({x: converted(seen(n), observed[x], exact=False) for x, n in names}), Dict(
-            {x: converted(acted(n)) for x, n in names}
-        )
-
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
-        obs, inner = self.peer.reset(rng)
-        return Begun(self._by_agent(obs), inner)
-
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
         peer = self.peer
-        rule = rule_of(self.peer)
+        observed = self.observed
+        self._require_usable(peer)
+        obs_spaces: dict[str, Space] = {}
+        action_spaces: dict[str, Space] = {}
+        for agent, name in self._names.items():
+            space = peer.observation_space(name)
+            obs_spaces[agent] = from_library_space(space, observed[agent], exact=False)
+            action_spaces[agent] = from_library_space(peer.action_space(name))
+        return Dict(obs_spaces), Dict(action_spaces)
+
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
+        obs, inner = self.peer.reset(rng)
+        return PeerReset(self._by_agent(obs), inner)
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
+        peer = self.peer
+        rule = rule_of(peer)
         if rule and rule.active:
-            acts = self._acting(rule, inner)
-            action = {x: jnp.where(acts[x], action[x], rule.idle(peer)) for x in self.agents}
+            acts = self._active_by_agent(rule, inner)
+            idle_action = rule.idle_action(peer)
+            action = {x: jnp.where(acts[x], action[x], idle_action) for x in self.agents}
         actions = [action[x] for x in self.agents] if 0 in peer.agents else action
         obs, after, rewards, dones, info = peer.step_env(rng, inner, actions)
-        over = rule.over(peer, inner, after, action) if rule else dones["__all__"]
+        terminated = rule.terminated(peer, inner, after, action) if rule else dones["__all__"]
         info = as_dicts(dict(info))
-        if rule and rule.out:
-            out = rule.out(peer, after)
-            no = dict.fromkeys(self.agents, jnp.bool_(False))
-            ends = {x: out[i] for i, x in enumerate(self.agents)}
-            info["agents"] = {"terminated": ends, "truncated": no}
-        return Advanced(self._by_agent(obs), after, self._by_agent(rewards), over, info=info)
+        if rule and rule.ended:
+            ended = rule.ended(peer, after)
+            info["agents"] = {
+                "terminated": {x: ended[i] for i, x in enumerate(self.agents)},
+                "truncated": dict.fromkeys(self.agents, jnp.bool_(False)),
+            }
+        return PeerStep(self._by_agent(obs), after, self._by_agent(rewards), terminated, info=info)
 
     def active(self, state: PeerState) -> dict[str, jax.Array]:
         rule = rule_of(self.peer)
-        acts = rule and rule.active
-        return self._acting(rule, state.inner) if acts else super().active(state)
+        if rule is None or rule.active is None:
+            return super().active(state)
+        return self._active_by_agent(rule, state.inner)
 
     def action_mask(self, state: PeerState) -> Any:
         space: Any = self.action_space
-        # That of JaxNav is two ones, whatever its actions are.
+        # The mask of JaxNav is two ones, whatever its actions are.
         if is_a(self.peer, "JaxNav") or not isinstance(space[self.agents[0]], Discrete):
             return None
         method = getattr(self.peer, "get_legal_moves", self.peer.get_avail_actions)
@@ -118,17 +128,17 @@ class JaxMarlEnv(PeerEnv):
         noise = "Brax divides differences of places by a short time, which magnifies rounding"
         return {"vmap_agrees": noise} if is_a(self.peer, "Humanoid") else {}
 
-    def _acting(self, rule: Any, inner: Any) -> dict[str, jax.Array]:
+    def _active_by_agent(self, rule: Any, inner: Any) -> dict[str, jax.Array]:
         acts = rule.active(self.peer, inner)
         return {x: jnp.asarray(acts[i]).astype(jnp.bool_) for i, x in enumerate(self.agents)}
 
     @property
     def _names(self) -> dict[str, Any]:
-        """JaxMARL's names of the agents: numbers in STORM."""
+        """JaxMARL's names of the agents, by our names. In STORM they are numbers."""
         return dict(zip(self.agents, self.peer.agents, strict=True))
 
     def _by_agent(self, tree: Any) -> dict[str, Any]:
-        """The values of each agent; those of STORM are stacked."""
+        """The values of each agent. Those of STORM come stacked."""
         if isinstance(tree, dict) and all(name in tree for name in self.peer.agents):
             return {x: as_dicts(tree[name]) for x, name in self._names.items()}
         if isinstance(tree, tuple | list):

@@ -15,13 +15,14 @@ Draw = Callable[[Any, Any], np.ndarray]
 
 
 def drawer(peer: Any) -> Draw | None:
-    """A function `(environment, its state)` to an image; None where JaxMARL cannot draw."""
+    """The function that draws an environment and its state; None where JaxMARL cannot draw."""
     return next((_DRAWN[x.__name__] for x in type(peer).__mro__ if x.__name__ in _DRAWN), None)
 
 
 def _particles(peer: Any, inner: Any) -> np.ndarray:
-    peer, colours = copy.copy(peer), peer.colour
-    # The push game lists the parts of the last colours, from 0 to 1, and not the colours.
+    colours = peer.colour
+    peer = copy.copy(peer)
+    # The push game lists the numbers of its last colours, from 0 to 1, in place of the colours.
     parts = [255 * x for x in colours if np.ndim(x) == 0]
     peer.colour = [x for x in colours if np.ndim(x)] + [*np.reshape(parts, (-1, 3))]
     with contextlib.redirect_stdout(io.StringIO()):  # it prints whether agents talk
@@ -36,7 +37,7 @@ def _tiles(peer: Any, inner: Any) -> np.ndarray:
 
 
 def _clock(peer: Any, inner: Any, width: int, height: int = 32) -> np.ndarray:
-    """Two bars: the steps of this round, and the rounds that are over."""
+    """Two bars: the steps of this round, and the rounds so far."""
     bars = np.zeros((2, height, width, 3), np.uint8)
     times = (inner.step, peer.num_inner_steps), (inner.outer_t, peer.num_outer_steps)
     for bar, (now, of) in zip(bars, times, strict=True):
@@ -48,8 +49,8 @@ def _kitchen(peer: Any, inner: Any) -> np.ndarray:
     visualizer = _module("jaxmarl.viz.overcooked_visualizer").OvercookedVisualizer
     edge = peer.agent_view_size - 2
     grid = np.asarray(inner.maze_map[edge:-edge, edge:-edge, :])
-    seen = dict(agent_dir_idx=inner.agent_dir_idx, agent_inv=inner.agent_inv)
-    return np.asarray(visualizer._render_grid(grid, highlight_mask=None, **seen), np.uint8)
+    agents = dict(agent_dir_idx=inner.agent_dir_idx, agent_inv=inner.agent_inv)
+    return np.asarray(visualizer._render_grid(grid, highlight_mask=None, **agents), np.uint8)
 
 
 def _kitchen_2(peer: Any, inner: Any) -> np.ndarray:

@@ -1,12 +1,12 @@
 # pyright: basic
-"""Facts of JaxMARL's games that it does not expose: time limits, other ends, keys used twice."""
+"""Rules of JaxMARL's games that it does not expose: time limits, ends, keys used twice."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from envrax.interop.records import NO_LIMIT
+from envrax.interop.peer_types import NO_LIMIT
 
 KEYS_TWICE = {
     "SimpleFacmacMPE": "draws the move of each prey, and the noise of the physics",
@@ -14,32 +14,35 @@ KEYS_TWICE = {
     "InTheGrid_2p": "draws the places and directions of the agents",
     "InTheMatrix": "draws the places and directions of the agents",
 }
-"""Classes of JaxMARL that use a PRNG key twice, and for which draws."""
+"""Classes of JaxMARL that use a PRNG key twice: the draws that share it."""
 
-
-SEE_THE_LIMIT = ("Overcooked", "OvercookedV2", "JaxNav")
-"""Classes of JaxMARL whose episodes depend on the limit before it is reached: they get ours."""
+DEPEND_ON_LIMIT = ("Overcooked", "OvercookedV2", "JaxNav")
+"""Classes of JaxMARL whose episodes depend on the limit before it is reached."""
 
 
 class _Rule(NamedTuple):
     """
-    Facts of a family of games.
+    The rules of a family of games.
 
     Attributes
     ----------
-    limit, over : callable
-        The time limit, and whether a step ends an episode otherwise.
-    active, out : callable, optional
-        Which agents act in a state, and which ended before their world; None for all and none.
-    idle : callable
+    limit : callable
+        The time limit.
+    terminated : callable
+        Whether a step ends an episode before the limit.
+    active : callable, optional
+        Which agents act in a state; None for all of them.
+    ended : callable, optional
+        Which agents ended before their world; None if agents never do.
+    idle_action : callable
         The action that is given to JaxMARL for an agent that does not act.
     """
 
     limit: Callable[[Any], int]
-    over: Callable[[Any, Any, Any, Any], Any] = lambda peer, before, after, action: False
+    terminated: Callable[[Any, Any, Any, Any], Any] = lambda peer, before, after, action: False
     active: Callable[[Any, Any], Any] | None = None
-    out: Callable[[Any, Any], Any] | None = None
-    idle: Callable[[Any], int] = lambda peer: 0
+    ended: Callable[[Any, Any], Any] | None = None
+    idle_action: Callable[[Any], int] = lambda peer: 0
 
 
 def _alive(after: Any) -> Any:
@@ -55,7 +58,7 @@ def _inner_times_outer(peer: Any) -> int:
     return peer.num_inner_steps * peer.num_outer_steps
 
 
-def _told(peer: Any, before: Any, _: Any, action: Any) -> Any:
+def _was_told(peer: Any, before: Any, _: Any, action: Any) -> Any:
     chosen = jnp.stack([action[agent] for agent in peer.agents])
     return chosen[before.agent_in_room] == peer.game_actions["TELL"]
 
@@ -65,16 +68,16 @@ _SMAX = _Rule(
     _one_side_is_dead,
     lambda peer, state: _alive(state)[: len(peer.agents)],
     lambda peer, state: ~_alive(state)[: len(peer.agents)],
-    # It records what the dead do; this one is to stop, their only legal one.
+    # JaxMARL records the actions of dead units. Their only legal one is to stop.
     lambda peer: 0 if peer.action_type == "continuous" else peer.num_movement_actions - 1,
 )
 _MATRIX_GAME = _Rule(_inner_times_outer)
 _RULES = {
-    # Its counter is compared before it counts the step, also in SMAX.
+    # Here and in SMAX, the counter is compared with the limit before it counts the step.
     "SimpleMPE": _Rule(lambda peer: peer.max_steps + 1),
     "SwitchRiddle": _Rule(
         lambda peer: peer.max_steps,
-        _told,
+        _was_told,
         lambda peer, state: jnp.arange(peer.num_agents) == state.agent_in_room,
     ),
     "SMAX": _SMAX,
@@ -93,7 +96,7 @@ _RULES = {
         lambda peer: peer.max_steps,
         lambda peer, before, after, _: jnp.all(after.move_term | after.goal_reached | before.done),
         lambda peer, state: ~(state.done | state.move_term),
-        # All are done at the limit, too.
+        # At the limit, all are done as well.
         lambda peer, state: state.done & (state.term | state.move_term | state.goal_reached),
     ),
     "HanabiEnv": _Rule(

@@ -12,11 +12,12 @@ import numpy as np
 
 from envrax.agent_values import by_agent, for_each
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import box, unbounded
-from envrax.interop.forms import as_dicts
-from envrax.interop.jumanji_rules import AGENTS, GRAPHS, MENDED, WAIVERS
+from envrax.interop.containers import as_dicts
+from envrax.interop.jumanji_frames import draw
+from envrax.interop.jumanji_rules import AGENTS, MENDED, WAIVERS
+from envrax.interop.jumanji_specs import space_of
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
 
@@ -30,12 +31,13 @@ class JumanjiEnv(PeerEnv):
 
     The time limit, `config.max_steps`, truncates. Observations are dicts; `info` holds the
     `extras`, and for several agents `rewards` and `discounts`. If the library masks combinations,
-    as in Tetris, actions are one `Discrete` over the combinations, in the order of
-    `numpy.ravel_multi_index`. `action_mask` marks all actions as legal if none is.
+    as in Tetris, actions are one `Discrete` of the combinations, in the order of
+    `numpy.ravel_multi_index`. If no action is legal, `action_mask` marks all as legal.
 
     With `options={"agents": "all"}` a game of several agents is a world of `agent_0`, `agent_1` and
-    so on. Each observes its own rows, and all else of the observation. A reward of the whole team
-    goes to each in full. In Connector, who is connected or blocked has ended, and is not `active`.
+    so on. Each observes its own rows, and the entries of the observation without rows. Each gets
+    the full reward of a team. In Connector, an agent that is connected or blocked has ended, and is
+    not `active`.
     """
 
     library = "jumanji"
@@ -54,31 +56,29 @@ class JumanjiEnv(PeerEnv):
 
     @property
     def agents(self) -> tuple[str, ...]:
-        asked = self.config.options.get("agents")
-        return tuple(f"agent_{i}" for i in range(self.peer.action_spec.shape[0] if asked else 0))
+        n_agents = self.peer.action_spec.shape[0] if self.config.options.get("agents") else 0
+        return tuple(f"agent_{i}" for i in range(n_agents))
 
     def spaces(self) -> tuple[Space, Space]:
-        asked = self.config.options.get("agents")
-        legal = [None, *["all"] * (self._kind in AGENTS)]
-        if asked not in legal:
-            raise ValueError(f"{self._who}: expected `agents` among {legal}; got {asked!r}.")
+        agents = self.config.options.get("agents")
+        legal = [None, "all"] if self._class_name in AGENTS else [None]
+        if agents not in legal:
+            raise ValueError(f"{self._who}: expected `agents` among {legal}; got {agents!r}.")
         if self.config.max_steps > self.limit():
             raise ValueError(
                 f"{self._who}: expected `max_steps` of at most the library's own time limit, "
                 f"{self.limit()}; got {self.config.max_steps}. Build it with a larger `time_limit`."
             )
-        mended = MENDED.get(self._kind, {})
-        spec = self.peer.observation_spec
-        acted = by_agent(self, self._acted())
-        seen = for_each(self, lambda x: self._space(spec, x, "observation", mended), self.observed)
-        return (Dict(seen), Dict(acted)) if self.agents else (seen, acted)
+        obs_space = for_each(self, self._observation_space_of, self.observed)
+        action_space = by_agent(self, self._action_space_of_one())
+        return (Dict(obs_space), Dict(action_space)) if self.agents else (obs_space, action_space)
 
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         inner, timestep = self._unlimited.reset(rng)
         obs = as_dicts(timestep.observation)
-        return Begun(self._seen(obs), inner, self._mask(obs))
+        return PeerReset(self._observation(obs), inner, self._mask(obs))
 
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         if self._combined:
             action = jnp.stack(jnp.unravel_index(action, self._counts)).astype(jnp.int32)
         if self.agents:
@@ -95,92 +95,74 @@ class JumanjiEnv(PeerEnv):
         if jnp.ndim(reward) and not self.agents:
             info |= {"rewards": reward, "discounts": discount}
         elif jnp.ndim(reward):
-            ends = (discount == 0) & ~truncated
-            no = by_agent(self, jnp.bool_(False))
-            info["agents"] = {"terminated": self._rows(ends), "truncated": no}
-        reward = self._rows(jnp.broadcast_to(reward, len(self.agents))) if self.agents else reward
-        seen = self._seen(obs)
-        mask = self._mask(obs)
-        return Advanced(seen, inner, reward, terminated, truncated, info, mask)
+            info["agents"] = {
+                "terminated": self._rows((discount == 0) & ~truncated),
+                "truncated": by_agent(self, jnp.bool_(False)),
+            }
+        if self.agents:
+            reward = self._rows(jnp.broadcast_to(reward, len(self.agents)))
+        return PeerStep(
+            self._observation(obs), inner, reward, terminated, truncated, info, self._mask(obs)
+        )
 
     def active(self, state: PeerState) -> dict[str, jax.Array]:
-        if self._kind != "Connector":
+        if self._class_name != "Connector":
             return super().active(state)
         return self._rows(state.inner.action_mask[:, 1:].any(axis=-1))
 
     @property
     def waivers(self) -> dict[str, str]:
-        return WAIVERS.get(self._kind, {})
+        return WAIVERS.get(self._class_name, {})
 
     @property
     def mended_bounds(self) -> dict[str, str]:
-        mended = MENDED.get(self._kind, {})
+        mended = MENDED.get(self._class_name, {})
         return {f"obs.{key}": reason for key, (_, _, reason) in mended.items()}
 
     def render(self, state: PeerState) -> np.ndarray:
-        import matplotlib.pyplot as plt
-
-        # Copies: the viewer would open a window, and `Snake.render` forgets to return the image.
-        env = copy.copy(self.peer.unwrapped)
-        drawn = []
-        name = next((x for x in ("_viewer", "_env_viewer", "viewer") if x in vars(env)), None)
-        if name is None:
-            return super().render(state)
-        viewer: Any = copy.copy(getattr(env, name))
-        setattr(env, name, viewer)
-
-        def display(figure: Any) -> None:
-            if graph:
-                figure.axes[0].set(xlim=(0, 1), ylim=(0, 1))
-            drawn.append(np.array(viewer._display_rgb_array(figure))[..., :3])
-
-        graph = type(env).__name__ in GRAPHS
-        viewer._display = display
-        viewer._get_fig_ax = functools.partial(viewer._get_fig_ax, show=False)
-        with plt.ioff(), jax.numpy_dtype_promotion("standard"):
-            env.render(jax.device_get(state.inner) if graph else state.inner)
-            viewer.close()
-        return drawn[-1]
+        image = draw(self.peer.unwrapped, state.inner)
+        return super().render(state) if image is None else image
 
     @property
-    def _kind(self) -> str:
+    def _class_name(self) -> str:
         return type(self.peer.unwrapped).__name__
 
     def _rows(self, tree: Any) -> dict[str, Any]:
         """The rows of each agent."""
         return {x: jax.tree.map(lambda a, i=i: a[i], tree) for i, x in enumerate(self.agents)}
 
-    def _seen(self, obs: Any) -> Any:
-        """The observation; in a world, of each agent."""
+    def _observation(self, obs: Any) -> Any:
+        """The observation; in a world, that of each agent."""
         if not self.agents:
             return obs
-        own = self._rows({key: obs[key] for key in AGENTS[self._kind]})
+        own = self._rows({key: obs[key] for key in AGENTS[self._class_name]})
         return {agent: {**obs, **own[agent]} for agent in self.agents}
 
     @functools.cached_property
     def _unlimited(self) -> Any:
-        """`peer` without its own time limit, which it does not distinguish from a loss."""
+        """`peer` without its own time limit, which its results do not distinguish from a loss."""
         if isinstance(self.peer.unwrapped, jumanji.environments.SearchAndRescue):
             return self.peer  # its reward reads the limit
         return _without_limit(self.peer)
 
     @functools.cached_property
     def _counts(self) -> tuple[int, ...]:
-        """The number of values of each entry of an action; empty if they are not countable."""
+        """The number of values of each entry of an action; empty if they cannot be counted."""
         spec = self.peer.action_spec
-        integers = isinstance(spec, specs.BoundedArray) and jnp.issubdtype(spec.dtype, jnp.integer)
-        if not integers or np.any(spec.minimum):
+        is_bounded = isinstance(spec, specs.BoundedArray)
+        if not is_bounded or not jnp.issubdtype(spec.dtype, jnp.integer) or np.any(spec.minimum):
             return ()
         highest = np.broadcast_to(np.asarray(spec.maximum), spec.shape)
         return tuple(int(n) + 1 for n in highest.ravel())
 
     @functools.cached_property
     def _combined(self) -> bool:
-        """Whether the mask is over combinations, and not for each entry."""
+        """Whether the mask has an element for each combination of entries, and not a row each."""
         shape = getattr(getattr(self.peer.observation_spec, "action_mask", None), "shape", ())
-        spec, counts = self.peer.action_spec, self._counts
-        for_each = (*spec.shape, max(counts, default=0))
-        return len(counts) > 1 and shape == counts and (shape != for_each or len({*counts}) > 1)
+        counts = self._counts
+        shape_of_rows = (*self.peer.action_spec.shape, max(counts, default=0))
+        is_ambiguous = shape == shape_of_rows and len({*counts}) == 1
+        return len(counts) > 1 and shape == counts and not is_ambiguous
 
     @staticmethod
     def _own_limit(peer: Any) -> int:
@@ -192,7 +174,7 @@ class JumanjiEnv(PeerEnv):
             return None
         mask = jnp.asarray(obs["action_mask"], jnp.bool_)
         mask = mask.ravel() if self._combined else mask
-        # Some continue with no legal action, whatever is chosen: FlatPack, MMST, a trapped snake.
+        # Some go on without a legal action: FlatPack, MMST, a trapped snake.
         mask |= ~mask.any(axis=-1, keepdims=True)
         if self._combined:
             return mask
@@ -201,44 +183,29 @@ class JumanjiEnv(PeerEnv):
         mask = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, missing)])
         return self._rows(mask) if self.agents else mask
 
-    def _acted(self) -> Space:
-        """The space of actions; in a world, of an agent."""
+    def _observation_space_of(self, types: Any) -> Space:
+        """The space of observations of these types; in a world, that of one agent."""
+        bounds = {
+            key: (low, self.limit() if key == "step_count" else high)
+            for key, (low, high, _) in MENDED.get(self._class_name, {}).items()
+        }
+        spec = self.peer.observation_spec
+        rows = AGENTS[self._class_name] if self.agents else ()
+        return space_of(spec, types, self._who, "observation", bounds, rows)
+
+    def _action_space_of_one(self) -> Space:
+        """The space of actions; in a world, that of one agent."""
         spec = self.peer.action_spec
         counts = self._counts
-        lead = bool(self.agents)
+        lead = int(bool(self.agents))
         if self._combined:
             return Discrete(math.prod(counts))
         types = jax.ShapeDtypeStruct(spec.shape[lead:], spec.dtype)
         if not counts:
-            return self._space(spec, types, "action", {}, lead)
+            return space_of(spec, types, self._who, "action", lead=lead)
         if not types.shape:
             return Discrete(counts[0], spec.dtype)
         return MultiDiscrete(np.reshape(counts, spec.shape), spec.dtype)
-
-    def _space(
-        self, spec: Any, types: Any, where: str, mended: dict[str, Any], lead: int = 0
-    ) -> Space:
-        """The space of a spec, in the dtypes that are observed; `lead` is 1 for rows of agents."""
-        children = {k: x for k, x in vars(spec).items() if isinstance(x, specs.Spec)}
-        fits = set(children) == set(types if hasattr(types, "keys") else ())
-        if not fits or (not children and types.shape != spec.shape[lead:]):
-            raise TypeError(
-                f"{self._who}: expected `{where}` as in the spec, {spec}; got {types}. The library "
-                "breaks its own contract here; wrap its environment and mend it."
-            )
-        if children:
-            rows = AGENTS[self._kind] if self.agents else ()
-            each = [(k, x, f"{where}.{k}", lead or int(k in rows)) for k, x in children.items()]
-            return Dict({k: self._space(x, types[k], at, mended, n) for k, x, at, n in each})
-        if not isinstance(spec, specs.BoundedArray):
-            return unbounded(types)
-        low = np.asarray(spec.minimum)
-        high = np.asarray(spec.maximum)
-        if (key := where.rpartition(".")[2]) in mended:
-            low, high = mended[key][0], self.limit() if key == "step_count" else high
-        elif isinstance(spec, specs.DiscreteArray):
-            return Discrete(spec.num_values, types.dtype)
-        return box(low, high, types)
 
 
 def _without_limit(env: Any) -> Any:

@@ -9,10 +9,17 @@ import jax
 import numpy as np
 
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import box, nested, unbounded
-from envrax.interop.forms import as_dicts
+from envrax.interop.containers import as_dicts
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState, whole_steps
+from envrax.interop.peer_spaces import box, nested, unbounded
+from envrax.interop.peer_types import (
+    NO_LIMIT,
+    PeerConfig,
+    PeerReset,
+    PeerState,
+    PeerStep,
+    steps_limit,
+)
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
 
@@ -48,7 +55,7 @@ class KinetixEnv(PeerEnv):
 
     def build(self) -> Any:
         if "env_params" in self.config.options:
-            raise TypeError("`env_params` is no option here: pass it as `params`")
+            raise TypeError("`env_params` is not an option here: pass it as `params`")
         level, static, self._level_params = load_from_json_file(self.config.id)
         options: dict[str, Any] = {"action_type": "discrete", "observation_type": "symbolic_flat"}
         options |= {"static_env_params": static, **self.config.options}
@@ -59,44 +66,47 @@ class KinetixEnv(PeerEnv):
         return make_kinetix_env(**options)
 
     def default_params(self) -> Any:
-        return self.peer.observation_type.env_params if self._given else self._level_params
+        return self.peer.observation_type.env_params if self._user_peer else self._level_params
 
     def limit(self) -> int:
-        return whole_steps(self.params.max_timesteps)
+        return steps_limit(self.params.max_timesteps)
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
         return params.replace(max_timesteps=max_steps)
 
     def spaces(self) -> tuple[Space, Space]:
-        seen: Any = nested(unbounded, self.observed)
+        obs_space: Any = nested(unbounded, self.observed)
         if isinstance(self.peer.observation_type, PixelObservations):
-            seen = Dict({**seen.spaces, "image": box(0, 1, self.observed["image"])})
-        acted = self.peer.action_space(self.concrete_params)
+            obs_space = Dict({**obs_space.spaces, "image": box(0, 1, self.observed["image"])})
+        return obs_space, self._action_space_of(self.peer.action_space(self.concrete_params))
+
+    def _action_space_of(self, space: Any) -> Space:
         if isinstance(self.peer.action_type, MultiDiscreteActions):
-            return seen, MultiDiscrete(acted.number_of_dims_per_distribution.tolist())
+            return MultiDiscrete(space.number_of_dims_per_distribution.tolist())
         if isinstance(self.peer.action_type, DiscreteActions):
-            return seen, Discrete(int(acted.n))
-        return seen, box(acted.low, acted.high, jax.ShapeDtypeStruct(acted.shape, np.float32))
+            return Discrete(int(space.n))
+        return box(space.low, space.high, jax.ShapeDtypeStruct(space.shape, np.float32))
 
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         _, inner = self.peer.reset_env(rng, params, None)
-        return Begun(self._seen(params, inner), inner)
+        return PeerReset(self._observe(params, inner), inner)
 
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
-        # Without its own limit kinetix's `done` is a termination, as no observation shows the time.
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
+        # Without a limit, kinetix's `done` is a termination. No observation shows the time.
         endless = params.replace(max_timesteps=NO_LIMIT)
         _, inner, reward, terminated, info = self.peer.step_env(rng, inner, action, endless)
         truncated = inner.timestep >= params.max_timesteps
-        return Advanced(self._seen(params, inner), inner, reward, terminated, truncated, info)
+        return PeerStep(self._observe(params, inner), inner, reward, terminated, truncated, info)
 
-    def _seen(self, params: Any, inner: Any) -> Any:
-        """The observation; kinetix itself keeps, and traces, the params that it was built with."""
-        built = self.peer.observation_type
-        if type(built).__module__ == KinetixObservation.__module__:  # else a class of the user's
-            flags = (built.ignore_mask,) if isinstance(built, EntityObservations) else ()
+    def _observe(self, params: Any, inner: Any) -> Any:
+        """The observation with these params; kinetix uses those that it was built with."""
+        obs_type = self.peer.observation_type
+        # A class of the user stays as it is.
+        if type(obs_type).__module__ == KinetixObservation.__module__:
+            flags = (obs_type.ignore_mask,) if isinstance(obs_type, EntityObservations) else ()
             with jax.ensure_compile_time_eval():
-                built = type(built)(params, built.static_env_params, *flags)
-        return as_dicts(built.get_obs(inner))
+                obs_type = type(obs_type)(params, obs_type.static_env_params, *flags)
+        return as_dicts(obs_type.get_obs(inner))
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):
@@ -109,7 +119,7 @@ class KinetixEnv(PeerEnv):
 
 
 def levels() -> list[str]:
-    """The levels in the wheel, `<size>/<level>` as the files are named."""
+    """The levels in the wheel as `<size>/<level>`, the names of their files."""
     home = resources.files("kinetix") / "levels"
     files = [(size, file.name) for size in SIZES for file in (home / size).iterdir()]
     return sorted(f"{size}/{name[:-5]}" for size, name in files if name.endswith(".json"))

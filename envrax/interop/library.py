@@ -1,4 +1,4 @@
-"""Imports of the libraries, their suites, and checks of objects that users give to `wrap`."""
+"""Importing a library, checking an object of it that a user built, and making its suite."""
 
 import importlib
 import sys
@@ -11,16 +11,22 @@ from typing import Any, cast
 from envrax._checks.packages import how_to_install
 from envrax.error import MissingPackageError
 from envrax.interop.base import PeerEnv
-from envrax.interop.records import PeerConfig
+from envrax.interop.peer_types import PeerConfig
 from envrax.registry import EnvSpec
 from envrax.suite import EnvSuite
 
-# Names, in all libraries, of wrappers that do the work of `PeerEnv` and `VecEnv`.
-_RESETTING = {
-    *("AutoResetWrapper", "EpisodeWrapper", "VmapWrapper", "DomainRandomizationVmapWrapper"),
-    *("BraxAutoResetWrapper", "BraxDomainRandomizationVmapWrapper"),
-    *("GymAutoResetWrapper", "DmEnvAutoResetWrapper"),
-    *("CachedAutoResetWrapper", "OptimisticResetVmapWrapper"),
+# Wrappers of all libraries that limit, reset or batch episodes, which envrax does itself.
+_EPISODE_WRAPPERS = {
+    "AutoResetWrapper",
+    "BraxAutoResetWrapper",
+    "BraxDomainRandomizationVmapWrapper",
+    "CachedAutoResetWrapper",
+    "DmEnvAutoResetWrapper",
+    "DomainRandomizationVmapWrapper",
+    "EpisodeWrapper",
+    "GymAutoResetWrapper",
+    "OptimisticResetVmapWrapper",
+    "VmapWrapper",
 }
 
 
@@ -35,32 +41,33 @@ def require(module: str, least: str, *, package: str = "", extra: str = "") -> M
     least : str
         The oldest version that the adapter works with.
     package : str, optional
-        The name that is installed, where it is another one.
+        The name of the package, where it is not `module`.
     extra : str, optional
-        The extra of envrax that brings it, where it has another name than `module`.
+        The extra of envrax that installs it, where its name is not `module`.
 
     Raises
     ------
     MissingPackageError
         If it is not installed, or cannot be imported, or is too old.
     """
-    package, extra = package or module, extra or module
+    package = package or module
+    extra = extra or module
     advice = f"Install it with {how_to_install(extra)}."
     try:
         # JaxMARL replaces both streams when it is imported, and prints.
         with redirect_stdout(sys.stderr), redirect_stderr(sys.stderr):
-            found = importlib.import_module(module)
+            library = importlib.import_module(module)
     except ImportError as error:
         raise MissingPackageError(
             f"envrax.interop.{extra}: expected {package} {least} or newer; got an error: {error}. "
             f"{advice}"
         ) from error
     version = metadata.version(package)
-    if _numbers(version) < _numbers(least):
+    if _version_numbers(version) < _version_numbers(least):
         raise MissingPackageError(
             f"envrax.interop.{extra}: expected {package} {least} or newer; got {version}. {advice}"
         )
-    return found
+    return library
 
 
 def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:
@@ -87,21 +94,21 @@ def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:
     def fits(x: Any) -> bool:
         if isinstance(kind, type):
             return isinstance(x, kind)
-        # By class: a wrapper may forward methods that an adapter must not call beneath it.
+        # By class, since a wrapper may forward methods of the environment in it.
         return all(hasattr(cast(Any, type(x)), name) for name in kind)
 
     if not fits(env):
-        like = f"a {kind.__name__}" if isinstance(kind, type) else f"with {', '.join(kind)}"
+        what = f"a {kind.__name__}" if isinstance(kind, type) else f"with {', '.join(kind)}"
         raise TypeError(
-            f"{who}: expected an environment of {library}, {like}; got {env!r}. Pass the object "
+            f"{who}: expected an environment of {library}, {what}; got {env!r}. Pass the object "
             "that the library's own constructor returns."
         )
     while True:
-        if _RESETTING & {base.__name__ for base in type(env).__mro__}:
+        if _EPISODE_WRAPPERS & {base.__name__ for base in type(env).__mro__}:
             raise TypeError(
                 f"{who}: expected one environment, without auto-reset or vmap; got a "
-                f"{type(env).__name__}. Pass what it wraps, the time limit as `max_steps`, and "
-                "make a batch with `VecEnv`."
+                f"{type(env).__name__}. Pass the environment in it, with the time limit as "
+                "`max_steps`, and make a batch with `VecEnv`."
             )
         attributes = cast(dict[str, Any], vars(env))
         inner = attributes.get("_env", attributes.get("env"))
@@ -131,6 +138,6 @@ def suite_of(
     return EnvSuite(env_class.library, env_class.library, "", [], specs)
 
 
-def _numbers(version: str) -> list[int]:
+def _version_numbers(version: str) -> list[int]:
     parts = version.split("+")[0].split(".")
     return [int("".join(filter(str.isdigit, part)) or 0) for part in parts[:3]]

@@ -13,14 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.names import suggestion
+from envrax._jax.dead_code import arguments_read
 from envrax._jax.types import output_types
 from envrax.config import FieldError
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import box, nested, unbounded
-from envrax.interop.forms import Form, arguments_read, as_dicts
+from envrax.interop.common_types import CommonTypes
+from envrax.interop.containers import as_dicts
+from envrax.interop.mujoco_model import MujocoModel
 from envrax.interop.params import Params
-from envrax.interop.physics import Physics
-from envrax.interop.records import Advanced, Begun
+from envrax.interop.peer_spaces import box, nested, unbounded
+from envrax.interop.peer_types import PeerReset, PeerStep
 from envrax.spaces import Space
 
 HEIGHT, WIDTH = 240, 320
@@ -31,79 +33,82 @@ class MujocoEnv(PeerEnv):
     """
     An environment whose `reset` and `step` are those of `brax.envs.Env`.
 
-    `params` is its model; a dict of changes names arrays of it, with dots for nested ones. What the
-    environment computed from its model when it was built stays. Observations are unbounded, actions
-    between -1 and 1; `info` has `State.metrics`.
+    `params` is its model; a dict of changes names arrays of it, with dots for nested ones. Values
+    that the environment computed from its model when it was built stay as they are. Observations
+    are unbounded, actions between -1 and 1; `info` has `State.metrics`.
     """
 
     model_attribute: ClassVar[str]  # of the library's environment
 
     def default_params(self) -> Any:
-        self._physics = Physics(self.peer.unwrapped, self.model_attribute)
-        return self._physics.model
+        self._model = MujocoModel(self.peer.unwrapped, self.model_attribute)
+        return self._model.model
 
     def change(self, params: Any, changes: Any, caller: str = "") -> Any:
         if params is None:
             return super().change(params, changes, caller)
         who = caller or self._who
         if isinstance(changes, dict):
-            kept = self._physics.differences(who, params)
-            given = {**kept, **self._physics.changed(who, changes)}
-        else:
-            given = self._physics.differences(who, super().change(params, changes))
-            given = {k: x for k, x in given.items() if not self._physics.has(k, x)}
-            if len(given) == len(self._physics.fields):
-                raise FieldError(
-                    f"{who}: expected `params` by name where they are drawn; got a whole "
-                    f"{type(changes).__name__}. Give a dict of what changes."
-                )
-        return self._physics.with_changes(given)
+            kept = self._model.differences(who, params)
+            return self._model.with_changes({**kept, **self._model.fit_changes(who, changes)})
+        given = self._model.differences(who, super().change(params, changes))
+        given = {k: x for k, x in given.items() if not self._model.has_value(k, x)}
+        if len(given) == len(self._model.fields):
+            raise FieldError(
+                f"{who}: expected `params` by name where they are drawn; got a whole "
+                f"{type(changes).__name__}. Give a dict of the changes."
+            )
+        return self._model.with_changes(given)
 
     @cached_property
     def changes(self) -> dict[str, jax.Array]:
-        return self._physics.differences(self._who, self.params)
+        return self._model.differences(self._who, self.params)
 
     def spaces(self) -> tuple[Space, Space]:
-        acted = jax.ShapeDtypeStruct((self.peer.action_size,), np.float32)
-        return nested(unbounded, self.observed), box(-1, 1, acted)
+        action = jax.ShapeDtypeStruct((self.peer.action_size,), np.float32)
+        return nested(unbounded, self.observed), box(-1, 1, action)
 
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
-        with self._physics.applied(params):
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
+        with self._model.set_in_library(params):
             inner = self.peer.reset(rng)
-        return Begun(as_dicts(inner.obs), inner)
+        return PeerReset(as_dicts(inner.obs), inner)
 
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
-        with self._physics.applied(params):
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
+        with self._model.set_in_library(params):
             inner = self.peer.step(inner, action)
         info = dict(inner.metrics)
-        return Advanced(as_dicts(inner.obs), inner, inner.reward, inner.done, info=info)
+        return PeerStep(as_dicts(inner.obs), inner, inner.reward, inner.done, info=info)
 
-    def _take_spaces(self) -> None:
-        super()._take_spaces()
+    def _set_spaces(self) -> None:
+        super()._set_spaces()
         if self.changes:
-            self._form(jax.random.key(0))  # which refuses those that nothing reads
+            self._common_types(jax.random.key(0))  # raises an error for changes that nothing reads
 
-    def _find_form(self, key: jax.ShapeDtypeStruct) -> Form:
-        form = super()._find_form(key)
-        read = self._read(form, key, self.changes) if self.changes else set[str]()
-        if unread := set(self.changes) - read:
-            known = self._read(form, key, jax.tree.map(jnp.asarray, self._physics.fields))
-            alike = [x for x in known if x.replace(".", "_") in unread]
+    def _find_types(self, key: jax.ShapeDtypeStruct) -> CommonTypes:
+        types = super()._find_types(key)
+        used = self._used_changes(types, key, self.changes) if self.changes else set[str]()
+        if unused := set(self.changes) - used:
+            every_field = jax.tree.map(jnp.asarray, self._model.fields)
+            used_fields = self._used_changes(types, key, every_field)
+            similar = [x for x in used_fields if x.replace(".", "_") in unused]
             raise FieldError(
                 f"{self._who}: expected `params` that its physics reads; got "
-                f"{', '.join(sorted(unread))}, which neither a reset nor a step reads here. What "
-                f"is zero in the model is not computed. {suggestion(unread, alike)}"
+                f"{', '.join(sorted(unused))}, which neither a reset nor a step reads here. Terms "
+                f"that are zero in the model are not computed. {suggestion(unused, similar)}"
             )
-        return form
+        return types
 
-    def _read(self, form: Form, key: Any, changes: dict[str, jax.Array]) -> set[str]:
-        """The names that a reset or a step depends on."""
+    def _used_changes(
+        self, types: CommonTypes, key: Any, changes: dict[str, jax.Array]
+    ) -> set[str]:
+        """The names of the changes that a reset or a step depends on."""
         action = output_types(self.action_space.sample)
         params = Params(changes)
-        begun = self._begin.trace(params, key)
-        advanced = self._advance.trace(params, form.inner, action, key)
-        read = zip(*(arguments_read(x.jaxpr) for x in (begun, advanced)), strict=False)
-        return {name for name, used in zip(sorted(changes), read, strict=False) if any(used)}
+        reset = self._begin.trace(params, key)
+        step = self._advance.trace(params, types.inner, action, key)
+        # The first arguments of both programs are the changes, sorted by name.
+        reads = zip(arguments_read(reset.jaxpr), arguments_read(step.jaxpr), strict=False)
+        return {name for name, used in zip(sorted(changes), reads, strict=False) if any(used)}
 
     def _draw(self, model: Any, **fields: Any) -> np.ndarray:
         """

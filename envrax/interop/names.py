@@ -13,12 +13,12 @@ _MODULES = {"playground": "mujoco_playground"}  # of libraries whose prefix is a
 
 @cache
 def library_ids() -> list[str]:
-    """The ids of the libraries with an adapter, installed or not, from a list."""
+    """The ids of the libraries with an adapter, installed or not, as listed in `ids.txt`."""
     return Path(__file__).with_name("ids.txt").read_text(encoding="utf-8").split()
 
 
 def missing_libraries() -> list[str]:
-    """The prefixes of the libraries with an adapter that are not installed. Imports none."""
+    """The prefixes of the libraries with an adapter that are not installed; nothing is imported."""
     prefixes = dict.fromkeys(name.partition("/")[0] for name in library_ids())
     return [prefix for prefix in prefixes if not is_installed(_MODULES.get(prefix, prefix))]
 
@@ -32,22 +32,22 @@ def find(word: str) -> list[str]:
     """
     for prefix, point in installed_suites().items():
         if not point.module.startswith("envrax."):
-            with contextlib.suppress(Exception):  # nobody asked for this suite by name
+            with contextlib.suppress(Exception):  # a suite that does not load has no ids to find
                 import_suite(prefix)
     return close_matches(word, sorted({*registered_names(), *library_ids()}))
 
 
 def about_suites(name: str, found: list[str]) -> str:
-    """Which suites are installed, and how to install that of the closest id."""
+    """The part of an error that says which suites are installed, and how to install others."""
     missing = missing_libraries()
     suites = available_suites()
-    said = f" Suites installed: {', '.join(x for x in suites if x not in missing) or 'none'}"
+    text = f" Suites installed: {', '.join(x for x in suites if x not in missing) or 'none'}"
     if missing:
-        said += f"; not installed: {', '.join(missing)}"
+        text += f"; not installed: {', '.join(missing)}"
     if found and (prefix := found[0].partition("/")[0]) in missing:
-        said += f". Install {prefix} with {how_to_install(prefix)}"
+        text += f". Install {prefix} with {how_to_install(prefix)}"
     if name.startswith("classic/") and "classic" not in suites:
-        said += ". `classic` is the suite in `examples/envrax-classic` of envrax's repository"
+        text += ". `classic` is the suite in `examples/envrax-classic` of envrax's repository"
     if name.startswith("ALE/"):
-        said += ". ALE is a simulator on the host: see the page 'EnvPool, Atari and Gymnasium'"
-    return f"{said}. `python -m envrax find WORD` looks for ids."
+        text += ". ALE is a simulator on the host: see the page 'EnvPool, Atari and Gymnasium'"
+    return f"{text}. `python -m envrax find WORD` looks for ids."

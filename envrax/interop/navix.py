@@ -7,21 +7,19 @@ import jax
 import numpy as np
 
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import box
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.records import Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.peer_spaces import box
+from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 
 navix = require("navix", "4.0")
 observations = navix.observations
 
+_WALL = "a wall is -1, where the space begins at 0"
 MENDED = {
-    observations.categorical: (-1, None, "a wall is -1, where the space begins at 0"),
-    observations.categorical_first_person: (
-        *(-1, 100),
-        "a wall is -1, where the space begins at 0, and what lies off the grid is 100",
-    ),
+    observations.categorical: (-1, None, _WALL),
+    observations.categorical_first_person: (-1, 100, f"{_WALL}, and a place off the grid is 100"),
 }
 """Observations that leave navix's own bounds: the true ones (low, high), and the reason."""
 
@@ -32,7 +30,7 @@ KEYS_TWICE = {
     "GoToDoor": "draws the positions, the colours and the mission",
     "KeyCorridor": "draws a row and a place in it, and the colour of the key and the goal",
 }
-"""Classes of navix whose reset uses a PRNG key twice, and for which draws."""
+"""Classes of navix whose reset uses a PRNG key twice: the draws that share it."""
 
 
 class NavixEnv(PeerEnv):
@@ -40,7 +38,7 @@ class NavixEnv(PeerEnv):
     An environment of navix.
 
     `options` are keywords of `navix.make`. `state.inner` is its `Timestep`, without the observation
-    and the cache of drawn walls, which a step recomputes if it needs it.
+    and without the cache of drawn walls, which a step computes again where it is needed.
     """
 
     library = "navix"
@@ -52,20 +50,26 @@ class NavixEnv(PeerEnv):
         return int(self.peer.max_steps)
 
     def spaces(self) -> tuple[Space, Space]:
-        seen, acted = self.peer.observation_space, self.peer.action_space
-        low, high, _ = MENDED.get(self.peer.observation_fn, (seen.minimum, None, ""))
-        high = seen.maximum if high is None else high
-        return box(low, high, self.observed), Discrete(int(acted.n))
+        obs_space = self.peer.observation_space
+        low, high, _ = MENDED.get(self.peer.observation_fn, (obs_space.minimum, None, ""))
+        high = obs_space.maximum if high is None else high
+        return box(low, high, self.observed), Discrete(int(self.peer.action_space.n))
 
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         timestep = self.peer.reset(rng)
-        return Begun(timestep.observation, _bare(timestep))
+        return PeerReset(timestep.observation, _without_obs_and_cache(timestep))
 
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         peer = self.peer.replace(max_steps=self.config.max_steps)  # the penalty reads it too
         step = peer._step(inner.replace(state=_with_cache(inner.state)), action)
-        ended = step.is_termination(), step.is_truncation()
-        return Advanced(step.observation, _bare(step), step.reward, *ended, dict(step.info))
+        return PeerStep(
+            step.observation,
+            _without_obs_and_cache(step),
+            step.reward,
+            step.is_termination(),
+            step.is_truncation(),
+            dict(step.info),
+        )
 
     @property
     def waivers(self) -> dict[str, str]:
@@ -85,7 +89,7 @@ class NavixEnv(PeerEnv):
             return np.array(_draw(state.inner.state))
 
 
-def _bare(timestep: Any) -> Any:
+def _without_obs_and_cache(timestep: Any) -> Any:
     return timestep.replace(observation=None, state=timestep.state.replace(cache=None))
 
 

@@ -13,16 +13,17 @@ from envrax.config import conformed, require_known
 from envrax.spaces.base import kind
 
 
-class _Rest:
+class _StaticPart:
     """The static part of parameters: their structure, and each leaf that is not a JAX array."""
 
     def __init__(self, structure: Any, constants: list[Any]) -> None:
-        self.structure, self.constants = structure, constants
+        self.structure = structure
+        self.constants = constants
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Rest) or len(self.constants) != len(other.constants):
+        if not isinstance(other, _StaticPart) or len(self.constants) != len(other.constants):
             return False
-        same = all(map(_same, self.constants, other.constants))
+        same = all(map(_is_same_constant, self.constants, other.constants))
         return same and bool(self.structure == other.structure)
 
     def __hash__(self) -> int:  # a library's own class may be unhashable
@@ -44,14 +45,15 @@ class Params:
 
     def __init__(self, tree: Any) -> None:
         leaves, structure = cast(Any, jax.tree.flatten(tree))
-        self._rest = _Rest(structure, [None if isinstance(x, jax.Array) else x for x in leaves])
+        constants = [None if isinstance(x, jax.Array) else x for x in leaves]
+        self._static = _StaticPart(structure, constants)
         self._arrays = [x if isinstance(x, jax.Array) else None for x in leaves]
 
     def whole(self) -> Any:
         """The library's parameters."""
-        pairs = zip(self._rest.constants, self._arrays, strict=True)
+        pairs = zip(self._static.constants, self._arrays, strict=True)
         leaves = [constant if array is None else array for constant, array in pairs]
-        return jax.tree.unflatten(self._rest.structure, leaves)
+        return jax.tree.unflatten(self._static.structure, leaves)
 
     def types(self) -> Any:
         """A key that is equal for parameters that differ only in the values of arrays."""
@@ -60,29 +62,29 @@ class Params:
         return jax.tree.structure(self), tuple(shapes)
 
     def tree_flatten(self) -> tuple[Any, ...]:
-        return tuple(self._arrays), self._rest
+        return tuple(self._arrays), self._static
 
     @classmethod
-    def tree_unflatten(cls, rest: _Rest, arrays: Any) -> "Params":
+    def tree_unflatten(cls, static: _StaticPart, arrays: Any) -> "Params":
         params = object.__new__(cls)
-        params._rest = rest
+        params._static = static
         params._arrays = list(arrays)
         return params
 
 
-def _same(a: Any, b: Any) -> bool:
-    plain = type(a) is type(b) and isinstance(a, bool | int | float | str)
-    return a is b or (plain and repr(a) == repr(b))  # 0.0 is not -0.0
+def _is_same_constant(a: Any, b: Any) -> bool:
+    is_number_or_text = type(a) is type(b) and isinstance(a, bool | int | float | str)
+    return a is b or (is_number_or_text and repr(a) == repr(b))  # 0.0 is not -0.0
 
 
-def concrete(params: Any, default: Any) -> Any:
+def concrete_or_default(params: Any, default: Any) -> Any:
     """The parameters with the default in place of each value that is traced."""
     if not is_traced(params):
         return params
     return jax.tree.map(lambda x, d: d if isinstance(x, Tracer) else x, params, default)
 
 
-def changed(who: str, default: Any, changes: Any) -> Any:
+def with_changes(who: str, default: Any, changes: Any) -> Any:
     """
     Parameters with some of them changed.
 
@@ -93,7 +95,8 @@ def changed(who: str, default: Any, changes: Any) -> Any:
     default : pytree
         The library's parameters.
     changes : Any
-        None for no change; a dict of changes, of fields or keys of `default`; or all of them.
+        None for no change; a dict of changes, by field or key of `default`; or other parameters,
+        which replace all of them.
 
     Raises
     ------
@@ -116,8 +119,8 @@ def changed(who: str, default: Any, changes: Any) -> Any:
             )
         return changes
     given = cast(dict[str, Any], changes)
-    fields: Any = names_of(default)
-    require_known(f"{who}: expected `params` of", given, fields, error=TypeError)
+    names: Any = param_names(default)
+    require_known(f"{who}: expected `params` of", given, names, error=TypeError)
     if isinstance(default, dict):
         return {**cast(dict[str, Any], default), **given}
     for name, value in given.items():
@@ -139,30 +142,30 @@ def _is_number(x: Any) -> bool:
     return np.shape(x) == () and kind(dtype) != "other"
 
 
-def names_of(default: Any) -> Any:
+def param_names(params: Any) -> Any:
     """The names of the parameters that can be changed by name."""
-    return getattr(default, "__dataclass_fields__", getattr(default, "_fields", default))
+    return getattr(params, "__dataclass_fields__", getattr(params, "_fields", params))
 
 
-def numbers_of(params: Any) -> dict[str, Any]:
-    """The Python numbers among them, by name."""
-    of: Any = getitem if isinstance(params, dict) else getattr
-    found: dict[str, Any] = {name: of(params, name) for name in names_of(params) or ()}
-    return {name: x for name, x in found.items() if isinstance(x, bool | int | float)}
+def numeric_params(params: Any) -> dict[str, Any]:
+    """The Python numbers among the parameters, by name."""
+    get: Any = getitem if isinstance(params, dict) else getattr
+    values: dict[str, Any] = {name: get(params, name) for name in param_names(params) or ()}
+    return {name: x for name, x in values.items() if isinstance(x, bool | int | float)}
 
 
-def fitting(who: str, in_force: Any, changes: Any) -> Any:
+def fit_changes(who: str, params: Any, changes: Any) -> Any:
     """
-    Changes to parameters, with JAX arrays cast to the dtypes of the values they replace.
+    Changes to parameters, with JAX arrays cast to the dtypes of the values that they replace.
 
     Raises
     ------
     TypeError
         If a name is unknown, or a value does not fit.
     """
-    if not isinstance(changes, dict) or in_force is None:
-        return conformed(who, "params", changes, in_force)
+    if not isinstance(changes, dict) or params is None:
+        return conformed(who, "params", changes, params)
     given = cast(dict[str, Any], changes)
-    require_known(f"{who}: expected `params` of", given, names_of(in_force))
-    of: Any = getitem if isinstance(in_force, dict) else getattr
-    return {k: conformed(who, f"params.{k}", x, of(in_force, k)) for k, x in given.items()}
+    require_known(f"{who}: expected `params` of", given, param_names(params))
+    get: Any = getitem if isinstance(params, dict) else getattr
+    return {k: conformed(who, f"params.{k}", x, get(params, k)) for k, x in given.items()}

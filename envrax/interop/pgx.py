@@ -11,19 +11,19 @@ import numpy as np
 
 from envrax.agent_values import by_agent
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import nested, unbounded
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.records import Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.peer_spaces import nested, unbounded
+from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, Space
 from envrax.spaces.conform import conform
 
 pgx = require("pgx", "2.5")
 
-GO = {"go_9x9": {"size": 9}, "go_19x19": {"size": 19}}
+GO_OPTIONS = {"go_9x9": {"size": 9}, "go_19x19": {"size": 19}}
 """Keywords of the library's constructor, by id."""
 
-ALL = "all"
+ALL_PLAYERS = "all"
 """The option `player` of a world of all players."""
 
 DPI = 96
@@ -31,7 +31,7 @@ DPI = 96
 
 def uniform(obs: Any, mask: jax.Array, rng: jax.Array) -> jax.Array:
     """The opponent that draws uniformly among the legal moves."""
-    # One word of random bits: `Discrete.sample` also splits the key and draws two.
+    # One word of random bits: `Discrete.sample` also splits the key and draws two words.
     rank = jnp.cumsum(mask, dtype=jnp.int32)
     word = jax.random.bits(rng, (), jnp.uint32)
     count = rank[-1].astype(jnp.uint32)
@@ -45,16 +45,17 @@ class PgxEnv(PeerEnv):
     A game of pgx. `options` are keywords of its class, and `player` and `opponent`.
 
     With `player="all"`, a game with several players is a world, with the agents `player_0`,
-    `player_1` and so on, which act in turn: `active` tells whose it is.
+    `player_1` and so on, which act in turn: `active` says whose turn it is.
 
-    Otherwise it is seen by one of them, `player`, by default 0. The others move
-    inside `reset` and `step`, until it is the player's turn or the game is over: for each,
-    `opponent(obs, mask, rng)` chooses an action from that one's observation. The reward of a step
-    is the player's own, over all moves in it; `info["rewards"]` has those of all. Rewards of moves
-    in `reset` are added to the first step; until then they are in `state.inner.rewards`.
+    Otherwise it is an environment of one player, `player`, by default 0. The others move inside
+    `reset` and `step`, until it is the player's turn or the game has ended. Each of their actions
+    is `opponent(obs, mask, rng)`, with the observation of the one that moves. The reward of a step
+    is the sum of the player's own rewards over all moves in it; `info["rewards"]` has the sums of
+    all players. Rewards of moves in `reset` are added to the first step; until then they are in
+    `state.inner.rewards`.
 
-    Keys: `reset` splits its key in two, for `init` and the opponents; `step` likewise, for the
-    player's move and the opponents. Each move of an opponent splits the latter in three: the next
+    Keys: `reset` splits its key in two, for `init` and the opponents; `step` does so for the
+    player's move and the opponents. Each move of an opponent splits the second in three: the next
     key, the choice, the move.
     """
 
@@ -62,26 +63,28 @@ class PgxEnv(PeerEnv):
 
     @property
     def player(self) -> int | None:
-        """The player whose view it is; None for a game of one, and for a world of all."""
+        """The player who steps the game; None for a game of one, and for a world of all."""
         if self.peer.num_players == 1 or self.agents:
             return None
         return self.config.options.get("player") or 0
 
     @property
     def agents(self) -> tuple[str, ...]:
-        are_agents = self.config.options.get("player") == ALL
-        return tuple(f"player_{i}" for i in range(self.peer.num_players)) if are_agents else ()
+        is_world = self.config.options.get("player") == ALL_PLAYERS
+        return tuple(f"player_{i}" for i in range(self.peer.num_players)) if is_world else ()
 
     def build(self) -> Any:
-        view = "player", "opponent"
-        options = {k: v for k, v in self.config.options.items() if k not in view}
+        own = ("player", "opponent")
+        options = {k: v for k, v in self.config.options.items() if k not in own}
         peer = pgx.make(self.config.id)
-        return type(peer)(**{**GO.get(self.config.id, {}), **options}) if options else peer
+        if not options:
+            return peer
+        return type(peer)(**{**GO_OPTIONS.get(self.config.id, {}), **options})
 
     def spaces(self) -> tuple[Space, Space]:
         player = self.config.options.get("player")
         n = self.peer.num_players
-        legal = [None, *range(n), *[ALL] * (n > 1)]
+        legal = [None, *range(n), *[ALL_PLAYERS] * (n > 1)]
         if player not in legal:
             raise ValueError(
                 f"{self._who}: expected `player` among {', '.join(map(repr, legal))}; got "
@@ -90,22 +93,24 @@ class PgxEnv(PeerEnv):
         opponent = self.config.options.get("opponent")
         if opponent is not None and (self.agents or not callable(opponent)):
             raise TypeError(
-                f"{self._who}: expected `opponent` to be a function of (obs, mask, rng), and none "
+                f"{self._who}: expected `opponent` to be a function of (obs, mask, rng), or None "
                 f'with `player="all"`; got {opponent!r}. `envrax.multi_agent.OneAgent` plays a '
                 "world against a policy."
             )
-        begun = self._typed_begin(jax.random.key(0))
-        acted = Discrete(begun.inner.legal_action_mask.shape[0])
-        whole = Dict(by_agent(self, acted)) if self.agents else acted
-        return nested(unbounded, begun.obs), whole
+        types = self._reset_types(jax.random.key(0))
+        action_space = Discrete(types.inner.legal_action_mask.shape[0])
+        if self.agents:
+            action_space = Dict(by_agent(self, action_space))
+        return nested(unbounded, types.obs), action_space
 
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         if self.player is None:
-            return Begun(*self._seen(self.peer.init(rng)))
-        key, others = jax.random.split(rng)
-        return Begun(*self._seen(self._others_move(self.peer.init(key), others)))
+            return PeerReset(*self._observe(self.peer.init(rng)))
+        key, opponents_key = jax.random.split(rng)
+        inner = self._move_opponents(self.peer.init(key), opponents_key)
+        return PeerReset(*self._observe(inner))
 
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         if self.player is None:
             if self.agents:
                 action = jnp.stack([action[x] for x in self.agents])[inner.current_player]
@@ -113,15 +118,21 @@ class PgxEnv(PeerEnv):
             rewards: Any = inner.rewards
             if self.agents:
                 rewards = {x: rewards[i] for i, x in enumerate(self.agents)}
-            return Advanced(*self._seen(inner), rewards, inner.terminated, inner.truncated)
-        key, others = jax.random.split(rng)
-        owed = inner.rewards
+            return PeerStep(*self._observe(inner), rewards, inner.terminated, inner.truncated)
+        key, opponents_key = jax.random.split(rng)
+        pending_rewards = inner.rewards
         inner = self.peer.step(inner, action, key)
-        inner = self._others_move(inner.replace(rewards=owed + inner.rewards), others)
-        rewards, ends = inner.rewards, (inner.terminated, inner.truncated)
+        inner = inner.replace(rewards=pending_rewards + inner.rewards)
+        inner = self._move_opponents(inner, opponents_key)
+        rewards = inner.rewards
         inner = inner.replace(rewards=jnp.zeros_like(rewards))
-        info = {"rewards": rewards}
-        return Advanced(*self._seen(inner), rewards[self.player], *ends, info)
+        return PeerStep(
+            *self._observe(inner),
+            rewards[self.player],
+            inner.terminated,
+            inner.truncated,
+            {"rewards": rewards},
+        )
 
     def active(self, state: PeerState) -> dict[str, jax.Array]:
         return {x: state.inner.current_player == i for i, x in enumerate(self.agents)}
@@ -132,32 +143,33 @@ class PgxEnv(PeerEnv):
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):
-            obs = self.peer.observe(state.inner)  # what MinAtar draws
+            obs = self.peer.observe(state.inner)  # MinAtar draws its observation
             return _image(self._who, state.inner.replace(observation=obs).to_svg())
 
-    def _seen(self, inner: Any) -> tuple[Any, Any]:
+    def _observe(self, inner: Any) -> tuple[Any, Any]:
         """
-        The player's observation, also at the end, when it may be another's turn, or all of them;
-        and the state to keep, without the observation that pgx stores in it.
+        The player's observation, or those of all players; and the state without its observation.
+
+        At the end it may be another player's turn, whose observation is the one in pgx's state.
         """
 
-        def seen(player: int) -> Any:
+        def observation(player: int) -> Any:
             return jax.lax.stop_gradient(self.peer._observe(inner, jnp.int32(player)))
 
         if self.agents:
-            obs: Any = {x: seen(i) for i, x in enumerate(self.agents)}
+            obs: Any = {x: observation(i) for i, x in enumerate(self.agents)}
         else:
-            obs = inner.observation if self.player is None else seen(self.player)
+            obs = inner.observation if self.player is None else observation(self.player)
         return obs, inner.replace(observation=None)
 
-    def _others_move(self, inner: Any, rng: jax.Array) -> Any:
-        """Let the others move, and add all rewards to `inner.rewards`."""
+    def _move_opponents(self, inner: Any, rng: jax.Array) -> Any:
+        """Let the other players move, and add all rewards to `inner.rewards`."""
         opponent = self.config.options.get("opponent") or uniform
 
-        def waits(carry: Any) -> jax.Array:
+        def is_opponents_turn(carry: Any) -> jax.Array:
             inner, _ = carry
-            over = inner.terminated | inner.truncated
-            return ~over & (inner.current_player != self.player)
+            ended = inner.terminated | inner.truncated
+            return ~ended & (inner.current_player != self.player)
 
         def move(carry: Any) -> Any:
             inner, rng = carry
@@ -168,14 +180,15 @@ class PgxEnv(PeerEnv):
             moved = self.peer.step(inner, action, key)
             return moved.replace(rewards=inner.rewards + moved.rewards), rng
 
-        return jax.lax.while_loop(waits, move, (inner, rng))[0]
+        return jax.lax.while_loop(is_opponents_turn, move, (inner, rng))[0]
 
 
 def _image(who: str, svg: str) -> np.ndarray:
-    """The image of an SVG drawing, on white, in fonts of the system or those of matplotlib."""
+    """An SVG drawing as an image, on white, with fonts of the system or those of matplotlib."""
     try:
-        names = "resvg_py", "PIL.Image", "matplotlib"
-        resvg, image, matplotlib = map(importlib.import_module, names)
+        resvg: Any = importlib.import_module("resvg_py")
+        image: Any = importlib.import_module("PIL.Image")
+        matplotlib: Any = importlib.import_module("matplotlib")
     except ImportError as error:
         raise NotImplementedError(
             f"{who}.render: expected packages that turn SVG into an image; got an error: {error}. "
@@ -210,11 +223,11 @@ def wrap(
     params : None
         pgx has no parameters.
     max_steps : int, default 0
-        Time limit, in steps of the player; 0 for none.
+        Time limit, in steps of the player; 0 for no limit.
     player : int or "all", optional
-        Whose view it is, in a game of several; 0 if not given. "all" makes a world.
+        The player who steps a game of several; 0 if not given. "all" makes a world.
     opponent : callable, optional
-        `(obs, mask, rng) -> action`, for the others; by default uniform among the legal moves.
+        `(obs, mask, rng) -> action` of the other players; by default uniform among the legal moves.
 
     Raises
     ------

@@ -9,8 +9,8 @@ import numpy as np
 
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.mujoco import MujocoEnv
-from envrax.interop.physics import as_sample
-from envrax.interop.records import NO_LIMIT, PeerConfig, PeerState
+from envrax.interop.mujoco_model import as_sample
+from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerState
 from envrax.registry import register_suite
 
 require("mujoco_playground", "0.2", package="playground", extra="playground")
@@ -21,7 +21,7 @@ from mujoco_playground._src.mjx_env import MENAGERIE_PATH  # noqa: E402
 # Building one of these clones mujoco_menagerie, unless it is there.
 NEED_ASSETS = frozenset((*locomotion.ALL_ENVS, *manipulation.ALL_ENVS))
 
-_KEY_TWICE = "keys_are_used_once", "calls_share_no_key"
+_KEY_TWICE = ("keys_are_used_once", "calls_share_no_key")
 WAIVERS = {
     "cartpole": (_KEY_TWICE, "splits the key given to `reset` twice"),
     "cheetah": (("vmap_agrees",), "resets by 200 steps of physics, which amplify rounding"),
@@ -40,15 +40,16 @@ class PlaygroundEnv(MujocoEnv):
     of Playground is a termination; `episode_length` of the config truncates. `render` needs OpenGL.
     """
 
-    library, model_attribute = "playground", "_mjx_model"
+    library = "playground"
+    model_attribute = "_mjx_model"
 
     def build(self) -> Any:
         id = self.config.id
         if id in NEED_ASSETS and not MENAGERIE_PATH.exists():
             raise FileNotFoundError(
-                f"{id} needs models that playground does not bring. Without them, it would `git "
-                f"clone` deepmind/mujoco_menagerie from GitHub to {MENAGERIE_PATH}. Clone it "
-                "there, at the commit `mujoco_playground._src.mjx_env.MENAGERIE_COMMIT_SHA`"
+                f"{id} needs models that are not part of playground, which would `git clone` "
+                f"deepmind/mujoco_menagerie from GitHub to {MENAGERIE_PATH}. Clone it there, at "
+                "the commit `mujoco_playground._src.mjx_env.MENAGERIE_COMMIT_SHA`"
             )
         options = copy.deepcopy(self.config.options)
         default = registry.get_default_config(id)
@@ -110,15 +111,15 @@ def randomizer(id: str) -> Callable[..., dict[str, Any]]:
     Raises
     ------
     ValueError
-        If `registry.get_domain_randomizer` has none for it.
+        If `registry.get_domain_randomizer` has no randomiser for it.
     """
-    found = registry.get_domain_randomizer(id.removeprefix("playground/"))
-    if found is None:
+    function = registry.get_domain_randomizer(id.removeprefix("playground/"))
+    if function is None:
         raise ValueError(
             f"envrax.interop.playground.randomizer: expected an id for which playground has a "
             f"randomiser; got {id!r}. Write a `sample`, for `DomainRandomization`."
         )
-    return as_sample(found)
+    return as_sample(function)
 
 
 register_suite(suite_of(PlaygroundEnv, registry.ALL_ENVS))

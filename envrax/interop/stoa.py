@@ -10,11 +10,11 @@ import numpy as np
 from envrax._jax.types import is_traced
 from envrax.env import AnyEnv
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import converted
-from envrax.interop.forms import as_dicts
+from envrax.interop.containers import as_dicts
 from envrax.interop.library import innermost, require
-from envrax.interop.out.single import Bridge
-from envrax.interop.records import Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.out.auto_reset import Bridge
+from envrax.interop.peer_spaces import from_library_space
+from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.spaces import Space
 
 stoa = require("stoa", "0.1", package="stoa-env")
@@ -24,9 +24,9 @@ class StoaEnv(PeerEnv):
     """
     An environment of Stoa. `info` has the `extras` of a step, and its `discount`.
 
-    `terminated` and `truncated` are taken from `step_type`, also if a time limit of Stoa sets it.
-    An `action_mask` in the extras of a reset is the mask of legal actions. Without `params` Stoa
-    uses its own.
+    `terminated` and `truncated` come from `step_type`, also if a time limit of Stoa sets it. An
+    `action_mask` in the extras of a reset is the mask of legal actions. Without `params` the
+    environment of Stoa uses its own.
     """
 
     library = "stoa"
@@ -44,23 +44,21 @@ class StoaEnv(PeerEnv):
         params = None if is_traced(self.concrete_params) else self.concrete_params
         first = jax.eval_shape(self.peer.reset, jax.random.key(0), params)[1]
         self._has_mask = "action_mask" in first.extras
-        seen = self.peer.observation_space(params)
-        acted = self.peer.action_space(params)
-        return converted(seen, self.observed), converted(acted)
+        obs_space = from_library_space(self.peer.observation_space(params), self.observed)
+        return obs_space, from_library_space(self.peer.action_space(params))
 
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         inner, step = self.peer.reset(rng, params)
-        return Begun(as_dicts(step.observation), inner, self._mask(step))
+        return PeerReset(as_dicts(step.observation), inner, self._mask(step))
 
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         inner, step = self.peer.step(inner, action, params)
         info = {**as_dicts(step.extras), "discount": step.discount}
         obs = as_dicts(step.observation)
-        types = stoa.StepType
-        terminated = step.step_type == types.TERMINATED
-        truncated = step.step_type == types.TRUNCATED
+        terminated = step.step_type == stoa.StepType.TERMINATED
+        truncated = step.step_type == stoa.StepType.TRUNCATED
         mask = self._mask(step)
-        return Advanced(obs, inner, step.reward, terminated, truncated, info, mask)
+        return PeerStep(obs, inner, step.reward, terminated, truncated, info, mask)
 
     def _mask(self, step: Any) -> Any:
         return step.extras["action_mask"].astype(jnp.bool_) if self._has_mask else None
@@ -83,8 +81,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     Parameters
     ----------
     env : stoa.Environment
-        One environment, in any wrappers of Stoa but those that reset or batch.
-        Of what `to_stoa` returned, it returns the environment.
+        One environment, in any wrappers of Stoa except those that reset or batch. For a result of
+        `to_stoa`, `wrap` returns the environment in it.
     params : pytree, optional
         The argument `env_params` of `reset` and `step`.
     max_steps : int, default 0
@@ -100,5 +98,6 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     layer = innermost("stoa", env, stoa.Environment)
     config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
     draws = type(layer).render is not stoa.Environment.render
-    its_own = type(layer).__module__.startswith("stoa.")  # they return what their libraries do
-    return (DrawnStoaEnv if draws and not its_own else StoaEnv)(config, peer=env)
+    # Stoa's own adapters draw in the format of their libraries.
+    is_adapter = type(layer).__module__.startswith("stoa.")
+    return (DrawnStoaEnv if draws and not is_adapter else StoaEnv)(config, peer=env)

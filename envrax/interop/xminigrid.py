@@ -7,10 +7,10 @@ import jax
 import numpy as np
 
 from envrax.interop.base import PeerEnv
-from envrax.interop.convert import box, nested, unbounded
-from envrax.interop.forms import as_dicts
+from envrax.interop.containers import as_dicts
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.records import NO_LIMIT, Advanced, Begun, PeerConfig, PeerState
+from envrax.interop.peer_spaces import box, nested, unbounded
+from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 
@@ -31,11 +31,11 @@ class XMiniGridEnv(PeerEnv):
     library = "xminigrid"
 
     def build(self) -> Any:
-        env, self._made = xminigrid.make(self.config.id, **self.config.options)
+        env, self._default_params = xminigrid.make(self.config.id, **self.config.options)
         return env
 
     def default_params(self) -> Any:
-        return self.peer.default_params() if self._given else self._made
+        return self.peer.default_params() if self._user_peer else self._default_params
 
     def limit(self) -> int:
         return self.params.max_steps or NO_LIMIT
@@ -46,20 +46,25 @@ class XMiniGridEnv(PeerEnv):
     def spaces(self) -> tuple[Space, Space]:
         return nested(_space, self.observed), Discrete(self.peer.num_actions(self.params))
 
-    def begin(self, params: Any, rng: jax.Array) -> Begun:
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         step = self.peer.reset(params, rng)
-        return Begun(as_dicts(step.observation), step)
+        return PeerReset(as_dicts(step.observation), step)
 
-    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> Advanced:
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         step = self.peer.step(params, inner, action)
-        last, discount = step.step_type == _LAST, step.discount
-        obs = as_dicts(step.observation)
-        return Advanced(obs, step, step.reward, last & (discount == 0), last & (discount != 0))
+        is_last = step.step_type == _LAST
+        return PeerStep(
+            as_dicts(step.observation),
+            step,
+            step.reward,
+            terminated=is_last & (step.discount == 0),
+            truncated=is_last & (step.discount != 0),
+        )
 
     def render(self, state: PeerState) -> np.ndarray:
         params = self.concrete_params.replace(render_mode="rgb_array")
         inner = state.inner.state
-        agent = jax.tree.map(np.asarray, inner.agent)  # it is compared with every tile
+        agent = jax.tree.map(np.asarray, inner.agent)  # fast to compare with every tile
         return self.peer.render(params, state.inner.replace(state=inner.replace(agent=agent)))
 
 
@@ -67,14 +72,15 @@ def _space(type_: Any) -> Space:
     if type_.dtype != np.uint8:
         return unbounded(type_)
     if len(type_.shape) == 3 and type_.shape[-1] == 2:  # a tile and a colour for each place
-        most = [xminigrid.core.constants.NUM_TILES - 1, xminigrid.core.constants.NUM_COLORS - 1]
-        return box(0, np.broadcast_to(most, type_.shape), type_)
+        constants = xminigrid.core.constants
+        highest = [constants.NUM_TILES - 1, constants.NUM_COLORS - 1]
+        return box(0, np.broadcast_to(highest, type_.shape), type_)
     return box(0, 255, type_)
 
 
 def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> XMiniGridEnv:
     """
-    An environment of XLand-MiniGrid that you built, in its wrappers too.
+    An environment of XLand-MiniGrid that you built, which may be in the library's wrappers.
 
     Parameters
     ----------

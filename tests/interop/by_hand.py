@@ -38,15 +38,15 @@ def follow(
     begin : callable
         `begin(key)` gives obs and the library's state.
     advance : callable
-        `advance(key, inner, action)` gives obs, the library's state, reward, and a dict of what
-        `info`, `done` and `active` must be. Without `truncated` in it, an episode is cut at the
-        limit. In a world, obs and reward are dicts by agent.
+        `advance(key, inner, action)` gives obs, the library's state, reward, and a dict of the
+        expected entries of `info`, `done` and `active`. Without `truncated` in it, an episode is
+        truncated at the limit. In a world, obs and reward are dicts by agent.
     edit : callable
         A change to the library's state halfway, on both sides, to bring about an end.
     masked : callable
         In which steps only legal actions are drawn.
     kept : callable
-        What ours keeps of the library's state.
+        The part of the library's state that our state keeps.
 
     Returns
     -------
@@ -68,13 +68,15 @@ def follow(
         if n == 100:
             state, inner = state.replace(inner=edit(state.inner)), edit(inner)
         action = env.action_space.sample(action_key, legal(state) if masked(n) else None)
-        hand_obs, inner, hand_reward, told = advance(jax.random.split(state.rng)[1], inner, action)
+        hand_obs, inner, hand_reward, expected_info = advance(
+            jax.random.split(state.rng)[1], inner, action
+        )
         obs, state, reward, done, info = step(state, action)
         hand_reward = jax.tree.map(np.float32, hand_reward)
         equal((obs, state.inner, reward), (hand_obs, kept(inner), hand_reward))
-        told = {"truncated": state.step == env.config.max_steps, **told}
+        expected_info = {"truncated": state.step == env.config.max_steps, **expected_info}
         ours = {**info, "done": done, "active": active(state)}
-        equal({name: ours[name] for name in told}, told)
+        equal({name: ours[name] for name in expected_info}, expected_info)
         assert done == (info["terminated"] | info["truncated"])
         ended = jax.tree.leaves(info.get("agents", {}))
         ends |= {"apart"} if any(ended) and not done else set()

@@ -1,4 +1,4 @@
-"""What the tests of a library share."""
+"""Fixtures and hooks for the tests of libraries."""
 
 import importlib
 from typing import Any

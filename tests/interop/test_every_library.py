@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""What holds for every library: ids, wrong input, `check_env`, waivers, images, bridges onward."""
+"""All libraries: ids, wrong input, `check_env`, waivers, images, bridges."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_ids_and_wrong_input(library: str) -> None:
         make(name, options={"sise": 3})
     with pytest.raises(TypeError, match="params"):
         make(name, params={"sise": 3})
-    with pytest.raises(TypeError, match=f"expected an environment of {library}"):
+    with pytest.raises(TypeError, match=library):
         importlib.import_module(f"envrax.interop.{library}").wrap(object())
 
 
@@ -70,22 +70,21 @@ def test_ids_and_wrong_input(library: str) -> None:
         ("xminigrid/MiniGrid-Unlock", "view_size"),
     ],
 )
-def test_a_parameter_that_is_no_number_is_refused(name: str, field: str) -> None:
-    told = rf"^{name}: expected `params\.{field}` to be a number, .*got 'heavy'"
-    with pytest.raises(TypeError, match=told):
+def test_a_parameter_must_be_a_number(name: str, field: str) -> None:
+    with pytest.raises(TypeError, match=field):
         make(name, params={field: "heavy"})
-    with pytest.raises(TypeError, match=told):
+    with pytest.raises(TypeError, match=field):
         envrax.with_config(kept(name), params={field: "heavy"})
 
 
 @pytest.mark.parametrize("name", ["pgx/tic_tac_toe", "kinetix/s/h4_thrust_aim"])
 def test_an_error_under_x64_names_it(name: str) -> None:
-    """These libraries fail there alone as well."""
+    """These libraries fail there without envrax as well."""
     with jax.enable_x64(True), pytest.raises((TypeError, ValueError), match="`jax_enable_x64`"):
         make(name).reset(jax.random.key(0))
 
 
-# What can be observed otherwise, where the library has bounds; a function by its name.
+# Other kinds of observations, where the library has bounds; a function by its name.
 OBSERVED: list[tuple[str, dict[str, Any]]] = [
     *(
         ("navix/Navix-DoorKey-5x5-v0", {"observation_fn": name})
@@ -106,7 +105,7 @@ OBSERVED: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "options"), OBSERVED, ids=str)
-def test_whatever_is_observed_is_in_the_space(name: str, options: dict[str, Any]) -> None:
+def test_observations_are_in_the_space(name: str, options: dict[str, Any]) -> None:
     if name.startswith("navix/"):
         functions = importlib.import_module("navix").observations
         options = {"observation_fn": getattr(functions, options["observation_fn"])}
@@ -129,7 +128,7 @@ WORLDS = {"jumanji/LevelBasedForaging-v0": {"agents": "all"}, "pgx/tic_tac_toe":
 
 
 @pytest.mark.parametrize("name", CHECKED)
-def test_it_keeps_the_contract_but_for_exactly_what_is_waived(name: str) -> None:
+def test_only_the_waived_rules_are_broken(name: str) -> None:
     env = make(name, options=WORLDS[name]) if name in WORLDS else kept(name)
     report = report_env(env, num_steps=40)
     assert report.ok and set(report.waived) == set(env.unwrapped.waivers), report
@@ -181,7 +180,7 @@ DRAWN: dict[str, tuple[int, int, int] | None] = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_video_shows_what_is_drawn(name: str, tmp_path: Path) -> None:
+def test_a_video_shows_the_drawn_images(name: str, tmp_path: Path) -> None:
     """MP4 keeps colours roughly, and pads images of an odd size."""
     env, drawn = kept(name), []
     try:

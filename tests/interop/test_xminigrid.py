@@ -33,12 +33,12 @@ def test_200_steps_are_those_of_xminigrid(adapter: Any, id: str) -> None:
 
     def advance(key: Any, inner: Any, action: Any) -> Any:
         hand = peer.step(params, inner, action)
-        told = {
+        info = {
             "done": hand.last(),
             "terminated": hand.last() & (hand.discount == 0),
             "truncated": hand.state.step_num == params.max_steps,
         }
-        return hand.observation, hand, hand.reward, told
+        return hand.observation, hand, hand.reward, info
 
     ends = follow(env, begin, advance)
     assert ends == {"truncated", *["terminated"] * id.startswith("MiniGrid")}
@@ -75,5 +75,5 @@ def test_wrap(adapter: Any) -> None:
     assert sorted(obs) == ["direction", "img"]
     assert env.config.max_steps == 5
     assert env.step(state, 0)[0] in env.observation_space
-    with pytest.raises(TypeError, match="got a GymAutoResetWrapper"):
+    with pytest.raises(TypeError, match="GymAutoResetWrapper"):
         adapter.wrap(wrappers.GymAutoResetWrapper(peer), params)

@@ -42,7 +42,7 @@ def test_it_is_a_vec_env(key: Any) -> None:
         np.testing.assert_array_equal(state.info["truncation"], info["truncated"])
 
 
-def test_the_accounts_of_a_training_batch() -> None:
+def test_the_statistics_of_a_training_batch() -> None:
     env = with_config(Pendulum(), max_steps=1000)
     batch = brax_training_wrap(to_brax(env), episode_length=20, action_repeat=3)
     by_hand = TimeLimit(envrax.RepeatAction(env, 3), 7)
@@ -54,11 +54,11 @@ def test_the_accounts_of_a_training_batch() -> None:
         state = jax.jit(batch.step)(state, actions_of(i))
         _, other, _, done, info = there.step(other, 2 * actions_of(i))
         np.testing.assert_array_equal(state.info["episode_done"], done)
-        accounts = state.info["episode_metrics"]
-        assert state.info["steps"].tolist() == [3 * (i % 7 + 1)] * N == accounts["length"].tolist()
+        metrics = state.info["episode_metrics"]
+        assert state.info["steps"].tolist() == [3 * (i % 7 + 1)] * N == metrics["length"].tolist()
         if done.all():
             first.append(state.obs)
-            np.testing.assert_allclose(accounts["sum_reward"], info["episode"]["r"], rtol=1e-5)
+            np.testing.assert_allclose(metrics["sum_reward"], info["episode"]["r"], rtol=1e-5)
             assert state.info["truncation"].all()
     assert len(first) == 2 and not np.array_equal(*first)  # Brax returns to the same states
 
@@ -100,7 +100,7 @@ def test_a_limit_of_time_is_not_a_termination(limit: Any) -> None:
     np.testing.assert_allclose(advantage, 0, atol=1e-4)
 
 
-def test_an_environment_of_brax_begins_anew() -> None:
+def test_an_environment_of_brax_begins_new_episodes() -> None:
     theirs = brax.envs.get_environment("fast")
     batch = brax_training_wrap(theirs, episode_length=5)
     state = jax.jit(batch.reset)(jax.random.split(jax.random.key(0), N))
@@ -117,16 +117,16 @@ def test_the_way_back() -> None:
 @pytest.mark.parametrize(
     ("call", "noun"),
     [
-        (lambda: to_brax(CartPole()), "bounded Box of floats"),
-        (lambda: to_brax(envrax.ClipAction(Pendulum())), "bounded Box of floats"),
-        (lambda: to_brax(VecEnv(Pendulum(), 2)), "one environment"),  # type: ignore[arg-type]
+        (lambda: to_brax(CartPole()), "Box"),
+        (lambda: to_brax(envrax.ClipAction(Pendulum())), "Box"),
+        (lambda: to_brax(VecEnv(Pendulum(), 2)), "JaxEnv"),  # type: ignore[arg-type]
         (
             lambda: brax_training_wrap(to_brax(Pendulum()), randomization_fn=id),
             "DomainRandomization",
         ),
-        (lambda: brax_training_wrap(3), "environment of brax"),
+        (lambda: brax_training_wrap(3), "brax"),
     ],
 )
-def test_what_is_refused(call: Any, noun: str) -> None:
+def test_errors(call: Any, noun: str) -> None:
     with pytest.raises(TypeError, match=noun):
         call()

@@ -35,14 +35,14 @@ def test_it_is_a_vec_env(env_class: Any, key: Any) -> None:
     step = jax.jit(jax.vmap(bridge.step))
     for i in range(30):
         actions = batch.action_space.sample(jax.random.key(i))
-        state, timestep = step(state, actions)
+        state, result = step(state, actions)
         obs, there, reward, done, info = batch.step(there, actions)
-        assert_trees_equal((timestep.observation, state, timestep.reward), (obs, there, reward))
-        assert_trees_equal(timestep.extras["next_obs"], info["final_obs"])
-        assert_trees_equal(timestep.last(), done)
-        assert_trees_equal(timestep.terminated(), info["terminated"])
-        assert_trees_equal(timestep.discount, 1 - info["terminated"].astype(jnp.float32))
-        assert jax.tree.structure(timestep.extras) == jax.tree.structure(first.extras)
+        assert_trees_equal((result.observation, state, result.reward), (obs, there, reward))
+        assert_trees_equal(result.extras["next_obs"], info["final_obs"])
+        assert_trees_equal(result.last(), done)
+        assert_trees_equal(result.terminated(), info["terminated"])
+        assert_trees_equal(result.discount, 1 - info["terminated"].astype(jnp.float32))
+        assert jax.tree.structure(result.extras) == jax.tree.structure(first.extras)
 
 
 def test_a_limit_of_time_is_not_a_termination() -> None:
@@ -51,8 +51,8 @@ def test_a_limit_of_time_is_not_a_termination() -> None:
     state, _ = bridge.reset(jax.random.key(0))
 
     def one(state: Any, _: Any) -> Any:
-        state, timestep = bridge.step(state, jnp.int32(1))
-        return state, (timestep.discount, timestep.truncated())
+        state, result = bridge.step(state, jnp.int32(1))
+        return state, (result.discount, result.truncated())
 
     discount, truncated = jax.lax.scan(one, state, length=80)[1]
     assert truncated.sum() == 10
@@ -64,10 +64,10 @@ def test_a_limit_of_time_is_not_a_termination() -> None:
 
 def test_under_the_wrappers_of_stoa() -> None:
     env = VmapWrapper(RecordEpisodeMetrics(to_stoa(CountingEnv())), num_envs=3)
-    state, timestep = env.reset(jax.random.key(0))
+    state, result = env.reset(jax.random.key(0))
     for _ in range(7):
-        state, timestep = env.step(state, jnp.ones(3, jnp.int32))
-    metrics = timestep.extras["episode_metrics"]
+        state, result = env.step(state, jnp.ones(3, jnp.int32))
+    metrics = result.extras["episode_metrics"]
     assert metrics["episode_return"].tolist() == [5, 5, 5]
     assert metrics["episode_length"].tolist() == [5, 5, 5]
 
@@ -93,6 +93,6 @@ def test_the_way_back() -> None:
     assert wrap(to_stoa(env)) is env
 
 
-def test_what_is_refused() -> None:
-    with pytest.raises(TypeError, match="one environment"):
+def test_errors() -> None:
+    with pytest.raises(TypeError, match="JaxEnv"):
         to_stoa(VecEnv(CartPole(), 2))  # type: ignore[arg-type]

@@ -10,11 +10,11 @@ import pytest
 from ale_py.vector_env import AtariVectorEnv
 from gymnasium.vector import AutoresetMode
 from helpers import assert_trees_equal
-from trainers.hosts import (
+from trainers.host_envs import (
     KEY,
     assert_streams_equal,
+    check_returned_arrays_stay,
     draw,
-    handed_out_stays,
     next_step_stream,
     same_step_stream,
     seed_of,
@@ -60,11 +60,13 @@ MODES = [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP]
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_what_was_handed_out_stays_as_it_is(mode: AutoresetMode) -> None:
-    handed_out_stays(*(from_gymnasium_vec(breakout(mode), final_obs=True) for _ in range(2)))
+def test_returned_arrays_do_not_change(mode: AutoresetMode) -> None:
+    check_returned_arrays_stay(
+        *(from_gymnasium_vec(breakout(mode), final_obs=True) for _ in range(2))
+    )
 
 
-def test_infos_of_a_step_that_ale_does_not_tell_are_refused() -> None:
+def test_missing_infos_of_a_step_are_an_error() -> None:
     env = from_gymnasium_vec(breakout(AutoresetMode.SAME_STEP, frames=8), info_keys=("lives",))
     _, state = env.reset(KEY)
     with pytest.raises(ValueError, match="SAME_STEP"):
@@ -85,21 +87,21 @@ MEMBERS: dict[str, Any] = {
 }
 
 
-def test_members_of_a_fleet_are_what_each_is_alone() -> None:
+def test_a_fleet_gives_what_its_members_give() -> None:
     fleet = envrax.MultiVecEnv({name: make() for name, make in MEMBERS.items()})
-    alone = {name: make() for name, make in MEMBERS.items()}
+    members = {name: make() for name, make in MEMBERS.items()}
     assert fleet.env_keys == ["compiled", "envpool", "ale"]
     obs, states = fleet.reset(KEY)
     rngs = jax.random.split(KEY, 3)
-    begun = {name: env.reset(rng) for (name, env), rng in zip(alone.items(), rngs, strict=True)}
+    begun = {name: env.reset(rng) for (name, env), rng in zip(members.items(), rngs, strict=True)}
     assert_trees_equal(obs, {name: obs for name, (obs, _) in begun.items()})
     theirs = {name: state for name, (_, state) in begun.items()}
-    actions = {name: list(draw(env.action_space, 100)) for name, env in alone.items()}
-    ends = dict.fromkeys(alone, 0)
+    actions = {name: list(draw(env.action_space, 100)) for name, env in members.items()}
+    ends = dict.fromkeys(members, 0)
     for t in range(200):
         chosen = {name: listed[t * 7 % 100] for name, listed in actions.items()}
         obs, states, *rest = fleet.step(states, chosen)
-        for name, env in alone.items():
+        for name, env in members.items():
             seen, theirs[name], *others = env.step(theirs[name], chosen[name])
             mine = [obs[name], *(part[name] for part in rest)]
             np.testing.assert_equal(jax.device_get(mine), jax.device_get([seen, *others]))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import assert_trees_equal
-from trainers.outward import TOLD, GoalEnv, actions_of
+from trainers.bridge_envs import ENVS, GoalEnv, actions_of
 
 from envrax import VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec
@@ -30,7 +30,7 @@ def as_numpy(tree: Any) -> Any:
 @pytest.mark.parametrize("array", ["jax", "torch"])
 @pytest.mark.parametrize("name", ["nested", "masked"])
 def test_steps_are_those_of_the_vec_env(array: Any, name: str) -> None:
-    inner = RecordEpisodeStatistics(TOLD[name])
+    inner = RecordEpisodeStatistics(ENVS[name])
     env, batch = to_gymnasium_vec(VecEnv(inner, 4), array=array), VecEnv(inner, 4, final_obs=True)
     obs, infos = env.reset(seed=7)
     wanted, state = batch.reset(jax.random.split(jax.random.key(7))[1])
@@ -39,14 +39,14 @@ def test_steps_are_those_of_the_vec_env(array: Any, name: str) -> None:
     assert_trees_equal(as_numpy(obs), as_numpy(wanted))
     for action in actions_of(batch.action_space, 60):
         given = jax.tree.map(torch.tensor if array == "torch" else jnp.asarray, action)
-        told = env.step(given)
-        assert all(isinstance(x, kind) for x in jax.tree.leaves(told))
+        result = env.step(given)
+        assert all(isinstance(x, kind) for x in jax.tree.leaves(result))
         obs, state, rewards, dones, hers = batch.step(state, action)
-        mine = dict(told[4])
+        mine = dict(result[4])
         if (mask := batch.action_mask(state)) is not None:
             assert_trees_equal(as_numpy(mine.pop("action_mask")), as_numpy(mask))
-        assert_trees_equal(as_numpy(told[:2]), as_numpy((obs, rewards)))
-        assert_trees_equal(as_numpy(told[2] | told[3]), as_numpy(dones))
+        assert_trees_equal(as_numpy(result[:2]), as_numpy((obs, rewards)))
+        assert_trees_equal(as_numpy(result[2] | result[3]), as_numpy(dones))
         rest = {k: v for k, v in hers.items() if k not in ("terminated", "truncated")}
         assert_trees_equal(as_numpy(mine), as_numpy(rest))
 
@@ -60,15 +60,15 @@ def test_tensors_may_be_edited() -> None:
     copies = as_numpy(kept)
     for action in actions_of(plain.batched_env.action_space, 20):
         given = torch.from_numpy(action.copy())
-        told, edited, wanted = env.step(given), other.step(given.clone()), plain.step(action)
+        result, edited, wanted = env.step(given), other.step(given.clone()), plain.step(action)
         given.fill_(5)
-        assert_trees_equal(as_numpy(told[0]), wanted[0])
+        assert_trees_equal(as_numpy(result[0]), wanted[0])
         assert_trees_equal(as_numpy(edited[0]), wanted[0])
         assert_trees_equal(as_numpy(kept), copies)
         _require_own_memory(edited)
         for x in jax.tree.leaves(edited):
             x.fill_(1)
-        kept, copies = told, as_numpy(told)
+        kept, copies = result, as_numpy(result)
 
 
 def _require_own_memory(tree: Any) -> None:
@@ -79,7 +79,7 @@ def _require_own_memory(tree: Any) -> None:
 def test_jax_arrays_are_not_the_state() -> None:
     env = to_gymnasium_vec(VecEnv(GoalEnv(), 4, donate=True), array="jax")
     obs, _ = env.reset(seed=0)
-    pointers = {x.unsafe_buffer_pointer() for x in jax.tree.leaves(env._driver._state)}
+    pointers = {x.unsafe_buffer_pointer() for x in jax.tree.leaves(env._loop._state)}
     assert not pointers & {x.unsafe_buffer_pointer() for x in jax.tree.leaves(obs)}
 
 
@@ -133,20 +133,20 @@ def test_tensors_of_all_kinds() -> None:
 
 
 @pytest.mark.parametrize("array", ["numpy", "jax", "torch"])
-def test_keys_are_told_as_bits(array: Any) -> None:
-    class Telling(CountingEnv):
+def test_keys_are_returned_as_bits(array: Any) -> None:
+    class KeyInInfo(CountingEnv):
         def step(self, state: Any, action: Any) -> Any:
             *rest, info = super().step(state, action)
             return *rest, {**info, "key": state.rng}
 
-    env = to_gymnasium_vec(VecEnv(Telling(), 2), array=array)
+    env = to_gymnasium_vec(VecEnv(KeyInInfo(), 2), array=array)
     env.reset(seed=0)
     found = env.step(torch.zeros(2, dtype=torch.int32) if array == "torch" else [0, 0])[4]["key"]
-    bits = VecEnv(Telling(), 2).reset(jax.random.split(jax.random.key(0))[1])[1].rng
+    bits = VecEnv(KeyInInfo(), 2).reset(jax.random.split(jax.random.key(0))[1])[1].rng
     assert found.tolist() == jax.random.key_data(bits).tolist()
 
 
-def test_actions_that_carry_a_gradient_or_are_no_tensors() -> None:
+def test_actions_with_a_gradient_or_of_other_kinds() -> None:
     weights = torch.ones(3, requires_grad=True)
     given = {"a": weights * 2, "b": (torch.arange(6)[::2], 3, np.ones(2))}
     found = from_torch(given)

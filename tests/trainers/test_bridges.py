@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""What every bridge to a trainer keeps: ownership, seeds, one transfer a call, copies, returns."""
+"""Every bridge to a trainer: ownership, seeds, one transfer a call, copies, statistics."""
 
 import copy
 import pickle
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import vector as gym_vector
 from stable_baselines3.common.vec_env import VecMonitor
-from trainers.outward import TOLD, actions_of, edit
+from trainers.bridge_envs import ENVS, actions_of, edit
 
 from envrax import VecEnv
 from envrax.interop import to_dm_env, to_gymnasium, to_gymnasium_vec, to_sb3
@@ -36,8 +36,8 @@ class Bridge(NamedTuple):
 
 
 def step_and_reset(env: Any, action: Any) -> Any:
-    told = env.step(action)
-    return (told, env.reset()) if told[2] or told[3] else (told,)
+    result = env.step(action)
+    return (result, env.reset()) if result[2] or result[3] else (result,)
 
 
 def seed_and_reset(env: Any, seed: int | None) -> Any:
@@ -68,24 +68,24 @@ SEEDED = ["gymnasium", "gymnasium_vec", "sb3"]
 
 @pytest.mark.parametrize("inner", ["goal", "image"])
 @pytest.mark.parametrize("name", BRIDGES)
-def test_what_is_handed_out_and_taken_belongs_to_the_caller(name: str, inner: str) -> None:
-    bridge, env = BRIDGES[name], RecordEpisodeStatistics(TOLD[inner])
+def test_results_and_actions_belong_to_the_caller(name: str, inner: str) -> None:
+    bridge, env = BRIDGES[name], RecordEpisodeStatistics(ENVS[inner])
     left, right = bridge.make(env), bridge.make(env)
     kept = [bridge.reset(left, 0)]
     copies = [pickle.dumps(kept[0])]
     edit(bridge.reset(right, 0))
     for action in bridge.actions(env, 20):
         mine = copy.deepcopy(action)
-        told, edited = bridge.step(left, mine), bridge.step(right, action)
-        assert str(told) == str(edited)
+        result, edited = bridge.step(left, mine), bridge.step(right, action)
+        assert str(result) == str(edited)
         edit((mine, edited))
-        kept.append(told)
-        copies.append(pickle.dumps(told))
-    assert [pickle.dumps(told) for told in kept] == copies
+        kept.append(result)
+        copies.append(pickle.dumps(result))
+    assert [pickle.dumps(result) for result in kept] == copies
 
 
 @pytest.mark.parametrize("name", SEEDED)
-def test_seeds_begin_a_chain_and_none_goes_on_with_it(name: str) -> None:
+def test_a_seed_begins_a_chain_of_keys_that_none_continues(name: str) -> None:
     bridge = BRIDGES[name]
     env, other = bridge.make(CountingEnv()), bridge.make(CountingEnv())
 
@@ -118,16 +118,16 @@ def test_it_compiles_reset_and_step_once_and_copies_from_the_device_once_a_call(
             calls += 1
             for i in range(20):
                 actions = (np.arange(4) + i) % 3 if bridge.n > 1 else np.asarray(i % 3)
-                told = bridge.step(env, actions.astype([np.int64, np.int32, np.uint8][i % 3]))
-                calls += 1 if bridge.n > 1 else len(told)
+                result = bridge.step(env, actions.astype([np.int64, np.int32, np.uint8][i % 3]))
+                calls += 1 if bridge.n > 1 else len(result)
     assert (compiled.count, len(transfers)) == (2, calls)
 
 
-def episodes(told: Any) -> list[Any]:
+def episodes(result: Any) -> list[Any]:
     """Slot, length and return of the episodes that ended in a step, in each bridge's own form."""
-    if len(told) < 4:
-        return episodes_of(0, told[0][4])
-    infos = told[-1]
+    if len(result) < 4:
+        return episodes_of(0, result[0][4])
+    infos = result[-1]
     if isinstance(infos, dict):
         ended = np.flatnonzero(infos.get("_episode", ()))
         return [(i, *(infos["episode"][k][i].item() for k in "lr")) for i in ended]
@@ -147,7 +147,7 @@ MONITORS = {
 
 @pytest.mark.parametrize("name", SEEDED)
 def test_our_episode_statistics_are_those_of_the_trainer_s_own_wrapper(name: str) -> None:
-    bridge, inner = BRIDGES[name], TOLD["random ends"]
+    bridge, inner = BRIDGES[name], ENVS["random ends"]
     env, peer = bridge.make(RecordEpisodeStatistics(inner)), MONITORS[name](bridge.make(inner))
     bridge.reset(env, 1)
     seed_and_reset(peer, 1) if name == "sb3" else peer.reset(seed=1)
@@ -161,15 +161,15 @@ def test_our_episode_statistics_are_those_of_the_trainer_s_own_wrapper(name: str
 
 
 @pytest.mark.parametrize("name", ["gymnasium", "gymnasium_vec", "dm_env"])
-def test_copies_go_on_alike_and_apart(name: str) -> None:
-    bridge, inner = BRIDGES[name], TOLD["goal"]
+def test_copies_continue_equally_and_independently(name: str) -> None:
+    bridge, inner = BRIDGES[name], ENVS["goal"]
     env, actions = bridge.make(inner), bridge.actions(inner, 12)
     fresh = copy.deepcopy(env)
     bridge.reset(env, 0)
     bridge.step(env, actions[0])
     twins = copy.deepcopy(env), pickle.loads(pickle.dumps(env))
-    told = [str([bridge.step(x, action) for action in actions]) for x in (env, *twins)]
-    assert told[0] == told[1] == told[2]
+    result = [str([bridge.step(x, action) for action in actions]) for x in (env, *twins)]
+    assert result[0] == result[1] == result[2]
     fresh_one, again = bridge.reset(fresh, 0), bridge.reset(bridge.make(inner), 0)
     assert str(fresh_one) == str(again)
 

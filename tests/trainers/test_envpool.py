@@ -6,11 +6,11 @@ from typing import Any
 import envpool
 import numpy as np
 import pytest
-from trainers.hosts import (
+from trainers.host_envs import (
     KEY,
     assert_streams_equal,
+    check_returned_arrays_stay,
     draw,
-    handed_out_stays,
     next_step_stream,
     same_step_stream,
 )
@@ -43,8 +43,8 @@ def test_episodes_are_those_of_the_pool(name: str, options: Any, info: str) -> N
         assert ends.any(axis=(0, 1)).tolist() == [True, True]
 
 
-def test_what_was_handed_out_stays_as_it_is() -> None:
-    handed_out_stays(*(from_envpool(pool(), final_obs=True) for _ in range(2)))
+def test_returned_arrays_do_not_change() -> None:
+    check_returned_arrays_stay(*(from_envpool(pool(), final_obs=True) for _ in range(2)))
 
 
 def test_a_reset_begins_new_episodes_and_forgets_the_ends_before() -> None:

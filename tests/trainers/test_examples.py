@@ -51,7 +51,7 @@ def cut_short(library: str) -> VectorEnv[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("library", ["gymnasium", "envrax"])
-def test_what_follows_a_cut_is_the_value_of_the_last_observation(library: str) -> None:
+def test_after_a_truncation_the_last_observation_is_valued(library: str) -> None:
     envs, agent = cut_short(library), Agent(4, 2)
     envs.reset(seed=0)
     for t in range(4):

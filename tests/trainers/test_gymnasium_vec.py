@@ -11,7 +11,7 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_vector
 from helpers import assert_trees_equal
-from trainers.hosts import KEY, MAKE, ByHand, draw, handed_out_stays, seed_of
+from trainers.host_envs import KEY, MAKE, ByHand, check_returned_arrays_stay, draw, seed_of
 
 from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
 from envrax.testing import check_batched_env
@@ -32,13 +32,13 @@ def follow(env: Any, make: Callable[[], gymnasium.Env], steps: int) -> np.ndarra
     ends = np.zeros(2, int)
     for actions in draw(env.action_space, steps):
         obs, state, rewards, dones, infos = env.step(state, actions)
-        *expected, terminated, truncated, last, told = hand.step(actions)
+        *expected, terminated, truncated, last, result = hand.step(actions)
         ends += terminated.sum(), truncated.sum()
         assert_trees_equal([obs, rewards, dones], expected)
         final = {"final_obs": last} if env.final_obs else {}
         assert infos.keys() >= {"terminated", "truncated", *final}
         kept = {
-            name: np.array([info[name] for info in told]).astype(infos[name].dtype)
+            name: np.array([info[name] for info in result]).astype(infos[name].dtype)
             for name in infos.keys() - {"terminated", "truncated", "final_obs"}
         }
         assert_trees_equal(
@@ -59,7 +59,7 @@ def test_every_mode_gives_what_single_environments_give(name: str, mode: Autores
 @pytest.mark.parametrize(
     ("mode", "shared_memory"), [(MODES[0], False), *((mode, True) for mode in MODES)]
 )
-def test_processes_of_their_own_give_the_same(mode: AutoresetMode, shared_memory: bool) -> None:
+def test_separate_processes_give_the_same(mode: AutoresetMode, shared_memory: bool) -> None:
     vector_env = parallel([MAKE["dict"]] * 2, autoreset_mode=mode, shared_memory=shared_memory)
     assert follow(from_gymnasium_vec(vector_env, final_obs=True), MAKE["dict"], 60)[0] > 2
 
@@ -73,12 +73,12 @@ def test_infos_are_those_of_the_step_that_ended_an_episode(mode: AutoresetMode) 
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_what_was_handed_out_stays_as_it_is(mode: AutoresetMode) -> None:
+def test_returned_arrays_do_not_change(mode: AutoresetMode) -> None:
     left, written = (
         from_gymnasium_vec(sync([MAKE["CartPole"]] * 2, autoreset_mode=mode), final_obs=True)
         for _ in range(2)
     )
-    handed_out_stays(left, written)
+    check_returned_arrays_stay(left, written)
 
 
 def test_the_same_key_begins_the_same_episodes() -> None:
@@ -100,7 +100,7 @@ def test_final_obs_may_be_added_later() -> None:
     # There is one simulator: a step of the one makes the states of the other old.
     _, state = later.reset(KEY)
     _, newer, *_ = env.step(state, [0, 1, 0])
-    with pytest.raises(RuntimeError, match="step 0"):
+    with pytest.raises(RuntimeError, match="state"):
         later.step(state, [0, 1, 0])
     later.step(newer, [0, 1, 0])
     assert follow(later, MAKE["CartPole"], 40)[0] > 0

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""What passes between JAX and a simulator on the host is as both declare it, or refused."""
+"""Arrays between JAX and a simulator on the host: as both declare them, or an error."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +15,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_vector
-from trainers.hosts import KEY, MAKE
+from trainers.host_envs import KEY, MAKE
 
 from envrax.interop import to_gymnasium_vec
 from envrax.interop.host.envpool import from_envpool
@@ -30,7 +30,7 @@ SAME_STEP, NEXT_STEP, DISABLED = (
 
 
 class Simulator(gymnasium.Env):
-    """It keeps the actions that it gets, and ends every episode after one step if told so."""
+    """It keeps its actions, and ends every episode after one step if `last` is given."""
 
     def __init__(self, acts: Any = None, sees: Any = None, last: Any = None) -> None:
         self.action_space = acts or spaces.Discrete(2)
@@ -55,9 +55,9 @@ class Edited(SyncVectorEnv):
         self.edit = edit
 
     def step(self, actions: Any) -> Any:
-        told = list(super().step(actions))
-        self.edit(told)
-        return tuple(told)
+        result = list(super().step(actions))
+        self.edit(result)
+        return tuple(result)
 
 
 def stepped(vector_env: Any, actions: Any, **options: Any) -> Any:
@@ -73,15 +73,15 @@ def test_a_last_observation_that_its_dtype_cannot_hold_is_refused(mode: Autorese
         stepped(SyncVectorEnv([make], autoreset_mode=mode), [0], final_obs=True)
 
 
-def _large(told: list[Any], place: str) -> None:
+def _large(result: list[Any], place: str) -> None:
     large = np.array([np.inf, 1e39])
-    told[1] = large if place == "rewards" else told[1]
-    told[4]["final_info"] = {"load": large if place == "load" else np.zeros(2)}
+    result[1] = large if place == "rewards" else result[1]
+    result[4]["final_info"] = {"load": large if place == "load" else np.zeros(2)}
 
 
 @pytest.mark.parametrize("place", ["rewards", "load"])
 def test_finite_rewards_and_infos_that_would_become_infinite_are_refused(place: str) -> None:
-    with pytest.raises(ValueError, match=rf"{place}.* float32 holds; got 1e\+39"):
+    with pytest.raises(ValueError, match=place):
         stepped(Edited(partial(_large, place=place)), [0, 1], info_keys=("load",))
 
 
@@ -91,25 +91,25 @@ def test_finite_observations_that_would_become_infinite_are_refused(mode: Autore
     for last, finite in ((np.array([-np.inf, np.nan]), True), (np.array([0.0, -1e300]), False)):
         env = SyncVectorEnv([partial(Simulator, sees=sees, last=last)], autoreset_mode=mode)
         if finite:
-            told = stepped(env, [0], final_obs=True)[4]["final_obs"]
-            np.testing.assert_array_equal(told, [last])
+            result = stepped(env, [0], final_obs=True)[4]["final_obs"]
+            np.testing.assert_array_equal(result, [last])
         else:
-            with pytest.raises(ValueError, match=r"float32 holds; got -1e\+300"):
+            with pytest.raises(ValueError, match="float32"):
                 stepped(env, [0], final_obs=True)
 
 
-def _scalar(told: list[Any]) -> None:
-    told[4]["final_obs"][0] = 0.5
+def _scalar(result: list[Any]) -> None:
+    result[4]["final_obs"][0] = 0.5
 
 
-def _missing(told: list[Any]) -> None:
-    told[4]["final_obs"][1] = None
+def _missing(result: list[Any]) -> None:
+    result[4]["final_obs"][1] = None
 
 
 def test_a_last_observation_of_another_shape_or_none_is_refused() -> None:
     with pytest.raises(ValueError, match="float32"):
         stepped(Edited(_scalar), [0, 1], final_obs=True)
-    with pytest.raises(RuntimeError, match="none"):
+    with pytest.raises(RuntimeError, match="final_obs"):
         stepped(Edited(_missing), [0, 1], final_obs=True)
 
 
@@ -155,12 +155,12 @@ def test_the_simulator_gets_actions_of_its_space(space: Any, given: Any) -> None
     np.testing.assert_array_equal(ours, theirs)
 
 
-def _column(place: int, told: list[Any]) -> None:
-    told[place] = np.asarray(told[place])[:, None]
+def _column(place: int, result: list[Any]) -> None:
+    result[place] = np.asarray(result[place])[:, None]
 
 
-def _unclear(told: list[Any]) -> None:
-    told[2] = np.array([0.5, 0.0])
+def _unclear(result: list[Any]) -> None:
+    result[2] = np.array([0.5, 0.0])
 
 
 EDITS: dict[str, Callable[[list[Any]], None]] = {
@@ -182,13 +182,13 @@ def pool(**options: Any) -> Any:
     return envpool.make("CartPole-v1", env_type="gymnasium", num_envs=2, seed=1, **options)
 
 
-def test_it_says_whether_it_draws() -> None:
+def test_can_render() -> None:
     drawing = partial(gymnasium.make, "CartPole-v1", render_mode="rgb_array")
     for make, draws in ((MAKE["CartPole"], False), (drawing, True)):
         env = from_gymnasium_vec(SyncVectorEnv([make]))
         assert env.can_render == draws
-        told = to_gymnasium_vec(env).metadata["render_modes"]
-        assert told == ["rgb_array"] * draws
+        result = to_gymnasium_vec(env).metadata["render_modes"]
+        assert result == ["rgb_array"] * draws
     assert not from_envpool(pool()).can_render
     assert from_envpool(pool(render_mode="rgb_array")).can_render
 
@@ -204,7 +204,7 @@ def test_a_simulator_belongs_to_one_batch() -> None:
         with pytest.raises(TypeError):
             build(simulator, info_keys="lives")  # a batch that was not built owns nothing
         env = build(simulator)
-        with pytest.raises(ValueError, match="no other batch"):
+        with pytest.raises(ValueError, match="batch"):
             build(again)
         env.with_final_obs().reset(KEY)  # the same batch
         env.close()

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""`to_dm_env`: dm_env's own tests, and what a step tells."""
+"""`to_dm_env`: dm_env's own tests, and the results of a step."""
 
 import copy
 import unittest
@@ -13,7 +13,7 @@ import pytest
 from absl.testing import absltest
 from dm_env import specs
 from dm_env.test_utils import EnvironmentTestMixin
-from trainers.outward import TOLD, GoalEnv, actions_of, played, same
+from trainers.bridge_envs import ENVS, GoalEnv, actions_of, played, same
 
 import envrax
 from envrax import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
@@ -49,23 +49,23 @@ def test_dm_env_s_own_tests_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["nested", "ends"])
 def test_1000_steps_are_those_by_hand(name: str) -> None:
-    inner = TOLD[name]
+    inner = ENVS[name]
     env, actions = to_dm_env(inner, seed=3), actions_of(inner.action_space, 1000)
     hand = played(inner, actions, seed=3)
-    told = env.reset()
-    same(told.observation, next(hand).obs)
+    result = env.reset()
+    same(result.observation, next(hand).obs)
     for action in actions:
-        told = env.step(action)
+        result = env.step(action)
         wanted = next(hand)
-        same(told.observation, wanted.obs)
-        assert told.reward == wanted.reward
+        same(result.observation, wanted.obs)
+        assert result.reward == wanted.reward
         over = wanted.terminated | wanted.truncated
-        assert told.last() == over
-        assert told.discount == (0.0 if wanted.terminated else 1.0)
+        assert result.last() == over
+        assert result.discount == (0.0 if wanted.terminated else 1.0)
         if over:
-            told = env.step(action)  # dm_env ignores it, and begins anew
-            assert told.first() and told.reward is told.discount is None
-            same(told.observation, next(hand).obs)
+            result = env.step(action)  # dm_env ignores it, and begins the next episode
+            assert result.first() and result.reward is result.discount is None
+            same(result.observation, next(hand).obs)
 
 
 def test_seeds() -> None:

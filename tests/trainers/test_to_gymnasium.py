@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""`to_gymnasium`: what a step tells, keys, ownership, copies; Gymnasium's own checker."""
+"""`to_gymnasium`: the results of a step, spaces, masks, rendering; Gymnasium's own checker."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +12,8 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_of_sb3
-from trainers import outward
-from trainers.outward import TOLD, actions_of, played, same, without
+from trainers import bridge_envs
+from trainers.bridge_envs import ENVS, actions_of, played, same, without
 
 import envrax
 from envrax.interop import to_gymnasium
@@ -29,7 +29,7 @@ def classic(name: str) -> Any:
 
 @pytest.mark.parametrize("name", ["image", "masked", "ends", "rooms", "many dtypes"])
 def test_1000_steps_are_those_by_hand(name: str) -> None:
-    inner = TOLD[name]
+    inner = ENVS[name]
     env, actions = to_gymnasium(inner), actions_of(inner.action_space, 1000)
     hand = played(inner, actions, seed=3)
     obs, info = env.reset(seed=3)
@@ -43,15 +43,15 @@ def test_1000_steps_are_those_by_hand(name: str) -> None:
         assert type(reward) is float and reward == wanted.reward
         assert (terminated, truncated) == (wanted.terminated, wanted.truncated)
         assert type(terminated) is type(truncated) is bool
-        told = jax.tree.map(np.asarray, without(info, "action_mask"))
-        same(told, without(wanted.info, "terminated", "truncated"))
+        result = jax.tree.map(np.asarray, without(info, "action_mask"))
+        same(result, without(wanted.info, "terminated", "truncated"))
         if terminated or truncated:
             ends += 1
             same(env.reset()[0], next(hand).obs)
     assert ends > 50
 
 
-# What is said of the environments of the suite, and not of the bridge.
+# Warnings about the environments of the suite, and not about the bridge.
 @pytest.mark.filterwarnings("ignore:.*(infinity|normalized|minimal resolution)")
 @pytest.mark.parametrize("name", ["CartPole", "Pendulum", "Catch"])
 def test_the_checkers_of_gymnasium_and_sb3_pass(name: str) -> None:
@@ -61,20 +61,20 @@ def test_the_checkers_of_gymnasium_and_sb3_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["image", "nested", "masked", "rooms"])
 def test_the_checker_of_gymnasium_passes_on_all_kinds(name: str) -> None:
-    check_env(to_gymnasium(TOLD[name]))
+    check_env(to_gymnasium(ENVS[name]))
 
 
 @pytest.mark.parametrize(
-    "env", [outward.MaskedGrid(), outward.MaskedBits(), outward.MaskedTree()], ids=str
+    "env", [bridge_envs.MaskedGrid(), bridge_envs.MaskedBits(), bridge_envs.MaskedTree()], ids=str
 )
-def test_sample_takes_the_mask_and_draws_what_is_legal(env: Any) -> None:
+def test_sample_takes_the_mask_and_draws_legal_actions(env: Any) -> None:
     out = to_gymnasium(env)
     out.action_space.seed(0)
     _, info = out.reset(seed=2)
     drawn: list[Any] = []
     for _ in range(60):
         action = out.action_space.sample(info["action_mask"])
-        state = out._driver.state
+        state = out._loop.state
         assert legal(env.action_space, action, env.action_mask(state))
         drawn.append(action)
         _, _, terminated, truncated, info = out.step(action)
@@ -96,7 +96,7 @@ def legal(space: Any, action: Any, mask: Any) -> bool:
 
 
 def test_lists_are_actions_too(compile_counter: Callable[..., Any]) -> None:
-    inner = outward.MaskedRow()
+    inner = bridge_envs.MaskedRow()
     env = to_gymnasium(inner)
     env.reset(seed=0)
     env.step(np.array([0, 3, 2]))
@@ -106,7 +106,7 @@ def test_lists_are_actions_too(compile_counter: Callable[..., Any]) -> None:
     assert compiled.count == 0
 
 
-def test_episode_statistics_are_there_on_the_last_step_alone() -> None:
+def test_episode_statistics_are_there_on_the_last_step_only() -> None:
     env = to_gymnasium(RecordEpisodeStatistics(CountingEnv()))
     _, info = env.reset(seed=0)
     for _ in range(5):
@@ -136,8 +136,8 @@ def test_gymnasium_makes_another_one_from_its_spec() -> None:
     same(again.step(1)[0], env.step(1)[0])
     assert again.render().shape == (16, 16, 3)
     assert "envrax/CountingEnv" in str(env)
-    told = EnvSpec.from_json(env.spec.to_json())  # without what JSON cannot hold
-    assert (told.id, told.entry_point) == (env.spec.id, None)
+    result = EnvSpec.from_json(env.spec.to_json())  # without the parts that JSON cannot hold
+    assert (result.id, result.entry_point) == (env.spec.id, None)
 
 
 def test_recorded_videos_of_a_stack_on_the_host(tmp_path: Path) -> None:
@@ -146,9 +146,9 @@ def test_recorded_videos_of_a_stack_on_the_host(tmp_path: Path) -> None:
     for _ in range(2):
         same(env.reset(seed=1)[0], plain.reset(seed=1)[0])
         for action in (2, 0, 1, 2, 2):
-            told, wanted = env.step(action), plain.step(action)
-            same(told[0], wanted[0])
-            assert told[1:4] == wanted[1:4]
+            result, wanted = env.step(action), plain.step(action)
+            same(result[0], wanted[0])
+            assert result[1:4] == wanted[1:4]
     env.close()
     assert [path.name for path in sorted(tmp_path.iterdir())] == [
         "episode_0000.mp4",

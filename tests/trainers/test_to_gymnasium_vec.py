@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_vector
-from trainers import outward
-from trainers.outward import TOLD, actions_of, played_batch, same, without
+from trainers import bridge_envs
+from trainers.bridge_envs import ENVS, actions_of, played_batch, same, without
 
 from envrax import Box, VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec
@@ -25,7 +25,7 @@ def slot(tree: Any, i: int) -> Any:
 
 
 def counted(infos: dict[str, Any], i: int) -> dict[str, Any]:
-    """The infos that count for a slot, of their `name`s alone."""
+    """The infos that are valid for a slot, without the masks `_name`."""
     found: dict[str, Any] = {}
     for name, value in infos.items():
         if not name.startswith("_") and infos[f"_{name}"][i]:
@@ -36,7 +36,7 @@ def counted(infos: dict[str, Any], i: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["nested", "masked", "ends", "rooms"])
 def test_1000_steps_are_those_of_the_vec_env(name: str) -> None:
-    inner, n = TOLD[name], 8
+    inner, n = ENVS[name], 8
     env = to_gymnasium_vec(VecEnv(inner, n))
     actions = actions_of(env.batched_env.action_space, 125)
     hand = played_batch(inner, n, actions, seed=3)
@@ -50,7 +50,7 @@ def test_1000_steps_are_those_of_the_vec_env(name: str) -> None:
         assert env.observation_space.contains(obs)
         same(rewards, wanted.reward.astype(np.float64))
         same((terminated, truncated), (wanted.terminated, wanted.truncated))
-        told = without(wanted.info, "terminated", "truncated", "final_obs")
+        result = without(wanted.info, "terminated", "truncated", "final_obs")
         ended = terminated | truncated
         assert ("final_obs" in infos) == ended.any() == ("final_info" in infos)
         for i in range(n):
@@ -59,17 +59,17 @@ def test_1000_steps_are_those_of_the_vec_env(name: str) -> None:
                 ends += 1
                 same(mine.pop("final_obs"), slot(wanted.info["final_obs"], i))
                 assert infos["_final_obs"][i]
-                same(mine.pop("final_info"), slot(told, i))
+                same(mine.pop("final_info"), slot(result, i))
                 assert mine == {}
             else:
-                same(mine, slot(told, i))
+                same(mine, slot(result, i))
                 assert not ended.any() or infos["final_obs"][i] is None
     assert ends > 50
 
 
 def test_infos_are_those_of_environments_side_by_side() -> None:
     """`SyncVectorEnv` resets with other keys, so this compares the form, and first episodes."""
-    inner = RecordEpisodeStatistics(TOLD["nested"])
+    inner = RecordEpisodeStatistics(ENVS["nested"])
     env = to_gymnasium_vec(VecEnv(inner, 3))
     make = [lambda: to_gymnasium(inner)] * 3
     peer = SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
@@ -88,8 +88,8 @@ def test_infos_are_those_of_environments_side_by_side() -> None:
             assert terminated.dtype == truncated.dtype == np.bool_
             for i in range(3):
                 ended = bool(terminated[i] or truncated[i])
-                told = without(counted(infos, i), "final_obs", "episode")
-                kinds[ours].append((ended, str(jax.tree.map(_kind, told))))
+                result = without(counted(infos, i), "final_obs", "episode")
+                kinds[ours].append((ended, str(jax.tree.map(_kind, result))))
     assert set(kinds[True]) == set(kinds[False])
     assert {ended for ended, _ in kinds[True]} == {True, False}
 
@@ -99,23 +99,23 @@ def _kind(x: Any) -> Any:
 
 
 def test_masks_are_those_of_the_next_action() -> None:
-    env = outward.MaskedRow()
+    env = bridge_envs.MaskedRow()
     out, batch = to_gymnasium_vec(VecEnv(env, 4)), VecEnv(env, 4)
     _, infos = out.reset(seed=2)
     for _ in range(30):
         mask = infos["action_mask"]
         assert mask.dtype == np.int8 and infos["_action_mask"].all()
-        wanted = batch.action_mask(out._driver.state)
+        wanted = batch.action_mask(out._loop.state)
         np.testing.assert_array_equal(mask, wanted)
         actions = mask.argmax(-1)
         *_, infos = out.step(actions)
 
 
 def test_wrappers_of_gymnasium_go_around_it() -> None:
-    env = gym_vector.DictInfoToList(to_gymnasium_vec(VecEnv(TOLD["nested"], 3)))
+    env = gym_vector.DictInfoToList(to_gymnasium_vec(VecEnv(ENVS["nested"], 3)))
     env.reset(seed=0)
     seen = set()
-    for action in actions_of(VecEnv(TOLD["nested"], 3).action_space, 40):
+    for action in actions_of(VecEnv(ENVS["nested"], 3).action_space, 40):
         _, _, terminated, truncated, infos = env.step(action)
         for info, ended in zip(infos, terminated | truncated, strict=True):
             seen.add((bool(ended), *sorted(info)))
@@ -124,7 +124,7 @@ def test_wrappers_of_gymnasium_go_around_it() -> None:
         gym_vector.FlattenObservation(to_gymnasium_vec(VecEnv(ImageEnv(), 2)))
 
 
-def test_what_a_vector_env_has_besides() -> None:
+def test_metadata_and_render() -> None:
     batch = VecEnv(ImageEnv(), 3)
     env: Any = to_gymnasium_vec(batch, render_mode="rgb_array")
     assert env.metadata == {
@@ -147,9 +147,9 @@ def test_options_of_the_vec_env_are_kept(options: dict[str, bool]) -> None:
     plain = to_gymnasium_vec(VecEnv(CountingEnv(), 2))
     same(env.reset(seed=0)[0], plain.reset(seed=0)[0])
     for _ in range(7):
-        told, wanted = env.step([1, 2]), plain.step([1, 2])
-        same(told[0], wanted[0])
-        assert str(told[4]) == str(wanted[4])
+        result, wanted = env.step([1, 2]), plain.step([1, 2])
+        same(result[0], wanted[0])
+        assert str(result[4]) == str(wanted[4])
 
 
 def test_a_subclass_keeps_what_it_overrides() -> None:
@@ -170,6 +170,6 @@ def test_observations_of_a_64_bit_space_have_64_bits() -> None:
 
     env = to_gymnasium_vec(VecEnv(Wide(), 2))
     obs, _ = env.reset(seed=0)
-    told = env.step([1, 2])
-    assert obs.dtype == told[0].dtype == env.observation_space.dtype == np.int64
-    assert env.observation_space.contains(told[0])
+    result = env.step([1, 2])
+    assert obs.dtype == result[0].dtype == env.observation_space.dtype == np.int64
+    assert env.observation_space.contains(result[0])

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""`to_sb3`: what a step tells, what Stable-Baselines3 asks of a `VecEnv`, and training."""
+"""`to_sb3`: the results of a step, the methods of a `VecEnv`, and training."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +19,8 @@ from stable_baselines3.common.vec_env import (
     VecNormalize,
     VecTransposeImage,
 )
-from trainers import outward
-from trainers.outward import TOLD, EndsEnv, GoalEnv, actions_of, played_batch, same, without
+from trainers import bridge_envs
+from trainers.bridge_envs import ENVS, EndsEnv, GoalEnv, actions_of, played_batch, same, without
 
 import envrax
 from envrax import VecEnv
@@ -34,7 +34,7 @@ STATISTICS = "terminated", "truncated", "final_obs", "TimeLimit.truncated", "ter
 
 @pytest.mark.parametrize("name", BOTH)
 def test_1000_steps_are_those_of_the_vec_env(name: str) -> None:
-    inner, n = TOLD[name], 8
+    inner, n = ENVS[name], 8
     env = to_sb3(VecEnv(inner, n))
     actions = actions_of(env.batched_env.action_space, 125)
     hand = played_batch(inner, n, actions, seed=3)
@@ -48,9 +48,9 @@ def test_1000_steps_are_those_of_the_vec_env(name: str) -> None:
         same((obs, rewards), (wanted.obs, wanted.reward))
         same(dones, wanted.terminated | wanted.truncated)
         for i, info in enumerate(infos):
-            told = without(wanted.info, *STATISTICS)
+            result = without(wanted.info, *STATISTICS)
             mine = jax.tree.map(np.asarray, without(info, *STATISTICS))
-            same(mine, jax.tree.map(lambda x, i=i: x[i], told))
+            same(mine, jax.tree.map(lambda x, i=i: x[i], result))
             assert info["TimeLimit.truncated"] is bool(wanted.truncated[i] & ~wanted.terminated[i])
             assert ("terminal_observation" in info) == dones[i]
             if dones[i]:
@@ -82,7 +82,7 @@ def test_attributes_and_methods() -> None:
     assert env.has_attr("config") and not env.has_attr("no_such")
     assert not env.has_attr("action_masks")
     assert to_sb3(VecEnv(MaskedEnv(), 2)).has_attr("action_masks")
-    with pytest.raises(NotImplementedError, match="fixed"):
+    with pytest.raises(NotImplementedError, match="set_attr"):
         env.set_attr("config", 1)
     assert env.env_is_wrapped(VecMonitor) == [False] * 3
     assert len(env.env_method("__repr__", indices=1)) == 1
@@ -102,7 +102,7 @@ def test_wrappers_of_sb3_go_around_it() -> None:
         for done, info in zip(dones, infos, strict=True):
             assert not done or info["terminal_observation"].shape == (9, 12, 10)
     env = VecNormalize(
-        VecMonitor(VecCheckNan(to_sb3(VecEnv(TOLD["floats"], 2)), raise_exception=True))
+        VecMonitor(VecCheckNan(to_sb3(VecEnv(ENVS["floats"], 2)), raise_exception=True))
     )
     env.reset()
     ends = 0
@@ -145,13 +145,13 @@ def test_ppo_learns_for_200_steps(name: str) -> None:
 
 
 def test_maskable_ppo_never_takes_an_illegal_action(monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = outward.MaskedRow()
+    inner = bridge_envs.MaskedRow()
     env = to_sb3(VecEnv(inner, 4))
     step_async, steps = env.step_async, [0]
     batch, space = VecEnv(inner, 4), env.action_space
 
     def checked(actions: Any) -> None:
-        mask = np.asarray(batch.action_mask(env._driver.state))
+        mask = np.asarray(batch.action_mask(env._loop.state))
         taken = np.take_along_axis(mask, np.asarray(actions)[..., None].astype(int), -1)
         assert taken.all(), (space, actions, mask)
         steps[0] += 1

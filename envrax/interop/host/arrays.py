@@ -1,7 +1,7 @@
 """Arrays of a simulator: copied to the dtypes of a space, combined, and checked."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -10,19 +10,31 @@ from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
 from envrax.spaces.base import is_list, is_mapping, kind
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
-Ends = tuple[np.ndarray[Any, np.dtype[np.float32]], Mask, Mask]
 
 
-def zipped(function: Callable[[Any, Any], Any], types: Any, tree: Any) -> Any:
+class RewardsAndEnds(NamedTuple):
+    """The reward of each slot, and whether and why its episode ended."""
+
+    rewards: np.ndarray[Any, np.dtype[np.float32]]
+    terminated: Mask
+    truncated: Mask
+
+    @property
+    def done(self) -> Mask:
+        """Whether the episode of each slot ended."""
+        return self.terminated | self.truncated
+
+
+def map_types(function: Callable[[Any, Any], Any], types: Any, tree: Any) -> Any:
     """`function(type, leaf)` for every leaf; the containers are those of `types`."""
     if is_mapping(types):
-        return {k: zipped(function, v, tree[k]) for k, v in types.items()}
+        return {k: map_types(function, v, tree[k]) for k, v in types.items()}
     if is_list(types):
-        return tuple(zipped(function, *pair) for pair in zip(types, tree, strict=True))
+        return tuple(map_types(function, *pair) for pair in zip(types, tree, strict=True))
     return function(types, tree)
 
 
-def copied(types: Any, x: Any, who: str) -> Any:
+def copy_as(types: Any, x: Any, who: str) -> Any:
     """
     Copies of a simulator's arrays, which it may overwrite, as arrays of `types`.
 
@@ -41,11 +53,11 @@ def copied(types: Any, x: Any, who: str) -> Any:
             )
         return _cast(given, type_.dtype, who)
 
-    return zipped(copy, types, x)
+    return map_types(copy, types, x)
 
 
 def _cast(given: Any, dtype: Any, who: str) -> Any:
-    """A copy in another dtype, in which finite floats stay finite, and all else stays equal."""
+    """A copy in another dtype. Finite floats must stay finite, and other numbers equal."""
     with np.errstate(all="ignore"):
         result = np.array(given, dtype, order="C")
     if given.dtype == dtype:
@@ -61,9 +73,11 @@ def _cast(given: Any, dtype: Any, who: str) -> Any:
     return result
 
 
-def ends_of(n: int, rewards: Any, terminated: Any, truncated: Any, who: str) -> Ends:
+def copy_rewards_and_ends(
+    n: int, rewards: Any, terminated: Any, truncated: Any, who: str
+) -> RewardsAndEnds:
     """
-    Rewards and both ends of `n` slots, as copies.
+    Copies of the rewards and of both ends of `n` slots.
 
     Raises
     ------
@@ -73,33 +87,33 @@ def ends_of(n: int, rewards: Any, terminated: Any, truncated: Any, who: str) -> 
 
     def column(name: str, x: Any, dtype: Any) -> Any:
         given = np.asarray(x)
-        numeric = given.shape == (n,) and kind(given.dtype) != "other"
-        if not numeric or (dtype is np.bool_ and np.any(given != given.astype(bool))):
+        is_numeric = given.shape == (n,) and kind(given.dtype) != "other"
+        if not is_numeric or (dtype is np.bool_ and np.any(given != given.astype(bool))):
             raise ValueError(
                 f"{who}: expected the simulator to give {name} of shape ({n},), {np.dtype(dtype)}; "
                 f"got {given.shape}, {given.dtype}. Let its `step` give one for each slot."
             )
         return _cast(given, dtype, f"{who}: {name}")
 
-    return (
+    return RewardsAndEnds(
         column("rewards", rewards, np.float32),
         column("terminated", terminated, np.bool_),
         column("truncated", truncated, np.bool_),
     )
 
 
-def on_host(x: Any) -> Any:
+def to_numpy(x: Any) -> Any:
     """Actions as NumPy arrays; casts of JAX arrays wrap integers around."""
     if is_mapping(x):
-        return {name: on_host(item) for name, item in x.items()}
+        return {name: to_numpy(item) for name, item in x.items()}
     if is_list(x):
-        return tuple(map(on_host, x))
-    known = isinstance(x, jax.Array) and kind(x.dtype) != "other"  # keys are refused later
-    return np.asarray(x) if known else x
+        return tuple(map(to_numpy, x))
+    is_numeric = isinstance(x, jax.Array) and kind(x.dtype) != "other"  # keys are refused later
+    return np.asarray(x) if is_numeric else x
 
 
-def replaced(into: Any, where: Any, rows: Any) -> Any:
-    """A copy of `into` with `rows` in the places `where`: an index, indices or a mask."""
+def with_rows(into: Any, where: Any, rows: Any) -> Any:
+    """A copy of `into` with `rows` at the places `where`: an index, indices or a mask."""
 
     def write(x: Any, new: Any) -> Any:
         x = x.copy()
@@ -109,7 +123,7 @@ def replaced(into: Any, where: Any, rows: Any) -> Any:
     return jax.tree.map(write, into, rows)
 
 
-def taken(x: Any, where: Any) -> Any:
+def take_rows(x: Any, where: Any) -> Any:
     """The rows `where` of every leaf."""
     return jax.tree.map(lambda leaf: leaf[where], x)
 
@@ -140,7 +154,8 @@ def require_legal(space: Space, actions: Any, who: str, path: str = "actions") -
         case MultiBinary():
             low, high = 0, 1
         case MultiDiscrete():
-            low, high = 0, np.asarray(space.nvec) - 1
+            low = 0
+            high = np.asarray(space.nvec) - 1
         case Box() if kind(space.dtype) == "integer":
             low, high = space.low, space.high
         case _:

@@ -13,18 +13,18 @@ from envrax._jax.keys import require_key
 from envrax._jax.types import is_traced, output_types
 from envrax.batched_env import BatchedEnv
 from envrax.env import Info
-from envrax.interop.host.arrays import Ends, on_host, require_legal, zipped
-from envrax.interop.host.clock import Clock, HostState
+from envrax.interop.host.arrays import RewardsAndEnds, map_types, require_legal, to_numpy
 from envrax.interop.host.infos import InfoKeys
+from envrax.interop.host.state import CurrentState, HostState
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
 
-class Moved(NamedTuple):
+class SimulatorStep(NamedTuple):
     """The result of a step of a simulator, as arrays that it does not overwrite."""
 
     obs: Any
-    ends: Ends  # rewards, terminated, truncated
+    rewards_and_ends: RewardsAndEnds
     infos: dict[str, Any]
     final_obs: Any
 
@@ -35,8 +35,8 @@ class HostEnv(BatchedEnv[Space, Space]):
 
     Results are NumPy arrays in the dtypes that JAX has for the spaces; rewards are float32. `infos`
     has `terminated`, `truncated`, the `info_keys`, and `final_obs` if it was requested. The state
-    is a token: the simulator cannot go back, so that only the state of the last `reset` or `step`
-    can be stepped or drawn.
+    is a token: the simulator cannot go back, so only the state of the last `reset` or `step` can be
+    stepped or drawn.
 
     A subclass defines `_begin` and `_advance`, and where needed `_draw` and `_close`.
 
@@ -73,14 +73,14 @@ class HostEnv(BatchedEnv[Space, Space]):
         self._action_dtypes = action_dtypes
         self._obs_types = output_types(spaces[0].batch(n_slots).sample)
         self.final_obs = final_obs
-        self._clock = Clock()
+        self._current = CurrentState()
 
     @abstractmethod
     def _begin(self, seed: int) -> Any:
-        """Begin an episode in every slot; the observations."""
+        """Begin an episode in every slot, and return the observations."""
 
     @abstractmethod
-    def _advance(self, actions: Any) -> Moved:
+    def _advance(self, actions: Any) -> SimulatorStep:
         """Take one step, and reset the slots that ended."""
 
     def _draw(self, slot: int) -> Any:
@@ -134,10 +134,10 @@ class HostEnv(BatchedEnv[Space, Space]):
         require_key(rng, who, "Pass one key; the simulator makes seeds of it.")
         bits = jax.random.bits(rng, (), np.uint32)
         self._refuse_tracers(who, bits)
-        self._clock.require_open(who)
-        self._clock.stop()
+        self._current.require_open(who)
+        self._current.forget()
         obs = self._begin(int(bits) >> 2)  # 30 bits, since a simulator adds the number of the slot
-        return obs, self._clock.begin()
+        return obs, self._current.after_reset()
 
     def step(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
         """
@@ -155,28 +155,28 @@ class HostEnv(BatchedEnv[Space, Space]):
         who = f"{type(self).__name__}.step"
         # Without traced arguments, the call may still be inside a traced function.
         self._refuse_tracers(who, (state, actions, jax.lax.add(np.int32(0), np.int32(0))))
-        before = self._clock.require_now(state, who)
-        actions = conform(self._action_space, on_host(actions), who)
+        newest = self._current.require_newest(state, who)
+        actions = conform(self._action_space, to_numpy(actions), who)
         require_legal(self._single_action_space, actions, who)  # before a cast wraps them around
-        actions = zipped(lambda dtype, x: np.array(x, dtype), self._action_dtypes, actions)
-        self._clock.stop()  # no state describes the simulator after a failed step
-        moved = self._advance(actions)
-        rewards, terminated, truncated = moved.ends
-        infos = {**moved.infos, "terminated": terminated, "truncated": truncated}
+        actions = map_types(lambda dtype, x: np.array(x, dtype), self._action_dtypes, actions)
+        self._current.forget()  # after a failed step, no state is valid
+        result = self._advance(actions)
+        ends = result.rewards_and_ends
+        infos = {**result.infos, "terminated": ends.terminated, "truncated": ends.truncated}
         if self.final_obs:
-            infos["final_obs"] = moved.final_obs
-        return moved.obs, self._clock.go_on(before), rewards, terminated | truncated, infos
+            infos["final_obs"] = result.final_obs
+        return result.obs, self._current.after_step(newest), ends.rewards, ends.done, infos
 
     def render_slot(self, state: HostState, slot_idx: int = 0) -> np.ndarray:
         who = f"{type(self).__name__}.render_slot"
         index = slot_index(who, slot_idx, self._n_slots)
-        self._clock.require_now(state, who)
+        self._current.require_newest(state, who)
         return np.array(self._draw(index), np.uint8)
 
     def close(self) -> None:
-        if not self._clock.closed:
-            self._clock.closed = True
-            self._clock.stop()
+        if not self._current.closed:
+            self._current.closed = True
+            self._current.forget()
             self._close()
 
     def _refuse_tracers(self, who: str, tree: Any) -> None:

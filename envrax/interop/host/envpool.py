@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax.interop.host.arrays import copied, ends_of, replaced, taken
-from envrax.interop.host.base import HostEnv, Moved, dtypes_of
+from envrax.interop.gymnasium_spaces import from_space
+from envrax.interop.host.arrays import copy_as, copy_rewards_and_ends, take_rows, with_rows
+from envrax.interop.host.base import HostEnv, SimulatorStep, dtypes_of
 from envrax.interop.host.infos import InfoKeys
 from envrax.interop.library import require
-from envrax.interop.spaces import from_space
 
 require("gymnasium", "1.3", extra="gymnasium")
 
@@ -39,7 +39,7 @@ class EnvPoolBatch(HostEnv):
             InfoKeys(info_keys, n, WHO),
         )
         self._all = np.arange(n, dtype=np.int32)
-        self._clock.own(pool, WHO)
+        self._current.own(pool, WHO)
 
     @property
     def can_render(self) -> bool:
@@ -48,40 +48,40 @@ class EnvPoolBatch(HostEnv):
     def _begin(self, seed: int) -> Any:
         obs, infos = self.pool.reset()
         self._require_order(infos, self._all)
-        return copied(self._obs_types, obs, WHO)
+        return copy_as(self._obs_types, obs, WHO)
 
-    def _advance(self, actions: Any) -> Moved:
+    def _advance(self, actions: Any) -> SimulatorStep:
         obs, rewards, terminated, truncated, infos = self.pool.step(actions, self._all)
         self._require_order(infos, self._all)
-        last = copied(self._obs_types, obs, WHO)
-        ends = ends_of(self.n_slots, rewards, terminated, truncated, WHO)
-        kept = self._infos.read(infos)
-        obs, ended = last, self._all[ends[1] | ends[2]]
+        final_obs = copy_as(self._obs_types, obs, WHO)
+        ends = copy_rewards_and_ends(self.n_slots, rewards, terminated, truncated, WHO)
+        kept_infos = self._infos.read(infos)
+        ended = self._all[ends.done]
+        obs = final_obs
         if self.final_obs and not ended.size:
-            obs = copied(self._obs_types, last, WHO)
+            obs = copy_as(self._obs_types, final_obs, WHO)
         while ended.size:
             # The step that the pool spends on a reset. Its `reset` is not the same: in Atari with
             # `episodic_life` it begins another game where a life was lost.
-            first, *again, infos = self.pool.step(taken(actions, ended), ended)
+            first_obs, *columns, infos = self.pool.step(take_rows(actions, ended), ended)
             self._require_order(infos, ended)
-            obs = replaced(obs, ended, self._copied(first, ended.size))
-            _, *again = ends_of(ended.size, *again, WHO)
-            ended = ended[again[0] | again[1]]
-        return Moved(obs, ends, kept, last)
+            obs = with_rows(obs, ended, self._copy(first_obs, ended.size))
+            ended = ended[copy_rewards_and_ends(ended.size, *columns, WHO).done]
+        return SimulatorStep(obs, ends, kept_infos, final_obs)
 
-    def _copied(self, obs: Any, n: int) -> Any:
-        """The observations of `n` slots."""
+    def _copy(self, obs: Any, n: int) -> Any:
+        """A copy of the observations of `n` slots."""
 
-        def some(x: Any) -> jax.ShapeDtypeStruct:
+        def type_of_n(x: Any) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype)
 
-        return copied(jax.tree.map(some, self._obs_types), obs, WHO)
+        return copy_as(jax.tree.map(type_of_n, self._obs_types), obs, WHO)
 
     def _require_order(self, infos: Any, ids: Any) -> None:
         if not np.array_equal(infos["env_id"], ids):
             raise RuntimeError(
                 f"{WHO}: expected the pool to answer for the slots {ids.tolist()}, in order; got "
-                f"{infos['env_id'].tolist()}. Step the pool here alone."
+                f"{infos['env_id'].tolist()}. Step the pool only through this batch."
             )
 
     def _draw(self, slot: int) -> Any:
@@ -105,7 +105,7 @@ def from_envpool(
     Parameters
     ----------
     pool : envpool.python.protocol.EnvPool
-        xid, env_type="gymnasium", num_envs=n, seed=seed)`: all slots in each
+        Made by `envpool.make(id, env_type="gymnasium", num_envs=n, seed=seed)`: all slots in each
         step, one player a slot. It belongs to the batch from then on.
     final_obs : bool, default False
         Add `infos["final_obs"]`, as `VecEnv` does.
@@ -126,8 +126,8 @@ def from_envpool(
     TypeError
         If it is not a pool for Gymnasium, or a space has no counterpart.
     ValueError
-        If it steps a part of the slots at once (`batch_size`), or has several players a slot. If
-        another batch steps it already, and is not closed.
+        If it steps a part of the slots at once (`batch_size`), has several players a slot, or
+        another batch, which is not closed, steps it already.
     """
     return EnvPoolBatch(pool, final_obs, info_keys, name)
 

@@ -9,11 +9,11 @@ import jax
 import numpy as np
 
 from envrax._jax.types import output_types
-from envrax.interop.host.arrays import Mask, copied, ends_of, replaced, taken
-from envrax.interop.host.base import HostEnv, Moved, dtypes_of
+from envrax.interop.gymnasium_spaces import from_space
+from envrax.interop.host.arrays import Mask, copy_as, copy_rewards_and_ends, take_rows, with_rows
+from envrax.interop.host.base import HostEnv, SimulatorStep, dtypes_of
 from envrax.interop.host.infos import InfoKeys
 from envrax.interop.library import require
-from envrax.interop.spaces import from_space
 
 require("gymnasium", "1.3", extra="gymnasium")
 
@@ -48,17 +48,18 @@ class GymnasiumBatch(HostEnv):
         self._is_known = _has_known_reset(vector_env)
         if not self._same_step:
             _require_partial_reset(vector_env, self._is_known)
-        single = vector_env.single_observation_space, vector_env.single_action_space
+        obs_space = vector_env.single_observation_space
+        action_space = vector_env.single_action_space
         super().__init__(
             vector_env.num_envs,
-            (from_space(single[0]), from_space(single[1])),
-            dtypes_of(single[1]),
+            (from_space(obs_space), from_space(action_space)),
+            dtypes_of(action_space),
             name or _name(vector_env),
             final_obs,
             InfoKeys(info_keys, vector_env.num_envs, WHO),
         )
         self._slot_types = output_types(self.single_observation_space.sample)
-        self._clock.own(vector_env.unwrapped, WHO)
+        self._current.own(vector_env.unwrapped, WHO)
 
     @property
     def can_render(self) -> bool:
@@ -66,55 +67,59 @@ class GymnasiumBatch(HostEnv):
 
     def _begin(self, seed: int) -> Any:
         obs, _ = self.vector_env.reset(seed=seed)
-        return copied(self._obs_types, obs, WHO)
+        return copy_as(self._obs_types, obs, WHO)
 
-    def _advance(self, actions: Any) -> Moved:
+    def _advance(self, actions: Any) -> SimulatorStep:
         obs, rewards, terminated, truncated, infos = self.vector_env.step(actions)
         # Copied before a reset, which may write to the same arrays.
-        ends = ends_of(self.n_slots, rewards, terminated, truncated, WHO)
-        ended = ends[1] | ends[2]
-        obs = copied(self._obs_types, obs, WHO)
+        ends = copy_rewards_and_ends(self.n_slots, rewards, terminated, truncated, WHO)
+        ended = ends.done
+        obs = copy_as(self._obs_types, obs, WHO)
         if self._same_step:
-            kept = self._infos.read(infos, ended)
-            return Moved(obs, ends, kept, self._last(obs, ended, infos))
-        kept = self._infos.read(infos)
-        last = obs
+            kept_infos = self._infos.read(infos, ended)
+            return SimulatorStep(obs, ends, kept_infos, self._obs_before_reset(obs, ended, infos))
+        kept_infos = self._infos.read(infos)
+        final_obs = obs
         if ended.any():
-            obs = self._reset_where(ended, last)
+            obs = self._reset_where(ended, final_obs)
         elif self.final_obs:
-            obs = copied(self._obs_types, last, WHO)
-        return Moved(obs, ends, kept, last)
+            obs = copy_as(self._obs_types, final_obs, WHO)
+        return SimulatorStep(obs, ends, kept_infos, final_obs)
 
-    def _reset_where(self, ended: Mask, last: Any) -> Any:
+    def _reset_where(self, ended: Mask, final_obs: Any) -> Any:
+        """Reset the slots that ended, and return the observations of all."""
         # With a new mask and dict, since Gymnasium empties the dict.
-        first, _ = self.vector_env.reset(options={"reset_mask": ended.copy()})
-        first = copied(self._obs_types, first, WHO)
-        same = jax.tree.map(lambda x, y: x[~ended].tobytes() == y[~ended].tobytes(), first, last)
-        if not (self._is_known or jax.tree.all(same)):
+        first_obs, _ = self.vector_env.reset(options={"reset_mask": ended.copy()})
+        first_obs = copy_as(self._obs_types, first_obs, WHO)
+        others_stay = jax.tree.map(
+            lambda x, y: x[~ended].tobytes() == y[~ended].tobytes(), first_obs, final_obs
+        )
+        if not (self._is_known or jax.tree.all(others_stay)):
             raise RuntimeError(
-                f"{WHO}: expected {self.vector_env} to reset the slots of "
-                '`options["reset_mask"]` alone; got other observations in the others as well. '
+                f"{WHO}: expected {self.vector_env} to reset only the slots of "
+                '`options["reset_mask"]`; got other observations in the others as well. '
                 f"{_HOW}"
             )
-        return replaced(last, ended, taken(first, ended))
+        return with_rows(final_obs, ended, take_rows(first_obs, ended))
 
-    def _last(self, obs: Any, ended: Mask, infos: Any) -> Any:
-        """The observations of the step itself, from an environment that has reset its slots."""
+    def _obs_before_reset(self, obs: Any, ended: Mask, infos: Any) -> Any:
+        """The observations before the reset, from an environment that has reset its slots."""
         if not self.final_obs:
             return None
         if not ended.any():
-            return copied(self._obs_types, obs, WHO)
+            return copy_as(self._obs_types, obs, WHO)
         given = infos.get("final_obs") if isinstance(infos, dict) else None
         by_slot = isinstance(given, np.ndarray) and given.dtype == object
         if given is None or (by_slot and any(x is None for x in given[ended])):
             raise RuntimeError(
-                f'{WHO}: expected `infos["final_obs"]` of the slots that ended; got none from '
-                f"{self.vector_env}. Leave out `final_obs=True`, or what changes the infos."
+                f'{WHO}: expected `infos["final_obs"]` of the slots that ended; got None from '
+                f"{self.vector_env}. Leave out `final_obs=True`, or the wrapper that changes the "
+                "infos."
             )
         if not by_slot:  # ALE has all slots
-            return replaced(obs, ended, taken(copied(self._obs_types, given, WHO), ended))
-        rows = [copied(self._slot_types, x, WHO) for x in given[ended]]
-        return replaced(obs, ended, jax.tree.map(lambda *x: np.stack(x), *rows))
+            return with_rows(obs, ended, take_rows(copy_as(self._obs_types, given, WHO), ended))
+        rows = [copy_as(self._slot_types, x, WHO) for x in given[ended]]
+        return with_rows(obs, ended, jax.tree.map(lambda *x: np.stack(x), *rows))
 
     def _draw(self, slot: int) -> Any:
         frames = self.vector_env.render() if self.can_render else None
@@ -162,8 +167,8 @@ def from_gymnasium_vec(
     TypeError
         If it is not a `VectorEnv`, or a space has no counterpart.
     ValueError
-        If its auto-reset is not declared, or it spends a step on a reset and cannot reset single
-        slots (`NEXT_STEP`). If another batch steps it already, and is not closed.
+        If its auto-reset is not declared, it spends a step on a reset (`NEXT_STEP`) and cannot
+        reset single slots, or another batch, which is not closed, steps it already.
     """
     return GymnasiumBatch(vector_env, final_obs, info_keys, name)
 

@@ -6,8 +6,10 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from envrax.interop.host.arrays import Mask, copied
+from envrax.interop.host.arrays import Mask, copy_as
 from envrax.spaces.base import canonical, is_mapping, kind
+
+Column = tuple[Any, Mask]  # the values of all slots, and the slots that gave one
 
 
 class InfoKeys:
@@ -38,7 +40,8 @@ class InfoKeys:
                 'Write `info_keys=("lives",)`.'
             )
         self.names: tuple[str, ...] = tuple(names)
-        self.n, self.who = n, who
+        self.n = n
+        self.who = who
         self._types: dict[str, jax.ShapeDtypeStruct] = {}
 
     def read(self, infos: Any, ended: Mask | None = None) -> dict[str, Any]:
@@ -63,29 +66,35 @@ class InfoKeys:
     def _read(self, infos: Mapping[str, Any], name: str, ended: Mask | None) -> Any:
         column = _column(infos, name, self.n)
         if ended is not None and ended.any():
-            last = _column(infos.get("final_info", {}), name, self.n)
-            if last is not None:
-                values, given = column or (np.zeros_like(last[0]), np.zeros(self.n, bool))
-                rest = (~ended).reshape(-1, *[1] * (values.ndim - 1))
-                mixed = cast(Any, np).where(rest, values, last[0])
-                last = mixed, np.where(ended, last[1], given)
-            column = last
+            column = _merge(column, _column(infos.get("final_info", {}), name, self.n), ended)
         if column is None or not column[1].all():
             slots = "no slot" if column is None else f"slots {np.flatnonzero(column[1]).tolist()}"
             known = sorted(k for k in infos if not k.startswith("_"))
             raise ValueError(
                 f"{self.who}: expected the simulator to give a number or an array {name!r} in the "
-                f"infos of every slot at every step; got it from {slots}. It gives "
+                f"infos of every slot at every step; got it from {slots}. Its infos are: "
                 f"{', '.join(known) or 'none'}. Where an episode ended, in SAME_STEP mode, it must "
                 'be in `infos["final_info"]`.'
             )
-        x = column[0]
-        first = jax.ShapeDtypeStruct(x.shape, canonical(x.dtype))
-        return copied(self._types.setdefault(name, first), x, f"{self.who}: info {name!r}")
+        values = column[0]
+        first_type = jax.ShapeDtypeStruct(values.shape, canonical(values.dtype))
+        type_ = self._types.setdefault(name, first_type)
+        return copy_as(type_, values, f"{self.who}: info {name!r}")
 
 
-def _column(infos: Any, name: str, n: int) -> tuple[Any, Mask] | None:
-    """The values of all slots, and which of them were given; None if it is not a numeric array."""
+def _merge(column: Column | None, final: Column | None, ended: Mask) -> Column | None:
+    """The values of `final` in the slots that ended, those of `column` in the others."""
+    if final is None:
+        return None
+    final_values, final_given = final
+    values, given = column or (np.zeros_like(final_values), np.zeros(len(ended), bool))
+    where = ended.reshape(-1, *[1] * (values.ndim - 1))
+    merged = cast(Any, np).where(where, final_values, values)
+    return merged, np.where(ended, final_given, given)
+
+
+def _column(infos: Any, name: str, n: int) -> Column | None:
+    """The values of an info; None if it is not a numeric array."""
     if not is_mapping(infos) or infos.get(name) is None or is_mapping(infos[name]):
         return None
     values = np.asarray(infos[name])

@@ -1,1 +1,1 @@
-"""Environments of envrax for other trainers: one module for each target, over one driver."""
+"""Environments of envrax for other trainers, one module for each target."""

@@ -10,7 +10,8 @@ import numpy as np
 from envrax.env import AnyEnv
 from envrax.interop.brax import wrap
 from envrax.interop.library import require
-from envrax.interop.out.single import Bridge, begin, require_single, step
+from envrax.interop.out import auto_reset
+from envrax.interop.out.auto_reset import Bridge, require_single
 from envrax.spaces import Box
 from envrax.spaces.base import kind
 from envrax.wrappers import FlattenObservation, RepeatAction, RescaleAction, TimeLimit
@@ -30,29 +31,29 @@ class ToBrax(Bridge, Env):
 
     @property
     def observation_size(self) -> int:
-        """The number of numbers in an observation, which is flat."""
+        """The size of an observation, which is a vector."""
         return self._env.observation_space.size
 
     @property
     def action_size(self) -> int:
-        """The number of numbers in an action."""
+        """The size of an action."""
         return self.env.action_space.size
 
     @property
     def backend(self) -> str:
-        """No backend of Brax: "envrax"."""
+        """The string "envrax", since no backend of Brax is used."""
         return "envrax"
 
     def reset(self, rng: jax.Array) -> State:
         """Begin an episode."""
-        obs, state = begin(self._env, rng)
+        obs, state = auto_reset.reset(self._env, rng)
         zero = jnp.float32(0)
         return State(state, obs.astype(jnp.float32), zero, zero, {}, {"truncation": zero})
 
     def step(self, state: State, action: jax.Array) -> State:
         """Take one step; where the episode ends, begin the next one."""
         action = jnp.reshape(action, self.env.action_space.shape)
-        out = step("to_brax(env).step", self._env, state.pipeline_state, action)
+        out = auto_reset.step("to_brax(env).step", self._env, state.pipeline_state, action)
         # Brax has one flag and a mask of truncations: an end that is both is a termination.
         truncation = (out.truncated & ~out.terminated).astype(jnp.float32)
         return state.replace(
@@ -65,7 +66,7 @@ class ToBrax(Bridge, Env):
 
 
 class TrainingBatch(VmapWrapper):
-    """The result of `brax_training_wrap`: a batch, with the accounts that Brax's trainers read."""
+    """The result of `brax_training_wrap`: a batch with the statistics that Brax's trainers read."""
 
     def __init__(self, env: Env, action_repeat: int) -> None:
         super().__init__(env)
@@ -75,18 +76,18 @@ class TrainingBatch(VmapWrapper):
         """Begin an episode in every slot."""
         state = super().reset(rng)
         zero = jnp.zeros_like(state.reward)
-        accounts = {"sum_reward": zero, "length": zero}
-        info = {"steps": zero, "episode_done": zero, "episode_metrics": accounts}
+        metrics = {"sum_reward": zero, "length": zero}
+        info = {"steps": zero, "episode_done": zero, "episode_metrics": metrics}
         return state.replace(info={**state.info, **info})
 
     def step(self, state: State, action: jax.Array) -> State:
         """Take one step in every slot."""
         new = super().step(state, action)
-        goes_on, sums = 1 - state.info["episode_done"], state.info["episode_metrics"]
+        goes_on = 1 - state.info["episode_done"]
         steps = state.info["steps"] * goes_on + self._action_repeat
-        total = sums["sum_reward"] * goes_on + new.reward
-        accounts = {"sum_reward": total, "length": steps}
-        info = {"steps": steps, "episode_done": new.done, "episode_metrics": accounts}
+        sum_reward = state.info["episode_metrics"]["sum_reward"] * goes_on + new.reward
+        metrics = {"sum_reward": sum_reward, "length": steps}
+        info = {"steps": steps, "episode_done": new.done, "episode_metrics": metrics}
         return new.replace(info={**new.info, **info})
 
 
@@ -95,8 +96,8 @@ def to_brax(env: AnyEnv) -> ToBrax:
     An environment for Brax's trainers: float32 observations in a vector, actions from -1 to 1.
 
     A step that ends an episode begins the next one, as in `VecEnv`. Pass `brax_training_wrap` to
-    the trainer as well: Brax's own wrappers go back to the first state of each slot, and take a
-    truncation by the environment for a termination.
+    the trainer as well: Brax's own wrappers go back to the first state of each slot, and treat a
+    truncation by the environment as a termination.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ def to_brax(env: AnyEnv) -> ToBrax:
     if not is_float or not all(np.all(np.isfinite(x)) for x in (space.low, space.high)):
         raise TypeError(
             f"to_brax: expected actions in a bounded Box of floats; got {space}. Brax's trainers "
-            "have no other actions: use `to_gymnax`, or bound them with a wrapper."
+            "take no other actions: use `to_gymnax`, or bound them with a wrapper."
         )
     return ToBrax(env)
 
@@ -130,13 +131,13 @@ def brax_training_wrap(
     """
     A batch for Brax's trainers, `ppo.train(..., wrap_env_fn=brax_training_wrap)`.
 
-    Every episode begins by a reset of its own, where Brax's wrappers go back to the first state of
-    the slot. An environment of Brax is wrapped as `brax.wrap` does it.
+    Every episode begins with a reset, where Brax's wrappers go back to the first state of the slot.
+    An environment of Brax is wrapped by `envrax.interop.brax.wrap`.
 
     Parameters
     ----------
     env : brax.envs.Env
-        What `to_brax` returned, or an environment of Brax.
+        The result of `to_brax`, or an environment of Brax.
     episode_length : int, default 1000
         Limit, in steps of the environment, that truncates an episode.
     action_repeat : int, default 1
@@ -151,8 +152,8 @@ def brax_training_wrap(
     """
     if randomization_fn is not None:
         raise TypeError(
-            "brax_training_wrap: expected no `randomization_fn`, which replaces a model of Brax's; "
-            "got one. Put `DomainRandomization` around the environment before `to_brax`."
+            "brax_training_wrap: expected randomization_fn=None, since it changes a model of Brax; "
+            "got a function. Put `DomainRandomization` around the environment before `to_brax`."
         )
     if not isinstance(env, ToBrax):
         env = to_brax(wrap(env, max_steps=episode_length))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from envrax.env import AnyEnv, JaxEnv
-from envrax.interop.convert import bounds_of
 from envrax.interop.library import require
 from envrax.interop.out.host_loop import HostLoop
+from envrax.interop.peer_spaces import bounds_of
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
 require("dm_env", "1.6", package="dm-env", extra="dm-env")
@@ -28,27 +28,30 @@ class DmEnv(dm_env.Environment):
 
     def __init__(self, env: AnyEnv, seed: int | None = None) -> None:
         if not isinstance(env, JaxEnv):
-            raise TypeError(f"{_WHO}: expected a JaxEnv; got {env!r}. Pass a single one.")
+            raise TypeError(f"{_WHO}: expected a JaxEnv; got {env!r}. Pass one environment.")
         self.jax_env = env
-        self._driver, self._seed, self._ended = HostLoop(env, _WHO), seed, True
+        self._loop = HostLoop(env, _WHO)
+        self._seed = seed
+        self._ended = True
         self._observation_spec = to_spec(env.observation_space, "observation")
         self._action_spec = to_spec(env.action_space, "action")
 
     def reset(self) -> Any:  # a TimeStep
-        told = self._driver.reset(self._seed)
+        obs = self._loop.reset(self._seed).obs
         self._seed, self._ended = None, False
-        return dm_env.restart(told.obs)
+        return dm_env.restart(obs)
 
     def step(self, action: Any) -> Any:  # a TimeStep
         if self._ended:
             return self.reset()
-        told = self._driver.step(action)
-        reward, terminated = float(told.reward), bool(told.terminated)
-        self._ended = terminated or bool(told.truncated)
-        if terminated:
-            return dm_env.termination(reward, told.obs)
-        made = dm_env.truncation if self._ended else dm_env.transition
-        return made(reward, told.obs)
+        result = self._loop.step(action)
+        reward = float(result.reward)
+        self._ended = bool(result.terminated or result.truncated)
+        if result.terminated:
+            return dm_env.termination(reward, result.obs)
+        if self._ended:
+            return dm_env.truncation(reward, result.obs)
+        return dm_env.transition(reward, result.obs)
 
     def observation_spec(self) -> Any:
         return self._observation_spec
@@ -72,19 +75,19 @@ def to_dm_env(env: AnyEnv, *, seed: int | None = None) -> DmEnv:
     env : JaxEnv
         The environment.
     seed : int, optional
-        The first `reset` sets `rng = jax.random.key(seed)`, or draws a seed from the operating
-        system. Every reset does `rng, key = jax.random.split(rng)` and uses `key`.
+        The first `reset` sets `rng = jax.random.key(seed)`; without a seed it draws one from the
+        operating system. Every reset does `rng, key = jax.random.split(rng)` and uses `key`.
 
     Raises
     ------
     TypeError
-        If it is not a `JaxEnv`, or dm_env has no such spec.
+        If it is not a `JaxEnv`, or dm_env has no spec for a space.
     """
     return DmEnv(env, seed)
 
 
 def to_spec(space: Space, name: str) -> Any:
-    """The specs of dm_env for the arrays of a space, in tuples and dicts as the space has them."""
+    """The specs of dm_env for a space, in the same tuples and dicts."""
     match space:
         case Dict():
             return {key: to_spec(child, key) for key, child in space.spaces.items()}
@@ -97,7 +100,7 @@ def to_spec(space: Space, name: str) -> Any:
             return specs.BoundedArray(space.shape, space.dtype, 0, highest, name)
         case MultiBinary():
             return specs.BoundedArray(space.shape, space.dtype, 0, 1, name)
-        case Box() if space.dtype.kind == "f" and _is_open(space):
+        case Box() if space.dtype.kind == "f" and _is_unbounded(space):
             return specs.Array(space.shape, space.dtype, name)
         case Box():
             low, high = bounds_of(space)
@@ -106,5 +109,5 @@ def to_spec(space: Space, name: str) -> Any:
             raise TypeError(f"{_WHO}: expected a space that dm_env has a spec for; got {space!r}.")
 
 
-def _is_open(space: Box) -> bool:
+def _is_unbounded(space: Box) -> bool:
     return bool(np.all(np.isinf(space.low)) and np.all(np.isinf(space.high)))

@@ -12,13 +12,13 @@ import numpy as np
 from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import with_final_obs
 from envrax.env import AnyEnv, JaxEnv
+from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.library import require
-from envrax.interop.out.frames import can_render, require_render_mode
 from envrax.interop.out.host_loop import AnyBatch, HostLoop, StepResult
 from envrax.interop.out.infos import single_info, vector_infos
 from envrax.interop.out.masks import gymnasium_mask
+from envrax.interop.out.rendering import can_render, require_render_mode
 from envrax.interop.out.tensors import require_torch, to_torch
-from envrax.interop.spaces import to_space
 from envrax.spaces import Dict, Discrete, Space, Tuple
 
 require("gymnasium", "1.3", extra="gymnasium")
@@ -34,7 +34,7 @@ FPS = 30
 
 
 class _Spec(EnvSpec):
-    """The spec of an object. JSON cannot hold that, so that its JSON has no entry point."""
+    """The spec of an object, which JSON cannot hold: its JSON has no entry point."""
 
     def to_json(self) -> str:
         return EnvSpec.to_json(dataclasses.replace(self, entry_point=None))
@@ -60,39 +60,40 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self.spec = _Spec(f"envrax/{name}", entry_point=make)
         self.jax_env = env
         self._spaces = env.observation_space, env.action_space
-        self._driver = HostLoop(env, who)
+        self._loop = HostLoop(env, who)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         _require_no_options("to_gymnasium", options)
         super().reset(seed=seed)
-        told = self._driver.reset(seed)
-        return self._observation(told), self._with_mask({}, told)
+        result = self._loop.reset(seed)
+        return self._observation(result), self._with_mask({}, result)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        told = self._driver.step(action)
-        terminated = bool(told.terminated)
-        truncated = bool(told.truncated)
-        info = self._with_mask(single_info(told.info, ended=terminated or truncated), told)
-        return self._observation(told), float(told.reward), terminated, truncated, info
+        result = self._loop.step(action)
+        terminated = bool(result.terminated)
+        truncated = bool(result.truncated)
+        info = single_info(result.info, ended=terminated or truncated)
+        info = self._with_mask(info, result)
+        return self._observation(result), float(result.reward), terminated, truncated, info
 
     def render(self) -> Any:
         if self.render_mode is None:
             gymnasium.logger.warn('`render` draws nothing without `render_mode="rgb_array"`.')
             return None
-        return self.jax_env.render(self._driver.state)
+        return self.jax_env.render(self._loop.state)
 
     def close(self) -> None:
         self.jax_env.close()
 
-    def _observation(self, told: StepResult) -> Any:
-        return with_ints(self._spaces[0], told.obs)
+    def _observation(self, result: StepResult) -> Any:
+        return with_ints(self._spaces[0], result.obs)
 
-    def _with_mask(self, info: dict[str, Any], told: StepResult) -> dict[str, Any]:
-        if told.mask is None:
+    def _with_mask(self, info: dict[str, Any], result: StepResult) -> dict[str, Any]:
+        if result.mask is None:
             return info
-        return {**info, "action_mask": gymnasium_mask(self._spaces[1], told.mask)}
+        return {**info, "action_mask": gymnasium_mask(self._spaces[1], result.mask)}
 
 
 class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
@@ -122,46 +123,49 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_action_space = to_space(batched_env.single_action_space)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._driver = HostLoop(self.batched_env, who, on_device=array != "numpy")
+        self._loop = HostLoop(self.batched_env, who, on_device=array != "numpy")
         self._array = array
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         _require_no_options("to_gymnasium_vec", options)
-        told = self._driver.reset(seed)
+        result = self._loop.reset(seed)
         super().reset(seed=None if seed is None else int(seed))
         if self._array != "numpy":
-            return self._of_device((told.obs, _masks({}, told.mask)))
-        return told.obs, self._with_masks({}, told)
+            return self._as_array_kind((result.obs, _masks({}, result.mask)))
+        return result.obs, self._with_masks({}, result)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        told = self._driver.step(actions)
+        result = self._loop.step(actions)
         if self._array != "numpy":
-            infos = _masks({**told.info, "final_obs": told.final_obs}, told.mask)
-            out = told.obs, told.reward, told.terminated, told.truncated, infos
-            return self._of_device(out)
-        infos = vector_infos(told.info, told.terminated | told.truncated, told.final_obs)
-        infos = self._with_masks(infos, told)
-        return told.obs, told.reward.astype(np.float64), told.terminated, told.truncated, infos
+            infos = _masks({**result.info, "final_obs": result.final_obs}, result.mask)
+            return self._as_array_kind(
+                (result.obs, result.reward, result.terminated, result.truncated, infos)
+            )
+        done = result.terminated | result.truncated
+        infos = vector_infos(result.info, done, result.final_obs)
+        infos = self._with_masks(infos, result)
+        reward = result.reward.astype(np.float64)
+        return result.obs, reward, result.terminated, result.truncated, infos
 
     def render(self) -> tuple[Any, ...] | None:
         if self.render_mode is None:
             gymnasium.logger.warn('`render` draws nothing without `render_mode="rgb_array"`.')
             return None
-        state = self._driver.state
+        state = self._loop.state
         return tuple(self.batched_env.render_slot(state, i) for i in range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
         self.batched_env.close()
 
-    def _of_device(self, tree: Any) -> Any:
+    def _as_array_kind(self, tree: Any) -> Any:
         return to_torch(tree) if self._array == "torch" else tree
 
-    def _with_masks(self, infos: dict[str, Any], told: StepResult) -> dict[str, Any]:
-        if told.mask is None:
+    def _with_masks(self, infos: dict[str, Any], result: StepResult) -> dict[str, Any]:
+        if result.mask is None:
             return infos
-        mask = jax.tree.map(lambda x: x.astype(np.int8), told.mask)
+        mask = jax.tree.map(lambda x: x.astype(np.int8), result.mask)
         return {**infos, "action_mask": mask, "_action_mask": np.ones(self.num_envs, bool)}
 
 
@@ -178,22 +182,22 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
     env : JaxEnv
         The environment.
     render_mode : str, optional
-        `"rgb_array"`: `render` gives the frame of the current state.
+        With `"rgb_array"`, `render` returns an image of the current state.
 
     Returns
     -------
     gymnasium.Env
         Observations are NumPy arrays of the space's dtype, and an int for a `Discrete`; `reward` is
-        a float, `terminated` and `truncated` are bools: those of the info, or else `done` and
-        False. `info["action_mask"]` is a mask for `action_space.sample`, if the environment has
-        masks; `info["episode"]` is present on the last step only.
+        a float. `terminated` and `truncated` are the bools of the info; without these, they are
+        `done` and False. `info["action_mask"]` is a mask for `action_space.sample`, if the
+        environment has masks; `info["episode"]` is present on the last step only.
 
     Raises
     ------
     TypeError
-        If it is not a `JaxEnv`, Gymnasium has no such space, or it does not implement `render`.
+        If it is not a `JaxEnv`, Gymnasium has no such space, or `render` is not implemented.
     ValueError
-        For an unknown `render_mode`.
+        If `render_mode` is unknown.
 
     Examples
     --------
@@ -224,7 +228,7 @@ def to_gymnasium_vec(
         The kind of the results. NumPy arrays belong to the caller. JAX arrays and Torch tensors
         stay on the device; a tensor shares the memory of its JAX array, without a copy.
     render_mode : str, optional
-        `"rgb_array"`: `render` gives a tuple with the frame of each slot.
+        With `"rgb_array"`, `render` returns a tuple with an image of each slot.
 
     Returns
     -------
@@ -241,19 +245,20 @@ def to_gymnasium_vec(
     TypeError
         If it is not a `BatchedEnv`, Gymnasium has no such space, or it does not render its slots.
     ValueError
-        For an unknown `array` or `render_mode`.
+        If `array` or `render_mode` is unknown.
     """
     return GymnasiumVectorEnv(batched_env, array=array, render_mode=render_mode)
 
 
 def with_ints(space: Space, x: Any) -> Any:
-    """An element with an int for each `Discrete`, which can be a key of a dict of values."""
+    """An element of a space with an int for each `Discrete`, which can be a key of a dict."""
     if isinstance(space, Discrete):
         return x.item()
     if isinstance(space, Dict):
         return {name: with_ints(child, x[name]) for name, child in space.spaces.items()}
     if isinstance(space, Tuple):
-        return tuple(with_ints(*pair) for pair in zip(space.spaces, x, strict=True))
+        pairs = zip(space.spaces, x, strict=True)
+        return tuple(with_ints(child, item) for child, item in pairs)
     return x
 
 

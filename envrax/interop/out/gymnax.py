@@ -1,87 +1,20 @@
 """`to_gymnax`: an environment with the functional protocol of gymnax."""
 
-import dataclasses
 import sys
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from envrax._checks.names import suggestion
-from envrax._jax.types import strip_weak_type
 from envrax.autoreset.slot import step_slot
-from envrax.env import AnyEnv, with_config
-from envrax.interop.base import PeerEnv
-from envrax.interop.out.single import Bridge, begin, require_single, step, with_mask
-from envrax.interop.params import numbers_of
+from envrax.env import AnyEnv
+from envrax.interop.out import auto_reset
+from envrax.interop.out.auto_reset import Bridge, require_single, with_mask
+from envrax.interop.out.gymnax_params import GymnaxParams, StaticChanges, apply_changes, params_of
 from envrax.spaces import Box, Dict, Discrete, Space, Tuple
 from envrax.termination import episode_end
-from envrax.wrappers import RecordEpisodeStatistics, TimeLimit
+from envrax.wrappers import RecordEpisodeStatistics
 from envrax.wrappers.base import layers
-from envrax.wrappers.randomization import require_dynamic
-from envrax.wrappers.time import limit_of
-
-_LIMIT = "max_steps_in_episode"  # gymnax's name of `max_steps`
-
-
-@jax.tree_util.register_pytree_node_class
-class GymnaxParams:
-    """
-    The numeric fields of a config as attributes; `max_steps` is `max_steps_in_episode`.
-
-    For an environment of another library, also the library's own numbers that may be traced.
-
-    A pytree of the fields that may be traced. The environment uses the others as static values.
-    """
-
-    def __init__(self, traced: dict[str, Any], static: dict[str, Any]) -> None:
-        self._traced, self._static = traced, static
-
-    def __getattr__(self, name: str) -> Any:
-        fields = {**vars(self).get("_static", {}), **vars(self).get("_traced", {})}
-        if name not in fields:
-            raise AttributeError(f"{type(self).__name__} has no field {name!r}")
-        return fields[name]
-
-    def replace(self, **changes: Any) -> "GymnaxParams":
-        """
-        A copy with some fields changed.
-
-        Raises
-        ------
-        TypeError
-            If there is no such field.
-        """
-        known = {**self._traced, **self._static}
-        if unknown := [name for name in changes if name not in known]:
-            raise TypeError(
-                f"{type(self).__name__}.replace: expected fields {', '.join(known)}; got "
-                f"{', '.join(unknown)}. {suggestion(unknown, known)}"
-            )
-        parts = self._traced, self._static
-        return GymnaxParams(*({k: changes.get(k, x) for k, x in part.items()} for part in parts))
-
-    def changes(self, default: "GymnaxParams") -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The static fields that differ from `default`, and the others, by the config's names."""
-
-        def changed(own: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
-            differ = {name: x for name, x in own.items() if not _is_same(x, others[name])}
-            return {"max_steps" if name == _LIMIT else name: x for name, x in differ.items()}
-
-        static = changed(self._static, default._static)
-        return tuple(static.items()), changed(self._traced, default._traced)
-
-    def tree_flatten(self) -> tuple[Any, Any]:
-        return [*self._traced.values()], (tuple(self._traced), tuple(self._static.items()))
-
-    @classmethod
-    def tree_unflatten(cls, names: Any, values: Any) -> "GymnaxParams":
-        return cls(dict(zip(names[0], values, strict=True)), dict(names[1]))
-
-    def __repr__(self) -> str:
-        every = {**self._traced, **self._static}
-        return f"{type(self).__name__}({', '.join(f'{k}={x!r}' for k, x in every.items())})"
 
 
 class GymnaxState(NamedTuple):
@@ -104,10 +37,11 @@ class ToGymnax(Bridge):
     """The result of `to_gymnax`, with the methods of `gymnax.environments.Environment`."""
 
     def __init__(self, env: AnyEnv, version: int) -> None:
-        self.env, self.version = env, version
-        self.default_params = _params(env)
-        self._counts = any(isinstance(x, RecordEpisodeStatistics) for x in layers(env))
-        # With the changed fields alone as arguments: the others are constants of the program.
+        self.env = env
+        self.version = version
+        self.default_params = params_of(env)
+        self._has_statistics = any(isinstance(x, RecordEpisodeStatistics) for x in layers(env))
+        # Only the changed fields are arguments: the others are constants of the program.
         self._reset: Any = jax.jit(self._reset_with, static_argnums=1)
         self._step: Any = jax.jit(self._step_with, static_argnums=2)
 
@@ -118,7 +52,7 @@ class ToGymnax(Bridge):
 
     @property
     def num_actions(self) -> int:
-        """The number of actions of a `Discrete`, else of numbers in an action."""
+        """The number of actions of a `Discrete`; of another space, the size of an action."""
         space: Any = self.env.action_space
         return space.n if isinstance(space, Discrete) else space.size
 
@@ -154,46 +88,44 @@ class ToGymnax(Bridge):
 
     def step_env(self, key: jax.Array, state: GymnaxState, action: Any, params: Any = None) -> Any:
         """Take one step without auto-reset: obs, state, reward, done or terminated, info."""
-        env = self._with(*self._changes(params))
-        obs, inner, reward, _, info, ended = step_slot(env, state.env_state, action)
-        terminated, truncated = episode_end("to_gymnax(env).step_env", (), ended, info)
-        info = with_mask(env, inner, {**info, "terminated": terminated, "truncated": truncated})
-        done = terminated if self.version else ended
-        return obs, state._replace(env_state=inner), reward, done, info
+        env = apply_changes(self.env, *self._changes(params))
+        obs, env_state, reward, _, info, done = step_slot(env, state.env_state, action)
+        terminated, truncated = episode_end("to_gymnax(env).step_env", (), done, info)
+        info = {**info, "terminated": terminated, "truncated": truncated}
+        info = with_mask(env, env_state, info)
+        end = terminated if self.version else done
+        return obs, state._replace(env_state=env_state), reward, end, info
 
-    def _changes(self, params: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if not isinstance(params, GymnaxParams | None):
+    def _changes(self, params: Any) -> tuple[StaticChanges, dict[str, Any]]:
+        if params is None or params is self.default_params:
+            return (), {}
+        if not isinstance(params, GymnaxParams):
             raise TypeError(
                 f"to_gymnax: expected params of this environment; got a {type(params).__name__}. "
                 "Pass `env.default_params`, or a `replace` of them."
             )
-        if params is None or params is self.default_params:
-            return (), {}
         return params.changes(self.default_params)
 
-    def _with(self, static: tuple[Any, ...], traced: dict[str, Any]) -> AnyEnv:
-        """The environment with these fields changed."""
-        fields = {**dict(static), **traced}
-        known = [field.name for field in dataclasses.fields(self.env.config)]
-        library = {name: fields.pop(name) for name in {*fields}.difference(known)}
-        fields |= {"params": library} if library else {}
-        return with_config(self.env, **fields) if fields else self.env
+    def _reset_with(
+        self, key: jax.Array, static: StaticChanges, traced: dict[str, Any]
+    ) -> tuple[Any, GymnaxState]:
+        obs, state = auto_reset.reset(apply_changes(self.env, static, traced), key)
+        zeros = {"returns": jnp.float32(0), "lengths": jnp.int32(0)}
+        return obs, GymnaxState(state, zeros if self._has_statistics else None)
 
-    def _reset_with(self, key: jax.Array, static: Any, traced: Any) -> tuple[Any, GymnaxState]:
-        obs, state = begin(self._with(static, traced), key)
-        none = {"returns": jnp.float32(0), "lengths": jnp.int32(0)} if self._counts else None
-        return obs, GymnaxState(state, none)
-
-    def _step_with(self, state: GymnaxState, action: Any, static: Any, traced: Any) -> Any:
-        env = self._with(static, traced)
+    def _step_with(
+        self, state: GymnaxState, action: Any, static: StaticChanges, traced: dict[str, Any]
+    ) -> Any:
+        env = apply_changes(self.env, static, traced)
         space = self.env.action_space
         if isinstance(space, Box) and jnp.size(action) == space.size:
             action = jnp.reshape(action, space.shape)  # rejax leaves out an axis of 1
-        out = step("to_gymnax(env).step", env, state.env_state, action)
-        info, returned = {**out.info, "final_observation": out.final_obs}, state.returned
-        if self._counts:
-            told = {"returns": info["episode"]["r"], "lengths": info["episode"]["l"]}
-            returned = {k: jnp.where(out.done, told[k], x) for k, x in returned.items()}
+        out = auto_reset.step("to_gymnax(env).step", env, state.env_state, action)
+        info = {**out.info, "final_observation": out.final_obs}
+        returned = state.returned
+        if self._has_statistics:
+            ended = {"returns": info["episode"]["r"], "lengths": info["episode"]["l"]}
+            returned = {k: jnp.where(out.done, ended[k], x) for k, x in returned.items()}
             info |= {f"returned_episode_{k}": x for k, x in returned.items()}
             info["returned_episode"] = out.done
         ends = (out.terminated, out.truncated) if self.version else (out.done,)
@@ -223,8 +155,8 @@ def to_gymnax(env: AnyEnv, *, version: int = 0) -> ToGymnax:
     -------
     ToGymnax
         A hashable object, which `jit` takes as a static argument. `default_params` are the numeric
-        fields of the config; changed values may be traced, or mapped over. What a trainer's own
-        `jit` takes as an argument is traced, which may round differently from a constant.
+        fields of the config; changed values may be traced, or mapped over. An argument of a
+        trainer's own `jit` is traced, which may round differently from a constant.
 
     Raises
     ------
@@ -246,56 +178,19 @@ def to_gymnax(env: AnyEnv, *, version: int = 0) -> ToGymnax:
     return ToGymnax(env, version)
 
 
-def _params(env: AnyEnv) -> GymnaxParams:
-    traced: dict[str, Any] = {}
-    static: dict[str, Any] = {}
-    if isinstance(env.unwrapped, PeerEnv):
-        library = numbers_of(env.unwrapped.params)
-        library.pop(_LIMIT, None)
-        all_are = _may_be_traced(env, {"params": library})
-        for name, value in library.items():
-            if all_are or _may_be_traced(env, {"params": {name: value}}):
-                traced[name] = value
-    for field in dataclasses.fields(env.config):
-        value = getattr(env.config, field.name)
-        if isinstance(value, bool | int | float | np.generic | np.ndarray | jax.Array):
-            name = _LIMIT if field.name == "max_steps" else field.name
-            if _may_be_traced(env, {field.name: value}):
-                traced[name] = value
-            elif isinstance(value, bool | int | float):  # `jit` compares static values
-                static[name] = value
-    if any(isinstance(layer, TimeLimit) for layer in layers(env)):  # its limit is static
-        traced.pop(_LIMIT, None)
-        static[_LIMIT] = limit_of(env)
-    return GymnaxParams(traced, static)
-
-
-def _may_be_traced(env: AnyEnv, fields: dict[str, Any]) -> bool:
-    try:
-        require_dynamic("to_gymnax", env, jax.eval_shape(lambda: strip_weak_type(fields)))
-    except Exception:  # whatever an environment raises for a tracer
-        return False
-    return True
-
-
-def _is_same(x: Any, default: Any) -> bool:
-    is_number = type(x) is type(default) and isinstance(x, bool | int | float)
-    return x is default or (is_number and repr(x) == repr(default))
-
-
 def _space(space: Space) -> Any:
-    # Trainers ask for the class, and have loaded gymnax then.
-    theirs = sys.modules.get("gymnax.environments.spaces")
+    # Trainers that check the class of a space have loaded gymnax.
+    gymnax_spaces = sys.modules.get("gymnax.environments.spaces")
     match space:
-        case _ if theirs is None:
+        case _ if gymnax_spaces is None:
             return space
         case Discrete():
-            return theirs.Discrete(space.n)
+            return gymnax_spaces.Discrete(space.n)
         case Box():
-            return theirs.Box(space.low, space.high, space.shape, space.dtype)
+            return gymnax_spaces.Box(space.low, space.high, space.shape, space.dtype)
         case Dict():
-            return theirs.Dict({name: _space(child) for name, child in space.spaces.items()})
+            return gymnax_spaces.Dict({name: _space(child) for name, child in space.spaces.items()})
         case Tuple():
-            return theirs.Tuple([_space(child) for child in space.spaces])
+            return gymnax_spaces.Tuple([_space(child) for child in space.spaces])
         case _:
             return space

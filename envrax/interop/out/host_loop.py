@@ -16,8 +16,8 @@ from envrax.autoreset.checks import checked, require_same_types
 from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import compilation_of, require_final_obs
 from envrax.env import AnyEnv, JaxEnv
-from envrax.interop.forms import types_of
-from envrax.interop.out.packing import SMALL, pack, unpack, unpack_on_device, without_keys
+from envrax.interop.common_types import types_of
+from envrax.interop.out.packing import SMALL_BYTES, keys_as_bits, pack, unpack, unpack_on_device
 from envrax.interop.out.tensors import from_torch
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
@@ -28,7 +28,7 @@ AnyBatch = BatchedEnv[Any, Any]
 
 
 class StepResult(NamedTuple):
-    """The results of a step as arrays; of a reset, `obs` and `mask` alone."""
+    """The results of a step as arrays; those of a reset are only `obs` and `mask`."""
 
     obs: Any
     mask: Any
@@ -41,7 +41,7 @@ class StepResult(NamedTuple):
 
 class HostLoop:
     """
-    Holds the state and the key of an environment, or a batch of them, for a trainer in Python.
+    An environment, or a batch, that a trainer steps from Python. It holds the state and the key.
 
     `reset` and `step` are one compiled call each; the first `reset` compiles both. Their results
     are copied from the device in one `jax.device_get`, and belong to the caller. The state stays on
@@ -50,13 +50,13 @@ class HostLoop:
     Parameters
     ----------
     env : JaxEnv or BatchedEnv
-        The environment. Host-side ones work too.
+        The environment; it may run on the host.
     who : str
         The function that the user called, for error messages.
     on_device : bool, default False
         Return JAX arrays, without a transfer.
     worlds : bool, default False
-        Take a world of several agents.
+        Accept a world of several agents.
     """
 
     def __init__(
@@ -64,12 +64,14 @@ class HostLoop:
     ) -> None:
         if not worlds:
             require_one_agent(who, env)
-        self.env, self._who = env, who
+        self.env = env
+        self._who = who
         self._action_space = env.action_space  # many environments build it on each access
         self._batched = isinstance(env, BatchedEnv)
         self._on_device = on_device
         dtypes = env.observation_space.dtype
-        self._dtypes = dtypes if jax.tree.map(canonical, dtypes) != dtypes else None
+        # JAX has no 64-bit dtypes unless they are enabled; the space may have them.
+        self._wide_dtypes = dtypes if jax.tree.map(canonical, dtypes) != dtypes else None
         self._types: Any = None
         self._key: Any = None
         self._state: Any = None
@@ -85,17 +87,17 @@ class HostLoop:
         """
         Begin an episode, or one in every slot.
 
-        Every reset does `rng, key = jax.random.split(rng)` and uses `key`. A seed sets
-        `rng = jax.random.key(seed)` before; the first reset without one draws it from the operating
-        system.
+        Every reset does `rng, key = jax.random.split(rng)` and uses `key`. A seed first sets
+        `rng = jax.random.key(seed)`. If the first reset gets no seed, it draws one from the
+        operating system.
         """
         if seed is not None or self._key is None:
             self._key = jax.random.key_data(jax.random.key(self._seed(seed)))
         if not self._has_state:
             self._compile_ahead()
-        self._key, self._state, told = self._reset(self._key)
+        self._key, self._state, result = self._reset(self._key)
         self._has_state = True
-        return self._handed_out(told)
+        return self._to_caller(result)
 
     def step(self, action: Any) -> StepResult:
         """Take one step with an action of arrays (NumPy, JAX, Torch), Python numbers or lists."""
@@ -105,8 +107,8 @@ class HostLoop:
         if self._on_device:
             # This step runs asynchronously, and may still read the caller's NumPy arrays.
             action = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), action)
-        self._state, told = self._step(state, action)
-        return self._handed_out(told)
+        self._state, result = self._step(state, action)
+        return self._to_caller(result)
 
     def has_masks(self) -> bool:
         """Whether the environment has masks of legal actions."""
@@ -132,29 +134,34 @@ class HostLoop:
     def _require_state(self, what: str) -> Any:
         if not self._has_state:
             raise RuntimeError(
-                f"{self._who}: expected `reset` before `{what}`; got none. Call `reset` first."
+                f"{self._who}: expected a call of `reset` before `{what}`; got no such call. Call "
+                "`reset` first."
             )
         return self._state
 
-    def _handed_out(self, told: Any) -> StepResult:
+    def _to_caller(self, output: Any) -> StepResult:
+        """The result that the caller gets, from the output of a compiled call."""
         if self._on_device:
-            return told
-        told = unpack(told)
-        if self._dtypes is None:
-            return told
-        # JAX has no 64-bit dtypes unless they are enabled; the trainer's space may have.
-        last = None if told.final_obs is None else _cast(self._dtypes, told.final_obs)
-        return told._replace(obs=_cast(self._dtypes, told.obs), final_obs=last)
+            return output
+        result = unpack(output)
+        if self._wide_dtypes is None:
+            return result
+        obs = _cast(self._wide_dtypes, result.obs)
+        final_obs = result.final_obs
+        if final_obs is not None:
+            final_obs = _cast(self._wide_dtypes, final_obs)
+        return result._replace(obs=obs, final_obs=final_obs)
 
-    def _to_hand_out(self, told: StepResult) -> Any:
+    def _to_output(self, result: StepResult) -> Any:
+        """The output of a compiled call."""
         # Copies: `jit` returns an unchanged input as the same array.
-        return _copied(told) if self._on_device else pack(told)
+        return _copy(result) if self._on_device else pack(result)
 
     def _reset_packed(self, key: Any) -> Any:
         rng, key = jax.random.split(jax.random.wrap_key_data(key))
         obs, state = self._checked("reset", self.env.reset(key))
-        told = self._to_hand_out(StepResult(obs, self.env.action_mask(state)))
-        return jax.random.key_data(rng), self._packed(state), told
+        output = self._to_output(StepResult(obs, self.env.action_mask(state)))
+        return jax.random.key_data(rng), self._packed(state), output
 
     def _step_packed(self, state: Any, action: Any) -> Any:
         returned = self.env.step(self._unpacked(state), action)
@@ -171,25 +178,25 @@ class HostLoop:
                     f"{self._who}: expected rewards of shape {shape}; got {jnp.shape(x)}. Leave "
                     "out the wrapper that changes it, such as `ExpandDims`."
                 )
-        hidden = ["terminated", "truncated"] + ["final_obs"] * self._batched
-        told = StepResult(
-            obs,
-            self.env.action_mask(state),
-            jax.tree.map(jnp.asarray, reward),
-            terminated,
-            truncated,
-            {name: x for name, x in info.items() if name not in hidden},
-            info.get("final_obs") if self._batched else None,
+        own_fields = ["terminated", "truncated"] + ["final_obs"] * self._batched
+        result = StepResult(
+            obs=obs,
+            mask=self.env.action_mask(state),
+            reward=jax.tree.map(jnp.asarray, reward),
+            terminated=terminated,
+            truncated=truncated,
+            info={name: x for name, x in info.items() if name not in own_fields},
+            final_obs=info.get("final_obs") if self._batched else None,
         )
-        return self._packed(state), self._to_hand_out(told)
+        return self._packed(state), self._to_output(result)
 
     def _checked(self, method: str, returned: Any) -> Any:
-        """The results of the environment, checked against the types that reset and step share."""
+        """The results of the environment, after a check that reset and step have equal types."""
         if isinstance(self.env, JaxEnv):
             returned = checked(self.env, method, returned)
         else:
             returned = require_tuple(self._who, method, returned)
-        if self.env.traceable:  # host-side environments keep their own states
+        if self.env.traceable:  # the state of an environment on the host is not checked
             returned = strip_weak_type(tuple(returned))
             types = types_of({"obs": returned[0], "state": returned[1]})
             self._types = self._types or types
@@ -197,8 +204,8 @@ class HostLoop:
         return returned
 
     def _packed(self, state: Any) -> Any:
-        """The state as the driver keeps it; that of a host-side environment is unchanged."""
-        return pack(state, SMALL) if self.env.traceable else state
+        """The state, packed; that of an environment on the host stays as it is."""
+        return pack(state, SMALL_BYTES) if self.env.traceable else state
 
     def _unpacked(self, state: Any) -> Any:
         unpacked: Any = unpack_on_device
@@ -214,18 +221,18 @@ class HostLoop:
     def _compile_ahead(self) -> None:
         """Compile `reset` and `step`, with the compile cache of the environment."""
         env: Any = self.env
-        how = compilation(env) if isinstance(env, JaxEnv) else compilation_of(env)
-        if env.traceable and how is not None:
-            cache_dir = how.cache_dir
+        settings = compilation(env) if isinstance(env, JaxEnv) else compilation_of(env)
+        if env.traceable and settings is not None:
+            cache_dir = settings.cache_dir
             _, state, _ = self._reset.compile(cache_dir, self._key)
             self._step.compile(cache_dir, state, output_types(self._action_space.sample))
 
     def __getstate__(self) -> dict[str, Any]:
-        # Programs belong to the copy that compiled them.
+        # A copy compiles its own programs.
         return {k: v for k, v in vars(self).items() if k not in ("_reset", "_step", "_types")}
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        vars(self).update(kept, _types=None)
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        vars(self).update(attributes, _types=None)
         self._make_programs()
 
 
@@ -233,5 +240,5 @@ def _cast(dtypes: Any, tree: Any) -> Any:
     return jax.tree.map(lambda dtype, x: x.astype(dtype, copy=False), dtypes, tree)
 
 
-def _copied(told: StepResult) -> StepResult:
-    return jax.tree.map(lambda x: jnp.array(without_keys(x), copy=True), told)
+def _copy(result: StepResult) -> StepResult:
+    return jax.tree.map(lambda x: jnp.array(keys_as_bits(x), copy=True), result)

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def is_episode(name: str, value: Any) -> bool:
-    """Whether `RecordEpisodeStatistics` added it, which is valid on the last step only."""
+    """Whether an info is that of `RecordEpisodeStatistics`, valid on the last step only."""
     return name == "episode" and isinstance(value, dict) and {"r", "l"} <= value.keys()
 
 
@@ -17,7 +17,7 @@ def single_info(info: dict[str, Any], *, ended: bool) -> dict[str, Any]:
     return jax.tree.map(_scalar, kept)
 
 
-def masked(infos: dict[str, Any], where: np.ndarray[Any, Any]) -> dict[str, Any]:
+def with_slot_masks(infos: dict[str, Any], where: np.ndarray[Any, Any]) -> dict[str, Any]:
     """
     Infos of many slots, each `name` with a mask `_name` of the slots where it is valid.
 
@@ -26,17 +26,18 @@ def masked(infos: dict[str, Any], where: np.ndarray[Any, Any]) -> dict[str, Any]
     ValueError
         If the environment has an info with a name that Gymnasium reserves.
     """
-    found: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for name, value in infos.items():
         if name in ("final_obs", "final_info") or f"_{name}" in infos:
             raise ValueError(
                 f"to_gymnasium_vec: expected infos without names that Gymnasium uses; got {name!r} "
                 f"among {sorted(infos)}. Rename them in the environment."
             )
-        nested = isinstance(value, dict)
-        found[name] = masked(cast(dict[str, Any], value), where) if nested else value
-        found[f"_{name}"] = where.copy()
-    return found
+        if isinstance(value, dict):
+            value = with_slot_masks(cast(dict[str, Any], value), where)
+        converted[name] = value
+        converted[f"_{name}"] = where.copy()
+    return converted
 
 
 def vector_infos(
@@ -48,19 +49,20 @@ def vector_infos(
     Where an episode ended, the info of the step is in `final_info`, and its observation in
     `final_obs`.
     """
-    told = masked({k: v for k, v in infos.items() if not is_episode(k, v)}, ~done)
+    step_infos = {k: v for k, v in infos.items() if not is_episode(k, v)}
+    converted = with_slot_masks(step_infos, ~done)
     if not done.any():
-        return told
-    told |= masked({k: v for k, v in infos.items() if is_episode(k, v)}, done)
-    last = np.full(done.shape, None, object)
+        return converted
+    statistics = {k: v for k, v in infos.items() if is_episode(k, v)}
+    converted |= with_slot_masks(statistics, done)
+    final_obs_by_slot = np.full(done.shape, None, object)
     slots = np.flatnonzero(done)
     for slot, row in zip(slots, _rows(final_obs, slots), strict=True):
-        last[slot] = row
-    copied = jax.tree.map(np.copy, infos)
-    return told | {
-        "final_obs": last,
+        final_obs_by_slot[slot] = row
+    return converted | {
+        "final_obs": final_obs_by_slot,
         "_final_obs": done.copy(),
-        "final_info": masked(copied, done),
+        "final_info": with_slot_masks(jax.tree.map(np.copy, infos), done),
         "_final_info": done.copy(),
     }
 

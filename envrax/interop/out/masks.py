@@ -11,8 +11,8 @@ def gymnasium_mask(space: Space, mask: Any) -> Any:
     """
     The mask that `sample` of the space of Gymnasium takes, of int8.
 
-    Tuples of masks for a `MultiDiscrete`; for a `MultiBinary` the value of each entry that is
-    legal, or 2 for both.
+    For a `MultiDiscrete` it is a tuple of masks; for a `MultiBinary` it is the legal value of each
+    entry, or 2 where both are legal.
     """
     if mask is None:
         return None
@@ -38,12 +38,12 @@ def flat_mask(who: str, space: Space, mask: Any) -> np.ndarray[Any, Any]:
         return mask
     if isinstance(space, MultiDiscrete):
         counts = np.array(space.nvec)
-        exists = cast(Any, np.arange(counts.max()) < counts[..., None])
-        return mask[:, exists]
+        is_choice = cast(Any, np.arange(counts.max()) < counts[..., None])
+        return mask[:, is_choice]
     if isinstance(space, MultiBinary):
         return mask.reshape(len(mask), -1)
     raise TypeError(
-        f"{who}: expected a Discrete, MultiDiscrete or MultiBinary, whose masks are flat; got "
+        f"{who}: expected actions in a Discrete, MultiDiscrete or MultiBinary; got "
         f"{space!r}. Flatten the actions with a wrapper."
     )
 

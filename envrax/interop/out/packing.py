@@ -10,23 +10,32 @@ import numpy as np
 
 from envrax._jax.keys import is_key
 
-SMALL = 8192
-"""Bytes up to which it is faster to copy an array than to pass it through `jit` on its own."""
+SMALL_BYTES = 8192
+"""Up to this size, a copy of an array is faster than one more array that `jit` takes or returns."""
 
 
-class Place(NamedTuple):
+class LeafPlace(NamedTuple):
     """
-    The place of a leaf: its flat array, start and end there, its shape and its dtype.
+    The place of a leaf in the flat arrays, and its type.
 
-    `impl` is the implementation of PRNG keys, of which the bits are kept; None for other arrays.
+    Attributes
+    ----------
+    array : int
+        Index of the flat array.
+    begin, end : int
+        The slice of that array.
+    shape, dtype
+        Of the leaf; of PRNG keys, those of their bits.
+    key_impl : Any
+        The implementation of PRNG keys; None for other arrays.
     """
 
-    which: int
+    array: int
     begin: int
     end: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    impl: Any
+    key_impl: Any
 
 
 @jax.tree_util.register_pytree_node_class
@@ -34,11 +43,11 @@ class Packed:
     """
     The flat arrays of a pytree, with the places of its leaves as static data.
 
-    Every array that `jit` returns costs a fixed time, far more than the copy of a small one: a step
-    of CartPole that returns six arrays would spend most of its time there.
+    Every array that `jit` returns costs a fixed time, far more than the copy of a small array. A
+    step of CartPole that returns six arrays would spend most of its time on that.
     """
 
-    def __init__(self, flat: Any, layout: tuple[Any, tuple[Place, ...]]) -> None:
+    def __init__(self, flat: Any, layout: tuple[Any, tuple[LeafPlace, ...]]) -> None:
         self.flat, self.layout = flat, layout
 
     def tree_flatten(self) -> tuple[Any, Any]:
@@ -50,89 +59,90 @@ class Packed:
 
     def __reduce__(self) -> tuple[Any, ...]:
         treedef, places = self.layout  # a treedef cannot be pickled
-        return _packed, (self.flat, jax.tree.unflatten(treedef, range(len(places))), places)
+        return _unpickle, (self.flat, jax.tree.unflatten(treedef, range(len(places))), places)
 
 
-def _packed(flat: Any, tree: Any, places: Any) -> Packed:
+def _unpickle(flat: Any, tree: Any, places: Any) -> Packed:
     return Packed(flat, (jax.tree.structure(tree), places))
 
 
 def pack(tree: Any, small: float = math.inf) -> Packed:
     """
-    A flat array of unsigned integers for each width of dtypes; PRNG keys as their bits.
+    Pack a tree: a flat array of unsigned integers for each width of dtypes; PRNG keys as bits.
 
-    Leaves of more than `small` bytes have flat arrays of their own.
+    A leaf of more than `small` bytes gets a flat array of its own.
     """
     leaves, treedef = cast(Any, jax.tree.flatten(tree))
     groups: dict[Any, list[jax.Array]] = {}
-    places: list[Place] = []
+    places: list[LeafPlace] = []
     for i, leaf in enumerate(leaves):
-        x = without_keys(leaf)
-        impl = None
-        if isinstance(leaf, jax.Array) and is_key(leaf):
-            impl = jax.random.key_impl(leaf)
-        raw = _bits(x)
-        key = raw.dtype if raw.nbytes <= small else i
-        group = groups.setdefault(key, [])
+        is_key_array = isinstance(leaf, jax.Array) and is_key(leaf)
+        key_impl = jax.random.key_impl(leaf) if is_key_array else None
+        x = keys_as_bits(leaf)
+        raw = _as_unsigned(x)
+        group_name = raw.dtype if raw.nbytes <= small else i
+        group = groups.setdefault(group_name, [])
         begin = sum(part.size for part in group)
+        end = begin + raw.size
         group.append(raw.ravel())
-        which = list(groups).index(key)
-        places.append(Place(which, begin, begin + raw.size, x.shape, np.dtype(x.dtype), impl))
+        array = list(groups).index(group_name)
+        places.append(LeafPlace(array, begin, end, x.shape, np.dtype(x.dtype), key_impl))
     flat = [x[0] if len(x) == 1 else jnp.concatenate(x) for x in groups.values()]
     return Packed(flat, (treedef, tuple(places)))
 
 
 @partial(jax.jit, inline=True)  # pyright: ignore[reportUnknownMemberType]
 def unpack_on_device(packed: Packed) -> Any:
-    """The tree again, of JAX arrays and PRNG keys."""
+    """The tree that was packed, of JAX arrays and PRNG keys."""
     treedef, places = packed.layout
-    return jax.tree.unflatten(treedef, [_array(packed.flat, place) for place in places])
+    return jax.tree.unflatten(treedef, [_jax_leaf(packed.flat, place) for place in places])
 
 
 def unpack(packed: Packed) -> Any:
     """
-    The tree again, as NumPy arrays, after one `jax.device_get`.
+    The tree that was packed, as NumPy arrays, after one `jax.device_get`.
 
-    They are slices of a copy, which may be edited.
+    The arrays are slices of a copy, and may be edited.
     """
     # On a CPU `device_get` may return the memory of the arrays themselves.
     flat = [np.array(x) for x in jax.device_get(packed.flat)]
     treedef, places = packed.layout
-    return jax.tree.unflatten(treedef, [_leaf(flat, place) for place in places])
+    return jax.tree.unflatten(treedef, [_numpy_leaf(flat, place) for place in places])
 
 
-def without_keys(x: Any) -> jax.Array:
-    """An array; of PRNG keys, their bits."""
+def keys_as_bits(x: Any) -> jax.Array:
+    """A leaf as an array; PRNG keys as their bits."""
     x = jnp.asarray(x)
     return jax.random.key_data(x) if is_key(x) else x
 
 
-def _bits(x: jax.Array) -> jax.Array:
-    """Unsigned integers of the same width with the same bits; bools, mostly flags, as 32 bits."""
+def _as_unsigned(x: jax.Array) -> jax.Array:
+    """Unsigned integers with the same bits; bools, of which there are few, have 32 bits each."""
     if x.dtype == jnp.bool_:
         return x.astype(jnp.uint32)
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         x = jnp.stack([x.real, x.imag], axis=-1)
     width = 8 * x.dtype.itemsize
     info: Any = jnp.iinfo if jnp.issubdtype(x.dtype, jnp.integer) else jnp.finfo
-    if info(x.dtype).bits != width:  # such as those of int4
+    if info(x.dtype).bits != width:  # such as int4
         return x
     return jax.lax.bitcast_convert_type(x, f"uint{width}")
 
 
-def _array(flat: list[jax.Array], place: Place) -> Any:
-    raw, dtype = flat[place.which][place.begin : place.end], place.dtype
+def _jax_leaf(flat: list[jax.Array], place: LeafPlace) -> Any:
+    raw = flat[place.array][place.begin : place.end]
+    dtype = place.dtype
     if jnp.issubdtype(dtype, jnp.complexfloating):
         parts = jax.lax.bitcast_convert_type(raw.reshape(*place.shape, 2), jnp.finfo(dtype).dtype)
         return jax.lax.complex(parts[..., 0], parts[..., 1])
     if dtype == jnp.bool_:
         return raw.reshape(place.shape) != 0
     x = jax.lax.bitcast_convert_type(raw, dtype).reshape(place.shape)
-    wrapped: Any = jax.random.wrap_key_data
-    return x if place.impl is None else wrapped(x, impl=place.impl)
+    wrap_key_data: Any = jax.random.wrap_key_data
+    return x if place.key_impl is None else wrap_key_data(x, impl=place.key_impl)
 
 
-def _leaf(flat: list[np.ndarray[Any, Any]], place: Place) -> np.ndarray[Any, Any]:
-    raw = flat[place.which][place.begin : place.end]
+def _numpy_leaf(flat: list[np.ndarray[Any, Any]], place: LeafPlace) -> np.ndarray[Any, Any]:
+    raw = flat[place.array][place.begin : place.end]
     typed = raw.astype(np.bool_) if place.dtype == np.bool_ else raw.view(place.dtype)
     return typed.reshape(place.shape)

@@ -8,13 +8,13 @@ import jax
 import numpy as np
 
 from envrax.env import AnyEnv, JaxEnv
+from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.library import require
-from envrax.interop.out.frames import can_render, require_render_mode
 from envrax.interop.out.gymnasium import FPS, with_ints
 from envrax.interop.out.host_loop import HostLoop, StepResult
 from envrax.interop.out.infos import single_info
 from envrax.interop.out.masks import gymnasium_mask
-from envrax.interop.spaces import to_space
+from envrax.interop.out.rendering import can_render, require_render_mode
 from envrax.spaces.flatten import zero_element
 
 require("pettingzoo", "1.25", extra="pettingzoo")
@@ -37,16 +37,19 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
                 "an environment of one agent to `to_gymnasium`."
             )
         require_render_mode(_WHO, env, render_mode)
-        self.jax_env, self.render_mode = env, render_mode
+        self.jax_env = env
+        self.render_mode = render_mode
         modes = ["rgb_array"] if can_render(env) else []
         self.metadata = {"name": env.name, "render_modes": modes, "render_fps": FPS}
-        self.possible_agents, self.agents = list(env.agents), []
-        of, to = env.observation_space, env.action_space
-        self.observation_spaces = {agent: to_space(of[agent]) for agent in env.agents}
-        self.action_spaces = {agent: to_space(to[agent]) for agent in env.agents}
-        self._driver = HostLoop(env, _WHO, worlds=True)
-        # What the world gets for agents that have left, and ignores.
-        self._idle = jax.tree.map(np.asarray, zero_element(env.action_space))
+        self.possible_agents = list(env.agents)
+        self.agents = []
+        obs_spaces = env.observation_space
+        action_spaces = env.action_space
+        self.observation_spaces = {agent: to_space(obs_spaces[agent]) for agent in env.agents}
+        self.action_spaces = {agent: to_space(action_spaces[agent]) for agent in env.agents}
+        self._loop = HostLoop(env, _WHO, worlds=True)
+        # Actions of agents that have left, which the world ignores.
+        self._ignored_actions = jax.tree.map(np.asarray, zero_element(env.action_space))
 
     def observation_space(self, agent: str) -> Any:
         return self.observation_spaces[agent]
@@ -57,9 +60,9 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        told = self._driver.reset(seed)
+        result = self._loop.reset(seed)
         self.agents = list(self.possible_agents)
-        return self._observations(told), self._infos(told, {})
+        return self._observations(result), self._infos(result, {})
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
         if not isinstance(actions, dict) or not {*self.agents} <= {*actions}:
@@ -67,42 +70,44 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
                 f"{_WHO}: step: expected a dict with an action of {', '.join(self.agents)}; got "
                 f"{actions!r}. Agents that are not active need one too; it is ignored."
             )
-        told = self._driver.step({**self._idle, **actions})
-        info: Any = told.info
-        ends = info.pop("agents", None)
-        over = bool(told.terminated), bool(told.truncated)
-        ended = self._ends("terminated", over[0], ends), self._ends("truncated", over[1], ends)
-        rewards = {agent: float(told.reward[agent]) for agent in self.agents}
-        info = single_info(info, ended=any(over))
-        out = self._observations(told), rewards, *ended, self._infos(told, info)
-        self.agents = [x for x in self.agents if not (ended[0][x] or ended[1][x])]
-        return out
+        result = self._loop.step({**self._ignored_actions, **actions})
+        world_info: Any = result.info
+        agent_ends = world_info.pop("agents", None)
+        terminated = self._ends("terminated", bool(result.terminated), agent_ends)
+        truncated = self._ends("truncated", bool(result.truncated), agent_ends)
+        observations = self._observations(result)
+        rewards = {agent: float(result.reward[agent]) for agent in self.agents}
+        world_ended = bool(result.terminated or result.truncated)
+        infos = self._infos(result, single_info(world_info, ended=world_ended))
+        self.agents = [x for x in self.agents if not (terminated[x] or truncated[x])]
+        return observations, rewards, terminated, truncated, infos
 
     def render(self) -> Any:
-        return None if self.render_mode is None else self.jax_env.render(self._driver.state)
+        return None if self.render_mode is None else self.jax_env.render(self._loop.state)
 
     def close(self) -> None:
         self.jax_env.close()
 
-    def _ends(self, name: str, over: bool, ends: Any) -> dict[str, bool]:
-        """Whether each agent ended for this reason: itself, or with the world."""
-        if ends is None:
-            return dict.fromkeys(self.agents, over)
-        other = ends["truncated" if name == "terminated" else "terminated"]
-        return {x: bool(ends[name][x]) or (over and not bool(other[x])) for x in self.agents}
+    def _ends(self, reason: str, world_ended: bool, agent_ends: Any) -> dict[str, bool]:
+        """Whether each agent ended for a reason: itself, or with the world."""
+        if agent_ends is None:
+            return dict.fromkeys(self.agents, world_ended)
+        own = agent_ends[reason]
+        other = agent_ends["truncated" if reason == "terminated" else "terminated"]
+        return {x: bool(own[x]) or (world_ended and not bool(other[x])) for x in self.agents}
 
-    def _observations(self, told: StepResult) -> dict[str, Any]:
+    def _observations(self, result: StepResult) -> dict[str, Any]:
         spaces: Any = self.jax_env.observation_space
-        return {agent: with_ints(spaces[agent], told.obs[agent]) for agent in self.agents}
+        return {agent: with_ints(spaces[agent], result.obs[agent]) for agent in self.agents}
 
-    def _infos(self, told: StepResult, info: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    def _infos(self, result: StepResult, info: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """The info of each agent: its entry where there is one for each, else that of the world."""
         spaces: Any = self.jax_env.action_space
         infos = {agent: _of_agent(info, agent, self.possible_agents) for agent in self.agents}
-        if told.mask is None:
+        if result.mask is None:
             return infos
-        masks = {agent: gymnasium_mask(spaces[agent], told.mask[agent]) for agent in infos}
-        return {agent: {**one, "action_mask": masks[agent]} for agent, one in infos.items()}
+        masks = {agent: gymnasium_mask(spaces[agent], result.mask[agent]) for agent in infos}
+        return {agent: {**infos[agent], "action_mask": mask} for agent, mask in masks.items()}
 
 
 def _of_agent(tree: Any, agent: str, agents: list[str]) -> Any:
@@ -117,8 +122,8 @@ def to_pettingzoo(env: AnyEnv, *, render_mode: str | None = None) -> PettingZooE
     """
     A world of several agents as a `pettingzoo.ParallelEnv`.
 
-    An agent leaves `agents` in the step in which it ends, itself or with the world. Actions of
-    agents that are not active are ignored. `reset(seed=s)` works as that of `to_gymnasium`; its
+    An agent leaves `agents` in the step in which its episode ends, or that of the world. Actions of
+    agents that are not active are ignored. `reset(seed=s)` works as for `to_gymnasium`; its
     `options` are ignored. `pettingzoo.utils.parallel_to_aec` makes an AEC environment of it.
 
     Parameters
@@ -126,7 +131,7 @@ def to_pettingzoo(env: AnyEnv, *, render_mode: str | None = None) -> PettingZooE
     env : JaxEnv
         The world.
     render_mode : str, optional
-        `"rgb_array"`: `render` gives the frame of the current state.
+        With `"rgb_array"`, `render` returns an image of the current state.
 
     Returns
     -------
@@ -139,6 +144,6 @@ def to_pettingzoo(env: AnyEnv, *, render_mode: str | None = None) -> PettingZooE
     TypeError
         If it is not a world of several agents, Gymnasium has no such space, or it cannot render.
     ValueError
-        For an unknown `render_mode`.
+        If `render_mode` is unknown.
     """
     return PettingZooEnv(env, render_mode)

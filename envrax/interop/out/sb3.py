@@ -9,17 +9,17 @@ import numpy as np
 from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import with_final_obs
 from envrax.interop.library import require
-from envrax.interop.out.frames import can_render
 from envrax.interop.out.host_loop import AnyBatch, HostLoop
 from envrax.interop.out.infos import is_episode, slot_info
 from envrax.interop.out.masks import flat_mask
+from envrax.interop.out.rendering import can_render
 from envrax.spaces import Dict, Space, Tuple
 
 require("stable_baselines3", "2.9", extra="sb3")
 
 from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
 
-from envrax.interop.spaces import to_space  # noqa: E402  # needs Gymnasium
+from envrax.interop.gymnasium_spaces import to_space  # noqa: E402  # needs Gymnasium
 
 __all__ = ["Sb3VecEnv", "to_sb3"]
 
@@ -39,7 +39,7 @@ class Sb3VecEnv(VecEnv):
         self.batched_env = with_final_obs(batched_env)
         # The target of `get_attr` and `env_method`: one environment, which all slots share.
         self._env: Any = getattr(batched_env, "env", batched_env)
-        self._driver = HostLoop(self.batched_env, _WHO)
+        self._loop = HostLoop(self.batched_env, _WHO)
         self._mask: Any = None
         self._actions: Any = None
         super().__init__(
@@ -54,12 +54,12 @@ class Sb3VecEnv(VecEnv):
                 f"{_WHO}: reset: expected no options; got {self._options}. Set fields of the "
                 "config when you make the environment."
             )
-        told = self._driver.reset(self._seeds[0])
+        result = self._loop.reset(self._seeds[0])
         self._reset_seeds()
         self._reset_options()
         self.reset_infos = [{} for _ in range(self.num_envs)]
-        self._mask = told.mask
-        return told.obs
+        self._mask = result.mask
+        return result.obs
 
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
@@ -67,53 +67,55 @@ class Sb3VecEnv(VecEnv):
     def step_wait(self) -> Any:
         if self._actions is None:
             raise RuntimeError(
-                f"{_WHO}: step_wait: expected `step_async` before it; got none. Call `step`."
+                f"{_WHO}: step_wait: expected a call of `step_async` before; got no such "
+                "call. Call `step`."
             )
         actions, self._actions = self._actions, None
-        told = self._driver.step(actions)
-        self._mask = told.mask
-        dones = told.terminated | told.truncated
-        every = {k: v for k, v in told.info.items() if not is_episode(k, v)}
-        cut = (told.truncated & ~told.terminated).tolist()
-        infos: list[dict[str, Any]] = [{"TimeLimit.truncated": x} for x in cut]
-        if every:
-            infos = [{**slot_info(every, i), **info} for i, info in enumerate(infos)]
+        result = self._loop.step(actions)
+        self._mask = result.mask
+        dones = result.terminated | result.truncated
+        step_infos = {k: v for k, v in result.info.items() if not is_episode(k, v)}
+        only_truncated = (result.truncated & ~result.terminated).tolist()
+        infos: list[dict[str, Any]] = [{"TimeLimit.truncated": x} for x in only_truncated]
+        if step_infos:
+            infos = [{**slot_info(step_infos, i), **info} for i, info in enumerate(infos)]
         for slot in np.flatnonzero(dones).tolist():
-            last = slot_info({"terminal_observation": told.final_obs}, slot)
-            infos[slot] = {**slot_info(told.info, slot), **last, "TimeLimit.truncated": cut[slot]}
-        return told.obs, told.reward.astype(np.float32, copy=False), dones, infos
+            final_obs = slot_info({"terminal_observation": result.final_obs}, slot)
+            infos[slot] = {**slot_info(result.info, slot), **final_obs}
+            infos[slot]["TimeLimit.truncated"] = only_truncated[slot]
+        return result.obs, result.reward.astype(np.float32, copy=False), dones, infos
 
     def close(self) -> None:
         self.batched_env.close()
 
     def action_masks(self) -> np.ndarray:
-        """Legal actions now, bool of shape (n_slots, number of choices), as sb3-contrib has it."""
+        """The legal actions, bool of shape (n_slots, number of choices), as sb3-contrib expects."""
         if self._mask is None:
             raise RuntimeError(
-                f"{_WHO}: action_masks: expected an environment with masks, after `reset`; got "
-                "none. Call `reset` first, or train without masks."
+                f"{_WHO}: action_masks: expected masks of the environment after `reset`; got None. "
+                "Call `reset` first, or train without masks."
             )
         # A copy, since the caller may edit it and ask again.
         return flat_mask(_WHO, self.batched_env.single_action_space, self._mask).copy()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         if attr_name == "render_mode":
-            found = "rgb_array" if can_render(self.batched_env) else None
+            value = "rgb_array" if can_render(self.batched_env) else None
         elif attr_name == "action_masks":
-            if not self._driver.has_masks():
+            if not self._loop.has_masks():
                 raise AttributeError(
                     f"{_WHO}: expected an environment with masks of legal actions; got "
                     f"{self.batched_env}. Give it an `action_mask`."
                 )
-            found = self.action_masks
+            value = self.action_masks
         else:
-            found = getattr(self._env, attr_name)
-        return [found for _ in self._get_indices(indices)]
+            value = getattr(self._env, attr_name)
+        return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise NotImplementedError(
-            f"{_WHO}: set_attr: expected no change of `{attr_name}`, since a compiled environment "
-            "is fixed. Make another one with that config."
+            f"{_WHO}: set_attr: expected no change of `{attr_name}`; a compiled environment is "
+            "fixed. Make another one with that config."
         )
 
     def env_method(
@@ -135,17 +137,17 @@ class Sb3VecEnv(VecEnv):
         return [self._image(i) for i in range(self.num_envs)]
 
     def _image(self, slot: int) -> np.ndarray:
-        return self.batched_env.render_slot(self._driver.state, slot)
+        return self.batched_env.render_slot(self._loop.state, slot)
 
 
 def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
     """
     A batch of environments as a `stable_baselines3.common.vec_env.VecEnv`.
 
-    Where an episode ended, the info of the slot has `terminal_observation`, the statistics of
-    `RecordEpisodeStatistics` as `episode`, and `TimeLimit.truncated`, True if it was truncated and
-    not terminated. `env_method("action_masks")` gives masks to sb3-contrib's `MaskablePPO`.
-    After `seed(s)` the next `reset` sets `rng = jax.random.key(s)`; every reset does
+    Where an episode ended, the info of the slot has `terminal_observation`, and the statistics of
+    `RecordEpisodeStatistics` as `episode`. `TimeLimit.truncated` is True if the episode was
+    truncated and not terminated. `env_method("action_masks")` returns the masks for sb3-contrib's
+    `MaskablePPO`. After `seed(s)` the next `reset` sets `rng = jax.random.key(s)`; every reset does
     `rng, key = jax.random.split(rng)` and uses `key` for all slots.
 
     Parameters

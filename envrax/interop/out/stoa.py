@@ -10,9 +10,10 @@ import numpy as np
 from envrax._jax.keys import is_key
 from envrax._jax.types import named_leaves
 from envrax.env import AnyEnv, with_config
-from envrax.interop.convert import bounds_of
 from envrax.interop.library import require
-from envrax.interop.out.single import Bridge, begin, require_single, step, with_mask
+from envrax.interop.out import auto_reset
+from envrax.interop.out.auto_reset import Bridge, require_single, with_mask
+from envrax.interop.peer_spaces import bounds_of
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
 stoa = require("stoa", "0.1", package="stoa-env")
@@ -30,34 +31,35 @@ class ToStoa(Bridge, stoa.Environment):
     def reset(self, rng_key: jax.Array, env_params: Any = None) -> tuple[Any, Any]:
         """Begin an episode: the state, and a first `TimeStep`."""
         env = self._with(env_params)
-        obs, state = begin(env, rng_key)
-        extras = with_mask(env, state, jax.tree.map(jnp.zeros_like, self._info_types(env, state)))
-        one = jnp.float32(1)
-        zero = jnp.float32(0)
-        return state, TimeStep(StepType.FIRST, zero, one, obs, {**extras, "next_obs": obs})
+        obs, state = auto_reset.reset(env, rng_key)
+        zeros = jax.tree.map(jnp.zeros_like, self._info_types(env, state))
+        extras = {**with_mask(env, state, zeros), "next_obs": obs}
+        reward = jnp.float32(0)
+        discount = jnp.float32(1)
+        return state, TimeStep(StepType.FIRST, reward, discount, obs, extras)
 
     def step(self, state: Any, action: Any, env_params: Any = None) -> tuple[Any, Any]:
         """Take one step; where the episode ends, begin the next one."""
-        out = step("to_stoa(env).step", self._with(env_params), state, action)
-        ended = jnp.where(out.terminated, StepType.TERMINATED, StepType.TRUNCATED)
-        kind = jnp.where(out.done, ended, StepType.MID)
+        out = auto_reset.step("to_stoa(env).step", self._with(env_params), state, action)
+        end_type = jnp.where(out.terminated, StepType.TERMINATED, StepType.TRUNCATED)
+        step_type = jnp.where(out.done, end_type, StepType.MID)
         discount = 1 - out.terminated.astype(jnp.float32)
         extras = {**out.info, "next_obs": out.final_obs}
-        return out.state, TimeStep(kind, out.reward, discount, out.obs, extras)
+        return out.state, TimeStep(step_type, out.reward, discount, out.obs, extras)
 
     def observation_space(self, env_params: Any = None) -> Any:
-        """The space of Stoa that is like that of the environment."""
+        """The observation space as a space of Stoa."""
         return _space(self.env.observation_space)
 
     def action_space(self, env_params: Any = None) -> Any:
-        """The space of Stoa that is like that of the environment."""
+        """The action space as a space of Stoa."""
         return _space(self.env.action_space)
 
     def state_space(self, env_params: Any = None) -> Any:
         """The shapes and dtypes of the state, by the names of its leaves; keys as their bits."""
 
         def leaves(rng: jax.Array) -> dict[str, jax.Array]:
-            named = named_leaves(begin(self.env, rng)[1])
+            named = named_leaves(auto_reset.reset(self.env, rng)[1])
             return {k: jax.random.key_data(x) if is_key(x) else x for k, x in named.items()}
 
         types = jax.eval_shape(leaves, jax.random.key(0))
@@ -76,17 +78,18 @@ class ToStoa(Bridge, stoa.Environment):
 
     def _info_types(self, env: AnyEnv, state: Any) -> Any:
         def info(state: Any, rng: jax.Array) -> Any:
-            return step("to_stoa(env).step", env, state, env.action_space.sample(rng)).info
+            action = env.action_space.sample(rng)
+            return auto_reset.step("to_stoa(env).step", env, state, action).info
 
         return jax.eval_shape(info, state, jax.random.key(0))
 
 
 def to_stoa(env: AnyEnv) -> ToStoa:
     """
-    An environment with the interface of Stoa, for Stoix and all that is written for Stoa.
+    An environment with the interface of Stoa, for Stoix and other code written for Stoa.
 
     A step that ends an episode begins the next one, as in `VecEnv`: leave out Stoa's own wrappers
-    for auto-reset. As with them, `extras["next_obs"]` is the observation of the step itself.
+    for auto-reset. As there, `extras["next_obs"]` is the observation of the step itself.
     `extras` also has the infos, which are zeros in a reset, and the `action_mask`, if there is one.
 
     Parameters

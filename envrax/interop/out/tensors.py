@@ -11,9 +11,9 @@ import numpy as np
 from envrax.interop.library import require
 
 
-@cache  # to read a version from a package's metadata takes longer than a step
+@cache  # reading the version of a package takes longer than a step
 def require_torch() -> Any:
-    """The library, or an error that says how to install it."""
+    """Torch, or an error that says how to install it."""
     return require("torch", "2.0", extra="torch")
 
 
@@ -25,7 +25,7 @@ def to_torch(tree: Any) -> Any:
 
 
 def from_torch(tree: Any) -> Any:
-    """Each tensor as an array for `VecEnv.step`; other leaves unchanged."""
+    """Each tensor as an array for `VecEnv.step`. Other leaves stay as they are."""
     # A caller with a tensor has imported Torch, of whatever version.
     torch: Any = sys.modules.get("torch")
     if torch is None or isinstance(tree, np.ndarray | jax.Array):
@@ -36,10 +36,10 @@ def from_torch(tree: Any) -> Any:
             return x
         if x.device.type == "cpu":
             return np.asarray(x.detach())
-        narrow = {torch.int64: torch.int32, torch.float64: torch.float32}  # JAX has no others
+        narrow = {torch.int64: torch.int32, torch.float64: torch.float32}  # as JAX has by default
         # A copy, since a state that keeps its action would change with the tensor.
-        copied = x.detach().to(narrow.get(x.dtype, x.dtype), copy=True).contiguous()
-        return jax.dlpack.from_dlpack(copied)
+        copy = x.detach().to(narrow.get(x.dtype, x.dtype), copy=True).contiguous()
+        return jax.dlpack.from_dlpack(copy)
 
     is_leaf = lambda x: isinstance(x, torch.Tensor)  # noqa: E731
     return jax.tree.map(convert, tree, is_leaf=is_leaf)

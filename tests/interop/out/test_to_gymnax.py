@@ -192,14 +192,14 @@ def test_what_a_trainer_asks() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "noun"),
     [
-        (lambda: to_gymnax(VecEnv(CartPole(), 2)), TypeError, "environment"),  # type: ignore[arg-type]
-        (lambda: to_gymnax(OnTheHost(2)), TypeError, "trace"),  # type: ignore[arg-type]
+        (lambda: to_gymnax(VecEnv(CartPole(), 2)), TypeError, "JaxEnv"),  # type: ignore[arg-type]
+        (lambda: to_gymnax(OnTheHost(2)), TypeError, "JaxEnv"),  # type: ignore[arg-type]
         (lambda: to_gymnax(CartPole(), version=2), ValueError, "version"),
-        (lambda: to_gymnax(CartPole()).default_params.replace(gravty=1), TypeError, "gravity"),
+        (lambda: to_gymnax(CartPole()).default_params.replace(gravty=1), TypeError, "gravty"),
         (lambda: to_gymnax(CartPole()).default_params.mass, AttributeError, "mass"),
-        (lambda: to_gymnax(CartPole()).reset(jax.random.key(0), {"x": 1}), TypeError, "dict"),
+        (lambda: to_gymnax(CartPole()).reset(jax.random.key(0), {"x": 1}), TypeError, "params"),
     ],
 )
-def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
+def test_errors(call: Any, error: Any, noun: str) -> None:
     with pytest.raises(error, match=noun):
         call()

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from envrax.interop.convert import bounds_of
 from envrax.interop.library import require
+from envrax.interop.peer_spaces import bounds_of
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
 require("gymnasium", "1.3", extra="gymnasium")
@@ -18,10 +18,9 @@ __all__ = ["from_space", "to_space"]
 
 def to_space(space: Space) -> gym_spaces.Space[Any]:
     """
-    The space of Gymnasium that holds the same elements, as NumPy arrays of the same dtypes.
+    The space of Gymnasium with the same elements, as NumPy arrays of the same dtypes.
 
-    A `MultiBinary` of another dtype than int8, the only one that Gymnasium has for it, becomes a
-    `Box`.
+    Gymnasium has a `MultiBinary` of int8 only. One of another dtype becomes a `Box`.
 
     Parameters
     ----------
@@ -51,14 +50,14 @@ def to_space(space: Space) -> gym_spaces.Space[Any]:
             return gym_spaces.Dict({name: to_space(child) for name, child in space.spaces.items()})
         case _:
             raise TypeError(
-                f"to_space: expected a space of envrax that Gymnasium has too; got {space!r}. "
+                f"to_space: expected a space that Gymnasium has too; got {space!r}. "
                 "Build the space of Gymnasium by hand."
             )
 
 
 def from_space(space: gym_spaces.Space[Any]) -> Space:
     """
-    The space of envrax that holds the same elements as one of Gymnasium.
+    The space of envrax with the same elements as a space of Gymnasium.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""`HostLoop` and what it packs: types, ends, and what a change of JAX's settings may not break."""
+"""`HostLoop`: types, ends, packing, and changes of JAX's settings."""
 
 import pickle
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from batched_fakes import OnTheHost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from trainers.outward import EndsEnv, same
+from trainers.bridge_envs import EndsEnv, same
 
 from envrax import BatchedEnv, VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec
 from envrax.interop.out.host_loop import HostLoop
-from envrax.interop.out.packing import pack, unpack, unpack_on_device, without_keys
+from envrax.interop.out.packing import keys_as_bits, pack, unpack, unpack_on_device
 from envrax.testing import CountingEnv, RingWorld
 from envrax.wrappers import EpisodeDiscount, ExpandDims
 
@@ -54,8 +54,8 @@ def ends(env: Any, n_steps: int) -> list[tuple[bool, bool]]:
 ENDED, TERMINATED, TRUNCATED = (False, False), (True, False), (False, True)
 INFOS: dict[str, tuple[Callable[[Any], Any], tuple[bool, bool]]] = {
     "nothing": (lambda done: {}, TERMINATED),
-    "terminated alone": (lambda done: {"terminated": done}, TERMINATED),
-    "truncated alone": (lambda done: {"truncated": done}, TRUNCATED),
+    "only terminated": (lambda done: {"terminated": done}, TERMINATED),
+    "only truncated": (lambda done: {"truncated": done}, TRUNCATED),
     "not terminated": (lambda done: {"terminated": done & False}, TRUNCATED),
     "not truncated": (lambda done: {"truncated": done & False}, TERMINATED),
     "neither": (lambda done: {"terminated": done & False, "truncated": done & False}, TERMINATED),
@@ -65,8 +65,8 @@ INFOS: dict[str, tuple[Callable[[Any], Any], tuple[bool, bool]]] = {
 
 
 @pytest.mark.parametrize("said", INFOS)
-def test_an_end_is_what_auto_reset_takes_for_one(said: str) -> None:
-    """Whatever the info says, no slot is reset behind the trainer's back, or told to be."""
+def test_an_episode_ends_where_auto_reset_ends_it(said: str) -> None:
+    """Whatever the info says, no slot is reset behind the trainer's back, or ended by an info."""
     info_of, last = INFOS[said]
     env = changed(lambda obs, state, reward, done, _: (obs, state, reward, done, info_of(done)))
     assert ends(to_gymnasium(env), 5) == [ENDED] * 4 + [last]
@@ -92,7 +92,7 @@ def test_a_state_that_ends_is_an_end() -> None:
     assert ends(to_gymnasium(env), 2) == [ENDED, TERMINATED]
 
 
-def test_weak_types_compile_once_and_tell_the_same(compile_counter: Callable[..., Any]) -> None:
+def test_weak_types_compile_once_and_give_the_same(compile_counter: Callable[..., Any]) -> None:
     class Weak(CountingEnv):
         def reset(self, rng: Any) -> Any:
             obs, state = super().reset(rng)
@@ -117,7 +117,7 @@ TYPES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("leaf", TYPES)
-def test_a_reset_and_a_step_that_disagree_are_refused(leaf: str) -> None:
+def test_a_reset_and_a_step_of_different_types_are_an_error(leaf: str) -> None:
     env = changed(lambda obs, state, *rest: (*TYPES[leaf](obs, state), *rest))
     out = to_gymnasium(env)
     out.reset(seed=0)
@@ -147,7 +147,7 @@ def _with_final_obs(batch: BatchedEnv[Any, Any]) -> Any:
     return Known()
 
 
-def test_batches_that_are_no_vec_env() -> None:
+def test_batches_other_than_a_vec_env() -> None:
     with pytest.raises(TypeError, match="final_obs"):
         env = to_gymnasium_vec(RingWorld())
         env.reset(seed=0)
@@ -161,12 +161,12 @@ def test_batches_that_are_no_vec_env() -> None:
 
 
 def test_batches_on_the_host() -> None:
-    class Told(OnTheHost):
+    class WithFinalObs(OnTheHost):
         def step(self, state: Any, actions: Any) -> Any:
             obs, state, rewards, dones, infos = super().step(state, actions)
             return obs, state, rewards, dones, {**infos, "final_obs": obs}
 
-    host = Told(3)
+    host = WithFinalObs(3)
     env = to_gymnasium_vec(host)
     env.reset(seed=0)
     env.action_space.seed(0)
@@ -181,15 +181,15 @@ def test_batches_on_the_host() -> None:
 
 
 @pytest.mark.parametrize("wrapper", [ExpandDims, EpisodeDiscount], ids=lambda w: w.__name__)
-def test_a_batch_whose_dones_are_none_is_refused(wrapper: Any) -> None:
+def test_a_batch_with_dones_of_another_kind_is_an_error(wrapper: Any) -> None:
     silent = changed(lambda obs, state, reward, done, info: (obs, state, reward, done, {}))
-    for inner in (silent, EndsEnv()):  # with reasons too: an end may have none
+    for inner in (silent, EndsEnv()):  # with reasons too: an end may have no reason
         env = to_gymnasium_vec(VecEnv(wrapper(inner), 2))
         with pytest.raises((TypeError, ValueError), match="wrapper"):
             env.reset(seed=0)
 
 
-def test_ends_that_are_no_bools_are_refused() -> None:
+def test_ends_that_are_not_bools_are_an_error() -> None:
     env = to_gymnasium(
         changed(lambda obs, state, r, done, _: (obs, state, r, done, {"terminated": r}))
     )
@@ -223,13 +223,13 @@ trees = st.recursive(
 
 @settings(deadline=None, max_examples=40)
 @given(trees, st.sampled_from([0, 8, 10_000]))
-def test_what_is_packed_is_unpacked_on_the_host_and_on_the_device(tree: Any, small: int) -> None:
+def test_unpacking_gives_the_packed_tree_on_host_and_device(tree: Any, small: int) -> None:
     tree = {"tree": tree, "key": jax.random.split(jax.random.key(3), 2), "z": np.complex64([1j, 2])}
     packed = pickle.loads(pickle.dumps(pack(tree, small)))
     leaves = jax.tree.leaves(bits(tree))
-    told = unpack(packed)
-    assert all(x.flags.writeable for x in jax.tree.leaves(told))
-    for x, wanted in zip(jax.tree.leaves(told), leaves, strict=True):
+    result = unpack(packed)
+    assert all(x.flags.writeable for x in jax.tree.leaves(result))
+    for x, wanted in zip(jax.tree.leaves(result), leaves, strict=True):
         assert (x.dtype, x.shape) == (wanted.dtype, wanted.shape)
         np.testing.assert_array_equal(x, wanted)
     assert len(packed.flat) >= (2 if small < 10_000 else 1)
@@ -239,10 +239,10 @@ def test_what_is_packed_is_unpacked_on_the_host_and_on_the_device(tree: Any, sma
 
 
 def bits(tree: Any) -> Any:
-    return jax.tree.map(without_keys, tree)
+    return jax.tree.map(keys_as_bits, tree)
 
 
-def test_what_one_program_packed_is_not_unpacked_as_another_s() -> None:
+def test_each_program_has_its_own_layout() -> None:
     packed = jax.jit(pack)
     first = packed({"a": np.float32(1), "b": np.int32(2)})
     second = packed({"b": np.zeros(3, np.float32)})

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""Environments for trainers, and their steps by hand: what the bridges must tell."""
+"""Environments for tests of the bridges, and their steps by hand."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -68,13 +68,13 @@ class GoalEnv(JaxEnv[Dict, Box, GoalState, FakeConfig]):
         obs = {"goal": state.goal, "last": state.last}
         step = state.step + 1
         done = step >= self.config.max_steps
-        # What was last is in the state until the next step shows it.
+        # The action is in the state until the next step returns it.
         state = state.replace(step=step, done=done, last=action)
         return obs, state, jnp.float32(1), done, {"goal": state.goal}
 
 
 class RoomsEnv(CountingEnv):
-    """A `Discrete` observation, as in tables of values, within a `Tuple` with an array."""
+    """A `Discrete` observation in a `Tuple` with an array."""
 
     @property
     def observation_space(self) -> Any:
@@ -157,7 +157,7 @@ def _random_mask(space: Any, key: Any) -> Any:
     return jnp.where(drawn.any(-1, keepdims=True), drawn, first)
 
 
-TOLD: dict[str, AnyEnv] = {
+ENVS: dict[str, AnyEnv] = {
     "image": ImageEnv(),
     "nested": NestedEnv(FakeConfig(max_steps=9)),
     "masked": MaskedEnv(),
@@ -172,7 +172,7 @@ TOLD: dict[str, AnyEnv] = {
 
 
 class Step(NamedTuple):
-    """What a step by hand gave; a reset gives `obs` and `mask` alone."""
+    """The result of a step by hand; a reset has only `obs` and `mask`."""
 
     obs: Any
     mask: Any
@@ -226,20 +226,20 @@ def played_batch(env: AnyEnv, n_slots: int, actions: list[Any], seed: int) -> It
         yield jax.device_get(Step(obs, batch.action_mask(state), rewards, *ends, infos))
 
 
-def same(told: Any, wanted: Any) -> None:
+def same(result: Any, wanted: Any) -> None:
     """The same values of the same dtypes, in containers of one kind; ints count as int32."""
     if isinstance(wanted, dict):
-        assert set(told) == set(wanted)
+        assert set(result) == set(wanted)
         for name in wanted:
-            same(told[name], wanted[name])
+            same(result[name], wanted[name])
     elif isinstance(wanted, tuple):
-        assert isinstance(told, tuple)
-        for pair in zip(told, wanted, strict=True):
+        assert isinstance(result, tuple)
+        for pair in zip(result, wanted, strict=True):
             same(*pair)
     else:
-        told, wanted = (np.int32(x) if type(x) is int else x for x in (told, wanted))
-        assert told.dtype == wanted.dtype
-        np.testing.assert_array_equal(told, wanted)
+        result, wanted = (np.int32(x) if type(x) is int else x for x in (result, wanted))
+        assert result.dtype == wanted.dtype
+        np.testing.assert_array_equal(result, wanted)
 
 
 def edit(tree: Any) -> None:

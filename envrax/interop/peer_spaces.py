@@ -1,4 +1,4 @@
-"""Conversion between the spaces of other libraries and those of envrax."""
+"""Spaces of envrax for adapters: from bounds and types, or from a space of the library."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -12,7 +12,7 @@ from envrax.spaces.base import kind, limits
 
 def box(low: Any, high: Any, type_: Any) -> Space:
     """
-    The space of arrays like `type_` between two bounds; a bound beyond the dtype's is left out.
+    The space of arrays of a type between two bounds. A bound that the dtype cannot hold is dropped.
 
     Parameters
     ----------
@@ -27,22 +27,24 @@ def box(low: Any, high: Any, type_: Any) -> Space:
         return MultiBinary(shape or (), dtype) if shape else Box(False, True, (), dtype)
     low = np.asarray(low, np.float64)
     high = np.asarray(high, np.float64)
-    if kind(dtype) == "integer":
-        least, most = limits(dtype)
-        low = np.clip(np.ceil(low), least, most)
-        high = np.clip(np.floor(high), least, most)
-        bounds = [np.asarray(x, object).astype(object) for x in (low, high)]
-        low, high = (np.vectorize(int, otypes=[object])(x) for x in bounds)
-        return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
-    # Gymnasium uses the largest float for a missing bound.
     least, most = limits(dtype)
-    low = np.where(low <= least, -np.inf, low)
-    high = np.where(high >= most, np.inf, high)
+    if kind(dtype) == "integer":
+        low = _to_ints(np.clip(np.ceil(low), least, most))
+        high = _to_ints(np.clip(np.floor(high), least, most))
+    else:
+        # Gymnasium uses the largest float for a missing bound.
+        low = np.where(low <= least, -np.inf, low)
+        high = np.where(high >= most, np.inf, high)
     return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
 
 
+def _to_ints(bound: np.ndarray) -> np.ndarray:
+    """Floats as Python ints, which hold the largest bounds of 64 bits too."""
+    return np.vectorize(int, otypes=[object])(np.asarray(bound, object))
+
+
 def unbounded(type_: Any) -> Space:
-    """The space of all arrays like `type_`."""
+    """The space of all arrays of a shape and dtype."""
     return box(-np.inf, np.inf, type_)
 
 
@@ -56,7 +58,7 @@ def nested(make: Callable[[Any], Space], types: Any) -> Space:
     return make(types)
 
 
-def converted(space: Any, types: Any = None, *, exact: bool = True) -> Space:
+def from_library_space(space: Any, types: Any = None, *, exact: bool = True) -> Space:
     """
     The space of envrax for one of gymnax, Stoa, JaxMARL and others with the same attributes.
 
@@ -74,15 +76,13 @@ def converted(space: Any, types: Any = None, *, exact: bool = True) -> Space:
     TypeError
         If `exact` is set and a shape is not that of the space.
     """
-    parts = getattr(space, "spaces", space)
-    if isinstance(parts, dict):
-        named = cast(dict[str, Any], parts)
-        items = named.items()
-        return Dict({k: converted(x, types and types[k], exact=exact) for k, x in items})
-    if isinstance(parts, tuple | list):
-        listed = cast(list[Any], parts)
-        pairs = enumerate(listed)
-        return Tuple([converted(x, types and types[i], exact=exact) for i, x in pairs])
+    children = getattr(space, "spaces", space)
+    if isinstance(children, dict):
+        items = cast(dict[str, Any], children).items()
+        return Dict({k: from_library_space(x, types and types[k], exact=exact) for k, x in items})
+    if isinstance(children, tuple | list):
+        pairs = enumerate(cast(list[Any], children))
+        return Tuple([from_library_space(x, types and types[i], exact=exact) for i, x in pairs])
     shape = tuple(map(int, np.ravel(space.shape)))  # of Hanabi in JaxMARL it is a number
     if types is None:
         types = jax.ShapeDtypeStruct(shape, np.dtype(space.dtype))
@@ -101,7 +101,7 @@ def converted(space: Any, types: Any = None, *, exact: bool = True) -> Space:
 
 
 def bounds_of(space: Box) -> tuple[Any, Any]:
-    """The bounds of a `Box` as arrays; integers without a bound end where their dtype does."""
+    """The bounds of a `Box` as arrays. A missing bound of integers is the limit of their dtype."""
     if space.dtype.kind == "f":
         return np.asarray(space.low, space.dtype), np.asarray(space.high, space.dtype)
     least, most = limits(space.dtype)

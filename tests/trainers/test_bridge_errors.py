@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""What the bridges refuse: by type and one noun."""
+"""Errors of the bridges: their type and one noun."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.trainers
 
 
 class Naming(CountingEnv):
-    """With infos `truth` and another one."""
+    """An environment with two infos, `truth` and one of a given name."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ def single(**kwargs: Any) -> Any:
     return to_gymnasium(CountingEnv(), **kwargs)
 
 
-REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a batch to to_gymnasium": (lambda: to_gymnasium(BATCH), TypeError, "to_gymnasium_vec"),
     "a class to to_gymnasium": (lambda: to_gymnasium(CountingEnv), TypeError, "JaxEnv"),
     "a batch to to_dm_env": (lambda: to_dm_env(BATCH), TypeError, "JaxEnv"),
@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a mask": (lambda: many().reset(options={"reset_mask": [True] * 2}), ValueError, "options"),
     "seed too large": (lambda: single().reset(seed=2**32), ValueError, "seed"),
     "seed below 0": (lambda: (env := sb3(), env.seed(-1), env.reset()), ValueError, "seed"),
-    "seeds of a batch": (lambda: many().reset(seed=[1, 2]), TypeError, "seed to be an int"),
+    "seeds of a batch": (lambda: many().reset(seed=[1, 2]), TypeError, "seed"),
     "nested observations": (lambda: sb3(NestedEnv()), TypeError, "Flatten"),
     "an info of Gymnasium's": (lambda: named("final_info"), ValueError, "final_info"),
     "an info of a mask": (lambda: named("_truth"), ValueError, "truth"),
@@ -77,9 +77,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_wrong_input_is_refused(case: str) -> None:
-    call, error, noun = REFUSED[case]
+@pytest.mark.parametrize("case", ERRORS)
+def test_wrong_input_is_an_error(case: str) -> None:
+    call, error, noun = ERRORS[case]
     with pytest.raises(error, match=noun):
         call()
 

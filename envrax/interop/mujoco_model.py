@@ -1,4 +1,4 @@
-"""The model of MuJoCo's environments: its fields by dotted name, some of them changed."""
+"""The model of an environment of MuJoCo: its fields by dotted name, and changes to them."""
 
 import threading
 from collections.abc import Callable, Generator
@@ -17,7 +17,7 @@ from envrax.config import FieldError, conformed
 _LOCK = threading.RLock()
 
 
-class Physics:
+class MujocoModel:
     """
     The model that an environment was built with, and where its library keeps it.
 
@@ -37,13 +37,14 @@ class Physics:
     """
 
     def __init__(self, owner: Any, attribute: str) -> None:
-        self._owner, self._attribute = owner, attribute
-        with _LOCK:  # another thread may have set its own
+        self._owner = owner
+        self._attribute = attribute
+        with _LOCK:  # another thread may have set a changed one
             self.model = getattr(owner, attribute, None)
         self.fields = named_leaves(self.model)
         self._structure = jax.tree.structure(self.model)
 
-    def changed(self, who: str, changes: dict[str, Any]) -> dict[str, jax.Array]:
+    def fit_changes(self, who: str, changes: dict[str, Any]) -> dict[str, jax.Array]:
         """
         Changes as arrays of the dtypes of the fields that they replace.
 
@@ -52,21 +53,21 @@ class Physics:
         FieldError
             If a name is unknown or holds no number, or a value does not fit.
         """
-        return {name: self._conformed(who, name, value) for name, value in changes.items()}
+        return {name: self._fit(who, name, value) for name, value in changes.items()}
 
     def differences(self, who: str, model: Any) -> dict[str, jax.Array]:
-        """The fields of another model that are other arrays than in this one."""
+        """The fields whose arrays in another model are not the same objects as here."""
         if own := getattr(self.model, "mj_model", None):  # another object in each `System`
             model = model.replace(mj_model=own)
         if jax.tree.structure(model) != self._structure:
             raise FieldError(
-                f"{who}: expected a model that differs in the values of arrays alone; got another "
+                f"{who}: expected a model that differs only in the values of arrays; got another "
                 "shape or option. Build the environment with that model, and `wrap` it."
             )
-        found = named_leaves(model)
-        return self.changed(who, {k: x for k, x in found.items() if x is not self.fields[k]})
+        leaves = named_leaves(model)
+        return self.fit_changes(who, {k: x for k, x in leaves.items() if x is not self.fields[k]})
 
-    def has(self, name: str, value: jax.Array) -> bool:
+    def has_value(self, name: str, value: jax.Array) -> bool:
         """Whether a field has this value already."""
         own = np.asarray(self.fields[name], value.dtype)
         return not is_traced(value) and np.array_equal(value, own)
@@ -77,8 +78,8 @@ class Physics:
         return jax.tree.unflatten(self._structure, leaves) if changes else self.model
 
     @contextmanager
-    def applied(self, changes: dict[str, jax.Array]) -> Generator[None]:
-        """The library's environment has the changed model inside of this block."""
+    def set_in_library(self, changes: dict[str, jax.Array]) -> Generator[None]:
+        """Inside this block, the library's environment has the changed model."""
         with _LOCK:
             before = getattr(self._owner, self._attribute, None)
             model = self.with_changes(changes)
@@ -91,7 +92,7 @@ class Physics:
             finally:
                 setattr(self._owner, self._attribute, before)
 
-    def _conformed(self, who: str, name: str, value: Any) -> jax.Array:
+    def _fit(self, who: str, name: str, value: Any) -> jax.Array:
         if name not in self.fields:
             kind = type(self.model).__name__
             raise FieldError(
@@ -108,6 +109,7 @@ class Physics:
         return conformed(who, f"params.{name}", value, self.fields[name])
 
     def _why_not(self, name: str) -> str:
+        """Why a name is not one of `fields`, and what to do."""
         if within := [field for field in self.fields if field.startswith(f"{name}.")]:
             return f"which holds several. Name one: {', '.join(within)}."
         value = self.model
@@ -134,8 +136,8 @@ def as_sample(randomizer: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
         drawn = named_leaves(models)
         if not named_leaves(axes):
             raise TypeError(
-                "randomizer: expected a function that returns an axis for what it draws; got None "
-                "for every field. Set 0 there, by `axes.tree_replace`."
+                "randomizer: expected a function that returns an axis for each field that it "
+                "draws; got None for every field. Set 0 there, by `axes.tree_replace`."
             )
         return {
             "params": {

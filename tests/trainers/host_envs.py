@@ -1,4 +1,4 @@
-"""What the tests of simulators on the host share: environments, and the same stepped by hand."""
+"""Environments of simulators on the host for tests, and the same stepped by hand."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -72,11 +72,11 @@ def draw(space: Any, n: int, seed: int = 0) -> Iterator[Any]:
         yield jax.tree.map(np.asarray, sample(rng))
 
 
-def handed_out_stays(left: Any, written: Any, steps: int = 40) -> None:
+def check_returned_arrays_stay(left: Any, written: Any, steps: int = 40) -> None:
     """
     Arrays that were returned do not change later, and belong to the caller.
 
-    `written` is the same as `left`; what it returns is written over, and it goes on as before.
+    `written` is the same as `left`; its results are written over, and it goes on as before.
     """
     (obs, a), (theirs, b) = left.reset(KEY), written.reset(KEY)
     kept, copies = [obs], [np.copy(obs)]
@@ -96,7 +96,7 @@ Stream = list[list[tuple[Any, ...]]]
 
 
 def same_step_stream(env: Any, actions: Any, info: str) -> Stream:
-    """By slot, transitions: observation, action, reward, ends, an info, what the step observed."""
+    """Transitions by slot: observation, action, reward, ends, an info, last observation."""
     obs, state = env.reset(KEY)
     slots: Stream = [[] for _ in range(env.n_slots)]
     for row in actions:
@@ -104,8 +104,9 @@ def same_step_stream(env: Any, actions: Any, info: str) -> Stream:
         obs, state, rewards, _, infos = env.step(state, row)
         for i, slot in enumerate(slots):
             ends = infos["terminated"][i], infos["truncated"][i]
-            told = infos[info][i], infos["final_obs"][i]
-            slot.append((before[i], row[i], rewards[i], *ends, *told))
+            slot.append(
+                (before[i], row[i], rewards[i], *ends, infos[info][i], infos["final_obs"][i])
+            )
     return slots
 
 
@@ -121,8 +122,9 @@ def next_step_stream(pool: Any, actions: Any, info: str, **options: Any) -> Stre
         obs, rewards, terminated, truncated, infos = pool.step(chosen.astype(np.int32))
         for i, slot in enumerate(slots):
             if not ended[i]:
-                told = infos[info][i], np.array(obs[i])
-                slot.append((before[i], chosen[i], rewards[i], terminated[i], truncated[i], *told))
+                ends = (terminated[i], truncated[i])
+                final = (infos[info][i], np.array(obs[i]))
+                slot.append((before[i], chosen[i], rewards[i], *ends, *final))
         ended = terminated | truncated
     return [slot[: len(actions)] for slot in slots]
 

@@ -13,7 +13,7 @@ from envrax.spaces.conform import conform
 from envrax.termination import episode_end
 
 
-class Stepped(NamedTuple):
+class AutoResetStep(NamedTuple):
     """
     The result of `step`, of one environment.
 
@@ -43,7 +43,7 @@ class Stepped(NamedTuple):
 
 class Bridge:
     """
-    The base of what `to_gymnax`, `to_brax` and `to_stoa` return.
+    The base class of the results of `to_gymnax`, `to_brax` and `to_stoa`.
 
     Attributes
     ----------
@@ -64,20 +64,19 @@ def require_single(who: str, env: Any) -> None:
     require_one_agent(who, env)
 
 
-def begin(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
+def reset(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
     """Begin an episode with one key."""
     return reset_slot(env, threefry(rng))
 
 
-def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> Stepped:
+def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> AutoResetStep:
     """Take one step, and begin the next episode where this one ended, as `VecEnv` does."""
     action = conform(env.action_space, action, who, "action")
-    obs, state, reward, _, info, ended, last = step_one(env, state, action)
-    terminated, truncated = episode_end(who, (), ended, info)
+    obs, state, reward, _, info, done, final_obs = step_one(env, state, action)
+    terminated, truncated = episode_end(who, (), done, info)
     info = {**info, "terminated": terminated, "truncated": truncated}
-    return Stepped(
-        obs, state, reward, ended, terminated, truncated, with_mask(env, state, info), last
-    )
+    info = with_mask(env, state, info)
+    return AutoResetStep(obs, state, reward, done, terminated, truncated, info, final_obs)
 
 
 def with_mask(env: AnyEnv, state: EnvState, info: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The config and the state of adapters, and the results of `begin` and `advance`."""
+"""The config, the state and the results of `PeerEnv`."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -11,8 +11,8 @@ from envrax.env import EnvConfig, EnvState, Info
 NO_LIMIT = 2**31 - 1
 
 
-def whole_steps(steps: Any) -> Any:
-    """The time limit of a library, at most `NO_LIMIT`; a traced one stays as it is."""
+def steps_limit(steps: Any) -> Any:
+    """A library's time limit as an int, at most `NO_LIMIT`; a traced one stays as it is."""
     return steps if is_traced(steps) else int(min(steps, NO_LIMIT))
 
 
@@ -27,7 +27,7 @@ class PeerConfig(EnvConfig):
         The library's own id.
     max_steps : int
         Time limit in steps; 0 takes the library's own. Once the environment is built, its
-        `config.max_steps` is the actual limit, `2**31 - 1` if there is none.
+        `config.max_steps` is the actual limit, `2**31 - 1` if there is no limit.
     params : pytree or dict, optional
         The library's parameters, or a dict of changes to its defaults. Values may be traced.
     options : dict
@@ -59,22 +59,22 @@ class PeerState(EnvState):
     inner : pytree
         The library's own state.
     mask : pytree of bool, optional
-        Legal actions, for a library that keeps them outside of its state.
+        Legal actions, if the library's state does not have them.
     """
 
     inner: Any
     mask: Any = None
 
 
-class Begun(NamedTuple):
-    """The result of `PeerEnv.begin`; the attributes are those of `Advanced`."""
+class PeerReset(NamedTuple):
+    """The result of `PeerEnv.begin`; the attributes are those of `PeerStep`."""
 
     obs: Any
     inner: Any
     mask: Any = None
 
 
-class Advanced(NamedTuple):
+class PeerStep(NamedTuple):
     """
     The result of `PeerEnv.advance`.
 
@@ -85,9 +85,9 @@ class Advanced(NamedTuple):
     inner : pytree
         The library's state.
     reward : array
-        A number, or an array, which is summed; a dict by agent for a world of several.
+        A number, or an array, which is summed; a dict by agent in a world.
     terminated, truncated : array
-        Why the episode ended, if it did. `PeerEnv` adds the time limit to `truncated`.
+        Whether the episode ended, and why. `PeerEnv` adds the time limit to `truncated`.
     info : dict
         Further arrays, the same keys on every step.
     mask : pytree of bool, optional

@@ -9,7 +9,7 @@ from envrax.wrappers.record_video import implements_render
 
 
 def can_render(env: Any) -> bool:
-    """Whether a `JaxEnv` draws itself, or a batch its slots."""
+    """Whether a `JaxEnv` can be drawn, or the slots of a batch."""
     if isinstance(env, JaxEnv):
         return implements_render(env)
     if isinstance(env, VecEnv):

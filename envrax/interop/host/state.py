@@ -1,12 +1,12 @@
-"""`HostState` and `Clock`: a token for the position of a simulator, and checks of it."""
+"""`HostState`: the state of a simulator, as a token; `CurrentState`: which token is the newest."""
 
 import itertools
 import weakref
 from typing import Any, NamedTuple
 
-_RUNS = itertools.count()
+_RUN_NUMBERS = itertools.count()
 # By identity: simulators of users need not be hashable.
-_OWNED: dict[int, tuple[Any, "Clock"]] = {}
+_OWNERS: dict[int, tuple[Any, "CurrentState"]] = {}
 
 
 class HostState(NamedTuple):
@@ -25,9 +25,9 @@ class HostState(NamedTuple):
     step: int
 
 
-class Clock:
+class CurrentState:
     """
-    The position of a simulator.
+    The newest state of a simulator.
 
     Attributes
     ----------
@@ -36,41 +36,42 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self._now: HostState | None = None
+        self._state: HostState | None = None
         self.closed = False
 
     def own(self, simulator: Any, who: str) -> None:
         """
-        Register this clock as the only one that steps the simulator.
+        Register the batch of this state as the only one that steps the simulator.
 
         Raises
         ------
         ValueError
-            If another clock, which is not closed, owns it.
+            If another batch, which is not closed, owns it.
         """
-        place = id(simulator)
-        found, owner = _OWNED.get(place, (None, self))
-        if found is not None and found() is simulator and not owner.closed:
+        key = id(simulator)
+        reference, owner = _OWNERS.get(key, (None, self))
+        if reference is not None and reference() is simulator and not owner.closed:
             raise ValueError(
                 f"{who}: expected a simulator that no other batch steps; got a "
                 f"{type(simulator).__name__} that one steps already. Use that batch, or build "
                 "another simulator."
             )
-        _OWNED[place] = weakref.ref(simulator, lambda _: _OWNED.pop(place, None)), self
+        reference = weakref.ref(simulator, lambda _: _OWNERS.pop(key, None))
+        _OWNERS[key] = (reference, self)
 
-    def stop(self) -> None:
-        """Forget the position, before a call that may fail and at `close`."""
-        self._now = None
+    def forget(self) -> None:
+        """Forget the state, before a call that may fail and at `close`."""
+        self._state = None
 
-    def begin(self) -> HostState:
+    def after_reset(self) -> HostState:
         """The state after a reset."""
-        self._now = HostState(next(_RUNS), 0)
-        return self._now
+        self._state = HostState(next(_RUN_NUMBERS), 0)
+        return self._state
 
-    def go_on(self, state: HostState) -> HostState:
+    def after_step(self, state: HostState) -> HostState:
         """The state after a step from `state`."""
-        self._now = HostState(state.run, state.step + 1)
-        return self._now
+        self._state = HostState(state.run, state.step + 1)
+        return self._state
 
     def require_open(self, who: str) -> None:
         """Raise an error for a closed simulator."""
@@ -79,9 +80,9 @@ class Clock:
                 f"{who}: expected an open simulator; got one that was closed. Build another one."
             )
 
-    def require_now(self, state: Any, who: str) -> HostState:
+    def require_newest(self, state: Any, who: str) -> HostState:
         """
-        The state, if it is the current one.
+        The state, if it is the newest.
 
         Raises
         ------
@@ -96,17 +97,17 @@ class Clock:
                 f"{who}: expected the state that `reset` or `step` returned; got "
                 f"{type(state).__name__}. Pass it on as it is."
             )
-        if self._now is None:
+        if self._state is None:
             raise RuntimeError(
                 f"{who}: expected a simulator that was reset; got one that was not, or whose last "
                 "step failed. Call `reset`."
             )
-        if state != self._now:
-            same_run = state.run == self._now.run
+        if state != self._state:
+            same_run = state.run == self._state.run
             got = f"that of step {state.step}" if same_run else "one of another run"
             raise RuntimeError(
-                f"{who}: expected the state of the last step, number {self._now.step}; got {got}. "
-                "The simulator is on the host and cannot go back: pass the newest state, or call "
-                "`reset`."
+                f"{who}: expected the state of the last step, number {self._state.step}; got "
+                f"{got}. The simulator is on the host and cannot go back: pass the newest state, "
+                "or call `reset`."
             )
-        return self._now
+        return self._state
