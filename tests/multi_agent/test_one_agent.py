@@ -184,7 +184,7 @@ def test_an_opponent_that_does_not_fit_is_refused() -> None:
         OneAgent(NimWorld(), "alise", None)
     with pytest.raises(TypeError, match="JAX can trace"):
         OneAgent(RecordVideo(Drawn()), "alice", None)
-    with pytest.raises(TypeError, match="RecordEpisodeStatistics around it"):
+    with pytest.raises(TypeError, match="RecordEpisodeStatistics"):
         OneAgent(RecordEpisodeStatistics(NimWorld()), "alice", None)
 
 

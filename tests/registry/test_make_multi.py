@@ -152,7 +152,7 @@ def test_options_with_ready_environments(option: dict[str, Any]) -> None:
         (lambda: make_multi(NAMES[0]), TypeError, "a list or a dict"),
         (lambda: make_multi(["fleet/Countr-v0"]), ValueError, "Unknown environment"),
         (lambda: make_multi([3]), TypeError, "at 0"),
-        (lambda: make_multi([NAMES[0], CounterEnv()]), TypeError, "names alone"),
+        (lambda: make_multi([NAMES[0], CounterEnv()]), TypeError, "only names"),
         (lambda: make_multi_vec(NAMES), ValueError, "n_envs"),
         (lambda: make_multi(NAMES, num_envs=3), TypeError, "num_envs"),
         (lambda: make_multi_vec([CounterEnv()]), TypeError, "BatchedEnvs"),

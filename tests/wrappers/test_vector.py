@@ -185,7 +185,7 @@ def test_deferred_construction() -> None:
     assert factory(counting()).by == 3.0
     for call, noun in [
         (lambda: Changed(bye=3.0), "bye"),
-        (lambda: Changed(CountingEnv()), "around it"),  # pyright: ignore
+        (lambda: Changed(CountingEnv()), "BatchedEnv"),  # pyright: ignore
         (lambda: ClipReward(Counted(counting())), "inside"),  # pyright: ignore
     ]:
         with pytest.raises(TypeError, match=noun):
