@@ -45,8 +45,8 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     env : JaxEnv
         The environment to wrap.
     noop_max : int, default 30
-        Each reset is followed by 1 to `noop_max` steps with action 0, a random number. 0 turns this
-        off.
+        Each reset is followed by a random number of steps with action 0, from 1 to `noop_max`. 0
+        turns this off.
     frame_skip : int, default 4
         Number of steps for one action.
     screen_size : int or tuple of int, default 84

@@ -28,7 +28,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
     Base class of wrappers: an environment that wraps another one and has the same state.
 
     A subclass overrides one or more hooks: `action`, `observation`, `reward`, `done`, `info`, or
-    `on_episode_start` for the start of an episode. It also overrides a space that changes.
+    `on_episode_start` for the start of an episode. If a space changes, it overrides that too.
 
     A wrapper class called with keywords only, without an environment, returns a factory for lists
     of wrappers: `ResizeObservation(h=84, w=84)`.

@@ -72,12 +72,12 @@ class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
             "active",
             "render",
         )
-        found = [name for name in unsupported if getattr(cls, name) is not getattr(Wrapper, name)]
+        overridden = [x for x in unsupported if getattr(cls, x) is not getattr(Wrapper, x)]
         expected = (
             "a wrapper that changes only observations, actions and rewards of a multi-agent "
             "environment"
         )
-        require_that(not found, cls, expected, f"one that overrides {', '.join(found)}")
+        require_that(not overridden, cls, expected, f"one that overrides {', '.join(overridden)}")
         self._class_and_arguments = cls, args, kwargs
 
         def wrap(agent_env: Any) -> Any:
