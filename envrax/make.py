@@ -1,4 +1,4 @@
-"""The factories: build registered environments, wrapped, compiled and batched."""
+"""The factories `make`, `make_vec`, `make_multi` and `make_multi_vec`."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -32,22 +32,23 @@ def make(
     **fields: Any,
 ) -> AnyEnv:
     """
-    Build a registered environment, in its wrappers and a `JitWrapper`.
+    Build a registered environment with its wrappers and a `JitWrapper`.
 
     Parameters
     ----------
     name : str
         A registered name; see `get_spec`.
     config : EnvConfig, optional
-        Replaces the registered one; an instance of a parent class changes only its own fields.
+        Replaces the registered config. An instance of a parent class replaces only the fields of
+        that class.
     wrappers : sequence of callable, optional
-        Applied after those registered with the environment, the innermost first: wrapper classes,
-        `ResizeObservation(h=84, w=84)`, or any function from env to env.
+        Applied after the registered wrappers, the innermost first. An entry is a wrapper class, a
+        factory such as `ResizeObservation(h=84, w=84)`, or any function from env to env.
     jit_compile : bool, default True
-        Compile `reset` and `step`, or the part beneath a wrapper that runs on the host, such as
-        `RecordVideo`. False compiles nothing, for debugging.
+        Compile `reset` and `step`. If a wrapper runs on the host, such as `RecordVideo`, only the
+        part inside it is compiled. False compiles nothing, for debugging.
     pre_warm, cache_dir
-        Whether to compile now, and in which persistent compile cache; see `BatchedEnv.compile`.
+        Whether to compile now, and which persistent compile cache to use; see `BatchedEnv.compile`.
     **fields
         Fields of the config to change, such as `max_steps=200`.
 
@@ -56,9 +57,10 @@ def make(
     ValueError
         If the name is not registered.
     MissingPackageError
-        If its suite needs a package that is not installed.
+        If the suite of the environment needs a package that is not installed.
     TypeError
-        If the config does not fit or lacks a field, or an entry of `wrappers` makes no `JaxEnv`.
+        If the config does not fit or lacks a field, or an entry of `wrappers` does not return a
+        `JaxEnv`.
 
     Examples
     --------
@@ -99,14 +101,14 @@ def make_vec(
     final_obs, autoreset, donate
         As for `VecEnv`.
     mesh : jax.sharding.Mesh, optional
-        Devices over which the slots are spread, along its first axis; see `shard`.
+        Devices over which the slots are sharded, along the first axis of the mesh; see `shard`.
     name, config, wrappers, jit_compile, pre_warm, cache_dir, **fields
         As for `make`.
 
     Raises
     ------
     ValueError, TypeError, RuntimeError
-        As for `make`; or if `n_envs` is below 1 or no integer, or does not fit `mesh`; or if a
+        As for `make`; or if `n_envs` is not an integer, is below 1 or does not fit `mesh`; or if a
         wrapper cannot be traced, such as `RecordVideo`.
 
     Examples
@@ -139,20 +141,22 @@ def make_multi(
     **fields: Any,
 ) -> MultiEnv:
     """
-    Build different environments as one unit.
+    Build several different environments as one `MultiEnv`.
 
     Parameters
     ----------
     names : list or dict
-        Registered names, each built by `make`, or ready environments. Equal names share one
-        environment, unless it runs on the host.
+        Registered names, each built by `make`, or environments. Equal names share one environment,
+        unless it runs on the host.
     wrappers, jit_compile, pre_warm, cache_dir, **fields
-        As for `make`, for every name; with ready environments only `pre_warm` (default False).
+        As for `make`, for every name, but `pre_warm` is False by default. With environments instead
+        of names, only `pre_warm` is allowed.
 
     Raises
     ------
     ValueError, TypeError
-        As for `make`; or if `names` is empty or mixed, or environments come with options for names.
+        As for `make`; or if `names` is empty or mixes names and environments, or if environments
+        are passed with keywords other than `pre_warm`.
 
     Examples
     --------
@@ -181,17 +185,18 @@ def make_multi_vec(
     **fields: Any,
 ) -> MultiVecEnv:
     """
-    Build copies of different environments as one unit.
+    Build copies of several different environments as one `MultiVecEnv`.
 
     Parameters
     ----------
     names : list or dict
-        Registered names, each built by `make_vec`, or ready `BatchedEnv`s. Equal names share one,
+        Registered names, each built by `make_vec`, or `BatchedEnv`s. Equal names share one batch,
         as for `make_multi`.
     n_envs : int, optional
         Number of copies of each name; required with names.
     wrappers, jit_compile, pre_warm, cache_dir, final_obs, autoreset, donate, **fields
-        As for `make_vec`, for every name; with ready environments only `pre_warm` (default False).
+        As for `make_vec`, for every name, but `pre_warm` is False by default. With batches instead
+        of names, only `pre_warm` is allowed.
 
     Raises
     ------
@@ -221,7 +226,7 @@ def _build(
     cache_dir: CacheDir,
     fields: dict[str, Any],
 ) -> AnyEnv:
-    """An environment in its wrappers, with a `JitWrapper` beneath any that runs on the host."""
+    """The environment and its wrappers, with a `JitWrapper` inside any that runs on the host."""
     who = factory.__name__
     spec = get_spec(name)
     if not isinstance(wrappers, Sequence | None) or isinstance(wrappers, str):
@@ -230,49 +235,50 @@ def _build(
         )
     env_class: Any = spec.env_class
     env = env_class(configured(factory, spec.default_config, config, fields))
-    compiled: Any = None
+    jit: Any = None
     if jit_compile and env.traceable:
-        compiled = JitWrapper(cache_dir=cache_dir, pre_warm=False)
+        jit = JitWrapper(cache_dir=cache_dir, pre_warm=False)
     for wrapper in (*spec.wrappers, *(cast(Any, wrappers) or ())):
-        outer: Any = wrapper(env) if callable(wrapper) else None
-        if not isinstance(outer, JaxEnv):
+        wrapped: Any = wrapper(env) if callable(wrapper) else None
+        if not isinstance(wrapped, JaxEnv):
             raise TypeError(
-                f"{who}: expected every entry of `wrappers` to make a JaxEnv from a JaxEnv; got "
+                f"{who}: expected every entry of `wrappers` to return a JaxEnv for a JaxEnv; got "
                 f"{wrapper!r}. List wrapper classes, or call them with keywords only."
             )
-        if compiled and not outer.traceable:
-            outer = wrapper(compiled(env))  # not put beneath: `wrapper` may have kept `env`
-            compiled = None
-        env = cast(Any, outer)
-    return compiled(env) if compiled else env
+        if jit and not wrapped.traceable:
+            wrapped = wrapper(jit(env))  # wrapped again, because `wrapper` may have stored `env`
+            jit = None
+        env = cast(Any, wrapped)
+    return jit(env) if jit else env
 
 
-def _members(factory: Any, of_name: Any, names: Any, options: Any, fields: Any) -> Any:
-    """The members of a fleet: ready environments, or one built by `of_name` for each name."""
-    who, defaults = factory.__name__, inspect.signature(factory).parameters
+def _members(factory: Any, build: Any, names: Any, options: Any, fields: Any) -> Any:
+    """The members of a fleet: the environments in `names`, or one built for each name."""
+    who = factory.__name__
+    parameters = inspect.signature(factory).parameters
     container, members = Container.of(names, who, "names or environments")
-    ready = [member for member in members if not isinstance(member, str)]
-    given = [name for name, value in options.items() if value is not defaults[name].default]
-    given += fields
-    if not ready and options.get("n_envs", 1) is None:
-        raise ValueError(f"{who}: expected n_envs, the number of copies; got none. Pass one.")
-    if not ready:
-        members = _built(members, partial(of_name, pre_warm=False, **options, **fields))
-    elif len(ready) < len(members):
+    envs = [member for member in members if not isinstance(member, str)]
+    keywords = [name for name, value in options.items() if value is not parameters[name].default]
+    keywords += fields
+    if not envs and options.get("n_envs", 1) is None:
+        raise ValueError(f"{who}: expected n_envs, the number of copies; got None. Pass an int.")
+    if not envs:
+        members = _build_members(members, partial(build, pre_warm=False, **options, **fields))
+    elif len(envs) < len(members):
         raise TypeError(
-            f"{who}: expected names alone or environments alone; got {ready[0]!r} among names. "
-            "Make the others first, with `make` or `make_vec`."
+            f"{who}: expected only names or only environments; got {envs[0]!r} among names. Build "
+            "the others first, with `make` or `make_vec`."
         )
-    elif given:
+    elif keywords:
         raise ValueError(
-            f"{who}: expected {' and '.join(given)} with names only; got ready environments, which "
-            "are used as they are. Leave it out, or pass names."
+            f"{who}: expected {' and '.join(keywords)} with names only; got ready environments, "
+            "which are used as they are. Leave it out, or pass names."
         )
     return container.build(members)
 
 
-def _built(names: list[str], build: Callable[[str], Any]) -> Iterator[Any]:
-    """The environment of each name; equal names share one, unless it runs on the host."""
+def _build_members(names: list[str], build: Callable[[str], Any]) -> Iterator[Any]:
+    """The environment of each name. Equal names share one, unless it runs on the host."""
     built: dict[str, Any] = {}
     for name in names:
         if name not in built or not built[name].traceable:

@@ -1,4 +1,4 @@
-"""Wrappers: environments around environments, and the base classes to write your own."""
+"""Wrappers, and the base classes to write your own."""
 
 from envrax.video.frames import save_video, tile_frames
 from envrax.wrappers import vector as vector
@@ -40,7 +40,7 @@ from envrax.wrappers.stateful import WrapperState as WrapperState
 from envrax.wrappers.time import TimeAwareObservation, TimeLimit
 from envrax.wrappers.transform import TransformAction, TransformObservation, TransformReward
 
-# `envrax` exports these too.
+# `envrax` exports these names too.
 __all__ = [
     "ActionWrapper",
     "AtariPreprocessing",

@@ -18,7 +18,9 @@ from envrax.wrappers.hooks import ActionWrapper
 
 class ClipAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
     """
-    Clip the action to the bounds of the environment. The new action space has none.
+    Clip actions to the bounds of the environment's action space.
+
+    The new action space has the same shape and dtype, and no bounds.
 
     Raises
     ------
@@ -34,7 +36,7 @@ class ClipAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
 
     def __init__(self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT]) -> None:
         super().__init__(env)
-        space = _box(type(self), env, "float", "integer")
+        space = _action_box(type(self), env, "float", "integer")
         self._space = Box(-np.inf, np.inf, space.shape, space.dtype)
 
     @property
@@ -42,7 +44,7 @@ class ClipAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
         return self._space
 
     def action(self, action: Any) -> jax.Array:
-        space = _box(type(self), self.env, "float", "integer")
+        space = _action_box(type(self), self.env, "float", "integer")
         low, high = (np.asarray(x, canonical(space.dtype)) for x in (space.low, space.high))
         return jnp.clip(jnp.asarray(action), low, high)
 
@@ -51,22 +53,24 @@ class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
     """
     Scale actions from `min_action` .. `max_action` to the bounds of the environment.
 
-    Actions beyond these bounds go beyond those of the environment: put `ClipAction` around it.
+    An action outside the new bounds becomes an action outside the bounds of the environment. To
+    clip such actions, wrap the result in `ClipAction`.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     min_action, max_action : float or array-like
-        The new bounds, for all elements or for each. They are infinite exactly where those of the
-        environment are; an element with one infinite bound is shifted by the other.
+        The new bounds, one for all elements or one for each. A new bound must be infinite exactly
+        where the environment's bound is. An element with only one finite bound is shifted, so that
+        the finite bounds match.
 
     Raises
     ------
     TypeError
         If the actions are not in a Box of floats.
     ValueError
-        If the new bounds do not fit it, or are equal.
+        If the new bounds do not fit this Box, or are equal.
 
     Examples
     --------
@@ -82,45 +86,47 @@ class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
         max_action: ArrayLike,
     ) -> None:
         super().__init__(env)
-        target = _box(type(self), env, "float")
-        self.min_action, self.max_action = min_action, max_action
+        target = _action_box(type(self), env, "float")
+        self.min_action = min_action
+        self.max_action = max_action
         names = "min_action and max_action"
         self._space = target_box(type(self), names, target, min_action, max_action)
         if np.any(np.asarray(self._space.low) >= np.asarray(self._space.high)):
             raise ValueError(f"RescaleAction: expected min_action < max_action; got {self._space}.")
-        affine(type(self), self._space, target)  # refuses here
+        affine(type(self), self._space, target)  # raises here, not in the first step
 
     @property
     def action_space(self) -> Box:
         return self._space
 
     def action(self, action: Any) -> jax.Array:
-        return affine(type(self), self._space, _box(type(self), self.env, "float"))(action)
+        return affine(type(self), self._space, _action_box(type(self), self.env, "float"))(action)
 
 
 class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
     """
-    Choose among the centres of equal intervals of each element of the action.
+    Replace a continuous action by a choice among a few values.
 
-    The new action space is a Discrete with a choice for each combination, in which the last
-    element changes first; or a MultiDiscrete with an entry for each element.
+    The range of each element of the action is divided into equal intervals. A choice stands for the
+    centre of an interval. The new action space is a Discrete with one choice for each combination,
+    in which the last element changes fastest; or a MultiDiscrete with one entry for each element.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     bins : int or tuple of int
-        Number of intervals, for all elements or for each.
+        Number of intervals, one for all elements or one for each.
     multidiscrete : bool, default False
-        Take a MultiDiscrete action.
+        Use a MultiDiscrete action space instead of a Discrete one.
 
     Raises
     ------
     TypeError
-        If the actions are not in a Box of floats, or `bins` does not hold ints.
+        If the actions are not in a Box of floats, or `bins` has entries that are not ints.
     ValueError
-        If the Box is unbounded, there is another number of `bins` than of elements, one of them is
-        below 1, or there are more combinations than int32 holds.
+        If the Box is unbounded, the number of `bins` is not the number of elements, an entry is
+        below 1, or there are more combinations than int32 can hold.
 
     Examples
     --------
@@ -137,26 +143,28 @@ class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
         multidiscrete: bool = False,
     ) -> None:
         super().__init__(env)
-        space = _box(type(self), env, "float")
+        space = _action_box(type(self), env, "float")
         low, high = (
             np.broadcast_to(np.asarray(bound, np.float64), space.shape).ravel()
             for bound in (space.low, space.high)
         )
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise ValueError(f"DiscretizeAction: expected a bounded Box of actions; got {space}.")
-        self.bins, self.multidiscrete = bins, multidiscrete
-        given = list(bins) if np.iterable(bins) else [bins] * space.size
-        self._bins = [require_count("DiscretizeAction: expected bins", n) for n in given]
+        self.bins = bins
+        self.multidiscrete = multidiscrete
+        per_element = list(bins) if np.iterable(bins) else [bins] * space.size
+        self._bins = [require_count("DiscretizeAction: expected bins", n) for n in per_element]
         if len(self._bins) != space.size or not self._bins:
             raise ValueError(
                 f"DiscretizeAction: expected an int, or {space.size} bins for {space}; got {bins}."
             )
         total = int(np.prod(np.asarray(self._bins, object)))
         self._space = MultiDiscrete(self._bins) if multidiscrete else Discrete(total)
-        # One row of centres for each element, padded with those beyond the upper bound.
+        # One row of centres for each element. A row with fewer bins than the longest row ends with
+        # values above the upper bound, which are never chosen.
         counts = np.asarray(self._bins)[:, None]
-        places = (np.arange(max(self._bins)) + 0.5) / counts
-        centres = low[:, None] * (1 - places) + high[:, None] * places
+        fractions = (np.arange(max(self._bins)) + 0.5) / counts
+        centres = low[:, None] * (1 - fractions) + high[:, None] * fractions
         self._centres = centres.astype(canonical(space.dtype))
 
     @property
@@ -175,10 +183,9 @@ class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
         return chosen.reshape(self.env.action_space.shape)
 
 
-def _box(wrapper: type, env: AnyEnv, *kinds: str) -> Box:
+def _action_box(wrapper: type, env: AnyEnv, *kinds: str) -> Box:
     space: Any = env.action_space
-    legal = isinstance(space, Box) and kind(space.dtype) in kinds
-    require_that(
-        legal, wrapper, f"actions in a Box of {' or '.join(f'{k}s' for k in kinds)}", space
-    )
+    fits = isinstance(space, Box) and kind(space.dtype) in kinds
+    expected = f"actions in a Box of {' or '.join(f'{k}s' for k in kinds)}"
+    require_that(fits, wrapper, expected, space)
     return space

@@ -12,13 +12,13 @@ from envrax._jax.types import strip_weak_type
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, carries_over
 from envrax.spaces import Box, Discrete
 from envrax.termination import episode_ended
-from envrax.wrappers.base import Wrapper, refuse_mask, require_that, with_end
+from envrax.wrappers.base import Wrapper, mark_ended, refuse_mask, require_that
 from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.observation import (
     GrayscaleObservation,
     NormalizeObservation,
     ResizeObservation,
-    rgb_box,
+    require_rgb_box,
 )
 from envrax.wrappers.repeat import MaxAndSkipObservation
 from envrax.wrappers.reshape import ReshapeObservation
@@ -29,42 +29,46 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     """
     The usual preprocessing of Atari games, for any environment with uint8 RGB images.
 
-    From the inside out: no-ops after a reset; end of the episode on loss of a life; grayscale;
-    `MaxAndSkipObservation`; resizing; scaling to 0..1. Put `FrameStackObservation` around it.
+    The steps are applied in this order, the innermost first: no-ops after a reset; end of the
+    episode on loss of a life; grayscale; `MaxAndSkipObservation`; resizing; scaling to 0..1. To
+    stack frames, wrap the result in `FrameStackObservation`.
 
-    Unlike Gymnasium's, it resizes by `ResizeObservation` and not by OpenCV's area interpolation,
-    uses action 0 as no-op, and does not notice an environment that skips frames itself: turn that
-    off. No-ops do not count as steps: `state.step` is 0 after a reset. A mask of legal actions is
-    refused if actions are repeated or there are no-ops.
+    It differs from Gymnasium's wrapper in three ways. Images are resized by `ResizeObservation`,
+    not by OpenCV's area interpolation. The no-op is action 0. An environment that skips frames
+    itself is not detected: turn its frame skip off.
+
+    No-ops do not count as steps: `state.step` is 0 after a reset. With no-ops or repeated actions,
+    `action_mask` raises a `NotImplementedError` if the environment has masks of legal actions.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     noop_max : int, default 30
-        A reset is followed by 1 to `noop_max` steps with action 0, or by none if this is 0.
+        Each reset is followed by a random number of steps with action 0, from 1 to `noop_max`. 0
+        turns this off.
     frame_skip : int, default 4
         Number of steps for one action.
     screen_size : int or tuple of int, default 84
         Size of the new image; a tuple is (width, height).
     terminal_on_life_loss : bool, default False
-        Terminate the episode when `info["lives"]` falls. Since `reset` returns no info, a life lost
-        in the first step of an episode is not noticed.
+        Terminate the episode when `info["lives"]` falls. A life lost in the first step of an
+        episode is not detected, because `reset` returns no info.
     grayscale_obs : bool, default True
-        Make the images grey.
+        Convert the images to grayscale.
     grayscale_newaxis : bool, default False
-        Give grey images a last axis of 1.
+        Give grayscale images a last axis of size 1.
     scale_obs : bool, default False
         Scale to float32 in 0..1.
 
     Raises
     ------
     TypeError
-        If the observations are not uint8 RGB images, the actions are not Discrete and there are
-        no-ops, or a size is not an int.
+        If the observations are not uint8 RGB images, a number is not an int, or there are no-ops
+        and the actions are not Discrete.
     ValueError
-        If a number is out of range; at the first step, if `terminal_on_life_loss` is set and there
-        is no `info["lives"]`.
+        If a number is out of range; or at the first step, if `terminal_on_life_loss` is True and
+        there is no `info["lives"]`.
 
     Examples
     --------
@@ -92,7 +96,7 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
             raise ValueError(f"{who} screen_size to be an int or (width, height); got {size}.")
         width, height = (require_count(f"{who} screen_size", side) for side in size)
         stack: AnyEnv = env
-        rgb_box(type(self), env, None)
+        require_rgb_box(type(self), env, None)
         if noop_max:
             stack = NoopReset(stack, noop_max)
         if terminal_on_life_loss:
@@ -110,13 +114,15 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
         self.noop_max = noop_max
         self.frame_skip = frame_skip
         self.screen_size = screen_size
-        self.terminal_on_life_loss, self.scale_obs = terminal_on_life_loss, scale_obs
-        self.grayscale_obs, self.grayscale_newaxis = grayscale_obs, grayscale_newaxis
+        self.terminal_on_life_loss = terminal_on_life_loss
+        self.grayscale_obs = grayscale_obs
+        self.grayscale_newaxis = grayscale_newaxis
+        self.scale_obs = scale_obs
 
 
 @chex.dataclass
 class NoopState(WrapperState[InnerStateT]):
-    """State of `NoopReset`: the environment's `step` after the no-ops."""
+    """State of `NoopReset`. `noops` is the environment's `step` after the no-ops."""
 
     noops: jax.Array
 
@@ -125,7 +131,7 @@ class NoopReset(
     StatefulWrapper[ObsSpaceT, ActSpaceT, NoopState[InnerStateT], ConfigT, InnerStateT],
     Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
 ):
-    """Begin an episode with 1 to `noop_max` steps of action 0, which `state.step` leaves out."""
+    """Begin each episode with 1 to `noop_max` steps of action 0. `state.step` excludes them."""
 
     _keeps_state = False
 
@@ -144,22 +150,23 @@ class NoopReset(
         return obs, state.replace(step=state.step - state.noops), *rest
 
     def action_mask(self, state: NoopState[InnerStateT]) -> Any:
-        return refuse_mask(self, super().action_mask(state), "as the no-op of a reset")
+        mask = super().action_mask(state)
+        return refuse_mask(self, mask, "action 0, the no-op of a reset, may be illegal")
 
     def reset(self, rng: jax.Array) -> tuple[Any, NoopState[InnerStateT]]:
         rng, key = jax.random.split(rng)
-        return self._acted(key, *super().reset(rng))
+        return self._after_noops(key, *super().reset(rng))
 
     def reset_after(self, state: NoopState[InnerStateT]) -> tuple[Any, NoopState[InnerStateT]]:
         if not carries_over(self.env):
             return self.reset(jax.random.split(state.rng)[0])
         rng, key = jax.random.split(state.rng)
-        return self._acted(key, *super().reset_after(state.replace(rng=rng)))
+        return self._after_noops(key, *super().reset_after(state.replace(rng=rng)))
 
-    def _acted(
+    def _after_noops(
         self, key: jax.Array, obs: Any, state: NoopState[InnerStateT]
     ) -> tuple[Any, NoopState[InnerStateT]]:
-        """The episode after its first no-ops."""
+        """The observation and the state after the no-ops."""
         carry: Any = strip_weak_type((obs, state.env_state))
         noops = jax.random.randint(key, (), 1, self.noop_max + 1, jnp.int32)
         if self.traceable:
@@ -174,20 +181,20 @@ class NoopReset(
         return super()._inner(state.replace(step=state.step + state.noops))
 
     def _noop(self, _: Any, carry: Any) -> Any:
-        def anew(carry: Any) -> Any:
+        def next_episode(carry: Any) -> Any:
             return strip_weak_type(self.env.reset_after(carry[1]))
 
         obs, state, _, done, _ = self.env.step(carry[1], jnp.int32(0))
-        over = episode_ended(self.env, state, done)
+        ended = episode_ended(self.env, state, done)
         carry = strip_weak_type((obs, state))
         if not self.traceable:
-            return anew(carry) if bool(over) else carry
-        return cond(over, anew, lambda carry: carry, carry)
+            return next_episode(carry) if bool(ended) else carry
+        return cond(ended, next_episode, lambda carry: carry, carry)
 
 
 @chex.dataclass
 class LifeLossState(WrapperState[InnerStateT]):
-    """State of `LifeLoss`: the lives after the last step, -1 before the first one."""
+    """State of `LifeLoss`. `lives` is the number after the last step, -1 before the first step."""
 
     lives: jax.Array
 
@@ -216,11 +223,12 @@ class LifeLoss(
         if "lives" not in info:
             raise ValueError(
                 "AtariPreprocessing: expected a number of lives in info['lives'] for "
-                f"terminal_on_life_loss=True; got info with {sorted(info)} from {self.env}."
+                f"terminal_on_life_loss=True; got an info with the keys {sorted(info)} from "
+                f"{self.env}."
             )
         lives = jnp.asarray(info["lives"]).astype(jnp.int32)
         lost = lives < state.lives
         if "terminated" in info:
             info = {**info, "terminated": info["terminated"] | lost}
         state = state.replace(lives=lives, done=state.done | lost)
-        return obs, state, reward, with_end(done, lost), info
+        return obs, state, reward, mark_ended(done, lost), info

@@ -1,4 +1,4 @@
-"""Base classes of wrappers around an environment."""
+"""`Wrapper`, the base class of wrappers, and functions that several wrappers use."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -25,13 +25,13 @@ from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
 
 class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMeta):
     """
-    A wrapper: an environment around another one, with the same state.
+    Base class of wrappers: an environment that wraps another one and has the same state.
 
-    A subclass overrides a hook, `action`, `observation`, `reward`, `done` or `info`, and the space
-    that changes with it; `on_episode_start` to change the start of an episode.
+    A subclass overrides one or more hooks: `action`, `observation`, `reward`, `done`, `info`, or
+    `on_episode_start` for the start of an episode. If a space changes, it overrides that too.
 
-    A wrapper class called with keywords and no environment returns a factory, for lists of
-    wrappers: `ResizeObservation(h=84, w=84)`.
+    A wrapper class called with keywords only, without an environment, returns a factory for lists
+    of wrappers: `ResizeObservation(h=84, w=84)`.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         ) -> Callable[[JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
 
-    # The arguments of the constructor, the environment first; the metaclass keeps them.
+    # The arguments of the constructor, the environment first. The metaclass sets them.
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
     _is_wrapper = True
     _keeps_state = False
-    # Whether a class, or one of its bases, overrides `reset` without `reset_after`.
+    # Whether the class, or one of its bases, overrides `reset` but not `reset_after`.
     _replaces_reset = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -98,55 +98,56 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return self.env.action_space
 
     def action(self, action: Any) -> Any:
-        """The action that the wrapped environment gets."""
+        """Hook: the action for the wrapped environment."""
         return action
 
     def observation(self, obs: Any) -> Any:
-        """The observation that the caller gets, at reset and after a step."""
+        """Hook: the observation returned to the caller, by `reset` and `step`."""
         return obs
 
     def reward(self, reward: jax.Array) -> jax.Array:
-        """The reward that the caller gets."""
+        """Hook: the reward returned to the caller."""
         return reward
 
     def done(self, done: jax.Array) -> jax.Array:
-        """The `done` that the caller gets; `state.done` stays a bool scalar."""
+        """Hook: the `done` returned to the caller. `state.done` stays a bool scalar."""
         return done
 
     def info(self, info: Info) -> Info:
-        """The info that the caller gets. Return a new dict: the given one must not be changed."""
+        """Hook: the info returned to the caller, a new dict. Do not change the argument."""
         return info
 
     def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
-        """The first observation and state that the caller gets, from those of `env`."""
+        """Hook: the first observation and state returned to the caller, from those of `env`."""
         return self.observation(obs), state
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         returned = self.env.reset(rng)
-        return self._started("reset", returned)
+        return self._start_episode("reset", returned)
 
-    def _started(self, method: str, returned: Any) -> tuple[Any, StateT]:
+    def _start_episode(self, method: str, returned: Any) -> tuple[Any, StateT]:
         who = type(self.env).__name__
         return self.on_episode_start(*require_tuple(who, method, returned, EnvState))
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
         """
-        Begin the next episode, by `reset_after` of the wrapped environment.
+        Begin the next episode with `reset_after` of the wrapped environment.
 
         Raises
         ------
         NotImplementedError
-            If `reset` is overridden, this method is not, and an episode of the wrapped environment
-            depends on the one before.
+            If the class overrides `reset` but not this method, and each episode of the wrapped
+            environment depends on the one before.
         """
         if not self._replaces_reset:
             returned = self.env.reset_after(self._inner(state))
-            return self._started(episode_start(self.env), returned)
+            return self._start_episode(episode_start(self.env), returned)
         if carries_over(self.env):
             raise NotImplementedError(
-                f"{type(self).__name__}.reset_after: expected a wrapper that overrides it as well "
-                f"as `reset`; got one that does not, around {self.env}, whose episodes depend on "
-                "the one before. Override `on_episode_start` in its place, or `reset_after` too."
+                f"{type(self).__name__}.reset_after: expected a wrapper that overrides both "
+                f"`reset` and `reset_after`, because each episode of {self.env} depends on the one "
+                "before; got a wrapper that overrides only `reset`. Override `on_episode_start` "
+                "instead, or `reset_after` too."
             )
         return super().reset_after(state)
 
@@ -163,16 +164,18 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
 
     def action_mask(self, state: StateT) -> Any:
         """
-        The mask of legal actions, by default that of the wrapped environment.
+        The mask of legal actions; by default the mask of the wrapped environment.
 
         Raises
         ------
         NotImplementedError
-            If `action` is overridden, this method is not, and the wrapped environment has a mask.
+            If the class overrides `action` but not this method, and the wrapped environment has a
+            mask.
         """
         mask = self.env.action_mask(self._inner(state))
         if type(self).action is not Wrapper.action:
-            refuse_mask(self, mask, "before `action`", "Override `action_mask`")
+            reason = "it is for actions after the hook `action`, not before"
+            refuse_mask(self, mask, reason, "Override `action_mask`")
         return mask
 
     def active(self, state: StateT) -> dict[str, jax.Array]:
@@ -192,18 +195,18 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         self.env.close()
 
     def _inner(self, state: Any) -> Any:
-        """The state that the wrapped environment gets."""
+        """The state of the wrapped environment, from the state of this wrapper."""
         return state
 
     def __repr__(self) -> str:
-        # Not `getattr`: a keyword may have the name of a hook. None is not shown.
-        known = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
-        given = {k: v for k, v in known.items() if v is not None}
-        return call_repr(type(self).__name__, given, repr(self.env))
+        # `vars`, not `getattr`: a keyword may have the name of a hook. None is left out.
+        attributes = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
+        shown = {k: v for k, v in attributes.items() if v is not None}
+        return call_repr(type(self).__name__, shown, repr(self.env))
 
 
 def layers(env: AnyEnv) -> list[AnyEnv]:
-    """The environments of a stack, from the outermost wrapper to the base environment."""
+    """The wrappers of a stack, the outermost first, and the base environment last."""
     stack = [env]
     while isinstance(env, Wrapper):
         env = env.env
@@ -212,34 +215,40 @@ def layers(env: AnyEnv) -> list[AnyEnv]:
 
 
 def require_that(condition: bool, wrapper: type, expected: str, got: object) -> None:
-    """Raise a TypeError with the wrapper, the expected value and the actual one."""
+    """Raise a TypeError unless `condition` is True: `wrapper: expected ...; got ...`."""
     if not condition:
         raise TypeError(f"{wrapper.__name__}: expected {expected}; got {got}.")
 
 
-def refuse_mask(wrapper: Any, mask: Any, when: str, advice: str = "Leave the wrapper out") -> None:
-    """Raise an error for a mask if the wrapper may turn a legal action into an illegal one."""
+def refuse_mask(
+    wrapper: Any, mask: Any, reason: str, advice: str = "Leave the wrapper out"
+) -> None:
+    """Raise a NotImplementedError if there is a mask. `reason` is why the wrapper cannot use it."""
     if mask is not None:
         raise NotImplementedError(
-            f"{type(wrapper).__name__}.action_mask: expected an environment in which all actions "
-            f"are legal; got a mask: an action may be illegal {when}. {advice}."
+            f"{type(wrapper).__name__}.action_mask: expected an environment without action masks; "
+            f"got a mask, but {reason}. {advice}."
         )
 
 
-def with_end(done: Any, ended: jax.Array) -> jax.Array:
-    """The returned `done`, a bool or a discount of any shape, with an end where `ended`."""
+def mark_ended(done: Any, ended: jax.Array) -> jax.Array:
+    """
+    `done`, changed to the end of an episode if `ended` is True.
+
+    `done` has any shape. It is a bool, or a discount with 0 at the end of an episode.
+    """
     done = jnp.asarray(done)
     return jnp.where(ended, jnp.full_like(done, done.dtype == jnp.bool_), done)
 
 
 def add_to_info(wrapper: type, env: AnyEnv, info: Info, key: str, value: Any) -> Info:
     """
-    `info` of `env` with one more entry, which a wrapper adds.
+    A copy of `info` with one more entry, which `wrapper` adds to the infos of `env`.
 
     Raises
     ------
     ValueError
-        If `info` has the key already, and no wrapper of the same class put it there.
+        If `info` has the key already, unless an inner wrapper of the same class added it.
     """
     if any([isinstance(layer, wrapper) for layer in layers(env)]):
         return {**info, key: value}

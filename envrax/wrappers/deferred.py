@@ -13,17 +13,17 @@ from envrax.env import AnyEnv, JaxEnv
 @dataclass(frozen=True)
 class WrapperFactory:
     """
-    A wrapper class and its keywords; called with an environment, it wraps it.
+    A wrapper class and its keyword arguments. Calling it with an environment wraps that.
 
-    Calling a wrapper class without an environment makes one: `ResizeObservation(h=84, w=84)`.
-    Factories are compared by value and can be pickled.
+    A wrapper class that is called without an environment returns a factory:
+    `ResizeObservation(h=84, w=84)`. Factories are compared by value and can be pickled.
 
     Attributes
     ----------
     wrapper : type
         The wrapper class.
     kwargs : dict
-        Its keywords.
+        Its keyword arguments.
     """
 
     wrapper: Callable[..., AnyEnv]
@@ -33,7 +33,7 @@ class WrapperFactory:
         """Wrap `env`."""
         return self.wrapper(env, **self.kwargs)
 
-    def __hash__(self) -> int:  # the values of the keywords may be unhashable
+    def __hash__(self) -> int:  # keyword values may be unhashable
         return hash((self.wrapper, tuple(sorted(self.kwargs))))
 
     def __repr__(self) -> str:
@@ -44,7 +44,8 @@ class WrapperMeta(ABCMeta):
     """Metaclass: a class called without an environment returns a `WrapperFactory`."""
 
     _wraps: type = JaxEnv
-    _in_worlds: Callable[..., AnyEnv] | None = None  # around a world of several agents
+    # Builds the wrapper of a multi-agent environment (a world). If None, the class itself does.
+    _wrap_multi_agent: Callable[..., AnyEnv] | None = None
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -53,47 +54,49 @@ class WrapperMeta(ABCMeta):
     if not TYPE_CHECKING:  # type checkers read `Wrapper.__new__` instead
 
         def __call__(cls, *args, **kwargs):
-            env = next(iter(inspect.signature(cls).parameters), "env")  # its name here
-            if not args and env in kwargs:
-                args = (kwargs.pop(env),)
+            first_parameter = next(iter(inspect.signature(cls).parameters), "env")
+            if not args and first_parameter in kwargs:
+                args = (kwargs.pop(first_parameter),)
             if args and not isinstance(args[0], cls._wraps):
                 raise TypeError(
                     f"{cls.__name__}: expected a {cls._wraps.__name__} as first argument; got "
-                    f"{args[0]!r}. Wrappers of an environment go inside `VecEnv`, those of "
-                    "`envrax.wrappers.vector` around it; called with keywords alone, "
-                    f"{_usage(cls)} is a factory."
+                    f"{args[0]!r}. Wrappers of an environment go inside `VecEnv`, wrappers of "
+                    "`envrax.wrappers.vector` outside. Called with keywords only, "
+                    f"{_usage(cls)} returns a factory."
                 )
             try:
                 inspect.signature(cls).bind(*(args or [None]), **kwargs)
             except TypeError as error:
-                rest = [_short(x) for x in args[1:]]
+                positional = [_shown(x) for x in args[1:]]
                 raise TypeError(
                     f"{cls.__name__}: expected the keywords of {_usage(cls)}; got "
-                    f"{call_repr(cls.__name__, kwargs, *rest)}: {error}."
+                    f"{call_repr(cls.__name__, kwargs, *positional)}: {error}."
                 ) from None
             if not args:
                 return WrapperFactory(cls, kwargs)
-            if cls._in_worlds is not None and args[0].agents:
-                return cls._in_worlds(args[0], cls, args[1:], kwargs)
+            if cls._wrap_multi_agent is not None and args[0].agents:
+                return cls._wrap_multi_agent(args[0], cls, args[1:], kwargs)
             wrapper = super().__call__(*args, **kwargs)
-            wrapper._arguments = args, kwargs  # an `__init__` may keep them under other names
+            wrapper._arguments = args, kwargs  # `__init__` may store them under other names
             return wrapper
 
 
 def keywords(cls: type) -> dict[str, Any]:
-    """The keywords that a wrapper class takes besides its environment, with their defaults."""
-    _, *others = inspect.signature(cls).parameters.values()
-    return {p.name: p.default for p in others if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    """The keywords of a wrapper class, without its environment, and their defaults."""
+    _, *parameters = inspect.signature(cls).parameters.values()
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {p.name: p.default for p in parameters if p.kind not in variadic}
 
 
-def call_repr(name: str, kwargs: Mapping[str, Any], *first: str) -> str:
-    """A call written out: `name(*first, **kwargs)`."""
-    return f"{name}({', '.join([*first, *(f'{k}={_short(v)}' for k, v in kwargs.items())])})"
+def call_repr(name: str, kwargs: Mapping[str, Any], *positional: str) -> str:
+    """The source code of a call: `name(*positional, **kwargs)`."""
+    by_keyword = [f"{key}={_shown(value)}" for key, value in kwargs.items()]
+    return f"{name}({', '.join([*positional, *by_keyword])})"
 
 
 def _usage(cls: type) -> str:
     return call_repr(cls.__name__, keywords(cls))
 
 
-def _short(value: Any) -> str:
+def _shown(value: Any) -> str:
     return "..." if value is inspect.Parameter.empty else repr(value)

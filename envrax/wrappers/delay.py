@@ -1,4 +1,4 @@
-"""`DelayObservation`: observations delayed by some steps."""
+"""`DelayObservation`: observations delayed by a number of steps."""
 
 from typing import Any, Generic
 
@@ -21,7 +21,8 @@ class DelayState(WrapperState[InnerStateT]):
     Attributes
     ----------
     waiting : pytree of jax.Array
-        Observations that were not returned yet, the oldest first.
+        The last `delay` observations, not returned yet, along a new first axis. The oldest is at
+        index 0.
     """
 
     waiting: Any
@@ -35,21 +36,21 @@ class DelayObservation(
     Return each observation `delay` steps late.
 
     The first `delay` observations of an episode are the element of the space closest to zero. The
-    last ones of an episode are never seen.
+    last `delay` observations of an episode are never returned.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     delay : int
-        Number of steps; with 0 nothing changes.
+        Number of steps. 0 changes nothing.
 
     Raises
     ------
     TypeError
         If `delay` is not an int.
     ValueError
-        If it is below 0.
+        If `delay` is below 0.
 
     Examples
     --------
@@ -67,19 +68,19 @@ class DelayObservation(
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         zeros = named_leaves(zero_element(self.observation_space))
-        # By name: the containers of an observation may be others than those of its space.
+        # Matched by name: an observation and its space may have different container classes.
         leaves = [jnp.repeat(zeros[name][None], self.delay, axis=0) for name in named_leaves(obs)]
         waiting = jax.tree.unflatten(jax.tree.structure(obs), leaves)
-        oldest, waiting = _pushed(waiting, obs)
+        oldest, waiting = _push_pop(waiting, obs)
         return oldest, {"waiting": waiting}
 
     def on_step(self, obs: Any, state: DelayState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
-        oldest, waiting = _pushed(state.waiting, obs)
+        oldest, waiting = _push_pop(state.waiting, obs)
         return oldest, state.replace(waiting=waiting), *rest
 
 
-def _pushed(waiting: Any, obs: Any) -> tuple[Any, Any]:
-    """The oldest waiting observation, and the others with a new one at the end."""
+def _push_pop(waiting: Any, obs: Any) -> tuple[Any, Any]:
+    """Append `obs` to the queue. Return the oldest observation and the rest of the queue."""
     queue = jax.tree.map(
         lambda old, new: jnp.concatenate([old, jnp.asarray(new, old.dtype)[None]]), waiting, obs
     )

@@ -11,13 +11,13 @@ from envrax.wrappers.base import require_that
 from envrax.wrappers.hooks import ObservationWrapper
 
 
-def entry(x: Any, key: str | None) -> Any:
-    """The entry of an observation, or of its space, under `key`; None stands for all of it."""
+def get_entry(x: Any, key: str | None) -> Any:
+    """The entry `key` of an observation or of its space; all of it if `key` is None."""
     return x if key is None else x[key]
 
 
-def with_entry(x: Any, key: str | None, value: Any) -> Any:
-    """`x`, an observation or its space, with `value` in place of `entry(x, key)`."""
+def replace_entry(x: Any, key: str | None, value: Any) -> Any:
+    """A copy of an observation or its space with a new entry `key`; `value` if `key` is None."""
     if key is None:
         return value
     return Dict({**x.spaces, key: value}) if isinstance(x, Dict) else {**x, key: value}
@@ -25,12 +25,12 @@ def with_entry(x: Any, key: str | None, value: Any) -> Any:
 
 def entry_space(wrapper: type, env: AnyEnv, key: str | None) -> Space:
     """
-    The space of the entry that a wrapper changes.
+    The space of the entry `key` of the observations; their whole space if `key` is None.
 
     Raises
     ------
     TypeError
-        If a key is given, but the observations are not in a Dict.
+        If `key` is not None and the observations are not in a Dict.
     ValueError
         If the Dict has no such key.
     """
@@ -42,8 +42,8 @@ def entry_space(wrapper: type, env: AnyEnv, key: str | None) -> Space:
     return space[key]
 
 
-def box_of(wrapper: type, env: AnyEnv, key: str | None = None) -> Box:
-    """The space of the entry that a wrapper changes; a TypeError unless it is a Box."""
+def require_box(wrapper: type, env: AnyEnv, key: str | None = None) -> Box:
+    """The same space as `entry_space`. Raise a TypeError unless it is a Box."""
     space: Any = entry_space(wrapper, env, key)
     require_that(isinstance(space, Box), wrapper, "observations in a Box", space)
     return space
@@ -53,21 +53,21 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
     """
     Keep some entries of a `Dict` or `Tuple` observation.
 
-    The keys of a `Dict` stay sorted. The entries of a `Tuple` come in the order of `filter_keys`.
+    The keys of a `Dict` stay sorted. The entries of a `Tuple` are in the order of `filter_keys`.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     filter_keys : sequence of str or int
-        The keys of a `Dict`, or the indices of a `Tuple`, that are kept.
+        The keys of a `Dict`, or the indices of a `Tuple`, to keep.
 
     Raises
     ------
     TypeError
         If the observations are not in a Dict or Tuple.
     ValueError
-        If there is no such key, or none is given.
+        If a key is unknown, or `filter_keys` is empty.
 
     Examples
     --------
@@ -83,11 +83,11 @@ class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
     ) -> None:
         super().__init__(env)
         space: Any = env.observation_space
-        of = "observations in a Dict or a Tuple"
-        require_that(isinstance(space, Dict | Tuple), type(self), of, space)
-        known: Any = space if isinstance(space, Dict) else range(-len(space), len(space))
-        of = "FilterObservation: expected filter_keys among"
-        require_known(of, filter_keys, known, error=ValueError)
+        expected = "observations in a Dict or a Tuple"
+        require_that(isinstance(space, Dict | Tuple), type(self), expected, space)
+        keys: Any = space if isinstance(space, Dict) else range(-len(space), len(space))
+        message = "FilterObservation: expected filter_keys among"
+        require_known(message, filter_keys, keys, error=ValueError)
         require_count("FilterObservation: expected the number of filter_keys", len(filter_keys))
         self.filter_keys = filter_keys
         self._space = self.observation(space)

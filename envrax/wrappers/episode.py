@@ -1,4 +1,4 @@
-"""Wrappers that change the returned `done`, or sum up rewards and steps of an episode."""
+"""Wrappers that change the returned `done`, or record the return and length of an episode."""
 
 from typing import Any, Generic
 
@@ -42,7 +42,7 @@ class EpisodeDiscount(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     Raises
     ------
     TypeError
-        If the stack has an `EpisodeDiscount` already.
+        If `env` contains an `EpisodeDiscount` already.
 
     Examples
     --------
@@ -55,8 +55,9 @@ class EpisodeDiscount(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
         super().__init__(env)
-        twice = any(isinstance(layer, EpisodeDiscount) for layer in layers(env))
-        require_that(not twice, type(self), "an environment that returns done as a bool", env)
+        has_discount = any(isinstance(layer, EpisodeDiscount) for layer in layers(env))
+        expected = "an environment that returns done as a bool"
+        require_that(not has_discount, type(self), expected, env)
 
     def done(self, done: jax.Array) -> jax.Array:
         return 1.0 - jnp.asarray(done).astype(jnp.float32)
@@ -70,9 +71,10 @@ class EpisodeStatisticsState(WrapperState[InnerStateT]):
     Attributes
     ----------
     episode_return : jax.Array
-        float32 scalar, sum of the rewards of this episode; one for each agent of a world.
+        float32 scalar, sum of the rewards of this episode. In a multi-agent environment, a dict
+        with one for each agent.
     episode_length : jax.Array
-        int32 scalar, number of its steps.
+        int32 scalar, number of steps of this episode.
     """
 
     episode_return: jax.Array
@@ -86,10 +88,11 @@ class RecordEpisodeStatistics(
     Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
 ):
     """
-    Add `info["episode"] = {"r": float32 return, "l": int32 length}`; "r" by agent in a world.
+    Add the return and length of an episode as `info["episode"] = {"r": float32, "l": int32}`.
 
-    On the step that ends an episode they are the sum of its rewards and the number of its steps. On
-    all other steps both are zero, so `l > 0` marks the end of an episode.
+    On the step that ends an episode, "r" is the sum of its rewards and "l" the number of its steps.
+    On all other steps both are zero, so `l > 0` marks the end of an episode. In a multi-agent
+    environment, "r" is a dict with one return for each agent.
 
     Raises
     ------
@@ -108,8 +111,8 @@ class RecordEpisodeStatistics(
     """
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        none = by_agent(self.env, jnp.float32(0))
-        return obs, {"episode_return": none, "episode_length": jnp.int32(0)}
+        zero = by_agent(self.env, jnp.float32(0))
+        return obs, {"episode_return": zero, "episode_length": jnp.int32(0)}
 
     def on_step(
         self,
@@ -131,6 +134,11 @@ class RecordEpisodeStatistics(
 
 
 def require_no_statistics(wrapper: type, env: AnyEnv) -> None:
-    """Raise an error if statistics beneath a wrapper that ends episodes would miss those ends."""
-    counted = any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(env))
-    require_that(not counted, wrapper, "RecordEpisodeStatistics around it", f"{env}")
+    """
+    Raise a TypeError if `env` contains a `RecordEpisodeStatistics`.
+
+    It would miss the ends of episodes that `wrapper` adds.
+    """
+    has_statistics = any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(env))
+    expected = "RecordEpisodeStatistics outside of this wrapper, which ends episodes"
+    require_that(not has_statistics, wrapper, expected, env)

@@ -11,8 +11,8 @@ from envrax._checks.counts import require_count
 from envrax.agent_values import for_each
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv
 from envrax.spaces import Box, Dict, Space
-from envrax.wrappers.dict_observation import box_of, entry, with_entry
-from envrax.wrappers.hooks import views
+from envrax.wrappers.dict_observation import get_entry, replace_entry, require_box
+from envrax.wrappers.hooks import per_agent_envs
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
@@ -37,7 +37,7 @@ class FrameStackObservation(
     """
     Stack the last observations along a new last axis: uint8[H, W] -> uint8[H, W, n_stack].
 
-    The oldest is at index 0. A reset fills the stack with the first observation. Observations of
+    The oldest is at index 0. A reset fills the stack with the first observation. Observations in
     any other Box gain a new last axis too.
 
     Parameters
@@ -47,7 +47,7 @@ class FrameStackObservation(
     n_stack : int, default 4
         Number of observations in the stack.
     key : str, optional
-        The entry of a `Dict` observation that is stacked. All others are passed on.
+        The entry of a `Dict` observation to stack. All other entries are unchanged.
 
     Raises
     ------
@@ -76,36 +76,39 @@ class FrameStackObservation(
         super().__init__(env)
         self.key = key
         self.n_stack = require_count("FrameStackObservation: expected n_stack", n_stack)
-        self._space: Any = for_each(env, self._stacked_space, views(env))
+        self._space: Any = for_each(env, self._stacked_space, per_agent_envs(env))
 
     def _stacked_space(self, env: AnyEnv) -> Space:
-        space = box_of(type(self), env, self.key)
+        space = require_box(type(self), env, self.key)
         shape = (*space.shape, self.n_stack)
         stacked = Box(_add_axis(space.low), _add_axis(space.high), shape, space.dtype)
-        return with_entry(env.observation_space, self.key, stacked)
+        return replace_entry(env.observation_space, self.key, stacked)
 
     @property
     def observation_space(self) -> Any:
         return Dict(self._space) if self.agents else self._space
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        def first(obs: Any) -> jax.Array:
-            return jnp.repeat(jnp.asarray(entry(obs, self.key))[..., None], self.n_stack, axis=-1)
+        def fill(obs: Any) -> jax.Array:
+            return jnp.repeat(
+                jnp.asarray(get_entry(obs, self.key))[..., None], self.n_stack, axis=-1
+            )
 
-        stack = for_each(self, first, obs)
-        return self._with(obs, stack), {"obs_stack": stack}
+        stack = for_each(self, fill, obs)
+        return self._replace(obs, stack), {"obs_stack": stack}
 
     def on_step(self, obs: Any, state: FrameStackState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
-        stack = for_each(self, self._pushed, obs, state.obs_stack)
-        return self._with(obs, stack), state.replace(obs_stack=stack), *rest
+        stack = for_each(self, self._push, obs, state.obs_stack)
+        return self._replace(obs, stack), state.replace(obs_stack=stack), *rest
 
-    def _with(self, obs: Any, stack: Any) -> Any:
-        return for_each(self, lambda obs, stack: with_entry(obs, self.key, stack), obs, stack)
+    def _replace(self, obs: Any, stack: Any) -> Any:
+        return for_each(self, lambda obs, stack: replace_entry(obs, self.key, stack), obs, stack)
 
-    def _pushed(self, obs: Any, stack: jax.Array) -> jax.Array:
-        newest = jnp.asarray(entry(obs, self.key))[..., None]
-        # A pad by -1 at the front is a shift. Along a short last axis XLA runs it eight times as
-        # fast as a concatenation, which it copies element by element.
+    def _push(self, obs: Any, stack: jax.Array) -> jax.Array:
+        newest = jnp.asarray(get_entry(obs, self.key))[..., None]
+        # Padding by -1 at the front and 1 at the end shifts the stack by one. Along a short last
+        # axis XLA runs this eight times as fast as a concatenation, which it copies element by
+        # element.
         by_one = [(0, 0, 0)] * (newest.ndim - 1) + [(-1, 1, 0)]
         shifted = jax.lax.pad(stack, jnp.zeros((), newest.dtype), by_one)
         return jnp.where(jnp.arange(self.n_stack) == self.n_stack - 1, newest, shifted)

@@ -1,4 +1,4 @@
-"""Base classes of wrappers of observations, actions or rewards: of each agent, in a world."""
+"""Base classes of wrappers that change observations, actions or rewards, of one or more agents."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -14,12 +14,16 @@ from envrax.wrappers.deferred import AnyEnv, call_repr
 
 
 class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
-    """A world with the spaces and the mask of one agent; `OneAgent` resets and steps it."""
+    """
+    A multi-agent environment (a world) with the spaces and the mask of one agent.
+
+    The subclass `OneAgent` adds `reset` and `step`.
+    """
 
     def __init__(self, env: JaxEnv[Any, Any, Any, ConfigT], agent: str) -> None:
         super().__init__(cast(Any, env))
         self.agent = agent
-        # As properties of the world they may be built on every access.
+        # Read once, because the environment may build its spaces on every access.
         self._observation_space = self.env.observation_space[agent]
         self._action_space = self.env.action_space[agent]
 
@@ -43,22 +47,22 @@ class AgentSpaces(Wrapper[Any, Any, StateT, ConfigT]):
         return {}
 
 
-def views(env: AnyEnv) -> Any:
-    """The environment; of a world, the spaces of each agent."""
-    view: Any = AgentSpaces
-    return {agent: view(env, agent) for agent in env.agents} or env
+def per_agent_envs(env: AnyEnv) -> Any:
+    """The environment itself; for a multi-agent environment, a dict of `AgentSpaces` by agent."""
+    agent_spaces: Any = AgentSpaces
+    return {agent: agent_spaces(env, agent) for agent in env.agents} or env
 
 
 class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
     """
-    A wrapper around a world that applies the hooks of another wrapper class to each agent.
+    A wrapper of a multi-agent environment that applies another wrapper class to each agent.
 
-    `each_agent` makes it, as an instance of a class that is both.
+    `wrap_each_agent` builds it, as an instance of a class that inherits from both classes.
     """
 
     def __init__(self, env: AnyEnv, cls: Any, args: Any, kwargs: Any) -> None:
         Wrapper.__init__(self, env)  # not the constructor of `cls`, the other base
-        others = (
+        unsupported = (
             "done",
             "info",
             "on_episode_start",
@@ -68,55 +72,62 @@ class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
             "active",
             "render",
         )
-        found = [name for name in others if getattr(cls, name) is not getattr(Wrapper, name)]
-        expected = "a wrapper that changes only observations, actions and rewards, around a world"
-        require_that(not found, cls, expected, f"one that overrides {', '.join(found)}")
-        self._given = cls, args, kwargs
-        self._each: Any = for_each(env, lambda view: cls(view, *args, **kwargs), views(env))
+        overridden = [x for x in unsupported if getattr(cls, x) is not getattr(Wrapper, x)]
+        expected = (
+            "a wrapper that changes only observations, actions and rewards of a multi-agent "
+            "environment"
+        )
+        require_that(not overridden, cls, expected, f"one that overrides {', '.join(overridden)}")
+        self._class_and_arguments = cls, args, kwargs
+
+        def wrap(agent_env: Any) -> Any:
+            return cls(agent_env, *args, **kwargs)
+
+        self._wrappers: Any = for_each(env, wrap, per_agent_envs(env))
 
     @property
     def observation_space(self) -> Any:
-        return Dict({agent: one.observation_space for agent, one in self._each.items()})
+        return Dict({agent: wrapper.observation_space for agent, wrapper in self._wrappers.items()})
 
     @property
     def action_space(self) -> Any:
-        return Dict({agent: one.action_space for agent, one in self._each.items()})
+        return Dict({agent: wrapper.action_space for agent, wrapper in self._wrappers.items()})
 
     def observation(self, obs: Any) -> Any:
-        return for_each(self, lambda one, x: one.observation(x), self._each, obs)
+        return for_each(self, lambda wrapper, x: wrapper.observation(x), self._wrappers, obs)
 
     def action(self, action: Any) -> Any:
-        return for_each(self, lambda one, x: one.action(x), self._each, action)
+        return for_each(self, lambda wrapper, x: wrapper.action(x), self._wrappers, action)
 
     def reward(self, reward: Any) -> Any:
-        return for_each(self, lambda one, x: one.reward(x), self._each, reward)
+        return for_each(self, lambda wrapper, x: wrapper.reward(x), self._wrappers, reward)
 
     def action_mask(self, state: StateT) -> Any:
-        masks = for_each(self, lambda one: one.action_mask(state), self._each)
+        masks = for_each(self, lambda wrapper: wrapper.action_mask(state), self._wrappers)
         return masks if jax.tree.leaves(masks) else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return each_agent, (self.env, *self._given)
+        return wrap_each_agent, (self.env, *self._class_and_arguments)
 
     def __repr__(self) -> str:
-        cls, args, kwargs = self._given
+        cls, args, kwargs = self._class_and_arguments
         return call_repr(cls.__name__, kwargs, repr(self.env), *map(repr, args))
 
 
-def each_agent(env: AnyEnv, cls: Any, args: Any, kwargs: Any) -> Any:
-    """`cls(env, *args, **kwargs)` around a world: an instance of `cls` that serves each agent."""
-    both = type(cls)(cls.__name__, (EachAgent, cls), {"_in_worlds": None})
-    return both(env, cls, args, kwargs)
+def wrap_each_agent(env: AnyEnv, cls: Any, args: Any, kwargs: Any) -> Any:
+    """`cls(env, *args, **kwargs)` for a multi-agent environment: `cls` applied to each agent."""
+    combined = type(cls)(cls.__name__, (EachAgent, cls), {"_wrap_multi_agent": None})
+    return combined(env, cls, args, kwargs)
 
 
 class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
-    A wrapper that changes the observation and the observation space.
+    Base class of wrappers that change the observation and the observation space.
 
-    In a world of several agents it is applied to each of them.
+    In a multi-agent environment the wrapper is applied to each agent.
     """
 
-    _in_worlds = staticmethod(each_agent)
+    _wrap_multi_agent = staticmethod(wrap_each_agent)
 
     if TYPE_CHECKING:
 
@@ -141,12 +152,12 @@ class ObservationWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
-    A wrapper that changes the action and the action space.
+    Base class of wrappers that change the action and the action space.
 
-    In a world of several agents it is applied to each of them.
+    In a multi-agent environment the wrapper is applied to each agent.
     """
 
-    _in_worlds = staticmethod(each_agent)
+    _wrap_multi_agent = staticmethod(wrap_each_agent)
 
     if TYPE_CHECKING:
 
@@ -171,12 +182,12 @@ class ActionWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
 class RewardWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
-    A wrapper that changes the reward.
+    Base class of wrappers that change the reward.
 
-    In a world of several agents it is applied to each of them.
+    In a multi-agent environment the wrapper is applied to each agent.
     """
 
-    _in_worlds = staticmethod(each_agent)
+    _wrap_multi_agent = staticmethod(wrap_each_agent)
 
     @abstractmethod
     def reward(self, reward: jax.Array) -> jax.Array: ...

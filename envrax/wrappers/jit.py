@@ -22,8 +22,8 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     Compile `reset` and `step` of the wrapped environment.
 
     As with `jax.jit`, the config and attributes of the environment are constants of the compiled
-    code: do not edit them after the first call. Inside the caller's own `jit`, `vmap` or `scan` the
-    wrapper does nothing.
+    code: do not change them after the first call. Inside the caller's own `jit`, `vmap` or `scan`
+    the wrapper only calls the wrapped environment.
 
     Parameters
     ----------
@@ -32,20 +32,20 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     cache_dir : path-like or None
         Persistent compile cache; see `BatchedEnv.compile`.
     pre_warm : bool, default True
-        Compile now, and not on the first call or by `compile()`.
+        Compile now. False: compile on the first call, or when `compile()` is called.
 
     Raises
     ------
     RuntimeError
-        If the stack cannot be traced, as with `RecordVideo`.
+        If the environment or one of its wrappers cannot be traced, such as `RecordVideo`.
     """
 
     _keeps_state = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         raise TypeError(
-            f"{cls.__name__}: expected a wrapper around or beneath JitWrapper; got a subclass, "
-            "whose hooks would not be called. Extend `Wrapper`."
+            f"{cls.__name__}: expected a wrapper inside or outside of JitWrapper; got a subclass "
+            "of it, whose hooks would not be called. Subclass `Wrapper`."
         )
 
     def __init__(
@@ -59,10 +59,10 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         if not env.traceable:
             raise RuntimeError(
                 f"JitWrapper: expected a traceable environment; got {env!r}, which is incompatible "
-                "with JAX transforms. Put JitWrapper beneath it."
+                "with JAX transforms. Put JitWrapper inside it."
             )
         self.cache_dir = cache_dir
-        self._action_space = env.action_space  # as a property it may be built on every access
+        self._action_space = env.action_space  # it may be built on every access
         if pre_warm:
             self.compile()
 
@@ -74,18 +74,18 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def action_space(self) -> ActSpaceT:
         return self._action_space
 
-    # Made on first use: a batch around this wrapper needs none of them.
+    # Built on first use: a batch does not use these programs.
     @cached_property
     def _reset(self) -> Compiled:
-        return Compiled(self._plain_reset)
+        return Compiled(self._checked_reset)
 
     @cached_property
     def _reset_after(self) -> Compiled:
-        return Compiled(self._plain_reset_after)
+        return Compiled(self._checked_reset_after)
 
     @cached_property
     def _step(self) -> Compiled:
-        return Compiled(self._plain_step)
+        return Compiled(self._checked_step)
 
     @cached_property
     def _mask(self) -> Compiled:
@@ -110,33 +110,33 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return self._mask(state)
 
     def _with_config(self, fields: dict[str, Any]) -> Any:
-        # Without this wrapper: values may be traced, and change often.
+        # The result has no JitWrapper, because the values may be traced or change often.
         return self.env._with_config(fields)
 
     def compile(self) -> None:
-        """Compile now, without running; the first real `reset` and `step` then compile nothing."""
+        """Compile `reset` and `step` now, without running them. Later calls then only run."""
         super().compile()
         compile_pair(self._reset, self._step, self._step_types, self.cache_dir)
 
     def _step_types(self, returned: Any) -> tuple[Any, Any]:
         return returned[1], output_types(self._action_space.sample)
 
-    def _plain_reset(self, rng: jax.Array) -> Any:
+    def _checked_reset(self, rng: jax.Array) -> Any:
         return checked(self.env, "reset", self.env.reset(rng))
 
-    def _plain_reset_after(self, state: StateT) -> Any:
+    def _checked_reset_after(self, state: StateT) -> Any:
         return checked(self.env, episode_start(self.env), self.env.reset_after(state))
 
-    def _plain_step(self, state: StateT, action: Any) -> Any:
+    def _checked_step(self, state: StateT, action: Any) -> Any:
         return as_arrays(self.env, "step", step_env(self.env, state, action))
 
 
 def compilation(env: AnyEnv) -> Compilation | None:
-    """The options of the outermost `JitWrapper` in a stack; None without one."""
-    compiled = [layer for layer in layers(env) if isinstance(layer, JitWrapper)]
-    return Compilation(compiled[0].cache_dir) if compiled else None
+    """The compile options of the outermost `JitWrapper` of a stack; None if there is none."""
+    jit_wrappers = [layer for layer in layers(env) if isinstance(layer, JitWrapper)]
+    return Compilation(jit_wrappers[0].cache_dir) if jit_wrappers else None
 
 
 def cache_dir_of(env: AnyEnv) -> CacheDir:
-    """The persistent compile cache of the outermost `JitWrapper` in a stack, or the default."""
+    """The compile cache of the outermost `JitWrapper` of a stack, or else the default."""
     return (compilation(env) or Compilation()).cache_dir

@@ -1,4 +1,4 @@
-"""`NanGuard`: end episodes with NaN or infinite values."""
+"""`NanGuard`: end episodes that have NaN or infinite values."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
-from envrax.wrappers.base import Wrapper, add_to_info, with_end
+from envrax.wrappers.base import Wrapper, add_to_info, mark_ended
 from envrax.wrappers.episode import require_no_statistics
 
 
@@ -14,18 +14,19 @@ class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     End the episode in the step whose observation or reward is NaN or infinite.
 
-    That step returns a reward of 0, zeros in place of the observation's non-finite values, and
-    `info["non_finite"]` True; on all other steps it is False. If the environment reports
+    In that step the reward is 0, the non-finite values of the observation are 0, and
+    `info["non_finite"]` is True. On all other steps `info["non_finite"]` is False. If `info` has
     `terminated` and `truncated`, that step sets them to True and False. In a `VecEnv` the slot
-    begins its next episode, and the other slots are not affected.
+    begins its next episode, and other slots are not affected.
 
-    Wrap the environment itself, so that statistics and frame stacks above see finite numbers. Only
-    observation and reward are checked. The other entries of `info` are passed on unchanged.
+    Apply it directly to the environment, inside wrappers that keep statistics or stack frames, so
+    that they get only finite numbers. Only the observation and the reward are checked. Other
+    entries of `info` are unchanged.
 
     Raises
     ------
     TypeError
-        If there is a `RecordEpisodeStatistics` beneath.
+        If `env` contains a `RecordEpisodeStatistics`, which would miss these ends of episodes.
     ValueError
         At the first step, if the environment has an `info["non_finite"]` of its own.
     """
@@ -36,31 +37,32 @@ class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
         obs, state = super().on_episode_start(obs, state)
-        return _without_non_finite(obs), state
+        return _replace_non_finite(obs), state
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         obs, new_state, reward, done, info = super().step(state, action)
-        finite = [jnp.all(_finite(x)) for x in jax.tree.leaves((obs, reward))]
-        bad = ~jnp.all(jnp.stack(finite))
-        found = bad | info["non_finite"] if "non_finite" in info else bad
-        info = add_to_info(NanGuard, self.env, info, "non_finite", found)
+        finite = [jnp.all(_is_finite(x)) for x in jax.tree.leaves((obs, reward))]
+        non_finite = ~jnp.all(jnp.stack(finite))
+        # The key is there already if a NanGuard is inside this one.
+        flag = non_finite | info["non_finite"] if "non_finite" in info else non_finite
+        info = add_to_info(NanGuard, self.env, info, "non_finite", flag)
         if "terminated" in info:
-            info["terminated"] = info["terminated"] | bad
+            info["terminated"] = info["terminated"] | non_finite
         if "truncated" in info:
-            info["truncated"] = info["truncated"] & ~bad
+            info["truncated"] = info["truncated"] & ~non_finite
         return (
-            _without_non_finite(obs),
-            new_state.replace(done=new_state.done | bad),
-            jax.tree.map(lambda x: jnp.where(bad, jnp.zeros_like(x), x), reward),
-            with_end(done, bad),
+            _replace_non_finite(obs),
+            new_state.replace(done=new_state.done | non_finite),
+            jax.tree.map(lambda x: jnp.where(non_finite, jnp.zeros_like(x), x), reward),
+            mark_ended(done, non_finite),
             info,
         )
 
 
-def _finite(x: Any) -> jax.Array:
+def _is_finite(x: Any) -> jax.Array:
     x = jnp.asarray(x)
     return jnp.isfinite(x) if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.ones(x.shape, jnp.bool_)
 
 
-def _without_non_finite(obs: Any) -> Any:
-    return jax.tree.map(lambda x: jnp.where(_finite(x), x, jnp.zeros_like(x)), obs)
+def _replace_non_finite(obs: Any) -> Any:
+    return jax.tree.map(lambda x: jnp.where(_is_finite(x), x, jnp.zeros_like(x)), obs)

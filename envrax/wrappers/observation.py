@@ -1,4 +1,4 @@
-"""Wrappers that change the observation."""
+"""Wrappers that convert observations: to grayscale, to another size, to 0..1."""
 
 from abc import abstractmethod
 from typing import Any, cast
@@ -12,12 +12,12 @@ from envrax.env import ActSpaceT, AnyEnv, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box
 from envrax.wrappers.affine import affine
 from envrax.wrappers.base import require_that
-from envrax.wrappers.dict_observation import box_of, entry, with_entry
+from envrax.wrappers.dict_observation import get_entry, replace_entry, require_box
 from envrax.wrappers.hooks import ObservationWrapper
 
 
 class _BoxObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
-    """The base of wrappers from Box to Box, which may be one entry of a Dict."""
+    """Base class of wrappers that map a Box to a Box; with `key`, one entry of a Dict."""
 
     _space: Box
 
@@ -27,25 +27,27 @@ class _BoxObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
 
     @property
     def observation_space(self) -> Box:
-        return with_entry(self.env.observation_space, self.key, self._space)
+        return replace_entry(self.env.observation_space, self.key, self._space)
 
     def observation(self, obs: Any) -> Any:
-        return with_entry(obs, self.key, self._change(entry(obs, self.key)))
+        return replace_entry(obs, self.key, self._convert(get_entry(obs, self.key)))
 
     @abstractmethod
-    def _change(self, obs: jax.Array) -> jax.Array: ...
+    def _convert(self, obs: jax.Array) -> jax.Array: ...
 
 
 class GrayscaleObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     """
-    RGB to grey: uint8[H, W, 3] -> uint8[H, W], 0.299 R + 0.587 G + 0.114 B to the nearest integer.
+    Convert RGB to grayscale: uint8[H, W, 3] -> uint8[H, W].
+
+    The value is 0.299 R + 0.587 G + 0.114 B, rounded to the nearest integer.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     key : str, optional
-        The entry of a `Dict` observation that is changed. All others are passed on.
+        The entry of a `Dict` observation to change. All other entries are unchanged.
 
     Raises
     ------
@@ -65,11 +67,11 @@ class GrayscaleObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
         self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT], *, key: str | None = None
     ) -> None:
         super().__init__(env, key)
-        space = rgb_box(type(self), env, key)
+        space = require_rgb_box(type(self), env, key)
         self._space = Box(0, 255, space.shape[:2], jnp.uint8)
 
-    def _change(self, obs: jax.Array) -> jax.Array:
-        # Integers give the same result eager and compiled, at any batch width.
+    def _convert(self, obs: jax.Array) -> jax.Array:
+        # Integers give the same result eager and compiled, at any batch size.
         red, green, blue = (jnp.asarray(obs)[..., i].astype(jnp.int32) for i in range(3))
         return ((299 * red + 587 * green + 114 * blue + 500) // 1000).astype(jnp.uint8)
 
@@ -78,7 +80,7 @@ class ResizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     """
     Resize images: uint8[H, W] or [H, W, C] -> uint8[h, w] or [h, w, C], bilinear, rounded.
 
-    Shrinking is antialiased: a new pixel averages over all the old ones that it covers.
+    Shrinking is antialiased: a new pixel is the average of all old pixels that it covers.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ class ResizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     h, w : int, default 84
         New height and width, in pixels.
     key : str, optional
-        The entry of a `Dict` observation that is changed. All others are passed on.
+        The entry of a `Dict` observation to change. All other entries are unchanged.
 
     Raises
     ------
@@ -112,12 +114,12 @@ class ResizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
         key: str | None = None,
     ) -> None:
         super().__init__(env, key)
-        space = image_box(type(self), env, key, ranks=(2, 3))
+        space = require_image_box(type(self), env, key, ranks=(2, 3))
         self.h = require_count("ResizeObservation: expected h", h)
         self.w = require_count("ResizeObservation: expected w", w)
         self._space = Box(0, 255, (self.h, self.w, *space.shape[2:]), jnp.uint8)
 
-    def _change(self, obs: jax.Array) -> jax.Array:
+    def _convert(self, obs: jax.Array) -> jax.Array:
         pixels = jnp.asarray(obs).astype(jnp.float32)
         resized = cast(jax.Array, jax.image.resize(pixels, self._space.shape, "bilinear"))
         return jnp.round(resized).astype(jnp.uint8)
@@ -125,16 +127,17 @@ class ResizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
 
 class NormalizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     """
-    Scale to 0..1: uint8[...] -> float32[...] / 255; any other bounded Box by its bounds.
+    Scale observations in a bounded Box to float32 in 0..1.
 
-    `low` becomes 0 and `high` becomes 1. Where they are equal the result is 0.
+    uint8 observations are divided by 255. In any other Box, `low` becomes 0 and `high` becomes 1;
+    where they are equal, the result is 0.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     key : str, optional
-        The entry of a `Dict` observation that is changed. All others are passed on.
+        The entry of a `Dict` observation to change. All other entries are unchanged.
 
     Raises
     ------
@@ -154,39 +157,38 @@ class NormalizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
         self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT], *, key: str | None = None
     ) -> None:
         super().__init__(env, key)
-        space = box_of(type(self), env, key)
+        space = require_box(type(self), env, key)
         with np.errstate(over="ignore"):
             bounds = [np.asarray(bound, np.float32) for bound in (space.low, space.high)]
         bounded = all(np.isfinite(bound).all() for bound in bounds)
         require_that(bounded, type(self), "a bounded Box", space)
         self._space = Box(0.0, 1.0, space.shape, jnp.float32)
-        self._bytes = space.dtype == jnp.uint8
-        affine(type(self), space, self._space)  # refuses here
+        self._is_uint8 = space.dtype == jnp.uint8
+        affine(type(self), space, self._space)  # raises here, not in the first step
 
-    def _change(self, obs: jax.Array) -> jax.Array:
-        if not self._bytes:
-            return affine(type(self), box_of(type(self), self.env, self.key), self._space)(obs)
-        # XLA turns some divisions into products, and x * (1 / 255) is not x / 255 in the last bit.
-        # x / 255 is x / 256 * (1 + 1 / 255), and this sum rounds to it for every byte.
+    def _convert(self, obs: jax.Array) -> jax.Array:
+        if not self._is_uint8:
+            space = require_box(type(self), self.env, self.key)
+            return affine(type(self), space, self._space)(obs)
+        # XLA turns some divisions into products, and x * (1 / 255) differs from x / 255 in the last
+        # bit. x / 255 equals x / 256 * (1 + 1 / 255). The sum below rounds to x / 255 for every
+        # uint8.
         x = jnp.asarray(obs).astype(jnp.float32) * np.float32(1 / 256)
         return x + x * np.float32(1 / 255)
 
 
-def image_box(wrapper: type, env: AnyEnv, key: str | None, ranks: tuple[int, ...]) -> Box:
-    """The space that a wrapper changes; a TypeError unless it is one of uint8 images."""
-    space = box_of(wrapper, env, key)
+def require_image_box(wrapper: type, env: AnyEnv, key: str | None, ranks: tuple[int, ...]) -> Box:
+    """The space of the entry `key`. Raise a TypeError unless it is a Box of uint8 images."""
+    space = require_box(wrapper, env, key)
     require_that(space.dtype == jnp.uint8, wrapper, "uint8 images", space)
-    require_that(
-        len(space.shape) in ranks,
-        wrapper,
-        f"images with {' or '.join(map(str, ranks))} axes, (H, W{', C' if 3 in ranks else ''})",
-        space,
-    )
+    axes = "(H, W, C)" if 3 in ranks else "(H, W)"
+    expected = f"images with {' or '.join(map(str, ranks))} axes, {axes}"
+    require_that(len(space.shape) in ranks, wrapper, expected, space)
     return space
 
 
-def rgb_box(wrapper: type, env: AnyEnv, key: str | None) -> Box:
-    """The space that a wrapper changes; a TypeError unless it is one of RGB images."""
-    space = image_box(wrapper, env, key, ranks=(3,))
+def require_rgb_box(wrapper: type, env: AnyEnv, key: str | None) -> Box:
+    """The space of the entry `key`. Raise a TypeError unless it is a Box of uint8 RGB images."""
+    space = require_image_box(wrapper, env, key, ranks=(3,))
     require_that(space.shape[-1] == 3, wrapper, "RGB images, a last axis of 3", space)
     return space

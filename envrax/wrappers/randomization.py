@@ -1,4 +1,4 @@
-"""`DomainRandomization`: config fields drawn for every episode, or once for every slot."""
+"""`DomainRandomization`: draw config fields at random for every episode, or once for every slot."""
 
 import copy
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class RandomizedState(WrapperState[InnerStateT]):
     Attributes
     ----------
     fields : dict
-        The values that `sample` drew for this episode, by the names of config fields.
+        The values that `sample` returned for this episode, by name of the config field.
     """
 
     fields: dict[str, Any]
@@ -48,33 +48,35 @@ class DomainRandomization(
     Generic[ObsSpaceT, ActSpaceT, ConfigT, InnerStateT],
 ):
     """
-    Draw fields of the config for every episode, or once for every slot.
+    Draw fields of the config at random for every episode, or once for every slot.
 
-    The drawn values are traced and kept in the state. `reset`, `step`, `action_mask` and `render`
-    of that episode use them: each call builds the wrapped environment again by `with_config`. In
-    place of Python numbers, the config then holds float32, int32 or bool arrays.
+    The drawn values are traced arrays, kept in the state. `reset`, `step`, `action_mask` and
+    `render` of that episode use them: each call rebuilds the wrapped environment by `with_config`.
+    Its config then holds float32, int32 or bool arrays instead of Python numbers.
 
-    The environment may use drawn fields in arithmetic only, not for shapes, spaces, Python branches
-    or strings. In `config` of this wrapper, drawn fields cannot be used.
+    The environment may use drawn fields only in arithmetic, not for shapes, spaces, Python branches
+    or strings. In `config` of this wrapper, using a drawn field raises a TypeError.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     sample : callable
-        `sample(rng) -> dict` of config fields, the same ones in every call. For a field that is a
-        dict, such as the `params` of another library, it draws entries: `{"params": {...}}`. A
-        second parameter named `env` gets the wrapped environment.
+        `sample(rng) -> dict` of config fields, with the same keys in every call. For a field that
+        is a dict, such as the `params` of another library, it returns the entries to change:
+        `{"params": {...}}`. If it has a second parameter named `env`, it is called with the wrapped
+        environment.
     redraw : bool, default True
-        Whether auto-reset draws again. If False, a slot keeps the values of its first reset.
+        Whether auto-reset draws new values. If False, a slot keeps the values of its first reset.
 
     Raises
     ------
     TypeError
-        If `sample` returns no dict of numbers, a field is unknown or used as a static value, or a
-        number does not fit it (a float for an int, another shape). The message names the field.
+        If `sample` does not return a dict of numbers, a field is unknown or used as a static value,
+        or a number does not fit its field (a float for an int, another shape). The message names
+        the field.
     RuntimeError
-        If the environment cannot be traced, as with `RecordVideo`.
+        If the environment or one of its wrappers cannot be traced, such as `RecordVideo`.
 
     Examples
     --------
@@ -90,8 +92,8 @@ class DomainRandomization(
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         raise TypeError(
-            f"{cls.__name__}: expected a wrapper around DomainRandomization; got a subclass, whose "
-            "`reset` would draw again. Extend `Wrapper`, and put it around."
+            f"{cls.__name__}: expected a wrapper outside of DomainRandomization; got a subclass of "
+            "it, whose `reset` would draw again. Subclass `Wrapper`, and wrap DomainRandomization."
         )
 
     def __init__(
@@ -111,21 +113,21 @@ class DomainRandomization(
 
     @property
     def config(self) -> ConfigT:
-        """The config of the wrapped environment; drawn fields raise a TypeError when used."""
+        """The config of the wrapped environment. Using a drawn field raises a TypeError."""
         config = copy.copy(self.env.config)
         for name in self._drawn:
-            object.__setattr__(config, name, _Drawn(name))
+            object.__setattr__(config, name, _DrawnField(name))
         return config
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"fields": self._fields}
 
-    def on_step(self, *stepped: Any) -> tuple[Any, ...]:
-        return stepped
+    def on_step(self, *results: Any) -> tuple[Any, ...]:
+        return results
 
     def reset(self, rng: jax.Array) -> tuple[Any, RandomizedState[InnerStateT]]:
         rng, key = jax.random.split(rng)
-        return self._under(self._draw(key)).reset(rng)
+        return self._with_fields(self._draw(key)).reset(rng)
 
     def reset_after(
         self, state: RandomizedState[InnerStateT]
@@ -133,62 +135,62 @@ class DomainRandomization(
         if not carries_over(self):
             return self.reset(jax.random.split(state.rng)[0])
         if not self.redraw:
-            return self._under(state.fields).reset_after(state)
+            return self._with_fields(state.fields).reset_after(state)
         rng, key = jax.random.split(state.rng)
-        return self._under(self._draw(key)).reset_after(state.replace(rng=rng))
+        return self._with_fields(self._draw(key)).reset_after(state.replace(rng=rng))
 
     def step(
         self, state: RandomizedState[InnerStateT], action: Any
     ) -> tuple[Any, RandomizedState[InnerStateT], jax.Array, jax.Array, Info]:
-        return self._under(state.fields).step(state, action)
+        return self._with_fields(state.fields).step(state, action)
 
     def action_mask(self, state: RandomizedState[InnerStateT]) -> Any:
-        return self._under(state.fields).action_mask(state)
+        return self._with_fields(state.fields).action_mask(state)
 
     def active(self, state: RandomizedState[InnerStateT]) -> dict[str, jax.Array]:
-        return self._under(state.fields).active(state)
+        return self._with_fields(state.fields).active(state)
 
     def render(self, state: RandomizedState[InnerStateT]) -> np.ndarray:
-        return self._under(state.fields).render(state)
+        return self._with_fields(state.fields).render(state)
 
     def _with_config(self, fields: Fields) -> Any:
         if drawn := [name for name in fields if name in self._drawn]:
             raise FieldError(
                 "with_config of DomainRandomization: expected fields that `sample` does not draw; "
-                f"got {', '.join(drawn)}. Change the environment without DomainRandomization."
+                f"got {', '.join(drawn)}. Use the environment without DomainRandomization."
             )
         changed = copy.copy(self)
         changed.env = with_config(self.env, **fields)
         return changed
 
-    def _under(self, fields: Fields) -> Any:
-        """The inherited methods of this wrapper, around the environment with these fields."""
-        under = copy.copy(self)
-        under.env = with_config(self.env, **fields)
-        under._fields = fields
-        return super(DomainRandomization, under)
+    def _with_fields(self, fields: Fields) -> Any:
+        """`super()` of a copy of this wrapper, whose environment has these fields in its config."""
+        changed = copy.copy(self)
+        changed.env = with_config(self.env, **fields)
+        changed._fields = fields
+        return super(DomainRandomization, changed)
 
     def _draw(self, key: jax.Array) -> Fields:
-        asked = {name: self.env for name in accepts(self.sample, ("env",), 1)}
-        fields = cast(Any, self.sample(key, **asked))
+        kwargs = {name: self.env for name in accepts(self.sample, ("env",), 1)}
+        fields = cast(Any, self.sample(key, **kwargs))
         expected = "sample to return a dict of fields of the config"
         require_that(isinstance(fields, dict), type(self), expected, fields)
-        return {name: _numbers(name, value) for name, value in fields.items()}
+        return {name: _as_numbers(name, value) for name, value in fields.items()}
 
 
-def _numbers(name: str, value: Any) -> Any:
+def _as_numbers(name: str, value: Any) -> Any:
     try:
         # JAX takes None for an empty pytree.
         return strip_weak_type(jax.tree.map(jnp.asarray, value, is_leaf=lambda x: x is None))
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"DomainRandomization: expected `sample` to draw numbers; got {value!r} for {name!r}. "
-            "Leave it out."
+            f"DomainRandomization: expected `sample` to return numbers; got {value!r} for "
+            f"{name!r}. Leave {name!r} out."
         ) from error
 
 
-class _Drawn:
-    """A placeholder for a drawn field in `config`."""
+class _DrawnField:
+    """The placeholder of a drawn field in `config`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -198,9 +200,9 @@ class _Drawn:
 
     def _refuse(self, *_: Any) -> Any:
         raise TypeError(
-            f"DomainRandomization: expected no use of `config.{self._name}` around it, since each "
-            "episode has a value of its own; got one. Put that wrapper beneath, or take the value "
-            "from `state.fields`."
+            f"DomainRandomization: expected `config.{self._name}` to be used only inside of this "
+            "wrapper, since every episode has its own value; got a use outside. Put the wrapper "
+            "that uses it inside DomainRandomization, or take the value from `state.fields`."
         )
 
     __bool__ = __eq__ = _refuse
@@ -208,28 +210,28 @@ class _Drawn:
 
 def require_dynamic(who: str, env: AnyEnv, types: Fields) -> None:
     """
-    Raise an error for fields that an environment cannot take as traced values.
+    Raise a TypeError unless the environment works with traced values in these config fields.
 
     Parameters
     ----------
     who : str
-        The caller, for messages.
+        The name of the caller, for messages.
     env : JaxEnv
         The environment.
     types : dict
-        Shape and dtype of each value, by the names of the fields.
+        Shape and dtype of each value, by name of the field.
 
     Raises
     ------
     TypeError
         If a field is unknown, a value does not fit it, or the environment uses it as a static
         value, for a shape, a branch or a space. Errors that the environment raises without these
-        fields are passed on.
+        fields are raised unchanged.
     """
-    plain = _traced(env, {})
+    plain = _result_types(env, {})
     names = ", ".join(f"`{name}`" for name in types)
     try:
-        found = _traced(env, types)
+        traced = _result_types(env, types)
     except FieldError:
         raise
     except Exception as error:
@@ -237,19 +239,19 @@ def require_dynamic(who: str, env: AnyEnv, types: Fields) -> None:
         raise TypeError(
             f"{who}: expected {env.name} to calculate with {names}; got an environment that needs "
             "a static value, for a shape, a branch or a space. Leave such a field fixed, or use it "
-            f"in arithmetic only. What was raised: {reason}"
+            f"only in arithmetic. The error was: {reason}"
         ) from error
-    for leaf in [*plain, *found]:
-        if plain.get(leaf) != found.get(leaf):
+    for leaf in [*plain, *traced]:
+        if plain.get(leaf) != traced.get(leaf):
             raise TypeError(
-                f"{who}: expected {env.name} to return `{leaf}` as {plain.get(leaf)} with any "
-                f"{names}; got {found.get(leaf)}, since what is drawn is an array, not a Python "
+                f"{who}: expected {env.name} to return `{leaf}` as {plain.get(leaf)} for any value "
+                f"of {names}; got {traced.get(leaf)}, since the value is an array, not a Python "
                 "number. Cast it: `jnp.asarray(self.config.x, x.dtype)`."
             )
 
 
-def _traced(env: AnyEnv, types: Fields) -> dict[str, str]:
-    """The types of the results of a reset, a step and the next reset."""
+def _result_types(env: AnyEnv, types: Fields) -> dict[str, str]:
+    """The types of the results of a reset, a step and the next reset, by name."""
 
     def run(rng: jax.Array, fields: Fields) -> Any:
         configured = with_config(env, **fields) if fields else env
@@ -264,9 +266,9 @@ def _traced(env: AnyEnv, types: Fields) -> dict[str, str]:
         obs, state = configured.reset(reset_rng)
         mask = configured.action_mask(state)
         stepped = configured.step(state, configured.action_space.sample(action_rng))
-        after = configured.reset_after(stepped[1]) if carries_over(configured) else None
-        names = "obs", "new_state", "reward", "done", "info"
-        began = {"obs": obs, "state": state, "mask": mask, "after": after}
-        return {"reset": began, "step": dict(zip(names, stepped, strict=True))}
+        next_reset = configured.reset_after(stepped[1]) if carries_over(configured) else None
+        at_reset = {"obs": obs, "state": state, "mask": mask, "after": next_reset}
+        names = ("obs", "new_state", "reward", "done", "info")
+        return {"reset": at_reset, "step": dict(zip(names, stepped, strict=True))}
 
     return leaf_types(jax.eval_shape(run, key_types()[0], types))

@@ -1,4 +1,4 @@
-"""`RecordVideo` for one environment: an MP4 file per episode, written on the host."""
+"""`RecordVideo` of one environment: one MP4 file per episode, written on the host."""
 
 import os
 import weakref
@@ -19,30 +19,34 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     Record episodes, one MP4 file each: `episode_0000.mp4`, `episode_0001.mp4`, ...
 
-    The number is that of the episode. Existing files are kept, and numbers continue after theirs.
-    A file gets its name when it is complete. An episode that a reset or `close` cuts short is kept.
+    Files are numbered by episode. Existing files are kept, and the numbers continue after them. A
+    file gets its name when it is complete. If a reset or `close` cuts an episode short, its file is
+    kept.
 
-    An episode is recorded if one of the triggers returns True, or if there are none. A recording
-    that starts within an episode runs to the end of that episode.
+    Without triggers, every episode is recorded. With triggers, an episode is recorded if one of
+    them returns True. A recording that starts in the middle of an episode runs to its end.
 
-    It runs on the host, and therefore not under `jit`, `vmap` or `scan`, nor in a `VecEnv`.
+    The wrapper runs on the host, so it does not work under `jit`, `vmap` or `scan`, nor in a
+    `VecEnv`.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap; it must implement `render`.
     output_dir : path-like, default "runs/recordings"
-        The folder for the files, made when the first recording starts. `~` is the home directory.
+        The folder for the files, created when the first recording starts. `~` is the home
+        directory.
     fps : float, default 30
         Frames per second.
     episode_trigger : callable, optional
-        Called at reset with the number of the episode, 0 first; returns whether to record it.
+        Called at each reset with the number of the episode, starting at 0. Returns whether to
+        record the episode.
     step_trigger : callable, optional
-        Called after each step with the number of steps since construction, 1 first; returns
-        whether to record from the state after that step on.
+        Called after each step with the number of steps since construction, starting at 1. Returns
+        whether to start recording, with the state after that step.
     recording_trigger : callable, optional
-        Called without arguments at reset and after each step; returns whether to record from
-        there on.
+        Called without arguments at each reset and after each step. Returns whether to start
+        recording.
 
     Raises
     ------
@@ -72,15 +76,17 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
                 "`render(state)` that returns a uint8 array of shape (H, W, 3)."
             )
         require_fps("RecordVideo", fps)
-        find_ffmpeg()  # fail here if it is missing, and not at the first episode
-        self.output_dir, self.fps = output_dir, fps
+        find_ffmpeg()  # raises here if it is missing, not at the first episode
+        self.output_dir = output_dir
+        self.fps = fps
         self.episode_trigger = episode_trigger
         self.step_trigger = step_trigger
         self.recording_trigger = recording_trigger
-        self._episode, self._steps = -1, 0
-        self._first: int | None = None  # number in the file name of episode 0
+        self._episode = -1
+        self._steps = 0
+        self._first_number: int | None = None  # the number in the file name of episode 0
         self._video: VideoWriter | None = None
-        self._finish: Callable[[], Any] | None = None  # closes the file, also at exit
+        self._finalizer: Callable[[], Any] | None = None  # closes the file, also at exit
 
     @property
     def traceable(self) -> bool:
@@ -103,61 +109,62 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
         obs, state = super().on_episode_start(obs, state)
-        _refuse_tracers(state)  # a `jit` may close over the key
+        _refuse_tracers(state)  # a function under `jit` may close over the key
         self._episode += 1
         no_trigger = self.episode_trigger is self.step_trigger is self.recording_trigger is None
-        if no_trigger or self._due(self.episode_trigger, self._episode):
+        if no_trigger or self._triggered(self.episode_trigger, self._episode):
             self._start(state)
         return obs, state
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         _refuse_tracers((state, action))
-        over = bool(state.done)
+        was_done = bool(state.done)
         obs, state, reward, done, info = super().step(state, action)
         _refuse_tracers(state)
         self._steps += 1
-        due = self._due(self.step_trigger, self._steps)
+        triggered = self._triggered(self.step_trigger, self._steps)
         if self._video is not None:
             self._video.add(self.render(state))
-        elif due and not over:
+        elif triggered and not was_done:
             self._start(state)
         if bool(state.done):
             self._complete()
         return obs, state, reward, done, info
 
     def close(self) -> None:
-        """Complete the file of the episode that is being recorded, if there is one."""
+        """Complete the file of an episode that is being recorded."""
         self._complete()
         super().close()
 
     def _complete(self) -> None:
-        finish = self._finish
-        self._finish = None
+        finalizer = self._finalizer
+        self._finalizer = None
         self._video = None
-        if finish is not None:
-            finish()
+        if finalizer is not None:
+            finalizer()
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy must not write to the same file.
-        return {**vars(self), "_video": None, "_finish": None}
+        return {**vars(self), "_video": None, "_finalizer": None}
 
-    def _due(self, trigger: Callable[[int], bool] | None, number: int) -> bool:
-        asked = self.recording_trigger is not None and bool(self.recording_trigger())
-        return (trigger is not None and bool(trigger(number))) or asked
+    def _triggered(self, trigger: Callable[[int], bool] | None, number: int) -> bool:
+        by_recording_trigger = self.recording_trigger is not None and bool(self.recording_trigger())
+        return (trigger is not None and bool(trigger(number))) or by_recording_trigger
 
     def _start(self, state: StateT) -> None:
         frame = self.render(state)
-        # Absolute, because ffmpeg takes a leading "-" for an option.
+        # Absolute, because ffmpeg reads a leading "-" as an option.
         folder = Path(self.output_dir).expanduser().absolute()
         free = free_number(folder)
-        if self._first is None:
-            self._first = free
-        self._video = open_video(folder, max(free, self._first + self._episode), self.fps, frame)
-        self._finish = weakref.finalize(self, self._video.close)
+        if self._first_number is None:
+            self._first_number = free
+        number = max(free, self._first_number + self._episode)
+        self._video = open_video(folder, number, self.fps, frame)
+        self._finalizer = weakref.finalize(self, self._video.close)
 
 
 def implements_render(env: AnyEnv) -> bool:
-    """Whether the environment, or a wrapper around it, overrides `render`."""
+    """Whether the base environment or one of its wrappers overrides `render`."""
     inherited: set[Any] = {JaxEnv.render, Wrapper.render, StatefulWrapper.render}
     return any(type(layer).render not in inherited for layer in layers(env))
 

@@ -15,21 +15,23 @@ from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, conform
 from envrax.spaces.flatten import zero_element
 from envrax.wrappers.base import Wrapper, refuse_mask
-from envrax.wrappers.dict_observation import box_of
+from envrax.wrappers.dict_observation import require_box
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 Step = Callable[[Any, Any], tuple[Any, ...]]
 
+_MAY_BECOME_ILLEGAL = "a repeated action may become illegal"
+
 
 class RepeatAction(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
-    Take the same action several times, and add up the rewards.
+    Repeat each action for several steps, and add up the rewards.
 
     All other results are those of the last step. The repetition stops when the episode ends.
     `state.step` counts every step of the environment.
 
-    An action may become illegal while it is repeated: if the environment has masks, `action_mask`
-    raises a `NotImplementedError`, unless `num_repeats` is 1.
+    A repeated action may become illegal. If the environment has masks and `num_repeats` is above 1,
+    `action_mask` raises a `NotImplementedError`.
 
     Parameters
     ----------
@@ -43,7 +45,7 @@ class RepeatAction(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     TypeError
         If `num_repeats` is not an int.
     ValueError
-        If it is below 1.
+        If `num_repeats` is below 1.
 
     Examples
     --------
@@ -62,22 +64,23 @@ class RepeatAction(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         self.num_repeats = require_count("RepeatAction: expected num_repeats", num_repeats)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        return _repeated(super().step, self.traceable, state, action, self.num_repeats)[1]
+        return _repeat(super().step, self.traceable, state, action, self.num_repeats)[1]
 
     def action_mask(self, state: StateT) -> Any:
         mask = super().action_mask(state)
-        return mask if self.num_repeats == 1 else refuse_mask(self, mask, "when it is repeated")
+        return mask if self.num_repeats == 1 else refuse_mask(self, mask, _MAY_BECOME_ILLEGAL)
 
 
 class MaxAndSkipObservation(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     """
     Repeat the action, and return the elementwise maximum of the last two observations.
 
-    Rewards are added up. The repetition stops when the episode ends; the maximum is then over the
-    last two observations of this call, or the only one, where Gymnasium takes frames of an earlier
+    Rewards are added up. The repetition stops when the episode ends. The maximum is then over the
+    last two observations of this call, or its only one. Gymnasium includes frames of an earlier
     call.
 
-    Masks of legal actions are refused, as by `RepeatAction`.
+    If the environment has masks, `action_mask` raises a `NotImplementedError`, because a repeated
+    action may become illegal.
 
     Parameters
     ----------
@@ -105,15 +108,17 @@ class MaxAndSkipObservation(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT], skip: int = 4) -> None:
         super().__init__(env)
         require_one_agent("MaxAndSkipObservation", env)
-        box_of(type(self), env)
+        require_box(type(self), env)
         self.skip = require_count("MaxAndSkipObservation: expected skip", skip, least=2)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        before, (obs, *rest) = _repeated(super().step, self.traceable, state, action, self.skip)
-        return jnp.maximum(before, obs), *rest
+        step = super().step
+        previous_obs, results = _repeat(step, self.traceable, state, action, self.skip)
+        obs, *rest = results
+        return jnp.maximum(previous_obs, obs), *rest
 
     def action_mask(self, state: StateT) -> Any:
-        return refuse_mask(self, super().action_mask(state), "when it is repeated")
+        return refuse_mask(self, super().action_mask(state), _MAY_BECOME_ILLEGAL)
 
 
 @chex.dataclass
@@ -124,9 +129,10 @@ class StickyActionState(WrapperState[InnerStateT]):
     Attributes
     ----------
     last_action : pytree of jax.Array
-        The action that the environment got in the last step.
+        The action that the environment took in the last step.
     has_acted : jax.Array
-        bool scalar, whether this episode had a step; for each agent of a world.
+        bool scalar, whether this episode had a step. In a multi-agent environment, a dict with one
+        for each agent.
     """
 
     last_action: Any
@@ -138,14 +144,14 @@ class StickyAction(
     Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
 ):
     """
-    Repeat the last action with some probability, whatever the new one is.
+    Repeat the last action with a fixed probability, instead of the new action.
 
-    The first action of an episode is always taken. The draw comes from `state.rng`, which is split
-    in every step. There is no `repeat_action_duration`: every step draws again. In a world of
-    several agents each has its own draw, and repeats its action of the last step in which it was
+    The first action of an episode is always taken. Every step splits `state.rng` and draws again;
+    Gymnasium's `repeat_action_duration` is not supported. In a multi-agent environment, the draws
+    of the agents are independent. An agent repeats its action of the last step in which it was
     active.
 
-    A repeated action may be illegal: if the environment has masks, `action_mask` raises a
+    A repeated action may be illegal. If the environment has masks, `action_mask` raises a
     `NotImplementedError`.
 
     Parameters
@@ -175,9 +181,12 @@ class StickyAction(
         repeat_action_probability: float,
     ) -> None:
         super().__init__(env)
-        p = self.repeat_action_probability = repeat_action_probability
-        if not 0 <= p < 1:
-            raise ValueError(f"StickyAction: expected 0 <= repeat_action_probability < 1; got {p}.")
+        if not 0 <= repeat_action_probability < 1:
+            raise ValueError(
+                "StickyAction: expected 0 <= repeat_action_probability < 1; got "
+                f"{repeat_action_probability}."
+            )
+        self.repeat_action_probability = repeat_action_probability
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         has_acted = by_agent(self, jnp.bool_(False))
@@ -189,54 +198,56 @@ class StickyAction(
     def step(self, state: Any, action: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         action = conform(self.action_space, action, "StickyAction.step")
         rng, key = jax.random.split(state.rng)
-        n = len(self.agents)
-        keys = dict(zip(self.agents, jax.random.split(key, n), strict=True)) if n else key
+        keys: Any = key
+        if self.agents:
+            agent_keys = jax.random.split(key, len(self.agents))
+            keys = dict(zip(self.agents, agent_keys, strict=True))
         active = self.active(state) or True
-        known = keys, state.has_acted, active, state.last_action, action
-        chosen = for_each(self, self._choose, *known)
-        taken, last, has_acted = (for_each(self, lambda x, i=i: x[i], chosen) for i in range(3))
+        choices = for_each(
+            self, self._choose, keys, state.has_acted, active, state.last_action, action
+        )
+        taken, last, has_acted = (for_each(self, lambda x, i=i: x[i], choices) for i in range(3))
         return super().step(state.replace(rng=rng, last_action=last, has_acted=has_acted), taken)
 
     def _choose(
         self, key: jax.Array, has_acted: jax.Array, active: Any, last: Any, new: Any
     ) -> tuple[Any, Any, jax.Array]:
-        """The action of one agent, its next `last_action`, and whether it has_acted."""
-        stuck = has_acted & (
-            jax.random.uniform(key, (), jnp.float32) < self.repeat_action_probability
-        )
-        taken = jax.tree.map(lambda last, new: jnp.where(stuck, last, new), last, new)
+        """The action that one agent takes, its new `last_action` and its new `has_acted`."""
+        draw = jax.random.uniform(key, (), jnp.float32)
+        repeats = has_acted & (draw < self.repeat_action_probability)
+        taken = jax.tree.map(lambda last, new: jnp.where(repeats, last, new), last, new)
         last = jax.tree.map(lambda last, taken: jnp.where(active, taken, last), last, taken)
         return taken, last, has_acted | active
 
     def action_mask(self, state: StickyActionState[InnerStateT]) -> Any:
-        return refuse_mask(self, super().action_mask(state), "when it is repeated")
+        return refuse_mask(self, super().action_mask(state), _MAY_BECOME_ILLEGAL)
 
 
-def _repeated(step: Step, traceable: bool, state: Any, action: Any, times: int) -> tuple[Any, Any]:
+def _repeat(step: Step, traceable: bool, state: Any, action: Any, times: int) -> tuple[Any, Any]:
     """
-    Up to `times` steps, until the episode ends.
+    Take up to `times` steps with the same action. Stop when the episode ends.
 
     Returns
     -------
-    before : pytree of jax.Array
-        The observation of the last step but one; that of the last one if there was but one.
-    returned : tuple
+    previous_obs : pytree of jax.Array
+        The observation of the step before the last one; after a single step, that of this step.
+    results : tuple
         The results of the last step, with the sum of the rewards.
     """
 
-    def again(carry: Any) -> Any:
+    def take_step(carry: Any) -> Any:
         _, (obs, state, total, *_) = carry
         next_obs, state, reward, done, info = strip_weak_type(step(state, action))
         return obs, (next_obs, state, jax.tree.map(jnp.add, total, reward), done, info)
 
-    def unless_over(carry: Any, _: None) -> tuple[Any, None]:
-        over = carry[1][1].done
-        return cond(over, lambda carry: carry, again, carry), None
+    def step_unless_done(carry: Any, _: None) -> tuple[Any, None]:
+        done = carry[1][1].done
+        return cond(done, lambda carry: carry, take_step, carry), None
 
-    returned = strip_weak_type(step(state, action))
-    carry = returned[0], returned
+    results = strip_weak_type(step(state, action))
+    carry = (results[0], results)
     if traceable:
-        return jax.lax.scan(unless_over, carry, None, times - 1)[0]
+        return jax.lax.scan(step_unless_done, carry, None, times - 1)[0]
     for _ in range(times - 1):
-        carry = carry if bool(carry[1][1].done) else again(carry)
+        carry = carry if bool(carry[1][1].done) else take_step(carry)
     return carry

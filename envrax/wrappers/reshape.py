@@ -1,4 +1,4 @@
-"""Wrappers that change the form of the observation: its shape, its dtype, its scale."""
+"""Wrappers that change the shape, the dtype or the scale of the observation."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from envrax.spaces.base import canonical
 from envrax.spaces.flatten import flat_box, flatten, reshaped
 from envrax.wrappers.affine import affine, target_box
 from envrax.wrappers.base import require_that
-from envrax.wrappers.dict_observation import box_of
+from envrax.wrappers.dict_observation import require_box
 from envrax.wrappers.hooks import ObservationWrapper
 
 
@@ -22,17 +22,17 @@ class FlattenObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     """
     Flatten observations of any space to one vector.
 
-    Numbers are concatenated. A `Discrete` becomes a one-hot vector, and so does each entry of a
-    `MultiDiscrete`. The keys of a `Dict` are sorted.
+    All elements are concatenated. A `Discrete` becomes a one-hot vector, and so does each entry of
+    a `MultiDiscrete`. The entries of a `Dict` are in the order of its sorted keys.
 
-    The dtype is that of the space. If it holds several, a float among them makes it float32
-    (float64 if there is one already); Gymnasium makes float64 of an int32 and a float32. Integers
-    above 2**24 are then rounded.
+    The dtype is that of the space. If the space has several dtypes and one of them is a float, the
+    result is float32, or float64 if one of them is float64. Integers above 2**24 are rounded in
+    float32. Gymnasium instead converts an int32 and a float32 to float64.
 
     Raises
     ------
     TypeError
-        If a space is not one of envrax's, or no dtype holds all the integers.
+        If a space is not from `envrax.spaces`, or no integer dtype can hold all values.
 
     Examples
     --------
@@ -58,19 +58,19 @@ class FlattenObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
 
 class ReshapeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     """
-    Give the observation another shape with as many elements.
+    Give the observation another shape with the same number of elements.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     shape : int or tuple of int
-        The new shape. An int means one dimension.
+        The new shape. An int stands for one dimension.
 
     Raises
     ------
     TypeError
-        If the observations are not in a Box, or `shape` does not hold ints.
+        If the observations are not in a Box, or `shape` has entries that are not ints.
     ValueError
         If the number of elements differs.
 
@@ -85,7 +85,7 @@ class ReshapeObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
         self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT], shape: int | tuple[int, ...]
     ) -> None:
         super().__init__(env)
-        space = box_of(type(self), env)
+        space = require_box(type(self), env)
         self.shape = as_shape(shape, "ReshapeObservation")
         if np.prod(self.shape, dtype=int) != space.size:
             raise ValueError(
@@ -114,7 +114,7 @@ class DtypeObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
     env : JaxEnv
         The environment to wrap.
     dtype : DTypeLike
-        The new dtype. Floats become integers by rounding towards zero.
+        The new dtype. Floats are converted to integers by rounding towards zero.
 
     Raises
     ------
@@ -122,7 +122,7 @@ class DtypeObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
         If the observations are not in a Box, Discrete, MultiDiscrete or MultiBinary, or `dtype` is
         not a float or integer dtype or bool.
     ValueError
-        If `dtype` cannot hold the bounds; infinite ones need a float.
+        If `dtype` cannot hold the bounds. Infinite bounds need a float dtype.
 
     Examples
     --------
@@ -134,22 +134,23 @@ class DtypeObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):
     def __init__(self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT], dtype: DTypeLike) -> None:
         super().__init__(env)
         space: Any = env.observation_space
-        legal = isinstance(space, Box | Discrete | MultiDiscrete | MultiBinary)
+        fits = isinstance(space, Box | Discrete | MultiDiscrete | MultiBinary)
         expected = "observations in a Box, Discrete, MultiDiscrete or MultiBinary"
-        require_that(legal, type(self), expected, space)
+        require_that(fits, type(self), expected, space)
         self.dtype = dtype
         bounds = [space.low, space.high] if isinstance(space, Box) else []
         bounded = all(np.isfinite(bound).all() for bound in bounds)
         if not bounded and kind(dtype) != "float":
             raise ValueError(
-                f"DtypeObservation: expected a float dtype for {space}; got {dtype!r}, which holds "
-                "no infinite bounds."
+                f"DtypeObservation: expected a float dtype for {space}; got {dtype!r}, which "
+                "cannot hold infinite bounds."
             )
         try:
             self._space = _with_dtype(space, dtype)
         except (TypeError, ValueError) as error:
             raise type(error)(
-                f"DtypeObservation: expected a dtype that holds {space}; got {dtype!r}: {error}"
+                f"DtypeObservation: expected a dtype that holds all values of {space}; got "
+                f"{dtype!r}: {error}"
             ) from error
 
     @property
@@ -164,23 +165,24 @@ class RescaleObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
     """
     Scale the observation so that its bounds become `min_obs` and `max_obs`.
 
-    A float dtype is kept; any other becomes float32, where Gymnasium computes in integers. Where
-    the bounds of the environment are equal the result is `min_obs`.
+    A float dtype is kept. Any other dtype becomes float32; Gymnasium computes in integers. Where
+    the bounds of the environment are equal, the result is `min_obs`.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     min_obs, max_obs : float or array-like
-        The new bounds, for all elements or for each. They are infinite exactly where those of the
-        environment are; an element with one infinite bound is shifted by the other.
+        The new bounds, one for all elements or one for each. A new bound must be infinite exactly
+        where the environment's bound is. An element with only one finite bound is shifted, so that
+        the finite bounds match.
 
     Raises
     ------
     TypeError
         If the observations are not in a Box.
     ValueError
-        If the new bounds do not fit it.
+        If the new bounds do not fit this Box.
 
     Examples
     --------
@@ -193,17 +195,18 @@ class RescaleObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
         self, env: JaxEnv[Any, ActSpaceT, StateT, ConfigT], min_obs: ArrayLike, max_obs: ArrayLike
     ) -> None:
         super().__init__(env)
-        source = box_of(type(self), env)
-        self.min_obs, self.max_obs = min_obs, max_obs
+        source = require_box(type(self), env)
+        self.min_obs = min_obs
+        self.max_obs = max_obs
         self._space = target_box(type(self), "min_obs and max_obs", source, min_obs, max_obs)
-        affine(type(self), source, self._space)  # refuses here
+        affine(type(self), source, self._space)  # raises here, not in the first step
 
     @property
     def observation_space(self) -> Box:
         return self._space
 
     def observation(self, obs: Any) -> jax.Array:
-        return affine(type(self), box_of(type(self), self.env), self._space)(obs)
+        return affine(type(self), require_box(type(self), self.env), self._space)(obs)
 
 
 def _with_dtype(space: Any, dtype: DTypeLike) -> Space:

@@ -9,7 +9,7 @@ from envrax.wrappers.hooks import RewardWrapper
 
 class ClipReward(RewardWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
-    Keep the sign of the reward: float32 in {-1, 0, +1}.
+    Replace the reward by its sign: float32 in {-1, 0, +1}.
 
     Examples
     --------

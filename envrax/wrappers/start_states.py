@@ -1,4 +1,4 @@
-"""`StartStates`: episodes that begin in given states."""
+"""`StartStates`: begin episodes in states of your choice."""
 
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -28,9 +28,10 @@ class StartState(WrapperState[InnerStateT]):
     Attributes
     ----------
     saved_step : jax.Array
-        int32 scalar, `step` of the state in which the episode began. `step` itself counts from 0.
+        int32 scalar, `step` of the state in which the episode began. The wrapper's own `step`
+        counts from 0.
     start : pytree of jax.Array
-        The third value that `sample` returned for this episode; None without one.
+        The third value that `sample` returned for this episode; None if it returned two.
     """
 
     saved_step: jax.Array
@@ -42,30 +43,30 @@ class StartStates(
     Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
 ):
     """
-    Begin every episode in a state that `sample` returns, in place of a reset of the environment.
+    Begin every episode in a state that `sample` returns, instead of resetting the environment.
 
-    `sample` may draw from a buffer of saved states, or make a level. It may close over traced
-    arrays: inside your `jit`, a buffer that changes during training. Outside of a `jit`, its arrays
-    are constants of the compiled code; wrap again to change them.
+    `sample` may draw from a buffer of saved states, or build a level. Inside your own `jit` it may
+    close over traced arrays, such as a buffer that changes during training. Outside of a `jit`, the
+    arrays that it closes over are constants of the compiled code; to change them, wrap again.
 
-    Every episode gets new keys: `reset` splits its key into one for `sample` and one that replaces
-    all PRNG keys in the state. A key that has to stay, such as the seed of a level, is stored as
-    `jax.random.key_data`. `reset_after` does the same, so that the wrapped environment carries
-    nothing over from the last episode.
+    Every episode gets new PRNG keys. `reset` splits its key into one for `sample` and one that
+    replaces all PRNG keys in the state. To keep a key, such as the seed of a level, store it as
+    `jax.random.key_data`. `reset_after` does the same as `reset`, so the wrapped environment keeps
+    nothing from the last episode.
 
-    A state from the middle of an episode keeps its `step` within `env_state`, so that the time
-    limit of the wrapped environment counts on from there; `step` of the wrapper's state counts from
-    0. For the full time, return a state whose `step` is 0. `done` is set to False.
+    A state from the middle of an episode keeps its `step` in `env_state`, so the time limit of the
+    wrapped environment continues from there. `step` of the wrapper's state starts at 0. For a full
+    time limit, return a state whose `step` is 0. `done` is set to False.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap; it must be traceable.
     sample : callable
-        `sample(rng) -> (obs, state)`, structured as `env.reset` returns them, with the states of
-        all wrappers beneath this one. A third value, such as the index in a buffer, is a pytree of
-        arrays that tells the start: it is kept in the state, and is `info["start"]` in every step
-        of the episode, its last one too.
+        `sample(rng) -> (obs, state)`, of the same structure as `env.reset` returns, with the states
+        of all wrappers inside this one. It may return a third value, a pytree of arrays such as the
+        index in a buffer. This value is kept in the state, and it is `info["start"]` in every step
+        of the episode, including the last.
 
     Raises
     ------
@@ -73,9 +74,11 @@ class StartStates(
         If the results of `sample` and `env.reset` differ in type, or the environment has a
         `reset_after` of its own.
     ValueError
-        At the first step, if there is a third value, and an `info["start"]` of the environment.
+        At the first step, if `sample` returns a third value and the environment has an
+        `info["start"]` of its own.
     RuntimeError
-        At the first reset, if the stack cannot be traced, as with `RecordVideo`.
+        At the first reset, if the environment or one of its wrappers cannot be traced, such as
+        `RecordVideo`.
 
     Examples
     --------
@@ -102,24 +105,27 @@ class StartStates(
         super().__init__(env)
         if carries_over(env):
             raise TypeError(
-                "StartStates: expected an environment without a `reset_after` of its own, whose "
-                f"place `sample` takes; got {env!r}. Put the wrapper that keeps something around."
+                "StartStates: expected an environment without a `reset_after` of its own, since "
+                f"`sample` replaces it; got {env!r}. If a wrapper has it, put that wrapper outside "
+                "of StartStates."
             )
         self.sample = sample
 
     def reset(self, rng: jax.Array) -> tuple[Any, StartState[InnerStateT]]:
         rng, key = jax.random.split(rng)
         sampled: Any = self.sample(key)
-        is_told = isinstance(sampled, tuple) and len(cast(Any, sampled)) == 3
-        obs, inner = checked(self, "sample", sampled[:2] if is_told else sampled)
-        given = (self._at_reset[0], named_leaves({"obs": obs, "state": inner}))
-        # Keys are replaced, and may be of another kind.
-        at_reset, types = (
-            {k: x for k, x in one.items() if k not in self._at_reset[1]} for one in given
-        )
-        require_same_types(self.env, at_reset, types, "sample")
+        has_start = isinstance(sampled, tuple) and len(cast(Any, sampled)) == 3
+        obs, inner = checked(self, "sample", sampled[:2] if has_start else sampled)
+        reset_leaves, key_shapes = self._at_reset
+        leaves = named_leaves({"obs": obs, "state": inner})
+        # PRNG keys are not compared: they are replaced, and may be of another kind.
+        expected = {name: x for name, x in reset_leaves.items() if name not in key_shapes}
+        got = {name: x for name, x in leaves.items() if name not in key_shapes}
+        require_same_types(self.env, expected, got, "sample")
         obs, state = self.on_episode_start(obs, self._with_keys(inner, rng))
-        return obs, state.replace(start=strip_weak_type(sampled[2])) if is_told else state
+        if not has_start:
+            return obs, state
+        return obs, state.replace(start=strip_weak_type(sampled[2]))
 
     def reset_after(self, state: StartState[InnerStateT]) -> tuple[Any, StartState[InnerStateT]]:
         return self.reset(jax.random.split(state.rng)[0])
@@ -143,25 +149,30 @@ class StartStates(
 
     @cached_property
     def _at_reset(self) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
-        """The leaves that `env.reset` returns, by their names, and the shapes of keys in them."""
-        # A typed key, since a legacy one looks like any other array.
+        """The leaves that `env.reset` returns, and the shapes of its PRNG keys, both by name."""
+        # Traced with a typed key, because a raw uint32 key looks like any other array.
         obs, state = jax.eval_shape(partial(reset_slot, self.env), key_types()[0])
         leaves = named_leaves({"obs": obs, "state": state})
         return leaves, {name: x.shape for name, x in leaves.items() if is_key(x)}
 
     def _with_keys(self, state: Any, rng: jax.Array) -> Any:
-        """The state with other keys: `rng` in every layer of wrappers, splits of it elsewhere."""
-        n_layers = 1 + sum(isinstance(layer, StatefulWrapper) for layer in layers(self.env))
-        own = [f"state{'.env_state' * i}.rng" for i in range(n_layers)]
-        others = {name: shape for name, shape in self._at_reset[1].items() if name not in own}
-        new: dict[str, Any] = {}
+        """
+        The state with new PRNG keys.
+
+        `rng` of the environment and of every wrapper becomes one key; other keys become splits.
+        """
+        n_states = 1 + sum(isinstance(layer, StatefulWrapper) for layer in layers(self.env))
+        rng_names = [f"state{'.env_state' * i}.rng" for i in range(n_states)]
+        _, key_shapes = self._at_reset
+        others = {name: shape for name, shape in key_shapes.items() if name not in rng_names}
+        other_keys: dict[str, Any] = {}
         if others:
             rng, *keys = jax.random.split(rng, 1 + len(others))
             for (name, shape), key in zip(others.items(), keys, strict=True):
-                new[name] = jax.random.split(key, shape) if shape else key
-        leaves = named_leaves({"state": state}) | dict.fromkeys(own, rng) | new
+                other_keys[name] = jax.random.split(key, shape) if shape else key
+        leaves = named_leaves({"state": state}) | dict.fromkeys(rng_names, rng) | other_keys
         return jax.tree.unflatten(jax.tree.structure(state), leaves.values())
 
     def __getstate__(self) -> dict[str, Any]:
-        # JAX 0.9 cannot pickle the types of keys.
+        # JAX 0.9 cannot pickle the types of PRNG keys.
         return {name: value for name, value in vars(self).items() if name != "_at_reset"}

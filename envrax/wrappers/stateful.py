@@ -36,12 +36,14 @@ class StatefulWrapper(
     Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT, InnerStateT],
 ):
     """
-    A wrapper with a state of its own.
+    Base class of wrappers with a state of their own.
 
-    The subclass pins its state class, a `WrapperState` with fields of its own, and writes
-    `on_reset` and `on_step`. The `rng`, `step` and `done` of its state are those of the wrapped
-    environment. Changes by `on_step` or the caller are passed to the environment in the next step.
-    An `on_step` that needs randomness splits `state.rng`.
+    A subclass names its state class as a type argument, and defines `on_reset` and `on_step`. The
+    state class is a subclass of `WrapperState` with further fields.
+
+    `rng`, `step` and `done` of the state are those of the wrapped environment. If `on_step` or the
+    caller changes them, the next step passes the changes to the environment. An `on_step` that
+    needs randomness splits `state.rng`.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ class StatefulWrapper(
     Raises
     ------
     TypeError
-        If the class pins no state class.
+        If the class does not name a concrete state class.
     """
 
     if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class StatefulWrapper(
         Returns
         -------
         obs : pytree of jax.Array
-            First observation for the caller.
+            First observation returned to the caller.
         fields : dict
             Values of the wrapper's own state fields.
         """
@@ -110,26 +112,25 @@ class StatefulWrapper(
         Returns
         -------
         tuple
-            The same five for the caller, with the wrapper's own fields updated.
+            `obs, state, reward, done, info` for the caller, with the wrapper's own state fields
+            updated.
         """
 
     def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
         obs, inner = super().on_episode_start(obs, state)
         obs, fields = require_tuple(type(self).__name__, "on_reset", self.on_reset(obs))
-        # `rng`, `step` and `done` are forwarded from the wrapped environment.
-        common: dict[str, Any] = dict(
-            env_state=inner, rng=inner.rng, step=inner.step, done=inner.done
-        )
-        return obs, self._state_class(**fields, **common)
+        return obs, self._state_class(**fields, **_common_fields(inner))
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         obs, inner, reward, done, info = super().step(state, action)
-        common: dict[str, Any] = dict(
-            env_state=inner, rng=inner.rng, step=inner.step, done=inner.done
-        )
-        stepped = self.on_step(obs, state.replace(**common), reward, done, info)
+        stepped = self.on_step(obs, state.replace(**_common_fields(inner)), reward, done, info)
         return cast(Any, require_tuple(type(self).__name__, "on_step", stepped))
 
     def _inner(self, state: Any) -> Any:
         inner = cast(WrapperState[Any], state).env_state
         return inner.replace(rng=state.rng, step=state.step, done=state.done)
+
+
+def _common_fields(inner: Any) -> dict[str, Any]:
+    """The fields of `WrapperState` for a state of the wrapped environment."""
+    return {"env_state": inner, "rng": inner.rng, "step": inner.step, "done": inner.done}

@@ -13,7 +13,7 @@ from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT
 from envrax.spaces import Box, Dict, Tuple
 from envrax.spaces.flatten import flat_box, flatten
 from envrax.termination import episode_end
-from envrax.wrappers.base import layers, with_end
+from envrax.wrappers.base import layers, mark_ended
 from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
@@ -26,7 +26,7 @@ class TimeState(WrapperState[InnerStateT]):
     Attributes
     ----------
     elapsed : jax.Array
-        int32 scalar, steps of this episode, as the wrapper counts them.
+        int32 scalar, number of steps of this episode, counted by the wrapper.
     """
 
     elapsed: jax.Array
@@ -40,23 +40,23 @@ class TimeLimit(
     Truncate an episode after `max_steps` steps, and report why each episode ended.
 
     The wrapper counts the steps itself. `info["terminated"]` and `info["truncated"]` are bools in
-    every step; both are True if the environment ends its episode in the last step that the limit
-    allows. An end without a reason counts as a termination.
+    every step. Both are True if the environment ends its episode in the last step that the limit
+    allows. If the environment ends an episode without a reason, it counts as a termination.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     max_steps : int, optional
-        Number of steps. By default `config.max_steps` of the environment.
+        Number of steps. Default: `config.max_steps` of the environment.
 
     Raises
     ------
     TypeError
-        If `max_steps` is not an int, or there is a `RecordEpisodeStatistics` beneath, which would
-        not count the episodes that are truncated here.
+        If `max_steps` is not an int, or `env` contains a `RecordEpisodeStatistics`, which would not
+        count the episodes that are truncated here.
     ValueError
-        If it is below 1.
+        If `max_steps` is below 1.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class TimeLimit(
         super().__init__(env)
         require_no_statistics(type(self), env)
         limit = env.config.max_steps if max_steps is None else max_steps
-        # An int32 counts up to it: `sys.maxsize` stands for no limit.
+        # The counter is an int32. A larger limit, such as `sys.maxsize`, is never reached.
         self.max_steps = min(require_count("TimeLimit: expected max_steps", limit), INT32_MAX)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
@@ -89,11 +89,11 @@ class TimeLimit(
         info: Info,
     ) -> tuple[Any, ...]:
         elapsed = state.elapsed + 1
-        over, ended = elapsed >= self.max_steps, state.done
-        terminated, truncated = episode_end("TimeLimit.step", (), ended, info)
-        info = {**info, "terminated": terminated, "truncated": truncated | over}
-        state = state.replace(elapsed=elapsed, done=ended | over)
-        return obs, state, reward, with_end(done, over), info
+        at_limit = elapsed >= self.max_steps
+        terminated, truncated = episode_end("TimeLimit.step", (), state.done, info)
+        info = {**info, "terminated": terminated, "truncated": truncated | at_limit}
+        state = state.replace(elapsed=elapsed, done=state.done | at_limit)
+        return obs, state, reward, mark_ended(done, at_limit), info
 
 
 class TimeAwareObservation(
@@ -103,11 +103,11 @@ class TimeAwareObservation(
     """
     Add the number of steps of the episode to the observation.
 
-    A `Dict` observation gains an entry, a `Tuple` one a last element; any other becomes a dict with
-    the keys "obs" and "time". The time has shape (1,).
+    A `Dict` observation gains an entry, a `Tuple` observation a last element. Any other observation
+    becomes a dict with the keys "obs" and "time". The time has shape (1,).
 
-    The largest time is `max_steps` of the outermost `TimeLimit` beneath, or else
-    `config.max_steps`. Gymnasium wants a `TimeLimit`.
+    The largest time is `max_steps` of the outermost `TimeLimit` inside this wrapper, or else
+    `config.max_steps`. Gymnasium requires a `TimeLimit`.
 
     Parameters
     ----------
@@ -125,8 +125,8 @@ class TimeAwareObservation(
     ValueError
         If a `Dict` observation has that key already.
     TypeError
-        If `flatten` is set, but the observation cannot be flattened; or for a world of several
-        agents.
+        If `flatten` is True and the observation cannot be flattened, or if the environment has
+        several agents.
 
     Examples
     --------
@@ -146,7 +146,8 @@ class TimeAwareObservation(
     ) -> None:
         super().__init__(env)
         require_one_agent("TimeAwareObservation", env)
-        self.flatten, self.normalize_time = flatten, normalize_time
+        self.flatten = flatten
+        self.normalize_time = normalize_time
         self.dict_time_key = dict_time_key
         space: Any = env.observation_space
         if isinstance(space, Dict) and dict_time_key in list(space):
@@ -154,16 +155,16 @@ class TimeAwareObservation(
                 f"TimeAwareObservation: expected observations without the key {dict_time_key!r}; "
                 f"got {space}. Pass another `dict_time_key`."
             )
-        self._most = limit_of(env)
-        time = Box(0.0, 1.0, (1,)) if normalize_time else Box(0, self._most, (1,), jnp.int32)
+        self._max_time = limit_of(env)
+        time = Box(0.0, 1.0, (1,)) if normalize_time else Box(0, self._max_time, (1,), jnp.int32)
         if isinstance(space, Dict):
-            self._whole = Dict({**space.spaces, dict_time_key: time})
+            self._full_space = Dict({**space.spaces, dict_time_key: time})
         elif isinstance(space, Tuple):
-            self._whole = Tuple((*space, time))
+            self._full_space = Tuple((*space, time))
         else:
-            self._whole = Dict(obs=space, time=time)
+            self._full_space = Dict(obs=space, time=time)
         try:
-            self._space = flat_box(self._whole) if flatten else self._whole
+            self._space = flat_box(self._full_space) if flatten else self._full_space
         except TypeError as error:
             raise TypeError(f"TimeAwareObservation: {error} Pass `flatten=False`.") from error
 
@@ -182,17 +183,17 @@ class TimeAwareObservation(
     def _with_time(self, obs: Any, elapsed: jax.Array) -> Any:
         time = elapsed[None]
         if self.normalize_time:
-            time = time.astype(jnp.float32) / np.float32(self._most)
+            time = time.astype(jnp.float32) / np.float32(self._max_time)
         if isinstance(self.env.observation_space, Dict):
-            whole: Any = {**obs, self.dict_time_key: time}
+            full_obs: Any = {**obs, self.dict_time_key: time}
         elif isinstance(self.env.observation_space, Tuple):
-            whole = (*obs, time)
+            full_obs = (*obs, time)
         else:
-            whole = {"obs": obs, "time": time}
-        return flatten(self._whole, whole) if self.flatten else whole
+            full_obs = {"obs": obs, "time": time}
+        return flatten(self._full_space, full_obs) if self.flatten else full_obs
 
 
 def limit_of(env: AnyEnv) -> int:
-    """The limit of the outermost `TimeLimit`, or else that of the config."""
+    """`max_steps` of the outermost `TimeLimit`, or else of the config."""
     limits = (layer.max_steps for layer in layers(env) if isinstance(layer, TimeLimit))
     return min(next(limits, env.config.max_steps), INT32_MAX)

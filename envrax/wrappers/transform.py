@@ -21,15 +21,15 @@ class TransformObservation(ObservationWrapper[ObsSpaceT, ActSpaceT, StateT, Conf
     env : JaxEnv
         The environment to wrap.
     func : callable
-        From an observation of the environment to the one that the caller gets, in `jnp`. A lambda
-        cannot be pickled.
+        Maps an observation of the environment to the one returned to the caller. Written with
+        `jnp`. A lambda cannot be pickled.
     observation_space : Space, optional
-        The space of the results of `func`. By default that of the environment.
+        The space of the results of `func`. Default: that of the environment.
 
     Raises
     ------
     TypeError
-        If `func` returns another structure, shape or dtype than the space has.
+        If the structure, shape or dtype of a result of `func` is not that of the space.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class TransformReward(RewardWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     env : JaxEnv
         The environment to wrap.
     func : callable
-        From the reward of the environment to the one that the caller gets, in `jnp`.
+        Maps the reward of the environment to the one returned to the caller. Written with `jnp`.
 
     Examples
     --------
@@ -92,22 +92,23 @@ class TransformAction(ActionWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
     Apply a function to the action.
 
-    It cannot transform masks: if the environment has some, `action_mask` raises a
-    `NotImplementedError`. Override it in a subclass.
+    Masks are not transformed. If the environment has masks, `action_mask` raises a
+    `NotImplementedError`; override it in a subclass.
 
     Parameters
     ----------
     env : JaxEnv
         The environment to wrap.
     func : callable
-        From the action of the caller to the one that the environment gets, in `jnp`.
+        Maps an action of the caller to the one for the environment. Written with `jnp`.
     action_space : Space, optional
-        The space of the caller's actions. By default that of the environment.
+        The space of the caller's actions. Default: that of the environment.
 
     Raises
     ------
     TypeError
-        If `func` returns another structure, shape or dtype than the environment's action space has.
+        If the structure, shape or dtype of a result of `func` is not that of the environment's
+        action space.
 
     Examples
     --------
@@ -139,24 +140,24 @@ class TransformAction(ActionWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 def _require_map(
     wrapper: type, env: AnyEnv, func: Callable[[Any], Any], source: Space, target: Space
 ) -> None:
-    """Raise an error for a function that does not map one space to the other."""
+    """Raise a TypeError unless `func` maps elements of `source` to elements of `target`."""
     if not env.traceable:
         return
-    expected = _forms(target)
-    got = jax.eval_shape(func, _forms(source))
-    if _kinds(got) != _kinds(expected):
-        said = jax.tree.map(lambda x: f"{x.dtype}{[*x.shape]}", got)
+    expected = _shape_dtype_structs(target)
+    got = jax.eval_shape(func, _shape_dtype_structs(source))
+    if _structure_and_types(got) != _structure_and_types(expected):
+        described = jax.tree.map(lambda x: f"{x.dtype}{[*x.shape]}", got)
         raise TypeError(
-            f"{wrapper.__name__}: expected func to return elements of {target} for those of "
-            f"{source}; got {said}. Name the space of what it takes or returns, or cast the result."
+            f"{wrapper.__name__}: expected func to map elements of {source} to elements of "
+            f"{target}; got a result of type {described}. Pass the new space, or cast the result."
         )
 
 
-def _forms(space: Space) -> Any:
+def _shape_dtype_structs(space: Space) -> Any:
     return jax.tree.map(
         lambda dtype, shape: jax.ShapeDtypeStruct(shape, canonical(dtype)), space.dtype, space.shape
     )
 
 
-def _kinds(tree: Any) -> Any:
+def _structure_and_types(tree: Any) -> Any:
     return jax.tree.structure(tree), [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]

@@ -334,7 +334,7 @@ def test_an_object_is_wrapped_with_its_own_model(monkeypatch: pytest.MonkeyPatch
         def __exit__(self, *error: object) -> None:
             self.lock.release()
 
-    monkeypatch.setattr("envrax.interop.physics._LOCK", Lock())
+    monkeypatch.setattr("envrax.interop.mujoco_model._LOCK", Lock())
     with ThreadPoolExecutor() as pool:
         with MujocoModel(owner, "sys").set_in_library({"mass": jnp.float32(2)}):
             asked.clear()

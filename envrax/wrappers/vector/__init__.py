@@ -1,4 +1,4 @@
-"""Wrappers around a `BatchedEnv`, which see all slots at once."""
+"""Wrappers of a `BatchedEnv`, which handle all slots at once."""
 
 from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
 from envrax.wrappers.vector.normalize import (

@@ -1,4 +1,4 @@
-"""`BatchedWrapper`: the base class of wrappers around a batch."""
+"""`BatchedWrapper`: the base class of wrappers of a batch."""
 
 import copy
 from collections.abc import Callable
@@ -30,7 +30,7 @@ AnyBatchedEnv = BatchedEnv[Any, Any]
 
 @chex.dataclass
 class BatchedWrapperState:
-    """State of a wrapper around a batch: that of the batch. Subclasses add fields."""
+    """State of a wrapper of a batch. `env_state` is that of the batch. Subclasses add fields."""
 
     env_state: Any
 
@@ -41,17 +41,17 @@ class BatchedWrapper(
     metaclass=WrapperMeta,
 ):
     """
-    A wrapper around a batch: a `BatchedEnv` around another one.
+    Base class of wrappers of a batch: a `BatchedEnv` that wraps another one.
 
-    A subclass overrides a hook, and the single space that changes with it. Hooks get the arrays of
-    all slots. The hook `observation` is also applied to `infos["final_obs"]`.
+    A subclass overrides one or more hooks, and the single space that changes with them. Hooks get
+    the arrays of all slots. The hook `observation` is also applied to `infos["final_obs"]`.
 
     A subclass with a state, such as statistics over all slots, sets `state_class` to a subclass of
     `BatchedWrapperState` with further fields, and defines `on_reset` and `on_step`.
 
-    `reset` and `step` are compiled together with those of the wrapped batch, on first use. Around a
-    batch on the host, only the wrapper's own part is compiled. Called with keywords and no batch, a
-    subclass returns a factory, as `Wrapper` does.
+    `reset` and `step` are compiled together with those of the wrapped batch, on first use. If the
+    batch runs on the host, only the wrapper's own part is compiled. A subclass called with keywords
+    only, without a batch, returns a factory, as with `Wrapper`.
 
     Parameters
     ----------
@@ -83,9 +83,9 @@ class BatchedWrapper(
         if env.traceable:
             self._use(compilation_of(env), layout_of(env))
             return
-        self._act = Compiled(self.action)
-        self._begun = Compiled(self._after_reset)
-        self._stepped = Compiled(self._after_step)
+        self._compiled_action = Compiled(self.action)
+        self._compiled_after_reset = Compiled(self._after_reset)
+        self._compiled_after_step = Compiled(self._after_step)
         self._use(None)
 
     def _reset_slots(self, rng: jax.Array) -> Any:
@@ -110,30 +110,30 @@ class BatchedWrapper(
         return self.env.traceable
 
     def with_final_obs(self) -> Self:
-        """The same wrapper around a batch with `final_obs`."""
+        """This wrapper, or a copy of it, around a batch that returns `final_obs`."""
         inner = with_final_obs(self.env)
         return self if inner is self.env else self.around(inner)
 
     def around(self, env: AnyBatchedEnv) -> Self:
-        """The same wrapper around another batch of the same spaces."""
+        """A copy of this wrapper around another batch with the same spaces."""
         other = copy.copy(self)
         other._wrap(env)
         return other
 
     def action(self, actions: Any) -> Any:
-        """The actions that the wrapped batch gets."""
+        """Hook: the actions for the wrapped batch."""
         return actions
 
     def observation(self, obs: Any) -> Any:
-        """The observations that the caller gets, at reset, after a step and as `final_obs`."""
+        """Hook: the observations returned to the caller, also as `final_obs`."""
         return obs
 
     def reward(self, rewards: jax.Array) -> jax.Array:
-        """The rewards that the caller gets."""
+        """Hook: the rewards returned to the caller."""
         return rewards
 
     def info(self, infos: Info) -> Info:
-        """The infos that the caller gets. Return a new dict: the given one must not be changed."""
+        """Hook: the infos returned to the caller, a new dict. Do not change the argument."""
         return infos
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
@@ -148,7 +148,7 @@ class BatchedWrapper(
         Returns
         -------
         obs : pytree of jax.Array
-            First observations for the caller.
+            First observations returned to the caller.
         fields : dict
             Values of the wrapper's own state fields.
         """
@@ -163,15 +163,17 @@ class BatchedWrapper(
         Parameters
         ----------
         obs, rewards, dones, infos
-            Of the wrapped batch, after the hooks. Treat `infos["final_obs"]`, if present, as `obs`.
+            As the wrapped batch returned them, after the hooks. If `infos["final_obs"]` is present,
+            change it in the same way as `obs`.
         state : BatchedWrapperState
-            State after the step, with the wrapper's own fields from before it. Around a batch on
-            the host its `env_state` is None here.
+            State after the step. The wrapper's own fields still have their values from before the
+            step. If the batch runs on the host, `env_state` is None here.
 
         Returns
         -------
         tuple
-            The same five for the caller, with the wrapper's own fields updated.
+            `obs, state, rewards, dones, infos` for the caller, with the wrapper's own state fields
+            updated.
         """
         return obs, state, rewards, dones, infos
 
@@ -195,64 +197,72 @@ class BatchedWrapper(
         return obs, self._place_state(state, ""), *rest
 
     def _place_state(self, state: Any, who: str) -> Any:
-        """The state, with fields that have a row for each slot sharded, and others replicated."""
-        if (slots := self.layout) is None:
+        """The state on the mesh. Fields with one row per slot are sharded, others replicated."""
+        sharded = self.layout
+        if sharded is None:
             return state
-        whole = NamedSharding(slots.mesh, PartitionSpec())
+        replicated = NamedSharding(sharded.mesh, PartitionSpec())
+        n_slots = self.env.n_slots
 
-        def lay_out(x: Any, layout: NamedSharding) -> Any:
-            x = to_sharding(jnp.asarray(x), layout, who)
-            return reshard(x, layout) if isinstance(x, Tracer) else x
+        def place(x: Any, sharding: NamedSharding) -> Any:
+            x = to_sharding(jnp.asarray(x), sharding, who)
+            return reshard(x, sharding) if isinstance(x, Tracer) else x
 
-        def own(x: Any) -> Any:
-            is_of_slots = not isinstance(x, RunningStatistics) and np.shape(x)[:1] == (n_slots,)
-            return jax.tree.map(partial(lay_out, layout=slots if is_of_slots else whole), x)
+        def place_field(x: Any) -> Any:
+            has_rows = not isinstance(x, RunningStatistics) and np.shape(x)[:1] == (n_slots,)
+            sharding = sharded if has_rows else replicated
+            return jax.tree.map(partial(place, sharding=sharding), x)
 
-        n_slots, inner = self.env.n_slots, state.env_state
-        fields = jax.tree.map(
-            own, state.replace(env_state=None), is_leaf=lambda x: isinstance(x, RunningStatistics)
+        own_fields = jax.tree.map(
+            place_field,
+            state.replace(env_state=None),
+            is_leaf=lambda x: isinstance(x, RunningStatistics),
         )
         if isinstance(self.env, BatchedWrapper):
-            return fields.replace(env_state=self.env._place_state(inner, who))
-        return fields.replace(env_state=jax.tree.map(partial(lay_out, layout=slots), inner))
+            inner = self.env._place_state(state.env_state, who)
+        else:
+            inner = jax.tree.map(partial(place, sharding=sharded), state.env_state)
+        return own_fields.replace(env_state=inner)
 
     def _reset_on_host(self, rng: jax.Array) -> tuple[Any, Any]:
         obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
-        obs, fields = self._begun(_copied(obs))
+        obs, fields = self._compiled_after_reset(_copy_numpy(obs))
         return obs, self.state_class(env_state=inner, **fields)
 
     def _step_on_host(self, state: Any, actions: Any) -> Any:
-        actions = self._act(actions) if self._overrides("action") else actions
+        actions = self._compiled_action(actions) if self._overrides("action") else actions
         stepped = self.env.step(state.env_state, actions)
         obs, inner, *rest = require_tuple(type(self.env).__name__, "step", stepped)
-        obs, state, *rest = self._stepped(state.replace(env_state=None), *_copied((obs, *rest)))
+        obs, *rest = _copy_numpy((obs, *rest))
+        obs, state, *rest = self._compiled_after_step(state.replace(env_state=None), obs, *rest)
         return obs, state.replace(env_state=inner), *rest
 
     def _after_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        begun = self.on_reset(self.observation(obs))
-        return cast(Any, require_tuple(type(self).__name__, "on_reset", begun))
+        returned = self.on_reset(self.observation(obs))
+        return cast(Any, require_tuple(type(self).__name__, "on_reset", returned))
 
     def _after_step(self, state: Any, obs: Any, rewards: Any, dones: Any, infos: Any) -> Any:
         if "final_obs" in infos:
             infos = {**infos, "final_obs": self.observation(infos["final_obs"])}
-        seen = self.observation(obs)
+        obs = self.observation(obs)
         rewards = self.reward(rewards)
         infos = self.info(infos)
-        stepped = self.on_step(seen, state, rewards, dones, infos)
-        return require_tuple(type(self).__name__, "on_step", stepped)
+        returned = self.on_step(obs, state, rewards, dones, infos)
+        return require_tuple(type(self).__name__, "on_step", returned)
 
     def action_mask(self, state: Any) -> Any:
         """
-        The masks of legal actions, by default those of the wrapped batch.
+        The masks of legal actions; by default those of the wrapped batch.
 
         Raises
         ------
         NotImplementedError
-            If `action` is overridden, this method is not, and the wrapped batch has a mask.
+            If the class overrides `action` but not this method, and the wrapped batch has masks.
         """
         mask = self.env.action_mask(state.env_state)
         if self._overrides("action"):
-            refuse_mask(self, mask, "before `action`", "Override `action_mask`")
+            reason = "it is for actions after the hook `action`, not before"
+            refuse_mask(self, mask, reason, "Override `action_mask`")
         return mask
 
     def active(self, state: Any) -> dict[str, jax.Array]:
@@ -273,10 +283,10 @@ class BatchedWrapper(
         return getattr(type(self), member) is not getattr(BatchedWrapper, member)
 
     def __repr__(self) -> str:
-        given = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
-        return call_repr(type(self).__name__, given, repr(self.env))
+        shown = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
+        return call_repr(type(self).__name__, shown, repr(self.env))
 
 
-def _copied(tree: Any) -> Any:
-    """Copies of arrays that a simulator may overwrite before JAX has read them."""
+def _copy_numpy(tree: Any) -> Any:
+    """Copy NumPy arrays, which a simulator may overwrite before JAX has read them."""
     return jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), tree)

@@ -1,11 +1,11 @@
-"""`ForwardingBatch`: the properties that a batch around another batch forwards."""
+"""`ForwardingBatch`: the base class of batches that wrap another batch."""
 
 from envrax.batched_env import BatchedEnv
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 
 
 class ForwardingBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
-    """The base of batches around another batch, `env`, with the same slots."""
+    """Base class of batches that wrap another batch, `env`, with the same slots."""
 
     env: BatchedEnv[ObsSpaceT, ActSpaceT]
 
@@ -31,14 +31,14 @@ class ForwardingBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     @property
     def unwrapped(self) -> AnyEnv | None:
-        """The innermost environment of every slot; None where slots hold no `JaxEnv`."""
+        """The base environment of every slot; None if the slots are not of a `JaxEnv`."""
         return getattr(self.env, "unwrapped", None)
 
     @property
     def can_render(self) -> bool:
-        """Whether the wrapped batch renders its slots, as far as that is known."""
-        drawn = type(self.env).render_slot is not BatchedEnv.render_slot
-        return bool(getattr(self.env, "can_render", drawn))
+        """Whether the wrapped batch can render its slots, as far as is known."""
+        overrides_render = type(self.env).render_slot is not BatchedEnv.render_slot
+        return bool(getattr(self.env, "can_render", overrides_render))
 
     def close(self) -> None:
         self.env.close()

@@ -1,4 +1,4 @@
-"""`NormalizeObservation` and `NormalizeReward`: by running statistics of a batch."""
+"""`NormalizeObservation` and `NormalizeReward`: normalise by running statistics of a batch."""
 
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ class NormalizedState(BatchedWrapperState):
     Attributes
     ----------
     statistics : RunningStatistics
-        Of all observations since the reset, all slots together.
+        Statistics of all observations since the reset, over all slots.
     """
 
     statistics: RunningStatistics
@@ -38,16 +38,17 @@ class NormalizedRewardState(NormalizedState):
     Attributes
     ----------
     statistics : RunningStatistics
-        Of all discounted returns since the reset, all slots together.
+        Statistics of all discounted returns since the reset, over all slots.
     returns : jax.Array
-        float32[n_slots], the discounted return of the running episode in every slot.
+        float32[n_slots], the discounted return of the current episode in every slot. In a
+        multi-agent environment, a dict with one array for each agent.
     """
 
     returns: Any
 
 
 class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
-    """The base of both: the keywords, and the first statistics."""
+    """Base class of both wrappers: checks the keywords and makes the first statistics."""
 
     def _configure(
         self, epsilon: float, frozen: bool, statistics: RunningStatistics | None
@@ -59,7 +60,7 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         self._frozen = bool(frozen)
         self.statistics = statistics
         if statistics is None and frozen:
-            raise ValueError(f"{who}: expected `statistics` with `frozen=True`; got none.")
+            raise ValueError(f"{who}: expected `statistics` with `frozen=True`; got None.")
         if statistics is None:
             return
         if not isinstance(cast(Any, statistics), RunningStatistics):
@@ -68,16 +69,17 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
                 f"{repr(statistics)[:60]}. Pass `state.statistics`, or "
                 "`RunningStatistics.of(count, mean, var)`."
             )
-        given, like = (jax.tree.map(np.shape, x) for x in (statistics.mean, self._zeros(np.zeros)))
-        if given != like or np.shape(statistics.count):
+        expected = jax.tree.map(np.shape, self._zeros(np.zeros))
+        got = jax.tree.map(np.shape, statistics.mean)
+        if got != expected or np.shape(statistics.count):
             raise ValueError(
-                f"{who}: expected statistics of shape {like}; got {given}. Take those of a batch "
-                "with the same single observation space."
+                f"{who}: expected statistics of shape {expected}; got {got}. Pass the statistics "
+                "of a batch with the same single observation space."
             )
 
     @property
     def frozen(self) -> bool:
-        """Whether the statistics are fixed. It cannot be set, since it is compiled in."""
+        """Whether the statistics are fixed. Read-only, because it is compiled in."""
         return self._frozen
 
     def _zeros(self, zeros: Any) -> Any:
@@ -90,7 +92,7 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         var = self._zeros(jnp.ones)
         return RunningStatistics.of(1e-4, mean, var)
 
-    def _counted(self, statistics: RunningStatistics, batch: Any) -> RunningStatistics:
+    def _update(self, statistics: RunningStatistics, batch: Any) -> RunningStatistics:
         return statistics if self.frozen else statistics.update(batch)
 
 
@@ -98,34 +100,37 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
     """
     Normalise observations by their running mean and standard deviation.
 
-    The statistics are elementwise, over all slots and every observation that `reset` and `step`
-    returned since the reset; each updates them before it is normalised. They start at mean 0,
-    variance 1 and count 1e-4, as in Gymnasium. `infos["final_obs"]` is normalised too, but does not
-    update them.
+    There is a mean and a variance for each element of an observation, over all slots and all
+    observations since the reset. Each observation updates them before it is normalised. They start
+    at mean 0, variance 1 and count 1e-4, as in Gymnasium. `infos["final_obs"]` is normalised too,
+    but does not update them.
 
-    They are part of the state, `state.statistics`, so they are saved and restored with it. A
-    `reset` starts again from `statistics`; to keep the current ones, write
-    `state.replace(statistics=old_state.statistics)`, or do not reset: a batch resets its slots.
+    The statistics are a field of the state, `state.statistics`, so they are saved and restored with
+    it. A `reset` starts again from the keyword `statistics`. To keep the current ones, write
+    `state.replace(statistics=old_state.statistics)`, or do not call `reset`: a batch resets its
+    slots itself.
 
-    A NaN in an observation stays in the statistics; `NanGuard` within the batch keeps it out.
+    A NaN in an observation stays in the statistics. `NanGuard` inside the batch prevents this.
 
     Parameters
     ----------
     env : BatchedEnv
-        The batch. Its observations are a `Box` of numbers, or a `Dict` or `Tuple` of such.
+        The batch. Its observations are in a `Box`, or in a `Dict` or `Tuple` of them.
     epsilon : float, default 1e-8
         Added to the variance.
     frozen : bool, default False
-        Use `statistics`, which must be given, and do not change them: for evaluation.
+        Normalise by `statistics`, which is then required, and do not update them. For evaluation.
     statistics : RunningStatistics, optional
-        Where to begin, such as `state.statistics` of the training. They may be traced.
+        The statistics to start from, such as `state.statistics` of a training run. They may be
+        traced.
 
     Raises
     ------
     TypeError
-        If the observations are of another space, or `statistics` is not a `RunningStatistics`.
+        If the observations are in another space, or `statistics` is not a `RunningStatistics`.
     ValueError
-        If `epsilon` is not above 0, or `statistics` are of another shape.
+        If `epsilon` is not above 0, `statistics` have another shape, or `frozen` is True without
+        `statistics`.
     """
 
     state_class = NormalizedState
@@ -151,13 +156,13 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
         return self._space
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        statistics = self._counted(self._first_statistics(), obs)
+        statistics = self._update(self._first_statistics(), obs)
         return statistics.normalize(obs, self.epsilon), {"statistics": statistics}
 
     def on_step(
         self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
     ) -> Any:
-        statistics = self._counted(state.statistics, obs)
+        statistics = self._update(state.statistics, obs)
         if "final_obs" in infos:
             last = statistics.normalize(infos["final_obs"], self.epsilon)
             infos = {**infos, "final_obs": last}
@@ -170,13 +175,12 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     """
     Divide rewards by the running standard deviation of the discounted return.
 
-    In a world of several agents, each has its own statistics.
+    In every slot, each step sets the return to `gamma * return + reward`. It starts at 0 in each
+    episode. As in Gymnasium, a step that terminates an episode sets it to the reward only. The
+    statistics are over the returns of all slots after every step. In a multi-agent environment,
+    each agent has its own statistics.
 
-    In every slot the return is `gamma * return + reward`, and starts again with each episode. As in
-    Gymnasium, after a step that terminates an episode it is the reward alone. The statistics are
-    over the returns of all slots after every step.
-
-    They are part of the state, `state.statistics`, as with `NormalizeObservation`.
+    The statistics are a field of the state, `state.statistics`, as in `NormalizeObservation`.
 
     Parameters
     ----------
@@ -187,17 +191,19 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     epsilon : float, default 1e-8
         Added to the variance.
     frozen : bool, default False
-        Use `statistics`, which must be given, and do not change them: for evaluation.
+        Normalise by `statistics`, which is then required, and do not update them. For evaluation.
     statistics : RunningStatistics, optional
-        Where to begin, such as `state.statistics` of the training. They may be traced.
+        The statistics to start from, such as `state.statistics` of a training run. They may be
+        traced.
 
     Raises
     ------
     TypeError
-        If `statistics` is not a `RunningStatistics`; at the first step, if rewards or dones differ.
+        If `statistics` is not a `RunningStatistics`; or at the first step, if rewards or dones have
+        another shape, or dones are not bool.
     ValueError
-        If `gamma` is not from 0 to 1, `epsilon` is not above 0, or `statistics` are of another
-        shape.
+        If `gamma` is not from 0 to 1, `epsilon` is not above 0, `statistics` have another shape, or
+        `frozen` is True without `statistics`.
     """
 
     state_class = NormalizedRewardState
@@ -227,43 +233,44 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     def on_step(
         self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
     ) -> Any:
-        who, slots = "NormalizeReward.step", (self.n_slots,)
+        who = "NormalizeReward.step"
+        shape = (self.n_slots,)
         for x in jax.tree.leaves(rewards):
-            if x.shape != slots:
+            if x.shape != shape:
                 raise TypeError(
-                    f"{who}: expected rewards of shape {slots}; got {x.shape}. Leave out the "
-                    "wrapper that changes it, such as `ExpandDims`."
+                    f"{who}: expected rewards of shape {shape}; got {x.shape}. Leave out the "
+                    "wrapper that changes the shape, such as `ExpandDims`."
                 )
-        ended, _ = episode_end(who, slots, dones, infos)
+        terminated, _ = episode_end(who, shape, dones, infos)
         rewards = jax.tree.map(lambda x: x.astype(F32), rewards)
 
-        def added(returns: jax.Array, reward: jax.Array) -> jax.Array:
-            return jnp.where(ended, F32(0), returns * F32(self.gamma)) + reward
+        def add(returns: jax.Array, reward: jax.Array) -> jax.Array:
+            return jnp.where(terminated, F32(0), returns * F32(self.gamma)) + reward
 
-        def scaled(reward: jax.Array, var: jax.Array) -> jax.Array:
+        def scale(reward: jax.Array, var: jax.Array) -> jax.Array:
             return reward / jnp.sqrt(var + F32(self.epsilon))
 
-        returns = jax.tree.map(added, state.returns, rewards)
-        statistics = self._counted(state.statistics, returns)
-        rewards = jax.tree.map(scaled, rewards, statistics.var)
+        returns = jax.tree.map(add, state.returns, rewards)
+        statistics = self._update(state.statistics, returns)
+        rewards = jax.tree.map(scale, rewards, statistics.var)
         returns = jax.tree.map(lambda x: jnp.where(dones, F32(0), x), returns)
         return obs, state.replace(statistics=statistics, returns=returns), rewards, dones, infos
 
 
 def _unbounded(space: Space, env: Any) -> Space:
-    """The space of the same form in which every `Box` is float32 without bounds."""
+    """The same space, in which every `Box` is float32 and has no bounds."""
     if isinstance(space, Dict):
-        return Dict({name: _unbounded(one, env) for name, one in space.spaces.items()})
+        return Dict({name: _unbounded(entry, env) for name, entry in space.spaces.items()})
     if isinstance(space, Tuple):
-        return Tuple([_unbounded(one, env) for one in space.spaces])
+        return Tuple([_unbounded(entry, env) for entry in space.spaces])
     if not isinstance(space, Box):
         raise TypeError(
-            f"NormalizeObservation: expected observations that are a Box, or a Dict or Tuple of "
-            f"them; got {space} of {env}. Leave out that entry with a wrapper within the batch."
+            f"NormalizeObservation: expected observations in a Box, or in a Dict or Tuple of them; "
+            f"got {space} of {env}. Remove that entry with a wrapper inside the batch."
         )
     return Box(-jnp.inf, jnp.inf, space.shape)
 
 
 def _is_shape(x: Any) -> bool:
-    """Whether it is one shape, and no `Tuple` or `Dict` of shapes."""
+    """Whether `x` is one shape, not a `Tuple` or `Dict` of shapes."""
     return isinstance(x, tuple) and all(isinstance(n, int) for n in cast(Any, x))

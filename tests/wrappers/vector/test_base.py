@@ -186,7 +186,7 @@ def test_deferred_construction() -> None:
     for call, noun in [
         (lambda: Changed(bye=3.0), "bye"),
         (lambda: Changed(CountingEnv()), "BatchedEnv"),  # pyright: ignore
-        (lambda: ClipReward(Counted(counting())), "VecEnv"),  # pyright: ignore
+        (lambda: ClipReward(Counted(counting())), "inside"),  # pyright: ignore
     ]:
         with pytest.raises(TypeError, match=noun):
             call()
