@@ -24,10 +24,7 @@ TARGETS = {  # what is changed, and the tests that should notice
     "_jax": ("envrax/_jax", "tests/_jax tests/vec_env"),
     "_fleet": ("envrax/_fleet", "tests/_fleet"),
     "autoreset": ("envrax/autoreset", "tests/autoreset tests/vec_env/test_refusals.py"),
-    "registry": (
-        "envrax/registry.py",
-        "tests/registry/test_registry.py tests/suite/test_suite.py",
-    ),
+    "registry": ("envrax/registry.py", "tests/registry/test_registry.py tests/suite/test_suite.py"),
     "make": ("envrax/make.py", "tests/make/test_make.py tests/make/test_make_multi.py"),
     "suite": ("envrax/suite.py", "tests/suite/test_suite.py"),
     "spaces": ("envrax/spaces", "tests/spaces"),
