@@ -126,7 +126,7 @@ def _merged(
 
     # The constants of the trace are arguments: they may be traced values of the caller.
     def reset_one(consts: list[Any], last: list[Any]) -> list[Any]:
-        reset: Any = jaxpr_as_fun(ClosedJaxpr(program.jaxpr, consts))
+        reset = cast(Any, jaxpr_as_fun(ClosedJaxpr(program.jaxpr, consts)))
         return reset(*last)
 
     def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:

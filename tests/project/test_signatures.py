@@ -11,7 +11,7 @@ import envrax
 import envrax.autoreset
 import envrax.interop.out.gymnasium  # the bridges are imported when they are asked for
 import envrax.interop.out.gymnax
-import envrax.interop.spaces
+import envrax.interop.gymnasium_spaces
 import envrax.multi_agent
 import envrax.rollouts
 import envrax.testing
@@ -216,8 +216,8 @@ max_steps=None)
     testing.RingWorld(n_agents=6, size=8)
 
     interop.PeerConfig(max_steps=0, id="", params=None, options=FACTORY)
-    interop.spaces.to_space(space)
-    interop.spaces.from_space(space)
+    interop.gymnasium_spaces.to_space(space)
+    interop.gymnasium_spaces.from_space(space)
     interop.out.gymnasium.to_gymnasium(env, *, render_mode=None)
     interop.out.gymnasium.to_gymnasium_vec(batched_env)
     interop.out.gymnax.to_gymnax(env, *, version=0)
