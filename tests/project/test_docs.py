@@ -133,8 +133,8 @@ def test_bad_input_gets_the_message_that_the_page_shows(
     assert f"{raised.type.__name__}: {raised.value}" == message
 
 
-def test_every_test_that_the_page_of_traps_names_exists() -> None:
-    named = re.findall(r"`(\w+/test_\w+\.py)::(test_\w+)`", read("docs/traps.md"))
+def test_every_known_pitfall_has_its_test() -> None:
+    named = re.findall(r"`(\w+/test_\w+\.py)::(test_\w+)`", read("tests/known_pitfalls.md"))
     assert len(named) > 25
     for file, test in named:
         assert f"\ndef {test}(" in read(f"tests/{file}"), test
