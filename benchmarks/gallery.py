@@ -42,8 +42,7 @@ STILL, MOVING = {"quality": 70, "method": 6}, {"quality": 45, "method": 6, "mini
 HEAD = """# Gallery
 
 Made by `python -m benchmarks gallery`: every id that can be drawn, as `env.render(state)` draws it.
-What moves is played by uniformly random, legal actions. [The table](table.md) has their spaces and
-limits.
+Moving pictures show uniformly random legal actions. [The table](table.md) has spaces and limits.
 """
 
 
