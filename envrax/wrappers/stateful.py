@@ -119,18 +119,15 @@ class StatefulWrapper(
     def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
         obs, inner = super().on_episode_start(obs, state)
         obs, fields = require_tuple(type(self).__name__, "on_reset", self.on_reset(obs))
-        return obs, self._state_class(**fields, **_common_fields(inner))
+        common: Any = {"env_state": inner, "rng": inner.rng, "step": inner.step, "done": inner.done}
+        return obs, self._state_class(**fields, **common)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         obs, inner, reward, done, info = super().step(state, action)
-        stepped = self.on_step(obs, state.replace(**_common_fields(inner)), reward, done, info)
+        common: Any = {"env_state": inner, "rng": inner.rng, "step": inner.step, "done": inner.done}
+        stepped = self.on_step(obs, state.replace(**common), reward, done, info)
         return cast(Any, require_tuple(type(self).__name__, "on_step", stepped))
 
     def _inner(self, state: Any) -> Any:
         inner = cast(WrapperState[Any], state).env_state
         return inner.replace(rng=state.rng, step=state.step, done=state.done)
-
-
-def _common_fields(inner: Any) -> dict[str, Any]:
-    """The fields of `WrapperState` for a state of the wrapped environment."""
-    return {"env_state": inner, "rng": inner.rng, "step": inner.step, "done": inner.done}

@@ -9,9 +9,9 @@ import pytest
 
 import envrax
 import envrax.autoreset
+import envrax.interop.gymnasium_spaces
 import envrax.interop.out.gymnasium  # the bridges are imported when they are asked for
 import envrax.interop.out.gymnax
-import envrax.interop.gymnasium_spaces
 import envrax.multi_agent
 import envrax.rollouts
 import envrax.testing
