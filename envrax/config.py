@@ -156,8 +156,8 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
     signature = inspect.signature(cls)
     if [p.kind for p in signature.parameters.values()] != [inspect.Parameter.POSITIONAL_OR_KEYWORD]:
         raise TypeError(
-            f"{who}: expected a class whose `__init__` takes a config alone; got "
-            f"{cls.__name__}{signature}. Make the others fields of the config."
+            f"{who}: expected a class whose `__init__` takes only a config; got "
+            f"{cls.__name__}{signature}. Make the other parameters fields of the config."
         )
     if hasattr(type(config), "__post_init__"):
         raise TypeError(

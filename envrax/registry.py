@@ -130,11 +130,11 @@ def register_suite(suite: Suite, *, version: str | None = None) -> None:
     """
     entries: list[_Entry] = []
     for i in range(len(suite.specs)):
-        alone = suite[i]
-        alone.version = version or suite.version
-        alone.specs = [dataclasses.replace(alone.specs[0], suite=suite.category)]
-        name = suite.get_name(alone.specs[0].name, version)
-        entries.append((dataclasses.replace(alone.specs[0], name=name), alone))
+        single = suite[i]
+        single.version = version or suite.version
+        single.specs = [dataclasses.replace(single.specs[0], suite=suite.category)]
+        name = suite.get_name(single.specs[0].name, version)
+        entries.append((dataclasses.replace(single.specs[0], name=name), single))
     _add(entries)
 
 

@@ -61,23 +61,22 @@ def key_types() -> list[jax.ShapeDtypeStruct]:
 
 def threefry(rng: jax.Array) -> jax.Array:
     """
-    The threefry key of the same seed, of one key or many of the implementations rbg and unsafe_rbg.
+    Convert rbg and unsafe_rbg keys, one or a batch, to the threefry keys of the same seeds.
 
-    Under `vmap` these draw for all slots from the key of the first one. Keys of other
-    implementations are returned unchanged.
+    Under `vmap`, rbg draws for all slots from the key of the first. Other keys are unchanged.
     """
     typed = is_key(rng)
     impl = jax.random.key_impl(rng) if typed else _CONFIG.jax_default_prng_impl
     if impl not in ("rbg", "unsafe_rbg"):
         return rng
     bits = jax.random.key_data(rng) if typed else rng
-    # The first half is made of the seed alone.
+    # The first half of an rbg key is a threefry key.
     return cast(jax.Array, jax.random.wrap_key_data(bits[..., :2], impl="threefry2x32"))
 
 
 def clone_keys(tree: T) -> T:
     """
-    The same pytree, with typed keys that `jax.debug_key_reuse` counts as unused.
+    Clone the typed keys of a pytree, so that `jax.debug_key_reuse` counts them as unused.
 
     JAX's checker marks a key as used after any operation that it does not know, such as a select.
     Without the checker nothing is cloned: JAX cannot differentiate through a clone.

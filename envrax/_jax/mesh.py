@@ -57,7 +57,7 @@ def sharding(x: Any) -> NamedSharding:
 
 def with_auto_axes(function: Callable[..., R], out: Any, *args: Any) -> R:
     """
-    `function(*args)`, in which the compiler decides how values are sharded.
+    Call `function(*args)` with the sharding of its values left to the compiler.
 
     Over Explicit axes JAX refuses operations whose sharding it cannot infer, such as a gather.
 
@@ -66,9 +66,9 @@ def with_auto_axes(function: Callable[..., R], out: Any, *args: Any) -> R:
     function : callable
         A function of pytrees of arrays.
     out : pytree of PartitionSpec
-        How its result is sharded; a spec may stand for a whole subtree.
+        The sharding of its result; a spec may stand for a whole subtree.
     *args : pytree of jax.Array
-        Its arguments, of which a leaf is sharded over an Explicit axis.
+        Its arguments, with at least one leaf that is sharded over an Explicit axis.
     """
     mesh = next(sharding(x).mesh for x in jax.tree.leaves(args) if is_sharded(x))
     axes = zip(mesh.axis_names, mesh.axis_types, strict=True)
@@ -78,7 +78,7 @@ def with_auto_axes(function: Callable[..., R], out: Any, *args: Any) -> R:
 
 
 def take_slots(tree: Any, which: Any) -> Any:
-    """These entries of the first axis of every leaf, or the one; whole on every device."""
+    """Index the first axis of every leaf; the result is replicated on every device."""
 
     def take(x: jax.Array) -> jax.Array:
         if not is_sharded(x):
@@ -90,21 +90,21 @@ def take_slots(tree: Any, which: Any) -> Any:
 
 def to_sharding(tree: Any, layout: NamedSharding, who: str) -> Any:
     """
-    Arrays moved to where a program expects them; the mesh is part of their type.
+    Move arrays to the sharding that a compiled program expects.
 
     Parameters
     ----------
     tree : pytree of array
-        What the caller passed. Tracers are left unchanged.
+        The arrays. Tracers are left unchanged.
     layout : jax.sharding.NamedSharding
-        Where the program expects it.
+        The sharding.
     who : str
         The function that the user called, for error messages.
 
     Raises
     ------
     ValueError
-        If the layout divides an array between several processes, but it lies on this one alone.
+        If the layout divides an array between several processes, but it lies only on this one.
     """
 
     def is_placed(x: Any) -> bool:
@@ -118,16 +118,16 @@ def to_sharding(tree: Any, layout: NamedSharding, who: str) -> Any:
         if layout.spec != PartitionSpec():
             raise ValueError(
                 f"{who}: expected arrays of the slots of all processes; got one of shape "
-                f"{np.shape(x)} of this process alone. Pass `env.to_global(x)`."
+                f"{np.shape(x)} on this process only. Pass `env.to_global(x)`."
             )
         return to_global(x, layout)
 
-    # In most steps all are in place, and a map would rebuild the tree for nothing.
+    # In most steps every array is in place: do not rebuild the tree.
     return tree if all(map(is_placed, jax.tree.leaves(tree))) else jax.tree.map(place, tree)
 
 
 def replicate(tree: Any, mesh: Any, who: str) -> Any:
-    """Arrays that lie on one device, replicated on every device of a mesh."""
+    """Replicate arrays that lie on one device on every device of a mesh."""
     layout = NamedSharding(mesh, PartitionSpec())
 
     def one(x: Any) -> Any:
@@ -169,14 +169,14 @@ def reshard(tree: Any, layout: NamedSharding) -> Any:
 
 def over_shards(function: Callable[..., R], given: NamedSharding, out: NamedSharding) -> Any:
     """
-    `function` of the part on one device, as a function of whole arrays, by `shard_map`.
+    Wrap `function` in `jax.shard_map`: each device calls it with its part of the arrays.
 
     Parameters
     ----------
     function : callable
         A function of pytrees of arrays. Devices communicate only by collectives in it.
     given, out : jax.sharding.NamedSharding
-        How all its arguments, and its results, lie on the mesh.
+        The sharding of all arguments, and of the results.
     """
     # `check_vma` would refuse loops in environments that were not written for a mesh.
     specs: Any = dict(in_specs=given.spec, out_specs=out.spec, check_vma=False)

@@ -32,7 +32,7 @@ class OneAgentState(EnvState):
     Attributes
     ----------
     env_state : EnvState
-        State of the world, whose `step` counts those of the world.
+        State of the world; its `step` counts the steps of the world.
     policy_state : pytree
         State of the other agents' policy.
     last_obs, last_info : dict
@@ -53,11 +53,11 @@ class OneAgentState(EnvState):
 
 class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
     """
-    The view of one agent of a world: a plain `JaxEnv`, in which a policy moves the other agents.
+    One agent of a multi-agent environment, as a plain `JaxEnv` in which a policy moves the others.
 
-    Turns of the others are played within `reset` and `step`, until the agent is active or its
-    episode ends. Its reward is their sum; that of turns in `reset` is added to the first step. If
-    the episode ends before the agent's first move, the first step only reports it.
+    `reset` and `step` play the turns of the others until the agent is active or its episode ends.
+    The agent's rewards of these turns are summed; those of turns in `reset` are added to the first
+    step. If the episode ends before the agent's first move, the first step only reports it.
 
     Parameters
     ----------
@@ -66,20 +66,21 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
     agent : str
         The agent.
     others : callable or None
-        A policy as for `rollout`, over dicts of the other agents; None draws legal actions.
+        A policy as for `rollout`, which takes and returns dicts of the other agents. None draws
+        legal actions.
     policy_state : pytree, optional
-        Its first state. Parameters that change belong here. It is part of the state, and auto-reset
-        keeps it; `with_policy_state` replaces it.
+        The policy's first state. It is part of the environment's state: put parameters that change
+        here. Auto-reset keeps it; `with_policy_state` replaces it.
     end_with_agent : bool, default True
-        End the episode when the agent's own ends. False plays on until the world's ends.
+        End the episode when the agent's own ends. If False, it ends with the world's.
 
     Raises
     ------
     ValueError
         If there is no such agent.
     TypeError
-        If there is a `RecordEpisodeStatistics` beneath, which would miss the ends of the agent, or
-        a wrapper that runs on the host, such as `RecordVideo`: put these around it.
+        If `env` has a `RecordEpisodeStatistics`, which would miss the ends of the agent, or a
+        wrapper that runs on the host, such as `RecordVideo`: put these around `OneAgent`.
     """
 
     def __init__(
@@ -120,14 +121,14 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         )
         return (
             played.last_obs[self.agent],
-            self._kept(new),
+            self._drop_turn_fields(new),
             played.pending_reward,
             played.agent_done,
             played.last_info,
         )
 
     def action_mask(self, state: OneAgentState) -> Any:
-        # An episode that is over before the first move ignores the action.
+        # The action is ignored if the episode ended before the first move.
         return jax.tree.map(lambda x: x | state.agent_done, super().action_mask(state))
 
     def _inner(self, state: Any) -> Any:
@@ -147,63 +148,64 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         )
         if self._has_turns:
             action = zero_element(self.action_space)
-            told = jax.eval_shape(self._turn, state, action).last_info
-            told = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), told)
-            state = self._until_active(state.replace(last_info=told), action)
-        return state.last_obs[self.agent], self._kept(state)
+            types = jax.eval_shape(self._turn, state, action).last_info
+            info = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types)
+            state = self._until_active(state.replace(last_info=info), action)
+        return state.last_obs[self.agent], self._drop_turn_fields(state)
 
-    def _kept(self, state: OneAgentState) -> OneAgentState:
-        """The state without what only worlds with turns need."""
+    def _drop_turn_fields(self, state: OneAgentState) -> OneAgentState:
+        """The state without the fields that only worlds with turns need."""
         if self._has_turns:
             return state
         return state.replace(last_obs=self._others.of(state.last_obs), last_info={})
 
     def _until_active(self, state: OneAgentState, action: Any) -> OneAgentState:
-        """Turns until the agent is active."""
+        """Play turns until the agent is active or its episode ends."""
 
-        def goes_on(state: OneAgentState) -> jax.Array:
+        def must_wait(state: OneAgentState) -> jax.Array:
             return ~state.agent_done & ~self.env.active(state.env_state)[self.agent]
 
-        return loop(self.env, goes_on, lambda state: self._turn(state, action), state)
+        return loop(self.env, must_wait, lambda state: self._turn(state, action), state)
 
     def _round(self, state: OneAgentState, action: Any) -> OneAgentState:
-        """The agent's turn, and those of the others until it is active again."""
-        asked = state.env_state, state.policy_state, state.last_obs, state.rng
-        played = self._turn(state, action, self._others.move_if_active(*asked))
-        # Of an episode that is over before its first move, there is only what to report.
+        """Play the agent's turn, and those of the others until it is active again."""
+        args = state.env_state, state.policy_state, state.last_obs, state.rng
+        played = self._turn(state, action, self._others.move_if_active(*args))
+        # If the episode ended before the agent's first move, its results are reported unchanged.
         names = "policy_state", "last_obs", "pending_reward", "last_info", "agent_done"
         old, new = ({name: getattr(x, name) for name in names} for x in (state, played))
         played = played.replace(**jax.tree.map(partial(jnp.where, state.agent_done), old, new))
         return self._until_active(played, action)
 
     def _turn(self, state: OneAgentState, action: Any, moved: Any = None) -> OneAgentState:
-        """One step of the world; `moved` has the others' actions, if they are chosen already."""
+        """Step the world; `moved` has the others' actions, if they are chosen already."""
         inner = state.env_state
-        asked = inner, state.policy_state, state.last_obs, state.rng
-        actions, rng, policy_state = moved or self._others.move(*asked)
+        args = inner, state.policy_state, state.last_obs, state.rng
+        actions, rng, policy_state = moved or self._others.move(*args)
         stepped = step_slot(self.env, inner, {**actions, self.agent: action})
         obs, inner, rewards, _, info, done = stepped
         terminated, truncated = episode_end("OneAgent.step", (), done, info)
-        own = info.get("agents")
-        if own is not None:
-            ended, cut = (own[name][self.agent] for name in ("terminated", "truncated"))
+        by_agent = info.get("agents")
+        if by_agent is not None:
+            ended, cut = (by_agent[name][self.agent] for name in ("terminated", "truncated"))
             terminated, truncated = ended | (terminated & ~cut), (cut | truncated) & ~ended
-        over = terminated | truncated if self.end_with_agent else done
-        told = {name: x for name, x in info.items() if name != "agents"}
+        agent_done = terminated | truncated if self.end_with_agent else done
+        info = {name: x for name, x in info.items() if name != "agents"}
         return state.replace(
             rng=rng,
             env_state=inner,
             policy_state=policy_state,
             last_obs=obs,
             pending_reward=state.pending_reward + jnp.sum(rewards[self.agent], dtype=jnp.float32),
-            last_info={**told, "terminated": terminated & over, "truncated": truncated & over},
-            agent_done=over,
+            last_info=info
+            | {"terminated": terminated & agent_done, "truncated": truncated & agent_done},
+            agent_done=agent_done,
         )
 
 
 def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_state: Any) -> Any:
     """
-    The state of a `OneAgent`, or of a batch or wrappers around one, with other opponents.
+    The state of a `OneAgent`, or of wrappers or a batch around it, with other opponents.
 
     Parameters
     ----------
@@ -219,7 +221,7 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
     TypeError
         If there is no `OneAgent` in the stack.
     ValueError
-        If the structure or a shape of `policy_state` is another than in `state`.
+        If the structure or a shape of `policy_state` differs from that in `state`.
     """
     n_axes = int(isinstance(env, BatchedEnv))
 
@@ -244,8 +246,8 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
             return state.replace(policy_state=jax.tree.map(fitted, old, policy_state))
         if not hasattr(state, "env_state"):
             raise TypeError(
-                f"with_policy_state: expected the state of a `OneAgent`, in any wrappers; got that "
-                f"of {env!r}."
+                f"with_policy_state: expected the state of a `OneAgent`, in any wrappers; got the "
+                f"state of {env!r}."
             )
         return state.replace(env_state=put(state.env_state))
 

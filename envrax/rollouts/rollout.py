@@ -81,8 +81,8 @@ def rollout(
         trace. For a batch it gets the observations of all slots and one key. Two more parameters
         are optional: `mask` gets `env.action_mask(env_state)` (None if all actions are legal);
         `first` gets bools, True where the observation begins an episode, to clear a memory.
-        Without a policy, actions are uniform among the legal ones. Of a fleet, one policy for each
-        member alone, or a list or dict with one for each.
+        Without a policy, actions are uniform among the legal ones. For a fleet, one policy
+        for all members, each called on its own, or a list or dict with one for each.
 
         As with `jax.jit`, arrays that the policy closes over become constants. Pass parameters that
         change in `policy_state`, in a policy that is a pytree, such as
