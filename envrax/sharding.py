@@ -9,7 +9,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from envrax._checks.counts import slot_index
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
-from envrax._jax.keys import threefry
+from envrax._jax.keys import split_key
 from envrax._jax.mesh import over_shards, to_global, to_local, to_sharding
 from envrax._jax.types import is_traced, output_types
 from envrax.autoreset.checks import require_slots
@@ -129,7 +129,7 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
 
     def _reset_part(self, rng: jax.Array) -> Any:
         # A slot has the same key wherever it lives.
-        rngs = jax.random.split(threefry(rng), self.num_envs)
+        rngs = split_key(rng, self.num_envs)
         n = self._part.num_envs
         first = jax.lax.axis_index(self.axis) * n
         return reset_slots(self.env.env, jax.lax.dynamic_slice_in_dim(rngs, first, n))

@@ -10,7 +10,7 @@ from jax.core import Tracer
 from envrax._checks.counts import require_count, slot_index
 from envrax._checks.tuples import with_info_entry
 from envrax._jax.cache import Compilation
-from envrax._jax.keys import threefry
+from envrax._jax.keys import split_key
 from envrax._jax.mesh import take_slots
 from envrax.autoreset import AutoReset, choose, rule
 from envrax.autoreset.checks import require_slots
@@ -124,7 +124,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         return self.env if is_plain else None
 
     def _reset_slots(self, rng: jax.Array) -> Any:
-        return rule.reset_slots(self.env, jax.random.split(threefry(rng), self.num_envs))
+        return rule.reset_slots(self.env, split_key(rng, self.num_envs))
 
     def _step_slots(self, state: Any, actions: Any) -> Any:
         require_slots(state, self.num_envs)

@@ -11,7 +11,7 @@ from envrax._fleet.fused import Fused, call_member, noting
 from envrax._fleet.members import Members
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
-from envrax._jax.keys import require_key, threefry
+from envrax._jax.keys import require_key, split_key, to_threefry
 from envrax._jax.types import output_types
 from envrax.spaces import Space
 from envrax.spaces.conform import conform_each
@@ -147,7 +147,7 @@ class Fleet(Members):
         who = f"{type(self).__name__}.reset_at"
         position = self._container.position(who, idx)
         require_key(rng, who, "Pass one key, that of this member.")
-        return self._call(position, "reset", threefry(rng))
+        return self._call(position, "reset", to_threefry(rng))
 
     def step_at(self, idx: Any, state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         """
@@ -199,7 +199,7 @@ class Fleet(Members):
             if x is None or callable(x):
                 given[name] = self._each(lambda _, x=x: x)
             elif name == "rng" and hasattr(x, "dtype"):
-                given[name] = self._container.build(jax.random.split(threefry(x), len(self)))
+                given[name] = self._container.build(split_key(x, len(self)))
             elif not isinstance(x, list | dict):
                 raise TypeError(f"{who}: expected {name} in a list or dict; got {type(x)}.")
         results: list[Any] = []

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from envrax._checks.tuples import require_tuple
-from envrax._jax.keys import threefry
+from envrax._jax.keys import split_key
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Fused:
 
     def reset(self, rng: jax.Array) -> tuple[dict[int, Any], dict[int, jax.Array]]:
         """First observations and states of these members, and the keys of the others."""
-        rngs = jax.random.split(threefry(rng), len(self.names))
+        rngs = split_key(rng, len(self.names))
         begun: dict[int, Any] = {}
         others: dict[int, jax.Array] = {}
         for i, name in enumerate(self.names):

@@ -59,7 +59,12 @@ def key_types() -> list[jax.ShapeDtypeStruct]:
     return [typed, bits] if allowed and not _CONFIG.jax_enable_custom_prng else [typed]
 
 
-def threefry(rng: jax.Array) -> jax.Array:
+def split_key(rng: jax.Array, n: int) -> jax.Array:
+    """One threefry key for each slot of a batch, each member of a fleet or each episode."""
+    return jax.random.split(to_threefry(rng), n)
+
+
+def to_threefry(rng: jax.Array) -> jax.Array:
     """
     Convert rbg and unsafe_rbg keys, one or a batch, to the threefry keys of the same seeds.
 

@@ -8,7 +8,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import PartitionSpec
 
-from envrax._jax.keys import clone_keys, threefry
+from envrax._jax.keys import clone_keys, to_threefry
 from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
 from envrax.autoreset.checks import require_same_types
 from envrax.autoreset.slot import next_episode, reset_slot, step_slot
@@ -35,11 +35,11 @@ def reset(env: AnyEnv, rngs: jax.Array) -> tuple[Any, EnvState]:
     obs, state
         As from `JaxEnv.reset`, with leading axis N.
     """
-    return reset_slots(env, threefry(rngs))
+    return reset_slots(env, to_threefry(rngs))
 
 
 def reset_slots(env: AnyEnv, rngs: jax.Array) -> tuple[Any, EnvState]:
-    """`reset` with keys of threefry."""
+    """`reset` with threefry keys."""
     return varying_like(rngs, jax.vmap(partial(reset_slot, env))(rngs))
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.env import AnyEnv
-from envrax.rollouts.policy import Policy, choose, split_policy
+from envrax.rollouts.policy import Policy, call_policy, split_policy
 from envrax.rollouts.policy_step import AnyBatch, is_first, loop
 from envrax.spaces import Dict
 from envrax.spaces.conform import conform
@@ -39,7 +39,7 @@ class OtherAgentsPolicy:
 
         known: dict[str, Any] = {"mask": mask, "first": partial(is_first, self.env)}
         asked = {name: known[name](state) for name in policy.asks}
-        rng, actions, policy_state, _ = choose(
+        rng, actions, policy_state, _ = call_policy(
             self._space, policy, policy_state, self.of(obs), rng, asked
         )
         return conform(self._space, actions, "policy", "actions"), rng, policy_state

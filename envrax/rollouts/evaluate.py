@@ -9,7 +9,7 @@ import numpy as np
 
 from envrax._checks.counts import INT32_MAX, require_count
 from envrax._fleet.fleet import Fleet
-from envrax._jax.keys import require_key, threefry
+from envrax._jax.keys import require_key, split_key
 from envrax._jax.mesh import on_every_device
 from envrax._jax.per_object import program_per_env
 from envrax._jax.types import is_inside_jit, is_traced
@@ -17,7 +17,7 @@ from envrax.agent_values import add_rewards, by_agent
 from envrax.autoreset.slot import step_slot
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts import episode_returns, policy_step
-from envrax.rollouts.episode_returns import Count
+from envrax.rollouts.episode_returns import EpisodeTotals
 from envrax.rollouts.policy import Policies, Policy, SplitPolicy, split_policy
 from envrax.rollouts.policy_step import AnyBatch, Rollout
 from envrax.termination import episode_end
@@ -91,7 +91,7 @@ def evaluate(
 
     Examples
     --------
-    >>> from envrax.testing import CountingEnv
+    >>> from envrax.testing import EpisodeTotalsingEnv
     >>> found = evaluate(CountingEnv(), None, jax.random.key(0), 4)
     >>> found.lengths.tolist()
     [5, 5, 5, 5]
@@ -133,22 +133,22 @@ def evaluated(
 ) -> Evaluation:
     if isinstance(env, JaxEnv):
         one = partial(_episode, env, max_steps, policy, policy_state)
-        rngs = jax.random.split(threefry(rng), n_episodes)
+        rngs = split_key(rng, n_episodes)
         if env.traceable:
             return jax.vmap(one)(rngs)
         return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *map(one, rngs))
 
-    def next_step(carry: tuple[Rollout, Count]) -> tuple[Rollout, Count]:
+    def next_step(carry: tuple[Rollout, EpisodeTotals]) -> tuple[Rollout, EpisodeTotals]:
         at, transition = policy_step.step(env, policy, carry[0])
         rewards, done = on_every_device((transition.reward, transition.done))
         episode_end(env.name, (env.n_slots,), done, {})  # raises if `done` is not bool
-        return at, episode_returns.add(carry[1], rewards, done, max_steps)
+        return at, episode_returns.add_step(carry[1], rewards, done, max_steps)
 
-    carry = policy_step.begin(env, rng, policy_state), episode_returns.begin(env, n_episodes)
-    _, count = policy_step.loop(
-        env, lambda carry: episode_returns.goes_on(carry[1], max_steps), next_step, carry
+    carry = policy_step.begin(env, rng, policy_state), episode_returns.first_totals(env, n_episodes)
+    _, totals = policy_step.loop(
+        env, lambda carry: episode_returns.must_go_on(carry[1], max_steps), next_step, carry
     )
-    return Evaluation(count.returns, count.lengths, count.complete)
+    return Evaluation(totals.returns, totals.lengths, totals.complete)
 
 
 _compiled_evaluated = program_per_env(evaluated, 0, 1)
@@ -166,7 +166,7 @@ def _episode(
         at, found = carry
         rng, action, policy_state, _ = policy_step.act(env, policy, at)
         obs, state, reward, _, _, ended = step_slot(
-            env, at.env_state, policy_step.legal(env, action)
+            env, at.env_state, policy_step.cast_action(env, action)
         )
         found = Evaluation(add_rewards(found.returns, reward), found.lengths + 1, ended)
         return Rollout(obs, state, policy_state, rng), found

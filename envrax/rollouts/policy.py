@@ -67,10 +67,10 @@ def _require_parameters(policy: Any, asked: tuple[str, ...]) -> None:
             ) from None
 
 
-def choose(
+def call_policy(
     space: Space, given: SplitPolicy, policy_state: Any, obs: Any, rng: Any, asked: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """`act` for an action space, with the values that the policy asks for."""
+    """The next key, the action, and the new state and the extras of the policy."""
     rng, key = jax.random.split(rng)
     policy = given.joined()
     if policy is None:

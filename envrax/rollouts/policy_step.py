@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._jax.keys import threefry
+from envrax._jax.keys import to_threefry
 from envrax._jax.mesh import replicate, varying_like
 from envrax._jax.per_object import PerObject, program_per_env
 from envrax._jax.types import strip_weak_type
@@ -17,7 +17,7 @@ from envrax.autoreset.slot import reset_slot
 from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import layout_of, require_final_obs, with_final_obs
 from envrax.env import AnyEnv, EnvState, JaxEnv
-from envrax.rollouts.policy import SplitPolicy, choose
+from envrax.rollouts.policy import SplitPolicy, call_policy
 from envrax.spaces.conform import conform
 
 AnyBatch = BatchedEnv[Any, Any]
@@ -94,7 +94,7 @@ def begin(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any) -> Rollout:
     layout = layout_of(env) if isinstance(env, BatchedEnv) else None
     if layout is not None:
         rng, policy_state = replicate((rng, policy_state), layout.mesh, "start")
-    rng, key = jax.random.split(threefry(rng))
+    rng, key = jax.random.split(to_threefry(rng))
     returned: Any = reset_slot(env, key) if isinstance(env, JaxEnv) else env.reset(key)
     obs, state = varying_like(key, returned)
     policy_state = jax.tree.map(lambda x: strip_weak_type(copy_if_numpy(x)), policy_state)
@@ -105,7 +105,7 @@ def step(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Roll
     """One step; `episode_end` fills in `terminated` and `truncated` later."""
     rng, action, policy_state, extras = act(env, policy, at)
     if isinstance(env, JaxEnv):
-        stepped = step_one(env, at.env_state, legal(env, action))
+        stepped = step_one(env, at.env_state, cast_action(env, action))
         obs, state, reward, _, info, done, next_obs = stepped
     else:
         batch = _with_final_obs(env) or env
@@ -116,7 +116,7 @@ def step(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Roll
     return Rollout(obs, state, policy_state, rng), transition
 
 
-def legal(env: AnyEnv, action: Any) -> Any:
+def cast_action(env: AnyEnv, action: Any) -> Any:
     """The action of a policy in the dtype of the action space."""
     return conform(env.action_space, action, "policy", "action")
 
@@ -130,7 +130,7 @@ def act(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Any, 
 
 
 def _act(env: AnyEnv | AnyBatch, *given: Any) -> tuple[Any, Any, Any, Any]:
-    return choose(env.action_space, *given)
+    return call_policy(env.action_space, *given)
 
 
 _compiled_act = program_per_env(_act)

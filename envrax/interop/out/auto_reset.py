@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from envrax._jax.keys import threefry
+from envrax._jax.keys import to_threefry
 from envrax.agent_values import require_one_agent
 from envrax.autoreset.rule import step_one
 from envrax.autoreset.slot import reset_slot
@@ -66,7 +66,7 @@ def require_single(who: str, env: Any) -> None:
 
 def reset(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
     """Begin an episode with one key."""
-    return reset_slot(env, threefry(rng))
+    return reset_slot(env, to_threefry(rng))
 
 
 def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> AutoResetStep:
