@@ -30,7 +30,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
     compilation : Compilation or None
         Options of the compilation; None if the batch is not compiled.
     layout : jax.sharding.NamedSharding or None
-        The sharding of the slots over a mesh; None for one device.
+        The sharding of the slots over a mesh; None if the batch is not sharded.
     """
 
     compilation: Compilation | None
@@ -66,7 +66,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     @property
     def copied_env(self) -> AnyEnv | None:
-        """The environment that every slot is a copy of, with auto-reset; None for other batches."""
+        """The environment of which every slot is a copy with auto-reset; None if there is none."""
         return None
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
@@ -160,14 +160,14 @@ _compiled_active = program_per_env(_active)
 
 
 def compilation_of(batch: BatchedEnv[Any, Any]) -> Compilation | None:
-    """How a batch, or a fleet or wrapper around it, is compiled; None if it is not."""
+    """The options with which a batch is compiled, for what is around it; None if it is not."""
     if isinstance(batch, CompiledBatch):
         return batch.compilation
     return Compilation() if batch.traceable else None
 
 
 def layout_of(batch: BatchedEnv[Any, Any]) -> NamedSharding | None:
-    """The sharding of the slots of a batch over a mesh; None for one device."""
+    """The sharding of the slots of a batch over a mesh; None if it is not sharded."""
     return batch.layout if isinstance(batch, CompiledBatch) else None
 
 

@@ -38,12 +38,12 @@ class Config(Replaceable):
 
     def in_place_of(self, registered: Any) -> Self:
         """
-        The config that a factory uses when the caller gives this one for a registered one.
+        The config that a factory uses when the caller passes this one instead of the registered.
 
         Raises
         ------
         ValueError
-            If it belongs to another environment, for classes that know.
+            If the config belongs to another environment; only some subclasses know that.
         """
         return self
 
@@ -82,7 +82,7 @@ def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> An
     expected = pinned or base
     if config is None and pinned is None:
         raise TypeError(
-            f"{who} does not pin a concrete type for its config, so that none can be built. "
+            f"{who} does not name a concrete config class, so no config can be built. "
             "Pass `config=...`, or name the class: `JaxEnv[Box, Discrete, MyState, MyConfig]`."
         )
     if config is None:
@@ -93,7 +93,7 @@ def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> An
         return expected(**_values(config, expected))
     got = f"the class {config.__name__}" if isinstance(config, type) else type(config).__name__
     if got == expected.__name__:
-        got = f"another class of that name, as after a cell ran again; define {who} again too"
+        got = f"an older class of that name, as when a cell runs again; define {who} again too"
     raise TypeError(
         f"{who}: expected a config of class {expected.__name__}; got {got}. Pass an instance of "
         f"{expected.__name__}."
@@ -249,7 +249,7 @@ def _argument(cls: type, base: type, param: TypeVar) -> Any:
     """The class that `cls` names, or the type parameter of `cls` that takes its place."""
     if cls is base:
         return param
-    # `__orig_bases__` is inherited: read the class's own, else it has no generic base of its own.
+    # `__orig_bases__` is inherited: read only the entry of this class.
     for alias in cls.__dict__.get("__orig_bases__", cls.__bases__):
         origin = get_origin(alias) or alias
         if not (isinstance(origin, type) and issubclass(origin, base)):

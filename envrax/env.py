@@ -86,9 +86,9 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         and the others take their defaults. An unrelated class raises a TypeError.
     """
 
-    # Facts of a class that other rooms ask for. A class with a `reset_after` of its own may keep
-    # something from one episode to the next; wrappers that only call that of their environment
-    # set it to False.
+    # Class attributes that other modules read. A class that overrides `reset_after` may keep values
+    # across episodes; wrappers whose override only calls their environment's set `_keeps_state` to
+    # False.
     _is_wrapper: bool = False
     _keeps_state: bool = False
 
@@ -244,12 +244,14 @@ def with_config(env: EnvT, /, **fields: Any) -> EnvT:
     """
     Build the environment and its wrappers again, without `JitWrapper`, with some fields changed.
 
-    Values may be traced. A Python number stands for float32, int32 or bool; a dict changes entries.
+    Values may be traced; each is cast to the dtype of the value that it replaces. A dict changes
+    only the entries that it names.
 
     Raises
     ------
     TypeError
-        If a field is unknown, a value does not fit it, or more than the config would change.
+        If a field is unknown, a value does not fit it, or the class cannot be built again from its
+        config: its `__init__` has other parameters, or the config has a `__post_init__`.
     """
     if not isinstance(env, JaxEnv):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"with_config: expected a JaxEnv; got {env!r}. Change it within the batch.")

@@ -242,7 +242,7 @@ def _build(
         wrapped: Any = wrapper(env) if callable(wrapper) else None
         if not isinstance(wrapped, JaxEnv):
             raise TypeError(
-                f"{who}: expected every entry of `wrappers` to return a JaxEnv for a JaxEnv; got "
+                f"{who}: expected every entry of `wrappers` to take and return a JaxEnv; got "
                 f"{wrapper!r}. List wrapper classes, or call them with keywords only."
             )
         if jit and not wrapped.traceable:
@@ -271,8 +271,8 @@ def _members(factory: Any, build: Any, names: Any, options: Any, fields: Any) ->
         )
     elif keywords:
         raise ValueError(
-            f"{who}: expected {' and '.join(keywords)} with names only; got ready environments, "
-            "which are used as they are. Leave it out, or pass names."
+            f"{who}: expected names with {' and '.join(keywords)}; got environments, which are "
+            "used as they are. Leave it out, or pass names."
         )
     return container.build(members)
 

@@ -32,7 +32,7 @@ class MultiEnv(Fleet):
     Attributes
     ----------
     observation_spaces, action_spaces : list or dict of Space
-        Of every member, in a list or dict as the fleet was built from.
+        The spaces of the members, in a list or dict like the one given.
     observation_shapes, observation_sizes, observation_dtypes : list or dict
         `shape`, `size` and `dtype` of the observation spaces.
     action_shapes, action_sizes, action_dtypes : list or dict

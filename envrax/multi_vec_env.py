@@ -36,11 +36,11 @@ class MultiVecEnv(Fleet):
     Attributes
     ----------
     slots_per_env : list or dict of int
-        `n_slots` of every member, in a list or dict as the fleet was built from.
+        `n_slots` of every member, in a list or dict like the one given.
     observation_spaces, action_spaces : list or dict of Space
-        Of every member, of all its slots stacked.
+        The spaces of the members, of all slots stacked.
     single_observation_spaces, single_action_spaces : list or dict of Space
-        Of every member, of one slot.
+        The spaces of the members, of one slot.
     single_observation_shapes, single_observation_sizes, single_observation_dtypes : list or dict
         `shape`, `size` and `dtype` of the single observation spaces.
     single_action_shapes, single_action_sizes, single_action_dtypes : list or dict

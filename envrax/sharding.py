@@ -81,8 +81,8 @@ def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> An
         return batched_env.around(shard(batched_env.env, mesh, axis))
     if not isinstance(batched_env, VecEnv) or batched_env.copied_env is None:
         raise TypeError(
-            f"shard: expected a `VecEnv` with its own `reset` and `step`, or wrappers around one; "
-            f"got {batched_env!r}. Shard a batch before it is wrapped, and the members of a fleet."
+            "shard: expected a `VecEnv` that overrides no method, or wrappers around one; got "
+            f"{batched_env!r}. Shard a batch before it is wrapped, and each member of a fleet."
         )
     return ShardedEnv(cast(VecEnv[Any, Any, Any, Any], batched_env), mesh, axis)
 
@@ -172,7 +172,7 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
         return self if inner is self.env else type(self)(inner, self.mesh, self.axis)
 
     def _place_state(self, state: Any, who: str) -> Any:
-        require_slots(state, self.num_envs, "ShardedEnv")
+        require_slots(state, self.num_envs, who)
         return super()._place_state(state, who)
 
     def slot_state(self, state: Any, slot_idx: int | jax.Array = 0) -> Any:

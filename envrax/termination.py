@@ -26,8 +26,8 @@ def episode_ended(env: AnyEnv, new_state: EnvState, done: Any) -> jax.Array:
     """
     Whether a step of `env` ended its episode, as a bool scalar.
 
-    True if `new_state.done` is set, or if the returned `done` is a true bool scalar. A returned
-    `done` to which a wrapper gave another type (a discount, an extra axis) is ignored.
+    True if `new_state.done` is True, or if the returned `done` is a bool scalar that is True. A
+    returned `done` to which a wrapper gave another type (a discount, an extra axis) is ignored.
 
     Raises
     ------

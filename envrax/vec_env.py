@@ -34,8 +34,8 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     **Auto-reset** happens in the step that ends an episode: that slot returns the reward, done and
     info of the step, and the first observation and state of its next episode, begun by
     `env.reset_after(new_state)`: a reset with `jax.random.split(new_state.rng)[0]`, unless the
-    environment overrides it. An episode ends when `new_state.done` is set or the returned `done` is
-    a true bool scalar.
+    environment overrides it. An episode ends when `new_state.done` is True, or when the returned
+    `done` is a bool scalar that is True.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         How slots that ended are reset, `envrax.autoreset.Compact()` or `Select()`; the result is
         the same. Chosen by `envrax.autoreset.choose` if not given.
     donate : bool, default False
-        Let `step` write the new state over the old one, which cannot be used again then: half the
-        memory in a Python loop. Inside the caller's own `jit` or `scan` it changes nothing.
+        Let `step` overwrite the old state, which cannot be used afterwards. In a Python loop this
+        halves the memory of states. Inside the caller's own `jit` or `scan` it changes nothing.
 
     Raises
     ------
@@ -118,7 +118,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     @property
     def copied_env(self) -> AnyEnv | None:
-        """The environment; None in a subclass with its own reset, step or mask."""
+        """The environment; None in a subclass that overrides one of the methods below."""
         methods = "reset", "step", "action_mask", "active", "render_slot"
         is_plain = all(getattr(type(self), name) is getattr(VecEnv, name) for name in methods)
         return self.env if is_plain else None

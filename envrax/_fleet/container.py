@@ -31,14 +31,14 @@ class Container:
         Parameters
         ----------
         values : Mapping or iterable
-            Anything but a Mapping counts as a list.
+            An iterable that is not a mapping counts as a list.
         who, of_what : str
             The caller and what it wants, for the message.
 
         Raises
         ------
         TypeError
-            If `values` is neither.
+            If `values` is neither, or is a str, bytes or set.
         """
         if isinstance(values, Mapping):
             items = cast(Mapping[Any, Any], values)

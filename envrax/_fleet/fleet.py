@@ -87,10 +87,11 @@ class Fleet(Members):
         Raises
         ------
         ValueError
-            If there are too few or too many, keys are missing or unexpected, or an action has
-            another shape.
+            If there are too few or too many states or actions, keys are missing or unexpected, or
+            an action has the wrong shape.
         TypeError
-            If a container is of the other form, or an action of another kind.
+            If there is a dict for a fleet that was built from a list, or a list for one built from
+            a dict, or an action is of the wrong kind (bool, integer, float).
         """
         who = f"{type(self).__name__}.step"
         state, action = self._container.read(who, states=states, actions=actions)

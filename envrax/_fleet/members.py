@@ -40,8 +40,8 @@ class Members(Resource):
                 raise TypeError(f"{who}: expected {what}; got {member!r} at {label!r}.")
             if any(member is other for other in on_host):
                 raise ValueError(
-                    f"{who}: expected every member that works on the host once; got {member!r} "
-                    f"again at {label!r}. Build another one."
+                    f"{who}: expected each member that runs on the host only once; got {member!r} "
+                    f"again at {label!r}. Build a second instance."
                 )
             if not member.traceable:
                 on_host.append(member)

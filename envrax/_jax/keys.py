@@ -68,7 +68,8 @@ def to_threefry(rng: jax.Array) -> jax.Array:
     """
     Convert rbg and unsafe_rbg keys, one or a batch, to the threefry keys of the same seeds.
 
-    Under `vmap`, rbg draws for all slots from the key of the first. Other keys are unchanged.
+    Under `vmap`, a draw from rbg keys uses the first slot's key for all slots. Other keys are
+    unchanged.
     """
     typed = is_key(rng)
     impl = jax.random.key_impl(rng) if typed else _CONFIG.jax_default_prng_impl
@@ -96,7 +97,8 @@ def cond(which: Any, if_true: Callable[[T], T], if_false: Callable[[T], T], x: T
     """`jax.lax.cond` of functions from a pytree to one like it, which may hold keys."""
     if not _CONFIG.jax_debug_key_reuse:
         return cast(T, jax.lax.cond(which, if_true, if_false, x))
-    # Both, and a select: of a `cond` under `vmap` JAX makes several selects of each operand.
+    # Compute both and select: under `vmap`, JAX makes a `cond` several selects of each operand,
+    # which its checker reports as a key that is used twice.
     a = clone_keys(if_true(clone_keys(x)))
     b = clone_keys(if_false(clone_keys(x)))
     return clone_keys(jax.tree.map(partial(jnp.where, which), a, b))

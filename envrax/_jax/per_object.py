@@ -9,7 +9,7 @@ import jax
 
 class PerObject:
     """
-    What `make` makes of each object, kept by its identity and freed with it.
+    A cache of `make(weakref.ref(x))` for each object x, by identity; entries are freed with it.
 
     `make` gets a weak reference; what it returns must not hold the object.
     """

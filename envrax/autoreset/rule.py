@@ -94,7 +94,7 @@ def step_one(
     """
     Step one environment, and begin the next episode where this one ended.
 
-    Mapped with `jax.vmap`, it resets only the slots that ended, by `autoreset`.
+    Under `jax.vmap` the slots that ended are reset with the strategy `autoreset`.
 
     Returns
     -------
@@ -138,10 +138,10 @@ def _merged(
         return strategy(reset_one, *slots)
 
     by_select = partial(select, reset_one)
-    # A loop of unknown length has no reverse mode; a select has.
+    # JAX has no reverse mode for a loop of unknown length: the derivative is that of a select.
     differentiable = jax.custom_jvp(with_vmap_rule(merge, merge_slots, by_select))
     differentiable.defjvp(partial(jax.jvp, by_select))
-    # Wrappers hold the same key.
+    # The states of a stack hold the same key, which JAX's checker would report.
     last, stepped = clone_keys((jax.tree.leaves(state), stepped))
     # Loops and branches need equal types, in a `shard_map` too.
     like = program.consts, last, ended, stepped

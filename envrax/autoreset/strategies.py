@@ -54,7 +54,7 @@ class AutoReset(Protocol):
 def select(
     reset_one: ResetOne, consts: list[Any], last: Any, ended: jax.Array, stepped: Any
 ) -> Any:
-    """The next episode of one slot where it ended, else what was stepped."""
+    """The start of the next episode if this one ended, else the result of the step."""
     return jax.tree.map(partial(jnp.where, ended), reset_one(consts, last), stepped)
 
 
@@ -77,9 +77,9 @@ class Compact:
     """
     Reset only the slots that ended, in chunks: gather their inputs, reset, scatter the results.
 
-    Equal to `Select` bit for bit, except that XLA may round floats inside a reset differently, in
-    the last bit, at another batch width: a reduction, a matrix product, and with some versions a
-    multiply-add or an `exp`, of which `jax.random.normal` is made.
+    The result is that of `Select`, bit for bit, except that XLA may round floats in a reset
+    differently, in the last bit, at another batch width: in a reduction or a matrix product, and in
+    some versions in a multiply-add, an `exp` or a normal draw.
 
     Inside a `shard_map` every device resets its own slots.
 
@@ -165,8 +165,8 @@ def strategy_for(reset: Any, num_envs: int, backend: str | None = None) -> AutoR
     """The strategy that `choose` documents, for the jaxpr of a reset."""
     is_expensive = has_loop(reset)
     if (backend or jax.default_backend()) != "cpu":
-        # A reset takes a GPU as long for one slot as for many: it is worth the loop of `Compact`
-        # only where a step without it saves much.
+        # On a GPU, resetting one slot takes as long as resetting many: the loop of `Compact` pays
+        # off only if skipping an expensive reset, in steps that end no episode, saves much.
         return Compact() if is_expensive else Select()
     return Compact(max(1, num_envs // 128)) if is_expensive else Compact()
 
@@ -174,7 +174,7 @@ def strategy_for(reset: Any, num_envs: int, backend: str | None = None) -> AutoR
 def _reset_in_chunks(
     reset: Callable[[Any], Any], chunk: int, last: Any, ended: jax.Array, stepped: Any
 ) -> Any:
-    # How many slots ended up to each one, itself included.
+    # For each slot, the number of ended slots up to and including it.
     count = jnp.cumsum(ended, dtype=jnp.int32)
     places = jnp.arange(1, chunk + 1, dtype=jnp.int32)
 

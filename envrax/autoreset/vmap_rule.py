@@ -21,8 +21,8 @@ def with_vmap_rule(
     merge : callable
         The function without `vmap`.
     all_at_once : callable
-        `(n, consts, last, ended, stepped)`: the same of n of these at once, with a leading axis n
-        on all but the constants.
+        `(n, consts, last, ended, stepped)`: the results of n calls at once, with a leading axis n
+        on all arguments but the constants.
     select : callable
         The same as `merge` by a select. `vmap` maps it where `all_at_once` cannot be used: the
         constants differ between the n, n is 0, or the values are sharded over an Explicit mesh

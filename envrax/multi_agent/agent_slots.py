@@ -34,8 +34,8 @@ def agents_as_slots(
     agents : sequence of str, optional
         The agents, of equal spaces; all if not given.
     others : callable, optional
-        A policy without a state for the rest, as `rollout` of the batch takes it, over the dicts of
-        these agents; uniform among legal actions if not given.
+        A policy without a state for the other agents, as for `rollout` of this batch; it takes and
+        returns dicts of these agents. By default their actions are uniform among the legal ones.
     """
     return AgentSlots(batched_env, agents, others)
 
@@ -62,9 +62,9 @@ class AgentSlots(BatchedWrapper[Space, Space]):
     A batch of worlds in which every agent is a slot: `agents_as_slots` makes it.
 
     Slot `i * len(agents) + j` is agent j of world i. A slot gets the observation, reward and mask
-    of its agent, and its entry where an info has one for each agent; all else of the world is
-    repeated, `dones` too: episodes are those of worlds. `infos["active"]` is False where the agent
-    did not act in the step.
+    of its agent, and the agent's entry of each info that is a dict by agent. Everything else is
+    repeated for all slots of a world; so is `dones`, because an episode is the world's.
+    `infos["active"]` is False where the agent did not act in the step.
     """
 
     state_class = AgentSlotsState
@@ -156,7 +156,7 @@ class AgentSlots(BatchedWrapper[Space, Space]):
         return slot_idx % self.n_slots // len(self.slots)
 
     def _rows(self, tree: Any) -> Any:
-        """A row for each slot, from rows of worlds; from those of its agent in a dict by agent."""
+        """A row for each slot: its agent's, in a dict by agent; otherwise its world's."""
         known = set(self.env.agents)
 
         def is_by_agent(x: Any) -> bool:

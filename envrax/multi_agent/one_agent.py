@@ -36,7 +36,8 @@ class OneAgentState(EnvState):
     policy_state : pytree
         State of the other agents' policy.
     last_obs, last_info : dict
-        The last observations of the others; in a world with turns, of all agents, and the info.
+        The last observations of the others, and an empty dict; in a world with turns, the last
+        observations of all agents and the last info.
     pending_reward : jax.Array
         float32 scalar, rewards of the agent since its last move.
     agent_done : jax.Array

@@ -107,7 +107,10 @@ def evaluate_grid(
         )
     n_episodes, max_steps = require_counts("evaluate_grid", rng, n_episodes, max_steps)
     if not grid or not all(map(_is_axis, grid.values())):
-        raise ValueError(f"evaluate_grid: expected values of `field` or `params.x`; got {grid!r}.")
+        raise ValueError(
+            "evaluate_grid: expected a dict from `field` or `params.x` to sequences of values, not "
+            f"empty; got {grid!r}."
+        )
     # As Python integers, for which JAX raises an error if int32 cannot hold them.
     axes = OrderedDict((name, [*map(_number, values)]) for name, values in grid.items())
     given = axes, split_policy(policy), rng, policy_state

@@ -81,9 +81,9 @@ def call_policy(
     returned = call(policy)
     if [*map(id, jax.tree.leaves(policy))] != [*map(id, before)] and _changes(given, call):
         raise TypeError(
-            f"policy: expected one that a call does not change; got a {type(policy).__name__} that "
-            "it does, and the change would be lost. Keep what changes, such as random streams and "
-            "running means, in `policy_state`."
+            "policy: expected a policy that a call does not change; got a "
+            f"{type(policy).__name__} that changes, and the change would be lost. Keep what "
+            "changes, such as random streams and running means, in `policy_state`."
         )
     answer = require_tuple("policy", "the call", returned)
     expected, got = (str(jax.tree.structure(x)) for x in (policy_state, answer[1]))

@@ -69,7 +69,7 @@ class Space(ABC):
         ValueError
             If the mask is not bool, or has another shape or structure than masks of the space.
         TypeError
-            If the space has no masks, such as a `Box`.
+            If the space has no masks, such as a `Box` of floats.
         """
 
     @abstractmethod

@@ -57,9 +57,7 @@ def require_mask(space: Space, mask: Any) -> jax.Array:
     who = f"{type(space).__name__}.sample"
     shape = mask_shape(space)
     if shape is None:
-        raise TypeError(
-            f"{who}: expected no mask, since {space} has no countable elements; got one. Pass None."
-        )
+        raise TypeError(f"{who}: expected no mask, since {space} has no masks; got one. Pass None.")
     given = None if is_mapping(mask) else jnp.asarray(mask)
     if given is None or (given.shape, given.dtype) != (shape, jnp.bool_):
         got = "a dict" if given is None else f"{given.shape} {given.dtype}"

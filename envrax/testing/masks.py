@@ -49,7 +49,7 @@ def _why_leaf_unfit(space: Space, mask: Any, path: str) -> Mismatch | None:
         wrong = [name for name, dtype in kinds.items() if dtype != np.bool_]
         return Mismatch(wrong[0], "to be bool", str(kinds[wrong[0]])) if wrong else None
     if (shape := mask_shape(space)) is None:
-        return Mismatch(path, f"to be None, since {space} has no countable elements", got)
+        return Mismatch(path, f"to be None, since {space} has no masks", got)
     expected = f"bool[{','.join(map(str, shape))}]"
     return None if got == expected else Mismatch(path, f"to be {expected}", got)
 

@@ -80,7 +80,7 @@ class ResizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     """
     Resize images: uint8[H, W] or [H, W, C] -> uint8[h, w] or [h, w, C], bilinear, rounded.
 
-    Shrinking is antialiased: a new pixel is the average of all old pixels that it covers.
+    Shrinking is antialiased: a new pixel is a weighted average of the old pixels around it.
 
     Parameters
     ----------

@@ -172,6 +172,6 @@ def implements_render(env: AnyEnv) -> bool:
 def _refuse_tracers(tree: Any) -> None:
     if is_traced(tree):
         raise RuntimeError(
-            "RecordVideo is incompatible with JAX transforms (jit, vmap, scan): it writes files, "
-            "step by step. Call reset and step from Python, and compile beneath it."
+            "RecordVideo is incompatible with JAX transforms (jit, vmap, scan): it writes files "
+            "at each step. Call reset and step from Python, and put `JitWrapper` inside it."
         )

@@ -159,7 +159,7 @@ class StartStates(
         """
         The state with new PRNG keys.
 
-        `rng` of the environment and of every wrapper becomes one key; other keys become splits.
+        `rng` is the same new key in all states of the stack; every other key is split from it.
         """
         n_states = 1 + sum(isinstance(layer, StatefulWrapper) for layer in layers(self.env))
         rng_names = [f"state{'.env_state' * i}.rng" for i in range(n_states)]

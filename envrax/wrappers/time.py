@@ -40,8 +40,8 @@ class TimeLimit(
     Truncate an episode after `max_steps` steps, and report why each episode ended.
 
     The wrapper counts the steps itself. `info["terminated"]` and `info["truncated"]` are bools in
-    every step. Both are True if the environment ends its episode in the last step that the limit
-    allows. If the environment ends an episode without a reason, it counts as a termination.
+    every step. Both are True if the environment terminates in the last step that the limit allows.
+    If the environment ends an episode without a reason, it counts as a termination.
 
     Parameters
     ----------
