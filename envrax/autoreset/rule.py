@@ -119,15 +119,17 @@ def _merged(
     env: AnyEnv, autoreset: AutoReset | None, ended: jax.Array, obs: Any, state: EnvState
 ) -> tuple[Any, EnvState]:
     """The first observation and state of the next episode where this one ended, else the given."""
-    program, types = jax.make_jaxpr(partial(next_episode, env), return_shape=True)(state)
+    traced, types = jax.make_jaxpr(partial(next_episode, env), return_shape=True)(state)
+    program = traced.jaxpr
     at_reset = {"obs": types[0], "state": types[1]}
     require_same_types(env, at_reset, {"obs": obs, "state": state})
     stepped, structure = cast(Any, jax.tree.flatten((obs, state)))
 
-    # The constants of the trace are arguments: they may be traced values of the caller.
+    # The constants of the trace are arguments: they may be traced values of the caller, which no
+    # function below may keep.
     def reset_one(consts: list[Any], last: list[Any]) -> list[Any]:
-        reset = cast(Any, jaxpr_as_fun(ClosedJaxpr(program.jaxpr, consts)))
-        return reset(*last)
+        reset = cast(Any, jaxpr_as_fun(ClosedJaxpr(program, consts)))
+        return clone_keys(reset(*last))
 
     def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
         new = lambda: varying_like(ended, reset_one(consts, last))  # noqa: E731
@@ -144,6 +146,6 @@ def _merged(
     # The states of a stack hold the same key, which JAX's checker would report.
     last, stepped = clone_keys((jax.tree.leaves(state), stepped))
     # Loops and branches need equal types, in a `shard_map` too.
-    like = program.consts, last, ended, stepped
+    like = traced.consts, last, ended, stepped
     ended, stepped = varying_like(like, (ended, stepped))
     return jax.tree.unflatten(structure, clone_keys(differentiable(*like[:2], ended, stepped)))

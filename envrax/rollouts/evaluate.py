@@ -91,7 +91,7 @@ def evaluate(
 
     Examples
     --------
-    >>> from envrax.testing import EpisodeTotalsingEnv
+    >>> from envrax.testing import CountingEnv
     >>> found = evaluate(CountingEnv(), None, jax.random.key(0), 4)
     >>> found.lengths.tolist()
     [5, 5, 5, 5]

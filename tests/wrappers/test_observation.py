@@ -25,7 +25,7 @@ def image_space(*shape: int) -> Box:
     return Box(0, 255, shape, jnp.uint8)
 
 
-def observe(wrapper: Any, space: Any, obs: Any) -> Obs:
+def observe(wrapper: Any, space: Any, obs: Any, tolerance: int = 0) -> Obs:
     """The wrapped observation: the same eager, compiled, batched, at reset and after a step."""
     env = wrapper(ScriptEnv(space, jnp.asarray(obs)))
     eager, state = env.reset(jax.random.key(0))
@@ -42,7 +42,10 @@ def observe(wrapper: Any, space: Any, obs: Any) -> Obs:
         env.step(state, jnp.int32(0))[0],
     ):
         assert other.dtype == eager.dtype
-        np.testing.assert_array_equal(other, eager)
+        if tolerance:
+            np.testing.assert_allclose(other.astype(int), eager.astype(int), rtol=0, atol=tolerance)
+        else:
+            np.testing.assert_array_equal(other, eager)
     assert eager.shape == env.observation_space.shape
     assert eager.dtype == env.observation_space.dtype
     assert env.observation_space.contains(eager)
@@ -93,7 +96,9 @@ def test_constant_images_stay_constant(shape: tuple[int, ...]) -> None:
 )
 def test_resize_agrees_with_pillow(shape: tuple[int, ...], size: tuple[int, int]) -> None:
     image = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
-    resized = observe(ResizeObservation(h=size[0], w=size[1]), image_space(*shape), image)
+    # XLA may round a weighted average differently in a batch: a pixel at x.5 differs by 1 then.
+    resize = ResizeObservation(h=size[0], w=size[1])
+    resized = observe(resize, image_space(*shape), image, tolerance=1)
     pillow = np.asarray(Image.fromarray(image).resize(size[::-1], Image.Resampling.BILINEAR))
     # Pillow rounds twice, once per axis.
     assert np.abs(resized.astype(int) - pillow.astype(int)).max() <= 1
