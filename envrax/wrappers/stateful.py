@@ -71,7 +71,7 @@ class StatefulWrapper(
         state_class = pinned_class(type(self), JaxEnv, StateT)
         if state_class is None:
             raise TypeError(
-                f"{type(self).__name__} does not pin a concrete type for its state. Name the "
+                f"{type(self).__name__} does not name a concrete type for its state. Name the "
                 "class: `StatefulWrapper[ObsSpaceT, ActSpaceT, MyState, ConfigT, InnerStateT]`."
             )
         self._state_class = cast(type[StateT], state_class)

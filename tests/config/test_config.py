@@ -176,7 +176,7 @@ class PinsUnknown(ConfigOnly["NoSuchConfig"]): ...  # pyright: ignore
 
 @pytest.mark.parametrize("cls", [Open, ConfigOnly, Renamed, PinsAny, PinsUnion, PinsUnknown])
 def test_nothing_pinned_is_an_error_only_without_a_config(cls: type[Any]) -> None:
-    with pytest.raises(TypeError, match=f"{cls.__name__} does not pin"):
+    with pytest.raises(TypeError, match=f"{cls.__name__} does not name a concrete config class"):
         cls()
     config = WideConfig()
     assert cls(config).config is config

@@ -89,7 +89,7 @@ class Masked(VecEnv[Any, Any, Any, Any]):
 
 
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: shard(MultiVecEnv([coin()]), mesh()), TypeError, "members"),  # type: ignore[arg-type]
+    (lambda: shard(MultiVecEnv([coin()]), mesh()), TypeError, "each member of a fleet"),  # type: ignore[arg-type]
     (lambda: shard(Doubled(CoinEnv(), 4), mesh()), TypeError, "reset"),
     (lambda: shard(Masked(CoinEnv(), 4), mesh()), TypeError, "reset"),
     (lambda: shard(OnTheHost(2), mesh()), TypeError, "VecEnv"),

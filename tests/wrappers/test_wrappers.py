@@ -147,7 +147,7 @@ def test_stateful_wrapper_without_a_state_class_is_refused() -> None:
         on_reset = Score.on_reset
         on_step = Score.on_step
 
-    with pytest.raises(TypeError, match="Nameless does not pin"):
+    with pytest.raises(TypeError, match="Nameless does not name a concrete type"):
         Nameless(VectorEnv())
 
 
