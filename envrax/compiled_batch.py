@@ -115,13 +115,13 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     def action_mask(self, state: Any) -> Any:
         state = self._on_mesh(state, "action_mask")
-        return _compiled_mask(self, state) if self.compilation else self._mask_slots(state)
+        return _compiled_mask(self)(state) if self.compilation else self._mask_slots(state)
 
     def active(self, state: Any) -> dict[str, jax.Array]:
         if not self.agents:
             return {}
         state = self._on_mesh(state, "active")
-        return _compiled_active(self, state) if self.compilation else self._active_slots(state)
+        return _compiled_active(self)(state) if self.compilation else self._active_slots(state)
 
     def render(self, state: Any, *, index: int = 0) -> np.ndarray:
         """Draw one slot, as `render_slot`."""

@@ -5,11 +5,12 @@ from functools import partial
 from typing import Any, cast
 
 import jax
+from jax.core import Tracer
 from jax.sharding import NamedSharding
 
 from envrax._jax.cache import CacheDir, compile_cache
 from envrax._jax.keys import key_types
-from envrax._jax.types import is_traced, with_shardings
+from envrax._jax.types import with_shardings
 
 
 class Compiled:
@@ -61,7 +62,7 @@ class Compiled:
         A function that closes over traced values is part of the caller's program: nothing is done.
         """
         traced = self.trace(*args)  # runs code of the user, who may wait for another thread
-        if is_traced(traced.jaxpr.consts):
+        if any([isinstance(x, Tracer) for x in traced.jaxpr.consts]):
             return traced.out_info
         with compile_cache(cache_dir):
             compiled = traced.lower().compile()

@@ -16,6 +16,9 @@ from jax.extend.core.primitives import (
     while_p,
 )
 
+# Calls of functions with rules of their own for derivatives; the program is `call_jaxpr`.
+WITH_DERIVATIVE_RULES = custom_jvp_call_p, custom_vjp_call_p
+
 
 def equations(program: Any) -> list[JaxprEqn]:
     """All equations of a jaxpr, those of the jaxprs in it too."""
@@ -57,7 +60,7 @@ def called_program(eqn: JaxprEqn) -> Any:
     """The program that a call such as `jit` runs on its inputs; None for other equations."""
     if eqn.primitive in (jit_p, remat_p):
         return eqn.params["jaxpr"]
-    if eqn.primitive in (custom_jvp_call_p, custom_vjp_call_p):
+    if eqn.primitive in WITH_DERIVATIVE_RULES:
         return eqn.params["call_jaxpr"]
     return None
 

@@ -1,7 +1,7 @@
 """A weak cache: one value for each object."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 from weakref import finalize, ref
 
 import jax
@@ -25,11 +25,10 @@ class PerObject:
         return self._made[id(of)]
 
 
-def program_per_env(function: Callable[..., Any], *static: int) -> Callable[..., Any]:
-    """`function(env, *args)` under `jit`, with programs for each environment."""
+def program_per_env(function: Callable[..., Any], *static: int) -> PerObject:
+    """For each environment `function(env, *args)` as a function of `args` under `jit`."""
 
     def program(env: Any) -> Any:
         return jax.jit(lambda *args: function(env(), *args), static_argnums=static)
 
-    programs = PerObject(program)
-    return cast(Any, lambda env, *args: programs(env)(*args))
+    return PerObject(program)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.env import AnyEnv
-from envrax.rollouts.policy import Policy, call_policy, split_policy
+from envrax.rollouts.policy import Policy, SplitPolicy, UniformPolicy, call_policy
 from envrax.rollouts.policy_step import AnyBatch, is_first, loop
 from envrax.spaces import Dict
 from envrax.spaces.conform import conform
@@ -32,16 +32,14 @@ class OtherAgentsPolicy:
 
     def move(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> tuple[Any, Any, Any]:
         """The actions in `state`, the next key, and the new state of the policy."""
-        policy = split_policy(self._policy)
+        policy = UniformPolicy(self._space) if self._policy is None else SplitPolicy(self._policy)
 
         def mask(state: Any) -> Any:
             return self.of(self.env.action_mask(state))
 
         known: dict[str, Any] = {"mask": mask, "first": partial(is_first, self.env)}
         asked = {name: known[name](state) for name in policy.asks}
-        rng, actions, policy_state, _ = call_policy(
-            self._space, policy, policy_state, self.of(obs), rng, asked
-        )
+        rng, actions, policy_state, _ = call_policy(policy, policy_state, self.of(obs), rng, asked)
         return conform(self._space, actions, "policy", "actions"), rng, policy_state
 
     def move_if_active(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> Any:

@@ -18,7 +18,7 @@ from envrax.autoreset.slot import step_slot
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts import episode_returns, policy_step
 from envrax.rollouts.episode_returns import EpisodeTotals
-from envrax.rollouts.policy import Policies, Policy, SplitPolicy, split_policy
+from envrax.rollouts.policy import AnyPolicy, Policies, Policy
 from envrax.rollouts.policy_step import AnyBatch, Rollout
 from envrax.termination import episode_end
 
@@ -106,13 +106,28 @@ def evaluate(
 
         given: Any = dict(policy=policy, rng=rng, policy_state=policy_state)
         return Evaluation(*fleet._map("evaluate", one, **given))
-    given = split_policy(policy), rng, policy_state
-    inline = is_traced(given) or is_inside_jit() or not env.traceable
-    run = evaluated if inline else _compiled_evaluated
-    found = run(env, n_episodes, max_steps, *given)
+    policy_step.require_env("evaluate", env)
+    given = read_policy(env, policy, rng, policy_state), rng, policy_state
+    if is_traced(given) or is_inside_jit() or not env.traceable:
+        found = evaluated(env, n_episodes, max_steps, *given)
+    else:
+        found = _compiled_evaluated(env)(n_episodes, max_steps, *given)
     with jax.debug_nans(False):  # NaN, not 0, which would lower a mean unnoticed
         known = [jnp.where(found.lengths > 0, x, jnp.nan) for x in jax.tree.leaves(found.returns)]
         return found._replace(returns=jax.tree.unflatten(jax.tree.structure(found.returns), known))
+
+
+def read_policy(
+    env: AnyEnv | AnyBatch, policy: Policy | Policies | None, rng: Any, policy_state: Any
+) -> AnyPolicy:
+    """The policy as it is now, unless `evaluated` reads it later, or the caller's own program."""
+    split = policy_step.split_policy(env, policy)
+    if not env.traceable or is_traced((rng, policy_state, split.arrays)) or is_inside_jit():
+        return split
+    return policy_step.read_policy(env, split, _compiled_begin(env).eval_shape(rng, policy_state))
+
+
+_compiled_begin = program_per_env(policy_step.begin)
 
 
 def require_counts(who: str, rng: Any, n_episodes: Any, max_steps: Any) -> tuple[int, int]:
@@ -127,7 +142,7 @@ def evaluated(
     env: AnyEnv | AnyBatch,
     n_episodes: int,
     max_steps: int,
-    policy: SplitPolicy,
+    policy: AnyPolicy,
     rng: Any,
     policy_state: Any,
 ) -> Evaluation:
@@ -144,7 +159,10 @@ def evaluated(
         episode_end(env.name, (env.n_slots,), done, {})  # raises if `done` is not bool
         return at, episode_returns.add_step(carry[1], rewards, done, max_steps)
 
-    carry = policy_step.begin(env, rng, policy_state), episode_returns.first_totals(env, n_episodes)
+    at = policy_step.begin(env, rng, policy_state)
+    if not env.traceable:
+        policy = policy_step.read_policy(env, policy, at)
+    carry = at, episode_returns.first_totals(env, n_episodes)
     _, totals = policy_step.loop(
         env, lambda carry: episode_returns.must_go_on(carry[1], max_steps), next_step, carry
     )
@@ -155,7 +173,7 @@ _compiled_evaluated = program_per_env(evaluated, 0, 1)
 
 
 def _episode(
-    env: AnyEnv, max_steps: int, policy: SplitPolicy, policy_state: Any, rng: Any
+    env: AnyEnv, max_steps: int, policy: AnyPolicy, policy_state: Any, rng: Any
 ) -> Evaluation:
     """One episode of a single environment."""
 
@@ -171,7 +189,8 @@ def _episode(
         found = Evaluation(add_rewards(found.returns, reward), found.lengths + 1, ended)
         return Rollout(obs, state, policy_state, rng), found
 
+    at = policy_step.begin(env, rng, policy_state)
+    if not env.traceable:
+        policy = policy_step.read_policy(env, policy, at)
     none = Evaluation(by_agent(env, jnp.float32(0)), jnp.int32(0), jnp.bool_(False))
-    return policy_step.loop(
-        env, not_ended, next_step, (policy_step.begin(env, rng, policy_state), none)
-    )[1]
+    return policy_step.loop(env, not_ended, next_step, (at, none))[1]

@@ -3,6 +3,7 @@
 import itertools
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -12,8 +13,8 @@ import numpy as np
 from envrax._jax.per_object import program_per_env
 from envrax._jax.types import is_inside_jit, is_traced, strip_weak_type
 from envrax.env import AnyEnv, JaxEnv, with_config
-from envrax.rollouts.evaluate import Evaluation, evaluated, require_counts
-from envrax.rollouts.policy import Policy, split_policy
+from envrax.rollouts.evaluate import Evaluation, evaluated, read_policy, require_counts
+from envrax.rollouts.policy import Policy
 from envrax.wrappers.randomization import require_dynamic
 
 
@@ -113,10 +114,11 @@ def evaluate_grid(
         )
     # As Python integers, for which JAX raises an error if int32 cannot hold them.
     axes = OrderedDict((name, [*map(_number, values)]) for name, values in grid.items())
-    given = axes, split_policy(policy), rng, policy_state
-    run = _evaluated_grid if is_traced(given) or is_inside_jit() else _compiled_grid
+    given = axes, read_policy(env, policy, rng, policy_state), rng, policy_state
+    inline = is_traced(given) or is_inside_jit()
+    run = partial(_evaluated_grid, env) if inline else _compiled_grid(env)
     with jax.transfer_guard_host_to_device("allow"):  # of the numbers in `grid`
-        return GridEvaluation(*run(env, n_episodes, max_steps, *given), grid=axes)
+        return GridEvaluation(*run(n_episodes, max_steps, *given), grid=axes)
 
 
 def _evaluated_grid(

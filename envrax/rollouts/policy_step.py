@@ -17,7 +17,15 @@ from envrax.autoreset.slot import reset_slot
 from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import layout_of, require_final_obs, with_final_obs
 from envrax.env import AnyEnv, EnvState, JaxEnv
-from envrax.rollouts.policy import SplitPolicy, call_policy
+from envrax.rollouts.policy import (
+    AnyPolicy,
+    Policies,
+    Policy,
+    SplitPolicy,
+    UniformPolicy,
+    call_policy,
+    trace_policy,
+)
 from envrax.spaces.conform import conform
 
 AnyBatch = BatchedEnv[Any, Any]
@@ -101,7 +109,7 @@ def begin(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any) -> Rollout:
     return Rollout(jax.tree.map(copy_if_numpy, obs), state, policy_state, rng)
 
 
-def step(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Rollout, Transition]:
+def step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollout, Transition]:
     """One step; `episode_end` fills in `terminated` and `truncated` later."""
     rng, action, policy_state, extras = act(env, policy, at)
     if isinstance(env, JaxEnv):
@@ -121,19 +129,49 @@ def cast_action(env: AnyEnv, action: Any) -> Any:
     return conform(env.action_space, action, "policy", "action")
 
 
-def act(env: AnyEnv | AnyBatch, policy: SplitPolicy, at: Rollout) -> tuple[Any, Any, Any, Any]:
-    """The next key, the action, and the new state and the extras of the policy."""
+def split_policy(
+    env: AnyEnv | AnyBatch, policy: Policy | Policies | None
+) -> SplitPolicy | UniformPolicy:
+    """The policy of the user, as the functions of this module take it."""
+    return UniformPolicy(env.action_space) if policy is None else SplitPolicy(policy)
+
+
+def read_policy(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> AnyPolicy:
+    """
+    The policy as it is now, for a compiled program.
+
+    Parameters
+    ----------
+    env : JaxEnv or BatchedEnv
+        The environment.
+    policy : SplitPolicy, TracedPolicy or UniformPolicy
+        The policy; only the first kind is read.
+    at : Rollout
+        Where it is called first, or the types of that.
+    """
+    if not isinstance(policy, SplitPolicy):
+        return policy
+    inputs = _compiled_inputs(env).eval_shape if env.traceable else partial(_inputs, env)
+    return trace_policy(policy, *inputs(policy.asks, at))
+
+
+def _inputs(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Rollout) -> tuple[Any, ...]:
+    """What a policy is called with, but with the key that its own is split from."""
     known = {"mask": env.action_mask, "first": partial(is_first, env)}
-    asked = {name: known[name](at.env_state) for name in policy.asks}
-    run = _act if env.traceable else _compiled_act
-    return run(env, policy, at.policy_state, at.obs, at.rng, asked)
+    asked = {name: known[name](at.env_state) for name in asks}
+    return at.policy_state, at.obs, at.rng, asked
 
 
-def _act(env: AnyEnv | AnyBatch, *given: Any) -> tuple[Any, Any, Any, Any]:
-    return call_policy(env.action_space, *given)
+_compiled_inputs = program_per_env(lambda *args: strip_weak_type(_inputs(*args)), 0)
 
 
-_compiled_act = program_per_env(_act)
+def act(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Any, Any, Any, Any]:
+    """The next key, the action, and the new state and the extras of the policy."""
+    call = call_policy if env.traceable else _compiled_call(env)
+    return call(policy, *_inputs(env, policy.asks, at))
+
+
+_compiled_call = program_per_env(lambda _, *given: call_policy(*given))
 
 
 def loop(env: AnyEnv | AnyBatch, goes_on: Callable[[Any], Any], step: Any, carry: Any) -> Any:

@@ -17,7 +17,7 @@ from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import compilation_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts import policy_step
-from envrax.rollouts.policy import Policies, Policy, SplitPolicy, split_policy
+from envrax.rollouts.policy import AnyPolicy, Policies, Policy
 from envrax.rollouts.policy_step import AnyBatch, Rollout, Transition
 from envrax.termination import episode_end
 
@@ -84,11 +84,12 @@ def rollout(
         Without a policy, actions are uniform among the legal ones. For a fleet, one policy
         for all members, each called on its own, or a list or dict with one for each.
 
-        As with `jax.jit`, arrays that the policy closes over become constants. Pass parameters that
-        change in `policy_state`, in a policy that is a pytree, such as
-        `jax.tree_util.Partial(apply, params)`, or call `rollout` inside your own `jit`. Arrays and
-        floats in such a pytree are traced; all else in it, ints and bools too, is static. A call
-        must not change it: what changes belongs in `policy_state`.
+        A policy is read at each call of `rollout`: arrays that it holds or closes over count as
+        they are then, and other arrays of the same types compile nothing. A Python number that it
+        closes over, or another function, compiles once for each value; what your own `jax.jit`
+        within it closes over stays as JAX traced it. A policy may be a pytree, such as
+        `jax.tree_util.Partial(apply, params)`: its floats are arrays. A call must not change a
+        policy: what changes belongs in `policy_state`.
     start : Rollout
         Where to begin: from `start`, or from the last call, which continues bit-identically to one
         longer call.
@@ -139,19 +140,23 @@ def rollout(
         out = fleet._map("rollout", one, policy=policy, **start._asdict())
         return Rollout(*out[:4]), Transition(*out[4:])
     policy_step.require_env("rollout", env)
-    given = split_policy(policy)
-    # In the caller's own `jit` a policy may hold tracers that no compiled program may keep.
-    if env.traceable and (is_traced((start, given)) or is_inside_jit()):
+    given: AnyPolicy = policy_step.split_policy(env, policy)
+    traceable = env.traceable
+    inline = traceable and (is_traced((start, given.arrays)) or is_inside_jit())
+    if not inline:
+        given = policy_step.read_policy(env, given, start)
+        inline = traceable and is_traced(given)  # it closes over tracers, of a `grad` for example
+    if inline:
         return _scan(env, given, n_steps, start)
-    if env.traceable and not progress:
-        return _compiled_scan(env, given, n_steps, start)
+    if traceable and not progress:
+        return _compiled_scan(env)(given, n_steps, start)
     with tqdm(total=n_steps, desc="Rollout", unit=" steps", disable=not progress) as bar:
-        run = _in_chunks if env.traceable else _on_the_host
+        run = _in_chunks if traceable else _on_the_host
         return run(env, given, n_steps, start, bar)
 
 
 def _scan(
-    env: AnyEnv | AnyBatch, policy: SplitPolicy, n_steps: int, start: Rollout
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, n_steps: int, start: Rollout
 ) -> tuple[Rollout, Transition]:
     start = strip_weak_type(start)
     step = partial(policy_step.step, env, policy)
@@ -163,20 +168,20 @@ _compiled_scan = program_per_env(_scan, 1)
 
 
 def _in_chunks(
-    env: Any, policy: SplitPolicy, n_steps: int, at: Rollout, bar: Any
+    env: Any, policy: AnyPolicy, n_steps: int, at: Rollout, bar: Any
 ) -> tuple[Rollout, Transition]:
     size = -(-n_steps // CHUNKS)
     parts: list[Transition] = []
     for begin in range(0, n_steps, size):
         length = min(size, n_steps - begin)
-        at, part = _compiled_scan(env, policy, length, at)
+        at, part = _compiled_scan(env)(policy, length, at)
         parts.append(jax.block_until_ready(part))
         bar.update(length)
     return at, jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 def _on_the_host(
-    env: Any, policy: SplitPolicy, n_steps: int, at: Rollout, bar: Any
+    env: Any, policy: AnyPolicy, n_steps: int, at: Rollout, bar: Any
 ) -> tuple[Rollout, Transition]:
     steps: list[Transition] = []
     for _ in range(n_steps):

@@ -1,0 +1,79 @@
+"""What a jaxpr computes, as a value: two traces of the same code have equal keys."""
+
+from collections.abc import Hashable
+from types import FunctionType
+from typing import Any, cast
+
+import numpy as np
+from jax.extend.core import Literal
+
+from envrax._jax.jaxprs import WITH_DERIVATIVE_RULES
+
+
+class _Same:
+    """An object that is equal only to itself, and kept, so that no other one gets its `id`."""
+
+    def __init__(self, x: Any) -> None:
+        self._x = x
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._x is other._x
+
+    def __hash__(self) -> int:
+        return id(self._x)
+
+
+def program_key(program: Any) -> Hashable:
+    """
+    A key that two jaxprs share only if they compute the same from equal inputs.
+
+    Their own constants count as inputs; those of a `jit` within compare by identity. Functions that
+    they call on the host compare by `==`, or by their code if they close over nothing. Rules for
+    derivatives, which are new in every trace, do not count.
+
+    Parameters
+    ----------
+    program : jax.extend.core.Jaxpr
+        The program, without its constants.
+    """
+    numbers = dict[Any, int]()
+
+    def atoms(xs: Any) -> Hashable:
+        """Literals by value, and variables by the number of their definition."""
+        return tuple(
+            [
+                (x.aval, np.asarray(x.val).tobytes())
+                if isinstance(x, Literal)
+                else (x.aval, numbers.setdefault(x, len(numbers)))
+                for x in xs
+            ]
+        )
+
+    key: list[Hashable] = [atoms(program.constvars), atoms(program.invars)]
+    for eqn in program.eqns:
+        has_rules = eqn.primitive in WITH_DERIVATIVE_RULES
+        params = _key(eqn.params["call_jaxpr"] if has_rules else eqn.params)
+        key.append((eqn.primitive, params, eqn.ctx, atoms(eqn.invars), atoms(eqn.outvars)))
+    return tuple(key), atoms(program.outvars)
+
+
+def _key(x: Any) -> Any:
+    """A parameter of an equation as a value."""
+    if isinstance(x, dict):
+        return tuple([(name, _key(value)) for name, value in cast(Any, x).items()])
+    if isinstance(x, tuple | list):
+        return cast(Any, type(cast(Any, x))), tuple([_key(item) for item in cast(Any, x)])
+    if hasattr(getattr(x, "jaxpr", x), "eqns"):
+        constants = [_Same(constant) for constant in getattr(x, "consts", ())]
+        return program_key(getattr(x, "jaxpr", x)), tuple(constants)
+    if isinstance(x, FunctionType) and (not x.__closure__ or x.__module__.startswith("jax.")):
+        # JAX makes a new function around a callback in every trace, and the user perhaps a lambda.
+        cells = [_key(cell.cell_contents) for cell in x.__closure__ or ()]
+        return x.__code__, _Same(x.__globals__), _key(x.__defaults__), tuple(cells)
+    if isinstance(x, float):
+        return x.hex()
+    try:
+        hash(x)
+    except TypeError:
+        return _Same(x)
+    return cast(Any, type(x)), x

@@ -1,0 +1,118 @@
+"""`program_key`: equal for the same code, and different for programs that differ anywhere."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from envrax._jax.program_key import program_key
+
+X = jnp.arange(3.0)
+
+
+def key_of(function: Callable[..., Any], *args: Any) -> Any:
+    """The key of a new trace: JAX caches those of the same function."""
+    return program_key(jax.make_jaxpr(lambda *args: function(*args))(*args or (X,)).jaxpr)
+
+
+def show(x: Any) -> None:
+    print(x)
+
+
+@jax.custom_vjp
+def clipped(x: Any) -> Any:
+    return jnp.clip(x, 0.0, 1.0)
+
+
+clipped.defvjp(lambda x: (clipped(x), x), lambda x, g: (g,))
+
+
+def printed(x: Any) -> Any:
+    jax.debug.callback(lambda x: print(x), x)
+    jax.debug.callback(show, x)
+    jax.debug.print("{x}", x=x)
+    return x
+
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "scan": lambda x: jax.lax.scan(lambda c, y: (c + y, c), x, jnp.ones((4, 3)))[0],
+    "cond": lambda x: jax.lax.cond(x[0] > 0, lambda x: x, lambda x: -x, x),
+    "while": lambda x: jax.lax.while_loop(lambda x: x[0] < 9, lambda x: x + 1, x),
+    "derivative rules": lambda x: jax.nn.relu(clipped(x)),
+    "remat": lambda x: jax.checkpoint(lambda x: jnp.sin(x))(x),
+    "solve": lambda x: jax.scipy.sparse.linalg.cg(lambda y: y * 2.0, x)[0],
+    "random": lambda x: jax.random.categorical(jax.random.key(0), x) + x,
+    "sort": lambda x: jnp.sort(x)[jnp.array([0, 1, 1])],
+    "callbacks": printed,
+    "NaN": lambda x: jnp.where(x > 0, x, jnp.nan),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_two_traces_of_the_same_code_are_equal(name: str) -> None:
+    first = key_of(PROGRAMS[name])
+    again = key_of(PROGRAMS[name])
+    assert first == again and hash(first) == hash(again)
+    for other in (lambda x: PROGRAMS[name](x) + 1.0, lambda x: PROGRAMS[name](x + 1.0)):
+        assert key_of(other) != first
+
+
+DIFFERENT: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "literal": (lambda x: x * 2.0, lambda x: x * 3.0),
+    "sign of zero": (lambda x: x * 0.0, lambda x: x * -0.0),
+    "order": (lambda x, y: x - y, lambda x, y: y - x),
+    "which input": (lambda x, y: x + x, lambda x, y: x + y),
+    "output": (lambda x: (x, -x), lambda x: (-x, x)),
+    "branch": (
+        lambda x: jax.lax.cond(x[0] > 0, lambda x: x, lambda x: -x, x),
+        lambda x: jax.lax.cond(x[0] > 0, lambda x: -x, lambda x: x, x),
+    ),
+    "number of steps": (
+        lambda x: jax.lax.fori_loop(0, 3, lambda i, x: x + 1, x),
+        lambda x: jax.lax.fori_loop(0, 4, lambda i, x: x + 1, x),
+    ),
+    "dtype": (lambda x: x.astype(jnp.int32), lambda x: x.astype(jnp.int16)),
+    "precision": (
+        lambda x: jnp.dot(x, x),
+        lambda x: jnp.dot(x, x, precision=jax.lax.Precision.HIGHEST),
+    ),
+    "what a rule is around": (lambda x: jax.nn.relu(x), lambda x: jax.nn.silu(x)),
+    "callback": (
+        lambda x: jax.pure_callback(np.sin, x, x),
+        lambda x: jax.pure_callback(np.cos, x, x),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_what_differs_has_another_key(name: str) -> None:
+    one, other = DIFFERENT[name]
+    args = (X, X + 1) if one.__code__.co_argcount == 2 else (X,)
+    assert key_of(one, *args) == key_of(one, *args)
+    assert key_of(one, *args) != key_of(other, *args)
+
+
+def test_own_constants_are_inputs_and_those_of_an_inner_jit_are_themselves() -> None:
+    a, b = jnp.ones(3), jnp.zeros(3)
+
+    def outer(w: Any) -> Any:
+        return key_of(lambda x: x * w)
+
+    def inner(w: Any) -> Any:
+        return key_of(lambda x: jax.jit(lambda x: x * w)(x))
+
+    assert outer(a) == outer(b) != outer(jnp.ones(3, jnp.int32))
+    assert inner(a) == inner(a) != inner(b)
+
+
+def test_a_function_that_closes_over_something_is_itself() -> None:
+    """What it closes over may change while a program runs it."""
+
+    def with_counter() -> Any:
+        n = [0]
+        return key_of(lambda x: jax.pure_callback(lambda x: x + n[0], x, x))
+
+    assert with_counter() != with_counter()

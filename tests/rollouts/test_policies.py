@@ -1,0 +1,195 @@
+"""A policy is read at each call: nothing that it holds or closes over is frozen or kept."""
+
+import gc
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import VecEnv
+from envrax.testing import CountingEnv, MaskedEnv
+
+BATCH = VecEnv(CountingEnv(), 2)
+ONE = CountingEnv()
+
+
+class Agent:
+    """A policy with an array and a number, neither of which is a leaf of a pytree."""
+
+    def __init__(self) -> None:
+        self.bias = jnp.array([1.0, 0.0, 0.0])
+        self.scale = 1.0
+
+    def act(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        action = jnp.argmax(self.bias).astype(jnp.int32)
+        return jnp.full(obs.shape[:-1], action), state, self.bias * self.scale
+
+    def __call__(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return self.act(state, obs, rng)
+
+
+FORMS: dict[str, Callable[[Agent], Any]] = {
+    "method": lambda agent: agent.act,
+    "object": lambda agent: agent,
+    "partial": lambda agent: partial(Agent.act, agent),
+    "lambda": lambda agent: lambda *given: agent.act(*given),
+    "closure": lambda agent: lambda state, obs, rng: agent.act(state, obs, rng),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_arrays_are_read_at_each_call_and_compile_nothing(
+    form: str, compile_counter: Callable[..., Any]
+) -> None:
+    agent = Agent()
+    at = envrax.start(BATCH, jax.random.key(0))
+
+    def play() -> tuple[Any, Any, Any]:
+        policy = FORMS[form](agent)
+        steps = envrax.rollout(BATCH, policy, at, 3)[1]
+        found = envrax.evaluate(BATCH, policy, jax.random.key(0), 2).returns
+        one = envrax.evaluate(ONE, policy, jax.random.key(0), 2).returns
+        return steps.action.max().item(), found.tolist(), one.tolist()
+
+    assert play() == (0, [0, 0], [0, 0])
+    new = jnp.array([0.0, 0.0, 1.0])
+    agent.bias = new
+    with compile_counter() as compiled:
+        assert play() == (2, [10, 10], [10, 10])
+    assert compiled.count == 0
+
+
+def test_a_python_number_compiles_once_for_each_value(compile_counter: Callable[..., Any]) -> None:
+    agent = Agent()
+    at = envrax.start(BATCH, jax.random.key(0))
+    for scale in (1.0, 2.0):
+        agent.scale = scale
+        for _ in range(2):
+            with compile_counter() as compiled:
+                extras = envrax.rollout(BATCH, agent.act, at, 3)[1].extras
+            assert extras.max() == scale
+        assert compiled.count == 0
+
+
+def test_a_new_function_of_the_same_code_compiles_nothing(
+    compile_counter: Callable[..., Any],
+) -> None:
+    at = envrax.start(BATCH, jax.random.key(0))
+
+    def play(bias: Any) -> Any:
+        policy = lambda state, obs, rng: (jnp.full(2, jnp.argmax(bias), jnp.int32), state, None)  # noqa: E731
+        return envrax.rollout(BATCH, policy, at, 3)[1].action.max().item()
+
+    assert play(jnp.array([0.0, 1.0])) == 1
+    with compile_counter() as compiled:
+        assert [play(jnp.array(x)) for x in ([1.0, 0.0], [0.0, 1.0])] == [0, 1]
+    assert compiled.count == 0
+
+
+def test_nothing_of_a_policy_is_kept() -> None:
+    at = envrax.start(BATCH, jax.random.key(0))
+    kept: list[weakref.ref[Any]] = []
+    for i in range(3):
+        agent = Agent()
+        agent.bias = jax.nn.relu(agent.bias) + i
+        policy = FORMS["closure"](agent)
+        envrax.rollout(BATCH, policy, at, 3)
+        envrax.evaluate(ONE, policy, jax.random.key(0), 2)
+        kept += map(weakref.ref, (agent, policy, agent.bias))
+    del agent, policy
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * len(kept)
+
+
+def test_an_array_that_numpy_changes_in_place() -> None:
+    bias = np.array([1.0, 0.0, 0.0], np.float32)
+    at = envrax.start(BATCH, jax.random.key(0))
+
+    def act(state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return jnp.full(2, jnp.argmax(jnp.asarray(bias)), jnp.int32), state, None
+
+    assert envrax.rollout(BATCH, act, at, 3)[1].action.max() == 0
+    bias[2] = 2.0
+    assert envrax.rollout(BATCH, act, at, 3)[1].action.max() == 2
+
+
+def test_on_the_host_too() -> None:
+    agent = Agent()
+    env = OnTheHost(VecEnv(CountingEnv(), 2))
+    at = envrax.start(env, jax.random.key(0))
+    for best in (0, 2):
+        agent.bias = jnp.zeros(3).at[best].set(1.0)
+        assert envrax.rollout(env, agent.act, at, 3)[1].action.max() == best
+        found = envrax.evaluate(env, agent, jax.random.key(0), 2)
+        assert found.returns.tolist() == [5 * best] * 2
+
+
+def test_grids_and_masks_too(compile_counter: Callable[..., Any]) -> None:
+    agent = Agent()
+    for best in (0, 2):
+        agent.bias = jnp.zeros(3).at[best].set(1.0)
+        grid = {"max_steps": [2, 6]}
+        found = envrax.evaluate_grid(ONE, agent, jax.random.key(0), grid, 1)
+        assert found.returns.tolist() == [[2 * best], [6 * best]]
+
+    weights = jnp.arange(3.0)
+
+    def masked(state: Any, obs: Any, rng: jax.Array, mask: jax.Array, first: jax.Array) -> Any:
+        action = jnp.argmax(jnp.where(mask, weights, -9.0), axis=-1).astype(jnp.int32)
+        return action, state, first
+
+    env = VecEnv(MaskedEnv(), 2)
+    at = envrax.start(env, jax.random.key(0))
+    highest = envrax.rollout(env, masked, at, 4)[1]
+    weights = -weights
+    with compile_counter() as compiled:
+        lowest = envrax.rollout(env, masked, at, 4)[1]
+    assert compiled.count == 0
+    assert (highest.action >= lowest.action).all() and (highest.action > lowest.action).any()
+    assert highest.extras[0].all()
+
+
+def test_a_policy_that_closes_over_what_is_differentiated() -> None:
+    at = envrax.start(ONE, jax.random.key(0))
+
+    def total(push: jax.Array) -> jax.Array:
+        policy = lambda state, obs, rng: (jnp.int32(1), state, push * obs.sum())  # noqa: E731
+        return envrax.rollout(ONE, policy, at, 3)[1].extras.sum()
+
+    assert jax.grad(total)(jnp.float32(2)) == total(jnp.float32(1))
+    assert_trees_equal(
+        jax.vmap(total)(jnp.arange(3.0)), jnp.stack([total(x) for x in jnp.arange(3.0)])
+    )
+
+
+def test_a_policy_that_keeps_a_traced_value() -> None:
+    class Keeps:
+        last: Any = 0
+
+        def __call__(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+            self.last = self.last + obs.sum()
+            return jnp.zeros(2, jnp.int32), state, self.last
+
+    policy = Keeps()
+    at = envrax.start(BATCH, jax.random.key(0))
+    envrax.rollout(BATCH, policy, at, 2)
+    with pytest.raises(TypeError, match="Keeps, which uses one that JAX traced"):
+        envrax.rollout(BATCH, policy, at, 2)
+
+
+@pytest.mark.parametrize("env", [BATCH, ONE, OnTheHost(VecEnv(CountingEnv(), 2))])
+def test_a_policy_state_of_another_type(env: Any) -> None:
+    def act(state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return jnp.zeros(obs.shape[:-1], jnp.int32), state + 0.5, None
+
+    at = envrax.start(env, jax.random.key(0), jnp.int32(0))
+    with pytest.raises(TypeError, match=r"policy_state int32\[\].*float32\[\]"):
+        envrax.rollout(env, act, at, 2)
