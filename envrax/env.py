@@ -183,7 +183,8 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             bool scalar, True if this step ended the episode.
         info : dict
             Extra values, the same keys on every step. "terminated" and "truncated", if present,
-            are bool scalars: why the episode ended. Both may be True.
+            are bool scalars: why the episode ended. Both may be True. Without them, an end is a
+            truncation where `new_state.step >= config.max_steps`, else a termination.
         """
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:

@@ -52,13 +52,31 @@ def _no_flag(env: AnyEnv, name: str, x: jax.Array) -> TypeError:
     )
 
 
+def step_end(who: str, env: AnyEnv, last: EnvState, info: Info) -> tuple[jax.Array, jax.Array]:
+    """
+    Whether a step of `env` terminated its episode, and whether it truncated it.
+
+    An end without a reason in `info` is a truncation where `last.step >= config.max_steps`.
+
+    Parameters
+    ----------
+    who, info
+        As for `episode_end`.
+    last : EnvState
+        State after the step, before any reset.
+    """
+    if "terminated" not in info and "truncated" not in info:
+        info = {"truncated": jnp.asarray(last.step >= env.config.max_steps)}
+    return episode_end(who, (), last.done, info)
+
+
 def episode_end(
     who: str, shape: tuple[int, ...], done: Any, info: Info
 ) -> tuple[jax.Array, jax.Array]:
     """
-    Whether a step terminated its episode, and whether it truncated it.
+    Whether a step terminated its episode, and whether it truncated it, by the entries of `info`.
 
-    An end without a reason in `info` is a termination. Where `done` is False both are False.
+    Without any, an end is a termination. Where `done` is False both are False.
 
     Parameters
     ----------

@@ -8,7 +8,6 @@ import numpy as np
 from jax.core import Tracer
 
 from envrax._checks.counts import require_count, slot_index
-from envrax._checks.tuples import with_info_entry
 from envrax._jax.cache import Compilation
 from envrax._jax.keys import split_key
 from envrax._jax.mesh import take_slots
@@ -47,7 +46,8 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         False leaves `reset` and `step` uncompiled, for debugging.
     final_obs : bool, default False
         Add `infos["final_obs"]`: the observation of the step itself, before any reset, in every
-        slot. Bootstrapping on truncation needs it.
+        slot, for bootstrapping on truncation; and `terminated` and `truncated`, by the rule of
+        `JaxEnv.step` if the environment does not give them.
     autoreset : AutoReset, optional
         How slots that ended are reset, `envrax.autoreset.Compact()` or `Select()`; the result is
         the same. Chosen by `envrax.autoreset.choose` if not given.
@@ -128,10 +128,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     def _step_slots(self, state: Any, actions: Any) -> Any:
         require_slots(state, self.num_envs)
-        *stepped, infos, last = rule.step(self.env, self._autoreset, state, actions)
-        if self._final_obs:
-            infos = with_info_entry("VecEnv.step", self.env, infos, "final_obs", last)
-        return *stepped, infos
+        return rule.step(self.env, self._autoreset, state, actions, final_obs=self._final_obs)
 
     def _mask_slots(self, state: Any) -> Any:
         return jax.vmap(self.env.action_mask)(state)

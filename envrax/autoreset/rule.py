@@ -8,6 +8,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import PartitionSpec
 
+from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import clone_keys, to_threefry
 from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
 from envrax.autoreset.checks import require_same_types
@@ -15,8 +16,9 @@ from envrax.autoreset.slot import next_episode, reset_slot, step_slot
 from envrax.autoreset.strategies import AutoReset, select, strategy_for
 from envrax.autoreset.vmap_rule import with_vmap_rule
 from envrax.env import AnyEnv, EnvState, Info
+from envrax.termination import step_end
 
-Step = tuple[Any, EnvState, jax.Array, jax.Array, Info, Any]
+Step = tuple[Any, EnvState, jax.Array, jax.Array, Info]
 
 
 def reset(env: AnyEnv, rngs: jax.Array) -> tuple[Any, EnvState]:
@@ -43,7 +45,14 @@ def reset_slots(env: AnyEnv, rngs: jax.Array) -> tuple[Any, EnvState]:
     return varying_like(rngs, jax.vmap(partial(reset_slot, env))(rngs))
 
 
-def step(env: AnyEnv, autoreset: AutoReset | None, state: EnvState, actions: Any) -> Step:
+def step(
+    env: AnyEnv,
+    autoreset: AutoReset | None,
+    state: EnvState,
+    actions: Any,
+    *,
+    final_obs: bool = False,
+) -> Step:
     """
     Step every slot, and begin the next episode where one ended, by `env.reset_after(new_state)`.
 
@@ -57,6 +66,9 @@ def step(env: AnyEnv, autoreset: AutoReset | None, state: EnvState, actions: Any
         State of all slots, leading axis N.
     actions : pytree of jax.Array
         Actions of all slots, leading axis N.
+    final_obs : bool, default False
+        Add to the infos `final_obs`, the observations of the step, before any reset, in every slot;
+        and `terminated` and `truncated`.
 
     Returns
     -------
@@ -64,8 +76,6 @@ def step(env: AnyEnv, autoreset: AutoReset | None, state: EnvState, actions: Any
         Those of the step; in a slot that ended, those of its next episode.
     rewards, dones, infos
         Those of the step, in every slot.
-    final_obs : pytree of jax.Array
-        The observations of the step, before any reset, in every slot.
 
     Raises
     ------
@@ -76,21 +86,24 @@ def step(env: AnyEnv, autoreset: AutoReset | None, state: EnvState, actions: Any
 
     def step_all(state: EnvState, actions: Any) -> Step:
         def one(state: EnvState, action: Any) -> Step:
-            obs, state, reward, done, info, _, last = step_one(env, state, action, autoreset)
-            return obs, state, reward, done, info, last
+            stepped = step_one(env, state, action, autoreset)
+            obs, state, reward, done, info, last, last_obs = stepped
+            if final_obs:
+                info = _with_end(env, info, last, last_obs)
+            return obs, state, reward, done, info
 
         return jax.vmap(one)(state, actions)
 
     if not is_sharded((state, actions)):
         return step_all(state, actions)
     slots = PartitionSpec(*sharding(state.done).spec)
-    out = slots, jax.tree.map(lambda x: sharding(x).spec, state), slots, slots, slots, slots
+    out = slots, jax.tree.map(lambda x: sharding(x).spec, state), slots, slots, slots
     return with_auto_axes(step_all, out, state, actions)
 
 
 def step_one(
     env: AnyEnv, state: EnvState, action: Any, autoreset: AutoReset | None = None
-) -> tuple[Any, EnvState, jax.Array, jax.Array, Info, jax.Array, Any]:
+) -> tuple[Any, EnvState, jax.Array, jax.Array, Info, EnvState, Any]:
     """
     Step one environment, and begin the next episode where this one ended.
 
@@ -102,8 +115,8 @@ def step_one(
         Those of the step; where the episode ended, those of the next one.
     reward, done, info
         Those of the step.
-    ended : jax.Array
-        bool scalar, whether the episode ended.
+    last : EnvState
+        The state of the step, before any reset. Its `done` says whether the episode ended.
     final_obs : pytree of jax.Array
         The observation of the step, before any reset.
     """
@@ -112,7 +125,14 @@ def step_one(
         first, new_state = _merged(env, autoreset, ended, obs, last)
     else:
         first, new_state = next_episode(env, last) if bool(ended) else (obs, last)
-    return first, new_state, reward, done, info, ended, obs
+    return first, new_state, reward, done, info, last, obs
+
+
+def _with_end(env: AnyEnv, info: Info, last: EnvState, obs: Any) -> Info:
+    """The info of a step with its observation, and why the episode ended."""
+    terminated, truncated = step_end(env.name, env, last, info)
+    info = with_info_entry("VecEnv.step", env, info, "final_obs", obs)
+    return {**info, "terminated": terminated, "truncated": truncated}
 
 
 def _merged(

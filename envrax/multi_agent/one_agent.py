@@ -18,7 +18,7 @@ from envrax.rollouts.policy_step import loop
 from envrax.spaces import kind
 from envrax.spaces.conform import conform
 from envrax.spaces.flatten import zero_element
-from envrax.termination import episode_end
+from envrax.termination import step_end
 from envrax.wrappers.base import require_that
 from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.hooks import AgentSpaces
@@ -185,7 +185,7 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         actions, rng, policy_state = moved or self._others.move(*args)
         stepped = step_slot(self.env, inner, {**actions, self.agent: action})
         obs, inner, rewards, _, info, done = stepped
-        terminated, truncated = episode_end("OneAgent.step", (), done, info)
+        terminated, truncated = step_end("OneAgent.step", self.env, inner, info)
         by_agent = info.get("agents")
         if by_agent is not None:
             ended, cut = (by_agent[name][self.agent] for name in ("terminated", "truncated"))

@@ -27,6 +27,7 @@ from envrax.rollouts.policy import (
     trace_policy,
 )
 from envrax.spaces.conform import conform
+from envrax.termination import step_end
 
 AnyBatch = BatchedEnv[Any, Any]
 
@@ -64,14 +65,14 @@ class Transition(NamedTuple):
     reward : jax.Array
         As the environment returned it.
     done, terminated, truncated : jax.Array
-        bool: whether an episode ended in this step, and why. An end without a reason in `info` is a
-        termination.
+        bool: whether an episode ended in this step, and why. Without a reason of the environment
+        an end is a truncation where `step >= config.max_steps`, else a termination.
     next_obs : pytree of jax.Array
         The observation after the step, before any reset; where an episode ended, the next `obs` is
         the first one of the next episode. To bootstrap, take the value of `next_obs` wherever
         `terminated` is False.
     info : dict
-        The info of the step, without `final_obs`, which is `next_obs`.
+        The info of the step, with `terminated` and `truncated`.
     extras : pytree
         The extras that the policy returned, such as log-probabilities.
     """
@@ -114,7 +115,10 @@ def step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollou
     rng, action, policy_state, extras = act(env, policy, at)
     if isinstance(env, JaxEnv):
         stepped = step_one(env, at.env_state, cast_action(env, action))
-        obs, state, reward, _, info, done, next_obs = stepped
+        obs, state, reward, _, info, last, next_obs = stepped
+        done = last.done
+        terminated, truncated = step_end(env.name, env, last, info)
+        info = {**info, "terminated": terminated, "truncated": truncated}
     else:
         batch = _with_final_obs(env) or env
         obs, state, reward, done, info = batch.step(at.env_state, action)

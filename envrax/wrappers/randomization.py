@@ -23,6 +23,7 @@ from envrax.env import (
     carries_over,
     with_config,
 )
+from envrax.termination import step_end
 from envrax.wrappers.base import require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
@@ -142,7 +143,13 @@ class DomainRandomization(
     def step(
         self, state: RandomizedState[InnerStateT], action: Any
     ) -> tuple[Any, RandomizedState[InnerStateT], jax.Array, jax.Array, Info]:
-        return self._with_fields(state.fields).step(state, action)
+        stepped = self._with_fields(state.fields).step(state, action)
+        obs, state, reward, done, info = stepped
+        if "max_steps" in self._drawn:  # nothing outside knows this episode's limit
+            env = with_config(self.env, **state.fields)
+            terminated, truncated = step_end("DomainRandomization.step", env, state, info)
+            info = {**info, "terminated": terminated, "truncated": truncated}
+        return obs, state, reward, done, info
 
     def action_mask(self, state: RandomizedState[InnerStateT]) -> Any:
         return self._with_fields(state.fields).action_mask(state)

@@ -12,7 +12,7 @@ from envrax.agent_values import require_one_agent
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT
 from envrax.spaces import Box, Dict, Tuple
 from envrax.spaces.flatten import flat_box, flatten
-from envrax.termination import episode_end
+from envrax.termination import step_end
 from envrax.wrappers.base import layers, mark_ended
 from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
@@ -41,7 +41,7 @@ class TimeLimit(
 
     The wrapper counts the steps itself. `info["terminated"]` and `info["truncated"]` are bools in
     every step. Both are True if the environment terminates in the last step that the limit allows.
-    If the environment ends an episode without a reason, it counts as a termination.
+    If the environment ends an episode without a reason, the rule of `JaxEnv.step` holds.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class TimeLimit(
     ) -> tuple[Any, ...]:
         elapsed = state.elapsed + 1
         at_limit = elapsed >= self.max_steps
-        terminated, truncated = episode_end("TimeLimit.step", (), state.done, info)
+        terminated, truncated = step_end("TimeLimit.step", self.env, state, info)
         info = {**info, "terminated": terminated, "truncated": truncated | at_limit}
         state = state.replace(elapsed=elapsed, done=state.done | at_limit)
         return obs, state, reward, mark_ended(done, at_limit), info

@@ -44,7 +44,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "derivative rules": lambda x: jax.nn.relu(clipped(x)),
     "remat": lambda x: jax.checkpoint(lambda x: jnp.sin(x))(x),
     "solve": lambda x: jax.scipy.sparse.linalg.cg(lambda y: y * 2.0, x)[0],
-    "random": lambda x: jax.random.categorical(jax.random.key(0), x) + x,
+    "random": lambda x: jax.random.normal(jax.random.key(0), (3,)) + x,
     "sort": lambda x: jnp.sort(x)[jnp.array([0, 1, 1])],
     "callbacks": printed,
     "NaN": lambda x: jnp.where(x > 0, x, jnp.nan),
@@ -99,7 +99,7 @@ def test_own_constants_are_inputs_and_those_of_an_inner_jit_are_themselves() -> 
     a, b = jnp.ones(3), jnp.zeros(3)
 
     def outer(w: Any) -> Any:
-        return key_of(lambda x: x * w)
+        return key_of(lambda x: x * w.astype(jnp.float32))
 
     def inner(w: Any) -> Any:
         return key_of(lambda x: jax.jit(lambda x: x * w)(x))

@@ -10,7 +10,7 @@ from envrax.autoreset.rule import step_one
 from envrax.autoreset.slot import reset_slot
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces.conform import conform
-from envrax.termination import episode_end
+from envrax.termination import step_end
 
 
 class AutoResetStep(NamedTuple):
@@ -72,11 +72,11 @@ def reset(env: AnyEnv, rng: jax.Array) -> tuple[Any, EnvState]:
 def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> AutoResetStep:
     """Take one step, and begin the next episode where this one ended, as `VecEnv` does."""
     action = conform(env.action_space, action, who, "action")
-    obs, state, reward, _, info, done, final_obs = step_one(env, state, action)
-    terminated, truncated = episode_end(who, (), done, info)
+    obs, state, reward, _, info, last, final_obs = step_one(env, state, action)
+    terminated, truncated = step_end(who, env, last, info)
     info = {**info, "terminated": terminated, "truncated": truncated}
     info = with_mask(env, state, info)
-    return AutoResetStep(obs, state, reward, done, terminated, truncated, info, final_obs)
+    return AutoResetStep(obs, state, reward, last.done, terminated, truncated, info, final_obs)
 
 
 def with_mask(env: AnyEnv, state: EnvState, info: dict[str, Any]) -> dict[str, Any]:

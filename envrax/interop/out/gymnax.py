@@ -12,7 +12,7 @@ from envrax.interop.out import auto_reset
 from envrax.interop.out.auto_reset import Bridge, require_single, with_mask
 from envrax.interop.out.gymnax_params import GymnaxParams, StaticChanges, apply_changes, params_of
 from envrax.spaces import Box, Dict, Discrete, Space, Tuple
-from envrax.termination import episode_end
+from envrax.termination import step_end
 from envrax.wrappers import RecordEpisodeStatistics
 from envrax.wrappers.base import layers
 
@@ -90,7 +90,7 @@ class ToGymnax(Bridge):
         """Take one step without auto-reset: obs, state, reward, done or terminated, info."""
         env = apply_changes(self.env, *self._changes(params))
         obs, env_state, reward, _, info, done = step_slot(env, state.env_state, action)
-        terminated, truncated = episode_end("to_gymnax(env).step_env", (), done, info)
+        terminated, truncated = step_end("to_gymnax(env).step_env", env, env_state, info)
         info = {**info, "terminated": terminated, "truncated": truncated}
         info = with_mask(env, env_state, info)
         end = terminated if self.version else done

@@ -21,7 +21,7 @@ from envrax.interop.out.packing import SMALL_BYTES, keys_as_bits, pack, unpack, 
 from envrax.interop.out.tensors import from_torch
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
-from envrax.termination import episode_end, episode_ended
+from envrax.termination import episode_end, episode_ended, step_end
 from envrax.wrappers.jit import compilation
 
 AnyBatch = BatchedEnv[Any, Any]
@@ -167,11 +167,13 @@ class HostLoop:
         returned = self.env.step(self._unpacked(state), action)
         obs, state, reward, done, info = self._checked("step", returned)
         if isinstance(self.env, JaxEnv):
-            done = episode_ended(self.env, state, done)
+            shape = ()
+            last = state.replace(done=episode_ended(self.env, state, done))
+            terminated, truncated = step_end(self._who, self.env, last, info)
         else:
+            shape = (self.env.n_slots,)
             require_final_obs(self._who, info)
-        shape = (self.env.n_slots,) if isinstance(self.env, BatchedEnv) else ()
-        terminated, truncated = episode_end(self._who, shape, done, info)
+            terminated, truncated = episode_end(self._who, shape, done, info)
         for x in jax.tree.leaves(reward):
             if jnp.shape(x) != shape:
                 raise ValueError(

@@ -178,7 +178,7 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     In every slot, each step sets the return to `gamma * return + reward`. It starts at 0 in each
     episode. As in Gymnasium, a step that terminates an episode sets it to the reward only. The
     statistics are over the returns of all slots after every step. In a multi-agent environment,
-    each agent has its own statistics.
+    each agent has its own statistics. The infos have `terminated` and `truncated`.
 
     The statistics are a field of the state, `state.statistics`, as in `NormalizeObservation`.
 
@@ -225,6 +225,13 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
 
     def _zeros(self, zeros: Any) -> Any:
         return by_agent(self, zeros((), F32))
+
+    def _step_all(self, state: Any, actions: Any) -> Any:
+        told = self.with_final_obs()  # whose infos say why an episode ended
+        if told is self:
+            return super()._step_all(state, actions)
+        *stepped, infos = told._step_all(state, actions)
+        return *stepped, {name: x for name, x in infos.items() if name != "final_obs"}
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         returns = by_agent(self, jnp.zeros((self.n_slots,), F32))
