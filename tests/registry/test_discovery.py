@@ -318,3 +318,37 @@ def test_the_command_line_checks(install: Install, capsys: pytest.CaptureFixture
     install("toys")
     assert main(["check", "--num-steps", "5", "toys_envs:toys/A-v0"]) == 0
     assert "rules kept, 0 broken" in capsys.readouterr().out
+
+
+def test_the_command_line_ends_quietly_when_its_reader_leaves(run_python: Any) -> None:
+    """`python -m envrax list | head -1`, with a reader that is gone before the first line."""
+    printed = run_python(
+        """
+        import os, subprocess, sys
+        for arguments in (["envrax", "list"], ["envrax.testing", "--help"]):
+            read, write = os.pipe()
+            os.close(read)
+            command = [sys.executable, "-m", *arguments]
+            done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+            os.close(write)
+            print(done.returncode < 2, done.stderr)
+        """
+    )
+    assert printed == "True \nTrue \n"
+
+
+@pytest.mark.parametrize("module", ["envrax", "envrax.testing"])
+def test_a_safe_path_is_left_alone(module: str, run_python: Any, tmp_path: Path) -> None:
+    """With `-P`, Python imports nothing from the working directory."""
+    (tmp_path / "here.py").write_text("print('imported')")
+    printed = run_python(
+        f"""
+        import subprocess, sys
+        check = ["check"] * ({module!r} == "envrax")
+        for flags in ([], ["-P"]):
+            command = [sys.executable, *flags, "-m", {module!r}, *check, "here:Env"]
+            done = subprocess.run(command, capture_output=True, text=True)
+            print(done.returncode, done.stdout.split(), "No module named 'here'" in done.stderr)
+        """
+    )
+    assert printed == "2 ['imported'] False\n2 [] True\n"
