@@ -23,7 +23,6 @@ from envrax._jax.keys import is_key
 
 FORMAT = "envrax.save, format 2"
 TYPES = "envrax.json"  # the entry with the format, and path and type of each node of the pytree
-MOST_BYTES_OF_TYPES = 2**26
 
 # The first format had an empty entry of this name, and then one entry a leaf, "path type.npy".
 FIRST_FORMAT = "envrax.save, format 1"
@@ -88,15 +87,15 @@ def load(path: str | os.PathLike[str], like: Any) -> Any:
     """
     Read a pytree that `save` wrote.
 
-    Nothing is read before all names, types, shapes and dtypes fit `like`.
+    No array is read before all names, types, shapes and dtypes fit `like`.
 
     Parameters
     ----------
     path : path-like
         The file.
     like : pytree
-        A pytree of the same structure, shapes and dtypes. Its values are not used;
-        `jax.eval_shape` makes one without computing it.
+        A pytree of the same structure, shapes and dtypes; its classes and containers have the same
+        names. Its values are not used; `jax.eval_shape` makes one without computing it.
 
     Returns
     -------
@@ -117,7 +116,7 @@ def load(path: str | os.PathLike[str], like: Any) -> Any:
     with path.open("rb") as file:
         with _refusing_damage(path):
             archive = ZipFile(file)
-            file_format, found = _contents(archive)
+            file_format, found = _contents(archive, os.fstat(file.fileno()).st_size)
         # A file of the first format has leaves only.
         nodes = [x for x in _nodes(like) if x[2] is not None or file_format == FORMAT]
         expected = (f"{jax.tree_util.keystr(keys)} {kind}" for keys, kind, _ in nodes)
@@ -237,13 +236,13 @@ def _refusing_damage(path: Path) -> Generator[None]:
         ) from error
 
 
-def _contents(archive: ZipFile) -> tuple[str, list[tuple[str, str | None]]]:
+def _contents(archive: ZipFile, size: int) -> tuple[str, list[tuple[str, str | None]]]:
     """The format of a file, and "path type" of each node, a leaf with the name of its array."""
     names = [name.removesuffix(".npy") for name in archive.namelist()]
     if names[:1] == [FIRST_FORMAT]:
         return FIRST_FORMAT, [(name, name) for name in names[1:]]
     with archive.open(TYPES) as entry:
-        types = json.loads(entry.read(MOST_BYTES_OF_TYPES))
+        types = json.loads(entry.read(size))  # not more, were it compressed by another tool
     if types["format"] != FORMAT:
         raise ValueError(f"expected `{FORMAT}`; got `{types['format']}`")
     return FORMAT, [(f"{x['path']} {x['type']}", x.get("array")) for x in types["tree"]]
