@@ -7,6 +7,7 @@ from typing import Any
 
 from envrax.interop.catalogue import find_ids, list_suites, show_env
 from envrax.testing.__main__ import main as check_main
+from envrax.testing.__main__ import run
 from envrax.testing.new_suite import write_suite
 
 _COMMANDS: dict[str, tuple[Any, str, str]] = {
@@ -43,16 +44,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.add_argument("argument", metavar=argument, nargs="?" if name == "list" else None)
     commands.add_parser("check", help="check an environment against the contract")
     argv = sys.argv[1:] if argv is None else argv
-    sys.path.insert(0, "")  # so that modules in the working directory are found
     if [*argv[:1]] == ["check"]:
         return check_main(argv[1:])
     arguments = parser.parse_args(argv)
     try:
-        print(*_COMMANDS[arguments.command][0](arguments.argument), sep="\n")
-    except Exception as error:  # whatever an import or a constructor raises
+        lines = [*_COMMANDS[arguments.command][0](arguments.argument)]
+    except (Exception, SystemExit) as error:  # whatever an import or a constructor raises
         parser.error(f"{error}")
+    print(*lines, sep="\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

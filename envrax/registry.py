@@ -3,7 +3,9 @@
 import copy
 import dataclasses
 import importlib
+import re
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
@@ -13,8 +15,8 @@ import jax
 import numpy as np
 
 from envrax._checks.names import available, close_matches, did_you_mean
+from envrax._checks.packages import import_whole
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
-from envrax.error import MissingPackageError
 from envrax.wrappers.base import Wrapper
 
 Wrappers = Sequence[Callable[[Any], AnyEnv]]
@@ -72,6 +74,7 @@ class Suite(Protocol):
 _Entry = tuple[EnvSpec, Suite | None]
 _ENTRIES: dict[str, _Entry] = {}
 _LOCK = threading.Lock()
+_BY_THREAD: dict[int, list[str]] = defaultdict(list)  # the names that each has registered, in order
 
 
 def register(
@@ -161,9 +164,8 @@ def get_spec(name: str) -> EnvSpec:
     ValueError
         If the name is not registered; the message offers close matches.
     MissingPackageError
-        If its suite needs a package that is not installed, or cannot be imported.
-    ImportError
-        If the module before ":" cannot be imported.
+        If its suite, or the module before ":", cannot be imported, whatever it raises. Then none of
+        the suite's names is registered.
     """
     return copied(load_entry(name)[0])
 
@@ -201,9 +203,9 @@ def load_entry(name: str) -> _Entry:
         raise _unknown_env(name)
     if name not in _ENTRIES:
         module, _, name = name.rpartition(":")
-        if module:
-            importlib.import_module(module)
         prefix, slash, _ = name.partition("/")
+        if module:
+            _import(module, prefix)
         # Also if some names of the prefix are there: another thread may be importing the rest.
         if slash and name not in _ENTRIES:
             import_suite(prefix)
@@ -238,6 +240,7 @@ def _add(entries: list[_Entry]) -> None:
                 )
             new[name] = copied(spec), suite
         _ENTRIES.update(new)
+    _BY_THREAD[threading.get_ident()] += new
 
 
 def _check(spec: EnvSpec) -> None:
@@ -259,16 +262,22 @@ def _check(spec: EnvSpec) -> None:
 def import_suite(prefix: str) -> None:
     """Import the module that an installed package declares for a prefix, to register its suite."""
     if point := installed_suites().get(prefix):
-        try:
-            importlib.import_module(point.module)
-        except MissingPackageError:
-            raise
-        except ImportError as error:
-            advice = f" Install {error.name}." if isinstance(error, ModuleNotFoundError) else ""
-            raise MissingPackageError(
-                f"Suite {prefix!r}: expected the packages that {point.module} needs; got an error: "
-                f"{error}.{advice}"
-            ) from error
+        # An entry point may also name an object in the module, and extras.
+        _import(re.split(r"[:\[\s]", point.value)[0], prefix)
+
+
+def _import(module: str, prefix: str) -> None:
+    """Import the module of a suite. If that fails, none of the suite's names is registered."""
+    names = _BY_THREAD[threading.get_ident()]
+    begun = len(names)
+    try:
+        import_whole(module, f"Suite {prefix!r}")
+    except BaseException:
+        with _LOCK:
+            for name in names[begun:]:
+                if name.startswith(f"{prefix}/"):  # others are of suites that it imports
+                    _ENTRIES.pop(name, None)
+        raise
 
 
 def _unknown_env(name: Any, among_suites: bool = False) -> ValueError:

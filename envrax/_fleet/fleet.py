@@ -1,5 +1,6 @@
 """`Fleet`, the base of `MultiEnv` and `MultiVecEnv`: members stepped in one compiled call."""
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -243,7 +244,8 @@ class Fleet(Members):
         cache_dir = next((x for x in named if x != DEFAULT_CACHE_DIR), DEFAULT_CACHE_DIR)
         members = list({id(m): m for m in self._members}.values())
         total = sum(self._compilation(m) is not None for m in members) + bool(self._how)
-        with tqdm(total=total, desc=self._bar, disable=not (progress and total)) as bar:
+        shown = progress and total and sys.stderr  # a daemon may have no `sys.stderr`
+        with tqdm(total=total, desc=self._bar, disable=not shown) as bar:
             for member in members:
                 self._compile_member(member, cache_dir)
                 bar.update(self._compilation(member) is not None)

@@ -69,7 +69,8 @@ def compile_cache(cache_dir: CacheDir) -> Generator[None]:
             _apply(settings)
             yield
         finally:
-            _apply(before)
+            # What the user has set meanwhile, in another thread, stays.
+            _apply({x: before[x] for x in before if getattr(_CONFIG, x) == settings[x]})
 
 
 def _apply(settings: dict[str, Any]) -> None:

@@ -20,7 +20,10 @@ def list_suites(prefix: str | None) -> Iterator[str]:
     missing = missing_libraries()
     for name in available_suites():
         point = points.get(name)
-        about = f"{point.module}, from {_distribution(point)}" if point else "registered"
+        about = "registered"
+        if point:
+            module = point.value or "an entry point without a module"
+            about = f"{module}, from {_distribution(point)}"
         if name in missing:
             about = f"not installed: {how_to_install(name)}"
         yield f"{name:<12}  {about}"

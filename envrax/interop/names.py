@@ -6,6 +6,7 @@ from pathlib import Path
 
 from envrax._checks.names import close_matches
 from envrax._checks.packages import how_to_install, is_installed
+from envrax.error import MissingPackageError
 from envrax.registry import available_suites, import_suite, installed_suites, registered_names
 
 _MODULES = {"playground": "mujoco_playground"}  # of libraries whose prefix is another name
@@ -31,8 +32,10 @@ def find(word: str) -> list[str]:
     are installed or not. Other installed suites are imported, if they can be.
     """
     for prefix, point in installed_suites().items():
-        if not point.module.startswith("envrax."):
-            with contextlib.suppress(Exception):  # a suite that does not load has no ids to find
+        if not point.value.startswith("envrax."):
+            with contextlib.suppress(
+                MissingPackageError
+            ):  # a suite that does not load has no ids to find
                 import_suite(prefix)
     return close_matches(word, sorted({*registered_names(), *library_ids()}))
 

@@ -1,5 +1,6 @@
 """`rollout`: many steps of a policy in an environment, as one compiled call."""
 
+import sys
 from functools import partial
 from typing import Any, cast
 
@@ -150,7 +151,8 @@ def rollout(
         return _scan(env, given, n_steps, start)
     if traceable and not progress:
         return _compiled_scan(env)(given, n_steps, start)
-    with tqdm(total=n_steps, desc="Rollout", unit=" steps", disable=not progress) as bar:
+    shown = progress and sys.stderr  # a daemon may have no `sys.stderr`
+    with tqdm(total=n_steps, desc="Rollout", unit=" steps", disable=not shown) as bar:
         run = _in_chunks if traceable else _on_the_host
         return run(env, given, n_steps, start, bar)
 

@@ -2,9 +2,10 @@
 
 import argparse
 import importlib
+import os
 import sys
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, cast
 
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
@@ -46,16 +47,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--seed", type=int, default=0, metavar="N", help="seed of the PRNG keys (default: 0)")
     add("--gradients", action="store_true", help="also check the gradients of the reward")
     arguments = parser.parse_args(argv)
-    sys.path.insert(0, "")  # so that modules in the working directory are found
     try:
         for package in arguments.packages:
             importlib.import_module(package)
         envs = [_find(name) for name in arguments.env]
         reports = [report for env in envs for report in _reports(env, arguments)]
-    except Exception as error:  # whatever an import or a constructor raises
+    except (Exception, SystemExit) as error:  # whatever an import or a constructor raises
         parser.error(f"{type(error).__name__}: {error}")
     print(*reports, sep="\n")
     return 0 if all(report.ok for report in reports) else 1
+
+
+def run(command: Callable[[], int]) -> NoReturn:
+    """Exit with the code of a command; quietly if the reader of its output, as `head`, has left."""
+    try:
+        try:
+            code = command()
+        finally:
+            print(end="", flush=True)
+    except BrokenPipeError:
+        # Python flushes once more when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
 
 
 def _find(name: str) -> Any:
@@ -90,4 +104,4 @@ def _reports(env: Any, arguments: argparse.Namespace) -> list[Report]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -55,6 +55,12 @@ def test_the_bar_is_seen_unless_it_is_not_wanted(progress: bool, capfd: Any) -> 
     assert ("Compiling envs: 100%" in capfd.readouterr().err) is progress
 
 
+def test_without_stderr_there_is_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a daemon."""
+    monkeypatch.setattr("sys.stderr", None)
+    MultiEnv([jitted(CounterEnv())]).compile()
+
+
 def test_uncompiled_members_run_as_they_are() -> None:
     seen: list[Any] = []
 

@@ -311,3 +311,18 @@ def test_home_and_file_urls(spelled: str, tmp_path: Path, monkeypatch: Any) -> N
     warm(spelled.format(home=tmp_path))
     assert any((tmp_path / "cache").iterdir())
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
+def test_what_the_user_sets_meanwhile_stays(tmp_path: Path) -> None:
+    """In another thread, while a program is compiled. The rest is restored."""
+    users, later = str(tmp_path / "users"), str(tmp_path / "later")
+    with settings(jax_compilation_cache_dir=users):
+
+        def set_another() -> None:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(jax.config.update, "jax_compilation_cache_dir", later).result()
+
+        before = dict(jax.config.values)
+        with compile_cache(tmp_path / "ours"):
+            set_another()
+        assert dict(jax.config.values) == {**before, "jax_compilation_cache_dir": later}

@@ -1,5 +1,7 @@
 """Suites of installed packages, found by the prefix of an id; `python -m envrax`."""
 
+import importlib
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -35,9 +37,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.syspath_prepend(str(tmp_path))
     modules = set(sys.modules)
 
-    def install(prefix: str, code: str = SUITE, metadata: str = "") -> None:
+    def install(prefix: str, code: str = SUITE, metadata: str = "", value: Any = None) -> None:
         module, info = f"{prefix}_envs", tmp_path / f"{prefix}-1.2.dist-info"
         (tmp_path / f"{module}.py").write_text(code.format(prefix=prefix))
+        module = module if value is None else value
         info.mkdir()
         head = f"Metadata-Version: 2.1\nName: {prefix}\nVersion: 1.2\n{metadata}"
         (info / "METADATA").write_text(head)
@@ -118,7 +121,7 @@ def test_a_module_before_the_id_is_imported_first(
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "by_hand.py").write_text(SUITE.format(prefix="hand"))
     assert envrax.get_spec("by_hand:hand/A-v0").name == "hand/A-v0"
-    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+    with pytest.raises(ImportError, match="nowhere"):
         envrax.get_spec("nowhere:hand/A-v0")
 
 
@@ -171,6 +174,91 @@ def test_a_suite_that_cannot_be_imported_says_why(install: Install) -> None:
     for look_up in (envrax.make, lambda id: envrax.load_suite("stale")):
         with pytest.raises(MissingPackageError, match="a_function_that_was_removed"):
             look_up("stale/A-v0")
+
+
+@pytest.mark.parametrize("value", ["", ":suite", "no module", "1st", "not_there:suite [extra]"])
+def test_an_entry_point_that_names_no_module(
+    value: str, install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("toys")
+    install("broken", value=value)
+    assert main(["list"]) == 0
+    assert f"broken        {value or 'an entry point without a module'}, from broken 1.2\n" in (
+        capsys.readouterr().out
+    )
+    assert main(["find", "toys/A"]) == 0
+    assert capsys.readouterr().out.startswith("toys/A-v0 ")
+    with pytest.raises(ValueError, match="toys/A-v0"):
+        envrax.make("toyz/A-v0")
+    with pytest.raises(MissingPackageError, match="Suite 'broken': expected a module"):
+        envrax.make("broken/A-v0")
+
+
+@pytest.mark.parametrize("value", ["toys_envs:suite", " toys_envs ", "toys_envs [extra]"])
+def test_only_the_module_of_an_entry_point_counts(value: str, install: Install) -> None:
+    install("toys", value=value)
+    assert envrax.get_spec("toys/A-v0").suite == "toys"
+
+
+@pytest.mark.parametrize(
+    ("raising", "said"),
+    [
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("raise KeyError('pole')", "KeyError: 'pole'"),
+        ("import pytest; pytest.skip('not here')", "not here"),  # not an `Exception` either
+        ("1 +", "SyntaxError"),
+        ("from jax import gone", "ImportError: cannot import name 'gone'"),
+    ],
+)
+@pytest.mark.parametrize("named", ["broken/A-v0", "broken_envs:broken/A-v0"])
+def test_the_import_of_a_suite_is_all_or_nothing(
+    raising: str, said: str, named: str, install: Install
+) -> None:
+    install("toys")
+    install("broken", "import toys_envs\n" + SUITE + raising)
+    for _ in range(2):  # and the second time is as the first
+        with pytest.raises(MissingPackageError, match=re.escape(said)) as error:
+            envrax.make(named)
+        assert "Suite 'broken'" in str(error.value) and "broken_envs" in str(error.value)
+        assert not [name for name in envrax.registered_names() if "broken" in name]
+    assert envrax.get_spec("toys/A-v0").suite == "toys", "its import was complete"
+
+
+def test_a_suite_that_is_mended_is_imported_anew(install: Install, tmp_path: Path) -> None:
+    """Also the modules of it that did not fail: they registered names."""
+    package = tmp_path / "broken"
+    package.mkdir()
+    (package / "good.py").write_text(SUITE.format(prefix="broken"))
+    bad = "from broken import good\nraise OSError('no disk')"
+    (package / "__init__.py").write_text(bad)
+    install("broken", value="broken")
+    with pytest.raises(MissingPackageError, match="no disk"):
+        envrax.load_suite("broken")
+    (package / "__init__.py").write_text("from broken import good as good")
+    importlib.invalidate_caches()
+    assert list(envrax.load_suite("broken")) == ["broken/A-v0", "broken/B-v0"]
+
+
+def test_an_interrupted_import_leaves_no_names(install: Install) -> None:
+    install("broken", SUITE + "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        envrax.make("broken/A-v0")
+    assert not [name for name in envrax.registered_names() if "broken" in name]
+
+
+def test_names_of_another_thread_stay(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    def register_meanwhile() -> None:
+        with ThreadPoolExecutor() as pool:
+            pool.submit(envrax.register, "broken/Mine-v0", VectorEnv, VectorConfig()).result()
+
+    events = SimpleNamespace(register_meanwhile=register_meanwhile)
+    monkeypatch.setitem(sys.modules, "events_of_this_test", events)
+    call = "import events_of_this_test\nevents_of_this_test.register_meanwhile()\nraise OSError"
+    install("broken", SUITE + call)
+    with pytest.raises(MissingPackageError):
+        envrax.make("broken/A-v0")
+    assert "broken/Mine-v0" in envrax.registered_names()
+    assert "broken/B-v0" not in envrax.registered_names()
 
 
 def test_the_command_line_lists_and_shows(
@@ -230,3 +318,37 @@ def test_the_command_line_checks(install: Install, capsys: pytest.CaptureFixture
     install("toys")
     assert main(["check", "--num-steps", "5", "toys_envs:toys/A-v0"]) == 0
     assert "rules kept, 0 broken" in capsys.readouterr().out
+
+
+def test_the_command_line_ends_quietly_when_its_reader_leaves(run_python: Any) -> None:
+    """`python -m envrax list | head -1`, with a reader that is gone before the first line."""
+    printed = run_python(
+        """
+        import os, subprocess, sys
+        for arguments in (["envrax", "list"], ["envrax.testing", "--help"]):
+            read, write = os.pipe()
+            os.close(read)
+            command = [sys.executable, "-m", *arguments]
+            done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+            os.close(write)
+            print(done.returncode < 2, done.stderr)
+        """
+    )
+    assert printed == "True \nTrue \n"
+
+
+@pytest.mark.parametrize("module", ["envrax", "envrax.testing"])
+def test_a_safe_path_is_left_alone(module: str, run_python: Any, tmp_path: Path) -> None:
+    """With `-P`, Python imports nothing from the working directory."""
+    (tmp_path / "here.py").write_text("print('imported')")
+    printed = run_python(
+        f"""
+        import subprocess, sys
+        check = ["check"] * ({module!r} == "envrax")
+        for flags in ([], ["-P"]):
+            command = [sys.executable, *flags, "-m", {module!r}, *check, "here:Env"]
+            done = subprocess.run(command, capture_output=True, text=True)
+            print(done.returncode, done.stdout.split(), "No module named 'here'" in done.stderr)
+        """
+    )
+    assert printed == "2 ['imported'] False\n2 [] True\n"

@@ -133,13 +133,17 @@ def test_on_the_host() -> None:
     assert_trees_equal(jax.tree.map(lambda *x: jnp.concatenate(x), first, second), steps)
 
 
-def test_under_the_callers_jit_and_with_a_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:
+def test_under_the_callers_jit_and_with_a_progress_bar(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     env = VecEnv(CoinEnv(), 3)
     at = envrax.start(env, jax.random.key(1))
     plain = envrax.rollout(env, None, at, 45)
     assert_trees_equal(jax.jit(lambda at: envrax.rollout(env, None, at, 45))(at), plain)
     assert_trees_equal(envrax.rollout(env, None, at, 45, progress=True), plain)
     assert "45/45" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stderr", None)  # as in a daemon
+    assert_trees_equal(envrax.rollout(env, None, at, 45, progress=True), plain)
 
 
 @pytest.mark.parametrize(

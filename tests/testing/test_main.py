@@ -1,5 +1,7 @@
 """`python -m envrax.testing`."""
 
+from pathlib import Path
+
 import pytest
 
 from envrax.testing.__main__ import main
@@ -33,3 +35,18 @@ def test_command_line_refuses(
         main(arguments)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["leaves:Env"], ["--import", "leaves", "Leaves-v0"]])
+def test_a_module_that_exits_is_no_success(
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "leaves.py").write_text("import sys; sys.exit(0)")
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "SystemExit: 0" in capsys.readouterr().err
