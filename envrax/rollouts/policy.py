@@ -9,7 +9,9 @@ from types import MethodType
 from typing import Any, ClassVar, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from envrax._checks.callables import accepts
@@ -184,6 +186,9 @@ def trace_policy(policy: SplitPolicy, *given: Any) -> TracedPolicy:
     """
     try:
         traced, types = jax.make_jaxpr(policy.call, return_shape=True)(policy.arrays, *given)
+        for x in traced.consts:
+            if isinstance(x, Tracer):
+                jnp.copy(x)  # an error, if its trace has ended
     except jax.errors.UnexpectedTracerError as error:
         raise TypeError(
             f"policy: expected a policy that keeps no array of a call; got {policy.name}, which "

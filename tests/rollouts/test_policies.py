@@ -6,19 +6,26 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from batched_fakes import OnTheHost
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers import assert_trees_equal
 
 import envrax
 from envrax import VecEnv
+from envrax.interop import from_gymnasium_vec
 from envrax.testing import CountingEnv, MaskedEnv
 
 BATCH = VecEnv(CountingEnv(), 2)
 ONE = CountingEnv()
+
+
+def on_the_host() -> Any:
+    cartpole = [lambda: gymnasium.make("CartPole-v1")] * 2
+    return from_gymnasium_vec(SyncVectorEnv(cartpole, autoreset_mode=AutoresetMode.SAME_STEP))
 
 
 class Agent:
@@ -34,6 +41,10 @@ class Agent:
 
     def __call__(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
         return self.act(state, obs, rng)
+
+    @staticmethod
+    def constant(action: int, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return jnp.full(obs.shape[:-1], action, jnp.int32), state, None
 
 
 FORMS: dict[str, Callable[[Agent], Any]] = {
@@ -123,13 +134,14 @@ def test_an_array_that_numpy_changes_in_place() -> None:
 
 def test_on_the_host_too() -> None:
     agent = Agent()
-    env = OnTheHost(VecEnv(CountingEnv(), 2))
-    at = envrax.start(env, jax.random.key(0))
-    for best in (0, 2):
+    env = on_the_host()
+    for best in (0, 1):
         agent.bias = jnp.zeros(3).at[best].set(1.0)
-        assert envrax.rollout(env, agent.act, at, 3)[1].action.max() == best
+        at = envrax.start(env, jax.random.key(0))
+        assert (envrax.rollout(env, agent.act, at, 3)[1].action == best).all()
         found = envrax.evaluate(env, agent, jax.random.key(0), 2)
-        assert found.returns.tolist() == [5 * best] * 2
+        constant = jax.tree_util.Partial(Agent.constant, best)
+        assert_trees_equal(found, envrax.evaluate(env, constant, jax.random.key(0), 2))
 
 
 def test_grids_and_masks_too(compile_counter: Callable[..., Any]) -> None:
@@ -161,7 +173,7 @@ def test_a_policy_that_closes_over_what_is_differentiated() -> None:
     at = envrax.start(ONE, jax.random.key(0))
 
     def total(push: jax.Array) -> jax.Array:
-        policy = lambda state, obs, rng: (jnp.int32(1), state, push * obs.sum())  # noqa: E731
+        policy = lambda state, obs, rng: (jnp.int32(1), state, push * obs.sum().astype(jnp.float32))  # noqa: E731
         return envrax.rollout(ONE, policy, at, 3)[1].extras.sum()
 
     assert jax.grad(total)(jnp.float32(2)) == total(jnp.float32(1))
@@ -185,10 +197,16 @@ def test_a_policy_that_keeps_a_traced_value() -> None:
         envrax.rollout(BATCH, policy, at, 2)
 
 
-@pytest.mark.parametrize("env", [BATCH, ONE, OnTheHost(VecEnv(CountingEnv(), 2))])
-def test_a_policy_state_of_another_type(env: Any) -> None:
+@pytest.mark.parametrize("make", [lambda: BATCH, lambda: ONE, on_the_host])
+def test_a_policy_state_of_another_type(make: Any) -> None:
+    env = make()
+
     def act(state: Any, obs: jax.Array, rng: jax.Array) -> Any:
-        return jnp.zeros(obs.shape[:-1], jnp.int32), state + 0.5, None
+        return (
+            jnp.zeros(obs.shape[:-1], jnp.int32),
+            state.astype(jnp.float32) * jnp.float32(2),
+            None,
+        )
 
     at = envrax.start(env, jax.random.key(0), jnp.int32(0))
     with pytest.raises(TypeError, match=r"policy_state int32\[\].*float32\[\]"):
