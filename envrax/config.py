@@ -34,7 +34,30 @@ class Replaceable:
 
 
 class Config(Replaceable):
-    """The base of `EnvConfig`, with what a factory asks of a config."""
+    """
+    The base of `EnvConfig`: it cannot be edited once an environment has it.
+
+    A copy, also by `replace`, can be edited until another environment has it.
+    """
+
+    __slots__ = ("_in_use",)  # in no `__dict__`, which chex takes for the fields
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._require_unused(name)
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._require_unused(name)
+        object.__delattr__(self, name)
+
+    def _require_unused(self, name: str) -> None:
+        if getattr(self, "_in_use", False):
+            raise dataclasses.FrozenInstanceError(
+                f"{type(self).__name__}: expected `{name}` of an environment's config to stay as it "
+                f"is, since compiled programs keep its value; got a new one. Build another "
+                f"environment: `envrax.with_config(env, {name}=...)`, or "
+                f"`config.replace({name}=...)`."
+            )
 
     def in_place_of(self, registered: Any) -> Self:
         """
@@ -46,6 +69,28 @@ class Config(Replaceable):
             If the config belongs to another environment; only some subclasses know that.
         """
         return self
+
+
+def in_use(config: ObjectT) -> ObjectT:
+    """The config, which can no longer be edited; its NumPy arrays are read-only copies."""
+    if not getattr(config, "_in_use", False):
+        for name, value in vars(config).items():
+            object.__setattr__(config, name, _read_only(value))
+        object.__setattr__(config, "_in_use", True)
+    return config
+
+
+def _read_only(value: Any) -> Any:
+    """A pytree with read-only copies of its NumPy arrays; JAX cannot sort the keys of any dict."""
+    if type(value) is dict:
+        return {name: _read_only(x) for name, x in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.flags.writeable = False
+        return value
+    if jax.tree_util.all_leaves([value]):
+        return value
+    return jax.tree.map(_read_only, value, is_leaf=lambda x: type(x) is dict)
 
 
 def require_decorated(who: str, cls: type | None) -> None:

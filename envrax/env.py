@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.config import (
+from envrax.config import (, in_use
     Config,
     Replaceable,
     pinned_class,
@@ -57,6 +57,9 @@ class EnvConfig(Config):
     """
     Static configuration of an environment. Environments extend it with `@chex.dataclass`.
 
+    Once an environment has it, setting a field raises an error, and NumPy arrays in it are
+    read-only copies. `with_config` builds the environment with other values.
+
     Attributes
     ----------
     max_steps : int
@@ -102,12 +105,12 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         pinned = pinned_class(type(self), JaxEnv, ConfigT)
         for declared in (pinned_class(cls, JaxEnv, StateT), pinned):
             require_decorated(cls.__name__, declared)
-        self._config: ConfigT = resolve_config(cls.__name__, pinned, EnvConfig, config)
+        self._config: ConfigT = in_use(resolve_config(cls.__name__, pinned, EnvConfig, config))
 
     @property
     def config(self) -> ConfigT:
-        """The static configuration."""
-        return self._config
+        """The static configuration, which cannot be edited: `with_config` builds another."""
+        return in_use(self._config)  # a copy, such as that of a pickle, is not marked
 
     @property
     def name(self) -> str:
