@@ -184,9 +184,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         return super().reset(rng)
 
-    def step(
-        self, state: StateT, actions: Any
-    ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+    def step(self, state: StateT, actions: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         return super().step(state, actions)
 
     def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:

@@ -94,7 +94,7 @@ def test_the_advice_names_what_asks_for_a_traced_value(env_class: Any, word: str
 
 def test_a_wrong_dtype_is_to_be_cast() -> None:
     (fault,) = faults("observations_are_in_the_space", ObservationIsAnInteger())
-    assert fault.fix.startswith("Cast it: `obs.astype(jnp.float32)`.")
+    assert fault.fix.startswith("Cast it with `.astype(jnp.float32)`.")
 
 
 def test_an_exception_in_a_rule_is_a_finding() -> None:

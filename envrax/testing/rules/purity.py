@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from envrax._jax.jaxprs import calls_host
 from envrax.testing.attributes import (
     changed_attributes,
     read_attributes,
@@ -131,15 +132,31 @@ def _was_edited(x: Any, copy: Any) -> bool:
 def same_key_same_episode(probe: Probe) -> Faults:
     """The same key and actions give the same episode, bit for bit."""
     fix = f"{PURE} Draw with `jax.random`, never with `random` or `numpy.random`."
+    steps = probe.uncompiled
+    if probe.traceable and _calls_host(probe.env.step, steps[0].before, steps[0].action):
+        fix = (
+            "It calls the host: keep all that changes there in the state, or write a `BatchedEnv` "
+            "with `traceable = False`."
+        )
     first = by_name(probe.at_reset)
     again = by_name(probe.env.reset(probe.rng))
     for leaf, a, b in value_differences(first, again, exact=True):
         expected = f"the same `{leaf}` from the same key"
         yield Fault(f"{probe.class_name}.reset", expected, f"{a}, then {b}", fix)
         return
-    for t in probe.uncompiled:
+    if probe.traceable:  # the results depend neither on other episodes nor on the order of calls
+        probe.env.reset(probe.other_rng)
+        steps = steps[::-1]
+    for t in steps:
         again = probe.repeat(t).returned
         for leaf, a, b in value_differences(t.returned, again, exact=True):
             expected = f"the same `{leaf}` from the same state and action"
             yield Fault(f"{probe.class_name}.step", expected, f"{a}, then {b}", fix)
             return
+
+
+def _calls_host(function: Callable[..., Any], *args: Any) -> bool:
+    try:
+        return calls_host(jax.make_jaxpr(function)(*args))
+    except Exception:  # `traces_under_jit` reports it
+        return False
