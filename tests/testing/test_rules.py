@@ -9,7 +9,7 @@ import pytest
 from broken_envs import BROKEN, faults, table_row, the_one_finding
 from broken_envs.episodes import TruncatedIsNotDone
 from broken_envs.keys import KeyIsUsedTwice, ResetKeepsTheKey
-from broken_envs.spaces import ObservationIsAnInteger
+from broken_envs.spaces import ObservationIsAnInteger, ObservationLacksAKey
 from broken_envs.transforms import AsksATracer, DoneIsAPythonBool, RewardIsAPythonFloat
 
 from envrax.testing import CountingEnv
@@ -94,6 +94,16 @@ def test_the_advice_names_what_asks_for_a_traced_value(env_class: Any, word: str
 
 def test_a_wrong_dtype_is_to_be_cast() -> None:
     (fault,) = faults("observations_are_in_the_space", ObservationIsAnInteger())
+    assert fault.fix.startswith("Cast it with `.astype(jnp.float32)`.")
+
+
+def test_the_advice_for_an_entry_of_a_dict_is_code() -> None:
+    class Seeing(ObservationLacksAKey):
+        def observe(self, state: Any) -> Any:
+            return {"place": state.place, "time": state.step}
+
+    (fault,) = faults("observations_are_in_the_space", Seeing())
+    assert fault.expected == "`obs.time` to be float32[]"
     assert fault.fix.startswith("Cast it with `.astype(jnp.float32)`.")
 
 
