@@ -182,6 +182,6 @@ def require_final_obs(who: str, infos: Info) -> Any:
     if "final_obs" not in infos:
         raise TypeError(
             f"{who}: expected infos with `final_obs`; got {sorted(infos)}. Build the batch with "
-            "`final_obs=True`."
+            "`final_obs=True`; in a batch or a wrapper of your own, let `step` return it."
         )
     return infos["final_obs"]

@@ -60,7 +60,7 @@ class CallsOtherFunctions(Drift):
 
 
 def test_the_fold_of_step_0_is_the_key_of_the_next_reset() -> None:
-    """`key_moves_on` says so. A reset gets the first of two keys that the last one is split into."""
+    """`key_moves_on` says so: the next reset gets the first of the two keys of a split."""
     key = jax.random.key(7)
     folded = jax.random.fold_in(key, 0)
     assert (jax.random.key_data(folded) == jax.random.key_data(jax.random.split(key)[0])).all()

@@ -16,6 +16,8 @@ from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.returns import image_faults
 from envrax.vec_env import VecEnv
 
+AnyBatch = BatchedEnv[Any, Any]
+
 MOST_ENDS = 8  # compared by `next_episode_begins_at_once`
 
 
@@ -84,7 +86,7 @@ def final_obs_is_of_the_step(probe: BatchedProbe) -> Faults:
 `observation_space`, and equals `obs` in each slot that did not end."""
     batch = probe.batch
     # A `VecEnv` adds it by itself. A wrapper may forget it, in the batch that `rollout` builds.
-    rebuilt = batch if isinstance(batch, VecEnv) else with_final_obs(batch)
+    rebuilt: AnyBatch = batch if isinstance(batch, VecEnv) else with_final_obs(batch)
     if rebuilt is not batch:
         probe = BatchedProbe(rebuilt, UNCOMPILED_STEPS, probe.seed)
     where = f"{probe.class_name}.step"
@@ -101,8 +103,9 @@ def final_obs_is_of_the_step(probe: BatchedProbe) -> Faults:
             yield Fault(where, f"`{outside.path}` {outside.expected}", outside.got, fix)
             return
         done = np.asarray(t.done)
-        running = ~done if done.shape == (batch.n_slots,) and done.dtype == bool else []
-        obs, final = (take(x, np.flatnonzero(running)) for x in (t.obs, final))
+        if done.shape != (batch.n_slots,) or done.dtype != bool:
+            continue  # a wrapper changed its type
+        obs, final = (take(x, ~done) for x in (t.obs, final))
         for leaf, a, b in value_differences({"infos.final_obs": obs}, {"infos.final_obs": final}):
             yield Fault(where, f"`{leaf}` as in `obs` where no episode ended, {a}", b, fix)
             return
@@ -140,8 +143,11 @@ another action by chance."""
     t = probe.transitions[i]
     state = probe.state_to_pass(t.before) if probe.traceable else _played(probe, i)
     other = probe.action((i + draw) % len(probe.transitions), state)
-    pick = lambda x, y: np.where(slots.reshape(-1, *[1] * (np.ndim(x) - 1)), x, y)  # noqa: E731
-    action = jax.tree.map(pick, tree_to_numpy(other), tree_to_numpy(t.action))
+
+    def in_slots(x: Any, y: Any) -> Any:
+        return np.where(slots.reshape(-1, *[1] * (np.ndim(x) - 1)), x, y)
+
+    action = jax.tree.map(in_slots, tree_to_numpy(other), tree_to_numpy(t.action))
     again = by_name(probe.batch.step(state, action))
     results = [{name: x[name] for name in ("obs", "reward", "done")} for x in (t.returned, again)]
     changed = _differing_rows(*results)
