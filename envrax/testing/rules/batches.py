@@ -14,9 +14,6 @@ from envrax.testing.probe import UNCOMPILED_STEPS, by_name
 from envrax.testing.pytrees import describe, leaves, take, tree_to_numpy, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.returns import image_faults
-from envrax.vec_env import VecEnv
-
-AnyBatch = BatchedEnv[Any, Any]
 
 MOST_ENDS = 8  # compared by `next_episode_begins_at_once`
 
@@ -86,7 +83,7 @@ def final_obs_is_of_the_step(probe: BatchedProbe) -> Faults:
 `observation_space`, and equals `obs` in each slot that did not end."""
     batch = probe.batch
     # A `VecEnv` adds it by itself. A wrapper may forget it, in the batch that `rollout` builds.
-    rebuilt: AnyBatch = batch if isinstance(batch, VecEnv) else with_final_obs(batch)
+    rebuilt = batch if probe.single is not None else with_final_obs(batch)
     if rebuilt is not batch:
         probe = BatchedProbe(rebuilt, UNCOMPILED_STEPS, probe.seed)
     where = f"{probe.class_name}.step"
@@ -121,9 +118,9 @@ def _gives_final_obs(batch: Any, rng: jax.Array) -> bool:
 def next_episode_begins_at_once(probe: BatchedProbe) -> Faults:
     """A slot whose episode ends begins the next one in the same step. The step after the end is \
 the first of the new episode: it depends on the action, if the step after `reset` does."""
-    steps = probe.transitions
     if probe.single is not None:
         return  # `ended_slots_start_again` compares a `VecEnv` with its environment
+    steps = probe.transitions
     every_slot = np.ones(probe.batch.n_slots, bool)
     after_reset: list[bool] = []
     for draw in range(1, 4):
@@ -150,8 +147,8 @@ another action by chance."""
     action = jax.tree.map(in_slots, tree_to_numpy(other), tree_to_numpy(t.action))
     again = by_name(probe.batch.step(state, action))
     results = [{name: x[name] for name in ("obs", "reward", "done")} for x in (t.returned, again)]
-    changed = _differing_rows(*results)
-    return changed[slots & _differing_rows(action, t.action)].tolist()
+    is_compared = slots & _differing_rows(action, t.action)
+    return [bool(changed) for changed in _differing_rows(*results)[is_compared]]
 
 
 def _played(probe: BatchedProbe, n_steps: int) -> Any:
