@@ -142,7 +142,8 @@ another action by chance."""
     other = probe.action((i + draw) % len(probe.transitions), state)
 
     def in_slots(x: Any, y: Any) -> Any:
-        return np.where(slots.reshape(-1, *[1] * (np.ndim(x) - 1)), x, y)
+        chosen: Any = np.where(slots.reshape(-1, *[1] * (np.ndim(x) - 1)), x, y)
+        return chosen
 
     action = jax.tree.map(in_slots, tree_to_numpy(other), tree_to_numpy(t.action))
     again = by_name(probe.batch.step(state, action))
