@@ -11,6 +11,7 @@ from broken_envs.episodes import TruncatedIsNotDone
 from broken_envs.keys import KeyIsUsedTwice, ResetKeepsTheKey
 from broken_envs.spaces import ObservationIsAnInteger, ObservationLacksAKey
 from broken_envs.transforms import AsksATracer, DoneIsAPythonBool, RewardIsAPythonFloat
+from fakes import NestedEnv
 
 from envrax.testing import CountingEnv
 from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES
@@ -68,6 +69,11 @@ def test_an_end_beyond_the_checked_steps_needs_a_reason_too() -> None:
     """Truncated at step 25, which `done` does not follow."""
     (fault,) = faults("ends_have_reasons", TruncatedIsNotDone())
     assert fault.got == "terminated False, truncated True, done False"
+
+
+def test_an_end_by_chance_is_no_time_limit() -> None:
+    """Play ends sooner. At the limit it would end too, and so it would a step before."""
+    assert not faults("limits_have_reasons", NestedEnv())
 
 
 def test_two_broken_key_rules_are_both_reported() -> None:

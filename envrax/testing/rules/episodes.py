@@ -126,14 +126,14 @@ def limits_have_reasons(probe: Probe) -> Faults:
 
 
 def _ends_only_at(probe: Probe, limit: int) -> bool:
-    """Whether the first step would end the episode, were it the last one before the limit."""
+    """Whether a step from the first state ends the episode at the limit, and not a step sooner."""
     if not probe.compiles:
         return False
     first = probe.at_reset[1]
     action = probe.action(0, first)
     ends = [
         bool(probe.step(first.replace(step=jnp.int32(step)), action)[1].done)
-        for step in (0, limit - 1)
+        for step in (limit - 2, limit - 1)
     ]
     return ends == [False, True]
 
