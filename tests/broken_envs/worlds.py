@@ -61,7 +61,7 @@ class CaughtButActive(ChaseWorld):
     """A caught runner is active again in the step after."""
 
     def active(self, state: Any) -> dict[str, jax.Array]:
-        return dict.fromkeys(self.agents, jnp.bool_(True))
+        return {agent: jnp.bool_(True) for agent in self.agents}
 
 
 BROKEN: dict[str, list[Any]] = {

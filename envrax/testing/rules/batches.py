@@ -140,12 +140,10 @@ another action by chance."""
     t = probe.transitions[i]
     state = probe.state_to_pass(t.before) if probe.traceable else _played(probe, i)
     other = probe.action((i + draw) % len(probe.transitions), state)
-
-    def in_slots(x: Any, y: Any) -> Any:
-        chosen: Any = np.where(slots.reshape(-1, *[1] * (np.ndim(x) - 1)), x, y)
-        return chosen
-
-    action = jax.tree.map(in_slots, tree_to_numpy(other), tree_to_numpy(t.action))
+    action = jax.tree.map(np.copy, tree_to_numpy(t.action))
+    pairs = zip(jax.tree.leaves(action), jax.tree.leaves(tree_to_numpy(other)), strict=True)
+    for x, y in pairs:
+        x[slots] = y[slots]
     again = by_name(probe.batch.step(state, action))
     results = [{name: x[name] for name in ("obs", "reward", "done")} for x in (t.returned, again)]
     is_compared = slots & _differing_rows(action, t.action)
