@@ -107,9 +107,9 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             If actions are of another shape or structure, or if `final_obs=True` and the environment
             has an info of that name.
         """
-        state = self._on_mesh(state, "step")
         actions = conform(self.action_space, actions, f"{type(self).__name__}.step")
         if self.layout is not None:
+            state = self._on_mesh(state, "step")
             actions = to_sharding(actions, self.layout, f"{type(self).__name__}.step")
         return self._step(state, actions)
 
@@ -182,6 +182,6 @@ def require_final_obs(who: str, infos: Info) -> Any:
     if "final_obs" not in infos:
         raise TypeError(
             f"{who}: expected infos with `final_obs`; got {sorted(infos)}. Build the batch with "
-            "`final_obs=True`."
+            "`final_obs=True`; in a batch or a wrapper of your own, let `step` return it."
         )
     return infos["final_obs"]

@@ -1,7 +1,7 @@
 """`VecEnv`: many copies of one environment, compiled, with auto-reset."""
 
 import copy
-from typing import TYPE_CHECKING, Any, Generic, Self, cast
+from typing import Any, Generic, Self, cast
 
 import jax
 import numpy as np
@@ -91,6 +91,12 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
                 "with JAX transforms. Leave that wrapper out and draw single slots with "
                 "`render_slot`."
             )
+        if autoreset is not None and (isinstance(autoreset, type) or not callable(autoreset)):
+            raise TypeError(
+                "VecEnv: expected autoreset to be a strategy, such as `envrax.autoreset.Select()`; "
+                f"got {autoreset!r}. Leave it out, and one is chosen; a slot that ended is always "
+                "reset."
+            )
         self.env = env
         self.num_envs = num_envs
         self._final_obs = final_obs
@@ -175,13 +181,11 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     def action_space(self) -> Space:
         return self._action_space
 
-    if TYPE_CHECKING:  # the state is that of the environment
+    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
+        return super().reset(rng)
 
-        def reset(self, rng: jax.Array) -> tuple[Any, StateT]: ...
-
-        def step(
-            self, state: StateT, actions: Any
-        ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]: ...
+    def step(self, state: StateT, actions: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        return super().step(state, actions)
 
     def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:
         who = f"{type(self).__name__}.slot_state"

@@ -23,11 +23,11 @@ class OnTheHost(BatchedEnv[Box, Discrete]):
 
     traceable = False  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
-    def __init__(self, n_slots: int) -> None:
+    def __init__(self, n_slots: int, autoreset_mode: Any = AutoresetMode.SAME_STEP) -> None:
         self._n_slots = n_slots
         self.steps, self.closed = 0, False
         make = [lambda: gymnasium.make("CartPole-v1")] * n_slots
-        self.env = SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
+        self.env = SyncVectorEnv(make, autoreset_mode=autoreset_mode)
 
     @property
     def n_slots(self) -> int:

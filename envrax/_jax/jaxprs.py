@@ -41,6 +41,12 @@ def has_loop(program: Any) -> bool:
     return any([p in (while_p, scan_p) or p.name.endswith("callback") for p in primitives])
 
 
+def calls_host(program: Any) -> bool:
+    """Whether a jaxpr calls the host for a value, at any depth."""
+    names = {eqn.primitive.name for eqn in equations(program)}
+    return any(name.endswith("callback") and name != "debug_callback" for name in names)
+
+
 def draws_random_bits(eqn: JaxprEqn) -> bool:
     """Whether an equation draws from a PRNG key, its first input."""
     return eqn.primitive in (random_bits_p, random_gamma_p)

@@ -50,22 +50,24 @@ def require_slots(state: Any, num_envs: int, who: str = "VecEnv.step") -> None:
             )
 
 
-def require_same_types(env: AnyEnv, reset: Any, other: Any, method: str = "step") -> None:
-    """Raise an error if the types of reset and of a method differ, with the first such leaf."""
-    if same_types(reset, other):
+def require_same_types(
+    env: AnyEnv, start: Any, other: Any, method: str = "step", *, begin: str = "reset"
+) -> None:
+    """Raise an error, with the first such leaf, if the types of two methods differ."""
+    if same_types(start, other):
         return
-    at_reset = leaf_types(reset)
+    at_start = leaf_types(start)
     there = leaf_types(other)
-    for leaf in [*at_reset, *there]:
-        if at_reset.get(leaf) != there.get(leaf):
+    for leaf in [*at_start, *there]:
+        if at_start.get(leaf) != there.get(leaf):
             raise TypeError(
-                f"{env.name}: expected reset and {method} to agree on `{leaf}`; got "
-                f"{at_reset.get(leaf, 'no such leaf')} from reset and "
+                f"{env.name}: expected {begin} and {method} to agree on `{leaf}`; got "
+                f"{at_start.get(leaf, 'no such leaf')} from {begin} and "
                 f"{there.get(leaf, 'no such leaf')} from {method}. Return the same structure, "
                 "shapes and dtypes from both, for example with `jnp.asarray(x, dtype)`."
             )
     raise TypeError(
-        f"{env.name}: expected reset and {method} to agree on the structure of obs and state; "
-        f"got {jax.tree.structure(reset)} from reset and {jax.tree.structure(other)} from "
+        f"{env.name}: expected {begin} and {method} to agree on the structure of obs and state; "
+        f"got {jax.tree.structure(start)} from {begin} and {jax.tree.structure(other)} from "
         f"{method}. Return the same containers from both."
     )

@@ -12,10 +12,10 @@ from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import clone_keys, to_threefry
 from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
 from envrax.autoreset.checks import require_same_types
-from envrax.autoreset.slot import next_episode, reset_slot, step_slot
+from envrax.autoreset.slot import next_episode, require_state_of, reset_slot, step_slot
 from envrax.autoreset.strategies import AutoReset, select, strategy_for
 from envrax.autoreset.vmap_rule import with_vmap_rule
-from envrax.env import AnyEnv, EnvState, Info
+from envrax.env import AnyEnv, EnvState, Info, episode_start
 from envrax.termination import step_end
 
 Step = tuple[Any, EnvState, jax.Array, jax.Array, Info]
@@ -120,11 +120,15 @@ def step_one(
     final_obs : pytree of jax.Array
         The observation of the step, before any reset.
     """
-    obs, last, reward, done, info, ended = step_slot(env, state, action)
-    if env.traceable:
-        first, new_state = _merged(env, autoreset, ended, obs, last)
-    else:
-        first, new_state = next_episode(env, last) if bool(ended) else (obs, last)
+    try:
+        obs, last, reward, done, info, ended = step_slot(env, state, action)
+        if env.traceable:
+            first, new_state = _merged(env, autoreset, ended, obs, last)
+        else:
+            first, new_state = next_episode(env, last) if bool(ended) else (obs, last)
+    except Exception as error:
+        require_state_of(env, state, error)
+        raise
     return first, new_state, reward, done, info, last, obs
 
 
@@ -141,8 +145,8 @@ def _merged(
     """The first observation and state of the next episode where this one ended, else the given."""
     traced, types = jax.make_jaxpr(partial(next_episode, env), return_shape=True)(state)
     program = traced.jaxpr
-    at_reset = {"obs": types[0], "state": types[1]}
-    require_same_types(env, at_reset, {"obs": obs, "state": state})
+    at_start = {"obs": types[0], "state": types[1]}
+    require_same_types(env, at_start, {"obs": obs, "state": state}, begin=episode_start(env))
     stepped, structure = cast(Any, jax.tree.flatten((obs, state)))
 
     # The constants of the trace are arguments: they may be traced values of the caller, which no

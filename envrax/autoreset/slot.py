@@ -1,9 +1,11 @@
 """One slot: its reset and its step, checked against the contract."""
 
+from functools import partial
 from typing import Any
 
 import jax
 
+from envrax._jax.keys import key_types
 from envrax.agent_values import require_rewards
 from envrax.autoreset.checks import as_arrays, checked
 from envrax.env import AnyEnv, EnvState, episode_start
@@ -33,6 +35,29 @@ def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
     obs, new_state, reward, done, info = as_arrays(env, "step", step_env(env, state, action))
     require_rewards(env, reward)
     return obs, new_state, reward, done, info, new_state.done
+
+
+def require_state_of(env: AnyEnv, state: Any, error: Exception) -> None:
+    """Raise an error because of `error`, if `state` is of another stack than `env`."""
+    if not env.traceable:
+        return
+    _, own = jax.eval_shape(partial(reset_slot, env), key_types()[0])
+    expected = _classes(own)
+    got = _classes(state)
+    if got != expected:
+        raise TypeError(
+            f"{env.name}.step: expected a state of class {' around '.join(expected)}; got "
+            f"{' around '.join(got)}. Pass the state that reset or step of {env} returned."
+        ) from error
+
+
+def _classes(state: Any) -> list[str]:
+    """The classes of a state and of those within it, the outermost first."""
+    names: list[str] = []
+    while state is not None:
+        names.append(type(state).__name__)
+        state = getattr(state, "env_state", None)
+    return names
 
 
 def next_episode(env: AnyEnv, last: EnvState) -> tuple[Any, EnvState]:

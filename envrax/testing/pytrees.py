@@ -103,8 +103,8 @@ def stack(trees: list[Any]) -> Any:
     return jax.tree.map(stack_leaves, *trees)
 
 
-def take(tree: Any, at: int | slice) -> Any:
-    """One row of every leaf, or a slice of rows, as JAX arrays."""
+def take(tree: Any, at: Any) -> Any:
+    """One row of every leaf, a slice of rows, or those of a mask, as JAX arrays."""
 
     # Indexed by NumPy: JAX would compile a program for every shape.
     def take_rows(x: Any) -> Any:

@@ -129,5 +129,10 @@ class StatefulWrapper(
         return cast(Any, require_tuple(type(self).__name__, "on_step", stepped))
 
     def _inner(self, state: Any) -> Any:
+        if not isinstance(state, self._state_class):
+            raise TypeError(
+                f"{type(self).__name__}: expected a state of class {self._state_class.__name__}; "
+                f"got {type(state).__name__}. Pass the state that its reset or step returned."
+            )
         inner = cast(WrapperState[Any], state).env_state
         return inner.replace(rng=state.rng, step=state.step, done=state.done)

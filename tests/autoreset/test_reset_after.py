@@ -11,7 +11,7 @@ from helpers import assert_trees_close, assert_trees_equal, slow_but
 from reset_after_envs import CountEpisodes, CountState
 from wrapper_rows import ROWS
 
-from envrax import JitWrapper, StatefulWrapper, VecEnv, Wrapper, rollout
+from envrax import JitWrapper, RecordEpisodeStatistics, StatefulWrapper, VecEnv, Wrapper, rollout
 from envrax import start as begin
 from envrax._jax.jaxprs import equations
 from envrax.autoreset import Compact, Select, choose
@@ -53,6 +53,23 @@ def test_a_slot_keeps_what_reset_after_keeps(strategy: Any) -> None:
         alone = by_hand(count(), key, 12)
         ours = jax.tree.map(lambda x, i=slot: x[i], (obs, state))
         assert_trees_close(ours, alone, rtol=1e-6)
+
+
+class NextIsAnInteger(CountEpisodes):
+    """Begins every episode but the first with another dtype."""
+
+    def reset_after(self, state: CountState) -> Any:
+        obs, new = super().reset_after(state)
+        return obs.astype(jnp.int32), new
+
+
+@pytest.mark.parametrize("wrap", [Wrapper, RecordEpisodeStatistics])
+def test_a_reset_after_with_other_types_is_named(wrap: Any) -> None:
+    env = wrap(NextIsAnInteger(CoinEnv()))
+    vec_env = VecEnv(env, 2)
+    _, state = jax.eval_shape(vec_env.reset, jax.random.key(0))
+    with pytest.raises(TypeError, match=r"reset_after and step .*`obs`.* from reset_after"):
+        jax.eval_shape(vec_env.step, state, ones(2))
 
 
 def test_transforms_agree() -> None:

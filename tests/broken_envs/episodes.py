@@ -78,6 +78,23 @@ class EndHasOneReason(Edited):
         return obs, state, reward, done, {"terminated": done}
 
 
+class LimitHasNoReason(Edited):
+    def edit(self, *returned: Any) -> Any:
+        return *returned[:4], {}
+
+
+class LimitBeyondReachHasNoReason(Drift):
+    """Random play ends each episode long before the limit."""
+
+    def __init__(self) -> None:
+        super().__init__(DriftConfig(max_steps=400))
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, limit, _ = super().step(state, action)
+        done = limit | (jnp.abs(state.place[0]) > 2)
+        return obs, state.replace(done=done), reward, done, {}
+
+
 class _EndsEarly(Wrapper[Any, Any, Any, Any]):
     def step(self, state: Any, action: Any) -> Any:
         obs, state, reward, done, info = super().step(state, action)
@@ -97,5 +114,6 @@ BROKEN: dict[str, list[Any]] = {
     "step_counts": [StepIsNotCounted, EndsAStepTooLate, StepIsAFloat],
     "reward_is_a_float": [RewardIsAnInteger, RewardIsAVector, RewardIsNaN],
     "ends_have_reasons": [EndHasNoReason, TruncatedIsNotDone, EndHasOneReason],
+    "limits_have_reasons": [LimitHasNoReason, LimitBeyondReachHasNoReason],
     "statistics_see_each_end": [EndIsNotCounted],
 }

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from broken_envs.drift import F32, Drift, DriftState
 
@@ -23,6 +24,16 @@ class StepKeepsTheKey(Drift):
     def step(self, state: DriftState, action: Any) -> Any:
         obs, new, *rest = super().step(state, action)
         return obs, new.replace(rng=state.rng), *rest
+
+
+class StepFoldsTheCountIn(Drift):
+    """At step 0 it draws from the key of the next reset: `split(rng)[0]` is `fold_in(rng, 0)`."""
+
+    def step(self, state: DriftState, action: Any) -> Any:
+        drawn = jax.random.uniform(jax.random.fold_in(state.rng, state.step), (), F32)
+        obs, new, reward, *rest = super().step(state, action)
+        new = new.replace(rng=state.rng, place=jnp.full(2, drawn))
+        return self.observe(new), new, drawn, *rest
 
 
 class ResetDrawsFromAFixedKey(Drift):
@@ -59,7 +70,7 @@ class KeysMustBeTyped(Drift):
 
 
 BROKEN: dict[str, list[Any]] = {
-    "key_moves_on": [ResetKeepsTheKey, ResetIgnoresTheKey, StepKeepsTheKey],
+    "key_moves_on": [ResetKeepsTheKey, ResetIgnoresTheKey, StepKeepsTheKey, StepFoldsTheCountIn],
     "draws_depend_on_the_key": [ResetDrawsFromAFixedKey, StepDrawsFromAFixedKey],
     "keys_are_used_once": [KeyIsUsedTwice],
     "calls_share_no_key": [StateKeepsAUsedKey],

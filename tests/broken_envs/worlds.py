@@ -57,9 +57,16 @@ class ComesBack(ChaseWorld):
         return obs, new, reward, done, {**info, "agents": agents}
 
 
+class CaughtButActive(ChaseWorld):
+    """A caught runner is active again in the step after."""
+
+    def active(self, state: Any) -> dict[str, jax.Array]:
+        return {agent: jnp.bool_(True) for agent in self.agents}
+
+
 BROKEN: dict[str, list[Any]] = {
     "agents_are_named": [AgentsAreAList, AnAgentHasNoAction],
     "someone_is_active": [ActsByNumber, NobodyActs],
     "inactive_actions_do_nothing": [MovesOutOfTurn],
-    "ended_agents_stay": [ComesBack],
+    "ended_agents_stay": [ComesBack, CaughtButActive],
 }

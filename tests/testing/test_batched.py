@@ -1,5 +1,6 @@
 """`check_batched_env`: correct batches pass, and each rule finds the batch that breaks it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,9 +9,10 @@ import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
 from broken_envs import faults
+from gymnasium.vector import AutoresetMode
 from helpers import slow_but
 
-from envrax import BatchedEnv, EpisodeDiscount, ExpandDims, MultiDiscrete, VecEnv
+from envrax import BatchedEnv, EnvConfig, EpisodeDiscount, ExpandDims, MultiDiscrete, VecEnv
 from envrax.testing import (
     ConformanceError,
     CountingEnv,
@@ -20,12 +22,15 @@ from envrax.testing import (
     check_batched_env,
     report_batched_env,
 )
+from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation
+from envrax.wrappers.vector.forwarding import ForwardingBatch
 from envrax_classic import CartPole
 
 SOUND: list[Any] = [
     lambda: OnTheHost(2),
     RingWorld,
     lambda: VecEnv(CartPole(), 8),
+    lambda: NormalizeObservation(VecEnv(CartPole(), 2)),
     lambda: VecEnv(CountingEnv(), 1, final_obs=True),
     lambda: VecEnv(MaskedEnv(), 2, donate=True),
     lambda: VecEnv(EpisodeDiscount(ExpandDims(CountingEnv())), 2),
@@ -36,6 +41,13 @@ SOUND: list[Any] = [
 @pytest.mark.parametrize("make", slow_but(SOUND[0], values=SOUND))
 def test_sound_batches_pass(make: Any) -> None:
     check_batched_env(make(), num_steps=12)
+
+
+@pytest.mark.slow
+def test_a_simulator_that_resets_in_the_next_step_is_found() -> None:
+    report = report_batched_env(OnTheHost(2, AutoresetMode.NEXT_STEP), num_steps=80)
+    assert [finding.rule for finding in report.findings] == ["next_episode_begins_at_once"]
+    assert report_batched_env(OnTheHost(2), num_steps=80).ok
 
 
 @pytest.mark.slow
@@ -152,6 +164,45 @@ class FinalIsFirst(VecEnv[Any, Any, Any, Any]):
         return *rest, {**infos, "final_obs": rest[0]}
 
 
+class NextStep(ForwardingBatch[Any, Any]):
+    """The step after an end ignores the actions, and begins the next episode."""
+
+    def __init__(self) -> None:
+        self.env = VecEnv(CountingEnv(EnvConfig(max_steps=1)), 2)
+
+    def reset(self, rng: jax.Array) -> Any:
+        return self.env.reset(rng)
+
+    def step(self, state: Any, actions: Any) -> Any:
+        def one(state: Any, action: Any) -> Any:
+            env = self.env.env
+            stepped = env.step(state, action)
+            nothing = jax.tree.map(jnp.zeros_like, stepped[2:])
+            begun = *env.reset_after(state), *nothing
+            return jax.tree.map(lambda x, y: jnp.where(state.done, x, y), begun, stepped)
+
+        return jax.vmap(one)(state, actions)
+
+
+class ForgetsFinalObs(BatchedWrapper[Any, Any]):
+    def info(self, infos: Any) -> Any:
+        return {name: x for name, x in infos.items() if name != "final_obs"}
+
+
+class OnlyObsIsChanged(BatchedWrapper[Any, Any]):
+    def on_step(self, obs: Any, *rest: Any) -> Any:
+        return obs + 1, *rest
+
+
+class FinalObsHasAnotherShape(BatchedWrapper[Any, Any]):
+    def info(self, infos: Any) -> Any:
+        return {**infos, **{k: x[..., :1] for k, x in infos.items() if k == "final_obs"}}
+
+
+def around_two(wrapper: Any) -> Any:
+    return lambda: wrapper(VecEnv(CountingEnv(), 2))
+
+
 class IndexIsClamped(Counting):
     def slot_state(self, state: Any, slot_idx: Any = 0) -> Any:
         return jax.tree.map(lambda x: x[slot_idx], state)
@@ -178,7 +229,7 @@ class NothingIsLegalInOneSlot(Counting):
         return jnp.stack([jnp.ones(3, jnp.bool_), jnp.full(3, state.step[1] != 2)])
 
 
-BROKEN: list[tuple[type[BatchedEnv[Any, Any]], str]] = [
+BROKEN: list[tuple[Callable[[], BatchedEnv[Any, Any]], str]] = [
     (NoSlots, "batch_spaces_are_legal"),
     (AnotherActionSpace, "batch_spaces_are_legal"),
     (ResetGivesOne, "reset_returns"),
@@ -197,6 +248,10 @@ BROKEN: list[tuple[type[BatchedEnv[Any, Any]], str]] = [
     (OneKeyForAll, "slots_step_like_one"),
     (NeverResets, "ended_slots_start_again"),
     (FinalIsFirst, "ended_slots_start_again"),
+    (NextStep, "next_episode_begins_at_once"),
+    (around_two(ForgetsFinalObs), "final_obs_is_of_the_step"),
+    (around_two(OnlyObsIsChanged), "final_obs_is_of_the_step"),
+    (around_two(FinalObsHasAnotherShape), "final_obs_is_of_the_step"),
     (IndexIsClamped, "slot_state_takes_an_index"),
     (ImageIsAFloat, "render_slot_is_an_image"),
     (WantsTypedKeys, "both_kinds_of_keys"),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import fakes
+import jax
 import jax.numpy as jnp
 import pytest
 from broken_envs import faults
@@ -12,7 +13,7 @@ from broken_envs.spaces import SpaceIsAnInt
 from wrapper_rows import ROWS
 
 import envrax_classic
-from envrax import EnvConfig, EpisodeDiscount, ExpandDims, RecordVideo, Wrapper
+from envrax import EnvConfig, EpisodeDiscount, ExpandDims, RecordVideo, VecEnv, Wrapper
 from envrax.testing import (
     ConformanceError,
     CountingEnv,
@@ -20,9 +21,11 @@ from envrax.testing import (
     MaskedEnv,
     NestedEnv,
     check_env,
+    report_batched_env,
     report_env,
 )
 from envrax.testing.probe import Probe
+from envrax.testing.rules import ENV_RULES
 
 SOUND: list[Any] = [Drift, CountingEnv, ImageEnv, MaskedEnv, NestedEnv, *fakes.ALL]
 SOUND += [spec.env_class for spec in envrax_classic.ClassicSuite().specs]
@@ -59,6 +62,19 @@ def test_an_environment_on_the_host_is_checked_without_traces(tmp_path: Path) ->
     report = report_env(env, num_steps=8)
     assert report.ok and report.notes == ()
     assert report.skipped["vmap_agrees"] == "runs on the host, `traceable` is False"
+
+
+def test_options_of_jax_for_debugging_change_no_result() -> None:
+    """The checker uses keys more than once, counts compilations and moves arrays to the host."""
+    with jax.debug_key_reuse(True), jax.disable_jit(True), jax.transfer_guard("disallow"):
+        report = report_env(CountingEnv(), num_steps=3)
+    assert report.ok and len(report.kept) == len(ENV_RULES) - 1, str(report)
+
+
+@pytest.mark.slow
+def test_options_of_jax_for_debugging_change_no_result_of_a_batch() -> None:
+    with jax.debug_key_reuse(True), jax.disable_jit(True), jax.transfer_guard("disallow"):
+        assert report_batched_env(VecEnv(CountingEnv(), 2), num_steps=7).ok
 
 
 class IntegerReward(Wrapper[Any, Any, Any, Any]):

@@ -59,6 +59,13 @@ class CallsOtherFunctions(Drift):
         return jax.lax.while_loop(lambda x: x < -1, lambda x: x + 1, extra)
 
 
+def test_the_fold_of_step_0_is_the_key_of_the_next_reset() -> None:
+    """`key_moves_on` says so: the next reset gets the first of the two keys of a split."""
+    key = jax.random.key(7)
+    folded = jax.random.fold_in(key, 0)
+    assert (jax.random.key_data(folded) == jax.random.key_data(jax.random.split(key)[0])).all()
+
+
 def reuse(env: Any) -> list[Any]:
     return [*faults("keys_are_used_once", env), *faults("calls_share_no_key", env)]
 

@@ -9,8 +9,9 @@ import pytest
 from broken_envs import BROKEN, faults, table_row, the_one_finding
 from broken_envs.episodes import TruncatedIsNotDone
 from broken_envs.keys import KeyIsUsedTwice, ResetKeepsTheKey
-from broken_envs.spaces import ObservationIsAnInteger
+from broken_envs.spaces import ObservationIsAnInteger, ObservationLacksAKey
 from broken_envs.transforms import AsksATracer, DoneIsAPythonBool, RewardIsAPythonFloat
+from fakes import NestedEnv
 
 from envrax.testing import CountingEnv
 from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES
@@ -70,6 +71,11 @@ def test_an_end_beyond_the_checked_steps_needs_a_reason_too() -> None:
     assert fault.got == "terminated False, truncated True, done False"
 
 
+def test_an_end_by_chance_is_no_time_limit() -> None:
+    """Play ends sooner. At the limit it would end too, and so it would a step before."""
+    assert not faults("limits_have_reasons", NestedEnv())
+
+
 def test_two_broken_key_rules_are_both_reported() -> None:
     class Both(KeyIsUsedTwice, ResetKeepsTheKey):
         pass
@@ -94,7 +100,17 @@ def test_the_advice_names_what_asks_for_a_traced_value(env_class: Any, word: str
 
 def test_a_wrong_dtype_is_to_be_cast() -> None:
     (fault,) = faults("observations_are_in_the_space", ObservationIsAnInteger())
-    assert fault.fix.startswith("Cast it: `obs.astype(jnp.float32)`.")
+    assert fault.fix.startswith("Cast it with `.astype(jnp.float32)`.")
+
+
+def test_the_advice_for_an_entry_of_a_dict_is_code() -> None:
+    class Seeing(ObservationLacksAKey):
+        def observe(self, state: Any) -> Any:
+            return {"place": state.place, "time": state.step}
+
+    (fault,) = faults("observations_are_in_the_space", Seeing())
+    assert fault.expected == "`obs.time` to be float32[]"
+    assert fault.fix.startswith("Cast it with `.astype(jnp.float32)`.")
 
 
 def test_an_exception_in_a_rule_is_a_finding() -> None:

@@ -12,7 +12,16 @@ import pytest
 from fakes import CounterEnv, PixelEnv, VectorConfig
 from helpers import assert_trees_equal
 
-from envrax import Box, ClipReward, Discrete, RecordVideo, Tuple, VecEnv
+from envrax import (
+    Box,
+    ClipReward,
+    Discrete,
+    RecordEpisodeStatistics,
+    RecordVideo,
+    StickyAction,
+    Tuple,
+    VecEnv,
+)
 from envrax.autoreset import Compact
 
 F32 = np.float32
@@ -55,6 +64,11 @@ def state() -> Any:
 REFUSED: list[tuple[Any, Any, str]] = [
     *((lambda n=n: VecEnv(CounterEnv(), n), TypeError, "num_envs") for n in ("2", True, [2])),
     *((lambda size=size: Compact(size), TypeError, "chunk") for size in (2.5, True)),
+    *(
+        (lambda given=given: VecEnv(CounterEnv(), 2, autoreset=given), TypeError, "autoreset")
+        for given in (False, True, "disabled", 2, Compact)
+    ),
+    (lambda: counters().step(jnp.zeros(3, jnp.int32)), TypeError, r"VecEnv\.step\(\)"),  # no state
     (lambda: VecEnv(Methodical(), 2), AttributeError, "batch"),
     *(
         (lambda rng=rng: counters().reset(rng), TypeError, "PRNG key")
@@ -97,6 +111,27 @@ def test_actions_of_another_kind_or_shape(actions: Any, error: Any) -> None:
     for vec_env in (counters(), VecEnv(CounterEnv(), 3, jit_compile=False)):
         with pytest.raises(error, match="actions"):
             vec_env.step(state(), actions)
+
+
+def sticky(env: Any) -> Any:
+    return StickyAction(env, repeat_action_probability=0.5)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "wrap_other", "expected", "got"),
+    [
+        (ClipReward, RecordEpisodeStatistics, "FakeState", "EpisodeStatisticsState"),
+        (RecordEpisodeStatistics, ClipReward, "EpisodeStatisticsState", "FakeState"),
+        (RecordEpisodeStatistics, sticky, "EpisodeStatisticsState", "StickyActionState"),
+    ],
+)
+def test_the_state_of_another_stack(wrap: Any, wrap_other: Any, expected: str, got: str) -> None:
+    other = jax.eval_shape(VecEnv(wrap_other(CounterEnv()), 3).reset, KEY)[1]
+    for options in ({}, {"jit_compile": False}):
+        step = VecEnv(wrap(CounterEnv()), 3, **options).step
+        with pytest.raises(TypeError, match=f"of class {expected}.*; got {got}") as caught:
+            jax.eval_shape(step, other, jnp.zeros(3, jnp.int32))
+        assert isinstance(caught.value.__cause__, Exception)  # what the environment raised
 
 
 # What `step` returns, and the leaf that does not agree with `reset` or is no bool.

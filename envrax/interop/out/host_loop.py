@@ -202,7 +202,7 @@ class HostLoop:
             returned = strip_weak_type(tuple(returned))
             types = types_of({"obs": returned[0], "state": returned[1]})
             self._types = self._types or types
-            require_same_types(cast(Any, self.env), self._types, types)
+            require_same_types(cast(Any, self.env), self._types, types, method)
         return returned
 
     def _packed(self, state: Any) -> Any:

@@ -37,6 +37,7 @@ ENV_RULES = (
     Rule(episodes.step_counts, (*_EPISODES, "done_is_a_flag")),
     Rule(episodes.reward_is_a_float, _EPISODES),
     Rule(episodes.ends_have_reasons, ("info_is_fixed", "done_is_a_flag")),
+    Rule(episodes.limits_have_reasons, ("info_is_fixed", "done_is_a_flag")),
     Rule(episodes.statistics_see_each_end, ("info_is_fixed", "done_is_a_flag")),
     Rule(returns.render_is_an_image, _EPISODES),
     Rule(keys.key_moves_on, ("same_key_same_episode",)),
@@ -56,7 +57,7 @@ WORLD_RULES = (
     Rule(worlds.agents_are_named, ("spaces_are_legal",)),
     Rule(worlds.someone_is_active, (*_EPISODES, "agents_are_named")),
     Rule(worlds.inactive_actions_do_nothing, ("someone_is_active", "same_key_same_episode")),
-    Rule(worlds.ended_agents_stay, ("info_is_fixed", "agents_are_named")),
+    Rule(worlds.ended_agents_stay, ("info_is_fixed", "someone_is_active")),
 )
 
 _RESULTS = (
@@ -82,6 +83,8 @@ BATCHED_RULES = (
     Rule(returns.reset_and_step_agree, ("observations_are_in_the_space",), traced=True),
     Rule(batches.dones_are_flags, _STEPS),
     Rule(episodes.reward_is_a_float, _STEPS),
+    Rule(batches.final_obs_is_of_the_step, ("observations_are_in_the_space", "dones_are_flags")),
+    Rule(batches.next_episode_begins_at_once, ("dones_are_flags",)),
     Rule(batches.render_slot_is_an_image, _STEPS),
     Rule(batches.slot_state_takes_an_index, _STEPS),
     Rule(keys.both_kinds_of_keys, ("same_key_same_episode",)),

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
+
 from envrax.testing.report import Finding, Report
 from envrax.testing.waivers import Waiver
 
@@ -61,6 +63,9 @@ def run_rules(
     """
     Check rules in their order.
 
+    Options of JAX for debugging are off meanwhile: the rules use keys more than once, count
+    compilations and read arrays on the host.
+
     Parameters
     ----------
     rules : iterable of Rule
@@ -77,6 +82,13 @@ def run_rules(
     Report
         If a rule finds the same fault in several steps, it reports only the first.
     """
+    with jax.debug_key_reuse(False), jax.disable_jit(False), jax.transfer_guard("allow"):
+        return _checked(rules, probe, subject, waivers)
+
+
+def _checked(
+    rules: Iterable[Rule], probe: Any, subject: str, waivers: Mapping[str, Waiver]
+) -> Report:
     findings: list[Finding] = []
     kept: list[str] = []
     waived: dict[str, str] = {}

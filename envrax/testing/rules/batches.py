@@ -1,13 +1,21 @@
 """Rules on the dones, infos, slot states and images of a `BatchedEnv`."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax.batched_env import BatchedEnv
+from envrax.compiled_batch import with_final_obs
 from envrax.testing.batched_probe import BatchedProbe
-from envrax.testing.pytrees import describe, leaves, value_differences
+from envrax.testing.mismatch import why_outside
+from envrax.testing.probe import UNCOMPILED_STEPS, by_name
+from envrax.testing.pytrees import describe, leaves, take, tree_to_numpy, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.returns import image_faults
+
+MOST_ENDS = 8  # compared by `next_episode_begins_at_once`
 
 
 def dones_are_flags(probe: BatchedProbe) -> Faults:
@@ -68,3 +76,92 @@ def render_slot_is_an_image(probe: BatchedProbe) -> Faults:
     state = probe.newest_state()
     where = f"{probe.class_name}.render_slot"
     yield from image_faults(where, lambda: probe.batch.render_slot(state, 0))
+
+
+def final_obs_is_of_the_step(probe: BatchedProbe) -> Faults:
+    """`infos["final_obs"]`, if the batch has it as an option or always, is in \
+`observation_space`, and equals `obs` in each slot that did not end."""
+    batch = probe.batch
+    # A `VecEnv` adds it by itself. A wrapper may forget it, in the batch that `rollout` builds.
+    rebuilt = batch if probe.single is not None else with_final_obs(batch)
+    if rebuilt is not batch:
+        probe = BatchedProbe(rebuilt, UNCOMPILED_STEPS, probe.seed)
+    where = f"{probe.class_name}.step"
+    if "final_obs" not in probe.uncompiled[0].info:
+        if not _gives_final_obs(vars(rebuilt).get("env"), probe.rng):
+            raise SkipRule("there is no `final_obs`")
+        fix = "Return it too, changed in the same way as `obs`."
+        yield Fault(where, "`infos.final_obs`, as the wrapped batch returns it", "none", fix)
+        return
+    for t in probe.all_steps():
+        final = t.info["final_obs"]
+        fix = "Change it in the same way as `obs`."
+        if outside := why_outside(batch.observation_space, final, "infos.final_obs", rounded=True):
+            yield Fault(where, f"`{outside.path}` {outside.expected}", outside.got, fix)
+            return
+        done = np.asarray(t.done)
+        if done.shape != (batch.n_slots,) or done.dtype != bool:
+            continue  # a wrapper changed its type
+        obs, final = (take(x, ~done) for x in (t.obs, final))
+        for leaf, a, b in value_differences({"infos.final_obs": obs}, {"infos.final_obs": final}):
+            yield Fault(where, f"`{leaf}` as in `obs` where no episode ended, {a}", b, fix)
+            return
+
+
+def _gives_final_obs(batch: Any, rng: jax.Array) -> bool:
+    if not isinstance(batch, BatchedEnv):
+        return False
+    _, state = batch.reset(rng)
+    return "final_obs" in batch.step(state, batch.action_space.sample(rng))[4]
+
+
+def next_episode_begins_at_once(probe: BatchedProbe) -> Faults:
+    """A slot whose episode ends begins the next one in the same step. The step after the end is \
+the first of the new episode: it depends on the action, if the step after `reset` does."""
+    if probe.single is not None:
+        return  # `ended_slots_start_again` compares a `VecEnv` with its environment
+    steps = probe.transitions
+    every_slot = np.ones(probe.batch.n_slots, bool)
+    after_reset: list[bool] = []
+    for draw in range(1, 4):
+        after_reset += _depend_on_actions(probe, 0, every_slot, draw)
+    after_ends: list[bool] = []
+    for i in [i for i, t in enumerate(steps[:-1]) if np.any(np.asarray(t.done))][:MOST_ENDS]:
+        after_ends += _depend_on_actions(probe, i + 1, np.asarray(steps[i].done), 1)
+    if after_reset and all(after_reset) and len(after_ends) >= 3 and not any(after_ends):
+        expected = "the step after an end to depend on its actions, as the one after `reset` does"
+        fix = "Reset a slot in the step that ends its episode, and return the first observation."
+        yield Fault(f"{probe.class_name}.step", expected, "a step that ignores them", fix)
+
+
+def _depend_on_actions(probe: BatchedProbe, i: int, slots: Any, draw: int) -> list[bool]:
+    """For some slots, whether the results of step `i` change with the action; those that got \
+another action by chance."""
+    t = probe.transitions[i]
+    state = probe.state_to_pass(t.before) if probe.traceable else _played(probe, i)
+    other = probe.action((i + draw) % len(probe.transitions), state)
+    action = jax.tree.map(np.copy, tree_to_numpy(t.action))
+    pairs = zip(jax.tree.leaves(action), jax.tree.leaves(tree_to_numpy(other)), strict=True)
+    for x, y in pairs:
+        x[slots] = y[slots]
+    again = by_name(probe.batch.step(state, action))
+    results = [{name: x[name] for name in ("obs", "reward", "done")} for x in (t.returned, again)]
+    is_compared = slots & _differing_rows(action, t.action)
+    return [bool(changed) for changed in _differing_rows(*results)[is_compared]]
+
+
+def _played(probe: BatchedProbe, n_steps: int) -> Any:
+    """The state after some steps. A simulator on the host cannot go back to an earlier one."""
+    _, state = probe.batch.reset(probe.rng)
+    for t in probe.transitions[:n_steps]:
+        _, state, _, done, _ = probe.batch.step(state, t.action)
+        if not np.array_equal(done, t.done):
+            raise SkipRule("the same key and actions give other episodes")
+    return state
+
+
+def _differing_rows(a: Any, b: Any) -> Any:
+    """For each slot, whether any leaf differs."""
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    rows = [np.asarray(x) != np.asarray(y) for x, y in pairs]
+    return np.any([x.reshape(len(x), -1).any(axis=1) for x in rows], axis=0)

@@ -110,6 +110,34 @@ episode is done exactly where at least one of them is True."""
             yield Fault(where, "`done` to be `terminated | truncated`", got, fix)
 
 
+def limits_have_reasons(probe: Probe) -> Faults:
+    """An episode that ends where `state.step` reaches `config.max_steps` says why in `info`."""
+    if any(name in probe.uncompiled[0].info for name in REASONS):
+        return
+    limit = probe.env.config.max_steps
+    ends_there = any(t.state.done and t.state.step >= limit for t in probe.numpy_transitions)
+    if ends_there or _ends_only_at(probe, limit):
+        fix = (
+            "Set both: `truncated = step >= self.config.max_steps`, "
+            '`info = {"terminated": terminated, "truncated": truncated}`.'
+        )
+        expected = '`info["terminated"]` and `info["truncated"]` where the time limit ends episodes'
+        yield Fault(f"{probe.class_name}.step", expected, "neither", fix)
+
+
+def _ends_only_at(probe: Probe, limit: int) -> bool:
+    """Whether a step from the first state ends the episode at the limit, and not a step sooner."""
+    if not probe.compiles:
+        return False
+    first = probe.at_reset[1]
+    action = probe.action(0, first)
+    ends = [
+        bool(probe.step(first.replace(step=jnp.int32(step)), action)[1].done)
+        for step in (limit - 2, limit - 1)
+    ]
+    return ends == [False, True]
+
+
 def statistics_see_each_end(probe: Probe) -> Faults:
     """With a `RecordEpisodeStatistics` in the stack, `info["episode"]["l"]` is above 0 exactly \
 where the episode is done."""

@@ -13,6 +13,7 @@ from envrax.testing.pytrees import describe_weak, tree_to_numpy, value_differenc
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 
 _SPLIT = "Split a key once: draw from one part, keep the other in `state.rng`."
+_FOLDED = "`fold_in(state.rng, state.step)` will not do: at step 0 it is the key of the next reset."
 
 
 def key_moves_on(probe: Probe) -> Faults:
@@ -35,7 +36,7 @@ it. A step that draws from it replaces it."""
     for t in probe.uncompiled:
         if _same_key(t.state.rng, t.before.rng) and _is_random(probe, t):
             expected = "`state.rng` to be another key after a step that draws from it"
-            yield Fault(step, expected, "the same key", _SPLIT)
+            yield Fault(step, expected, "the same key", f"{_SPLIT} {_FOLDED}")
             return
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from envrax._jax.jaxprs import calls_host
 from envrax.testing.attributes import (
     changed_attributes,
     read_attributes,
@@ -129,17 +130,36 @@ def _was_edited(x: Any, copy: Any) -> bool:
 
 
 def same_key_same_episode(probe: Probe) -> Faults:
-    """The same key and actions give the same episode, bit for bit."""
-    fix = f"{PURE} Draw with `jax.random`, never with `random` or `numpy.random`."
+    """The same key and actions give the same episode, bit for bit, whatever was called before."""
     first = by_name(probe.at_reset)
     again = by_name(probe.env.reset(probe.rng))
     for leaf, a, b in value_differences(first, again, exact=True):
         expected = f"the same `{leaf}` from the same key"
+        fix = _how_to_be_pure(probe, probe.env.reset, probe.rng)
         yield Fault(f"{probe.class_name}.reset", expected, f"{a}, then {b}", fix)
         return
-    for t in probe.uncompiled:
+    steps = probe.uncompiled
+    if probe.traceable:  # the results depend neither on other episodes nor on the order of calls
+        probe.env.reset(probe.other_rng)
+        steps = steps[::-1]
+    for t in steps:
         again = probe.repeat(t).returned
         for leaf, a, b in value_differences(t.returned, again, exact=True):
             expected = f"the same `{leaf}` from the same state and action"
+            fix = _how_to_be_pure(probe, probe.env.step, t.before, t.action)
             yield Fault(f"{probe.class_name}.step", expected, f"{a}, then {b}", fix)
             return
+
+
+def _how_to_be_pure(probe: Probe, function: Callable[..., Any], *args: Any) -> str:
+    """The advice for a function whose results differ from call to call."""
+    try:
+        on_the_host = probe.traceable and calls_host(jax.make_jaxpr(function)(*args))
+    except Exception:  # `traces_under_jit` reports it
+        on_the_host = False
+    if on_the_host:
+        return (
+            "It calls the host: keep all that changes there in the state, or write a `BatchedEnv` "
+            "with `traceable = False`."
+        )
+    return f"{PURE} Draw with `jax.random`, never with `random` or `numpy.random`."

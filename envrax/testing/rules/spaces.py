@@ -81,6 +81,6 @@ bound."""
 
 def _fix(space: Space, outside: Mismatch) -> str:
     if outside.dtype:
-        cast = f"Cast it: `{outside.path}.astype(jnp.{outside.dtype})`"
+        cast = f"Cast it with `.astype(jnp.{outside.dtype})`"
         return f"{cast}. If the dtype is intended, change `observation_space` instead."
     return f"Return an element of `observation_space`, {space}, or change the space."

@@ -69,11 +69,12 @@ def inactive_actions_do_nothing(probe: Probe) -> Faults:
 
 def ended_agents_stay(probe: Probe) -> Faults:
     """`info["agents"]`, if there is one, has bool scalars by agent under "terminated" and \
-"truncated". A True stays until the world ends."""
+"truncated". A True stays until the world ends, and that agent is not `active`."""
     where, names = f"{probe.class_name}.step", probe.env.agents
+    active = _active_function(probe)
     form = {name: dict.fromkeys(sorted(names), "bool[]") for name in REASONS}
     before: Any = None
-    for t in probe.numpy_transitions:
+    for t, with_keys in zip(probe.numpy_transitions, probe.transitions, strict=True):
         ends = t.info.get("agents")
         if ends is None:
             return
@@ -89,12 +90,24 @@ def ended_agents_stay(probe: Probe) -> Faults:
             )
             yield Fault(where, '`info["agents"]` to stay True', "False after True", fix)
             return
+        acts = active(with_keys.state)
+        ended = [x for x in names if ends["terminated"][x] | ends["truncated"][x]]
+        back = [agent for agent in ended if bool(acts[agent])]
+        if back and not t.state.done:
+            fix = "Return False for an agent whose episode has ended."
+            where = f"{probe.class_name}.active"
+            yield Fault(where, "an agent that has ended to be inactive", f"{back[0]} active", fix)
+            return
         before = None if bool(t.state.done) else ends
 
 
 def _active(probe: Probe) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The state before each step and the last one, each with its active agents."""
     steps: list[Transition] = probe.transitions
-    active: Any = jax.jit(probe.env.active) if probe.compiles else probe.env.active
+    active = _active_function(probe)
     for state in [*(t.before for t in steps), steps[-1].state]:
         yield state, active(state)
+
+
+def _active_function(probe: Probe) -> Any:
+    return jax.jit(probe.env.active) if probe.compiles else probe.env.active
