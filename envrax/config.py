@@ -53,9 +53,9 @@ class Config(Replaceable):
     def _require_unused(self, name: str) -> None:
         if getattr(self, "_in_use", False):
             raise dataclasses.FrozenInstanceError(
-                f"{type(self).__name__}: expected `{name}` of an environment's config to stay as it "
-                f"is, since compiled programs keep its value; got a new one. Build another "
-                f"environment: `envrax.with_config(env, {name}=...)`, or "
+                f"{type(self).__name__}: expected the config of an environment to stay as it is, "
+                f"since compiled programs keep its values; got a new `{name}`. Build another "
+                f"environment with `envrax.with_config(env, {name}=...)`, or another config with "
                 f"`config.replace({name}=...)`."
             )
 

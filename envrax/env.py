@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.config import (, in_use
+from envrax.config import (
     Config,
     Replaceable,
+    in_use,
     pinned_class,
     rebuilt,
     require_decorated,

@@ -155,7 +155,7 @@ def test_unknown_prefixes_offer_close_ones(install: Install) -> None:
 )
 def test_an_id_is_found_without_its_prefix(install: Install, name: str, meant: str) -> None:
     install("toys")
-    install("broken", "raise OSError")  # no reason to keep quiet about the others
+    install("faulty", "raise OSError")  # no reason to keep quiet about the others
     with pytest.raises(ValueError, match=meant):
         envrax.make(name)
     assert not {"pgx", "navix", "brax"} & {*sys.modules}, "libraries are looked up in a list"
@@ -181,17 +181,17 @@ def test_an_entry_point_that_names_no_module(
     value: str, install: Install, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install("toys")
-    install("broken", value=value)
+    install("faulty", value=value)
     assert main(["list"]) == 0
-    assert f"broken        {value or 'an entry point without a module'}, from broken 1.2\n" in (
+    assert f"faulty        {value or 'an entry point without a module'}, from faulty 1.2\n" in (
         capsys.readouterr().out
     )
     assert main(["find", "toys/A"]) == 0
     assert capsys.readouterr().out.startswith("toys/A-v0 ")
     with pytest.raises(ValueError, match="toys/A-v0"):
         envrax.make("toyz/A-v0")
-    with pytest.raises(MissingPackageError, match="Suite 'broken': expected a module"):
-        envrax.make("broken/A-v0")
+    with pytest.raises(MissingPackageError, match="Suite 'faulty': expected a module"):
+        envrax.make("faulty/A-v0")
 
 
 @pytest.mark.parametrize("value", ["toys_envs:suite", " toys_envs ", "toys_envs [extra]"])
@@ -210,55 +210,55 @@ def test_only_the_module_of_an_entry_point_counts(value: str, install: Install) 
         ("from jax import gone", "ImportError: cannot import name 'gone'"),
     ],
 )
-@pytest.mark.parametrize("named", ["broken/A-v0", "broken_envs:broken/A-v0"])
+@pytest.mark.parametrize("named", ["faulty/A-v0", "faulty_envs:faulty/A-v0"])
 def test_the_import_of_a_suite_is_all_or_nothing(
     raising: str, said: str, named: str, install: Install
 ) -> None:
     install("toys")
-    install("broken", "import toys_envs\n" + SUITE + raising)
+    install("faulty", "import toys_envs\n" + SUITE + raising)
     for _ in range(2):  # and the second time is as the first
         with pytest.raises(MissingPackageError, match=re.escape(said)) as error:
             envrax.make(named)
-        assert "Suite 'broken'" in str(error.value) and "broken_envs" in str(error.value)
-        assert not [name for name in envrax.registered_names() if "broken" in name]
+        assert "Suite 'faulty'" in str(error.value) and "faulty_envs" in str(error.value)
+        assert not [name for name in envrax.registered_names() if "faulty" in name]
     assert envrax.get_spec("toys/A-v0").suite == "toys", "its import was complete"
 
 
 def test_a_suite_that_is_mended_is_imported_anew(install: Install, tmp_path: Path) -> None:
     """Also the modules of it that did not fail: they registered names."""
-    package = tmp_path / "broken"
+    package = tmp_path / "faulty"
     package.mkdir()
-    (package / "good.py").write_text(SUITE.format(prefix="broken"))
-    bad = "from broken import good\nraise OSError('no disk')"
+    (package / "good.py").write_text(SUITE.format(prefix="faulty"))
+    bad = "from faulty import good\nraise OSError('no disk')"
     (package / "__init__.py").write_text(bad)
-    install("broken", value="broken")
+    install("faulty", value="faulty")
     with pytest.raises(MissingPackageError, match="no disk"):
-        envrax.load_suite("broken")
-    (package / "__init__.py").write_text("from broken import good as good")
+        envrax.load_suite("faulty")
+    (package / "__init__.py").write_text("from faulty import good as good")
     importlib.invalidate_caches()
-    assert list(envrax.load_suite("broken")) == ["broken/A-v0", "broken/B-v0"]
+    assert list(envrax.load_suite("faulty")) == ["faulty/A-v0", "faulty/B-v0"]
 
 
 def test_an_interrupted_import_leaves_no_names(install: Install) -> None:
-    install("broken", SUITE + "raise KeyboardInterrupt")
+    install("faulty", SUITE + "raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
-        envrax.make("broken/A-v0")
-    assert not [name for name in envrax.registered_names() if "broken" in name]
+        envrax.make("faulty/A-v0")
+    assert not [name for name in envrax.registered_names() if "faulty" in name]
 
 
 def test_names_of_another_thread_stay(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     def register_meanwhile() -> None:
         with ThreadPoolExecutor() as pool:
-            pool.submit(envrax.register, "broken/Mine-v0", VectorEnv, VectorConfig()).result()
+            pool.submit(envrax.register, "faulty/Mine-v0", VectorEnv, VectorConfig()).result()
 
     events = SimpleNamespace(register_meanwhile=register_meanwhile)
     monkeypatch.setitem(sys.modules, "events_of_this_test", events)
     call = "import events_of_this_test\nevents_of_this_test.register_meanwhile()\nraise OSError"
-    install("broken", SUITE + call)
+    install("faulty", SUITE + call)
     with pytest.raises(MissingPackageError):
-        envrax.make("broken/A-v0")
-    assert "broken/Mine-v0" in envrax.registered_names()
-    assert "broken/B-v0" not in envrax.registered_names()
+        envrax.make("faulty/A-v0")
+    assert "faulty/Mine-v0" in envrax.registered_names()
+    assert "faulty/B-v0" not in envrax.registered_names()
 
 
 def test_the_command_line_lists_and_shows(
@@ -317,7 +317,7 @@ def test_the_command_line_refuses(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command_line_checks(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
     install("toys")
     assert main(["check", "--num-steps", "5", "toys_envs:toys/A-v0"]) == 0
-    assert "rules kept, 0 broken" in capsys.readouterr().out
+    assert "rules kept, 0 faulty" in capsys.readouterr().out
 
 
 def test_the_command_line_ends_quietly_when_its_reader_leaves(run_python: Any) -> None:

@@ -108,7 +108,7 @@ EDITS: dict[str, Callable[[Any], Any]] = {
     "array": lambda env: env.array.fill(1),
     "table": lambda env: setattr(env, "table", jnp.ones(2)),
     "key": lambda env: setattr(env, "key", jax.random.key(1)),
-    "_config": lambda env: setattr(env.config, "max_steps", 9),
+    "_config": lambda env: object.__setattr__(env.config, "max_steps", 9),
 }
 
 

@@ -186,8 +186,7 @@ def test_wrapped_env_survives_a_copy() -> None:
         assert repr(twin) == repr(env)
         assert twin.unwrapped is not env.unwrapped and twin.config == env.config
         assert_trees_equal(play(twin), played)
-        twin.config.max_steps = 99
-        assert env.config.max_steps == 3
+        assert twin.config is not env.config
 
 
 def test_copy_of_a_copied_stack_with_a_video_on_top(tmp_path: Any) -> None:

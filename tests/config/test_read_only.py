@@ -1,0 +1,99 @@
+"""The config of an environment cannot be edited, and shares no array with the caller."""
+
+import copy
+import dataclasses
+import pickle
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import VectorEnv
+
+import envrax
+from envrax import ClipReward, EnvConfig, JaxEnv, VecEnv
+from envrax.testing import CountingEnv
+
+
+def first_array(x: Any) -> Any:
+    while not isinstance(x, np.ndarray):
+        x = next(iter(x.values() if isinstance(x, dict) else x))
+    return x
+
+
+@chex.dataclass
+class TableConfig(EnvConfig):
+    table: Any = None
+
+
+class Table(JaxEnv[Any, Any, Any, TableConfig]):
+    """Its reward is the first number of a table."""
+
+    observation_space = CountingEnv.observation_space
+    action_space = CountingEnv.action_space
+
+    def reset(self, rng: jax.Array) -> Any:
+        return CountingEnv().reset(rng)
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, _, done, info = CountingEnv().step(state, action)
+        reward = jnp.float32(first_array(self.config.table)[0])
+        return obs, state, reward, done, info
+
+
+STACKS: dict[str, Any] = {
+    "env": lambda: CountingEnv(),
+    "wrapper": lambda: ClipReward(CountingEnv()),
+    "VecEnv": lambda: VecEnv(CountingEnv(), 2),
+    "copy": lambda: copy.deepcopy(CountingEnv()),
+    "pickle": lambda: pickle.loads(pickle.dumps(VectorEnv())),
+    "rebuilt": lambda: envrax.with_config(CountingEnv(), max_steps=3),
+}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_a_config_in_use_cannot_be_edited(name: str) -> None:
+    env = STACKS[name]()
+    before = env.config.max_steps
+    with pytest.raises(dataclasses.FrozenInstanceError, match=r"with_config\(env, max_steps="):
+        env.config.max_steps = 2
+    with pytest.raises(dataclasses.FrozenInstanceError, match="max_steps"):
+        del env.config.max_steps
+    assert env.config.max_steps == before
+
+
+def test_ones_own_config_can_be_edited_until_an_environment_has_it() -> None:
+    config = EnvConfig()
+    config.max_steps = 3
+    env = CountingEnv(config)
+    assert env.config.max_steps == 3
+    config = TableConfig(table=[1])
+    config.max_steps = 4
+    with_table = Table(config)
+    with pytest.raises(AttributeError, match="with_config"):
+        config.max_steps = 5
+    copies = (config.replace(), copy.copy(config), copy.deepcopy(config))
+    for editable in (*copies, pickle.loads(pickle.dumps(config))):
+        assert editable == config
+        editable.max_steps = 6
+    assert with_table.config.max_steps == 4
+    assert jax.tree.leaves(config) == [4, 1]
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [lambda x: x, lambda x: [x], lambda x: {"a": {"b": x}}, lambda x: {1: (x,), "a": None}],
+    ids=["array", "list", "dicts", "keys that cannot be sorted"],
+)
+def test_arrays_of_a_config_are_copies(hold: Any) -> None:
+    """One program would calculate with the old number, and the next with the new one."""
+    table = np.ones(3, np.float32)
+    env = Table(TableConfig(table=hold(table)))
+    env.reset(jax.random.key(0))
+    table[0] = 100
+    state = env.reset(jax.random.key(0))[1]
+    assert env.step(state, 0)[2] == 1
+    with pytest.raises(ValueError, match="read-only"):
+        first_array(env.config.table)[0] = 100
