@@ -277,7 +277,8 @@ def test_changes_that_all_slots_share_are_kept_without_any_draw(id: str) -> None
     expected = named_leaves(env.params)[GRAVITY[id]] * 0.25
     assert list(drawn["params"]) == [GRAVITY[id]]
     equal(drawn["params"][GRAVITY[id]], expected)
-    fn, axes = scaled(DRAWN[id], change), scaled(DRAWN[id], {})(env.params, jax.random.key(0)[None])[1]
+    fn = scaled(DRAWN[id], change)
+    _, axes = fn(env.params, jax.random.key(0)[None])
     compiled = jax.jit(lambda model, rng: fn(model, rng)[0])  # all its results are new arrays
     sample = as_sample(lambda model, rng: (compiled(model, rng), axes))
     drawn = jax.jit(lambda key: sample(key, env))(jax.random.key(0))

@@ -44,7 +44,7 @@ def test_a_dead_worker(dead: int, steps: bool) -> None:
     if steps:
         with pytest.raises(RuntimeError, match="worker"):
             env.step(state, ACTIONS)
-        with pytest.raises(RuntimeError, match="[Bb]uild another"):
+        with pytest.raises(RuntimeError, match=r"[Bb]uild another"):
             env.reset(KEY)
     close_returns(env)
 
@@ -61,7 +61,7 @@ def test_an_interrupt_between_the_two_halves_of_a_step(monkeypatch: pytest.Monke
         patch.setattr(env.vector_env, "step_wait", interrupt)
         env.step(state, ACTIONS)
     for call in (lambda: env.step(state, ACTIONS), lambda: env.reset(KEY)):
-        with pytest.raises(RuntimeError, match="[Bb]uild another"):
+        with pytest.raises(RuntimeError, match=r"[Bb]uild another"):
             call()
     close_returns(env)
 
@@ -73,7 +73,7 @@ def test_an_interrupt_of_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(type(pool), "recv", interrupt)
         env.step(state, ACTIONS)
-    with pytest.raises(RuntimeError, match="[Bb]uild another"):
+    with pytest.raises(RuntimeError, match=r"[Bb]uild another"):
         env.reset(KEY)
 
 

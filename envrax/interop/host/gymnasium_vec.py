@@ -58,8 +58,7 @@ class GymnasiumBatch(HostEnv):
             name or _name(vector_env),
             final_obs,
             InfoKeys(info_keys, vector_env.num_envs, WHO),
-            # `send` is ALE's.
-            isinstance(vector_env.unwrapped, AsyncVectorEnv) or hasattr(vector_env.unwrapped, "send"),
+            _is_asynchronous(vector_env.unwrapped),
         )
         self._slot_types = output_types(self.single_observation_space.sample)
         self._current.own(vector_env.unwrapped, WHO)
@@ -179,6 +178,10 @@ def from_gymnasium_vec(
         reset single slots, or another batch, which is not closed, steps it already.
     """
     return GymnasiumBatch(vector_env, final_obs, info_keys, name)
+
+
+def _is_asynchronous(env: Any) -> bool:
+    return isinstance(env, AsyncVectorEnv) or hasattr(env, "send")  # `send` is ALE's
 
 
 def _waits_for_ever(env: Any) -> bool:

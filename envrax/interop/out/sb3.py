@@ -163,11 +163,12 @@ def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
     A batch of environments as a `stable_baselines3.common.vec_env.VecEnv`.
 
     Where an episode ended, the info of the slot has `terminal_observation`, and the statistics of
-    `RecordEpisodeStatistics` as `episode`. `TimeLimit.truncated` is True if the episode was
-    truncated and not terminated. With these statistics `env_is_wrapped(Monitor)` is True, so that
-    `evaluate_policy` reports their returns, not those after a `ClipReward`. `env_method("action_masks")` returns the masks for sb3-contrib's
-    `MaskablePPO`. After `seed(s)` the next `reset` sets `rng = jax.random.key(s)`; every reset does
-    `rng, key = jax.random.split(rng)` and uses `key` for all slots.
+    `RecordEpisodeStatistics` as `episode`. With these, `env_is_wrapped(Monitor)` is True:
+    `evaluate_policy` then reports their returns, not sums of what a `ClipReward` outside of them
+    gives. `TimeLimit.truncated` is True if the episode was truncated and not terminated.
+    `env_method("action_masks")` returns the masks for sb3-contrib's `MaskablePPO`. After `seed(s)`
+    the next `reset` sets `rng = jax.random.key(s)`; every reset does `rng, key =
+    jax.random.split(rng)` and uses `key` for all slots.
 
     Parameters
     ----------
