@@ -42,7 +42,10 @@ def box(low: Any, high: Any, type_: Any) -> Space:
 def _whole(rounded: Callable[[Any], int], bound: Any, dtype: Any) -> np.ndarray:
     """A bound within the limits of integers, in Python's numbers: no float holds 2**63 - 1."""
     least, most = limits(dtype)
-    one = lambda x: rounded(min(max(x, least), most))  # noqa: E731
+
+    def one(x: Any) -> int:
+        return rounded(min(max(x, least), most))
+
     return np.vectorize(one, otypes=[object])(np.asarray(bound, object))
 
 

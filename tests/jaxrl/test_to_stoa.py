@@ -132,6 +132,8 @@ def test_a_reward_of_integers_is_float32_as_in_a_reset() -> None:
 def test_the_way_back() -> None:
     env = CartPole()
     assert wrap(to_stoa(env)) is env
+    changed = wrap(to_stoa(env), {"gravity": 3.0}, max_steps=7)
+    assert (changed.config.gravity, changed.config.max_steps) == (3.0, 7)
 
 
 def test_errors() -> None:

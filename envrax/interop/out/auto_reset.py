@@ -8,7 +8,7 @@ from envrax._jax.keys import to_threefry
 from envrax.agent_values import require_one_agent
 from envrax.autoreset.rule import step_one
 from envrax.autoreset.slot import reset_slot
-from envrax.env import AnyEnv, EnvState, JaxEnv
+from envrax.env import AnyEnv, EnvState, JaxEnv, with_config
 from envrax.interop.out.rewards import require_reward_shape
 from envrax.spaces.conform import conform
 from envrax.termination import step_end
@@ -53,6 +53,15 @@ class Bridge:
     """
 
     env: AnyEnv
+
+    def configured(self, params: Any, max_steps: int) -> AnyEnv:
+        """The environment with params in the form of this bridge, and with a limit, unless 0."""
+        env = self._with(params)
+        return with_config(env, max_steps=max_steps) if max_steps else env
+
+    def _with(self, params: Any) -> AnyEnv:
+        """The environment with these params; by default a dict of fields of the config."""
+        return with_config(self.env, **params) if params else self.env
 
 
 def require_single(who: str, env: Any) -> None:

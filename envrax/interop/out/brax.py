@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.counts import require_count
-from envrax.env import AnyEnv
+from envrax.env import AnyEnv, with_config
 from envrax.interop.brax import wrap
 from envrax.interop.library import require
 from envrax.interop.out import auto_reset
@@ -29,6 +29,9 @@ class ToBrax(Bridge, Env):
     def __init__(self, env: AnyEnv) -> None:
         self.env = env
         self._env = FlattenObservation(RescaleAction(env, -1.0, 1.0))
+
+    def _with(self, params: Any) -> AnyEnv:
+        return self.env if params is None else with_config(self.env, params=params)
 
     @property
     def observation_size(self) -> int:

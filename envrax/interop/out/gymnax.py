@@ -89,7 +89,7 @@ class ToGymnax(Bridge):
 
     def step_env(self, key: jax.Array, state: GymnaxState, action: Any, params: Any = None) -> Any:
         """Take one step without auto-reset: obs, state, reward, done or terminated, info."""
-        env = apply_changes(self.env, *self._changes(params))
+        env = self._with(params)
         obs, env_state, reward, _, info, done = step_slot(env, state.env_state, action)
         who = "to_gymnax(env).step_env"
         require_reward_shape(who, reward, ())
@@ -98,6 +98,9 @@ class ToGymnax(Bridge):
         info = with_mask(env, env_state, info)
         end = terminated if self.version else done
         return obs, state._replace(env_state=env_state), reward, end, info
+
+    def _with(self, params: Any) -> AnyEnv:
+        return apply_changes(self.env, *self._changes(params))
 
     def _with_static(self, params: Any) -> AnyEnv:
         """The environment with the static fields of `params`, the only ones that spaces read."""

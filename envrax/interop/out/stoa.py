@@ -9,7 +9,7 @@ import numpy as np
 
 from envrax._jax.keys import is_key
 from envrax._jax.types import named_leaves
-from envrax.env import AnyEnv, with_config
+from envrax.env import AnyEnv
 from envrax.interop.library import require
 from envrax.interop.out import auto_reset
 from envrax.interop.out.auto_reset import Bridge, require_single, with_mask
@@ -74,9 +74,6 @@ class ToStoa(Bridge, stoa.Environment):
     def close(self) -> None:
         """Free resources on the host."""
         self.env.close()
-
-    def _with(self, fields: dict[str, Any] | None) -> AnyEnv:
-        return with_config(self.env, **fields) if fields else self.env
 
     def _info_types(self, env: AnyEnv, state: Any) -> Any:
         def info(state: Any, rng: jax.Array) -> Any:
