@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from envrax._checks.names import require_known
-from envrax.env import AnyEnv, with_config
+from envrax.env import AnyEnv
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.mujoco import MujocoEnv
 from envrax.interop.mujoco_model import as_sample
@@ -97,9 +97,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
         If it is not an environment of brax, or is wrapped for training.
     """
     if isinstance(env, Bridge):
-        fields = {"params": params} if params is not None else {}
-        fields |= {"max_steps": max_steps} if max_steps else {}
-        return with_config(env.env, **fields) if fields else env.env
+        return env.configured(params, max_steps)
     inner = innermost("brax", env, envs.Env)
     config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)
     return BraxEnv(config, peer=env)

@@ -30,8 +30,13 @@ def to_space(space: Space) -> gym_spaces.Space[Any]:
     Raises
     ------
     TypeError
-        If Gymnasium has no such space.
+        If Gymnasium has no such space, or NumPy no such dtype, such as bfloat16.
     """
+    if getattr(space.dtype, "isbuiltin", 1) == 2:  # registered by `ml_dtypes`
+        raise TypeError(
+            f"to_space: expected a dtype that NumPy has; got {space!r}. Cast it with "
+            "`DtypeObservation`, or with a wrapper of actions."
+        )
     match space:
         case Discrete():
             return gym_spaces.Discrete(space.n, dtype=space.dtype.type)

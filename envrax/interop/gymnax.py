@@ -181,7 +181,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
         If it is not an environment of gymnax 1.0 or newer, or breaks the contract of one.
     """
     if isinstance(env, Bridge):
-        return env.env
+        return env.configured(params, max_steps)
     innermost("gymnax", env, _METHODS)
     name = str(_IDS_BY_NAME.get(env.name, env.name))
     env_class = DrawnGymnaxEnv if name in DRAWN else GymnaxEnv

@@ -128,22 +128,37 @@ def as_sample(randomizer: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     ----------
     randomizer : callable
         `randomizer(model, rngs)` returns a batch of models, and for each field the axis of the
-        batch, or None where all share it.
+        batch, or None where all share it. What all share is the same in every episode.
     """
 
     def sample(rng: jax.Array, env: Any) -> dict[str, Any]:
-        models, axes = randomizer(env.unwrapped.params, rng[None])
-        drawn = named_leaves(models)
-        if not named_leaves(axes):
+        own = env.unwrapped.params
+        with jax.ensure_compile_time_eval():  # as values, which can be compared
+            shared, axes = randomizer(own, jax.random.key(0)[None])
+        if jax.tree.structure(shared) != jax.tree.structure(own):
             raise TypeError(
-                "randomizer: expected a function that returns an axis for each field that it "
-                "draws; got None for every field. Set 0 there, by `axes.tree_replace`."
+                "randomizer: expected a function that changes values of arrays; got another option "
+                "of the model. Build the environment with that option, and `wrap` it."
             )
-        return {
-            "params": {
-                name: jax.lax.index_in_dim(drawn[name], 0, axis, keepdims=False)
-                for name, axis in named_leaves(axes).items()
-            }
+        axis_of = named_leaves(axes)
+        before = named_leaves(own)
+        changes = {
+            name: x
+            for name, x in named_leaves(shared).items()
+            if name not in axis_of and not _is_same(x, before[name])
         }
+        models = named_leaves(randomizer(own, rng[None])[0])
+        for name, axis in axis_of.items():
+            changes[name] = jax.lax.index_in_dim(models[name], 0, axis, keepdims=False)
+        if not changes:
+            raise TypeError(
+                "randomizer: expected a function that changes the model, with an axis for each "
+                "field that it draws; got no change. Set 0 there, by `axes.tree_replace`."
+            )
+        return {"params": changes}
 
     return sample
+
+
+def _is_same(x: Any, before: Any) -> bool:
+    return x is before or (not is_traced((x, before)) and np.array_equal(x, before))

@@ -1,5 +1,6 @@
 """Spaces of envrax for adapters: from bounds and types, or from a space of the library."""
 
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -25,22 +26,27 @@ def box(low: Any, high: Any, type_: Any) -> Space:
     dtype = np.dtype(type_.dtype)
     if kind(dtype) == "bool":
         return MultiBinary(shape or (), dtype) if shape else Box(False, True, (), dtype)
-    low = np.asarray(low, np.float64)
-    high = np.asarray(high, np.float64)
-    least, most = limits(dtype)
     if kind(dtype) == "integer":
-        low = _to_ints(np.clip(np.ceil(low), least, most))
-        high = _to_ints(np.clip(np.floor(high), least, most))
+        low = _whole(math.ceil, low, dtype)
+        high = _whole(math.floor, high, dtype)
     else:
+        least, most = limits(dtype)
+        low = np.asarray(low, np.float64)
+        high = np.asarray(high, np.float64)
         # Gymnasium uses the largest float for a missing bound.
         low = np.where(low <= least, -np.inf, low)
         high = np.where(high >= most, np.inf, high)
     return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
 
 
-def _to_ints(bound: np.ndarray) -> np.ndarray:
-    """Floats as Python ints, which hold the largest bounds of 64 bits too."""
-    return np.vectorize(int, otypes=[object])(np.asarray(bound, object))
+def _whole(rounded: Callable[[Any], int], bound: Any, dtype: Any) -> np.ndarray:
+    """A bound within the limits of integers, in Python's numbers: no float holds 2**63 - 1."""
+    least, most = limits(dtype)
+
+    def one(x: Any) -> int:
+        return rounded(min(max(x, least), most))
+
+    return np.vectorize(one, otypes=[object])(np.asarray(bound, object))
 
 
 def unbounded(type_: Any) -> Space:
@@ -102,7 +108,7 @@ def from_library_space(space: Any, types: Any = None, *, exact: bool = True) -> 
 
 def bounds_of(space: Box) -> tuple[Any, Any]:
     """The bounds of a `Box` as arrays. A missing bound of integers is the limit of their dtype."""
-    if space.dtype.kind == "f":
+    if kind(space.dtype) == "float":
         return np.asarray(space.low, space.dtype), np.asarray(space.high, space.dtype)
     least, most = limits(space.dtype)
     low = least if np.ndim(space.low) == 0 and space.low == -np.inf else space.low

@@ -94,7 +94,7 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
         If it is not an environment of Stoa, resets itself, is a batch, or breaks Stoa's contract.
     """
     if isinstance(env, Bridge):
-        return env.env
+        return env.configured(params, max_steps)
     layer = innermost("stoa", env, stoa.Environment)
     config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
     draws = type(layer).render is not stoa.Environment.render

@@ -161,7 +161,7 @@ class DomainRandomization(
         return self._with_fields(state.fields).render(state)
 
     def _with_config(self, fields: Fields) -> Any:
-        if drawn := [name for name in fields if name in self._drawn]:
+        if drawn := _in_both(fields, self._fields):
             raise FieldError(
                 "with_config of DomainRandomization: expected fields that `sample` does not draw; "
                 f"got {', '.join(drawn)}. Use the environment without DomainRandomization."
@@ -183,6 +183,18 @@ class DomainRandomization(
         expected = "sample to return a dict of fields of the config"
         require_that(isinstance(fields, dict), type(self), expected, fields)
         return {name: _as_numbers(name, value) for name, value in fields.items()}
+
+
+def _in_both(fields: Fields, drawn: Fields) -> list[str]:
+    """The fields that are drawn too. Of a field that is a dict, only the entries that are."""
+    names: list[str] = []
+    for name in fields.keys() & drawn:
+        inner = (fields[name], drawn[name])
+        if all(isinstance(x, dict) for x in inner):
+            names += [f"{name}.{entry}" for entry in _in_both(*inner)]
+        else:
+            names.append(name)
+    return sorted(names)
 
 
 def _as_numbers(name: str, value: Any) -> Any:

@@ -8,6 +8,7 @@ import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ from interop.by_hand import by_hand, equal, make
 
 from envrax import DomainRandomization, VecEnv, evaluate, evaluate_grid, with_config
 from envrax._jax.types import named_leaves
-from envrax.interop.mujoco_model import MujocoModel
+from envrax.interop.mujoco_model import MujocoModel, as_sample
 
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -201,28 +202,33 @@ def test_images_show_the_drawn_model() -> None:
     np.testing.assert_array_equal(plain, env.render(state))
 
 
-def scaled(names: tuple[str, ...]) -> Any:
-    """A randomiser in the protocol of both libraries."""
+def scaled(names: tuple[str, ...], shared: dict[str, float]) -> Any:
+    """A randomiser in the protocol of both libraries; all slots share the changes of `shared`."""
 
     def randomize(model: Any, rng: Any) -> Any:
+        fields = named_leaves(model)
+
         def one(key: Any) -> Any:
             factors = jax.random.uniform(key, (len(names),), minval=0.5, maxval=2.0)
-            fields = named_leaves(model)
             return {k: fields[k] * x for k, x in zip(names, factors, strict=True)}
 
         axes = jax.tree.map(lambda x: None, model)
         batch = model.tree_replace(jax.vmap(one)(rng))
+        batch = batch.tree_replace({k: fields[k] * x for k, x in shared.items()})
         return batch, axes.tree_replace(dict.fromkeys(names, 0))
 
     return randomize
 
 
+GRAVITY = {CARTPOLE: "opt.gravity", PENDULUM: "gravity"}
+
+
 @ids
 def test_randomisers_of_the_libraries(id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each slot is that of the library's own wrapper with the same keys."""
+    """Bit for bit the slots of the library's own wrapper, also where all share a change."""
     library, _, name = id.partition("/")
     adapter: Any = importlib.import_module(f"envrax.interop.{library}")
-    fn, env = scaled(DRAWN[id]), make(id)
+    fn, env = scaled(DRAWN[id], {GRAVITY[id]: 0.25}), make(id)
     if library == "playground":
         assert adapter.registry.get_domain_randomizer(name) is None
         monkeypatch.setattr(adapter.registry, "get_domain_randomizer", lambda id: fn)
@@ -233,21 +239,50 @@ def test_randomisers_of_the_libraries(id: str, monkeypatch: pytest.MonkeyPatch) 
         sample = adapter.randomizer(fn)
         wrapped = importlib.import_module("brax.envs.wrappers.training")
         wrapped = wrapped.DomainRandomizationVmapWrapper
+    second = jax.vmap(lambda key: jax.random.split(key)[1])
     keys = jax.random.split(jax.random.key(0), 3)
-    theirs = wrapped(make(id).peer, lambda model: fn(model, keys))
-    fields = jax.vmap(lambda key: sample(key, env))(keys)
-    inner = by_hand(theirs.reset)(jax.vmap(lambda key: jax.random.split(key)[1])(keys))
-    actions = jnp.full((3, 1), 0.5)
-    inner = by_hand(theirs.step)(inner, actions)
+    rest = jax.vmap(lambda key: jax.random.split(key)[0])(keys)
+    theirs = wrapped(make(id).peer, lambda model: fn(model, second(keys)))
+    ours = DomainRandomization(env, sample)
+    attribute = {CARTPOLE: "_mjx_model_v", PENDULUM: "_sys_v"}[id]
+    batch = getattr(theirs, attribute)
+    changed = {k: named_leaves(batch)[k] for k in (GRAVITY[id], *DRAWN[id])}
 
-    def stepped(fields: Any, key: Any, action: Any) -> Any:
-        one = with_config(env, **fields)
-        return one.step(one.reset(key)[1], action)[0]
+    def called(method: str) -> Any:
+        """With the changed fields as arguments, since XLA rounds constants differently."""
 
-    obs = jax.jit(jax.vmap(stepped))(fields, keys, actions)
+        def call(changed: Any, *args: Any) -> Any:
+            setattr(theirs, attribute, batch.tree_replace(changed))
+            return getattr(theirs, method)(*args)
+
+        return partial(by_hand(call), changed)
+
+    inner = called("reset")(second(rest))
+    obs, state = jax.jit(jax.vmap(ours.reset))(keys)
+    equal(obs, inner.obs)
+    theirs_step, step = called("step"), jax.jit(jax.vmap(ours.step))
+    for push in np.linspace(-1, 1, 20, dtype=np.float32):
+        actions = jnp.full((3, 1), push)
+        inner = theirs_step(inner, actions)
+        obs, state, reward, *_ = step(state, actions)
+        equal((obs, reward), (inner.obs, inner.reward))
     assert len(np.unique(obs, axis=0)) == 3
-    np.testing.assert_allclose(obs, inner.obs, rtol=1e-5, atol=1e-5)
-    VecEnv(DomainRandomization(env, sample), 2).reset(keys[0])
+
+
+@ids
+def test_changes_that_all_slots_share_are_kept_without_any_draw(id: str) -> None:
+    env, change = make(id), {GRAVITY[id]: 0.25}
+    sample = as_sample(scaled((), change))
+    drawn = jax.jit(lambda key: sample(key, env))(jax.random.key(0))
+    expected = named_leaves(env.params)[GRAVITY[id]] * 0.25
+    assert list(drawn["params"]) == [GRAVITY[id]]
+    equal(drawn["params"][GRAVITY[id]], expected)
+    fn = scaled(DRAWN[id], change)
+    _, axes = fn(env.params, jax.random.key(0)[None])
+    compiled = jax.jit(lambda model, rng: fn(model, rng)[0])  # all its results are new arrays
+    sample = as_sample(lambda model, rng: (compiled(model, rng), axes))
+    drawn = jax.jit(lambda key: sample(key, env))(jax.random.key(0))
+    assert set(drawn["params"]) == {GRAVITY[id], *DRAWN[id]}
 
 
 def test_no_randomiser() -> None:

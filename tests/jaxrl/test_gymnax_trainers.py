@@ -45,7 +45,10 @@ def test_the_classes_of_spaces_are_those_of_gymnax() -> None:
 
 def test_the_way_back() -> None:
     env = CartPole()
-    assert wrap(to_gymnax(env)) is wrap(to_gymnax(env, version=1)) is env
+    bridge = to_gymnax(env)
+    assert wrap(bridge) is wrap(to_gymnax(env, version=1)) is env
+    changed = wrap(bridge, bridge.default_params.replace(gravity=3.0), max_steps=7)
+    assert (changed.config.gravity, changed.config.max_steps) == (3.0, 7)
 
 
 def test_gymnax_wrappers() -> None:

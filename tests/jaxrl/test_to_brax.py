@@ -1,6 +1,7 @@
 # pyright: reportMissingImports=false
 """`to_brax` and `brax_training_wrap`: what Brax's trainers step."""
 
+import pickle
 from typing import Any
 
 import brax.envs
@@ -107,6 +108,36 @@ def test_an_environment_of_brax_begins_new_episodes() -> None:
     for _ in range(5):
         state = jax.jit(batch.step)(state, jnp.zeros((N, theirs.action_size)))
     assert state.done.all() and state.info["truncation"].all()
+
+
+def test_rewards_of_any_dtype_in_a_scan_and_of_one_shape() -> None:
+    class Ints(Pendulum):
+        def step(self, state: Any, action: Any) -> Any:
+            obs, state, reward, *rest = super().step(state, action)
+            return obs, state, jnp.round(reward).astype(jnp.int32), *rest
+
+    ints = to_brax(Ints())
+    step = lambda state, _: (ints.step(state, jnp.ones(1)), None)  # noqa: E731
+    last, _ = jax.lax.scan(step, ints.reset(jax.random.key(0)), length=3)
+    assert last.reward.dtype == jnp.float32
+    column = to_brax(envrax.ExpandDims(Pendulum()))
+    with pytest.raises(ValueError, match="ExpandDims"):
+        column.step(column.reset(jax.random.key(0)), jnp.ones(1))
+
+
+def test_bridges_can_be_pickled() -> None:
+    bridge = pickle.loads(pickle.dumps(to_brax(Pendulum())))
+    state = bridge.step(bridge.reset(jax.random.key(0)), jnp.ones(1))
+    batch = pickle.loads(pickle.dumps(brax_training_wrap(bridge, 10)))
+    assert batch.reset(jax.random.split(jax.random.key(0), N)).obs.shape == (N, *state.obs.shape)
+
+
+@pytest.mark.parametrize(("length", "repeat"), [(10, 0), (0, 1), (10, 1.5), (10.5, 2)])
+def test_lengths_that_are_no_counts(length: Any, repeat: Any) -> None:
+    noun = "episode_length" if repeat in (1, 2) else "action_repeat"
+    for env in (to_brax(Pendulum()), brax.envs.get_environment("fast")):
+        with pytest.raises((TypeError, ValueError), match=f"brax_training_wrap.*{noun}"):
+            brax_training_wrap(env, length, repeat)
 
 
 def test_the_way_back() -> None:

@@ -13,7 +13,7 @@ from stoa.core_wrappers.episode_metrics import RecordEpisodeMetrics
 from stoa.core_wrappers.vmap import VmapWrapper
 
 import envrax
-from envrax import TimeLimit, VecEnv
+from envrax import Box, Discrete, ExpandDims, TimeLimit, VecEnv
 from envrax.interop import to_stoa
 from envrax.interop.stoa import wrap
 from envrax.testing import CountingEnv, MaskedEnv
@@ -88,9 +88,52 @@ def test_params_masks_and_spaces() -> None:
     assert set(to_stoa(NestedEnv()).action_space().sample(jax.random.key(0))) == {"move", "turn"}
 
 
+def test_spaces_are_those_of_the_params() -> None:
+    class Wide(CountingEnv):
+        @property
+        def observation_space(self) -> Box:
+            return Box(0, 1000, (2 * self.config.max_steps,), jnp.int32)
+
+        @property
+        def action_space(self) -> Discrete:
+            return Discrete(self.config.max_steps)
+
+        def observe(self, state: Any) -> Any:
+            return jnp.tile(super().observe(state), self.config.max_steps)
+
+        def render(self, state: Any) -> Any:
+            return np.zeros((self.config.max_steps, 2, 3), np.uint8)
+
+    bridge, params = to_stoa(TimeLimit(Wide())), {"max_steps": 3}
+    state, first = bridge.reset(jax.random.key(0), params)
+    assert bridge.observation_space(params).shape == first.observation.shape == (6,)
+    assert bridge.action_space(params).num_values == 3 and bridge.action_space().num_values == 5
+    assert "elapsed" in str(bridge.state_space(params))
+    assert bridge.render(state, params).shape == (3, 2, 3)
+
+
+def test_a_reward_is_one_number() -> None:
+    bridge = to_stoa(ExpandDims(CountingEnv()))
+    with pytest.raises(ValueError, match="ExpandDims"):
+        bridge.step(bridge.reset(jax.random.key(0))[0], jnp.int32(0))
+
+
+def test_a_reward_of_integers_is_float32_as_in_a_reset() -> None:
+    class Ints(CountingEnv):
+        def gain(self, action: Any) -> Any:
+            return jnp.asarray(action)
+
+    bridge = to_stoa(Ints())
+    state, first = bridge.reset(jax.random.key(0))
+    _, result = bridge.step(state, jnp.int32(2))
+    assert (result.reward, result.reward.dtype) == (2, first.reward.dtype)
+
+
 def test_the_way_back() -> None:
     env = CartPole()
     assert wrap(to_stoa(env)) is env
+    changed = wrap(to_stoa(env), {"gravity": 3.0}, max_steps=7)
+    assert (changed.config.gravity, changed.config.max_steps) == (3.0, 7)
 
 
 def test_errors() -> None:

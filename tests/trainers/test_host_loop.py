@@ -53,7 +53,7 @@ def ends(env: Any, n_steps: int) -> list[tuple[bool, bool]]:
 
 ENDED, TERMINATED, TRUNCATED = (False, False), (True, False), (False, True)
 INFOS: dict[str, tuple[Callable[[Any], Any], tuple[bool, bool]]] = {
-    "nothing": (lambda done: {}, TERMINATED),
+    "nothing": (lambda done: {}, TRUNCATED),  # at `max_steps`
     "only terminated": (lambda done: {"terminated": done}, TERMINATED),
     "only truncated": (lambda done: {"truncated": done}, TRUNCATED),
     "not terminated": (lambda done: {"terminated": done & False}, TRUNCATED),

@@ -124,6 +124,18 @@ def test_wrappers_of_gymnasium_go_around_it() -> None:
         gym_vector.FlattenObservation(to_gymnasium_vec(VecEnv(ImageEnv(), 2)))
 
 
+def test_statistics_of_gymnasium_count_every_step() -> None:
+    """Gymnasium's own before 1.4 leave out a step after each end; those of envrax never do."""
+    theirs: Any = gym_vector.RecordEpisodeStatistics(to_gymnasium_vec(VecEnv(CountingEnv(), 3)))
+    ours = to_gymnasium_vec(VecEnv(RecordEpisodeStatistics(CountingEnv()), 3))
+    for env in (theirs, ours):
+        env.reset(seed=0)
+        for step in range(15):
+            *_, infos = env.step(np.ones(3, np.int32))
+            if step % 5 == 4:
+                assert infos["episode"]["l"].tolist() == infos["episode"]["r"].tolist() == [5] * 3
+
+
 def test_metadata_and_render() -> None:
     batch = VecEnv(ImageEnv(), 3)
     env: Any = to_gymnasium_vec(batch, render_mode="rgb_array")

@@ -11,6 +11,7 @@ import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import (
     VecCheckNan,
     VecExtractDictObs,
@@ -26,6 +27,7 @@ import envrax
 from envrax import VecEnv
 from envrax.interop import to_sb3
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv
+from envrax.wrappers.vector import NormalizeReward
 
 pytestmark = pytest.mark.trainers
 BOTH = ["masked", "goal", "room", "ends"]
@@ -92,6 +94,35 @@ def test_attributes_and_methods() -> None:
     assert env.render().shape[2] == 3
     assert env.unwrapped is env
     env.close()
+
+
+class Constant:
+    """A policy as `evaluate_policy` takes it: the action 2 in every slot."""
+
+    def predict(self, obs: Any, state: Any = None, **_: Any) -> Any:
+        return np.full(len(obs), 2), state
+
+
+@pytest.mark.parametrize("outer", [lambda batch: batch, NormalizeReward])
+def test_evaluate_policy_reports_the_returns_of_the_statistics(outer: Any) -> None:
+    """Not the clipped rewards, and without a warning about a missing `Monitor`."""
+    inner = envrax.ClipReward(envrax.RecordEpisodeStatistics(CountingEnv()))
+    env = to_sb3(outer(VecEnv(inner, 2)))
+    found: Any = evaluate_policy(Constant(), env, 3, return_episode_rewards=True)  # type: ignore
+    assert found == ([10, 10, 10], [5, 5, 5])
+    assert env.env_is_wrapped(Monitor, indices=1) == [True]
+    assert env.env_is_wrapped(envrax.ClipReward) == [True, True]
+    assert env.env_is_wrapped(envrax.TimeLimit) == [False, False]
+    for plain in (VecEnv(CountingEnv(), 2), VecEnv(TellsEpisode(), 2)):
+        assert to_sb3(plain).env_is_wrapped(Monitor) == [False, False]
+
+
+class TellsEpisode(CountingEnv):
+    """An info of the user's own, under the name of the statistics."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        *rest, info = super().step(state, action)
+        return *rest, {**info, "episode": rest[1].step}
 
 
 def test_wrappers_of_sb3_go_around_it() -> None:

@@ -1,7 +1,7 @@
 """`HostEnv`: the base of simulators on the host that are used as a `BatchedEnv`."""
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any, NamedTuple, Self, cast
 
@@ -38,7 +38,8 @@ class HostEnv(BatchedEnv[Space, Space]):
     is a token: the simulator cannot go back, so only the state of the last `reset` or `step` can be
     stepped or drawn.
 
-    A subclass defines `_begin` and `_advance`, and where needed `_draw` and `_close`.
+    A subclass defines `_begin` and `_advance`, and where needed `_draw` and `_close`. It calls the
+    simulator through `_call`.
 
     Parameters
     ----------
@@ -54,6 +55,8 @@ class HostEnv(BatchedEnv[Space, Space]):
         Whether to add `infos["final_obs"]`.
     infos : InfoKeys
         The infos to pass on.
+    is_asynchronous : bool
+        Whether the simulator works in other processes or threads.
     """
 
     def __init__(
@@ -64,10 +67,12 @@ class HostEnv(BatchedEnv[Space, Space]):
         name: str,
         final_obs: bool,
         infos: InfoKeys,
+        is_asynchronous: bool,
     ) -> None:
         self._n_slots = n_slots
         self._name = name
         self._infos = infos
+        self._is_asynchronous = is_asynchronous
         self._single_observation_space, self._single_action_space = spaces
         self._action_space = spaces[1].batch(n_slots)
         self._action_dtypes = action_dtypes
@@ -82,6 +87,27 @@ class HostEnv(BatchedEnv[Space, Space]):
     @abstractmethod
     def _advance(self, actions: Any) -> SimulatorStep:
         """Take one step, and reset the slots that ended."""
+
+    def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """
+        Reset or step the simulator.
+
+        Raises
+        ------
+        RuntimeError
+            If a worker process ended. As after an interrupt or any other error, an asynchronous
+            simulator is then lost: nobody knows which of its results were read.
+        """
+        self._current.lost = self._is_asynchronous
+        try:
+            result = method(*args, **kwargs)
+        except (EOFError, ConnectionError) as error:
+            raise RuntimeError(
+                f"{type(self).__name__}: expected workers that answer; got {error!r} from one that "
+                "ended. Close the batch, and build another simulator."
+            ) from error
+        self._current.lost = False
+        return result
 
     def _draw(self, slot: int) -> Any:
         raise NotImplementedError(
@@ -150,7 +176,8 @@ class HostEnv(BatchedEnv[Space, Space]):
         ValueError
             If actions are of another shape or structure, or integers outside of the space.
         RuntimeError
-            If `state` is not the newest, under a JAX transformation, or after `close`.
+            If `state` is not the newest, under a JAX transformation, after `close`, or after a call
+            of an asynchronous simulator that was cut short.
         """
         who = f"{type(self).__name__}.step"
         # Without traced arguments, the call may still be inside a traced function.

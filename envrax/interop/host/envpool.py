@@ -37,6 +37,7 @@ class EnvPoolBatch(HostEnv):
             name or _name(pool),
             final_obs,
             InfoKeys(info_keys, n, WHO),
+            is_asynchronous=True,
         )
         self._all = np.arange(n, dtype=np.int32)
         self._current.own(pool, WHO)
@@ -46,12 +47,13 @@ class EnvPoolBatch(HostEnv):
         return self.pool.render_mode == "rgb_array"
 
     def _begin(self, seed: int) -> Any:
-        obs, infos = self.pool.reset()
+        obs, infos = self._call(self.pool.reset)
         self._require_order(infos, self._all)
         return copy_as(self._obs_types, obs, WHO)
 
     def _advance(self, actions: Any) -> SimulatorStep:
-        obs, rewards, terminated, truncated, infos = self.pool.step(actions, self._all)
+        results = self._call(self.pool.step, actions, self._all)
+        obs, rewards, terminated, truncated, infos = results
         self._require_order(infos, self._all)
         final_obs = copy_as(self._obs_types, obs, WHO)
         ends = copy_rewards_and_ends(self.n_slots, rewards, terminated, truncated, WHO)
@@ -63,7 +65,8 @@ class EnvPoolBatch(HostEnv):
         while ended.size:
             # The step that the pool spends on a reset. Its `reset` is not the same: in Atari with
             # `episodic_life` it begins another game where a life was lost.
-            first_obs, *columns, infos = self.pool.step(take_rows(actions, ended), ended)
+            results = self._call(self.pool.step, take_rows(actions, ended), ended)
+            first_obs, *columns, infos = results
             self._require_order(infos, ended)
             obs = with_rows(obs, ended, self._copy(first_obs, ended.size))
             ended = ended[copy_rewards_and_ends(ended.size, *columns, WHO).done]

@@ -25,6 +25,7 @@ from gymnasium.vector import (  # noqa: E402
     VectorObservationWrapper,
     VectorWrapper,
 )
+from gymnasium.vector.async_vector_env import AsyncState  # noqa: E402
 from gymnasium.vector.utils import batch_space  # noqa: E402
 
 __all__ = ["GymnasiumBatch", "from_gymnasium_vec"]
@@ -57,6 +58,7 @@ class GymnasiumBatch(HostEnv):
             name or _name(vector_env),
             final_obs,
             InfoKeys(info_keys, vector_env.num_envs, WHO),
+            _is_asynchronous(vector_env.unwrapped),
         )
         self._slot_types = output_types(self.single_observation_space.sample)
         self._current.own(vector_env.unwrapped, WHO)
@@ -66,11 +68,11 @@ class GymnasiumBatch(HostEnv):
         return self.vector_env.render_mode == "rgb_array"
 
     def _begin(self, seed: int) -> Any:
-        obs, _ = self.vector_env.reset(seed=seed)
+        obs, _ = self._call(self.vector_env.reset, seed=seed)
         return copy_as(self._obs_types, obs, WHO)
 
     def _advance(self, actions: Any) -> SimulatorStep:
-        obs, rewards, terminated, truncated, infos = self.vector_env.step(actions)
+        obs, rewards, terminated, truncated, infos = self._call(self.vector_env.step, actions)
         # Copied before a reset, which may write to the same arrays.
         ends = copy_rewards_and_ends(self.n_slots, rewards, terminated, truncated, WHO)
         ended = ends.done
@@ -89,7 +91,8 @@ class GymnasiumBatch(HostEnv):
     def _reset_where(self, ended: Mask, final_obs: Any) -> Any:
         """Reset the slots that ended, and return the observations of all."""
         # With a new mask and dict, since Gymnasium empties the dict.
-        first_obs, _ = self.vector_env.reset(options={"reset_mask": ended.copy()})
+        options = {"reset_mask": ended.copy()}
+        first_obs, _ = self._call(self.vector_env.reset, options=options)
         first_obs = copy_as(self._obs_types, first_obs, WHO)
         others_stay = jax.tree.map(
             lambda x, y: x[~ended].tobytes() == y[~ended].tobytes(), first_obs, final_obs
@@ -126,6 +129,10 @@ class GymnasiumBatch(HostEnv):
         return super()._draw(slot) if frames is None else frames[slot]
 
     def _close(self) -> None:
+        base: Any = self.vector_env.unwrapped
+        if isinstance(base, AsyncVectorEnv) and _waits_for_ever(base):
+            base._state = AsyncState.DEFAULT  # or `close` would wait for a pending result
+            base.close(terminate=True)
         self.vector_env.close()
 
 
@@ -171,6 +178,17 @@ def from_gymnasium_vec(
         reset single slots, or another batch, which is not closed, steps it already.
     """
     return GymnasiumBatch(vector_env, final_obs, info_keys, name)
+
+
+def _is_asynchronous(env: Any) -> bool:
+    return isinstance(env, AsyncVectorEnv) or hasattr(env, "send")  # `send` is ALE's
+
+
+def _waits_for_ever(env: Any) -> bool:
+    """Whether results are pending, some of which may be read, or a worker ended without a word."""
+    workers = zip(env.processes, env.parent_pipes, strict=True)
+    ended = any(pipe is not None and not process.is_alive() for process, pipe in workers)
+    return ended or env._state is not AsyncState.DEFAULT
 
 
 def _layers(env: Any) -> Iterator[VectorWrapper]:

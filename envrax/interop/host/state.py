@@ -5,8 +5,9 @@ import weakref
 from typing import Any, NamedTuple
 
 _RUN_NUMBERS = itertools.count()
-# By identity: simulators of users need not be hashable.
-_OWNERS: dict[int, tuple[Any, "CurrentState"]] = {}
+# By `id` of the simulator, which its owner keeps alive: simulators of users need not be hashable.
+# An owner that was collected is not in it.
+_OWNERS: "weakref.WeakValueDictionary[int, CurrentState]" = weakref.WeakValueDictionary()
 
 
 class HostState(NamedTuple):
@@ -33,11 +34,15 @@ class CurrentState:
     ----------
     closed : bool
         Whether the simulator was closed.
+    lost : bool
+        Whether a call was cut short, whose results a later call would take for its own.
     """
 
     def __init__(self) -> None:
         self._state: HostState | None = None
+        self._simulator: Any = None
         self.closed = False
+        self.lost = False
 
     def own(self, simulator: Any, who: str) -> None:
         """
@@ -46,18 +51,17 @@ class CurrentState:
         Raises
         ------
         ValueError
-            If another batch, which is not closed, owns it.
+            If another batch, which exists and is not closed, owns it.
         """
-        key = id(simulator)
-        reference, owner = _OWNERS.get(key, (None, self))
-        if reference is not None and reference() is simulator and not owner.closed:
+        owner = _OWNERS.get(id(simulator))
+        if owner is not None and not owner.closed:
             raise ValueError(
                 f"{who}: expected a simulator that no other batch steps; got a "
                 f"{type(simulator).__name__} that one steps already. Use that batch, or build "
                 "another simulator."
             )
-        reference = weakref.ref(simulator, lambda _: _OWNERS.pop(key, None))
-        _OWNERS[key] = (reference, self)
+        self._simulator = simulator
+        _OWNERS[id(simulator)] = self
 
     def forget(self) -> None:
         """Forget the state, before a call that may fail and at `close`."""
@@ -74,7 +78,12 @@ class CurrentState:
         return self._state
 
     def require_open(self, who: str) -> None:
-        """Raise an error for a closed simulator."""
+        """Raise an error for a simulator that was closed, or whose last call was cut short."""
+        if self.lost and not self.closed:
+            raise RuntimeError(
+                f"{who}: expected a simulator whose calls all returned; got one that was "
+                "interrupted in a call, or that lost a worker. Close it, and build another one."
+            )
         if self.closed:
             raise RuntimeError(
                 f"{who}: expected an open simulator; got one that was closed. Build another one."

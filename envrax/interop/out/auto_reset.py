@@ -8,7 +8,8 @@ from envrax._jax.keys import to_threefry
 from envrax.agent_values import require_one_agent
 from envrax.autoreset.rule import step_one
 from envrax.autoreset.slot import reset_slot
-from envrax.env import AnyEnv, EnvState, JaxEnv
+from envrax.env import AnyEnv, EnvState, JaxEnv, with_config
+from envrax.interop.out.rewards import require_reward_shape
 from envrax.spaces.conform import conform
 from envrax.termination import step_end
 
@@ -22,7 +23,7 @@ class AutoResetStep(NamedTuple):
     obs, state
         After the step; where the episode ended, the first ones of the next episode.
     reward : jax.Array
-        Of the step.
+        A scalar.
     done, terminated, truncated : jax.Array
         bool scalars: whether the episode ended, and why.
     info : dict
@@ -53,6 +54,15 @@ class Bridge:
 
     env: AnyEnv
 
+    def configured(self, params: Any, max_steps: int) -> AnyEnv:
+        """The environment with params in the form of this bridge, and with a limit, unless 0."""
+        env = self._with(params)
+        return with_config(env, max_steps=max_steps) if max_steps else env
+
+    def _with(self, params: Any) -> AnyEnv:
+        """The environment with these params; by default a dict of fields of the config."""
+        return with_config(self.env, **params) if params else self.env
+
 
 def require_single(who: str, env: Any) -> None:
     """Raise a TypeError for anything but an environment that JAX can trace."""
@@ -73,6 +83,7 @@ def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> AutoResetStep:
     """Take one step, and begin the next episode where this one ended, as `VecEnv` does."""
     action = conform(env.action_space, action, who, "action")
     obs, state, reward, _, info, last, final_obs = step_one(env, state, action)
+    require_reward_shape(who, reward, ())
     terminated, truncated = step_end(who, env, last, info)
     info = {**info, "terminated": terminated, "truncated": truncated}
     info = with_mask(env, state, info)

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.env import AnyEnv
+from envrax._checks.counts import require_count
+from envrax.env import AnyEnv, with_config
 from envrax.interop.brax import wrap
 from envrax.interop.library import require
 from envrax.interop.out import auto_reset
@@ -28,6 +29,9 @@ class ToBrax(Bridge, Env):
     def __init__(self, env: AnyEnv) -> None:
         self.env = env
         self._env = FlattenObservation(RescaleAction(env, -1.0, 1.0))
+
+    def _with(self, params: Any) -> AnyEnv:
+        return self.env if params is None else with_config(self.env, params=params)
 
     @property
     def observation_size(self) -> int:
@@ -59,7 +63,7 @@ class ToBrax(Bridge, Env):
         return state.replace(
             pipeline_state=out.state,
             obs=out.obs.astype(jnp.float32),
-            reward=out.reward,
+            reward=out.reward.astype(jnp.float32),
             done=out.done.astype(jnp.float32),
             info={**state.info, "truncation": truncation},
         )
@@ -148,13 +152,19 @@ def brax_training_wrap(
     Raises
     ------
     TypeError
-        If there is a `randomization_fn`, or `env` is already wrapped for training.
+        If there is a `randomization_fn`, `env` is already wrapped for training, or a length is no
+        int.
+    ValueError
+        If a length is below 1.
     """
     if randomization_fn is not None:
         raise TypeError(
             "brax_training_wrap: expected randomization_fn=None, since it changes a model of Brax; "
             "got a function. Put `DomainRandomization` around the environment before `to_brax`."
         )
+    who = "brax_training_wrap"
+    episode_length = require_count(f"{who}: expected episode_length", episode_length)
+    action_repeat = require_count(f"{who}: expected action_repeat", action_repeat)
     if not isinstance(env, ToBrax):
         env = to_brax(wrap(env, max_steps=episode_length))
     inner = RepeatAction(env.env, action_repeat) if action_repeat > 1 else env.env

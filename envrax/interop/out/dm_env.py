@@ -11,6 +11,7 @@ from envrax.interop.library import require
 from envrax.interop.out.host_loop import HostLoop
 from envrax.interop.peer_spaces import bounds_of
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from envrax.spaces.base import kind
 
 require("dm_env", "1.6", package="dm-env", extra="dm-env")
 
@@ -100,7 +101,7 @@ def to_spec(space: Space, name: str) -> Any:
             return specs.BoundedArray(space.shape, space.dtype, 0, highest, name)
         case MultiBinary():
             return specs.BoundedArray(space.shape, space.dtype, 0, 1, name)
-        case Box() if space.dtype.kind == "f" and _is_unbounded(space):
+        case Box() if kind(space.dtype) == "float" and _is_unbounded(space):
             return specs.Array(space.shape, space.dtype, name)
         case Box():
             low, high = bounds_of(space)

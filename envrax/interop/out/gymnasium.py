@@ -188,9 +188,10 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
     -------
     gymnasium.Env
         Observations are NumPy arrays of the space's dtype, and an int for a `Discrete`; `reward` is
-        a float. `terminated` and `truncated` are the bools of the info; without these, they are
-        `done` and False. `info["action_mask"]` is a mask for `action_space.sample`, if the
-        environment has masks; `info["episode"]` is present on the last step only.
+        a float. `terminated` and `truncated` are the bools of the info; an end without these is
+        truncated at `config.max_steps`, and terminated before. `info["action_mask"]` is a mask for
+        `action_space.sample`, if the environment has masks; `info["episode"]` is present on the
+        last step only.
 
     Raises
     ------

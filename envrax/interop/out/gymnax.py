@@ -11,6 +11,7 @@ from envrax.env import AnyEnv
 from envrax.interop.out import auto_reset
 from envrax.interop.out.auto_reset import Bridge, require_single, with_mask
 from envrax.interop.out.gymnax_params import GymnaxParams, StaticChanges, apply_changes, params_of
+from envrax.interop.out.rewards import require_reward_shape
 from envrax.spaces import Box, Dict, Discrete, Space, Tuple
 from envrax.termination import step_end
 from envrax.wrappers import RecordEpisodeStatistics
@@ -58,11 +59,11 @@ class ToGymnax(Bridge):
 
     def observation_space(self, params: Any = None) -> Any:
         """gymnax's class of the space where gymnax is loaded, else envrax's own."""
-        return _space(self.env.observation_space)
+        return _space(self._with_static(params).observation_space)
 
     def action_space(self, params: Any = None) -> Any:
         """gymnax's class of the space where gymnax is loaded, else envrax's own."""
-        return _space(self.env.action_space)
+        return _space(self._with_static(params).action_space)
 
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Any, GymnaxState]:
         """Begin an episode."""
@@ -88,13 +89,23 @@ class ToGymnax(Bridge):
 
     def step_env(self, key: jax.Array, state: GymnaxState, action: Any, params: Any = None) -> Any:
         """Take one step without auto-reset: obs, state, reward, done or terminated, info."""
-        env = apply_changes(self.env, *self._changes(params))
+        env = self._with(params)
         obs, env_state, reward, _, info, done = step_slot(env, state.env_state, action)
-        terminated, truncated = step_end("to_gymnax(env).step_env", env, env_state, info)
+        who = "to_gymnax(env).step_env"
+        require_reward_shape(who, reward, ())
+        terminated, truncated = step_end(who, env, env_state, info)
         info = {**info, "terminated": terminated, "truncated": truncated}
         info = with_mask(env, env_state, info)
         end = terminated if self.version else done
         return obs, state._replace(env_state=env_state), reward, end, info
+
+    def _with(self, params: Any) -> AnyEnv:
+        return apply_changes(self.env, *self._changes(params))
+
+    def _with_static(self, params: Any) -> AnyEnv:
+        """The environment with the static fields of `params`, the only ones that spaces read."""
+        static, _ = self._changes(params)
+        return apply_changes(self.env, static, {})
 
     def _changes(self, params: Any) -> tuple[StaticChanges, dict[str, Any]]:
         if params is None or params is self.default_params:
@@ -117,7 +128,7 @@ class ToGymnax(Bridge):
         self, state: GymnaxState, action: Any, static: StaticChanges, traced: dict[str, Any]
     ) -> Any:
         env = apply_changes(self.env, static, traced)
-        space = self.env.action_space
+        space = env.action_space
         if isinstance(space, Box) and jnp.size(action) == space.size:
             action = jnp.reshape(action, space.shape)  # rejax leaves out an axis of 1
         out = auto_reset.step("to_gymnax(env).step", env, state.env_state, action)
@@ -130,6 +141,9 @@ class ToGymnax(Bridge):
             info["returned_episode"] = out.done
         ends = (out.terminated, out.truncated) if self.version else (out.done,)
         return out.obs, GymnaxState(out.state, returned), out.reward, *ends, info
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy compiles its own programs
+        return type(self), (self.env, self.version)
 
     def __repr__(self) -> str:
         return f"to_gymnax({self.env!r}, version={self.version})"

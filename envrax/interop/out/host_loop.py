@@ -18,6 +18,7 @@ from envrax.compiled_batch import compilation_of, require_final_obs
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.common_types import types_of
 from envrax.interop.out.packing import SMALL_BYTES, keys_as_bits, pack, unpack, unpack_on_device
+from envrax.interop.out.rewards import require_reward_shape
 from envrax.interop.out.tensors import from_torch
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
@@ -174,12 +175,7 @@ class HostLoop:
             shape = (self.env.n_slots,)
             require_final_obs(self._who, info)
             terminated, truncated = episode_end(self._who, shape, done, info)
-        for x in jax.tree.leaves(reward):
-            if jnp.shape(x) != shape:
-                raise ValueError(
-                    f"{self._who}: expected rewards of shape {shape}; got {jnp.shape(x)}. Leave "
-                    "out the wrapper that changes it, such as `ExpandDims`."
-                )
+        require_reward_shape(self._who, reward, shape)
         own_fields = ["terminated", "truncated"] + ["final_obs"] * self._batched
         result = StepResult(
             obs=obs,

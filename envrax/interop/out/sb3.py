@@ -1,13 +1,16 @@
 # pyright: basic, reportMissingImports=false
 """`to_sb3`: for Stable-Baselines3 and libraries built on it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
+from envrax._jax.keys import key_types
 from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import with_final_obs
+from envrax.env import JaxEnv
 from envrax.interop.library import require
 from envrax.interop.out.host_loop import AnyBatch, HostLoop
 from envrax.interop.out.infos import is_episode, slot_info
@@ -17,6 +20,7 @@ from envrax.spaces import Dict, Space, Tuple
 
 require("stable_baselines3", "2.9", extra="sb3")
 
+from stable_baselines3.common.monitor import Monitor  # noqa: E402
 from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
 
 from envrax.interop.gymnasium_spaces import to_space  # noqa: E402  # needs Gymnasium
@@ -131,7 +135,21 @@ class Sb3VecEnv(VecEnv):
         return [method(*method_args, **method_kwargs) for _ in slots]
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        return [False for _ in self._get_indices(indices)]
+        if issubclass(wrapper_class, Monitor):  # SB3 then reads `info["episode"]` at each end
+            wrapped = self._has_statistics()
+        else:
+            wrapped = any(isinstance(layer, wrapper_class) for layer in _layers(self.batched_env))
+        return [wrapped for _ in self._get_indices(indices)]
+
+    def _has_statistics(self) -> bool:
+        env = self.batched_env
+
+        def infos(rng: Any) -> Any:
+            return env.step(env.reset(rng)[1], env.action_space.sample(rng))[-1]
+
+        if not env.traceable:
+            return False
+        return is_episode("episode", jax.eval_shape(infos, key_types()[0]).get("episode"))
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         return [self._image(i) for i in range(self.num_envs)]
@@ -145,10 +163,12 @@ def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
     A batch of environments as a `stable_baselines3.common.vec_env.VecEnv`.
 
     Where an episode ended, the info of the slot has `terminal_observation`, and the statistics of
-    `RecordEpisodeStatistics` as `episode`. `TimeLimit.truncated` is True if the episode was
-    truncated and not terminated. `env_method("action_masks")` returns the masks for sb3-contrib's
-    `MaskablePPO`. After `seed(s)` the next `reset` sets `rng = jax.random.key(s)`; every reset does
-    `rng, key = jax.random.split(rng)` and uses `key` for all slots.
+    `RecordEpisodeStatistics` as `episode`. With these, `env_is_wrapped(Monitor)` is True:
+    `evaluate_policy` then reports their returns, not sums of what a `ClipReward` outside of them
+    gives. `TimeLimit.truncated` is True if the episode was truncated and not terminated.
+    `env_method("action_masks")` returns the masks for sb3-contrib's `MaskablePPO`. After `seed(s)`
+    the next `reset` sets `rng = jax.random.key(s)`; every reset does `rng, key =
+    jax.random.split(rng)` and uses `key` for all slots.
 
     Parameters
     ----------
@@ -162,6 +182,13 @@ def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
         Stable-Baselines3 does not take.
     """
     return Sb3VecEnv(batched_env)
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """The wrappers around and in a batch, the outermost first, and the environment."""
+    while isinstance(env, BatchedEnv | JaxEnv):
+        yield env
+        env = getattr(env, "env", None)
 
 
 def _require_flat(space: Space) -> None:

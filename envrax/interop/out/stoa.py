@@ -9,7 +9,7 @@ import numpy as np
 
 from envrax._jax.keys import is_key
 from envrax._jax.types import named_leaves
-from envrax.env import AnyEnv, with_config
+from envrax.env import AnyEnv
 from envrax.interop.library import require
 from envrax.interop.out import auto_reset
 from envrax.interop.out.auto_reset import Bridge, require_single, with_mask
@@ -45,21 +45,23 @@ class ToStoa(Bridge, stoa.Environment):
         step_type = jnp.where(out.done, end_type, StepType.MID)
         discount = 1 - out.terminated.astype(jnp.float32)
         extras = {**out.info, "next_obs": out.final_obs}
-        return out.state, TimeStep(step_type, out.reward, discount, out.obs, extras)
+        reward = out.reward.astype(jnp.float32)
+        return out.state, TimeStep(step_type, reward, discount, out.obs, extras)
 
     def observation_space(self, env_params: Any = None) -> Any:
         """The observation space as a space of Stoa."""
-        return _space(self.env.observation_space)
+        return _space(self._with(env_params).observation_space)
 
     def action_space(self, env_params: Any = None) -> Any:
         """The action space as a space of Stoa."""
-        return _space(self.env.action_space)
+        return _space(self._with(env_params).action_space)
 
     def state_space(self, env_params: Any = None) -> Any:
         """The shapes and dtypes of the state, by the names of its leaves; keys as their bits."""
+        env = self._with(env_params)
 
         def leaves(rng: jax.Array) -> dict[str, jax.Array]:
-            named = named_leaves(auto_reset.reset(self.env, rng)[1])
+            named = named_leaves(auto_reset.reset(env, rng)[1])
             return {k: jax.random.key_data(x) if is_key(x) else x for k, x in named.items()}
 
         types = jax.eval_shape(leaves, jax.random.key(0))
@@ -67,14 +69,11 @@ class ToStoa(Bridge, stoa.Environment):
 
     def render(self, state: Any, env_params: Any = None) -> np.ndarray:
         """A uint8 RGB image of shape (H, W, 3)."""
-        return self.env.render(state)
+        return self._with(env_params).render(state)
 
     def close(self) -> None:
         """Free resources on the host."""
         self.env.close()
-
-    def _with(self, fields: dict[str, Any] | None) -> AnyEnv:
-        return with_config(self.env, **fields) if fields else self.env
 
     def _info_types(self, env: AnyEnv, state: Any) -> Any:
         def info(state: Any, rng: jax.Array) -> Any:

@@ -189,6 +189,15 @@ def test_what_a_trainer_asks() -> None:
     assert to_gymnax(VectorEnv(VectorConfig(gravity=2.0))).default_params.gravity == 2.0
 
 
+def test_a_reward_is_one_number() -> None:
+    """Of shape (1,) it would become (N, N) in `reward + gamma * value` of N slots."""
+    bridge = to_gymnax(envrax.ExpandDims(CountingEnv()))
+    _, state = bridge.reset(jax.random.key(0))
+    for step in (bridge.step, bridge.step_env, jax.jit(bridge.step)):
+        with pytest.raises(ValueError, match="ExpandDims"):
+            step(jax.random.key(0), state, jnp.int32(0))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "noun"),
     [
