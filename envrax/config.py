@@ -80,17 +80,17 @@ def in_use(config: ObjectT) -> ObjectT:
     return config
 
 
-def _read_only(value: Any) -> Any:
+def _read_only(x: Any) -> Any:
     """A pytree with read-only copies of its NumPy arrays; JAX cannot sort the keys of any dict."""
-    if type(value) is dict:
-        return {name: _read_only(x) for name, x in value.items()}
-    if isinstance(value, np.ndarray):
-        value = value.copy()
-        value.flags.writeable = False
-        return value
-    if jax.tree_util.all_leaves([value]):
-        return value
-    return jax.tree.map(_read_only, value, is_leaf=lambda x: type(x) is dict)
+    if type(x) is dict:
+        return {name: _read_only(value) for name, value in cast(Any, x).items()}
+    if isinstance(x, np.ndarray):
+        copied: Any = cast(Any, x).copy()
+        copied.flags.writeable = False
+        return copied
+    if jax.tree_util.all_leaves([x]):
+        return x
+    return jax.tree.map(_read_only, x, is_leaf=lambda x: type(x) is dict)
 
 
 def require_decorated(who: str, cls: type | None) -> None:

@@ -27,8 +27,8 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     `num_envs` copies of an environment, stepped together, each with its own episodes.
 
     `reset` and `step` are compiled, and compose with the caller's own `jit`, `vmap`, `scan` and
-    `grad`. As with `jax.jit`, the config and attributes of the environment are constants of the
-    compiled code: do not edit them after the first call.
+    `grad`. As with `jax.jit`, attributes of the environment are constants of the compiled code: do
+    not edit them after the first call.
 
     **Auto-reset** happens in the step that ends an episode: that slot returns the reward, done and
     info of the step, and the first observation and state of its next episode, begun by

@@ -195,10 +195,10 @@ class Fleet(Members):
         """
         `function(member, *values)` of every member: a container for each of its results.
 
-        Values come from containers. A PRNG key is split; None or a policy is the same for all.
+        Values come from containers. A PRNG key is split; None or one policy is the same for all.
         """
         for name, x in given.items():
-            if x is None or callable(x):
+            if x is None or (name == "policy" and callable(x)):
                 given[name] = self._each(lambda _, x=x: x)
             elif name == "rng" and hasattr(x, "dtype"):
                 given[name] = self._container.build(split_key(x, len(self)))

@@ -14,6 +14,7 @@ from envrax._jax.mesh import on_every_device
 from envrax._jax.per_object import program_per_env
 from envrax._jax.types import is_inside_jit, is_traced
 from envrax.agent_values import add_rewards, by_agent
+from envrax.autoreset.checks import require_same_types
 from envrax.autoreset.slot import step_slot
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts import episode_returns, policy_step
@@ -186,6 +187,8 @@ def _episode(
         obs, state, reward, _, _, ended = step_slot(
             env, at.env_state, policy_step.cast_action(env, action)
         )
+        before = {"obs": at.obs, "state": at.env_state}
+        require_same_types(env, before, {"obs": obs, "state": state})
         found = Evaluation(add_rewards(found.returns, reward), found.lengths + 1, ended)
         return Rollout(obs, state, policy_state, rng), found
 

@@ -13,8 +13,9 @@ import pytest
 from fakes import VectorEnv
 
 import envrax
-from envrax import ClipReward, EnvConfig, JaxEnv, VecEnv
+from envrax import ClipReward, EnvConfig, VecEnv
 from envrax.testing import CountingEnv
+from envrax.testing.fakes import FakeConfig
 
 
 def first_array(x: Any) -> Any:
@@ -24,23 +25,16 @@ def first_array(x: Any) -> Any:
 
 
 @chex.dataclass
-class TableConfig(EnvConfig):
+class TableConfig(FakeConfig):
     table: Any = None
 
 
-class Table(JaxEnv[Any, Any, Any, TableConfig]):
+class Table(CountingEnv):
     """Its reward is the first number of a table."""
 
-    observation_space = CountingEnv.observation_space
-    action_space = CountingEnv.action_space
-
-    def reset(self, rng: jax.Array) -> Any:
-        return CountingEnv().reset(rng)
-
-    def step(self, state: Any, action: Any) -> Any:
-        obs, state, _, done, info = CountingEnv().step(state, action)
-        reward = jnp.float32(first_array(self.config.table)[0])
-        return obs, state, reward, done, info
+    def gain(self, action: Any) -> jax.Array:
+        config: Any = self.config
+        return jnp.float32(first_array(config.table)[0])
 
 
 STACKS: dict[str, Any] = {
@@ -95,5 +89,6 @@ def test_arrays_of_a_config_are_copies(hold: Any) -> None:
     table[0] = 100
     state = env.reset(jax.random.key(0))[1]
     assert env.step(state, 0)[2] == 1
+    config: Any = env.config
     with pytest.raises(ValueError, match="read-only"):
-        first_array(env.config.table)[0] = 100
+        first_array(config.table)[0] = 100

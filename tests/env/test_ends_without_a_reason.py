@@ -45,7 +45,9 @@ class Silent(Open):
 class World(MultiAgentEnv[Any, Any]):
     """An environment with a second agent, which does nothing."""
 
-    agents = ("a", "b")
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return ("a", "b")
 
     def __init__(self, env: JaxEnv[Any, Any, Any, Any]) -> None:
         super().__init__(env.config)

@@ -205,3 +205,13 @@ def test_nan_of_what_did_not_begin_is_no_error() -> None:
     with jax.debug_nans(True):
         found = envrax.evaluate(VecEnv(CountingEnv(), 2), None, jax.random.key(0), 9, max_steps=3)
     assert np.isnan(found.returns[-1]) and not np.isnan(found.returns[0])
+
+
+def test_a_step_that_changes_a_dtype_is_named() -> None:
+    class Changes(CountingEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            obs, state, *rest = super().step(state, action)
+            return obs, state.replace(number=state.number.astype(jnp.float32)), *rest
+
+    with pytest.raises(TypeError, match=r"reset and step to agree on `state\.number`"):
+        envrax.evaluate(Changes(), None, jax.random.key(0), 2)

@@ -83,10 +83,9 @@ def test_a_python_number_compiles_once_for_each_value(compile_counter: Callable[
     at = envrax.start(BATCH, jax.random.key(0))
     for scale in (1.0, 2.0):
         agent.scale = scale
-        for _ in range(2):
-            with compile_counter() as compiled:
-                extras = envrax.rollout(BATCH, agent.act, at, 3)[1].extras
-            assert extras.max() == scale
+        assert envrax.rollout(BATCH, agent.act, at, 3)[1].extras.max() == scale
+        with compile_counter() as compiled:
+            assert envrax.rollout(BATCH, agent.act, at, 3)[1].extras.max() == scale
         assert compiled.count == 0
 
 
@@ -108,14 +107,17 @@ def test_a_new_function_of_the_same_code_compiles_nothing(
 def test_nothing_of_a_policy_is_kept() -> None:
     at = envrax.start(BATCH, jax.random.key(0))
     kept: list[weakref.ref[Any]] = []
-    for i in range(3):
+
+    def play(i: int) -> None:
         agent = Agent()
         agent.bias = jax.nn.relu(agent.bias) + i
         policy = FORMS["closure"](agent)
         envrax.rollout(BATCH, policy, at, 3)
         envrax.evaluate(ONE, policy, jax.random.key(0), 2)
-        kept += map(weakref.ref, (agent, policy, agent.bias))
-    del agent, policy
+        kept.extend(map(weakref.ref, (agent, policy, agent.bias)))
+
+    for i in range(3):
+        play(i)
     gc.collect()
     assert [ref() for ref in kept] == [None] * len(kept)
 
@@ -211,3 +213,12 @@ def test_a_policy_state_of_another_type(make: Any) -> None:
     at = envrax.start(env, jax.random.key(0), jnp.int32(0))
     with pytest.raises(TypeError, match=r"policy_state int32\[\].*float32\[\]"):
         envrax.rollout(env, act, at, 2)
+
+
+def test_a_policy_state_that_can_be_called_is_not_the_same_for_all_members() -> None:
+    fleet = envrax.MultiVecEnv([BATCH, VecEnv(CountingEnv(), 3)])
+    memory = jax.tree_util.Partial(max, jnp.zeros(2))
+    with pytest.raises(TypeError, match="policy_state in a list or dict"):
+        envrax.start(fleet, jax.random.key(0), memory)
+    memories = envrax.start(fleet, jax.random.key(0), [memory, memory]).policy_state
+    assert len(memories) == 2
