@@ -15,7 +15,7 @@ from envrax._jax.types import strip_weak_type
 from envrax.autoreset.rule import step_one
 from envrax.autoreset.slot import reset_slot
 from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import layout_of, require_final_obs, with_final_obs
+from envrax.compiled_batch import CompiledBatch, layout_of, require_final_obs, with_final_obs
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.rollouts.policy import (
     AnyPolicy,
@@ -156,7 +156,10 @@ def read_policy(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> AnyPo
     if not isinstance(policy, SplitPolicy):
         return policy
     inputs = _compiled_inputs(env).eval_shape if env.traceable else partial(_inputs, env)
-    return trace_policy(policy, *inputs(policy.asks, at))
+    traced = trace_policy(policy, *inputs(policy.asks, at))
+    if isinstance(env, CompiledBatch) and env.layout is not None:
+        traced = replicate(traced, env.layout.mesh, "policy")
+    return traced
 
 
 def _inputs(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Rollout) -> tuple[Any, ...]:

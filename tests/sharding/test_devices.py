@@ -309,3 +309,33 @@ for kind in (AxisType.Auto, AxisType.Explicit):
         assert kind == AxisType.Auto
 """,
     )
+
+
+def test_arrays_of_a_policy_may_lie_on_one_device(run_python: Any) -> None:
+    run(
+        run_python,
+        """
+def policy_of(weights):
+    def act(total, obs, rng, first):
+        rows = sum(x.reshape(8, -1).sum(1).astype(jnp.float32) for x in jax.tree.leaves(obs))
+        push = jnp.tanh(rows * weights[0] + first.astype(jnp.float32))
+        return jnp.stack([push, -push], 1), total + weights.sum(), first
+    return act
+
+def played(env, weights):
+    at = start(env, KEY, jnp.float32(0))
+    end, steps = rollout(env, policy_of(weights), at, 6)
+    found = evaluate(env, policy_of(weights), KEY, 8, policy_state=jnp.float32(0))
+    return jax.tree.map(plain, (steps.action, steps.reward, steps.extras, end.policy_state, found))
+
+def env():
+    return VecEnv(CoinEnv(CoinConfig(end_rate=0.4)), 8)
+
+anywhere = jnp.arange(3.0)
+on_one = jax.device_put(anywhere, jax.devices()[0])
+on_one_device = played(env(), anywhere)
+for kind in (AxisType.Auto, AxisType.Explicit):
+    for weights in (anywhere, on_one, np.asarray(anywhere)):
+        assert_trees_equal(played(shard(env(), mesh_of(4, kind)), weights), on_one_device)
+""",
+    )
