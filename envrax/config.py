@@ -73,10 +73,9 @@ class Config(Replaceable):
 
 def in_use(config: ObjectT) -> ObjectT:
     """The config, which can no longer be edited; its NumPy arrays are read-only copies."""
-    if not getattr(config, "_in_use", False):
-        for name, value in vars(config).items():
-            object.__setattr__(config, name, _read_only(value))
-        object.__setattr__(config, "_in_use", True)
+    for name, value in vars(config).items():
+        object.__setattr__(config, name, _read_only(value))
+    object.__setattr__(config, "_in_use", True)
     return config
 
 
@@ -85,7 +84,7 @@ def _read_only(x: Any) -> Any:
     if type(x) is dict:
         return {name: _read_only(value) for name, value in cast(Any, x).items()}
     if isinstance(x, np.ndarray):
-        copied: Any = cast(Any, x).copy()
+        copied: Any = cast(Any, x).copy()  # again where it is read-only: it may be a view
         copied.flags.writeable = False
         return copied
     if jax.tree_util.all_leaves([x]):

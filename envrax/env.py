@@ -111,7 +111,9 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     @property
     def config(self) -> ConfigT:
         """The static configuration, which cannot be edited: `with_config` builds another."""
-        return in_use(self._config)  # a copy, such as that of a pickle, is not marked
+        if not getattr(self._config, "_in_use", False):  # in a pickle or a deep copy
+            in_use(self._config)
+        return self._config
 
     @property
     def name(self) -> str:

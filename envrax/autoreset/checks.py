@@ -7,7 +7,7 @@ import numpy as np
 
 from envrax._checks.tuples import RETURNS, require_tuple
 from envrax._jax.types import leaf_type, leaf_types, named_leaves, same_types, strip_weak_type
-from envrax.env import AnyEnv, EnvState
+from envrax.env import AnyEnv, EnvState, episode_start
 
 
 def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
@@ -51,11 +51,16 @@ def require_slots(state: Any, num_envs: int, who: str = "VecEnv.step") -> None:
 
 
 def require_same_types(
-    env: AnyEnv, start: Any, other: Any, method: str = "step", *, begin: str = "reset"
+    env: AnyEnv, start: Any, other: Any, method: str = "step", *, after_end: bool = False
 ) -> None:
-    """Raise an error, with the first such leaf, if the types of two methods differ."""
+    """
+    Raise an error, with the first such leaf, if the types of reset and of a method differ.
+
+    `after_end` says that `start` is of the reset that follows an end, which may be `reset_after`.
+    """
     if same_types(start, other):
         return
+    begin = episode_start(env) if after_end else "reset"
     at_start = leaf_types(start)
     there = leaf_types(other)
     for leaf in [*at_start, *there]:

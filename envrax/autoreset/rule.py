@@ -15,7 +15,7 @@ from envrax.autoreset.checks import require_same_types
 from envrax.autoreset.slot import next_episode, require_state_of, reset_slot, step_slot
 from envrax.autoreset.strategies import AutoReset, select, strategy_for
 from envrax.autoreset.vmap_rule import with_vmap_rule
-from envrax.env import AnyEnv, EnvState, Info, episode_start
+from envrax.env import AnyEnv, EnvState, Info
 from envrax.termination import step_end
 
 Step = tuple[Any, EnvState, jax.Array, jax.Array, Info]
@@ -146,7 +146,7 @@ def _merged(
     traced, types = jax.make_jaxpr(partial(next_episode, env), return_shape=True)(state)
     program = traced.jaxpr
     at_start = {"obs": types[0], "state": types[1]}
-    require_same_types(env, at_start, {"obs": obs, "state": state}, begin=episode_start(env))
+    require_same_types(env, at_start, {"obs": obs, "state": state}, after_end=True)
     stepped, structure = cast(Any, jax.tree.flatten((obs, state)))
 
     # The constants of the trace are arguments: they may be traced values of the caller, which no
