@@ -145,8 +145,8 @@ class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
         super().__init__(env)
         space = _action_box(type(self), env, "float")
         low, high = (
-            np.broadcast_to(np.asarray(bound, np.float64), space.shape).ravel()
-            for bound in (space.low, space.high)
+            np.broadcast_to(bound, space.shape).ravel().astype(np.float64)
+            for bound in space.limits()
         )
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise ValueError(f"DiscretizeAction: expected a bounded Box of actions; got {space}.")

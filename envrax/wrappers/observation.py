@@ -158,8 +158,7 @@ class NormalizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     ) -> None:
         super().__init__(env, key)
         space = require_box(type(self), env, key)
-        with np.errstate(over="ignore"):
-            bounds = [np.asarray(bound, np.float32) for bound in (space.low, space.high)]
+        bounds = [np.asarray(bound, np.float64) for bound in (space.low, space.high)]
         bounded = all(np.isfinite(bound).all() for bound in bounds)
         require_that(bounded, type(self), "a bounded Box", space)
         self._space = Box(0.0, 1.0, space.shape, jnp.float32)

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from envrax._jax.sums import add
+
 F32 = jnp.float32
 
 
@@ -85,14 +87,14 @@ class RunningStatistics:
             then exchange sums.
         """
         n = F32(jax.tree.leaves(batch)[0].shape[0])
-        count, count_low = _add(self.count, self.low[0], n)
+        count, count_low = add(self.count, self.low[0], n)
 
         def merge(moments: Any, mean: Any, squares: Any, mean_low: Any, squares_low: Any) -> Any:
             center, spread = moments
             distance = center - mean_low
             spread = spread + jnp.square(distance) * n * (self.count / count)
-            new_mean = _add(mean, mean_low, distance * (n / count))
-            new_squares = _add(squares, squares_low, spread)
+            new_mean = add(mean, mean_low, distance * (n / count))
+            new_squares = add(squares, squares_low, spread)
             return new_mean, new_squares
 
         leaves, tree = cast(Any, jax.tree.flatten(batch))
@@ -131,15 +133,6 @@ def _batch_moments(leaves: list[Any], means: list[Any]) -> list[tuple[jax.Array,
         return center, jnp.sum(jnp.square(x - jnp.expand_dims(center, 0)), 0)
 
     return [moments(x, mean) for x, mean in zip(leaves, means, strict=True)]
-
-
-def _add(high: jax.Array, low: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`high + low + x`, rounded, and the rounding error (Knuth's two-sum)."""
-    x = x + low
-    total = high + x
-    rounded_x = total - high
-    error = (high - (total - rounded_x)) + (x - rounded_x)
-    return total, error
 
 
 def _to_float32(x: Any) -> jax.Array:
