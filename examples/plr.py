@@ -216,7 +216,7 @@ class PLR:
         def play(start: Any, rng: jax.Array) -> jax.Array:
             env = self.started(lambda _: start)
             found = envrax.evaluate(env, self.act, rng, 1, policy_state=params)
-            return found.lengths[0] < self.base.config.max_steps
+            return found.returns[0] > 0  # only the goal has a positive reward
 
         rngs = jax.random.split(jax.random.key(TEST_SEED), len(starts[2]))
         return jax.vmap(play)(starts, rngs)
