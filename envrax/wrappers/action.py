@@ -90,7 +90,8 @@ class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
         self.min_action = min_action
         self.max_action = max_action
         names = "min_action and max_action"
-        self._space = target_box(type(self), names, target, min_action, max_action)
+        advice = "To remove bounds, wrap this wrapper in `ClipAction`."
+        self._space = target_box(type(self), names, target, min_action, max_action, advice)
         if np.any(np.asarray(self._space.low) >= np.asarray(self._space.high)):
             raise ValueError(f"RescaleAction: expected min_action < max_action; got {self._space}.")
         affine(type(self), self._space, target)  # raises here, not in the first step

@@ -11,9 +11,11 @@ from envrax.spaces import Box, kind
 from envrax.spaces.base import canonical
 
 
-def target_box(wrapper: type, names: str, source: Box, low: Any, high: Any) -> Box:
+def target_box(wrapper: type, names: str, source: Box, low: Any, high: Any, advice: str) -> Box:
     """
     The Box with the bounds `low` and `high`, to which the elements of `source` are scaled.
+
+    `advice` says what to do about infinite bounds.
 
     Raises
     ------
@@ -33,8 +35,7 @@ def target_box(wrapper: type, names: str, source: Box, low: Any, high: Any) -> B
         if (new_is_infinite != old_is_infinite).any():
             raise ValueError(
                 f"{expected} to be infinite exactly where the bounds of {source} are; got "
-                f"{target}. To remove bounds, wrap this wrapper in one that does, such as "
-                "`ClipAction`."
+                f"{target}. {advice}"
             )
     return target
 

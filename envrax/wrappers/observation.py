@@ -94,7 +94,8 @@ class ResizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     Raises
     ------
     TypeError
-        If the observations are not uint8 images, or `h` or `w` is not an int.
+        If the observations are not uint8 images, they seem to have their channels first (more than
+        4 channels, and more than rows), or `h` or `w` is not an int.
     ValueError
         If `h` or `w` is below 1, or there is no such key.
 
@@ -115,6 +116,14 @@ class ResizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     ) -> None:
         super().__init__(env, key)
         space = require_image_box(type(self), env, key, ranks=(2, 3))
+        height, width, channels = (*space.shape, 1)[:3]
+        is_channels_first = channels > 4 and height < min(width, channels)
+        expected = (
+            "images with channels last, (H, W, C), as `jnp.moveaxis(obs, 0, -1)` in "
+            "`TransformObservation` gives them"
+        )
+        got = f"{space}, whose first axis is the smallest"
+        require_that(not is_channels_first, type(self), expected, got)
         self.h = require_count("ResizeObservation: expected h", h)
         self.w = require_count("ResizeObservation: expected w", w)
         self._space = Box(0, 255, (self.h, self.w, *space.shape[2:]), jnp.uint8)
