@@ -138,8 +138,8 @@ class NormalizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     """
     Scale observations in a bounded Box to float32 in 0..1.
 
-    uint8 observations are divided by 255. In any other Box, `low` becomes 0 and `high` becomes 1;
-    where they are equal, the result is 0.
+    uint8 observations are divided by 255, whatever their bounds. In any other Box, `low` becomes 0
+    and `high` becomes 1; where they are equal, the result is 0.
 
     Parameters
     ----------
