@@ -1,6 +1,5 @@
 """`conform`: check values, such as actions, and cast them to the dtype of their space."""
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -142,14 +141,16 @@ def _on_device(x: Any, dtype: np.dtype[Any]) -> jax.Array:
         least, most = limits(dtype)
         x_least, x_most = limits(x.dtype)
         if x_least < least or x_most > most:
-            return _saturated(x, max(least, x_least), min(most, x_most), dtype)
+            return _cast_to_nearest(x, max(least, x_least), min(most, x_most), dtype)
     return jnp.asarray(x, dtype)
 
 
-# Compiled, so that it costs a single dispatch, like a cast alone.
-@partial(jax.jit, static_argnums=(1, 2, 3))
-def _saturated(x: jax.Array, least: int, most: int, dtype: np.dtype[Any]) -> jax.Array:
+def _clip_and_cast(x: jax.Array, least: int, most: int, dtype: np.dtype[Any]) -> jax.Array:
     return jnp.clip(x, x.dtype.type(least), x.dtype.type(most)).astype(dtype)
+
+
+# Compiled, so that it costs a single dispatch, like a cast alone.
+_cast_to_nearest: Any = jax.jit(_clip_and_cast, static_argnums=(1, 2, 3))
 
 
 def _check(

@@ -1,7 +1,7 @@
 """Affine maps from one Box to another."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +61,7 @@ def affine(wrapper: type, source: Box, target: Box) -> Callable[[Any], jax.Array
     low, high = source.limits()
     new_low, new_high = target.limits().astype(np.float64)
     has_low, has_high = (np.isfinite(np.asarray(x, np.float64)) for x in (source.low, source.high))
-    anchor = np.where(has_low, low, np.where(has_high, high, low.dtype.type(0)))
+    anchor = cast(Any, np.where(has_low, low, np.where(has_high, high, low.dtype.type(0))))
     new_anchor = np.where(has_low, new_low, np.where(has_high, new_high, 0.0)).astype(dtype)
     with np.errstate(all="ignore"):
         eighths = _eighths(high, low, np.dtype(np.float64))
@@ -98,5 +98,5 @@ def _eighths(x: Any, origin: Any, dtype: np.dtype[Any]) -> Any:
     unsigned = np.dtype(f"uint{8 * x.dtype.itemsize}")  # holds any distance
     up = x.astype(unsigned) - origin.astype(unsigned)
     down = origin.astype(unsigned) - x.astype(unsigned)
-    where = jnp.where if isinstance(x, jax.Array) else np.where
+    where: Any = jnp.where if isinstance(x, jax.Array) else np.where
     return where(x >= origin, up.astype(dtype), -down.astype(dtype)) * eighth

@@ -217,7 +217,7 @@ class _DrawnField:
     def __repr__(self) -> str:
         return f"<{self._name} is drawn>"
 
-    def _refuse(self, *_: Any) -> Any:
+    def refuse(self, *_: Any) -> Any:
         raise TypeError(
             f"DomainRandomization: expected `config.{self._name}` to be used only inside of this "
             "wrapper, since every episode has its own value; got a use outside. Put the wrapper "
@@ -234,7 +234,7 @@ _OPERATORS = (
     "len iter getitem contains call array"
 )
 for _name in _OPERATORS.split():
-    setattr(_DrawnField, f"__{_name}__", _DrawnField._refuse)
+    setattr(_DrawnField, f"__{_name}__", _DrawnField.refuse)
 
 
 def require_dynamic(who: str, env: AnyEnv, types: Fields) -> None:

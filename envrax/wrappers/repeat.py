@@ -75,9 +75,9 @@ class MaxAndSkipObservation(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     """
     Repeat the action, and return the elementwise maximum of the last two observations.
 
-    Rewards are added up, in float32. The repetition stops when the episode ends. The maximum is then over the
-    last two observations of this call, or its only one. Gymnasium includes frames of an earlier
-    call.
+    Rewards are added up, in float32. The repetition stops when the episode ends. The maximum is
+    then over the last two observations of this call, or its only one. Gymnasium includes frames of
+    an earlier call.
 
     If the environment has masks, `action_mask` raises a `NotImplementedError`, because a repeated
     action may become illegal.

@@ -1,6 +1,6 @@
 """Wrappers that count the steps of an episode: `TimeLimit` and `TimeAwareObservation`."""
 
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 import chex
 import jax
@@ -204,5 +204,5 @@ def _counted_steps(env: AnyEnv, state: Any) -> jax.Array:
         if isinstance(layer, TimeLimit):
             return state.elapsed
         if isinstance(layer, Wrapper):
-            state = layer._inner(state)
+            state = cast(Any, layer)._inner(state)
     return state.step

@@ -70,8 +70,7 @@ def test_evaluate_adds_up_long_episodes_of_each_agent() -> None:
 def test_statistics_add_up_long_episodes() -> None:
     env = RecordEpisodeStatistics(TenthEnv(EnvConfig(max_steps=N)))
     _, state = env.reset(jax.random.key(0))
-    step = lambda i, state: env.step(state, 0)[1]
-    state = jax.lax.fori_loop(0, N - 1, step, state)
+    state = jax.lax.fori_loop(0, N - 1, lambda _, state: env.step(state, 0)[1], state)
     episode = env.step(state, 0)[4]["episode"]
     np.testing.assert_allclose(episode["r"], EXACT, rtol=2**-23)
     assert int(episode["l"]) == N

@@ -107,7 +107,10 @@ def test_integers_beyond_the_dtype_become_its_ends(
     space: Any, x: Any, values: Any, traced: bool
 ) -> None:
     """Without a read of the device; a NumPy or a Python integer is refused instead."""
-    convert = lambda x: conform(space, x, WHO)
+
+    def convert(x: Any) -> Any:
+        return conform(space, x, WHO)
+
     with jax.transfer_guard_device_to_host("disallow"):
         result = jax.jit(convert)(x) if traced else convert(x)
     check(result, space.dtype, values)

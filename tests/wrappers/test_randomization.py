@@ -360,7 +360,7 @@ def test_a_subclass_is_refused() -> None:
 
 
 OPERATIONS: list[Callable[[Any], Any]] = [
-    *(lambda x: x < 3, lambda x: 3 >= x, lambda x: x == 3, lambda x: x != 3, bool, hash),
+    *(lambda x: x < 3, lambda x: x >= 3, lambda x: x == 3, lambda x: x != 3, bool, hash),
     *(lambda x: x * 2, lambda x: 2 * x, lambda x: x + 1, lambda x: 1 - x, lambda x: x / 2),
     *(lambda x: 2**x, lambda x: x // 2, lambda x: 7 % x, lambda x: -x, abs, round),
     *(float, int, lambda x: [1, 2][x], range, lambda x: x[0], list, len),
