@@ -31,10 +31,12 @@ def add(total: Any, low: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _two_sum(high: jax.Array, low: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Knuth's two-sum of `high` and `low + x`."""
-    x = x + low
-    total = high + x
-    rounded_x = total - high
-    error = (high - (total - rounded_x)) + (x - rounded_x)
-    # Of an infinite sum the error is NaN.
-    return total, jnp.where(jnp.isfinite(total), error, jnp.zeros_like(error))
+    """`high + low + x` as two float32 numbers: Knuth's two-sum of `high` and `x`, then `low`."""
+    rounded = high + x
+    rounded_x = rounded - high
+    error = (high - (rounded - rounded_x)) + (x - rounded_x) + low
+    total = rounded + error
+    error = error - (total - rounded)
+    # The error of an infinite sum is NaN.
+    is_finite = jnp.isfinite(rounded)
+    return jnp.where(is_finite, total, rounded), jnp.where(is_finite, error, jnp.zeros_like(error))

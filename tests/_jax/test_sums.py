@@ -34,6 +34,16 @@ def test_a_million_steps_are_exact_to_rounding(loop: Any, level: str) -> None:
     assert abs(float(total) / (float(TENTH) * n) - 1) < 2**-23
 
 
+def test_small_sums_of_large_terms_keep_their_digits() -> None:
+    random = np.random.default_rng(0)
+    terms = (random.standard_normal(10_000) * 10.0 ** random.integers(-3, 4, 10_000)).astype(F32)
+    terms = np.concatenate([terms, -terms[1:]])
+    total, _ = jax.jit(
+        lambda x: jax.lax.scan(lambda c, x: (add(*c, x), None), (F32(0),) * 2, x)[0]
+    )(terms)
+    np.testing.assert_allclose(float(total), float(terms[0]), rtol=1e-5)
+
+
 def test_a_tree_is_summed_leaf_by_leaf() -> None:
     tree = {"left": F32(1e8), "right": np.float32([1e8, 1])}
     zero = jax.tree.map(jnp.zeros_like, tree)
