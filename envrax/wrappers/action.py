@@ -44,8 +44,7 @@ class ClipAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
         return self._space
 
     def action(self, action: Any) -> jax.Array:
-        space = _action_box(type(self), self.env, "float", "integer")
-        low, high = (np.asarray(x, canonical(space.dtype)) for x in (space.low, space.high))
+        low, high = _action_box(type(self), self.env, "float", "integer").limits()
         return jnp.clip(jnp.asarray(action), low, high)
 
 

@@ -12,6 +12,7 @@ from helpers import jax_flag
 from envrax import (
     AtariPreprocessing,
     Box,
+    ClipAction,
     DiscretizeAction,
     ExpandDims,
     MaxAndSkipObservation,
@@ -137,3 +138,20 @@ def test_a_single_repeat_has_the_same_dtype() -> None:
     env.value = np.int8(100)
     env = RepeatAction(env, num_repeats=1)
     assert env.step(env.reset(KEY)[1], 0)[2].dtype == jnp.float32
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Box(-1e300, 1e300, (2,), np.float64),
+        Box(-(2**40), 2**40, (2,), np.int64),
+        Box(-np.inf, np.inf, (2,), np.int32),
+        Box(0, 2**64 - 1, (2,), np.uint64),
+    ],
+)
+def test_actions_are_clipped_to_what_jax_can_hold(space: Box) -> None:
+    env = ClipAction(ActionBox(space))
+    action = env.action_space.sample(KEY)
+    taken = env.action(action)
+    assert taken.dtype == action.dtype
+    np.testing.assert_array_equal(taken, action)
