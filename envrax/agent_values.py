@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from envrax._jax import sums
+
 
 def for_each(env: Any, function: Callable[..., Any], *values: Any) -> Any:
     """`function` of the values; in a world, a dict of its results for the values of each agent."""
@@ -19,11 +21,18 @@ def by_agent(env: Any, value: Any) -> Any:
     return dict.fromkeys(env.agents, value) or value
 
 
-def add_rewards(returns: Any, rewards: Any) -> Any:
-    """The sums of rewards so far, of each agent. A reward may have a trailing axis of 1."""
-    return jax.tree.map(
-        lambda total, x: total + jnp.sum(jnp.asarray(x), dtype=jnp.float32), returns, rewards
-    )
+def add_rewards(returns: Any, low: Any, rewards: Any) -> tuple[Any, Any]:
+    """
+    The sums of rewards so far, of each agent, and their rounding errors `low`: see `sums.add`.
+
+    The returns may have an axis of slots. A reward may have a trailing axis of 1.
+    """
+
+    def as_term(total: jax.Array, reward: Any) -> jax.Array:
+        reward = jnp.asarray(reward).reshape(*total.shape, -1)
+        return jnp.sum(reward, axis=-1, dtype=jnp.float32)
+
+    return sums.add(returns, low, jax.tree.map(as_term, returns, rewards))
 
 
 def require_rewards(env: Any, rewards: Any) -> None:

@@ -214,9 +214,10 @@ class PLR:
         """Whether the policy solves each level within the time limit."""
 
         def play(start: Any, rng: jax.Array) -> jax.Array:
-            env = self.started(lambda _: start)
+            # Only the goal has a positive reward.
+            env = envrax.TransformReward(self.started(lambda _: start), lambda x: x > 0)
             found = envrax.evaluate(env, self.act, rng, 1, policy_state=params)
-            return found.lengths[0] < self.base.config.max_steps
+            return found.returns[0] > 0
 
         rngs = jax.random.split(jax.random.key(TEST_SEED), len(starts[2]))
         return jax.vmap(play)(starts, rngs)

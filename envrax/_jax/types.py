@@ -77,4 +77,12 @@ def leaf_type(x: Any) -> str:
 
 
 def leaf_name(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator=".")
+    """The keys joined by dots. A key with a dot stands in brackets, so that names are unique."""
+    name = ""
+    for entry in path:
+        key = jax.tree_util.keystr((entry,), simple=True)
+        if key and "." not in key and "[" not in key:
+            name += f".{key}" if name else key
+        else:
+            name += f"[{key!r}]"
+    return name

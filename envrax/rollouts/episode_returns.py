@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax._checks.counts import INT32_MAX
-from envrax.agent_values import by_agent
+from envrax.agent_values import add_rewards, by_agent
 from envrax.batched_env import BatchedEnv
 
 
@@ -21,12 +21,16 @@ class EpisodeTotals(NamedTuple):
         int32, the number of steps.
     episode : jax.Array
         int32, the number of the episode that each slot plays.
+    played, played_low : jax.Array
+        float32, the return of the episode that each slot plays, and its rounding error.
     returns, lengths, complete : jax.Array
         As in `Evaluation`. The return of an episode that has not begun is 0.
     """
 
     steps: jax.Array
     episode: jax.Array
+    played: Any
+    played_low: Any
     returns: Any
     lengths: jax.Array
     complete: jax.Array
@@ -37,12 +41,13 @@ def first_totals(env: BatchedEnv[Any, Any], n_episodes: int) -> EpisodeTotals:
     of = partial(jnp.zeros, n_episodes)
     returns = by_agent(env, of(jnp.float32))
     slots = jnp.arange(env.n_slots, dtype=jnp.int32)
-    return EpisodeTotals(jnp.int32(0), slots, returns, of(jnp.int32), of(bool))
+    none = by_agent(env, jnp.zeros(env.n_slots, jnp.float32))
+    return EpisodeTotals(jnp.int32(0), slots, none, none, returns, of(jnp.int32), of(bool))
 
 
 def _add_step(totals: EpisodeTotals, rewards: Any, done: Any, max_steps: int) -> EpisodeTotals:
     """The totals after one more step; episodes beyond the requested ones are dropped."""
-    steps, slot_episode, returns, lengths, complete = totals
+    steps, slot_episode, played, played_low, returns, lengths, complete = totals
     is_cut = lengths.at[slot_episode].get(mode="fill", fill_value=0) >= max_steps
     episode = jnp.where(is_cut, complete.size, slot_episode)
     begun = jnp.max(slot_episode) + jnp.cumsum(done, dtype=jnp.int32)
@@ -50,14 +55,20 @@ def _add_step(totals: EpisodeTotals, rewards: Any, done: Any, max_steps: int) ->
     # All episodes beyond the last one share a number, which therefore cannot overflow.
     begun = jnp.minimum(begun, complete.size)
 
-    def add_to(total: jax.Array, x: jax.Array) -> jax.Array:
-        x = jnp.sum(x.reshape(done.size, -1), axis=1, dtype=jnp.float32)
-        return total.at[episode].add(x, mode="drop")
+    played, played_low = add_rewards(played, played_low, rewards)
+
+    def write(returns: jax.Array, played: jax.Array) -> jax.Array:
+        return returns.at[episode].set(played, mode="drop")
+
+    def begin(x: jax.Array) -> jax.Array:
+        return jnp.where(done, jnp.float32(0), x)
 
     return EpisodeTotals(
         steps + 1,
         jnp.where(done, begun, slot_episode),
-        jax.tree.map(add_to, returns, rewards),
+        jax.tree.map(begin, played),
+        jax.tree.map(begin, played_low),
+        jax.tree.map(write, returns, played),
         lengths.at[episode].add(1, mode="drop"),
         complete.at[episode].set(done, mode="drop"),
     )

@@ -178,22 +178,24 @@ def _episode(
 ) -> Evaluation:
     """One episode of a single environment."""
 
-    def not_ended(carry: tuple[Rollout, Evaluation]) -> jax.Array:
+    def not_ended(carry: tuple[Rollout, Evaluation, Any]) -> jax.Array:
         return ~carry[1].complete & (carry[1].lengths < max_steps)
 
-    def next_step(carry: tuple[Rollout, Evaluation]) -> tuple[Rollout, Evaluation]:
-        at, found = carry
+    def next_step(carry: tuple[Rollout, Evaluation, Any]) -> tuple[Rollout, Evaluation, Any]:
+        at, found, low = carry
         rng, action, policy_state, _ = policy_step.act(env, policy, at)
         obs, state, reward, _, _, ended = step_slot(
             env, at.env_state, policy_step.cast_action(env, action)
         )
         before = {"obs": at.obs, "state": at.env_state}
         require_same_types(env, before, {"obs": obs, "state": state})
-        found = Evaluation(add_rewards(found.returns, reward), found.lengths + 1, ended)
-        return Rollout(obs, state, policy_state, rng), found
+        returns, low = add_rewards(found.returns, low, reward)
+        found = Evaluation(returns, found.lengths + 1, ended)
+        return Rollout(obs, state, policy_state, rng), found, low
 
     at = policy_step.begin(env, rng, policy_state)
     if not env.traceable:
         policy = policy_step.read_policy(env, policy, at)
-    none = Evaluation(by_agent(env, jnp.float32(0)), jnp.int32(0), jnp.bool_(False))
-    return policy_step.loop(env, not_ended, next_step, (at, none))[1]
+    zero = by_agent(env, jnp.float32(0))
+    none = Evaluation(zero, jnp.int32(0), jnp.bool_(False))
+    return policy_step.loop(env, not_ended, next_step, (at, none, zero))[1]

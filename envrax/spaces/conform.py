@@ -14,6 +14,7 @@ from envrax.spaces.base import (
     is_list,
     is_mapping,
     kind,
+    limits,
     list_leaves,
 )
 
@@ -26,6 +27,10 @@ def conform(space: Space, x: Any, who: str, name: str = "actions", hint: str = _
 
     Structure, shape and kind (bool, integer, float) are checked. Bounds are not, because that would
     read values from a device. Only `space.shape` and `space.dtype` are used.
+
+    An integer that the dtype cannot hold is refused if it is a Python int or in a NumPy array. In a
+    JAX array it becomes the nearest integer of the dtype: an int32 300 becomes the uint8 255. Cast
+    as JAX does, it would become 44, another legal action.
 
     Parameters
     ----------
@@ -106,19 +111,46 @@ def _conform_leaf(
     for index, leaf in found:
         here = path + "".join(f"[{i}]" for i in index)
         _check(shape[len(index) :], dtype, leaf, who, here, hint)
-    if any(isinstance(leaf, jax.Array) for _, leaf in found):
-        return jnp.asarray(x, dtype)
     try:
-        with np.errstate(all="ignore"):
-            result = np.asarray(x, dtype)
-            if kind(dtype) == "integer" and np.any(result != np.asarray(x)):
-                raise OverflowError  # a wider NumPy integer, which would wrap around
-            return result.reshape(shape)
+        if any(isinstance(leaf, jax.Array) for _, leaf in found):
+            return _on_device(x, dtype)
+        return _on_host(x, dtype).reshape(shape)
     except OverflowError as error:
         raise ValueError(
             f"{who}: expected {path} of shape {shape}, {dtype}; got an int that {dtype} cannot "
             f"hold. {hint}"
         ) from error
+
+
+def _on_host(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """`x` as a NumPy array. Raise an OverflowError if `dtype` cannot hold an integer of it."""
+    with np.errstate(all="ignore"):
+        result = np.asarray(x, dtype)
+        if kind(dtype) == "integer" and np.any(result != np.asarray(x)):
+            raise OverflowError  # a wider NumPy integer, which would wrap around
+        return result
+
+
+def _on_device(x: Any, dtype: np.dtype[Any]) -> jax.Array:
+    """`x`, a JAX array or a list with some in it, as a JAX array."""
+    if is_list(x) and x:
+        return jnp.stack([_on_device(item, dtype) for item in x])
+    if not isinstance(x, jax.Array):
+        return jnp.asarray(_on_host(x, dtype))
+    if kind(dtype) == "integer":
+        least, most = limits(dtype)
+        x_least, x_most = limits(x.dtype)
+        if x_least < least or x_most > most:
+            return _cast_to_nearest(x, max(least, x_least), min(most, x_most), dtype)
+    return jnp.asarray(x, dtype)
+
+
+def _clip_and_cast(x: jax.Array, least: int, most: int, dtype: np.dtype[Any]) -> jax.Array:
+    return jnp.clip(x, x.dtype.type(least), x.dtype.type(most)).astype(dtype)
+
+
+# Compiled, so that it costs a single dispatch, like a cast alone.
+_cast_to_nearest: Any = jax.jit(_clip_and_cast, static_argnums=(1, 2, 3))
 
 
 def _check(

@@ -44,8 +44,7 @@ class ClipAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
         return self._space
 
     def action(self, action: Any) -> jax.Array:
-        space = _action_box(type(self), self.env, "float", "integer")
-        low, high = (np.asarray(x, canonical(space.dtype)) for x in (space.low, space.high))
+        low, high = _action_box(type(self), self.env, "float", "integer").limits()
         return jnp.clip(jnp.asarray(action), low, high)
 
 
@@ -90,7 +89,8 @@ class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
         self.min_action = min_action
         self.max_action = max_action
         names = "min_action and max_action"
-        self._space = target_box(type(self), names, target, min_action, max_action)
+        advice = "To remove bounds, wrap this wrapper in `ClipAction`."
+        self._space = target_box(type(self), names, target, min_action, max_action, advice)
         if np.any(np.asarray(self._space.low) >= np.asarray(self._space.high)):
             raise ValueError(f"RescaleAction: expected min_action < max_action; got {self._space}.")
         affine(type(self), self._space, target)  # raises here, not in the first step
@@ -145,8 +145,8 @@ class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
         super().__init__(env)
         space = _action_box(type(self), env, "float")
         low, high = (
-            np.broadcast_to(np.asarray(bound, np.float64), space.shape).ravel()
-            for bound in (space.low, space.high)
+            np.broadcast_to(bound, space.shape).ravel().astype(np.float64)
+            for bound in space.limits()
         )
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise ValueError(f"DiscretizeAction: expected a bounded Box of actions; got {space}.")

@@ -75,10 +75,14 @@ class EpisodeStatisticsState(WrapperState[InnerStateT]):
         with one for each agent.
     episode_length : jax.Array
         int32 scalar, number of steps of this episode.
+    return_low : jax.Array
+        The rounding error of `episode_return`, so that long sums do not drift. To set another
+        return, set this to 0.
     """
 
     episode_return: jax.Array
     episode_length: jax.Array
+    return_low: jax.Array
 
 
 class RecordEpisodeStatistics(
@@ -112,7 +116,7 @@ class RecordEpisodeStatistics(
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         zero = by_agent(self.env, jnp.float32(0))
-        return obs, {"episode_return": zero, "episode_length": jnp.int32(0)}
+        return obs, {"episode_return": zero, "episode_length": jnp.int32(0), "return_low": zero}
 
     def on_step(
         self,
@@ -122,13 +126,15 @@ class RecordEpisodeStatistics(
         done: jax.Array,
         info: Info,
     ) -> tuple[Any, EpisodeStatisticsState[InnerStateT], jax.Array, jax.Array, Info]:
-        episode_return = add_rewards(state.episode_return, reward)
+        episode_return, low = add_rewards(state.episode_return, state.return_low, reward)
         episode_length = state.episode_length + 1
         episode = {
             "r": jax.tree.map(lambda r: jnp.where(state.done, r, jnp.float32(0)), episode_return),
             "l": jnp.where(state.done, episode_length, jnp.int32(0)),
         }
-        state = state.replace(episode_return=episode_return, episode_length=episode_length)
+        state = state.replace(
+            episode_return=episode_return, episode_length=episode_length, return_low=low
+        )
         info = add_to_info(RecordEpisodeStatistics, self.env, info, "episode", episode)
         return obs, state, reward, done, info
 

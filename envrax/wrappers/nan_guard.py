@@ -1,16 +1,35 @@
 """`NanGuard`: end episodes that have NaN or infinite values."""
 
-from typing import Any
+from typing import Any, Generic
 
+import chex
 import jax
 import jax.numpy as jnp
 
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
-from envrax.wrappers.base import Wrapper, add_to_info, mark_ended
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT
+from envrax.wrappers.base import add_to_info, mark_ended
 from envrax.wrappers.episode import require_no_statistics
+from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
-class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+@chex.dataclass
+class NanGuardState(WrapperState[InnerStateT]):
+    """
+    State of `NanGuard`.
+
+    Attributes
+    ----------
+    began_non_finite : jax.Array
+        bool scalar, whether the first observation of the episode was NaN or infinite.
+    """
+
+    began_non_finite: jax.Array
+
+
+class NanGuard(
+    StatefulWrapper[ObsSpaceT, ActSpaceT, NanGuardState[InnerStateT], ConfigT, InnerStateT],
+    Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
+):
     """
     End the episode in the step whose observation or reward is NaN or infinite.
 
@@ -18,6 +37,9 @@ class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     `info["non_finite"]` is True. On all other steps `info["non_finite"]` is False. If `info` has
     `terminated` and `truncated`, that step sets them to True and False. In a `VecEnv` the slot
     begins its next episode, and other slots are not affected.
+
+    An episode whose first observation is NaN or infinite ends in its first step in this way,
+    because a reset returns no info.
 
     Apply it directly to the environment, inside wrappers that keep statistics or stack frames, so
     that they get only finite numbers. Only the observation and the reward are checked. Other
@@ -31,18 +53,22 @@ class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         At the first step, if the environment has an `info["non_finite"]` of its own.
     """
 
-    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
+    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT]) -> None:
         super().__init__(env)
         require_no_statistics(type(self), env)
 
-    def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
-        obs, state = super().on_episode_start(obs, state)
-        return _replace_non_finite(obs), state
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        return _replace_non_finite(obs), {"began_non_finite": _has_non_finite(obs)}
 
-    def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        obs, new_state, reward, done, info = super().step(state, action)
-        finite = [jnp.all(_is_finite(x)) for x in jax.tree.leaves((obs, reward))]
-        non_finite = ~jnp.all(jnp.stack(finite))
+    def on_step(
+        self,
+        obs: Any,
+        state: NanGuardState[InnerStateT],
+        reward: jax.Array,
+        done: jax.Array,
+        info: Info,
+    ) -> tuple[Any, ...]:
+        non_finite = state.began_non_finite | _has_non_finite((obs, reward))
         # The key is there already if a NanGuard is inside this one.
         flag = non_finite | info["non_finite"] if "non_finite" in info else non_finite
         info = add_to_info(NanGuard, self.env, info, "non_finite", flag)
@@ -52,11 +78,17 @@ class NanGuard(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             info["truncated"] = info["truncated"] & ~non_finite
         return (
             _replace_non_finite(obs),
-            new_state.replace(done=new_state.done | non_finite),
+            state.replace(done=state.done | non_finite),
             jax.tree.map(lambda x: jnp.where(non_finite, jnp.zeros_like(x), x), reward),
             mark_ended(done, non_finite),
             info,
         )
+
+
+def _has_non_finite(tree: Any) -> jax.Array:
+    """Whether any number in the pytree is NaN or infinite."""
+    finite = [jnp.all(_is_finite(x)) for x in jax.tree.leaves(tree)]
+    return ~jnp.all(jnp.asarray(finite, jnp.bool_))
 
 
 def _is_finite(x: Any) -> jax.Array:

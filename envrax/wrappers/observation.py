@@ -94,7 +94,8 @@ class ResizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     Raises
     ------
     TypeError
-        If the observations are not uint8 images, or `h` or `w` is not an int.
+        If the observations are not uint8 images, they seem to have their channels first (more than
+        4 channels, and more than rows), or `h` or `w` is not an int.
     ValueError
         If `h` or `w` is below 1, or there is no such key.
 
@@ -115,6 +116,14 @@ class ResizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     ) -> None:
         super().__init__(env, key)
         space = require_image_box(type(self), env, key, ranks=(2, 3))
+        height, width, channels = (*space.shape, 1)[:3]
+        is_channels_first = channels > 4 and height < min(width, channels)
+        expected = (
+            "images with channels last, (H, W, C), as `jnp.moveaxis(obs, 0, -1)` in "
+            "`TransformObservation` gives them"
+        )
+        got = f"{space}, whose first axis is the smallest"
+        require_that(not is_channels_first, type(self), expected, got)
         self.h = require_count("ResizeObservation: expected h", h)
         self.w = require_count("ResizeObservation: expected w", w)
         self._space = Box(0, 255, (self.h, self.w, *space.shape[2:]), jnp.uint8)
@@ -129,8 +138,8 @@ class NormalizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     """
     Scale observations in a bounded Box to float32 in 0..1.
 
-    uint8 observations are divided by 255. In any other Box, `low` becomes 0 and `high` becomes 1;
-    where they are equal, the result is 0.
+    uint8 observations are divided by 255, whatever their bounds. In any other Box, `low` becomes 0
+    and `high` becomes 1; where they are equal, the result is 0.
 
     Parameters
     ----------
@@ -158,8 +167,7 @@ class NormalizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
     ) -> None:
         super().__init__(env, key)
         space = require_box(type(self), env, key)
-        with np.errstate(over="ignore"):
-            bounds = [np.asarray(bound, np.float32) for bound in (space.low, space.high)]
+        bounds = [np.asarray(bound, np.float64) for bound in (space.low, space.high)]
         bounded = all(np.isfinite(bound).all() for bound in bounds)
         require_that(bounded, type(self), "a bounded Box", space)
         self._space = Box(0.0, 1.0, space.shape, jnp.float32)

@@ -25,7 +25,7 @@ _MAY_BECOME_ILLEGAL = "a repeated action may become illegal"
 
 class RepeatAction(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     """
-    Repeat each action for several steps, and add up the rewards.
+    Repeat each action for several steps, and add up the rewards, in float32.
 
     All other results are those of the last step. The repetition stops when the episode ends.
     `state.step` counts every step of the environment.
@@ -75,9 +75,9 @@ class MaxAndSkipObservation(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     """
     Repeat the action, and return the elementwise maximum of the last two observations.
 
-    Rewards are added up. The repetition stops when the episode ends. The maximum is then over the
-    last two observations of this call, or its only one. Gymnasium includes frames of an earlier
-    call.
+    Rewards are added up, in float32. The repetition stops when the episode ends. The maximum is
+    then over the last two observations of this call, or its only one. Gymnasium includes frames of
+    an earlier call.
 
     If the environment has masks, `action_mask` raises a `NotImplementedError`, because a repeated
     action may become illegal.
@@ -232,19 +232,24 @@ def _repeat(step: Step, traceable: bool, state: Any, action: Any, times: int) ->
     previous_obs : pytree of jax.Array
         The observation of the step before the last one; after a single step, that of this step.
     results : tuple
-        The results of the last step, with the sum of the rewards.
+        The results of the last step, with the sum of the rewards, float32.
     """
+
+    def take_one(state: Any) -> Any:
+        obs, state, reward, done, info = strip_weak_type(step(state, action))
+        # A narrow dtype, such as int8, would overflow.
+        return obs, state, jax.tree.map(lambda x: x.astype(jnp.float32), reward), done, info
 
     def take_step(carry: Any) -> Any:
         _, (obs, state, total, *_) = carry
-        next_obs, state, reward, done, info = strip_weak_type(step(state, action))
+        next_obs, state, reward, done, info = take_one(state)
         return obs, (next_obs, state, jax.tree.map(jnp.add, total, reward), done, info)
 
     def step_unless_done(carry: Any, _: None) -> tuple[Any, None]:
         done = carry[1][1].done
         return cond(done, lambda carry: carry, take_step, carry), None
 
-    results = strip_weak_type(step(state, action))
+    results = take_one(state)
     carry = (results[0], results)
     if traceable:
         return jax.lax.scan(step_unless_done, carry, None, times - 1)[0]

@@ -198,7 +198,12 @@ class RescaleObservation(ObservationWrapper[Box, ActSpaceT, StateT, ConfigT]):
         source = require_box(type(self), env)
         self.min_obs = min_obs
         self.max_obs = max_obs
-        self._space = target_box(type(self), "min_obs and max_obs", source, min_obs, max_obs)
+        names = "min_obs and max_obs"
+        advice = (
+            "Give the observations bounds first, by `TransformObservation` with `jnp.clip`, or "
+            "normalise them by `envrax.wrappers.vector.NormalizeObservation`."
+        )
+        self._space = target_box(type(self), names, source, min_obs, max_obs, advice)
         affine(type(self), source, self._space)  # raises here, not in the first step
 
     @property

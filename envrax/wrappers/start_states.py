@@ -56,7 +56,8 @@ class StartStates(
 
     A state from the middle of an episode keeps its `step` in `env_state`, so the time limit of the
     wrapped environment continues from there. `step` of the wrapper's state starts at 0. For a full
-    time limit, return a state whose `step` is 0. `done` is set to False.
+    time limit, return a state whose `step` is 0. A `TimeLimit` counts in a field of its own, so for
+    its full time put it outside of this wrapper. `done` is set to False.
 
     Parameters
     ----------

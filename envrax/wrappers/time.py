@@ -1,6 +1,6 @@
 """Wrappers that count the steps of an episode: `TimeLimit` and `TimeAwareObservation`."""
 
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 import chex
 import jax
@@ -9,11 +9,11 @@ import numpy as np
 
 from envrax._checks.counts import INT32_MAX, require_count
 from envrax.agent_values import require_one_agent
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT
+from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Dict, Tuple
 from envrax.spaces.flatten import flat_box, flatten
 from envrax.termination import step_end
-from envrax.wrappers.base import layers, mark_ended
+from envrax.wrappers.base import Wrapper, layers, mark_ended
 from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
@@ -21,7 +21,7 @@ from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 @chex.dataclass
 class TimeState(WrapperState[InnerStateT]):
     """
-    State of `TimeLimit` and of `TimeAwareObservation`.
+    State of `TimeLimit`.
 
     Attributes
     ----------
@@ -96,18 +96,17 @@ class TimeLimit(
         return obs, state, reward, mark_ended(done, at_limit), info
 
 
-class TimeAwareObservation(
-    StatefulWrapper[Any, ActSpaceT, TimeState[InnerStateT], ConfigT, InnerStateT],
-    Generic[ActSpaceT, InnerStateT, ConfigT],
-):
+class TimeAwareObservation(Wrapper[Any, ActSpaceT, StateT, ConfigT]):
     """
-    Add the number of steps of the episode to the observation.
+    Add the number of steps so far to the observation.
 
     A `Dict` observation gains an entry, a `Tuple` observation a last element. Any other observation
     becomes a dict with the keys "obs" and "time". The time has shape (1,).
 
     The largest time is `max_steps` of the outermost `TimeLimit` inside this wrapper, or else
-    `config.max_steps`. Gymnasium requires a `TimeLimit`.
+    `config.max_steps`. The time is what that limit counts: with a `RepeatAction` inside, whose
+    steps are several of the environment, it grows by several; and it goes on from a `StartStates`
+    inside. Gymnasium requires a `TimeLimit`, and counts the steps of this wrapper.
 
     Parameters
     ----------
@@ -138,7 +137,7 @@ class TimeAwareObservation(
 
     def __init__(
         self,
-        env: JaxEnv[Any, ActSpaceT, InnerStateT, ConfigT],
+        env: JaxEnv[Any, ActSpaceT, StateT, ConfigT],
         flatten: bool = True,
         normalize_time: bool = False,
         *,
@@ -172,16 +171,16 @@ class TimeAwareObservation(
     def observation_space(self) -> Any:
         return self._space
 
-    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        elapsed = jnp.int32(0)
-        return self._with_time(obs, elapsed), {"elapsed": elapsed}
+    def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
+        obs, state = super().on_episode_start(obs, state)
+        return self._with_time(obs, state), state
 
-    def on_step(self, obs: Any, state: TimeState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
-        elapsed = state.elapsed + 1
-        return self._with_time(obs, elapsed), state.replace(elapsed=elapsed), *rest
+    def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
+        obs, state, reward, done, info = super().step(state, action)
+        return self._with_time(obs, state), state, reward, done, info
 
-    def _with_time(self, obs: Any, elapsed: jax.Array) -> Any:
-        time = elapsed[None]
+    def _with_time(self, obs: Any, state: StateT) -> Any:
+        time = jnp.asarray(_counted_steps(self.env, state), jnp.int32)[None]
         if self.normalize_time:
             time = time.astype(jnp.float32) / np.float32(self._max_time)
         if isinstance(self.env.observation_space, Dict):
@@ -197,3 +196,13 @@ def limit_of(env: AnyEnv) -> int:
     """`max_steps` of the outermost `TimeLimit`, or else of the config."""
     limits = (layer.max_steps for layer in layers(env) if isinstance(layer, TimeLimit))
     return min(next(limits, env.config.max_steps), INT32_MAX)
+
+
+def _counted_steps(env: AnyEnv, state: Any) -> jax.Array:
+    """The number of steps that `limit_of` limits, in a state of `env`."""
+    for layer in layers(env):
+        if isinstance(layer, TimeLimit):
+            return state.elapsed
+        if isinstance(layer, Wrapper):
+            state = cast(Any, layer)._inner(state)
+    return state.step

@@ -135,3 +135,20 @@ def test_a_short_run_learns_small_mazes(
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 4
     assert all(float(line.split(": ")[1].split("%")[0]) >= 85 for line in printed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("max_steps", "solved"), [(1, False), (2, True)])
+def test_a_maze_solved_in_the_last_step_is_solved(max_steps: int, solved: bool) -> None:
+    class Scripted(plr.PLR):
+        """Its parameters are the actions that it takes."""
+
+        def act(self, params: Any, obs: Any, rng: Any) -> Any:
+            return params[0], jnp.roll(params, -1), None
+
+    tester = Scripted(1, replays=False, size=2, max_steps=max_steps)
+    starts = tester.new(jax.random.key(0), jnp.full(1, -1))
+    # From corner to corner in two moves, whose order depends on the walls.
+    orders = jnp.int32([[1, 3, 1], [3, 1, 3]])
+    found = jax.jit(jax.vmap(lambda order: tester.solved(order, starts)))(orders)
+    assert found.sum() == int(solved)

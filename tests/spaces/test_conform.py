@@ -85,6 +85,37 @@ def test_other_jax_arrays_are_converted_on_their_device(space: Any, x: Any, valu
     check(result, space.dtype, values)
 
 
+BYTE = Discrete(200, jnp.uint8)
+
+
+@pytest.mark.parametrize(
+    ("space", "x", "values"),
+    [
+        (BYTE, jnp.int32(3), 3),
+        (BYTE, jnp.int32(300), 255),
+        (BYTE, jnp.int32(-1), 0),
+        (BYTE, jnp.int8(-1), 0),
+        (Box(-9, 9, (2,), jnp.int8), jnp.array([128, -(2**31)]), [127, -128]),
+        (Box(-9, 9, (), jnp.int8), jnp.uint8(200), 127),
+        (Box(0, 2**32 - 1, (), jnp.uint32), jnp.int32(-5), 0),
+        (Discrete(9), jnp.uint32(2**32 - 1), 2**31 - 1),
+        (Box(0, 255, (3,), jnp.uint8), [jnp.int32(300), 7, jnp.int8(-1)], [255, 7, 0]),
+    ],
+)
+@pytest.mark.parametrize("traced", [False, True])
+def test_integers_beyond_the_dtype_become_its_ends(
+    space: Any, x: Any, values: Any, traced: bool
+) -> None:
+    """Without a read of the device; a NumPy or a Python integer is refused instead."""
+
+    def convert(x: Any) -> Any:
+        return conform(space, x, WHO)
+
+    with jax.transfer_guard_device_to_host("disallow"):
+        result = jax.jit(convert)(x) if traced else convert(x)
+    check(result, space.dtype, values)
+
+
 def test_nothing_traced_is_read_and_weak_types_are_gone() -> None:
     def act(a: Any, b: Any, c: Any) -> Any:
         return (

@@ -48,7 +48,7 @@ class BreakableEnv(VectorEnv):
 def test_the_episode_ends_with_nothing(value: float, where: str) -> None:
     plain, env = BreakableEnv(value, where), NanGuard(BreakableEnv(value, where))
     obs, state = env.reset(jax.random.key(0))
-    raw, *_ = plain.step(state, BREAK)
+    raw, *_ = plain.step(state.env_state, BREAK)
     obs, state, reward, done, info = env.step(state, BREAK)
     assert bool(done) and bool(state.done) and float(reward) == 0.0
     assert bool(info["non_finite"]) and bool(info["terminated"]) and not bool(info["truncated"])
@@ -58,16 +58,36 @@ def test_the_episode_ends_with_nothing(value: float, where: str) -> None:
 
 def test_a_sound_environment_is_left_alone() -> None:
     plain, env = VectorEnv(), NanGuard(VectorEnv())
-    assert_trees_equal(env.reset(jax.random.key(0)), plain.reset(jax.random.key(0)))
-    _, state = plain.reset(jax.random.key(0))
+    first, state = env.reset(jax.random.key(0))
+    assert_trees_equal((first, state.env_state), plain.reset(jax.random.key(0)))
     info: Any = {}
     for _ in range(5):
-        *returned, info = env.step(state, 1)
-        *expected, expected_info = plain.step(state, 1)
+        obs, expected_state, *expected = plain.step(state.env_state, 1)
+        returned, state, *rest, info = env.step(state, 1)
         assert not bool(info.pop("non_finite"))
-        assert_trees_equal((returned, info), (expected, expected_info))
-        state = returned[1]
+        assert_trees_equal((returned, state.env_state), (obs, expected_state))
+        assert_trees_equal([*rest, info], expected)
     assert bool(state.done) and bool(info["truncated"])
+
+
+class BrokenStart(VectorEnv):
+    """Some episodes begin with a NaN, which is gone in the next step."""
+
+    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
+        obs, state = super().reset(rng)
+        return jnp.where(obs > 0, jnp.nan, obs), state
+
+
+def test_an_episode_that_begins_with_a_nan_ends_in_its_first_step() -> None:
+    vec_env = VecEnv(NanGuard(NanGuard(BrokenStart())), 16)
+    raw, _ = VecEnv(BrokenStart(), 16).reset(jax.random.key(0))
+    broken = np.isnan(raw).any(axis=1)
+    assert 0 < broken.sum() < 16
+    obs, state = vec_env.reset(jax.random.key(0))
+    np.testing.assert_array_equal(obs, np.nan_to_num(raw, nan=0.0))
+    _, _, reward, done, info = vec_env.step(state, np.ones(16, np.int32))
+    for flag in (done, info["non_finite"], info["terminated"], np.asarray(reward) == 0):
+        np.testing.assert_array_equal(flag, broken)
 
 
 def test_a_second_guard_keeps_what_the_first_one_found() -> None:

@@ -16,7 +16,7 @@ from helpers import assert_trees_close, assert_trees_equal, jax_flag, random_act
 from wrapper_rows import draw_gravity
 
 import envrax
-from envrax import Box, DomainRandomization, TimeLimit, VecEnv, with_config
+from envrax import Box, DomainRandomization, TimeAwareObservation, TimeLimit, VecEnv, with_config
 from envrax.autoreset import Compact, Select
 from envrax.env import carries_over
 from envrax.testing import CountingEnv, report_env
@@ -357,3 +357,27 @@ def test_a_subclass_is_refused() -> None:
 
         class _Drawing(DomainRandomization[Any, Any, Any, Any]):
             pass
+
+
+OPERATIONS: list[Callable[[Any], Any]] = [
+    *(lambda x: x < 3, lambda x: x >= 3, lambda x: x == 3, lambda x: x != 3, bool, hash),
+    *(lambda x: x * 2, lambda x: 2 * x, lambda x: x + 1, lambda x: 1 - x, lambda x: x / 2),
+    *(lambda x: 2**x, lambda x: x // 2, lambda x: 7 % x, lambda x: -x, abs, round),
+    *(float, int, lambda x: [1, 2][x], range, lambda x: x[0], list, len),
+    *(np.asarray, jnp.asarray, lambda x: np.float32(1) * x, lambda x: jnp.ones(2) + x),
+]
+
+
+@pytest.mark.parametrize("use", OPERATIONS)
+def test_any_use_of_a_drawn_field_outside_is_refused_by_name(use: Any) -> None:
+    env = DomainRandomization(CountingEnv(), draw_limit)
+    with pytest.raises(TypeError, match=r"DomainRandomization: .* `config\.max_steps`"):
+        use(env.config.max_steps)
+
+
+def test_a_time_of_a_drawn_limit_needs_a_time_limit() -> None:
+    env = DomainRandomization(CountingEnv(), draw_limit)
+    with pytest.raises(TypeError, match=r"`config\.max_steps` .* `TimeLimit\(env, max_steps"):
+        TimeAwareObservation(env)
+    timed = TimeAwareObservation(TimeLimit(env, max_steps=9), flatten=False)
+    assert timed.observation_space["time"].high == 9

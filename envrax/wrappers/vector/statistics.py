@@ -8,6 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from envrax._jax.sums import add
+from envrax.spaces import kind
+
 F32 = jnp.float32
 
 
@@ -51,8 +54,9 @@ class RunningStatistics:
                 "samples, leave out `statistics`."
             )
         count = jnp.asarray(count, F32)
-        mean = jax.tree.map(_to_float32, mean, is_leaf=_is_list)
-        var = jax.tree.map(_to_float32, var, is_leaf=_is_list)
+        mean_low = jax.tree.map(lambda x: _float32_parts(x)[1], mean, is_leaf=_is_list)
+        mean = jax.tree.map(lambda x: _float32_parts(x)[0], mean, is_leaf=_is_list)
+        var = jax.tree.map(lambda x: jnp.asarray(x, F32), var, is_leaf=_is_list)
         mean_shape = jax.tree.map(jnp.shape, mean)
         var_shape = jax.tree.map(jnp.shape, var)
         if mean_shape != var_shape:
@@ -66,7 +70,7 @@ class RunningStatistics:
                 "RunningStatistics.of: expected variances of at least 0; got a negative one."
             )
         squares = jax.tree.map(lambda x: x * count, var)
-        low = jax.tree.map(jnp.zeros_like, (count, mean, squares))
+        low = jnp.zeros_like(count), mean_low, jax.tree.map(jnp.zeros_like, squares)
         return cls(count=count, mean=mean, squares=squares, low=low)
 
     @property
@@ -85,14 +89,14 @@ class RunningStatistics:
             then exchange sums.
         """
         n = F32(jax.tree.leaves(batch)[0].shape[0])
-        count, count_low = _add(self.count, self.low[0], n)
+        count, count_low = add(self.count, self.low[0], n)
 
         def merge(moments: Any, mean: Any, squares: Any, mean_low: Any, squares_low: Any) -> Any:
             center, spread = moments
             distance = center - mean_low
             spread = spread + jnp.square(distance) * n * (self.count / count)
-            new_mean = _add(mean, mean_low, distance * (n / count))
-            new_squares = _add(squares, squares_low, spread)
+            new_mean = add(mean, mean_low, distance * (n / count))
+            new_squares = add(squares, squares_low, spread)
             return new_mean, new_squares
 
         leaves, tree = cast(Any, jax.tree.flatten(batch))
@@ -113,7 +117,7 @@ class RunningStatistics:
             return jnp.expand_dims(x, tuple(range(like.ndim - x.ndim)))
 
         def normalize_leaf(x: Any, mean: Any, mean_low: Any, var: Any) -> jax.Array:
-            centered = x.astype(F32) - expand(mean, x) - expand(mean_low, x)
+            centered = _minus(x, expand(mean, x)) - expand(mean_low, x)
             return centered / expand(jnp.sqrt(var + F32(epsilon)), x)
 
         columns = map(jax.tree.leaves, (x, self.mean, self.low[1], self.var))
@@ -126,24 +130,28 @@ def _batch_moments(leaves: list[Any], means: list[Any]) -> list[tuple[jax.Array,
 
     def moments(x: jax.Array, mean: jax.Array) -> tuple[jax.Array, jax.Array]:
         # Relative to the old mean, so that the variance keeps its precision when the mean is large.
-        x = x.astype(F32) - jnp.expand_dims(mean, 0)
+        x = _minus(x, jnp.expand_dims(mean, 0))
         center = jnp.sum(x, 0) / F32(x.shape[0])
         return center, jnp.sum(jnp.square(x - jnp.expand_dims(center, 0)), 0)
 
     return [moments(x, mean) for x, mean in zip(leaves, means, strict=True)]
 
 
-def _add(high: jax.Array, low: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`high + low + x`, rounded, and the rounding error (Knuth's two-sum)."""
-    x = x + low
-    total = high + x
-    rounded_x = total - high
-    error = (high - (total - rounded_x)) + (x - rounded_x)
-    return total, error
+def _minus(x: jax.Array, mean: jax.Array) -> jax.Array:
+    """`x - mean`, float32. Digits of `x` that float32 cannot hold count."""
+    if x.dtype.itemsize == 8:
+        return (x.astype(jnp.float64) - mean.astype(jnp.float64)).astype(F32)
+    if kind(x.dtype) == "integer" and x.dtype.itemsize == 4:
+        last_digits = x & x.dtype.type(0xFFF)
+        return ((x - last_digits).astype(F32) - mean) + last_digits.astype(F32)
+    return x.astype(F32) - mean
 
 
-def _to_float32(x: Any) -> jax.Array:
-    return jnp.asarray(x, F32)
+def _float32_parts(x: Any) -> tuple[jax.Array, jax.Array]:
+    """`x` as float32, and the rounding error."""
+    x = x if isinstance(x, jax.Array) else np.asarray(x, np.float64)
+    high = x.astype(F32)
+    return jnp.asarray(high), jnp.asarray((x - high.astype(x.dtype)).astype(F32))
 
 
 def _is_list(x: Any) -> bool:

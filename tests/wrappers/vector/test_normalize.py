@@ -11,7 +11,7 @@ import pytest
 from batched_fakes import OnTheHost
 from fakes import CoinConfig, CoinEnv, NestedEnv, ScriptEnv, VectorEnv
 from gymnasium.vector import AutoresetMode
-from helpers import assert_trees_close, assert_trees_equal, plain
+from helpers import assert_trees_close, assert_trees_equal, jax_flag, plain
 
 from envrax import EpisodeDiscount, ExpandDims, VecEnv, Wrapper
 from envrax.testing import CountingEnv, check_batched_env
@@ -103,6 +103,32 @@ def test_no_digits_are_lost_far_from_zero(place: float, spread: float) -> None:
     _, mean, var = with_the_first_count(history.reshape(-1, 3))
     np.testing.assert_allclose(statistics.var, var, rtol=1e-6)
     np.testing.assert_allclose(statistics.mean, mean, atol=6e-8 * abs(place) + 1e-6 * spread)
+
+
+@pytest.mark.parametrize(
+    ("place", "step", "dtype"),
+    [
+        (10**9, 1, np.int32),
+        (2**32 - 1000, 1, np.uint32),
+        (-(10**10), 1, np.int64),
+        (1e10, 0.5, np.float64),
+    ],
+)
+def test_no_digits_are_lost_that_float32_cannot_hold(place: Any, step: Any, dtype: Any) -> None:
+    """Beginning with the statistics of a data set, because the first ones have mean 0."""
+    with jax_flag("jax_enable_x64", np.dtype(dtype).itemsize == 8):
+        random = np.random.default_rng(0)
+        history = dtype(place) + (step * random.integers(0, 100, (500, 4, 3))).astype(dtype)
+        data = history[:100].reshape(-1, 3).astype(np.float64)
+        first = RunningStatistics.of(len(data), data.mean(0), data.var(0))
+        run = jax.jit(lambda s, x: jax.lax.scan(lambda s, x: (s.update(x), None), s, x)[0])
+        statistics = run(first, history[100:])
+        wide = history.astype(np.float64).reshape(-1, 3)
+        np.testing.assert_allclose(statistics.var, wide.var(0), rtol=1e-4)
+        seen = statistics.normalize(jnp.asarray(history[-1]), 1e-8)
+        assert seen.dtype == jnp.float32
+        exact = (history[-1].astype(np.float64) - wide.mean(0)) / wide.std(0)
+        np.testing.assert_allclose(seen, exact, rtol=1e-4, atol=1e-5)
 
 
 def wrapped(env: Any) -> Any:

@@ -1,0 +1,157 @@
+"""Numbers at the edges: wide bounds, integers beyond float32, sums of rewards of any dtype."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import CoinEnv, ScriptEnv
+from helpers import jax_flag
+
+from envrax import (
+    AtariPreprocessing,
+    Box,
+    ClipAction,
+    DiscretizeAction,
+    ExpandDims,
+    MaxAndSkipObservation,
+    NormalizeObservation,
+    RepeatAction,
+    RescaleAction,
+    RescaleObservation,
+)
+from envrax.testing import ImageEnv
+
+KEY = jax.random.key(0)
+
+
+class ActionBox(CoinEnv):
+    """Takes actions in a given Box."""
+
+    def __init__(self, space: Box) -> None:
+        super().__init__()
+        self.space = space
+
+    @property
+    def action_space(self) -> Box:
+        return self.space
+
+
+def scaled(wrapper: Any, space: Box, values: Any) -> np.ndarray[Any, Any]:
+    """Each value, seen through the wrapper."""
+    env = wrapper(ScriptEnv(space, np.zeros(space.shape, space.dtype)))
+    return np.asarray(jax.jit(jax.vmap(env.observation))(values))
+
+
+RESCALED = RescaleObservation(min_obs=-1.0, max_obs=1.0)
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_bounds_of_float64_beyond_float32(x64: bool) -> None:
+    space = Box(-1e300, 1e300, (), np.float64)
+    with jax_flag("jax_enable_x64", x64):
+        edge = 1e300 if x64 else np.finfo(np.float32).max
+        values = jnp.asarray(np.array([-edge, -edge / 2, 0, edge]))
+        np.testing.assert_allclose(scaled(RESCALED, space, values), [-1, -0.5, 0, 1], atol=1e-6)
+        env = DiscretizeAction(ActionBox(space), bins=4)
+        centres = np.asarray([env.action(i) for i in range(4)])
+        np.testing.assert_allclose(centres / edge, [-0.75, -0.25, 0.25, 0.75], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("low", "dtype"),
+    [
+        (10**9, np.int32),
+        (-(2**31), np.int32),
+        (2**31 - 11, np.int32),
+        (2**32 - 11, np.uint32),
+        (117, np.int8),
+    ],
+)
+def test_integers_far_from_zero(low: int, dtype: Any) -> None:
+    space = Box(low, low + 10, (), dtype)
+    values = low + np.arange(11).astype(dtype)
+    part = np.arange(11) / 10
+    np.testing.assert_allclose(scaled(NormalizeObservation, space, values), part, rtol=1e-6)
+    seen = scaled(RESCALED, space, values)
+    np.testing.assert_allclose(seen, 2 * part - 1, rtol=1e-5, atol=1e-7)
+
+
+def test_integers_outside_the_bounds_are_not_clipped() -> None:
+    space = Box(10**9, 10**9 + 10, (), np.int32)
+    values = np.int32([-(2**31), 10**9 - 5, 10**9 + 20, 2**31 - 1])
+    exact = (values.astype(np.float64) - 10**9) / 10
+    np.testing.assert_allclose(scaled(NormalizeObservation, space, values), exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("low", [10**9, 10**18, -(2**63)])
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_64_bits_far_from_zero(low: int, dtype: Any) -> None:
+    step = 1 if dtype is np.int64 else 1024  # a float64 holds 53 bits
+    with jax_flag("jax_enable_x64", True):
+        space = Box(low, low + 10 * step, (), dtype)
+        values = dtype(low) + step * np.arange(11).astype(dtype)
+        part = np.arange(11) / 10
+        np.testing.assert_allclose(scaled(NormalizeObservation, space, values), part, rtol=1e-6)
+        seen = scaled(RESCALED, space, values)
+        np.testing.assert_allclose(seen, 2 * part - 1, rtol=1e-5, atol=1e-7)
+
+
+def test_actions_of_float64_far_from_zero() -> None:
+    with jax_flag("jax_enable_x64", True):
+        env = RescaleAction(ActionBox(Box(1e9, 1e9 + 10, (), np.float64)), -1.0, 1.0)
+        taken = env.action(jnp.float32(0.5))
+        assert taken.dtype == jnp.float64
+        np.testing.assert_allclose(taken - 1e9, 7.5, rtol=1e-6)
+
+
+class SameReward(ImageEnv):
+    """The same reward in every step, of any dtype."""
+
+    value: Any = np.float32(1)
+
+    def gain(self, action: Any) -> jax.Array:
+        return jnp.asarray(self.value)
+
+
+REPEATS = [
+    RepeatAction(num_repeats=4),
+    MaxAndSkipObservation(skip=4),
+    AtariPreprocessing(noop_max=0, frame_skip=4, screen_size=8),
+]
+
+
+@pytest.mark.parametrize("value", [np.int8(100), np.uint8(100), np.bool_(True), np.float16(6e4)])
+@pytest.mark.parametrize("repeat", REPEATS)
+def test_rewards_of_repeated_actions_are_summed_in_float32(value: Any, repeat: Any) -> None:
+    env = SameReward()
+    env.value = value
+    for wrapped, shape in ((repeat(env), ()), (repeat(ExpandDims(env)), (1,))):
+        reward = wrapped.step(wrapped.reset(KEY)[1], 0)[2]
+        assert (reward.dtype, reward.shape) == (jnp.float32, shape)
+        assert np.all(np.asarray(reward) == 4 * float(value))
+
+
+def test_a_single_repeat_has_the_same_dtype() -> None:
+    env = SameReward()
+    env.value = np.int8(100)
+    env = RepeatAction(env, num_repeats=1)
+    assert env.step(env.reset(KEY)[1], 0)[2].dtype == jnp.float32
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Box(-1e300, 1e300, (2,), np.float64),
+        Box(-(2**40), 2**40, (2,), np.int64),
+        Box(-np.inf, np.inf, (2,), np.int32),
+        Box(0, 2**64 - 1, (2,), np.uint64),
+    ],
+)
+def test_actions_are_clipped_to_what_jax_can_hold(space: Box) -> None:
+    env = ClipAction(ActionBox(space))
+    action = env.action_space.sample(KEY)
+    taken = env.action(action)
+    assert taken.dtype == action.dtype
+    np.testing.assert_array_equal(taken, action)
