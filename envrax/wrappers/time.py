@@ -6,6 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from envrax._checks.counts import INT32_MAX, require_count
 from envrax.agent_values import require_one_agent
@@ -48,7 +49,8 @@ class TimeLimit(
     env : JaxEnv
         The environment to wrap.
     max_steps : int, optional
-        Number of steps. Default: `config.max_steps` of the environment.
+        Number of steps. Default: `config.max_steps` of the environment, also after `with_config`,
+        which leaves a number given here as it is.
 
     Raises
     ------
@@ -74,8 +76,11 @@ class TimeLimit(
         super().__init__(env)
         require_no_statistics(type(self), env)
         limit = env.config.max_steps if max_steps is None else max_steps
-        # The counter is an int32. A larger limit, such as `sys.maxsize`, is never reached.
-        self.max_steps = min(require_count("TimeLimit: expected max_steps", limit), INT32_MAX)
+        if not isinstance(limit, Tracer):  # that of a config that is drawn, or on a grid
+            limit = require_count("TimeLimit: expected max_steps", limit)
+            # The counter is an int32. A larger limit, such as `sys.maxsize`, is never reached.
+            limit = min(limit, INT32_MAX)
+        self.max_steps = cast(int, limit)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"elapsed": jnp.int32(0)}

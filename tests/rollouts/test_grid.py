@@ -106,3 +106,12 @@ def test_nothing_is_transferred_without_asking() -> None:
     rng = jax.random.key(0)
     with jax.transfer_guard("disallow"):
         envrax.evaluate_grid(CountingEnv(), None, rng, {"max_steps": [2, 3]}, 2)
+
+
+def test_a_time_limit_of_the_config_is_that_of_each_point() -> None:
+    env = TimeLimit(CountingEnv())
+    found = evaluate_grid(env, None, jax.random.key(0), {"max_steps": [2, 7]}, 2)
+    assert found.lengths.tolist() == [[2, 2], [7, 7]]
+    fixed = TimeLimit(CountingEnv(), max_steps=3)
+    found = evaluate_grid(fixed, None, jax.random.key(0), {"max_steps": [2, 7]}, 1)
+    assert found.lengths.tolist() == [[2], [3]]

