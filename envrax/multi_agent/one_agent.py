@@ -1,12 +1,14 @@
 """`OneAgent`: the view of one agent, in which a policy moves the others."""
 
-from functools import partial
 from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 
+from envrax._jax.keys import cond
 from envrax._jax.types import strip_weak_type
 from envrax.autoreset.slot import next_episode, reset_slot, step_slot
 from envrax.batched_env import BatchedEnv
@@ -15,12 +17,11 @@ from envrax.multi_agent.agents import always_acts, require_agents
 from envrax.multi_agent.other_agents import OtherAgentsPolicy
 from envrax.rollouts.policy import Policy
 from envrax.rollouts.policy_step import loop
-from envrax.spaces import kind
+from envrax.spaces.base import kind, limits
 from envrax.spaces.conform import conform
 from envrax.spaces.flatten import zero_element
 from envrax.termination import step_end
 from envrax.wrappers.base import require_that
-from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.hooks import AgentSpaces
 
 
@@ -84,6 +85,8 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         wrapper that runs on the host, such as `RecordVideo`: put these around `OneAgent`.
     """
 
+    _changes_episodes = True
+
     def __init__(
         self,
         env: JaxEnv[Any, Any, Any, ConfigT],
@@ -95,7 +98,6 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
     ) -> None:
         require_agents("OneAgent: expected agent", env, [agent])
         super().__init__(env, agent)
-        require_no_statistics(type(self), env)
         require_that(env.traceable, type(self), "a world that JAX can trace", env)
         self.policy_state, self.end_with_agent = policy_state, end_with_agent
         self._others = OtherAgentsPolicy(env, [x for x in env.agents if x != agent], others)
@@ -170,12 +172,13 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
 
     def _round(self, state: OneAgentState, action: Any) -> OneAgentState:
         """Play the agent's turn, and those of the others until it is active again."""
-        args = state.env_state, state.policy_state, state.last_obs, state.rng
-        played = self._turn(state, action, self._others.move_if_active(*args))
+
+        def move(state: OneAgentState) -> OneAgentState:
+            args = state.env_state, state.policy_state, state.last_obs, state.rng
+            return self._turn(state, action, self._others.move_if_active(*args))
+
         # If the episode ended before the agent's first move, its results are reported unchanged.
-        names = "policy_state", "last_obs", "pending_reward", "last_info", "agent_done"
-        old, new = ({name: getattr(x, name) for name in names} for x in (state, played))
-        played = played.replace(**jax.tree.map(partial(jnp.where, state.agent_done), old, new))
+        played = cond(state.agent_done, lambda state: state, move, state)
         return self._until_active(played, action)
 
     def _turn(self, state: OneAgentState, action: Any, moved: Any = None) -> OneAgentState:
@@ -222,19 +225,27 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
     TypeError
         If there is no `OneAgent` in the stack.
     ValueError
-        If the structure or a shape of `policy_state` differs from that in `state`.
+        If the structure, a shape or a kind of `policy_state` differs from that in `state`, or an
+        integer does not fit the dtype there.
     """
     n_axes = int(isinstance(env, BatchedEnv))
 
-    def fitted(old: jax.Array, new: Any) -> jax.Array:
-        new = strip_weak_type(new)
+    def fitted(old: jax.Array, given: Any) -> jax.Array:
+        new = strip_weak_type(given)
         shapes = (old.shape[n_axes:], old.shape)
-        if new.shape not in shapes or kind(new.dtype) != kind(old.dtype):
+        is_alike = new.dtype == old.dtype or kind(new.dtype) == kind(old.dtype) != "other"
+        if new.shape not in shapes or not is_alike:
             raise ValueError(
                 f"with_policy_state: expected {old.dtype} of shape {shapes[0]}, or of shape "
                 f"{shapes[1]} for all slots; got {new.dtype} of shape {new.shape}."
             )
-        return jnp.array(jnp.broadcast_to(new.astype(old.dtype), old.shape))  # its own memory
+        if not _can_hold(old.dtype, given):
+            raise ValueError(
+                f"with_policy_state: expected integers that fit {old.dtype}; got {given}. Give a "
+                "traced array in that dtype."
+            )
+        new = new if new.dtype == old.dtype else new.astype(old.dtype)  # keys have no `astype`
+        return jnp.array(jnp.broadcast_to(new, old.shape))  # its own memory
 
     def put(state: Any) -> Any:
         if isinstance(state, OneAgentState):
@@ -253,3 +264,15 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
         return state.replace(env_state=put(state.env_state))
 
     return put(state)
+
+
+def _can_hold(dtype: Any, x: Any) -> bool:
+    """Whether integers fit a dtype: their values where these are known, else their dtype."""
+    x = x if isinstance(x, jax.Array) else np.asarray(x)
+    if kind(dtype) != "integer" or np.can_cast(x.dtype, dtype) or not x.size:
+        return True
+    if isinstance(x, Tracer):
+        return False
+    values = np.asarray(x)
+    low, high = limits(dtype)
+    return low <= int(values.min()) and int(values.max()) <= high

@@ -48,7 +48,7 @@ class OtherAgentsPolicy:
 
         Under `vmap` it is called if one is active anywhere in the batch.
         """
-        if jax.tree.leaves(policy_state):
+        if jax.tree.leaves(policy_state) or not self.agents:
             return self.move(state, policy_state, obs, rng)
 
         def call(carry: Any) -> Any:

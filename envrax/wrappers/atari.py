@@ -13,7 +13,6 @@ from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, Stat
 from envrax.spaces import Box, Discrete
 from envrax.termination import episode_ended
 from envrax.wrappers.base import Wrapper, mark_ended, refuse_mask, require_that
-from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.observation import (
     GrayscaleObservation,
     NormalizeObservation,
@@ -65,7 +64,8 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     ------
     TypeError
         If the observations are not uint8 RGB images, a number is not an int, or there are no-ops
-        and the actions are not Discrete.
+        and the actions are not Discrete. If `env` contains a `RecordEpisodeStatistics`, which would
+        count the no-ops and miss the ends by a lost life.
     ValueError
         If a number is out of range; or at the first step, if `terminal_on_life_loss` is True and
         there is no `info["lives"]`.
@@ -95,6 +95,8 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
         if len(size) != 2:
             raise ValueError(f"{who} screen_size to be an int or (width, height); got {size}.")
         width, height = (require_count(f"{who} screen_size", side) for side in size)
+        self._changes_episodes = bool(noop_max or terminal_on_life_loss)
+        super().__init__(env)
         stack: AnyEnv = env
         require_rgb_box(type(self), env, None)
         if noop_max:
@@ -110,7 +112,7 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
             stack = ReshapeObservation(stack, (height, width, 1))
         if scale_obs:
             stack = NormalizeObservation(stack)
-        super().__init__(stack)
+        self.env = cast(Any, stack)
         self.noop_max = noop_max
         self.frame_skip = frame_skip
         self.screen_size = screen_size
@@ -204,10 +206,6 @@ class LifeLoss(
     Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
 ):
     """Terminate the episode when `info["lives"]` falls."""
-
-    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT]) -> None:
-        super().__init__(env)
-        require_no_statistics(AtariPreprocessing, env)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"lives": jnp.int32(-1)}

@@ -60,6 +60,9 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
     _keeps_state = False
     # Whether the class, or one of its bases, overrides `reset` but not `reset_after`.
     _replaces_reset = False
+    # Whether it begins or ends episodes by itself. Statistics inside of it would count wrongly.
+    _changes_episodes = False
+    _counts_episodes = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -67,6 +70,12 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             cls._replaces_reset = True
 
     def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]) -> None:
+        if self._changes_episodes:
+            counts = any(getattr(layer, "_counts_episodes", False) for layer in layers(env))
+            expected = (
+                "RecordEpisodeStatistics outside of this wrapper, which begins or ends episodes"
+            )
+            require_that(not counts, type(self), expected, env)
         self.env = env
 
     @property

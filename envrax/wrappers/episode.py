@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.agent_values import add_rewards, by_agent
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
+from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.wrappers.base import Wrapper, add_to_info, layers, require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
@@ -114,6 +114,8 @@ class RecordEpisodeStatistics(
     (2.0, 2)
     """
 
+    _counts_episodes = True
+
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         zero = by_agent(self.env, jnp.float32(0))
         return obs, {"episode_return": zero, "episode_length": jnp.int32(0), "return_low": zero}
@@ -137,14 +139,3 @@ class RecordEpisodeStatistics(
         )
         info = add_to_info(RecordEpisodeStatistics, self.env, info, "episode", episode)
         return obs, state, reward, done, info
-
-
-def require_no_statistics(wrapper: type, env: AnyEnv) -> None:
-    """
-    Raise a TypeError if `env` contains a `RecordEpisodeStatistics`.
-
-    It would miss the ends of episodes that `wrapper` adds.
-    """
-    has_statistics = any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(env))
-    expected = "RecordEpisodeStatistics outside of this wrapper, which ends episodes"
-    require_that(not has_statistics, wrapper, expected, env)

@@ -6,9 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT
+from envrax.env import ActSpaceT, ConfigT, Info, ObsSpaceT
 from envrax.wrappers.base import add_to_info, mark_ended
-from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
@@ -53,9 +52,7 @@ class NanGuard(
         At the first step, if the environment has an `info["non_finite"]` of its own.
     """
 
-    def __init__(self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT]) -> None:
-        super().__init__(env)
-        require_no_statistics(type(self), env)
+    _changes_episodes = True
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return _replace_non_finite(obs), {"began_non_finite": _has_non_finite(obs)}

@@ -73,7 +73,8 @@ class StartStates(
     ------
     TypeError
         If the results of `sample` and `env.reset` differ in type, or the environment has a
-        `reset_after` of its own.
+        `reset_after` of its own or contains a `RecordEpisodeStatistics`, which would count on from
+        the saved state.
     ValueError
         At the first step, if `sample` returns a third value and the environment has an
         `info["start"]` of its own.
@@ -99,6 +100,7 @@ class StartStates(
     """
 
     _keeps_state = False
+    _changes_episodes = True
 
     def __init__(
         self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], sample: Sample

@@ -15,7 +15,6 @@ from envrax.spaces import Box, Dict, Tuple
 from envrax.spaces.flatten import flat_box, flatten
 from envrax.termination import step_end
 from envrax.wrappers.base import Wrapper, layers, mark_ended
-from envrax.wrappers.episode import require_no_statistics
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
@@ -70,11 +69,12 @@ class TimeLimit(
     (True, False, True)
     """
 
+    _changes_episodes = True
+
     def __init__(
         self, env: JaxEnv[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT], max_steps: int | None = None
     ) -> None:
         super().__init__(env)
-        require_no_statistics(type(self), env)
         limit = env.config.max_steps if max_steps is None else max_steps
         if not isinstance(limit, Tracer):  # that of a config that is drawn, or on a grid
             limit = require_count("TimeLimit: expected max_steps", limit)

@@ -1,6 +1,6 @@
 """`OneAgent`: the view of one agent equals the world stepped by hand."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import chex
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, jax_flag
 
 import envrax
 from envrax import (
@@ -176,6 +176,18 @@ def nim() -> tuple[Any, Any]:
     return env, env.reset(KEYS[0])[1]
 
 
+def small() -> tuple[Any, Any]:
+    """The same with a uint8 as state of the policy."""
+    env, state = nim()
+    return env, state.replace(policy_state=state.policy_state.astype(jnp.uint8))
+
+
+def test_a_number_that_fits_takes_the_dtype_of_the_old_state() -> None:
+    for new in (255, np.int64(255), jnp.int32(255), np.full(4, 255), jnp.full(4, 255, jnp.int16)):
+        state = with_policy_state(*small(), new).policy_state
+        assert state.dtype == jnp.uint8 and state.tolist() == [255] * 4
+
+
 @pytest.mark.parametrize(
     ("call", "error", "noun"),
     [
@@ -183,6 +195,11 @@ def nim() -> tuple[Any, Any]:
         (lambda: with_policy_state(*nim(), 1.5), ValueError, "int32"),
         (lambda: with_policy_state(*nim(), {"w": jnp.int32(0)}), ValueError, "first one"),
         (lambda: with_policy_state(nim()[0], nim()[1].env_state, 0), TypeError, "OneAgent"),
+        (lambda: with_policy_state(*small(), 300), ValueError, "fit"),
+        (lambda: with_policy_state(*small(), np.arange(-1, 3)), ValueError, "fit"),
+        (lambda: with_policy_state(*small(), jnp.int32(256)), ValueError, "fit"),
+        (lambda: with_policy_state(*nim(), np.int64(2**32)), ValueError, "fit"),
+        (lambda: jax.jit(partial(with_policy_state, *small()))(jnp.int32(2)), ValueError, "fit"),
         (lambda: OneAgent(NimWorld(), "alise", None), ValueError, "alice"),
         (lambda: OneAgent(RecordVideo(Drawn()), "alice", None), TypeError, "trace"),
         (
@@ -270,3 +287,57 @@ def test_opponents_outlive_a_donated_state() -> None:
     state = with_policy_state(env, env.reset(KEYS[0])[1], mine)
     env.step(state, np.zeros(4, np.int32))
     assert mine.tolist() == [0] * 4
+
+
+def test_a_world_that_is_over_before_the_first_move_takes_no_further_step() -> None:
+    env = VecEnv(OneAgent(NimWorld(NimConfig(stones=1)), "alice", takes, 0), 8, final_obs=True)
+    _, state = env.reset(KEYS[0])
+    early = state.agent_done
+    assert early.any() and not early.all()
+    _, after, reward, done, _ = jax.vmap(env.env.step)(state, jnp.zeros(8, jnp.int32))
+    assert done.all() and (reward == jnp.where(early, -1.0, 1.0)).all()
+    assert after.env_state.step.tolist() == [1] * 8
+    unchanged = jax.tree.map(lambda x: x[early], (state, after.replace(step=state.step)))
+    for name in ("rng", "env_state", "policy_state", "last_obs", "last_info"):
+        assert_trees_equal(*[getattr(x, name) for x in unchanged])
+
+
+def draws(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
+    """Bob draws with a key of his own."""
+    policy_state, key = jax.random.split(policy_state)
+    return {"bob": jax.random.randint(key, (), 0, 3, jnp.int32)}, policy_state, None
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_the_others_may_keep_a_key(reuse: bool) -> None:
+    with jax_flag("jax_debug_key_reuse", reuse):
+        env = VecEnv(OneAgent(NimWorld(), "alice", draws, jax.random.key(1)), 4)
+        _, state = env.reset(KEYS[0])
+        for new in (jax.random.key(5), jax.random.split(jax.random.key(6), 4)):
+            data = np.broadcast_to(jax.random.key_data(new), (4, 2))
+            state = with_policy_state(env, state, new)
+            np.testing.assert_array_equal(jax.random.key_data(state.policy_state), data)
+            for _ in range(6):
+                _, state, *_ = env.step(state, jnp.zeros(4, jnp.int32))
+            assert (jax.random.key_data(state.policy_state) != data).all()
+    rbg = jax.random.key(0, impl="rbg")
+    with pytest.raises(ValueError, match=r"key<fry>.*key<rbg>"):
+        with_policy_state(env, state, rbg)
+
+
+def test_one_agent_may_wait_for_a_world_alone() -> None:
+    """A world of one agent, which acts in every second step."""
+
+    class Alone(NimWorld):
+        agents = ("alice",)
+
+        def step(self, state: Any, action: Any) -> Any:
+            obs, state, reward, done, info = super().step(state, action)
+            return obs, state, {"alice": reward["alice"]}, done, info
+
+    view = OneAgent(Alone(), "alice", None)
+    _, state = view.reset(KEYS[0])
+    steps = int(state.env_state.step)
+    assert state.env_state.turn == 0 and steps < 2
+    _, state, _, done, _ = view.step(state, 0)
+    assert state.env_state.turn == 0 and state.env_state.step == steps + 2 and not done

@@ -8,16 +8,21 @@ import numpy as np
 import pytest
 from fakes import CoinConfig, CoinEnv, PixelEnv, ScriptEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_equal, jax_flag, slow_but
+from wrapper_rows import ROWS
 
 from envrax import (
+    AtariPreprocessing,
     ClipReward,
     EnvState,
     EpisodeDiscount,
     ExpandDims,
     FrameStackObservation,
     JitWrapper,
+    NanGuard,
     RecordEpisodeStatistics,
     RecordVideo,
+    StartStates,
+    TimeLimit,
     VecEnv,
 )
 
@@ -147,6 +152,37 @@ def test_statistics_are_right_above_and_beneath(wrapper: Any) -> None:
         assert episodes(infos) == [(0, 0), (0, 0), (pytest.approx(expected), 3)]
         assert infos[2]["episode"]["r"].shape == infos[2]["episode"]["l"].shape == ()
     assert sum(np.sign(rewards)) != sum(rewards)
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        AtariPreprocessing(noop_max=9),
+        AtariPreprocessing(noop_max=0, terminal_on_life_loss=True),
+        NanGuard,
+        StartStates(sample=lambda rng: None),
+        TimeLimit,
+    ],
+    ids=str,
+)
+def test_what_begins_or_ends_episodes_itself_wants_statistics_around_it(wrapper: Any) -> None:
+    name = getattr(wrapper, "wrapper", wrapper).__name__
+    with pytest.raises(TypeError, match=f"{name}: expected RecordEpisodeStatistics outside"):
+        wrapper(ClipReward(RecordEpisodeStatistics(PixelEnv())))
+    RecordEpisodeStatistics(wrapper(PixelEnv()))
+
+
+@pytest.mark.parametrize("name", slow_but("StickyAction", "AtariPreprocessing", values=ROWS))
+def test_statistics_inside_count_no_step_of_a_reset(name: str) -> None:
+    wrapper, kinds = ROWS[name]
+    try:
+        _, state = wrapper(RecordEpisodeStatistics(kinds[0]())).reset(KEY)
+    except TypeError as refusal:
+        assert "expected RecordEpisodeStatistics outside" in str(refusal)
+        return
+    while not hasattr(state, "episode_length"):
+        state = state.env_state
+    assert (int(state.episode_length), float(state.episode_return)) == (0, 0.0)
 
 
 @pytest.mark.parametrize("x64", [False, True])

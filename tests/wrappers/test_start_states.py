@@ -181,7 +181,7 @@ def test_numbers_and_legacy_keys_are_taken() -> None:
 
 def test_further_keys_are_replaced() -> None:
     for make_key in (jax.random.key, jax.random.PRNGKey):
-        env = from_buffer(RecordEpisodeStatistics(NestedEnv()))
+        env = from_buffer(StickyAction(NestedEnv(), repeat_action_probability=0.5))
         states = [env.reset(make_key(i))[1].env_state.env_state for i in range(2)]
         for name in ("rng", "key"):
             one, other = (plain(getattr(state, name)) for state in states)
