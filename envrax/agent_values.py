@@ -1,7 +1,7 @@
 """Values by agent in an environment of several; a single value for one agent."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -53,3 +53,26 @@ def require_one_agent(who: str, env: Any) -> None:
             f"{who}: expected an environment of one agent; got {env!r} of {', '.join(env.agents)}. "
             "Take the view of one agent, `envrax.multi_agent.OneAgent`, or `agents_as_slots`."
         )
+
+
+def map_info(
+    info: dict[str, Any], by_agent: Callable[[Any], Any], of_world: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """
+    The info of a world, with one function applied to each dict by agent, and another to the rest.
+
+    By agent are the entries of `info["agents"]`, the observations `info["final_obs"]` and the
+    returns `info["episode"]["r"]`. Everything else is the world's, whatever its keys are.
+    """
+
+    def entry(name: str, x: Any) -> Any:
+        if name == "final_obs":
+            return by_agent(x)
+        if name == "agents":
+            return {reason: by_agent(ends) for reason, ends in x.items()}
+        if name == "episode" and isinstance(x, dict) and isinstance(cast(Any, x).get("r"), dict):
+            rest = {k: of_world(v) for k, v in cast(Any, x).items() if k != "r"}
+            return {**rest, "r": by_agent(x["r"])}
+        return of_world(x)
+
+    return {name: entry(name, x) for name, x in info.items()}

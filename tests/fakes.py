@@ -9,7 +9,7 @@ import numpy as np
 
 from envrax import Box, Dict, Discrete, EnvConfig, EnvState, JaxEnv, MultiDiscrete, Tuple
 from envrax.multi_agent.world import MultiAgentEnv
-from envrax.testing import CountingEnv
+from envrax.testing import CountingEnv, NimWorld
 from envrax.testing.fakes import FakeConfig
 
 F32 = jnp.float32
@@ -284,3 +284,15 @@ class Pair(MultiAgentEnv[PairState, EnvConfig]):
 
     def render(self, state: PairState) -> np.ndarray:
         return self.one.render(state.of["left"])
+
+
+class NamedLikeStatistics(NimWorld):
+    """Nim of "l" and "r", the keys of `info["episode"]` and of an info of the world."""
+
+    agents = ("l", "r")  # pyright: ignore[reportAssignmentType]
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = super().step(state, action)
+        heap = {"l": state.left, "r": state.step}
+        reward = {"l": reward["alice"], "r": reward["bob"]}
+        return obs, state, reward, done, {**info, "heap": heap}

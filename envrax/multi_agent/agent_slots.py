@@ -11,11 +11,15 @@ from jax.core import Tracer
 
 from envrax._checks.counts import slot_index
 from envrax._checks.tuples import with_info_entry
+from envrax._jax.keys import is_key
+from envrax._jax.mesh import reshard
+from envrax.agent_values import map_info
 from envrax.batched_env import BatchedEnv
 from envrax.multi_agent.agents import require_agents
 from envrax.multi_agent.other_agents import OtherAgentsPolicy
 from envrax.rollouts.policy import Policy
 from envrax.spaces import Space
+from envrax.spaces.masks import with_full_masks
 from envrax.wrappers.vector.base import AnyBatchedEnv, BatchedWrapper, BatchedWrapperState
 
 
@@ -50,7 +54,7 @@ class AgentSlotsState(BatchedWrapperState):
     last_obs : dict
         The last observations of the agents that are not slots.
     rng : jax.Array, optional
-        PRNG key for their policy; None if there are none.
+        A typed PRNG key for their policy; None if there are none.
     """
 
     last_obs: dict[str, Any]
@@ -62,9 +66,10 @@ class AgentSlots(BatchedWrapper[Space, Space]):
     A batch of worlds in which every agent is a slot: `agents_as_slots` makes it.
 
     Slot `i * len(agents) + j` is agent j of world i. A slot gets the observation, reward and mask
-    of its agent, and the agent's entry of each info that is a dict by agent. Everything else is
-    repeated for all slots of a world; so is `dones`, because an episode is the world's.
-    `infos["active"]` is False where the agent did not act in the step.
+    of its agent, its return in `infos["episode"]`, and its ends in `infos["agents"]`. Everything
+    else is repeated for all slots of a world, also an info that is a dict with the names of agents;
+    so is `dones`, because an episode is the world's. `infos["active"]` is False where the agent did
+    not act in the step.
     """
 
     state_class = AgentSlotsState
@@ -115,9 +120,13 @@ class AgentSlots(BatchedWrapper[Space, Space]):
 
     def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
         moves: Any = jax.random.split(rng) if self._others.agents else (None, rng)
-        obs, inner = self.env.reset(moves[1])
-        state = AgentSlotsState(env_state=inner, last_obs=self._others.of(obs), rng=moves[0])
-        return self._rows(obs), self._place_state(state, "")
+        own_rng, env_rng = moves
+        if own_rng is not None and not is_key(own_rng):
+            # The two numbers of a legacy key would pass for rows of two worlds.
+            own_rng = jax.random.wrap_key_data(own_rng)
+        obs, inner = self.env.reset(env_rng)
+        state = AgentSlotsState(env_state=inner, last_obs=self._others.of(obs), rng=own_rng)
+        return self._agent_rows(obs), self._place_state(state, "")
 
     def _step_all(self, state: Any, actions: Any) -> Any:
         inner = state.env_state
@@ -133,12 +142,26 @@ class AgentSlots(BatchedWrapper[Space, Space]):
         active = self.env.active(inner)
         obs, inner, rewards, dones, infos = self.env.step(inner, every)
         state = AgentSlotsState(env_state=inner, last_obs=self._others.of(obs), rng=rng)
-        infos = with_info_entry("agents_as_slots", self.env, infos, "active", active)
-        obs, rewards, dones, infos = map(self._rows, (obs, rewards, dones, infos))
-        return obs, self._place_state(state, ""), rewards, dones, infos
+        infos = map_info(infos, self._agent_rows, self._world_rows)
+        acts = self._agent_rows(active)
+        infos = with_info_entry("agents_as_slots", self.env, infos, "active", acts)
+        return (
+            self._agent_rows(obs),
+            self._place_state(state, ""),
+            self._agent_rows(rewards),
+            self._world_rows(dones),
+            infos,
+        )
 
     def action_mask(self, state: Any) -> Any:
-        return self._rows(self.env.action_mask(state.env_state))
+        masks = self.env.action_mask(state.env_state)
+        if masks is None:
+            return None
+        if len({jax.tree.structure(masks[agent]) for agent in self.slots}) > 1:
+            space: Any = self.env.action_space
+            masks = {agent: with_full_masks(space[agent], masks[agent]) for agent in self.slots}
+            masks = masks if self.layout is None else reshard(masks, self.layout)
+        return self._agent_rows(masks)
 
     def active(self, state: Any) -> dict[str, jax.Array]:
         return {}
@@ -155,17 +178,11 @@ class AgentSlots(BatchedWrapper[Space, Space]):
             slot_idx = slot_index("agents_as_slots", slot_idx, self.n_slots)
         return slot_idx % self.n_slots // len(self.slots)
 
-    def _rows(self, tree: Any) -> Any:
-        """A row for each slot: its agent's, in a dict by agent; otherwise its world's."""
-        known = set(self.env.agents)
+    def _agent_rows(self, by_agent: Any) -> Any:
+        """A row for each slot, of a dict by agent."""
+        mine = [by_agent[agent] for agent in self.slots]
+        return jax.tree.map(lambda *x: jnp.stack(x, 1).reshape(-1, *x[0].shape[1:]), *mine)
 
-        def is_by_agent(x: Any) -> bool:
-            return isinstance(x, dict) and set(x) == known
-
-        def rows(x: Any) -> Any:
-            if not is_by_agent(x):
-                return jnp.repeat(x, len(self.slots), axis=0)
-            mine = [x[agent] for agent in self.slots]
-            return jax.tree.map(lambda *x: jnp.stack(x, 1).reshape(-1, *x[0].shape[1:]), *mine)
-
-        return jax.tree.map(rows, tree, is_leaf=is_by_agent)
+    def _world_rows(self, tree: Any) -> Any:
+        """A row for each slot: that of its world."""
+        return jax.tree.map(lambda x: jnp.repeat(x, len(self.slots), axis=0), tree)

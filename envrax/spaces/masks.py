@@ -43,6 +43,22 @@ def not_padding(space: Space) -> np.ndarray | None:
     return np.arange(int(highest.max()) + 1) <= highest[..., None]
 
 
+def with_full_masks(space: Space, mask: Any) -> Any:
+    """A mask with one that says that all is legal in place of None, where the space has masks."""
+    children: Any = getattr(space, "spaces", None)
+    if is_mapping(children):
+        pairs = {name: (child, mask and mask[name]) for name, child in children.items()}
+        return {name: with_full_masks(*pair) for name, pair in pairs.items()}
+    if children is not None:
+        masks = [None] * len(children) if mask is None else mask
+        return tuple(map(with_full_masks, children, masks))
+    shape = mask_shape(space)
+    if mask is not None or shape is None:
+        return mask
+    exist = not_padding(space)
+    return jnp.broadcast_to(jnp.asarray(True if exist is None else exist), shape)
+
+
 def require_mask(space: Space, mask: Any) -> jax.Array:
     """
     A mask of an array space, checked.

@@ -57,22 +57,19 @@ class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
     """
     A wrapper of a multi-agent environment that applies another wrapper class to each agent.
 
-    `wrap_each_agent` builds it, as an instance of a class that inherits from both classes.
+    `wrap_each_agent` builds it, as an instance of a class that inherits from both classes. What it
+    does not define itself must not be overridden, as it would be applied to no agent.
+
+    Attributes
+    ----------
+    wrappers : dict
+        The wrapper of each agent.
     """
 
     def __init__(self, env: AnyEnv, cls: Any, args: Any, kwargs: Any) -> None:
         Wrapper.__init__(self, env)  # not the constructor of `cls`, the other base
-        unsupported = (
-            "done",
-            "info",
-            "on_episode_start",
-            "reset",
-            "reset_after",
-            "step",
-            "active",
-            "render",
-        )
-        overridden = [x for x in unsupported if getattr(cls, x) is not getattr(Wrapper, x)]
+        members = [x for x in dir(Wrapper) if x[0] != "_" and x not in vars(EachAgent)]
+        overridden = [x for x in members if getattr(cls, x) is not getattr(Wrapper, x)]
         expected = (
             "a wrapper that changes only observations, actions and rewards of a multi-agent "
             "environment"
@@ -83,27 +80,42 @@ class EachAgent(Wrapper[Any, Any, StateT, ConfigT]):
         def wrap(agent_env: Any) -> Any:
             return cls(agent_env, *args, **kwargs)
 
-        self._wrappers: Any = for_each(env, wrap, per_agent_envs(env))
+        self.wrappers: Any = for_each(env, wrap, per_agent_envs(env))
+
+    def __getattr__(self, name: str) -> Any:
+        # `__init__` of the class was called for the wrapper of each agent, not for this object.
+        raise AttributeError(
+            f"{type(self).__name__}: expected an attribute of a wrapper of several agents; got "
+            f"{name!r}. Each agent has a wrapper: try `wrappers[{self.agents[0]!r}].{name}`."
+        )
+
+    @property
+    def traceable(self) -> bool:
+        return all(wrapper.traceable for wrapper in self.wrappers.values())
+
+    def close(self) -> None:
+        for wrapper in self.wrappers.values():
+            wrapper.close()
 
     @property
     def observation_space(self) -> Any:
-        return Dict({agent: wrapper.observation_space for agent, wrapper in self._wrappers.items()})
+        return Dict({agent: wrapper.observation_space for agent, wrapper in self.wrappers.items()})
 
     @property
     def action_space(self) -> Any:
-        return Dict({agent: wrapper.action_space for agent, wrapper in self._wrappers.items()})
+        return Dict({agent: wrapper.action_space for agent, wrapper in self.wrappers.items()})
 
     def observation(self, obs: Any) -> Any:
-        return for_each(self, lambda wrapper, x: wrapper.observation(x), self._wrappers, obs)
+        return for_each(self, lambda wrapper, x: wrapper.observation(x), self.wrappers, obs)
 
     def action(self, action: Any) -> Any:
-        return for_each(self, lambda wrapper, x: wrapper.action(x), self._wrappers, action)
+        return for_each(self, lambda wrapper, x: wrapper.action(x), self.wrappers, action)
 
     def reward(self, reward: Any) -> Any:
-        return for_each(self, lambda wrapper, x: wrapper.reward(x), self._wrappers, reward)
+        return for_each(self, lambda wrapper, x: wrapper.reward(x), self.wrappers, reward)
 
     def action_mask(self, state: StateT) -> Any:
-        masks = for_each(self, lambda wrapper: wrapper.action_mask(state), self._wrappers)
+        masks = for_each(self, lambda wrapper: wrapper.action_mask(state), self.wrappers)
         return masks if jax.tree.leaves(masks) else None
 
     def __reduce__(self) -> tuple[Any, ...]:

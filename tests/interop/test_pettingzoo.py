@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from fakes import NamedLikeStatistics
 from interop.by_hand import equal
 
 import envrax
@@ -67,6 +68,17 @@ def test_an_episode_is_that_of_the_world(world: Any) -> None:
         over |= {agent for agent in live if ends[agent]}
         assert {agent for agent in live if terminated[agent]} == over & set(live)
     assert bool(state.done) and over == set(world.agents)
+
+
+def test_infos_by_agent_are_told_by_their_place_and_not_by_their_keys() -> None:
+    env = to_pettingzoo(envrax.RecordEpisodeStatistics(NamedLikeStatistics()))
+    env.reset(seed=0)
+    for step in range(1, 10):
+        _, rewards, *_, infos = env.step({"l": 0, "r": 0})
+        assert all(info["heap"] == {"l": 9 - step, "r": step} for info in infos.values())
+    assert {agent: info["episode"] for agent, info in infos.items()} == {
+        agent: {"r": reward, "l": 9} for agent, reward in rewards.items()
+    }
 
 
 def test_the_turns_of_a_game_as_aec() -> None:

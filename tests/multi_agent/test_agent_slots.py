@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fakes import NamedLikeStatistics
 from helpers import assert_trees_equal
 from jax.sharding import AxisType
 
@@ -111,3 +112,42 @@ def test_a_memory_is_cleared_where_an_episode_begins() -> None:
     _, steps = rollout(env, counts, start(env, RNG, jnp.zeros(4, jnp.int32)), 20)
     assert (steps.extras[1:][steps.done[:-1]] == 1).all()
     assert (steps.extras[1:][~steps.done[:-1]] > 1).all()
+
+
+def test_what_is_by_agent_is_told_by_its_place_and_not_by_its_keys() -> None:
+    worlds = VecEnv(RecordEpisodeStatistics(NamedLikeStatistics()), 3)
+    env = agents_as_slots(worlds)
+    (_, state), (_, inner) = env.reset(RNG), worlds.reset(RNG)
+    for _ in range(9):
+        _, state, rewards, dones, infos = env.step(state, jnp.zeros(6, jnp.int32))
+        both = dict.fromkeys(worlds.agents, jnp.zeros(3, jnp.int32))
+        _, inner, _, _, world_infos = worlds.step(inner, both)
+        heap = jax.tree.map(lambda x: x.repeat(2), world_infos["heap"])
+        assert_trees_equal(infos["heap"], heap)
+        assert_trees_equal(infos["episode"]["l"], world_infos["episode"]["l"].repeat(2))
+        assert_trees_equal(infos["episode"]["r"], jnp.where(dones, rewards, 0.0))
+    assert dones.any()
+
+
+class Unlike(ChaseWorld):
+    """The first runner may do all; infos by agent have shapes of their own."""
+
+    def action_mask(self, state: Any) -> Any:
+        return {"runner_1": None, "runner_2": jnp.arange(3) < 2, "hunter": None}
+
+    def step(self, state: Any, action: Any) -> Any:
+        *results, info = super().step(state, action)
+        sizes = {agent: jnp.zeros(i, jnp.float32) for i, agent in enumerate(self.agents)}
+        return *results, {**info, "sizes": sizes}
+
+
+def test_agents_may_differ_in_masks_and_infos() -> None:
+    env = agents_as_slots(VecEnv(Unlike(), 2), ("runner_1", "runner_2"))
+    _, state = env.reset(RNG)
+    masks = [[True] * 3, [True, True, False]] * 2
+    assert env.action_mask(state).tolist() == masks
+    mesh = jax.make_mesh((1,), ("slots",), axis_types=(AxisType.Explicit,))
+    assert shard(env, mesh).action_mask(state).tolist() == masks
+    infos = env.step(state, env.action_space.sample(RNG, env.action_mask(state)))[-1]
+    assert [x.shape for x in infos["sizes"].values()] == [(4, 2), (4, 0), (4, 1)]
+    assert infos["agents"]["terminated"].shape == (4,)

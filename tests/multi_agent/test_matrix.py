@@ -245,3 +245,48 @@ def test_a_wrapper_that_changes_more_than_each_agent_has_is_refused() -> None:
 
     with pytest.raises(TypeError, match="Tells"):
         Tells(NimWorld())
+
+
+class Logs(envrax.RewardWrapper[Any, Any, Any, Any]):
+    """A wrapper of one's own, with a resource, attributes and a method."""
+
+    def __init__(self, env: Any, log: list[str]) -> None:
+        super().__init__(env)
+        self.log = log
+
+    @property
+    def traceable(self) -> bool:
+        return self.log is None
+
+    def reward(self, reward: Any) -> Any:
+        return self.scaled(reward)
+
+    def scaled(self, reward: Any) -> Any:
+        return reward * len(self.log)
+
+    def close(self) -> None:
+        self.log.append("closed")
+        super().close()
+
+
+def test_a_wrapper_of_ones_own_is_closed_and_told_apart_for_each_agent() -> None:
+    class Closes(NimWorld):
+        def close(self) -> None:
+            log.append("world")
+
+    log: list[str] = []
+    env: Any = Logs(Closes(), log=log)
+    assert not env.traceable and isinstance(env, Logs)
+    env.close()
+    assert log == ["closed", "world"] * 2
+    with pytest.raises(AttributeError, match=r"wrappers\['alice'\].log"):
+        env.scaled(1.0)
+    assert env.wrappers["alice"].scaled(1.0) == 4.0
+    assert not hasattr(env, "unknown")
+
+
+@pytest.mark.parametrize("member", ["compile", "name", "config", "render", "active", "step"])
+def test_what_is_not_applied_to_each_agent_is_not_lost(member: str) -> None:
+    cls = type("Own", (Logs,), {member: property(lambda self: None)})
+    with pytest.raises(TypeError, match=f"Own: expected .* overrides {member}"):
+        cls(NimWorld(), log=[])

@@ -201,6 +201,13 @@ for kind in (AxisType.Auto, AxisType.Explicit):
         spread = shard(alone, mesh_of(4, kind))
         ours, theirs = (rollout(env, None, start(env, KEY), 12) for env in (spread, alone))
         assert_trees_close(ours[1], theirs[1], rtol=1e-5)
+    few = agents_as_slots(VecEnv(ChaseWorld(), 2), ["runner_2"])
+    for rng in (KEY, jax.random.PRNGKey(0)):  # a legacy key has as many numbers as there are worlds
+        ours, theirs = (
+            env.step(env.reset(rng)[1], jnp.ones(2, jnp.int32))
+            for env in (shard(few, mesh_of(2, kind)), few)
+        )
+        assert_trees_equal(ours, theirs)
 
 pixels = VecEnv(PixelEnv(), 8)
 drawn = shard(pixels, mesh_of(8))

@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import assert_trees_equal
 
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
-from envrax.spaces.masks import mask_shape
+from envrax.spaces.masks import mask_shape, with_full_masks
 
 N = 6_000
 KEYS = jax.random.split(jax.random.key(3), N)
@@ -120,6 +121,16 @@ def test_the_shape_of_a_mask() -> None:
         "push": None,
         "light": (6, 2, 2),
     }
+
+
+def test_none_is_the_mask_in_which_all_is_legal() -> None:
+    padded, light = bools("xx--", "xxxx", "xxx-"), bools("xx", "xx")
+    full = {"move": (bools("xxxx"), padded), "push": None, "light": light}
+    given = {"move": (bools("x--x"), None), "push": None, "light": None}
+    expected = {**full, "move": (bools("x--x"), padded)}
+    for mask, filled in ((None, full), (full, full), (given, expected)):
+        assert_trees_equal(with_full_masks(NESTED, mask), filled)
+    assert with_full_masks(Discrete(3).batch(2), None).tolist() == [[True] * 3] * 2
 
 
 @pytest.mark.parametrize(

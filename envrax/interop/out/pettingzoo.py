@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from envrax.agent_values import map_info
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.library import require
@@ -101,21 +102,16 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return {agent: with_ints(spaces[agent], result.obs[agent]) for agent in self.agents}
 
     def _infos(self, result: StepResult, info: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """The info of each agent: its entry where there is one for each, else that of the world."""
+        """The info of each agent: that of the world, with its own return."""
         spaces: Any = self.jax_env.action_space
-        infos = {agent: _of_agent(info, agent, self.possible_agents) for agent in self.agents}
+        infos = {
+            agent: map_info(info, lambda x, agent=agent: x[agent], lambda x: x)
+            for agent in self.agents
+        }
         if result.mask is None:
             return infos
         masks = {agent: gymnasium_mask(spaces[agent], result.mask[agent]) for agent in infos}
         return {agent: {**infos[agent], "action_mask": mask} for agent, mask in masks.items()}
-
-
-def _of_agent(tree: Any, agent: str, agents: list[str]) -> Any:
-    if not isinstance(tree, dict):
-        return tree
-    if set(tree) == set(agents):
-        return tree[agent]
-    return {name: _of_agent(x, agent, agents) for name, x in tree.items()}
 
 
 def to_pettingzoo(env: AnyEnv, *, render_mode: str | None = None) -> PettingZooEnv:
@@ -136,8 +132,9 @@ def to_pettingzoo(env: AnyEnv, *, render_mode: str | None = None) -> PettingZooE
     Returns
     -------
     pettingzoo.ParallelEnv
-        Observations, rewards, ends and infos of live agents, as `to_gymnasium` gives them; the mask
-        of legal actions is `infos[agent]["action_mask"]`.
+        Observations, rewards, ends and infos of live agents, as `to_gymnasium` gives them. Each
+        agent gets the info of the world, with its own return in `"episode"` and its own mask of
+        legal actions in `"action_mask"`.
 
     Raises
     ------
