@@ -59,7 +59,8 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
 
     `reset` and `step` play the turns of the others until the agent is active or its episode ends.
     The agent's rewards of these turns are summed; those of turns in `reset` are added to the first
-    step. If the episode ends before the agent's first move, the first step only reports it.
+    step. If the episode ends before the agent's first move, the first step only reports it. JAX
+    differentiates these turns forward only: use `jax.jvp`, not `jax.grad`.
 
     Parameters
     ----------

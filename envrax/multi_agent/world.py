@@ -19,7 +19,8 @@ class MultiAgentEnv(JaxEnv[Dict, Dict, StateT, ConfigT]):
 
     `done`, `info["terminated"]` and `info["truncated"]` are the world's, with which all agents end.
     Where agents end before it, `info["agents"]` is `{"terminated": {...}, "truncated": {...}}`: a
-    bool for each agent, which stays True until the world ends.
+    bool for each agent, which stays True until the world ends. Every other entry of an info is the
+    world's.
     """
 
     @property

@@ -227,6 +227,34 @@ def test_gradients_pass_through_a_view_without_turns() -> None:
     assert jax.grad(lambda action: view.step(state, action)[2])(jnp.float32(1.5)) == 3.0
 
 
+def test_gradients_through_turns_are_those_forward() -> None:
+    """`jax.grad` does not work through a loop of unknown length, as the page says."""
+
+    class Priced(NimWorld):
+        @property
+        def action_space(self) -> Dict:
+            return Dict(dict.fromkeys(self.agents, envrax.Box(0.0, 2.0, ())))
+
+        def step(self, state: Any, action: Any) -> Any:
+            whole = jax.tree.map(lambda x: x.astype(jnp.int32), action)
+            obs, state, reward, done, info = super().step(state, whole)
+            return obs, state, {**reward, "alice": jnp.square(action["alice"])}, done, info
+
+        action_mask = envrax.JaxEnv.action_mask
+
+    view = OneAgent(Priced(), "alice", lambda ps, obs, rng: ({"bob": jnp.float32(1)}, ps, None))
+    _, state = view.reset(KEYS[0])
+
+    def reward(action: jax.Array) -> jax.Array:
+        return view.step(state, action)[2]
+
+    action = jnp.float32(1.5)
+    value, slope = jax.jvp(reward, (action,), (jnp.float32(1),))
+    assert slope == 2 * value / action > 0
+    with pytest.raises(ValueError, match="Reverse-mode"):
+        jax.grad(reward)(action)
+
+
 def test_an_agent_alone_is_played_like_the_world() -> None:
     """Returns of `evaluate` by agent are those of the views, where policies draw nothing."""
     policy: Any = lambda _, obs, rng: (jax.tree.map(lambda x: x[..., 0] % 3, obs), None, None)  # noqa: E731
