@@ -1,7 +1,7 @@
 """`agents_as_slots`: a batch of worlds in which every agent is a slot."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import chex
 import jax
@@ -119,11 +119,12 @@ class AgentSlots(BatchedWrapper[Space, Space]):
         return space[self.slots[0]]
 
     def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
-        moves: Any = jax.random.split(rng) if self._others.agents else (None, rng)
-        own_rng, env_rng = moves
-        if own_rng is not None and not is_key(own_rng):
+        own_rng: Any = None
+        env_rng: Any = rng
+        if self._others.agents:
+            own_rng, env_rng = jax.random.split(rng)
             # The two numbers of a legacy key would pass for rows of two worlds.
-            own_rng = jax.random.wrap_key_data(own_rng)
+            own_rng = own_rng if is_key(own_rng) else cast(Any, jax.random.wrap_key_data)(own_rng)
         obs, inner = self.env.reset(env_rng)
         state = AgentSlotsState(env_state=inner, last_obs=self._others.of(obs), rng=own_rng)
         return self._agent_rows(obs), self._place_state(state, "")
