@@ -143,7 +143,11 @@ def _merged(
     env: AnyEnv, autoreset: AutoReset | None, ended: jax.Array, obs: Any, state: EnvState
 ) -> tuple[Any, EnvState]:
     """The first observation and state of the next episode where this one ended, else the given."""
-    traced, types = jax.make_jaxpr(partial(next_episode, env), return_shape=True)(state)
+
+    def begin(last: EnvState) -> Any:
+        return clone_keys(next_episode(env, last))
+
+    traced, types = jax.make_jaxpr(begin, return_shape=True)(state)
     program = traced.jaxpr
     at_start = {"obs": types[0], "state": types[1]}
     require_same_types(env, at_start, {"obs": obs, "state": state}, after_end=True)
@@ -152,8 +156,7 @@ def _merged(
     # The constants of the trace are arguments: they may be traced values of the caller, which no
     # function below may keep.
     def reset_one(consts: list[Any], last: list[Any]) -> list[Any]:
-        reset = cast(Any, jaxpr_as_fun(ClosedJaxpr(program, consts)))
-        return clone_keys(reset(*last))
+        return cast(Any, jaxpr_as_fun(ClosedJaxpr(program, consts)))(*last)
 
     def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
         new = lambda: varying_like(ended, reset_one(consts, last))  # noqa: E731
