@@ -256,6 +256,8 @@ def _number(who: str, name: str, x: Any, in_force: Any) -> Any:
     dtype = _DTYPES.get(type(in_force), getattr(in_force, "dtype", None))
     wanted = "static value" if dtype is None else kind(dtype)
     fits = kind(x.dtype) == wanted or (kind(x.dtype), wanted) == ("integer", "float")
+    if wanted == "integer" and kind(x.dtype) == "integer":
+        fits = x.aval.weak_type or np.can_cast(x.dtype, canonical(dtype))  # or it wraps around
     if not fits or x.shape != np.shape(in_force):
         shape = f" of shape {np.shape(in_force)}" if np.shape(in_force) else ""
         raise FieldError(

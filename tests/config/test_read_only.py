@@ -92,3 +92,12 @@ def test_arrays_of_a_config_are_copies(hold: Any) -> None:
     config: Any = env.config
     with pytest.raises(ValueError, match="read-only"):
         first_array(config.table)[0] = 100
+
+
+def test_a_drawn_integer_that_the_field_cannot_hold_is_refused() -> None:
+    """It would wrap around: 300 in uint8 is 44."""
+    env = Table(TableConfig(table=np.zeros(1, np.uint8)))
+    with pytest.raises(TypeError, match=r"`table` .* got int32\[1\]. Cast it"):
+        envrax.with_config(env, table=jnp.full(1, 300, jnp.int32))
+    changed: Any = envrax.with_config(env, table=jnp.full(1, 3, jnp.uint8)).config
+    assert changed.table.dtype == np.uint8
