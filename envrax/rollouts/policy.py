@@ -159,7 +159,8 @@ class TracedPolicy:
                 f"{jax.tree.map(leaf_type, given)} in a later one."
             )
         function = cast(Any, jaxpr_as_fun)(ClosedJaxpr(self.program.jaxpr, self.constants))
-        return self.program.outputs.unflatten(function(*jax.tree.leaves((self.arrays, *given))))
+        answer = function(*jax.tree.leaves((self.arrays, *given)))
+        return self.program.outputs.unflatten(strip_weak_type(answer))  # literals are no arrays
 
 
 AnyPolicy = SplitPolicy | TracedPolicy | UniformPolicy

@@ -222,3 +222,13 @@ def test_a_policy_state_that_can_be_called_is_not_the_same_for_all_members() -> 
         envrax.start(fleet, jax.random.key(0), memory)
     memories = envrax.start(fleet, jax.random.key(0), [memory, memory]).policy_state
     assert len(memories) == 2
+
+
+def test_a_policy_may_answer_with_constants() -> None:
+    def act(state: Any, obs: Any, rng: jax.Array) -> Any:
+        return np.int32(2), state, {"numpy": np.zeros(2), "number": 1.5, "true": True}
+
+    for form in (act, jax.jit(act)):
+        steps = envrax.rollout(ONE, form, envrax.start(ONE, jax.random.key(0)), 3)[1]
+        assert steps.action.tolist() == [2, 2, 2]
+        assert steps.extras["number"].dtype == np.float32 and steps.extras["true"].all()
