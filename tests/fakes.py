@@ -289,7 +289,9 @@ class Pair(MultiAgentEnv[PairState, EnvConfig]):
 class NamedLikeStatistics(NimWorld):
     """Nim of "l" and "r", the keys of `info["episode"]` and of an info of the world."""
 
-    agents = ("l", "r")  # pyright: ignore[reportAssignmentType]
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return ("l", "r")
 
     def step(self, state: Any, action: Any) -> Any:
         obs, state, reward, done, info = super().step(state, action)

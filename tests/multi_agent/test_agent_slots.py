@@ -118,6 +118,7 @@ def test_what_is_by_agent_is_told_by_its_place_and_not_by_its_keys() -> None:
     worlds = VecEnv(RecordEpisodeStatistics(NamedLikeStatistics()), 3)
     env = agents_as_slots(worlds)
     (_, state), (_, inner) = env.reset(RNG), worlds.reset(RNG)
+    dones = jnp.zeros(6, bool)
     for _ in range(9):
         _, state, rewards, dones, infos = env.step(state, jnp.zeros(6, jnp.int32))
         both = dict.fromkeys(worlds.agents, jnp.zeros(3, jnp.int32))

@@ -357,7 +357,9 @@ def test_one_agent_may_wait_for_a_world_alone() -> None:
     """A world of one agent, which acts in every second step."""
 
     class Alone(NimWorld):
-        agents = ("alice",)
+        @property
+        def agents(self) -> tuple[str, ...]:
+            return ("alice",)
 
         def step(self, state: Any, action: Any) -> Any:
             obs, state, reward, done, info = super().step(state, action)
