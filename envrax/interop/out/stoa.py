@@ -67,7 +67,7 @@ class ToStoa(Bridge, stoa.Environment):
 
     def render(self, state: Any, env_params: Any = None) -> np.ndarray:
         """A uint8 RGB image of shape (H, W, 3)."""
-        return self.env.render(state)
+        return np.array(self.env.render(state))
 
     def close(self) -> None:
         """Free resources on the host."""
