@@ -16,7 +16,8 @@ from fakes import Pair, VectorConfig, VectorEnv, VectorState
 from films import Canvas, FakeEncoder, FilmEnv, file_names, frames, steps_seen
 from helpers import assert_trees_equal
 
-from envrax import ClipReward, VecEnv, agents_as_slots
+from envrax import ClipReward, VecEnv
+from envrax.multi_agent import agents_as_slots
 from envrax.testing import RingWorld, check_batched_env
 from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation, RecordVideo
 
@@ -237,7 +238,7 @@ def steps(env: Any, state: Any, n_steps: int) -> Any:
     return state
 
 
-@pytest.mark.parametrize("grid", [None, (1, 1)])
+@pytest.mark.parametrize("grid", [None, pytest.param((1, 1), marks=pytest.mark.slow)])
 def test_runs_in_turn_share_no_film(tmp_path: Path, grid: Any) -> None:
     """Also where all slots end at once, so that a grid cannot tell a reset by the steps."""
     env = film(tmp_path, n=1, steps=4, grid=grid)
@@ -255,6 +256,7 @@ def test_runs_in_turn_share_no_film(tmp_path: Path, grid: Any) -> None:
     assert list(seen_in(tmp_path).values()) == seen
 
 
+@pytest.mark.slow
 def test_a_grid_goes_on_only_from_where_all_of_its_slots_were(tmp_path: Path) -> None:
     env = film(tmp_path, n=1, steps=2, grid=(1, 1))
     first = steps(env, env.reset(jax.random.key(0))[1], 2)  # both begin their second episode
@@ -265,6 +267,7 @@ def test_a_grid_goes_on_only_from_where_all_of_its_slots_were(tmp_path: Path) ->
     assert list(seen_in(tmp_path).values()) == [[0, 1, 2], [0, 1, 2], [0, 1], [0, 1]]
 
 
+@pytest.mark.slow
 def test_each_slot_goes_on_by_itself(tmp_path: Path) -> None:
     env = film(tmp_path, n=2, steps=9, slots=2)
     state = steps(env, env.reset(jax.random.key(0))[1], 2)
@@ -278,6 +281,7 @@ def test_each_slot_goes_on_by_itself(tmp_path: Path) -> None:
 # Frames
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", [None, (1, 2)])
 def test_an_environment_that_draws_on_one_canvas(tmp_path: Path, grid: Any) -> None:
     class Placed(Canvas):
@@ -303,6 +307,7 @@ def test_an_environment_that_draws_on_one_canvas(tmp_path: Path, grid: Any) -> N
     assert seen == greys
 
 
+@pytest.mark.slow
 def test_a_slot_that_cannot_be_drawn_leaves_the_others_their_films(tmp_path: Path) -> None:
     class Broken(FilmEnv):
         def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
@@ -442,6 +447,7 @@ def test_a_batch_that_does_not_draw_is_refused(tmp_path: Path) -> None:
             RecordVideo(env, tmp_path)
 
 
+@pytest.mark.slow
 def test_slots_that_are_agents_are_refused(tmp_path: Path) -> None:
     worlds = VecEnv(Pair(FilmEnv()), 2)
     with pytest.raises(TypeError, match="agents_as_slots"):
