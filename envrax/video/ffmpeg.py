@@ -43,15 +43,14 @@ class Encoder:
         The format of the file, "mp4" or "gif".
     """
 
-    def __init__(
-        self, path: Path, fps: float, shape: tuple[int, ...], form: str = "mp4"
-    ) -> None:
+    def __init__(self, path: Path, fps: float, shape: tuple[int, ...], form: str = "mp4") -> None:
+        command = [find_ffmpeg(), *_options(fps, shape, form), path]
         # A file, because ffmpeg would wait for us if a pipe for its messages were full.
-        self._messages = tempfile.TemporaryFile()
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115  # closed after ffmpeg has ended
         # imageio would start ffmpeg with a `preexec_fn`. That forks, and a fork beside the threads
         # of JAX can hang. In a session of its own, ffmpeg survives a Ctrl-C.
         self._process: Any = subprocess.Popen(
-            [find_ffmpeg(), *_options(fps, shape, form), path],
+            command,
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import imageio.v3
+import jax
 import numpy as np
 import pytest
-import jax
 from fakes import VectorConfig, VectorState
 from films import FilmEnv, file_names, film, frames, play, reading, steps_seen
 
@@ -182,23 +182,29 @@ def test_a_film_belongs_to_the_process_that_began_it(run_python: Any) -> None:
         warnings.simplefilter("ignore")  # JAX warns of forks
         import numpy as np
         from films import FilmEnv, Path, file_names, steps_seen
+        from envrax.video.batch_recording import Recording
         from envrax.video.encoder import open_video
 
         def frame(grey):
             return np.full(FilmEnv.shape, FilmEnv.grey * grey, np.uint8)
 
         video = open_video(Path("films"), 0, 30, frame(0))
+        batch = Recording([0], Path("films"), 30, None)
+        batch.add_step({0: lambda: frame(2)}, [lambda: frame(3)], [False])
         reading, writing = os.pipe()
         if not os.fork():
             os.close(writing)
             assert not video.takes_frames
             video.close()
+            batch.finish()
             os.read(reading, 1)  # as long as the other process lives
             os._exit(0)
         os.close(reading)
         video.add(frame(1))
         video.close()
-        print(file_names(Path("films")), steps_seen(Path("films/episode_0000.mp4")))
+        batch.finish()
+        for name in file_names(Path("films")):
+            print(name, steps_seen(Path("films", name)))
         """
     )
-    assert said == "['episode_0000.mp4'] [0, 1]\n"
+    assert said == "episode_0000.mp4 [0, 1]\nslot_0-episode_0000.mp4 [2, 3]\n"

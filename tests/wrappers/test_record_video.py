@@ -323,6 +323,18 @@ def test_an_interrupted_close_is_completed_by_the_next(
     assert seen_in(tmp_path) == [[0, 1, 2]]
 
 
+def test_an_encoder_that_cannot_start_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*arguments: Any) -> FakeEncoder:
+        raise OSError("too many processes")
+
+    monkeypatch.setattr("envrax.video.encoder.Encoder", start)
+    with pytest.raises(OSError, match="too many"):
+        play(film(tmp_path), 1)
+    assert file_names(tmp_path) == []
+
+
 def test_what_is_beneath_is_closed_whatever_the_film(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,15 +43,19 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     that state, so the environments of the recorded slots are stepped a second time to get it.
 
     Files are named `slot_0-episode_0000.mp4` and so on. The files of a grid are named
-    `grid_0000.mp4` and so on; each lasts from a reset to the next reset or `close`. Numbers
-    continue after existing files. If a reset or `close` cuts an episode short, its video is kept.
-    Without a `close` it is written when Python exits. In a grid, every frame is one step of all
-    slots: the last state of an episode is followed by the state after the first step of the next
-    episode.
+    `grid_0000.mp4` and so on; each lasts from a reset to the next run or `close`. Numbers
+    continue after existing files. If a reset or `close` cuts an episode short after its first step,
+    its video is kept. Without a `close` it is written when Python exits. In a grid, every frame is
+    one step of all slots: the last state of an episode is followed by the state after the first
+    step of the next episode.
+
+    A video shows one run: a step from another state than the last step returned begins a video of
+    its own. To record two runs in turn, use two recorders.
 
     States are held on the host until they are rendered: the states of one episode, or of all steps
     that a compiled program took since the last `write`, or with a grid those of all steps since the
-    reset. Frames are encoded as they are rendered.
+    reset. Frames are encoded as they are rendered. A video whose rendering fails is abandoned: the
+    other videos are written, then the error is raised.
 
     A batch that is not a `VecEnv`, such as a simulator on the host, is rendered with `render_slot`
     after each step, and cannot be recorded inside compiled programs. If its slots reset themselves,
@@ -83,11 +87,11 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     Raises
     ------
     TypeError
-        If the batch cannot render its slots, or an argument has another type.
+        If the batch cannot render its slots, its slots are agents, or an argument has another type.
     ValueError
         If a slot does not exist, there are more slots than the grid holds, the number of labels is
         not the number of slots, or `fps` is not above 0 and finite. If the batch is on devices of
-        several processes and `frozen` is False. At the first use, under `vmap`.
+        several processes and `frozen` is False. At the first step, under `vmap`.
     MissingPackageError
         If the packages of the extra `video` are not installed.
     RuntimeError
@@ -111,8 +115,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         base = _unwrap(env)[1]
         if base.agents != env.agents:
             raise TypeError(
-                f"RecordVideo: expected slots that are worlds; got slots that are agents, of {env}. "
-                "Record the worlds: `agents_as_slots(RecordVideo(...))`."
+                f"RecordVideo: expected slots that are worlds; got slots that are agents, of "
+                f"{env}. Record the worlds: `agents_as_slots(RecordVideo(...))`."
             )
         slot_env = _slot_env(base)
         if not (implements_render(slot_env) if slot_env else self.can_render):
