@@ -196,7 +196,7 @@ class Recording:
                     self._complete.insert(0, (prefix, rows))
                 raise
         if errors:
-            errors[0].add_note(f"RecordVideo: {len(errors)} videos were abandoned.")
+            errors[0].add_note(f"RecordVideo: videos that were abandoned: {len(errors)}.")
             raise errors[0]
 
     def end(self) -> None:

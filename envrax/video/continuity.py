@@ -15,11 +15,9 @@ def same_state(state: Any, other: Any) -> bool:
     A film goes on while each step is given the state that the last step returned. A copy of that
     state is as good; an array that was donated in the meantime is equal to nothing but itself.
     """
-    structure: Any
-    other_structure: Any
-    leaves, structure = jax.tree.flatten(state)
-    others, other_structure = jax.tree.flatten(other)
-    return structure == other_structure and all(map(_same, leaves, others))
+    if jax.tree.structure(state) != jax.tree.structure(other):
+        return False
+    return all(map(_same, jax.tree.leaves(state), jax.tree.leaves(other)))
 
 
 def _same(x: Any, y: Any) -> bool:

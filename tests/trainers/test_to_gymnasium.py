@@ -133,7 +133,7 @@ def test_pictures_of_an_environment_that_draws_on_one_array() -> None:
 
     single = to_gymnasium(Canvas(), render_mode="rgb_array")
     assert greys(single, single.render, 0) == [0, 1, 2]
-    batch = to_gymnasium_vec(envrax.VecEnv(Canvas(), 2), render_mode="rgb_array")
+    batch: Any = to_gymnasium_vec(envrax.VecEnv(Canvas(), 2), render_mode="rgb_array")
     assert greys(batch, lambda: batch.render()[1], np.zeros(2, np.int32)) == [0, 1, 2]
     ours = to_sb3(envrax.VecEnv(Canvas(), 2))
     assert greys(ours, lambda: ours.get_images()[1], np.zeros(2, np.int32)) == [0, 1, 2]
