@@ -161,7 +161,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
 
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         self._write_unless_traced((state, actions))
-        if not self._renders_slots:
+        if not (self._renders_slots and isinstance(state, self.state_class)):
             return super().step(state, actions)
         self._refuse_tracers((state, actions))
         recording = self._recording

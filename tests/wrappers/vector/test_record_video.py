@@ -375,6 +375,11 @@ def test_simulators_that_draw_on_one_canvas(tmp_path: Path) -> None:
     assert seen == [0, 100]
 
 
+def test_a_state_of_another_batch_is_refused_before_it_is_drawn(tmp_path: Path) -> None:
+    with RecordVideo(DrawnHost(2), tmp_path) as env, pytest.raises(TypeError, match="Pass `state"):
+        env.step("held by Gymnasium", [1, 0])
+
+
 def test_frozen_a_simulator_is_not_drawn(tmp_path: Path) -> None:
     with RecordVideo(DrawnHost(2), tmp_path, frozen=True) as env:
         play(env, 30)
