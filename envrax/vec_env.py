@@ -194,7 +194,8 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         return _take_slots(state, slot_idx)
 
     def render_slot(self, state: StateT, slot_idx: int = 0) -> np.ndarray:
-        return self.env.render(self.slot_state(state, slot_idx))
+        # A copy, because an environment may draw every state on the same array.
+        return np.array(self.env.render(self.slot_state(state, slot_idx)))
 
     def close(self) -> None:
         self.env.close()

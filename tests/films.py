@@ -26,20 +26,31 @@ class FilmEnv(PixelEnv):
         return np.full(self.shape, self.grey * int(state.step), np.uint8)
 
 
+class Canvas(FilmEnv):
+    """Draws every state on the same array."""
+
+    canvas = np.zeros(FilmEnv.shape, np.uint8)
+
+    def render(self, state: VectorState) -> np.ndarray:
+        self.canvas[:] = super().render(state)
+        return self.canvas
+
+
 class FakeEncoder:
     """Stands in for ffmpeg, which takes a while to start: its file holds the raw frames."""
 
-    returncode = 0
-
     def __init__(self, path: Path, fps: float, shape: tuple[int, ...], form: str) -> None:
-        self.path, self.stdin, self.written = path, self, b""
+        self.path, self.written = path, b""
 
-    def write(self, data: memoryview) -> None:
-        self.written += bytes(data)
+    def write(self, frame: np.ndarray) -> None:
+        self.written += frame.tobytes()
 
-    def communicate(self) -> tuple[bytes, bytes]:
+    def finish(self) -> str | None:
         self.path.write_bytes(self.written)
-        return b"", b""
+        return None
+
+    def kill(self) -> None:
+        pass
 
 
 def film(folder: Path, steps: int = 3, **triggers: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import atexit
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.keys import is_key
+from envrax.video.continuity import same_state
 from envrax.video.encoder import free_number, open_video
+from envrax.video.forks import forget_in_forks
 from envrax.video.frames import tile_frames
 
 Frame = Callable[[], np.ndarray]
+Row = list[Frame]  # what a film shows at one time: a frame of each of its slots
 GAP = 2  # pixels between the slots of a grid; even, like the sides of most videos
 
 
@@ -42,15 +45,9 @@ class SlotRenderer:
         pairs = zip(jax.tree.leaves(states), self._impls, strict=True)
         return [x if impl is None else jax.random.key_data(x) for x, impl in pairs]
 
-    def frames(
-        self, arrays: Sequence[jax.Array], needed: Sequence[bool] | None = None
-    ) -> list[Frame]:
-        """One frame per slot, not rendered yet. Frames that are not needed hold no state."""
-        numpy = [np.asarray(x) for x in arrays]
-        needed = [True] * len(numpy[0]) if needed is None else needed
-        # Copies, because the program reuses the buffers.
-        copies = [[x[k].copy() for x in numpy] if used else [] for k, used in enumerate(needed)]
-        return [partial(self._draw, copy) for copy in copies]
+    def frame(self, arrays: list[np.ndarray]) -> Frame:
+        """The frame of one slot, not rendered yet."""
+        return partial(self._draw, arrays)
 
     def _draw(self, arrays: list[np.ndarray]) -> np.ndarray:
         with jax.ensure_compile_time_eval():  # the caller may be tracing
@@ -58,15 +55,16 @@ class SlotRenderer:
                 x if impl is None else jax.random.wrap_key_data(x, impl=impl)
                 for x, impl in zip(map(jnp.asarray, arrays), self._impls, strict=True)
             ]
-            return self._render(jax.tree.unflatten(self._structure, leaves))
+            # A copy, because the next slot may be drawn on the same array.
+            return np.array(self._render(jax.tree.unflatten(self._structure, leaves)))
 
 
 class Recording:
     """
     Collects the frames of K slots, and writes them to files.
 
-    `begin` and `add_step` do not render: JAX calls them while a program runs, and rendering could
-    then wait for JAX forever.
+    A film shows one slot, or with a grid all of them. `add_step` does not render: JAX calls it
+    while a program runs, and rendering could then wait for JAX forever.
 
     Parameters
     ----------
@@ -80,6 +78,12 @@ class Recording:
         Rows and columns, for one file with all slots.
     labels : sequence, optional
         A label for each slot of the grid.
+
+    Attributes
+    ----------
+    last : Any
+        What the last step returned, to tell whether the next one continues it: the state, or the
+        arrays of each slot. None before the first step.
     """
 
     def __init__(
@@ -95,107 +99,150 @@ class Recording:
         self.fps = fps
         self.grid = grid
         self.labels = labels
-        self._lock = threading.RLock()  # callbacks come in threads of XLA
-        self._running: list[list[Frame]] = [[] for _ in slots]
-        self._complete: list[tuple[str, list[list[Frame]]]] = []
+        # The places in `slots` of what each film shows.
+        self._shown = [[*range(len(slots))]] if grid else [[k] for k in range(len(slots))]
+        self._at_exit = False
+        self.forget()
+        forget_in_forks(self)
 
-    def begin(self, first: Sequence[Frame]) -> None:
-        """Start an episode in all slots, with the first frame of each."""
-        with self._lock:
-            self._end_episodes()
-            self._running = [[frame] for frame in first]
-            # Not in `__del__`, which may run within a trace.
-            atexit.unregister(self.finish)
-            atexit.register(self.finish)
+    def forget(self) -> None:
+        """Drop all films, as in a forked process: they are written by the other one."""
+        self.last: Any = None
+        self._lock = threading.RLock()  # callbacks come in threads of XLA
+        self._running: list[list[Row]] = [[] for _ in self._shown]
+        self._complete: list[tuple[str, list[Row]]] = []
+        self._exit_without_writing()
+
+    def begins(self, continues: Sequence[bool]) -> list[int]:
+        """
+        The places of the slots whose films begin with the next step.
+
+        Parameters
+        ----------
+        continues : sequence of bool
+            Whether the step continues the last one in each slot.
+        """
+        films = zip(self._running, self._shown, strict=True)
+        new = [places for film, places in films if not (film and all(continues[k] for k in places))]
+        return [k for places in new for k in places]
 
     def add_step(
-        self, ended: Sequence[bool], new: Sequence[Frame], last: Sequence[Frame] | None = None
+        self, first: dict[int, Frame], after: Sequence[Frame | None], ended: Sequence[bool]
     ) -> None:
         """
         Add the frames of a step.
 
         Parameters
         ----------
+        first : dict
+            The frame before the step of each place in `begins`.
+        after : sequence of callable or None
+            The frame after the step, before any auto-reset, of each slot; None if it is not known.
         ended : sequence of bool
             Whether the step ended the episode of each slot.
-        new : sequence of callable
-            The frames after any auto-reset.
-        last : sequence of callable, optional
-            The frames before any auto-reset, if they are known.
         """
         with self._lock:
-            for k, has_ended in enumerate(ended):
-                if last is not None:
-                    self._running[k].append(last[k])
-                if has_ended and not self.grid:
-                    self._complete.append((self._prefix(k), [self._running[k]]))
-                    self._running[k] = []
-                # In a grid, an extra frame would make the slot lag behind its neighbours.
-                if last is None or (has_ended and not self.grid):
-                    self._running[k].append(new[k])
+            self._write_at_exit()
+            for number, places in enumerate(self._shown):
+                if places[0] in first:
+                    self._end(number)
+                    self._running[number] = [[first[k] for k in places]]
+                row = [frame for k in places if (frame := after[k]) is not None]
+                if row:
+                    self._running[number].append(row)
+                if ended[places[0]] and not self.grid:
+                    self._end(number)
 
-    def receive(self, renderer: SlotRenderer, states: Sequence[Any], ended: Any = None) -> None:
+    def receive(self, renderer: SlotRenderer, states: Sequence[Any], ended: Any) -> None:
         """
-        Collect the states that a program sends after a reset or a step.
+        Collect the states that a program sends in a step.
 
         Parameters
         ----------
         renderer : SlotRenderer
             Renders the states.
         states : sequence
-            The arrays of the states. After a step, two: from before and after any auto-reset.
-        ended : array of bool, optional
-            Whether the step ended the episode of each slot; None after a reset.
+            The arrays of three states: before the step, after it, and after any auto-reset.
+        ended : array of bool
+            Whether the step ended the episode of each slot.
         """
-        if ended is None:
-            return self.begin(renderer.frames(states[0]))
-        has_ended: list[bool] = np.asarray(ended).tolist()
-        new = renderer.frames(states[1], has_ended)
-        return self.add_step(has_ended, new, renderer.frames(states[0]))
+        before, after, last = map(self._by_slot, states)
+        with self._lock:
+            known = self.last or [None] * len(self.slots)
+            begins = self.begins([*map(same_state, before, known)])
+            first = {k: renderer.frame(before[k]) for k in begins}
+            self.add_step(first, [*map(renderer.frame, after)], np.asarray(ended).tolist())
+            self.last = last
 
     def write(self) -> None:
-        """Render and write the videos of complete episodes."""
+        """
+        Render and write the videos of complete episodes.
+
+        A video whose frames raise an error is abandoned, and the others are written. Then the first
+        error is raised. An interrupted video is written by the next call.
+        """
+        errors: list[Exception] = []
         while True:
             with self._lock:
                 if not self._complete:
-                    return
-                prefix, slots = self._complete.pop(0)
+                    break
+                prefix, rows = self._complete.pop(0)
             try:
-                self._write_one(prefix, slots)
-            except KeyboardInterrupt:
+                self._write_one(prefix, rows)
+            except Exception as error:
+                errors.append(error)
+            except BaseException:
                 with self._lock:
-                    self._complete.insert(0, (prefix, slots))
+                    self._complete.insert(0, (prefix, rows))
                 raise
+        if errors:
+            errors[0].add_note(f"RecordVideo: videos that were abandoned: {len(errors)}.")
+            raise errors[0]
+
+    def end(self) -> None:
+        """End all running episodes."""
+        with self._lock:
+            for number in range(len(self._shown)):
+                self._end(number)
+            self.last = None
 
     def finish(self) -> None:
         """Write all videos; running episodes end here."""
-        atexit.unregister(self.finish)
-        with self._lock:
-            self._end_episodes()
+        self.end()
         self.write()
+        self._exit_without_writing()
 
-    def _end_episodes(self) -> None:
-        if self.grid and any(self._running):
-            self._complete.append(("grid", self._running))
-        elif not self.grid:
-            # A single frame is only the start of the next episode.
-            episodes = enumerate(self._running)
-            self._complete += [(self._prefix(k), [x]) for k, x in episodes if len(x) > 1]
-        self._running = [[] for _ in self.slots]
+    def _by_slot(self, arrays: Sequence[Any]) -> list[list[np.ndarray]]:
+        numpy = [np.asarray(x) for x in arrays]
+        # Copies, because the program reuses the buffers, and one slot must not hold those of all.
+        return [[np.array(x[k]) for x in numpy] for k in range(len(self.slots))]
 
-    def _prefix(self, k: int) -> str:
-        return f"slot_{self.slots[k]}-episode"
+    def _end(self, number: int) -> None:
+        if self._running[number]:
+            k = self._shown[number][0]
+            prefix = "grid" if self.grid else f"slot_{self.slots[k]}-episode"
+            self._complete.append((prefix, self._running[number]))
+            self._running[number] = []
 
-    def _write_one(self, prefix: str, slots: list[list[Frame]]) -> None:
-        pictures = self._pictures(slots)
-        number = free_number(self.folder, prefix)
-        writer = open_video(self.folder, number, self.fps, next(pictures), prefix)
+    def _write_at_exit(self) -> None:
+        if not self._at_exit:  # not in `__del__`, which may run within a trace
+            atexit.register(self.finish)
+            self._at_exit = True
+
+    def _exit_without_writing(self) -> None:
+        if self._at_exit:
+            atexit.unregister(self.finish)
+            self._at_exit = False
+
+    def _write_one(self, prefix: str, rows: list[Row]) -> None:
+        pictures = map(self._picture, rows)
+        first = next(pictures)
+        writer = open_video(self.folder, free_number(self.folder, prefix), self.fps, first, prefix)
         writer.complete(pictures)
 
-    def _pictures(self, slots: list[list[Frame]]) -> Iterator[np.ndarray]:
-        for row in zip(*slots, strict=True):
-            images = [frame() for frame in row]
-            yield tile_frames(images, *self.grid, GAP, self.labels) if self.grid else images[0]
+    def _picture(self, row: Row) -> np.ndarray:
+        images = [frame() for frame in row]
+        return tile_frames(images, *self.grid, GAP, self.labels) if self.grid else images[0]
 
     def __reduce__(self) -> tuple[Any, ...]:  # a copy starts empty, and writes its own files
         return Recording, (self.slots, self.folder, self.fps, self.grid, self.labels)

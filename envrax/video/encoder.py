@@ -1,10 +1,9 @@
-"""MP4 and GIF files, which ffmpeg encodes while frames are added."""
+"""Video files: MP4 and GIF, under a temporary name until they are complete."""
 
 import contextlib
 import math
 import os
 import re
-import subprocess
 from collections.abc import Iterable
 from numbers import Real
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from envrax._checks.packages import how_to_install
-from envrax.error import MissingPackageError
+from envrax.video.ffmpeg import Encoder
+from envrax.video.forks import forget_in_forks
 
 
 class VideoWriter:
@@ -31,6 +30,12 @@ class VideoWriter:
     frame : np.ndarray
         First frame, uint8 of shape (H, W, 3). All others must have the same shape.
 
+    Attributes
+    ----------
+    takes_frames : bool
+        False once the video has ended: at `close`, after an interrupt within `add`, and in a
+        forked process, where the video belongs to the other one.
+
     Raises
     ------
     ValueError
@@ -42,8 +47,15 @@ class VideoWriter:
         self._path = path
         self._part = part
         self._shape = frame.shape
-        self._encoder = start_encoder(part, fps, frame.shape, path.suffix.lower()[1:])
-        self.add(frame)
+        self._encoder: Encoder | None = None  # None once the file is complete or abandoned
+        self.takes_frames = True
+        try:
+            self._encoder = Encoder(part, fps, frame.shape, path.suffix.lower()[1:])
+            forget_in_forks(self)
+            self.add(frame)
+        except BaseException:
+            self.abandon()
+            raise
 
     def add(self, frame: np.ndarray) -> None:
         """Append a frame."""
@@ -52,30 +64,61 @@ class VideoWriter:
                 f"{self._who}: expected every frame of shape {self._shape}, uint8; got "
                 f"{frame.shape} {frame.dtype}."
             )
-        with contextlib.suppress(BrokenPipeError):  # ffmpeg has failed; `close` says why
-            self._encoder.stdin.write(np.ascontiguousarray(frame).data)
+        assert self._encoder is not None
+        try:
+            self._encoder.write(frame)
+        except BaseException:
+            self.takes_frames = False  # after half a frame, the next would be scrambled
+            raise
 
     def complete(self, frames: Iterable[np.ndarray]) -> None:
         """Append frames and close. If a frame raises an error, no file remains."""
         try:
             for frame in frames:
                 self.add(frame)
+            self.close()
         except BaseException:
-            self._encoder.communicate()
-            self._part.unlink(missing_ok=True)
+            self.abandon()
             raise
-        self.close()
 
     def close(self) -> None:
-        """Wait for ffmpeg, then give the file its name."""
-        _, stderr = self._encoder.communicate()
-        if self._encoder.returncode != 0:
-            self._part.unlink(missing_ok=True)
+        """
+        Wait for ffmpeg, then give the file its name. After an interrupt, call it again.
+
+        Raises
+        ------
+        RuntimeError
+            If ffmpeg failed. No file remains.
+        """
+        if self._encoder is None:
+            return
+        self.takes_frames = False
+        failure = self._encoder.finish()
+        if failure is not None:
+            self.abandon()
             raise RuntimeError(
-                f"{self._who}: expected ffmpeg to complete {self._path}; got an error: "
-                f"{stderr.decode(errors='replace').strip()}"
+                f"{self._who}: expected ffmpeg to complete {self._path}; it ended with {failure}."
             )
-        os.replace(self._part, self._path)
+        try:
+            os.replace(self._part, self._path)
+        except OSError:
+            self.abandon()
+            raise
+        self._encoder = None
+
+    def abandon(self) -> None:
+        """Close without a file."""
+        self.takes_frames = False
+        if self._encoder is not None:
+            self._encoder.kill()
+        self._part.unlink(missing_ok=True)
+        self._encoder = None
+
+    def forget(self) -> None:
+        self.takes_frames = False
+        if self._encoder is not None:
+            self._encoder.forget()
+        self._encoder = None
 
 
 def open_video(
@@ -112,42 +155,6 @@ def free_number(folder: Path, prefix: str = "episode") -> int:
     names = (path.name for path in (folder.iterdir() if folder.is_dir() else ()))
     matches = (re.fullmatch(rf"{prefix}_(\d+)\.mp4(?:\.part)?", name) for name in names)
     return max((int(match[1]) + 1 for match in matches if match), default=0)
-
-
-def find_ffmpeg(who: str = "RecordVideo") -> str:
-    """The path of the ffmpeg that the extra `video` installs."""
-    try:
-        import imageio as imageio  # imported to check that the whole extra is installed
-        import imageio_ffmpeg
-
-        return imageio_ffmpeg.get_ffmpeg_exe()
-    except (ImportError, RuntimeError) as error:
-        raise MissingPackageError(
-            f"{who}: expected the packages of the extra `video`; got an error: {error}. "
-            f"Install them with {how_to_install('video')}."
-        ) from error
-
-
-def start_encoder(path: Path, fps: float, shape: tuple[int, ...], form: str = "mp4") -> Any:
-    """An ffmpeg process that reads raw frames of `shape` and writes a file of `form` to `path`."""
-    height, width, _ = shape
-    # 4:2:0 halves the colour planes, so both sides must be even.
-    pixels = "yuv444p" if height % 2 or width % 2 else "yuv420p"
-    options = {
-        "mp4": f"-c:v libx264 -pix_fmt {pixels} -f mp4",
-        # One palette for all frames; repeated frames are kept.
-        "gif": "-filter_complex split[a][b];[a]palettegen[p];[b][p]paletteuse -f gif",
-    }
-    read = f"-y -loglevel error -f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i pipe:"
-    # imageio would start ffmpeg with a `preexec_fn`. That forks, and a fork beside the threads of
-    # JAX can hang. In a session of its own, ffmpeg survives a Ctrl-C.
-    return subprocess.Popen(
-        [find_ffmpeg(), *read.split(), *options[form].split(), path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
 
 
 def _claim_path(folder: Path, prefix: str, number: int) -> tuple[Path, Path]:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from envrax._checks.counts import require_count
-from envrax.video.encoder import VideoWriter, find_ffmpeg, require_fps, require_image
+from envrax.video.encoder import VideoWriter, require_fps, require_image
+from envrax.video.ffmpeg import find_ffmpeg
 
 MAX_GIF_FPS = 50  # viewers slow down faster GIFs
 
@@ -120,7 +121,7 @@ def tile_frames(
     >>> tile_frames(np.zeros((5, 10, 20, 3), np.uint8), cols=3).shape
     (20, 60, 3)
     """
-    images = [np.asarray(frame) for frame in frames]
+    images = [np.array(frame) for frame in frames]  # an iterator may draw on the same array
     kinds = list(dict.fromkeys((image.shape, str(image.dtype)) for image in images))
     if len(kinds) != 1 or len(kinds[0][0]) != 3:
         got = " and ".join(f"{shape} {dtype}" for shape, dtype in kinds) or "none"

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from envrax._jax.types import is_traced
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
-from envrax.video.encoder import VideoWriter, find_ffmpeg, free_number, open_video, require_fps
+from envrax.video.continuity import same_state
+from envrax.video.encoder import VideoWriter, free_number, open_video, require_fps
+from envrax.video.ffmpeg import find_ffmpeg
 from envrax.wrappers.base import Wrapper, layers
 from envrax.wrappers.stateful import StatefulWrapper
 
@@ -20,11 +23,15 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     Record episodes, one MP4 file each: `episode_0000.mp4`, `episode_0001.mp4`, ...
 
     Files are numbered by episode. Existing files are kept, and the numbers continue after them. A
-    file gets its name when it is complete. If a reset or `close` cuts an episode short, its file is
-    kept.
+    file gets its name when it is complete. If a reset or `close` cuts an episode short after its
+    first step, its file is kept.
 
     Without triggers, every episode is recorded. With triggers, an episode is recorded if one of
     them returns True. A recording that starts in the middle of an episode runs to its end.
+
+    A file shows one run: it ends when a step is given another state than the last step returned.
+    Without triggers, that step begins a file of its own. To record two runs in turn, use two
+    recorders. A wrapper that changes the state between steps belongs inside the recorder.
 
     The wrapper runs on the host, so it does not work under `jit`, `vmap` or `scan`, nor in a
     `VecEnv`.
@@ -85,8 +92,10 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         self._episode = -1
         self._steps = 0
         self._first_number: int | None = None  # the number in the file name of episode 0
-        self._video: VideoWriter | None = None
-        self._finalizer: Callable[[], Any] | None = None  # closes the file, also at exit
+        self._last: Any = None  # the state that the last reset or step returned
+        self._recording = False
+        self._video: VideoWriter | None = None  # from the first step that is recorded
+        self._finalizer: Any = None  # closes the file, also at exit
 
     @property
     def traceable(self) -> bool:
@@ -95,64 +104,76 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     @property
     def recording(self) -> bool:
         """Whether an episode is being recorded now."""
-        return self._video is not None
+        return self._recording
 
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         _refuse_tracers(rng)
-        self._complete()
+        self._end()
         return super().reset(rng)
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
         _refuse_tracers(state)
-        self._complete()
+        self._end()
         return super().reset_after(state)
 
     def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
         obs, state = super().on_episode_start(obs, state)
         _refuse_tracers(state)  # a function under `jit` may close over the key
         self._episode += 1
-        no_trigger = self.episode_trigger is self.step_trigger is self.recording_trigger is None
-        if no_trigger or self._triggered(self.episode_trigger, self._episode):
-            self._start(state)
+        self._last = state
+        self._recording = self._records_all or self._triggered(self.episode_trigger, self._episode)
         return obs, state
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         _refuse_tracers((state, action))
         was_done = bool(state.done)
+        self._follow(state, was_done)
+        starts = self._recording and self._video is None
+        # A copy, because the next `render` may draw on the same array.
+        frames = [np.array(self.render(state))] if starts else []
         obs, state, reward, done, info = super().step(state, action)
         _refuse_tracers(state)
         self._steps += 1
-        triggered = self._triggered(self.step_trigger, self._steps)
-        if self._video is not None:
-            self._video.add(self.render(state))
-        elif triggered and not was_done:
-            self._start(state)
+        if self._triggered(self.step_trigger, self._steps) and not was_done:
+            self._recording = True
+        if self._recording:
+            self._add([*frames, self.render(state)])
+        self._last = state
         if bool(state.done):
-            self._complete()
+            self._end()
         return obs, state, reward, done, info
 
     def close(self) -> None:
         """Complete the file of an episode that is being recorded."""
-        self._complete()
-        super().close()
+        try:
+            self._end()
+        finally:
+            super().close()
 
-    def _complete(self) -> None:
-        finalizer = self._finalizer
-        self._finalizer = None
-        self._video = None
-        if finalizer is not None:
-            finalizer()
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy must not write to the same file.
-        return {**vars(self), "_video": None, "_finalizer": None}
+    @property
+    def _records_all(self) -> bool:
+        return self.episode_trigger is self.step_trigger is self.recording_trigger is None
 
     def _triggered(self, trigger: Callable[[int], bool] | None, number: int) -> bool:
         by_recording_trigger = self.recording_trigger is not None and bool(self.recording_trigger())
         return (trigger is not None and bool(trigger(number))) or by_recording_trigger
 
-    def _start(self, state: StateT) -> None:
-        frame = self.render(state)
+    def _follow(self, state: StateT, is_done: bool) -> None:
+        """End what a step from `state` does not continue."""
+        if not same_state(state, self._last):
+            self._end()
+            self._recording = self._records_all and not is_done
+        elif self._video is not None and not self._video.takes_frames:
+            self._complete()  # it was interrupted
+
+    def _add(self, frames: list[np.ndarray]) -> None:
+        for frame in frames:
+            if self._video is None:
+                self._open(frame)
+            else:
+                self._video.add(frame)
+
+    def _open(self, frame: np.ndarray) -> None:
         # Absolute, because ffmpeg reads a leading "-" as an option.
         folder = Path(self.output_dir).expanduser().absolute()
         free = free_number(folder)
@@ -161,6 +182,21 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         number = max(free, self._first_number + self._episode)
         self._video = open_video(folder, number, self.fps, frame)
         self._finalizer = weakref.finalize(self, self._video.close)
+
+    def _end(self) -> None:
+        self._recording = False
+        self._complete()
+
+    def _complete(self) -> None:
+        if self._video is not None:
+            self._video.close()  # after an interrupt or an error within it, the next call goes on
+            self._finalizer.detach()
+            self._video = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy must not write to the same file.
+        nothing = {"_last": None, "_recording": False, "_video": None, "_finalizer": None}
+        return {**vars(self), **nothing}
 
 
 def implements_render(env: AnyEnv) -> bool:

@@ -229,7 +229,7 @@ from pathlib import Path
 import envrax.video.encoder
 from fakes import VectorConfig
 from films import FakeEncoder, FilmEnv, file_names, steps_seen
-envrax.video.encoder.start_encoder = FakeEncoder
+envrax.video.encoder.Encoder = FakeEncoder
 
 class Plain(vector.BatchedWrapper):
     pass

@@ -16,7 +16,7 @@ from trainers import bridge_envs
 from trainers.bridge_envs import ENVS, actions_of, played, same, without
 
 import envrax
-from envrax.interop import to_gymnasium
+from envrax.interop import to_gymnasium, to_gymnasium_vec, to_sb3
 from envrax.testing import CountingEnv, ImageEnv, NestedEnv
 from envrax.wrappers import RecordEpisodeStatistics, RecordVideo
 
@@ -113,6 +113,30 @@ def test_episode_statistics_are_there_on_the_last_step_only() -> None:
         assert "episode" not in info
         _, _, _, _, info = env.step(2)
     assert (info["episode"]["r"], info["episode"]["l"]) == (10.0, 5)
+
+
+def test_pictures_of_an_environment_that_draws_on_one_array() -> None:
+    canvas = np.zeros((8, 8, 3), np.uint8)
+
+    class Canvas(CountingEnv):
+        def render(self, state: Any) -> np.ndarray:
+            canvas[:] = state.step
+            return canvas
+
+    def greys(env: Any, draw: Any, action: Any) -> list[int]:
+        pictures = []
+        env.reset()
+        for _ in range(3):
+            pictures.append(draw())
+            env.step(action)
+        return [int(picture[0, 0, 0]) for picture in pictures]
+
+    single = to_gymnasium(Canvas(), render_mode="rgb_array")
+    assert greys(single, single.render, 0) == [0, 1, 2]
+    batch: Any = to_gymnasium_vec(envrax.VecEnv(Canvas(), 2), render_mode="rgb_array")
+    assert greys(batch, lambda: batch.render()[1], np.zeros(2, np.int32)) == [0, 1, 2]
+    ours = to_sb3(envrax.VecEnv(Canvas(), 2))
+    assert greys(ours, lambda: ours.get_images()[1], np.zeros(2, np.int32)) == [0, 1, 2]
 
 
 def test_render_draws_the_state_and_without_a_mode_warns() -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import imageio.v3
+import jax
 import numpy as np
 import pytest
 from fakes import VectorConfig, VectorState
 from films import FilmEnv, file_names, film, frames, play, reading, steps_seen
 
 from envrax import RecordVideo
-from envrax.video.encoder import find_ffmpeg
+from envrax.video.ffmpeg import Encoder, find_ffmpeg
 
 
 def test_every_episode_is_recorded_from_its_first_frame_to_its_last(tmp_path: Path) -> None:
@@ -64,6 +65,46 @@ def test_encoder_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(RuntimeError, match="nonsense"):
         play(env, 3)
     assert not env.recording and file_names(tmp_path) == []
+
+
+def test_an_encoder_that_is_killed_is_told_so(tmp_path: Path) -> None:
+    env = film(tmp_path)
+    _, state = env.reset(jax.random.key(0))
+    _, state, *_ = env.step(state, 1)
+    os.kill(children()[0], signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="signal SIGKILL, without a message"):
+        env.close()
+    assert file_names(tmp_path) == []
+    play(env, 3)  # the next film is another one
+    assert steps_seen(tmp_path / "episode_0001.mp4") == [0, 1, 2, 3]
+
+
+def children() -> list[int]:
+    own = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return [*map(int, own.split())]
+
+
+def test_a_frame_that_is_interrupted_ends_its_film(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a frame would shift all that follow."""
+    env = film(tmp_path, steps=6)
+    _, state = env.reset(jax.random.key(0))
+    for _ in range(3):
+        _, state, *_ = env.step(state, 1)
+    write = Encoder.write
+
+    def interrupted(encoder: Encoder, frame: np.ndarray) -> None:
+        write(encoder, frame[:5])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Encoder, "write", interrupted)
+        env.step(state, 1)
+    for _ in range(3):
+        _, state, *_ = env.step(state, 1)
+    seen = [steps_seen(tmp_path / name) for name in file_names(tmp_path)]
+    assert seen == [[0, 1, 2, 3], [3, 4, 5, 6]]
 
 
 # ffmpeg, which writes to a pipe when it has ended.
@@ -130,3 +171,40 @@ def test_encoder_starts_without_a_fork(run_python: Any) -> None:
         """
     )
     assert said.split("\n")[:-1] == ["['episode_0000.mp4']"]
+
+
+@pytest.mark.slow
+def test_a_film_belongs_to_the_process_that_began_it(run_python: Any) -> None:
+    """A forked worker neither keeps ffmpeg waiting nor writes into the film, nor completes it."""
+    said = run_python(
+        """
+        import os, warnings
+        warnings.simplefilter("ignore")  # JAX warns of forks
+        import numpy as np
+        from films import FilmEnv, Path, file_names, steps_seen
+        from envrax.video.batch_recording import Recording
+        from envrax.video.encoder import open_video
+
+        def frame(grey):
+            return np.full(FilmEnv.shape, FilmEnv.grey * grey, np.uint8)
+
+        video = open_video(Path("films"), 0, 30, frame(0))
+        batch = Recording([0], Path("films"), 30, None)
+        batch.add_step({0: lambda: frame(2)}, [lambda: frame(3)], [False])
+        reading, writing = os.pipe()
+        if not os.fork():
+            os.close(writing)
+            assert not video.takes_frames
+            video.close()
+            batch.finish()
+            os.read(reading, 1)  # as long as the other process lives
+            os._exit(0)
+        os.close(reading)
+        video.add(frame(1))
+        video.close()
+        batch.finish()
+        for name in file_names(Path("films")):
+            print(name, steps_seen(Path("films", name)))
+        """
+    )
+    assert said == "episode_0000.mp4 [0, 1]\nslot_0-episode_0000.mp4 [2, 3]\n"

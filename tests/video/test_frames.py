@@ -12,6 +12,7 @@ import pytest
 from films import reading
 
 from envrax import MissingPackageError, save_video, tile_frames
+from envrax.video.ffmpeg import Encoder
 
 GREYS = (np.arange(12, dtype=np.uint8) * 20)[:, None, None, None]
 FRAMES = GREYS + np.zeros((1, 16, 24, 3), np.uint8)
@@ -43,6 +44,34 @@ def test_frames_may_come_one_by_one_and_replace_a_file(tmp_path: Path) -> None:
     save_video(str(path), frames(), fps=20)
     assert greys(path) == [0, 1, 2]
     assert os.listdir(tmp_path) == ["film.gif"]
+
+
+def test_frames_that_are_drawn_on_one_array(tmp_path: Path) -> None:
+    canvas = np.zeros(FRAMES.shape[1:], np.uint8)
+
+    def frames() -> Iterator[np.ndarray]:
+        for frame in FRAMES:
+            canvas[:] = frame
+            yield canvas
+
+    save_video(tmp_path / "film.gif", frames(), fps=20)
+    assert greys(tmp_path / "film.gif") == list(range(12))
+    np.testing.assert_array_equal(tile_frames(frames()), tile_frames(FRAMES))
+
+
+def test_an_interrupted_film_leaves_the_file_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "film.mp4"
+    path.write_bytes(b"old")
+
+    def interrupted(encoder: Encoder) -> str | None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Encoder, "finish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save_video(path, FRAMES)
+    assert os.listdir(tmp_path) == ["film.mp4"] and path.read_bytes() == b"old"
 
 
 def test_a_gif_lasts_as_long_as_asked(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import VectorConfig, VectorEnv, VectorState
-from films import FakeEncoder, FilmEnv, file_names, film, play, steps_seen
+from films import Canvas, FakeEncoder, FilmEnv, file_names, film, play, steps_seen
 
 from envrax import (
     ClipReward,
@@ -34,7 +34,7 @@ from envrax import (
 
 @pytest.fixture(autouse=True)
 def no_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envrax.video.encoder.start_encoder", FakeEncoder)
+    monkeypatch.setattr("envrax.video.encoder.Encoder", FakeEncoder)
 
 
 def test_recording_changes_nothing_that_the_env_returns(tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ def test_file_has_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
     env = film(tmp_path)
     assert not env.recording
     obs, state = env.reset(jax.random.key(0))
+    assert env.recording and file_names(tmp_path) == []
     for _ in range(2):
-        assert env.recording
-        assert file_names(tmp_path) != [] and not list(tmp_path.glob("*.mp4"))
         obs, state, *_ = env.step(state, jnp.int32(1))
+        assert env.recording and file_names(tmp_path) == ["episode_0000.mp4.part"]
     env.step(state, jnp.int32(1))
     assert not env.recording
     assert file_names(tmp_path) == ["episode_0000.mp4"]
@@ -148,7 +148,7 @@ def test_each_frame_goes_to_the_encoder_at_once(
         encoders.append(FakeEncoder(*arguments))
         return encoders[-1]
 
-    monkeypatch.setattr("envrax.video.encoder.start_encoder", start)
+    monkeypatch.setattr("envrax.video.encoder.Encoder", start)
     with RecordVideo(Watched(VectorConfig(max_steps=9)), tmp_path) as env:
         _, state = env.reset(jax.random.key(0))
         for step in range(1, 6):
@@ -159,9 +159,8 @@ def test_each_frame_goes_to_the_encoder_at_once(
 
 
 def test_reset_keeps_the_episode_that_it_cuts_short(tmp_path: Path) -> None:
-    play(film(tmp_path), 2, 0, 3)
-    seen = [steps_seen(tmp_path / name) for name in file_names(tmp_path)]
-    assert seen == [[0, 1, 2], [0], [0, 1, 2, 3]]
+    play(film(tmp_path), 2, 0, 0, 3)  # no films of the resets alone
+    assert seen_in(tmp_path) == [[0, 1, 2], [0, 1, 2, 3]]
 
 
 def test_close_keeps_the_episode_that_it_cuts_short(tmp_path: Path) -> None:
@@ -182,10 +181,9 @@ def test_with_closes_also_beneath_others_and_after_an_error(tmp_path: Path) -> N
     with pytest.raises(KeyError), film(tmp_path) as env:
         play(env, 2)
         raise KeyError
-    play(film(tmp_path), 0)  # forgotten: the garbage collector completes it
+    play(film(tmp_path), 1)  # forgotten: the garbage collector completes it
     gc.collect()
-    seen = [steps_seen(tmp_path / name) for name in file_names(tmp_path)]
-    assert seen == [[0, 1], [0, 1, 2], [0]]
+    assert seen_in(tmp_path) == [[0, 1], [0, 1, 2], [0, 1]]
 
 
 def test_numbers_go_on_after_those_of_earlier_runs(tmp_path: Path) -> None:
@@ -221,7 +219,7 @@ def test_recorders_in_threads_share_a_folder(tmp_path: Path) -> None:
         try:
             for _ in range(3):
                 together.wait()
-                env.reset(jax.random.key(0))
+                play(env, 1)
             env.close()
         except BaseException as error:
             failed.append(error)
@@ -234,7 +232,7 @@ def test_recorders_in_threads_share_a_folder(tmp_path: Path) -> None:
         thread.join()
     assert failed == []
     assert len(list(tmp_path.glob("*.mp4"))) == 18
-    assert {tuple(steps_seen(path)) for path in tmp_path.iterdir()} == {(0,)}
+    assert {tuple(steps_seen(path)) for path in tmp_path.iterdir()} == {(0, 1)}
 
 
 def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,14 +245,111 @@ def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.Monke
 def test_copy_does_not_write_into_the_same_file(tmp_path: Path) -> None:
     env = film(tmp_path)
     obs, state = env.reset(jax.random.key(0))
+    obs, state, *_ = env.step(state, jnp.int32(1))
     twin = copy.deepcopy(env)
     assert env.recording and not twin.recording
     twin.step(state, jnp.int32(1))
     twin.close()
     play(twin, 3)
-    for _ in range(3):
+    for _ in range(2):
         obs, state, *_ = env.step(state, jnp.int32(1))
-    assert [steps_seen(tmp_path / name) for name in file_names(tmp_path)] == [[0, 1, 2, 3]] * 2
+    assert seen_in(tmp_path) == [[0, 1, 2, 3], [1, 2], [0, 1, 2, 3]]
+
+
+def seen_in(folder: Path) -> list[list[int]]:
+    return [steps_seen(folder / name) for name in file_names(folder)]
+
+
+# One run a film
+
+
+def test_runs_in_turn_share_no_film(tmp_path: Path) -> None:
+    env = film(tmp_path, steps=9)
+    state = env.reset(jax.random.key(0))[1]
+    for _ in range(3):
+        state = env.step(state, jnp.int32(1))[1]
+    play(env, 2)  # an evaluation in between, with the same key
+    for _ in range(2):
+        state = env.step(state, jnp.int32(1))[1]
+    other = env.env.reset(jax.random.key(1))[1]  # of the environment itself
+    other = env.step(other, jnp.int32(1))[1]
+    with env:
+        env.step(state, jnp.int32(1))
+    assert seen_in(tmp_path) == [[0, 1, 2, 3], [0, 1, 2], [3, 4, 5], [0, 1], [5, 6]]
+
+
+def test_a_copy_of_the_last_state_goes_on_with_the_film(tmp_path: Path) -> None:
+    env = film(tmp_path)
+    state = env.reset(jax.random.key(0))[1]
+    for _ in range(3):
+        state = env.step(copy.deepcopy(state), jnp.int32(1))[1]
+    assert seen_in(tmp_path) == [[0, 1, 2, 3]]
+
+
+def test_a_run_that_was_not_chosen_is_not_recorded(tmp_path: Path) -> None:
+    env = film(tmp_path, episode_trigger=lambda episode: episode == 1)
+    first = env.reset(jax.random.key(0))[1]
+    chosen = env.reset(jax.random.key(1))[1]
+    env.step(chosen, jnp.int32(1))
+    env.step(first, jnp.int32(1))
+    assert not env.recording
+    assert seen_in(tmp_path) == [[0, 1]]
+
+
+def test_one_canvas_for_all_frames(tmp_path: Path) -> None:
+    play(RecordVideo(Canvas(VectorConfig(max_steps=3)), tmp_path), 3)
+    assert seen_in(tmp_path) == [[0, 1, 2, 3]]
+
+
+def test_an_interrupted_close_is_completed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = [KeyboardInterrupt]
+
+    class Slow(FakeEncoder):
+        def finish(self) -> str | None:
+            if once:
+                raise once.pop()
+            return super().finish()
+
+    monkeypatch.setattr("envrax.video.encoder.Encoder", Slow)
+    env = film(tmp_path)
+    play(env, 2)
+    with pytest.raises(KeyboardInterrupt):
+        env.close()
+    assert file_names(tmp_path) == ["episode_0000.mp4.part"]
+    env.close()
+    assert file_names(tmp_path) == ["episode_0000.mp4"]
+    assert seen_in(tmp_path) == [[0, 1, 2]]
+
+
+def test_an_encoder_that_cannot_start_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*arguments: Any) -> FakeEncoder:
+        raise OSError("too many processes")
+
+    monkeypatch.setattr("envrax.video.encoder.Encoder", start)
+    with pytest.raises(OSError, match="too many"):
+        play(film(tmp_path), 1)
+    assert file_names(tmp_path) == []
+
+
+def test_what_is_beneath_is_closed_whatever_the_film(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(FakeEncoder):
+        def finish(self) -> str | None:
+            return "exit code 1, no space left"
+
+    closed: list[int] = []
+    monkeypatch.setattr("envrax.video.encoder.Encoder", Failing)
+    env = film(tmp_path)
+    monkeypatch.setattr(env.env, "close", lambda: closed.append(1))
+    play(env, 2)
+    with pytest.raises(RuntimeError, match="no space left"):
+        env.close()
+    assert closed == [1] and file_names(tmp_path) == []
 
 
 # In a stack

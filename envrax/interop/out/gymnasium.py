@@ -82,7 +82,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         if self.render_mode is None:
             gymnasium.logger.warn('`render` draws nothing without `render_mode="rgb_array"`.')
             return None
-        return self.jax_env.render(self._loop.state)
+        return np.array(self.jax_env.render(self._loop.state))
 
     def close(self) -> None:
         self.jax_env.close()
@@ -154,7 +154,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
             gymnasium.logger.warn('`render` draws nothing without `render_mode="rgb_array"`.')
             return None
         state = self._loop.state
-        return tuple(self.batched_env.render_slot(state, i) for i in range(self.num_envs))
+        return tuple(np.array(self.batched_env.render_slot(state, i)) for i in range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
         self.batched_env.close()

@@ -84,7 +84,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return observations, rewards, terminated, truncated, infos
 
     def render(self) -> Any:
-        return None if self.render_mode is None else self.jax_env.render(self._loop.state)
+        return None if self.render_mode is None else np.array(self.jax_env.render(self._loop.state))
 
     def close(self) -> None:
         self.jax_env.close()

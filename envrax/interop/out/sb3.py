@@ -155,7 +155,7 @@ class Sb3VecEnv(VecEnv):
         return [self._image(i) for i in range(self.num_envs)]
 
     def _image(self, slot: int) -> np.ndarray:
-        return self.batched_env.render_slot(self._loop.state, slot)
+        return np.array(self.batched_env.render_slot(self._loop.state, slot))
 
 
 def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:

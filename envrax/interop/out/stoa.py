@@ -69,7 +69,7 @@ class ToStoa(Bridge, stoa.Environment):
 
     def render(self, state: Any, env_params: Any = None) -> np.ndarray:
         """A uint8 RGB image of shape (H, W, 3)."""
-        return self._with(env_params).render(state)
+        return np.array(self._with(env_params).render(state))
 
     def close(self) -> None:
         """Free resources on the host."""

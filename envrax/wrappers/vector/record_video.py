@@ -20,7 +20,9 @@ from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces.conform import conform
 from envrax.video.batch_recording import Frame, Recording, SlotRenderer
-from envrax.video.encoder import find_ffmpeg, require_fps
+from envrax.video.continuity import same_state
+from envrax.video.encoder import require_fps
+from envrax.video.ffmpeg import find_ffmpeg
 from envrax.wrappers.record_video import implements_render
 from envrax.wrappers.vector.base import BatchedWrapper
 from envrax.wrappers.vector.forwarding import ForwardingBatch
@@ -41,15 +43,19 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     that state, so the environments of the recorded slots are stepped a second time to get it.
 
     Files are named `slot_0-episode_0000.mp4` and so on. The files of a grid are named
-    `grid_0000.mp4` and so on; each lasts from a reset to the next reset or `close`. Numbers
-    continue after existing files. If a reset or `close` cuts an episode short, its video is kept.
-    Without a `close` it is written when Python exits. In a grid, every frame is one step of all
-    slots: the last state of an episode is followed by the state after the first step of the next
-    episode.
+    `grid_0000.mp4` and so on; each lasts from a reset to the next run or `close`. Numbers
+    continue after existing files. If a reset or `close` cuts an episode short after its first step,
+    its video is kept. Without a `close` it is written when Python exits. In a grid, every frame is
+    one step of all slots: the last state of an episode is followed by the state after the first
+    step of the next episode.
+
+    A video shows one run: a step from another state than the last step returned begins a video of
+    its own. To record two runs in turn, use two recorders.
 
     States are held on the host until they are rendered: the states of one episode, or of all steps
     that a compiled program took since the last `write`, or with a grid those of all steps since the
-    reset. Frames are encoded as they are rendered.
+    reset. Frames are encoded as they are rendered. A video whose rendering fails is abandoned: the
+    other videos are written, then the error is raised.
 
     A batch that is not a `VecEnv`, such as a simulator on the host, is rendered with `render_slot`
     after each step, and cannot be recorded inside compiled programs. If its slots reset themselves,
@@ -81,11 +87,11 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     Raises
     ------
     TypeError
-        If the batch cannot render its slots, or an argument has another type.
+        If the batch cannot render its slots, its slots are agents, or an argument has another type.
     ValueError
         If a slot does not exist, there are more slots than the grid holds, the number of labels is
         not the number of slots, or `fps` is not above 0 and finite. If the batch is on devices of
-        several processes and `frozen` is False. At the first use, under `vmap`.
+        several processes and `frozen` is False. At the first step, under `vmap`.
     MissingPackageError
         If the packages of the extra `video` are not installed.
     RuntimeError
@@ -106,7 +112,13 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         super().__init__(env)
         self._frozen = bool(frozen)
         self._require_one_process()
-        slot_env = _slot_env(_unwrap(env)[1])
+        base = _unwrap(env)[1]
+        if base.agents != env.agents:
+            raise TypeError(
+                f"RecordVideo: expected slots that are worlds; got slots that are agents, of "
+                f"{env}. Record the worlds: `agents_as_slots(RecordVideo(...))`."
+            )
+        slot_env = _slot_env(base)
         if not (implements_render(slot_env) if slot_env else self.can_render):
             raise TypeError(
                 f"RecordVideo requires a batch that renders its slots; got {env}. Give its "
@@ -143,21 +155,32 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         self._write_unless_traced(rng)
         obs, state = super().reset(rng)
         if self._renders_slots:
-            self._recording.begin(self._render_slots(state))
+            self._refuse_tracers(state)
+            self._recording.end()
         return obs, state
 
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         self._write_unless_traced((state, actions))
+        if not (self._renders_slots and isinstance(state, self.state_class)):
+            return super().step(state, actions)
+        self._refuse_tracers((state, actions))
+        recording = self._recording
+        begins = recording.begins([same_state(state, recording.last)] * len(recording.slots))
+        first = {k: self._drawn(state, k) for k in begins}
         obs, state, rewards, dones, infos = super().step(state, actions)
-        if self._renders_slots:
-            frames = self._render_slots(state)
-            ended = np.asarray(dones)[self._recording.slots]
-            if ended.dtype != np.bool_:  # a discount of 1 would pass for an end
-                raise TypeError(
-                    f"RecordVideo.step: expected dones that are bool; got {ended.dtype}. Leave out "
-                    "the wrapper that changes them."
-                )
-            self._recording.add_step(ended.tolist(), frames)
+        ended = np.asarray(dones)[recording.slots]
+        if ended.dtype != np.bool_:  # a discount of 1 would pass for an end
+            raise TypeError(
+                f"RecordVideo.step: expected dones that are bool; got {ended.dtype}. Leave out "
+                "the wrapper that changes them."
+            )
+        # The last state of an episode is gone. A grid shows the first of the next in its place.
+        after = [
+            None if has_ended and not self.grid else self._drawn(state, k)
+            for k, has_ended in enumerate(ended)
+        ]
+        recording.add_step(first, after, ended.tolist())
+        recording.last = state
         return obs, state, rewards, dones, infos
 
     def write(self) -> None:
@@ -167,9 +190,11 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
 
     def close(self) -> None:
         """Write all files, including those of unfinished episodes."""
-        jax.effects_barrier()
-        self._recording.finish()
-        super().close()
+        try:
+            jax.effects_barrier()
+            self._recording.finish()
+        finally:
+            super().close()
 
     def around(self, env: AnyBatch) -> Self:
         other = super().around(env)
@@ -199,21 +224,17 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         if not is_traced(arguments):
             self._recording.write()
 
-    def _render_slots(self, state: Any) -> list[Frame]:
-        if is_traced(state):
+    def _refuse_tracers(self, arguments: Any) -> None:
+        if is_traced(arguments):
             raise RuntimeError(
                 "RecordVideo: expected a VecEnv, the only batch that it records inside a compiled "
                 f"program; got {self.env}. Call reset and step from Python."
             )
-        images = [self.render_slot(state, slot) for slot in self._recording.slots]
-        return [partial(np.array, image) for image in images]
 
-    def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
-        obs, state = super()._reset_all(rng)
-        if self._sends_states:
-            layers, base = _unwrap(self.env)
-            self._send(base, [self._recorded_states(layers, state)])
-        return obs, state
+    def _drawn(self, state: Any, place: int) -> Frame:
+        # A copy, because the next slot may be drawn on the same array.
+        image = np.array(self.render_slot(state, self._recording.slots[place]))
+        return lambda: image
 
     def _step_all(self, state: Any, actions: Any) -> Any:
         stepped = super()._step_all(state, actions)
@@ -224,10 +245,13 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
             actions = conform(base.action_space, actions, "RecordVideo.step")
             actions = take_slots(actions, np.asarray(self._recording.slots))
             step = jax.vmap(partial(step_slot, cast(AnyEnv, _slot_env(base))))
+            before = self._recorded_states(layers, state)
             # The states after this step and before auto-reset, which the batch does not return.
-            _, last, *_, ended = step(self._recorded_states(layers, state), actions)
-            states = [last, self._recorded_states(layers, stepped[1])]
-            self._send(base, states, ended)
+            _, after, *_, ended = step(clone_keys(before), actions)
+            states = [before, after, self._recorded_states(layers, stepped[1])]
+            renderer = SlotRenderer(cast(AnyEnv, _slot_env(base)).render, before)
+            sent = jax.lax.stop_gradient([renderer.arrays(x) for x in states])
+            io_callback(partial(self._recording.receive, renderer), None, sent, ended, ordered=True)
         return stepped
 
     def _recorded_states(self, layers: list[BatchedWrapper[Any, Any]], state: Any) -> Any:
@@ -236,11 +260,6 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
             state = state.env_state
         states = take_slots(state, np.asarray(self._recording.slots))
         return clone_keys(states)  # the step of the batch uses the same keys, on purpose
-
-    def _send(self, base: AnyBatch, states: list[Any], *ended: jax.Array) -> None:
-        renderer = SlotRenderer(cast(AnyEnv, _slot_env(base)).render, states[0])
-        sent = jax.lax.stop_gradient(([renderer.arrays(x) for x in states], *ended))
-        io_callback(partial(self._recording.receive, renderer), None, *sent, ordered=True)
 
 
 def _unwrap(env: AnyBatch) -> tuple[list[BatchedWrapper[Any, Any]], AnyBatch]:

@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost
-from fakes import VectorConfig, VectorEnv, VectorState
-from films import FakeEncoder, FilmEnv, file_names, frames, steps_seen
+from fakes import Pair, VectorConfig, VectorEnv, VectorState
+from films import Canvas, FakeEncoder, FilmEnv, file_names, frames, steps_seen
 from helpers import assert_trees_equal
 
 from envrax import ClipReward, VecEnv
+from envrax.multi_agent import agents_as_slots
 from envrax.testing import RingWorld, check_batched_env
 from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation, RecordVideo
 
@@ -25,7 +26,7 @@ SHAPE = FilmEnv.shape
 
 @pytest.fixture(autouse=True)
 def no_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envrax.video.encoder.start_encoder", FakeEncoder)
+    monkeypatch.setattr("envrax.video.encoder.Encoder", FakeEncoder)
 
 
 class RandomFilm(FilmEnv):
@@ -152,9 +153,10 @@ def test_what_the_batch_returns_is_as_without_and_frozen_nothing_is_recorded(
         program = str(jax.make_jaxpr(env.step)(state, jnp.zeros(3, jnp.int32)))
         assert ("callback" in program) == records == bool(file_names(tmp_path))
     rngs = jax.random.split(jax.random.key(0), 2)
-    assert_trees_equal(jax.vmap(frozen.reset)(rngs)[0], jax.vmap(plain.reset)(rngs)[0])
+    states = jax.vmap(frozen.reset)(rngs)[1]
+    assert_trees_equal(states.env_state, jax.vmap(plain.reset)(rngs)[1])
     with pytest.raises(ValueError, match="vmap"):  # JAX's own message
-        jax.vmap(recorded.reset)(rngs)
+        jax.vmap(recorded.step)(states, jnp.zeros((2, 3), jnp.int32))
 
 
 @pytest.mark.slow
@@ -227,6 +229,106 @@ def test_what_is_not_closed_is_written_at_the_end(run_python: Any) -> None:
     assert said == "['slot_0-episode_0000.mp4', 'slot_0-episode_0001.mp4']\n"
 
 
+# One run a film
+
+
+def steps(env: Any, state: Any, n_steps: int) -> Any:
+    for _ in range(n_steps):
+        state = env.step(state, np.ones(env.n_slots, np.int32))[1]
+    return state
+
+
+@pytest.mark.parametrize("grid", [None, pytest.param((1, 1), marks=pytest.mark.slow)])
+def test_runs_in_turn_share_no_film(tmp_path: Path, grid: Any) -> None:
+    """Also where all slots end at once, so that a grid cannot tell a reset by the steps."""
+    env = film(tmp_path, n=1, steps=4, grid=grid)
+    twin = RecordVideo(env.env, tmp_path, frozen=True)
+    state = steps(env, env.reset(jax.random.key(0))[1], 2)
+    env.reset(jax.random.key(5))  # a stray one
+    state = steps(env, state, 1)
+    steps(env, env.reset(jax.random.key(0))[1], 2)  # an evaluation, with the same key
+    state = steps(env, state, 1)
+    other = steps(env, env.reset(jax.random.key(0))[1], 1)
+    state = steps(env, steps(twin, state, 1), 1)
+    env.close()
+    assert len(other.env_state.step) == 1
+    seen = [[0, 1, 2, 3], [0, 1, 2], [3, 4], [0, 1], [1, 2]]
+    assert list(seen_in(tmp_path).values()) == seen
+
+
+@pytest.mark.slow
+def test_a_grid_goes_on_only_from_where_all_of_its_slots_were(tmp_path: Path) -> None:
+    env = film(tmp_path, n=1, steps=2, grid=(1, 1))
+    first = steps(env, env.reset(jax.random.key(0))[1], 2)  # both begin their second episode
+    second = steps(env, env.reset(jax.random.key(1))[1], 2)
+    steps(env, first, 1)
+    steps(env, second, 1)
+    env.close()
+    assert list(seen_in(tmp_path).values()) == [[0, 1, 2], [0, 1, 2], [0, 1], [0, 1]]
+
+
+@pytest.mark.slow
+def test_each_slot_goes_on_by_itself(tmp_path: Path) -> None:
+    env = film(tmp_path, n=2, steps=9, slots=2)
+    state = steps(env, env.reset(jax.random.key(0))[1], 2)
+    step = state.env_state.step.at[1].set(5)
+    state = state.replace(env_state=state.env_state.replace(step=step))
+    steps(env, state, 1)
+    env.close()
+    assert list(seen_in(tmp_path).values()) == [[0, 1, 2, 3], [0, 1, 2], [5, 6]]
+
+
+# Frames
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grid", [None, (1, 2)])
+def test_an_environment_that_draws_on_one_canvas(tmp_path: Path, grid: Any) -> None:
+    class Placed(Canvas):
+        def render(self, state: VectorState) -> np.ndarray:
+            self.canvas[:] = np.uint32(jax.random.bits(state.rng)) % 200
+            return self.canvas
+
+    batch = VecEnv(Placed(VectorConfig(max_steps=9)), 2)
+    greys = []
+    with RecordVideo(batch, tmp_path, slots=2, grid=grid) as env:
+        state = env.reset(jax.random.key(0))[1]
+        for _ in range(2):
+            pictures = [env.render_slot(state, i) for i in range(2)]
+            greys.append([int(picture[0, 0, 0]) for picture in pictures])
+            state = env.step(state, [1, 1])[1]
+    assert greys[0][0] != greys[0][1]
+    if grid:
+        raw = np.frombuffer((tmp_path / "grid_0000.mp4").read_bytes(), np.uint8)
+        seen = raw.reshape(-1, SHAPE[0], 2 * SHAPE[1] + 2, 3)[:2, 0, [0, -1], 0].tolist()
+    else:
+        films = [frames(tmp_path / f"slot_{i}-episode_0000.mp4")[:2, 0, 0, 0] for i in range(2)]
+        seen = np.stack(films, 1).tolist()
+    assert seen == greys
+
+
+@pytest.mark.slow
+def test_a_slot_that_cannot_be_drawn_leaves_the_others_their_films(tmp_path: Path) -> None:
+    class Broken(FilmEnv):
+        def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
+            obs, state, *rest = super().step(state, action)
+            return obs, state.replace(pos=jnp.full_like(state.pos, action)), *rest
+
+        def render(self, state: VectorState) -> np.ndarray:
+            if int(state.step) > 0 and int(state.pos[0]) == 2:
+                raise ArithmeticError("nothing to see")
+            return super().render(state)
+
+    env = RecordVideo(VecEnv(Broken(VectorConfig(max_steps=2)), 4), tmp_path, slots=4)
+    roll(env, [[0, 2, 0, 0]] * 3)
+    with pytest.raises(ArithmeticError, match="nothing to see"):
+        env.close()
+    env.close()
+    assert file_names(tmp_path) == [
+        f"slot_{slot}-episode_000{i}.mp4" for slot in (0, 2, 3) for i in range(2)
+    ]
+
+
 # A batch that is no `VecEnv`
 
 
@@ -257,6 +359,27 @@ def test_a_simulator_on_the_host_has_no_last_frame(tmp_path: Path) -> None:
     assert len(ends) > 1 and seen == [list(range(n)) for n in lengths]
 
 
+def test_simulators_that_draw_on_one_canvas(tmp_path: Path) -> None:
+    canvas = np.zeros(SHAPE, np.uint8)
+
+    class Painter(DrawnHost):
+        def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
+            canvas[:] = super().render_slot(state, slot_idx) + 100 * slot_idx
+            return canvas
+
+    with RecordVideo(Painter(2), tmp_path, slots=2) as env:
+        state = env.reset(jax.random.key(0))[1]
+        env.reset(jax.random.key(0))  # a stray one
+        env.step(state, [1, 0])
+    seen = [frames(tmp_path / name)[0, 0, 0, 0] for name in file_names(tmp_path)]
+    assert seen == [0, 100]
+
+
+def test_a_state_of_another_batch_is_refused_before_it_is_drawn(tmp_path: Path) -> None:
+    with RecordVideo(DrawnHost(2), tmp_path) as env, pytest.raises(TypeError, match="Pass `state"):
+        env.step("held by Gymnasium", [1, 0])
+
+
 def test_frozen_a_simulator_is_not_drawn(tmp_path: Path) -> None:
     with RecordVideo(DrawnHost(2), tmp_path, frozen=True) as env:
         play(env, 30)
@@ -277,6 +400,21 @@ def test_another_batch_is_recorded_from_python_only(tmp_path: Path) -> None:
             with pytest.raises(RuntimeError, match="VecEnv"):
                 attempt()
     assert len(file_names(tmp_path)) >= 1
+
+
+def test_runs_of_another_batch_share_no_film(tmp_path: Path) -> None:
+    class DrawnRing(RingWorld):
+        def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
+            return np.full(SHAPE, 40 * int(state.age[slot_idx]), np.uint8)
+
+    env = RecordVideo(DrawnRing(), tmp_path)
+    first = env.reset(jax.random.key(0))[1]
+    second = env.reset(jax.random.key(1))[1]
+    first = env.step(first, jnp.zeros(6, jnp.int32))[1]
+    second = env.step(second, jnp.zeros(6, jnp.int32))[1]
+    env.step(first, jnp.zeros(6, jnp.int32))
+    env.close()
+    assert [len(seen) for seen in seen_in(tmp_path).values()] == [2, 2, 2]
 
 
 # Refusals
@@ -312,6 +450,19 @@ def test_a_batch_that_does_not_draw_is_refused(tmp_path: Path) -> None:
     for env in (VecEnv(ClipReward(VectorEnv()), 2), RingWorld(), NormalizeObservation(RingWorld())):
         with pytest.raises(TypeError, match="renders"):
             RecordVideo(env, tmp_path)
+
+
+@pytest.mark.slow
+def test_slots_that_are_agents_are_refused(tmp_path: Path) -> None:
+    worlds = VecEnv(Pair(FilmEnv()), 2)
+    with pytest.raises(TypeError, match="agents_as_slots"):
+        RecordVideo(agents_as_slots(worlds), tmp_path)
+    recorder = RecordVideo(worlds, tmp_path, slots=2)
+    env = agents_as_slots(recorder)
+    state = env.reset(jax.random.key(0))[1]
+    env.step(state, np.zeros(env.n_slots, np.int32))
+    env.close()
+    assert list(seen_in(tmp_path).values()) == [[0, 1]] * 2
 
 
 def test_a_film_that_is_interrupted_is_written_later(tmp_path: Path) -> None:
