@@ -8,15 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.config import (
-    Config,
-    Replaceable,
-    in_use,
-    pinned_class,
-    rebuilt,
-    require_decorated,
-    resolve_config,
-)
+from envrax._checks.type_parameters import pinned_class
+from envrax.config import Config, Replaceable, in_use, rebuilt, require_decorated, resolve_config
 from envrax.spaces import Space
 
 

@@ -15,7 +15,7 @@ from envrax._jax.types import is_inside_jit, is_traced, strip_weak_type
 from envrax.env import AnyEnv, JaxEnv, with_config
 from envrax.rollouts.evaluate import Evaluation, evaluated, read_policy, require_counts
 from envrax.rollouts.policy import Policy
-from envrax.wrappers.randomization import require_dynamic
+from envrax.wrappers.traced_fields import require_dynamic
 
 
 class GridEvaluation(NamedTuple):

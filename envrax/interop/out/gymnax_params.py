@@ -13,8 +13,8 @@ from envrax.interop.base import PeerEnv
 from envrax.interop.params import numeric_params
 from envrax.wrappers import TimeLimit
 from envrax.wrappers.base import layers
-from envrax.wrappers.randomization import require_dynamic
 from envrax.wrappers.time import limit_of
+from envrax.wrappers.traced_fields import require_dynamic
 
 _LIMIT = "max_steps_in_episode"
 
