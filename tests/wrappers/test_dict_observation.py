@@ -150,7 +150,7 @@ def test_containers_of_an_observation_may_be_others(wrapper: Any) -> None:
 @pytest.mark.parametrize("row", ["gymnasium", "key", "AtariPreprocessing", "FlattenObservation"])
 def test_the_stacks_pass_the_checks(row: str) -> None:
     wrap, (env_class, *_) = ROWS[row]
-    check_env(wrap(env_class()))
+    check_env(TimeLimit(wrap(env_class())))
 
 
 @pytest.mark.slow
