@@ -163,7 +163,7 @@ def test_statistics_are_right_above_and_beneath(wrapper: Any) -> None:
         StartStates(sample=lambda rng: None),
         TimeLimit,
     ],
-    ids=str,
+    ids=["no-ops", "life loss", "NanGuard", "StartStates", "TimeLimit"],
 )
 def test_what_begins_or_ends_episodes_itself_wants_statistics_around_it(wrapper: Any) -> None:
     name = getattr(wrapper, "wrapper", wrapper).__name__
