@@ -201,7 +201,8 @@ def played(env: AnyEnv, actions: list[Any], seed: int) -> Iterator[Step]:
     def advance(state: Any, action: Any) -> Any:
         obs, state, reward, done, info = env.step(state, action)
         done = episode_ended(env, state, done)
-        ends = info.get("terminated", done), info.get("truncated", ~done & done)
+        at_limit = state.step >= env.config.max_steps
+        ends = info.get("terminated", done & ~at_limit), info.get("truncated", done & at_limit)
         return state, done, Step(obs, env.action_mask(state), reward, *ends, info)
 
     rng, state, step = begin(jax.random.key(seed))
@@ -222,7 +223,7 @@ def played_batch(env: AnyEnv, n_slots: int, actions: list[Any], seed: int) -> It
     yield jax.device_get(Step(obs, batch.action_mask(state)))
     for action in actions:
         obs, state, rewards, dones, infos = batch.step(state, action)
-        ends = infos.get("terminated", dones), infos.get("truncated", np.zeros(n_slots, bool))
+        ends = infos["terminated"], infos["truncated"]
         yield jax.device_get(Step(obs, batch.action_mask(state), rewards, *ends, infos))
 
 
