@@ -317,7 +317,7 @@ def test_the_command_line_refuses(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command_line_checks(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
     install("toys")
     assert main(["check", "--num-steps", "5", "toys_envs:toys/A-v0"]) == 0
-    assert "rules kept, 0 faulty" in capsys.readouterr().out
+    assert "rules kept, 0 broken" in capsys.readouterr().out
 
 
 def test_the_command_line_ends_quietly_when_its_reader_leaves(run_python: Any) -> None:
