@@ -5,7 +5,7 @@ from typing import Any
 import jax
 
 from envrax._jax.keys import key_types
-from envrax._jax.types import leaf_types
+from envrax._jax.types import leaf_types, named_leaves
 from envrax.config import FieldError
 from envrax.env import AnyEnv, carries_over, with_config
 
@@ -33,7 +33,7 @@ def require_dynamic(who: str, env: AnyEnv, types: Fields) -> None:
         fields are raised unchanged.
     """
     plain = _result_types(env, {})
-    names = ", ".join(f"`{name}`" for name in types)
+    names = ", ".join(f"`{name}`" for name in named_leaves(types))
     try:
         traced = _result_types(env, types)
     except FieldError:
