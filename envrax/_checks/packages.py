@@ -52,7 +52,10 @@ def import_whole(module: str, who: str) -> None:
 
 def how_to_install(extra: str) -> str:
     """The command that installs the packages of an extra. PyPI has another `envrax`."""
-    return f"`pip install {' '.join(_requirements(extra))}`"
+    try:
+        return f"`pip install {' '.join(_requirements(extra))}`"
+    except metadata.PackageNotFoundError:  # a clone on PYTHONPATH
+        return f'`pip install -e ".[{extra}]"` in the clone of envrax'
 
 
 def _requirements(extra: str) -> Iterator[str]:

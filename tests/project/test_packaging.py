@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import envrax
+from envrax._checks.packages import how_to_install
 
 (PACKAGE,) = map(Path, envrax.__path__)
 
@@ -175,6 +176,14 @@ for imports in (
 def test_version_is_that_of_the_distribution() -> None:
     # None is found where the checkout is on the path without being installed.
     assert {d.version for d in metadata.distributions(name="envrax")} <= {envrax.__version__}
+
+
+def test_a_clone_on_the_path_alone_says_how_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_installed(name: str) -> list[str]:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.requires", not_installed)
+    assert how_to_install("gymnax") == '`pip install -e ".[gymnax]"` in the clone of envrax'
 
 
 def test_the_package_says_that_it_is_typed() -> None:
