@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from jax.sharding import Mesh
 
-from envrax._checks.counts import require_count
 from envrax._fleet.container import Container
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax.autoreset import AutoReset
@@ -119,7 +118,6 @@ def make_vec(
     >>> obs.shape
     (8, 4)
     """
-    n_envs = require_count("make_vec: expected n_envs", n_envs)
     env = _build(make_vec, name, config, wrappers, jit_compile, cache_dir, fields)
     options: dict[str, Any] = dict(jit_compile=jit_compile, final_obs=final_obs)
     options |= dict(autoreset=autoreset, donate=donate)

@@ -13,7 +13,7 @@ from envrax._jax.keys import clone_keys, to_threefry
 from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
 from envrax.autoreset.checks import require_same_types
 from envrax.autoreset.slot import next_episode, require_state_of, reset_slot, step_slot
-from envrax.autoreset.strategies import AutoReset, select, strategy_for
+from envrax.autoreset.strategies import AutoReset, select, strategies_for
 from envrax.autoreset.vmap_rule import with_vmap_rule
 from envrax.env import AnyEnv, EnvState, Info
 from envrax.termination import step_end
@@ -163,8 +163,11 @@ def _merged(
         return cast(Any, lax.cond(ended, new, lambda: stepped))
 
     def merge_slots(n_slots: int, *slots: Any) -> Any:
-        strategy: Any = autoreset or strategy_for(program, n_slots)
-        return strategy(reset_one, *slots)
+        if autoreset is not None:
+            return autoreset(reset_one, *slots)
+        on_cpu, elsewhere = strategies_for(program, n_slots)
+        ways: Any = dict(cpu=partial(on_cpu, reset_one), default=partial(elsewhere, reset_one))
+        return lax.platform_dependent(*slots, **ways)
 
     by_select = partial(select, reset_one)
     # JAX has no reverse mode for a loop of unknown length: the derivative is that of a select.

@@ -101,11 +101,8 @@ class Compact:
         n_slots = ended.size
         chunk = min(self.chunk or max(1, n_slots // 16), n_slots)
 
-        def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
-            def reset_some() -> Any:
-                return _reset_in_chunks(partial(reset_one, consts), chunk, last, ended, stepped)
-
-            return cast(Any, lax.cond(jnp.any(ended), reset_some, lambda: stepped))
+        def merge(consts: list[Any], *slots: Any) -> Any:
+            return _reset_in_chunks(partial(reset_one, consts), chunk, *slots)
 
         def merge_batches(n_batches: int, consts: list[Any], *batches: Any) -> Any:
             """All batches as one."""
@@ -158,54 +155,33 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
     num_envs = require_count("choose: expected num_envs", num_envs)
     _, state = jax.eval_shape(partial(reset_slot, env), key_types()[0])
     program = jax.make_jaxpr(partial(next_episode, env))(state)
-    return strategy_for(program, num_envs, backend)
+    on_cpu, elsewhere = strategies_for(program, num_envs)
+    return on_cpu if (backend or jax.default_backend()) == "cpu" else elsewhere
 
 
-def strategy_for(reset: Any, num_envs: int, backend: str | None = None) -> AutoReset:
-    """The strategy that `choose` documents, for the jaxpr of a reset."""
-    is_expensive = has_loop(reset)
-    if (backend or jax.default_backend()) != "cpu":
-        # On a GPU, resetting one slot takes as long as resetting many: the loop of `Compact` pays
-        # off only if skipping an expensive reset, in steps that end no episode, saves much.
-        return Compact() if is_expensive else Select()
-    return Compact(max(1, num_envs // 128)) if is_expensive else Compact()
+def strategies_for(reset: Any, num_envs: int) -> tuple[AutoReset, AutoReset]:
+    """The strategies that `choose` documents for the jaxpr of a reset: on a CPU, and elsewhere."""
+    if has_loop(reset):
+        return Compact(max(1, num_envs // 128)), Compact()
+    # On a GPU, resetting one slot takes as long as resetting many: the loop of `Compact` pays off
+    # only if skipping an expensive reset, in steps that end no episode, saves much.
+    return Compact(), Select()
 
 
 def _reset_in_chunks(
     reset: Callable[[Any], Any], chunk: int, last: Any, ended: jax.Array, stepped: Any
 ) -> Any:
-    # For each slot, the number of ended slots up to and including it.
-    count = jnp.cumsum(ended, dtype=jnp.int32)
-    places = jnp.arange(1, chunk + 1, dtype=jnp.int32)
+    n_slots = ended.size
 
     def reset_chunk(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
-        n_done, merged = carry
-        slots = _first_at_least(count, n_done + places)  # N beyond the last that ended
+        left, merged = carry
+        # Each slot that is left has a place in the chunk, or one beyond it: then it waits.
+        place = jnp.where(left, jnp.cumsum(left, dtype=jnp.int32) - 1, chunk)
+        slots = jnp.full(chunk, n_slots, jnp.int32)
+        slots = slots.at[place].set(jnp.arange(n_slots, dtype=jnp.int32), mode="drop")
         take = partial(jnp.take, indices=slots, axis=0, mode="clip")
         new = jax.vmap(reset, axis_size=chunk)(jax.tree.map(take, clone_keys(last)))
-        leaves, structure = cast(Any, jax.tree.flatten(merged))
-        pairs = zip(leaves, jax.tree.leaves(new), strict=True)
-        merged = [old.at[slots].set(x, mode="drop") for old, x in pairs]
-        return n_done + chunk, jax.tree.unflatten(structure, merged)
+        merged = jax.tree.map(lambda old, x: old.at[slots].set(x, mode="drop"), merged, new)
+        return left & (place >= chunk), merged
 
-    begin = jnp.int32(0), stepped
-    return lax.while_loop(lambda carry: carry[0] < count[-1], reset_chunk, begin)[1]
-
-
-def _first_at_least(count: jax.Array, values: jax.Array) -> jax.Array:
-    """
-    Index of the first entry of the sorted `count` that is at least each value; N if there is none.
-
-    A binary search by hand: `jnp.searchsorted` of JAX 0.10 fails in a `shard_map` over some of the
-    axes of a mesh.
-    """
-
-    def halve(_: Any, bounds: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = bounds  # all before `low` are less, all from `high` on are not
-        middle = low + (high - low) // 2
-        is_less = count.at[middle].get(mode="clip") < values
-        return jnp.where(is_less, middle + 1, low), jnp.where(is_less, high, middle)
-
-    low = jnp.zeros_like(values) + 0 * count[0]  # the sum has the type that a `shard_map` wants
-    bounds = low, low + count.size
-    return cast(Any, lax.fori_loop(0, count.size.bit_length(), halve, bounds))[1]
+    return lax.while_loop(lambda carry: jnp.any(carry[0]), reset_chunk, (ended, stepped))[1]
