@@ -3,12 +3,14 @@
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import pytest
 from fakes import CoinConfig, CoinEnv, PixelEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_close, assert_trees_equal
+from jax.sharding import AxisType
 
-from envrax import VecEnv
+from envrax import VecEnv, shard
 from envrax.autoreset import Compact, Select, choose
 from envrax_classic import CartPole, Maze
 
@@ -38,6 +40,38 @@ class HostResetEnv(CoinEnv):
 )
 def test_the_choice_is_that_of_the_table(kind: str, n: int, backend: str, expected: Any) -> None:
     assert choose(coins(kind), n, backend) == expected
+
+
+def reset_and_step(kind: str, on_mesh: bool, strategy: Any = None) -> Any:
+    env: Any = VecEnv(coins(kind), 64, jit_compile=False, autoreset=strategy)
+    if on_mesh:
+        env = shard(env, jax.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,)))
+    actions = jnp.ones((64, 2), jnp.float32)
+
+    def run(seed: jax.Array) -> jax.Array:
+        _, state = env.reset(jax.random.key(seed))
+        return env.step(state, actions)[1].done
+
+    return jax.jit(run)
+
+
+@pytest.mark.parametrize("on_mesh", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "loop"])
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
+def test_a_program_has_the_choice_of_the_platform_it_is_lowered_for(
+    platform: str, kind: str, on_mesh: bool
+) -> None:
+    """In an exported program too: this process has a CPU only."""
+    seed = jax.ShapeDtypeStruct((), jnp.uint32)
+
+    def loops(program: Any) -> tuple[int, int]:
+        lowered = program.trace(seed).lower(lowering_platforms=(platform,)).as_text()
+        exported = jax.export.export(program, platforms=[platform])(seed).mlir_module()
+        return lowered.count("stablehlo.while"), exported.count("stablehlo.while")
+
+    chosen = choose(coins(kind), 64, "cpu" if platform == "cpu" else "gpu")
+    program = reset_and_step(kind, on_mesh)
+    assert loops(program) == loops(reset_and_step(kind, on_mesh, chosen))
 
 
 def test_common_environments_are_cheap_to_reset_and_world_generators_expensive() -> None:
