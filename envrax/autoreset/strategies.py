@@ -101,8 +101,11 @@ class Compact:
         n_slots = ended.size
         chunk = min(self.chunk or max(1, n_slots // 16), n_slots)
 
-        def merge(consts: list[Any], *slots: Any) -> Any:
-            return _reset_in_chunks(partial(reset_one, consts), chunk, *slots)
+        def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
+            def reset_some() -> Any:
+                return _reset_in_chunks(partial(reset_one, consts), chunk, last, ended, stepped)
+
+            return cast(Any, lax.cond(jnp.any(ended), reset_some, lambda: stepped))
 
         def merge_batches(n_batches: int, consts: list[Any], *batches: Any) -> Any:
             """All batches as one."""

@@ -169,5 +169,6 @@ def test_one_loop_for_all_seeds() -> None:
     states = jax.vmap(vec_env.reset)(jax.random.split(jax.random.key(0), 3))[1]
     actions = jnp.ones((3, 8, 2), jnp.float32)
     program = str(jax.make_jaxpr(jax.vmap(vec_env.step))(states, actions))
+    assert program.count(" cond[") == 2  # of the platform, and of whether any episode ended
     assert program.count(" while[") == 1
     assert "24,4" in program  # the world of all slots, as one batch
