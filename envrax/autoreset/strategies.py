@@ -134,7 +134,8 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
     | expensive | `Compact`: 1/128 of the slots at a time | `Compact`: 1/16 of them at a time |
 
     Nothing is timed: the same environment, batch size and backend give the same choice. Results do
-    not depend on it, up to the rounding that `Compact` describes.
+    not depend on it, up to the rounding that `Compact` describes. A program takes the choice of the
+    platform that it is lowered for.
 
     Parameters
     ----------
