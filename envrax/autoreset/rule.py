@@ -167,7 +167,7 @@ def _merged(
             return autoreset(reset_one, *slots)
         on_cpu, elsewhere = strategies_for(program, n_slots)
         ways: Any = dict(cpu=partial(on_cpu, reset_one), default=partial(elsewhere, reset_one))
-        return lax.platform_dependent(*slots, **ways)
+        return cast(Any, lax.platform_dependent(*slots, **ways))
 
     by_select = partial(select, reset_one)
     # JAX has no reverse mode for a loop of unknown length: the derivative is that of a select.
