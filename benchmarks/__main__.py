@@ -2,7 +2,8 @@
 Run benchmarks: `python -m benchmarks dispatch scan` these, `python -m benchmarks` all of them.
 
     python -m benchmarks --output benchmarks/results     a JSON file of each
-    python -m benchmarks ids|gpu|table|gallery|pages --help    longer runs, and what pages show
+    python -m benchmarks ids --help                      longer runs, and what pages show:
+                                                         accelerators, gpu, table, gallery, pages
 """
 
 import argparse
@@ -42,7 +43,7 @@ BENCHMARKS = {
     "learned-agents": "learned.agents",
     "learned-mazes": "learned.mazes",
 }
-COMMANDS = "ids", "gpu", "table", "gallery", "pages"
+COMMANDS = "accelerators", "ids", "gpu", "table", "gallery", "pages"
 
 
 NAMES = (*BENCHMARKS, *LIBRARIES)

@@ -76,26 +76,37 @@ def of_vec_env(
     return in_scan(start, step, vec_env.num_envs, n_actions, steps)
 
 
+def random_step(loop: Loop, space: Any) -> Callable[[Any, None], tuple[Any, Any]]:
+    """
+    A step of a loop with legal actions drawn inside: the body of a scan over `(state, rng)`.
+
+    All outputs are summed, so that the compiler cannot remove any of them.
+    """
+
+    def body(carry: Any, _: None) -> tuple[Any, Any]:
+        state, rng = carry
+        rng, draw, step = jax.random.split(rng, 3)
+        actions = space.sample(draw, *([loop.mask(state)] if loop.mask else []))
+        state, (obs, reward, done) = loop.step(state, actions, step)
+        # The state of craftax is weakly typed after a reset.
+        state = jax.tree.map(_strongly_typed, state, state)
+        return (state, rng), tuple(map(total, (obs, reward, done)))
+
+    def total(tree: Any) -> Any:
+        return sum(jnp.sum(x, dtype=jnp.float32) for x in jax.tree.leaves(tree))
+
+    return body
+
+
 class RandomPlay:
     """
     Steps of a loop in one compiled program, with legal actions drawn inside.
 
     Each call goes on where the last one stopped, so that the slots soon differ in their ages.
-    All outputs are summed, so that the compiler cannot remove any of them.
     """
 
     def __init__(self, loop: Loop, space: Any, length: int) -> None:
-        def body(carry: Any, _: None) -> tuple[Any, Any]:
-            state, rng = carry
-            rng, draw, step = jax.random.split(rng, 3)
-            actions = space.sample(draw, *([loop.mask(state)] if loop.mask else []))
-            state, (obs, reward, done) = loop.step(state, actions, step)
-            # The state of craftax is weakly typed after a reset.
-            state = jax.tree.map(_strongly_typed, state, state)
-            return (state, rng), tuple(map(total, (obs, reward, done)))
-
-        def total(tree: Any) -> Any:
-            return sum(jnp.sum(x, dtype=jnp.float32) for x in jax.tree.leaves(tree))
+        body = random_step(loop, space)
 
         def chunk(_: Any, carry: Any) -> Any:
             state, sums = carry
