@@ -3,7 +3,7 @@ Run benchmarks: `python -m benchmarks dispatch scan` these, `python -m benchmark
 
     python -m benchmarks --output benchmarks/results     a JSON file of each
     python -m benchmarks ids --help                      longer runs, and what pages show:
-                                                         accelerators, gpu, table, gallery, pages
+                                                         accelerators, pods, gpu, table, gallery, pages
 """
 
 import argparse
@@ -43,7 +43,7 @@ BENCHMARKS = {
     "learned-agents": "learned.agents",
     "learned-mazes": "learned.mazes",
 }
-COMMANDS = "accelerators", "ids", "gpu", "table", "gallery", "pages"
+COMMANDS = "accelerators", "pods", "ids", "gpu", "table", "gallery", "pages"
 
 
 NAMES = (*BENCHMARKS, *LIBRARIES)

@@ -2,9 +2,9 @@
 """
 What a step gives an H100 and a TPU v5e to do, without either: read from what XLA compiles.
 
-    python -m benchmarks accelerators                          the ids of `interop`, and classic ones
-    python -m benchmarks accelerators gymnax/CartPole-v1       these
-    python -m benchmarks accelerators --check                  four ids against `accelerators.json`
+    python -m benchmarks accelerators                        the ids of `interop`, classic ones
+    python -m benchmarks accelerators gymnax/CartPole-v1     these
+    python -m benchmarks accelerators --check                four ids against `accelerators.json`
 
 `Select` and `Compact` beside the library's own loop, in a scan with random legal actions. Needs the
 compilers that `benchmarks.deviceless` names. Results go to `benchmarks/results/accelerators` as

@@ -30,10 +30,10 @@ def devices(platform: str, topology: str) -> Any:
     Parameters
     ----------
     platform : str
-        "cuda", which needs the wheels `jax-cuda13-plugin`, `jax-cuda13-pjrt`, `nvidia-cuda-nvcc` and
-        `nvidia-nvvm` (installed with `--no-deps`, in the version of JAX), or "tpu": `libtpu`.
+        "cuda" needs the wheels `jax-cuda13-plugin` and `jax-cuda13-pjrt`, in the version of JAX,
+        `nvidia-cuda-nvcc` and `nvidia-nvvm`, all with `--no-deps`. "tpu" needs `libtpu`.
     topology : str
-        For "cuda": parts, hosts and H100s of a host, such as "1x2x4"; for "tpu" such as "v5e:16x16".
+        For "cuda" parts, hosts and H100s of a host: "1x2x4". For "tpu" as "v5e:16x16".
     """
     if platform == "tpu":
         found = topologies.get_topology_desc(platform="tpu", topology_name=topology)

@@ -1,9 +1,9 @@
 """
 What a GPU is given to do for one step, read from the list of thunks that XLA writes.
 
-A thunk is one piece of work that the host hands to the GPU: a kernel, a copy, a command buffer (many
-of them in one launch), or a loop or branch, which the host leads: it waits for a bool from the GPU
-before it goes on.
+A thunk is one piece of work that the host hands to the GPU: a kernel, a copy, or a command buffer,
+which is many of them in one launch. Loops and branches are led by the host: it waits for an answer
+of the GPU before it goes on.
 """
 
 import re
