@@ -3,7 +3,7 @@ Run benchmarks: `python -m benchmarks dispatch scan` these, `python -m benchmark
 
     python -m benchmarks --output benchmarks/results     a JSON file of each
     python -m benchmarks ids --help                      longer runs, and what pages show:
-                                                         accelerators, pods, gpu, table, gallery, pages
+                                                         accelerators, pods, lowers, gpu, table, ...
 """
 
 import argparse
@@ -43,7 +43,7 @@ BENCHMARKS = {
     "learned-agents": "learned.agents",
     "learned-mazes": "learned.mazes",
 }
-COMMANDS = "accelerators", "pods", "ids", "gpu", "table", "gallery", "pages"
+COMMANDS = "accelerators", "pods", "lowers", "ids", "gpu", "table", "gallery", "pages"
 
 
 NAMES = (*BENCHMARKS, *LIBRARIES)
