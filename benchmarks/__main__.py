@@ -2,8 +2,9 @@
 Run benchmarks: `python -m benchmarks dispatch scan` these, `python -m benchmarks` all of them.
 
     python -m benchmarks --output benchmarks/results     a JSON file of each
-    python -m benchmarks ids --help                      longer runs, and what pages show:
-                                                         accelerators, pods, lowers, gpu, table, ...
+    python -m benchmarks NAME --help                     longer runs, and what pages show: NAME of
+                                                         accelerators, pods, lowers, ids, gpu,
+                                                         table, gallery, pages
 """
 
 import argparse

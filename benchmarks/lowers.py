@@ -5,8 +5,8 @@ Whether the step of every id can be lowered for CUDA and for TPU. Neither is nee
     python -m benchmarks lowers gymnax pgx          these
 
 Results go to `benchmarks/results/lowers/LIBRARY.json` as they come; ids that are there already are
-not lowered again, unless `--again` is given. `python -m benchmarks pages` writes them into the table
-of all ids.
+not lowered again, unless `--again` is given. `python -m benchmarks pages` writes them into the
+table of all ids.
 """
 
 import time

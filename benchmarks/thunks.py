@@ -123,8 +123,8 @@ def step_costs(root: Thunk, rounds: dict[int, int]) -> tuple[Cost, Cost]:
     """
     The cost of a round of the last outermost loop, a scan over steps, at least and with an end.
 
-    At least: each loop of unknown length makes no round, and each branch is the cheaper one. With
-    an end: one round each, and the dearer branch.
+    At least: each loop of unknown length makes no round, and each branch is the one with fewer
+    syncs, then kernels. With an end: one round each, and the other branch.
     """
     loop = [thunk for thunk in root.inner if thunk.kind == "kWhile"][-1]
     body = loop.part("body")
@@ -146,7 +146,7 @@ def _cost(thunk: Thunk, rounds: dict[int, int], with_end: bool) -> Cost:
     if thunk.kind == "kConditional":
         branches = [_cost(branch, rounds, with_end) for branch in thunk.inner]
         choose = max if with_end else min
-        return Cost(syncs=1) + choose(branches, key=lambda cost: cost.kernels)
+        return Cost(syncs=1) + choose(branches, key=lambda cost: (cost.syncs, cost.kernels))
     if thunk.kind in NO_WORK or thunk.id == -1:
         return of_all(thunk.inner)
     return Cost(1, 1, 0)
