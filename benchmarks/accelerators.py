@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from benchmarks.interop import CASES
 from benchmarks.libraries import first_line
 from benchmarks.rollout import Loop, random_step
 from envrax import make_vec
-from envrax.autoreset import Compact, Select
+from envrax.autoreset import Compact, Select, choose
 
 DEVICES = {"H100": "cuda", "v5e": "tpu"}
 SIZES = (1024, 65_536)
@@ -36,6 +37,7 @@ STRATEGIES = {"`Select`": Select(), "`Compact`": Compact()}
 CLASSIC = ("CartPole-v0", "Catch-v0", "ConnectFour-v0", "Maze-v0")
 IDS = [f"classic/{name}" for name in CLASSIC]
 IDS += [f"{library}/{name}" for library, (names, _) in CASES.items() for name in names]
+ENDS = "", " with an end"
 # What `--check` compares: kernels, launches and syncs of the classic ids.
 CHECKED = Path(__file__).parent / "accelerators.json"
 ALLOWED = 1.1  # times as many kernels
@@ -95,10 +97,11 @@ def compile_each(id: str, device: str, n: int) -> None:
     for way in to_do(id, device, n):
         add(library, title_of(id, device, n), way, {}, "the process ended")  # stays if it does
         try:
-            loop, space = ours(id, n, STRATEGIES.get(way))
-            if way == library:
-                loop = getattr(loops, library)(name, n)
-            row = measured(DEVICES[device], loop, space, n)
+            strategy = STRATEGIES.get(way)
+            env: Any = make_vec(id, n, pre_warm=False, cache_dir=None, autoreset=strategy)
+            loop = getattr(loops, library)(name, n) if way == library else ours(env)
+            row = measured(DEVICES[device], loop, env.action_space, n)
+            row["chosen"] = float(choose(env.env, n, "gpu") == strategy)
             add(library, title_of(id, device, n), way, row, None)
         except Exception as error:
             row = {}
@@ -106,9 +109,8 @@ def compile_each(id: str, device: str, n: int) -> None:
         print(title_of(id, device, n), way, row, flush=True)
 
 
-def ours(id: str, n: int, strategy: Any) -> tuple[Loop, Any]:
+def ours(env: Any) -> Loop:
     """As `loops.ours`, with the types of a start in place of one."""
-    env: Any = make_vec(id, n, pre_warm=False, cache_dir=None, autoreset=strategy)
     _, state = jax.eval_shape(env.reset, jax.random.key(0))
 
     def step(state: Any, actions: Any, rng: jax.Array) -> Any:
@@ -116,7 +118,7 @@ def ours(id: str, n: int, strategy: Any) -> tuple[Loop, Any]:
         return state, (obs, reward, done)
 
     has_mask = jax.eval_shape(env.action_mask, state) is not None
-    return Loop(state, step, env.action_mask if has_mask else None), env.action_space
+    return Loop(state, step, env.action_mask if has_mask else None)
 
 
 def measured(platform: str, loop: Loop, space: Any, n: int) -> dict[str, float]:
@@ -149,18 +151,43 @@ def add(library: str, title: str, way: str, row: dict[str, float], why: str | No
     files.write(f"accelerators/{library}", found["tables"], why=found["why"])
 
 
+def page() -> Iterator[str]:
+    """The rows of the smaller size: kernels, and how often the host waits."""
+    yield "| id | `Select` | `Compact` | the library's own loop | bytes a slot | on a v5e |"
+    yield "|---" * 6 + "|"
+    for id in IDS:
+        library = id.partition("/")[0]
+        tables = read(library)["tables"]
+        found = tables.get(title_of(id, "H100", SIZES[0]), {})
+        cells = [shown(found.get(way)) for way in (*STRATEGIES, library)]
+        mine = [row for way, row in found.items() if row.get("chosen")]
+        cells.append(f"{mine[0]['bytes a slot']:,.0f}" if mine else "")
+        fusions = tables.get(title_of(id, "v5e", SIZES[0]), {})
+        cells.append(", ".join(f"{row['fusions']:.0f}" for row in fusions.values()))
+        yield f"| `{id}` | {' | '.join(cells)} |"
+
+
+def shown(row: dict[str, float] | None) -> str:
+    """Kernels of a step and of one with an end, with the waits: "12 (1), 31 (3)"."""
+    if not row:
+        return ""
+    cells = [f"{row[f'kernels{when}']:.0f} ({row[f'syncs{when}']:.0f})" for when in ENDS]
+    text = ", ".join(dict.fromkeys(cells))
+    return f"**{text}**" if row.get("chosen") else text
+
+
 def check(write: bool) -> int:
     """Compare the classic ids with the counts that are committed; 1 if a step got dearer."""
-    before = json.loads(CHECKED.read_text()) if CHECKED.exists() else {"jax": "none"}
+    before: dict[str, Any] = json.loads(CHECKED.read_text())
     now: dict[str, Any] = {"jax": jax.__version__, "kernels, syncs": {}}
     dearer = 0
     for id in IDS[: len(CLASSIC)]:
-        loop, space = ours(id, SIZES[0], None)
-        row = measured("cuda", loop, space, SIZES[0])
+        env: Any = make_vec(id, SIZES[0], pre_warm=False, cache_dir=None)
+        row = measured("cuda", ours(env), env.action_space, SIZES[0])
         names = ("kernels", "kernels with an end", "syncs", "syncs with an end")
         counts = {name: row[name] for name in names}
         now["kernels, syncs"][id] = counts
-        known = before.get("kernels, syncs", {}).get(id, counts)
+        known = before["kernels, syncs"].get(id, counts)
         for name, count in counts.items():
             allowed = ALLOWED if name.startswith("kernels") else 1
             if count > allowed * known[name]:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks import accelerators
 from benchmarks.files import RESULTS, read
 
 ROOT = Path(__file__).parents[1]
@@ -139,4 +140,8 @@ def interop() -> Iterator[str]:
             yield f"| `{id}` | {' | '.join(columns)} |"
 
 
-BLOCKS: dict[str, Callable[[], Iterator[str]]] = {"measured": measured, "interop": interop}
+BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
+    "measured": measured,
+    "interop": interop,
+    "accelerators": accelerators.page,
+}
