@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 import envrax
-from benchmarks import ids
+from benchmarks import ids, lowers
 from benchmarks.libraries import LIBRARIES, VERDICTS, verdicts, verdicts_path, visit_each
 from envrax.testing import report_env
 from envrax.testing.mismatch import why_outside
@@ -48,8 +48,10 @@ hide: [toc]
 Made by `python -m benchmarks table`, which builds each one and runs `check_env` on it.
 *Clean*: every rule of the conformance kit is kept. *Mended bounds*: so too, with bounds of the
 library's space corrected. *Waived*: the library itself breaks the rules named. An id that is not
-built says why. Rows *as a world* are built with `options={"agents": "all"}` (Jumanji) or
-`options={"player": "all"}` (Pgx). [The gallery](gallery.md) has their pictures.
+built says why. The step of each id was lowered for CUDA and TPU (`python -m benchmarks lowers`);
+where that failed, the last column says so. Rows *as a world* are built with
+`options={"agents": "all"}` (Jumanji) or `options={"player": "all"}` (Pgx).
+[The gallery](gallery.md) has their pictures.
 
 The figures are those of `python -m benchmarks ids`, with the
 [versions](../built/benchmarks.md#figures) of its files, in CPU time on one core: the seconds to the
@@ -110,7 +112,16 @@ def page() -> Iterator[str]:
             before, _, after = row.get("why", "").partition(f"Error: {name}: ")
             why = f": {after or before}" if before else ""
             shown = " | ".join(str(cell).replace("|", "\\|") for cell in cells)
-            yield f"| `{name}` | {shown} | {row['verdict']}{why.replace('|', ' ')} |"
+            verdict = f"{row['verdict']}{why}{not_lowered(library, name)}".replace("|", " ")
+            yield f"| `{name}` | {shown} | {verdict} |"
+
+
+def not_lowered(library: str, name: str) -> str:
+    """For which platforms a step was not lowered, and why."""
+    row = lowers.rows(library).get(name, {})
+    failed = {platform: why for platform, why in row.items() if why != "yes"}
+    whys = dict.fromkeys(failed.values())
+    return "".join(f"; not lowered for {' and '.join(failed)}: {why}" for why in whys)
 
 
 def _short(x: float) -> str:
