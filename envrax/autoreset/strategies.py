@@ -55,7 +55,9 @@ def select(
     reset_one: ResetOne, consts: list[Any], last: Any, ended: jax.Array, stepped: Any
 ) -> Any:
     """The start of the next episode if this one ended, else the result of the step."""
-    return jax.tree.map(partial(jnp.where, ended), reset_one(consts, last), stepped)
+    # Not by `jnp.where`, which leaves out empty arrays: their types would differ from those of
+    # `Compact` in a `shard_map`.
+    return jax.tree.map(partial(lax.select, ended), reset_one(consts, last), stepped)
 
 
 @dataclass(frozen=True)
