@@ -1,5 +1,6 @@
 """`evaluate`: returns and lengths of whole episodes."""
 
+import warnings
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -31,8 +32,8 @@ class Evaluation(NamedTuple):
     Attributes
     ----------
     returns : jax.Array
-        float32, the sum of the rewards; NaN for an episode that did not begin. A dict by agent in a
-        world of several.
+        float32, the sum of the rewards; NaN for an episode that did not begin, of which a warning
+        tells. A dict by agent in a world of several.
     lengths : jax.Array
         int32, the number of steps.
     complete : jax.Array
@@ -113,9 +114,20 @@ def evaluate(
         found = evaluated(env, n_episodes, max_steps, *given)
     else:
         found = _compiled_evaluated(env)(n_episodes, max_steps, *given)
+    if max_steps < INT32_MAX and not is_traced(found.lengths):
+        _warn_of_missing(int(jnp.sum(found.lengths == 0)), n_episodes)
     with jax.debug_nans(False):  # NaN, not 0, which would lower a mean unnoticed
         known = [jnp.where(found.lengths > 0, x, jnp.nan) for x in jax.tree.leaves(found.returns)]
         return found._replace(returns=jax.tree.unflatten(jax.tree.structure(found.returns), known))
+
+
+def _warn_of_missing(n_missing: int, n_episodes: int) -> None:
+    if n_missing:
+        warnings.warn(
+            f"evaluate: {n_missing} of {n_episodes} episodes did not begin, since `max_steps` cut "
+            "others; their returns are NaN. Use as many slots as episodes, or `jnp.nanmean`.",
+            stacklevel=3,
+        )
 
 
 def read_policy(

@@ -110,11 +110,13 @@ def test_max_steps_cuts() -> None:
 @pytest.mark.slow
 def test_max_steps_of_a_batch_whose_slots_play_on() -> None:
     env = VecEnv(CountingEnv(EnvConfig(max_steps=1000)), 2)
-    found = envrax.evaluate(env, None, jax.random.key(0), 3, max_steps=7)
+    with pytest.warns(UserWarning, match="1 of 3 episodes did not begin"):
+        found = envrax.evaluate(env, None, jax.random.key(0), 3, max_steps=7)
     assert found.lengths.tolist() == [7, 7, 0] and not found.complete.any()
     assert np.isnan(found.returns).tolist() == [False, False, True]  # and no 0 in a mean
     mixed = VecEnv(ShortOrLong(), 2)
-    cut = envrax.evaluate(mixed, None, jax.random.key(0), 40, max_steps=5)
+    with pytest.warns(UserWarning, match="of 40 episodes did not begin"):
+        cut = envrax.evaluate(mixed, None, jax.random.key(0), 40, max_steps=5)
     assert set(cut.lengths.tolist()) == {0, 1, 5}  # blocked slots kept some from beginning
     assert np.array_equal(cut.complete, cut.lengths == 1)
     long_enough = envrax.evaluate(mixed, None, jax.random.key(0), 40, max_steps=9)
@@ -197,8 +199,8 @@ def test_refusals(env: Any, n_episodes: int, max_steps: Any, error: Any, noun: s
         envrax.evaluate(env, None, jax.random.key(0), n_episodes, max_steps=max_steps)
 
 
-def test_nan_of_what_did_not_begin_is_no_error() -> None:
-    with jax.debug_nans(True):
+def test_what_did_not_begin_is_a_warning_and_a_nan_and_no_error() -> None:
+    with jax.debug_nans(True), pytest.warns(UserWarning, match="3 of 9 episodes did not begin"):
         found = envrax.evaluate(VecEnv(CountingEnv(), 2), None, jax.random.key(0), 9, max_steps=3)
     assert np.isnan(found.returns[-1]) and not np.isnan(found.returns[0])
 
