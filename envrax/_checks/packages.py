@@ -53,9 +53,13 @@ def import_whole(module: str, who: str) -> None:
 def how_to_install(extra: str) -> str:
     """The command that installs the packages of an extra. PyPI has another `envrax`."""
     try:
-        return f"`pip install {' '.join(_requirements(extra))}`"
-    except metadata.PackageNotFoundError:  # a clone on PYTHONPATH
-        return f'`pip install -e ".[{extra}]"` in the clone of envrax'
+        packages = " ".join(_requirements(extra))
+    except metadata.PackageNotFoundError:
+        packages = ""
+    if packages:
+        return f"`pip install {packages}`"
+    # The package is not installed, or another one of this name is.
+    return f'`pip install -e ".[{extra}]"` in the clone of envrax'
 
 
 def _requirements(extra: str) -> Iterator[str]:

@@ -179,6 +179,7 @@ class Probe:
         return t._replace(**by_name(self.env.step(self.state_to_pass(t.before), t.action)))
 
     def _run(self, reset: Any, step: Any, n: int) -> Iterator[Transition]:
+        _ = self.has_masks  # asks a state of its own, before a simulator on the host is stepped
         _, state = reset(self.rng)
         for i in range(n):
             action = self.action(i, state)

@@ -178,11 +178,18 @@ def test_version_is_that_of_the_distribution() -> None:
     assert {d.version for d in metadata.distributions(name="envrax")} <= {envrax.__version__}
 
 
-def test_a_clone_on_the_path_alone_says_how_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def not_installed(name: str) -> list[str]:
-        raise metadata.PackageNotFoundError(name)
+@pytest.mark.parametrize("requires", [None, [], ["numpy; extra == 'other'"]])
+def test_a_clone_on_the_path_alone_says_how_to_install(
+    requires: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also beside another package named envrax."""
 
-    monkeypatch.setattr("importlib.metadata.requires", not_installed)
+    def of_the_installed(name: str) -> list[str]:
+        if requires is None:
+            raise metadata.PackageNotFoundError(name)
+        return requires
+
+    monkeypatch.setattr("importlib.metadata.requires", of_the_installed)
     assert how_to_install("gymnax") == '`pip install -e ".[gymnax]"` in the clone of envrax'
 
 

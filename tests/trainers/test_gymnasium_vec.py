@@ -130,6 +130,7 @@ def test_a_slot_is_drawn() -> None:
     assert expected.shape == (210, 160, 3)
 
 
-def test_the_contract_holds() -> None:
+@pytest.mark.parametrize("final_obs", [False, True])
+def test_the_contract_holds(final_obs: bool) -> None:
     vector_env = SyncVectorEnv([MAKE["dict"]] * 2)
-    check_batched_env(from_gymnasium_vec(vector_env, final_obs=True), num_steps=30)
+    check_batched_env(from_gymnasium_vec(vector_env, final_obs=final_obs), num_steps=30)
