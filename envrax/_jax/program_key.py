@@ -27,9 +27,10 @@ def program_key(program: Any) -> Hashable:
     """
     A key that two jaxprs share only if they compute the same from equal inputs.
 
-    Their own constants count as inputs; those of a `jit` within compare by identity. Functions that
-    they call on the host compare by `==`, or by their code if they close over nothing. Rules for
-    derivatives, which are new in every trace, do not count.
+    Their own constants count as inputs; those of a `jit` within compare by identity, and NumPy's,
+    which can be edited, by value. Functions that they call on the host compare by `==`, or by their
+    code if they close over nothing. Rules for derivatives, which are new in every trace, do not
+    count.
 
     Parameters
     ----------
@@ -64,12 +65,13 @@ def _key(x: Any) -> Any:
     if isinstance(x, tuple | list):
         return cast(Any, type(cast(Any, x))), tuple([_key(item) for item in cast(Any, x)])
     if hasattr(getattr(x, "jaxpr", x), "eqns"):
-        constants = [_Same(constant) for constant in getattr(x, "consts", ())]
+        constants = [_constant(constant) for constant in getattr(x, "consts", ())]
         return program_key(getattr(x, "jaxpr", x)), tuple(constants)
     if isinstance(x, FunctionType) and (not x.__closure__ or x.__module__.startswith("jax.")):
         # JAX makes a new function around a callback in every trace, and the user perhaps a lambda.
         cells = [_key(cell.cell_contents) for cell in x.__closure__ or ()]
-        return x.__code__, _Same(x.__globals__), _key(x.__defaults__), tuple(cells)
+        defaults = _key((x.__defaults__, x.__kwdefaults__))
+        return x.__code__, _Same(x.__globals__), defaults, tuple(cells)
     if isinstance(x, float):
         return x.hex()
     try:
@@ -77,3 +79,7 @@ def _key(x: Any) -> Any:
     except TypeError:
         return _Same(x)
     return cast(Any, type(x)), x
+
+
+def _constant(x: Any) -> Any:
+    return (x.dtype, x.shape, x.tobytes()) if isinstance(x, np.ndarray) else _Same(x)

@@ -177,8 +177,8 @@ class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
         if not self.multidiscrete:
             strides = np.cumprod([1, *self._bins[:0:-1]])[::-1].astype(np.int32)
             total = int(np.prod(counts, dtype=np.int64))
-            action = jnp.clip(action.astype(jnp.int32), 0, total - 1) // strides % counts
-        index = jnp.clip(action.astype(jnp.int32), 0, counts - 1)
+            action = jnp.clip(action, 0, total - 1).astype(jnp.int32) // strides % counts
+        index = jnp.clip(action, 0, counts - 1).astype(jnp.int32)
         chosen = jnp.asarray(self._centres)[np.arange(len(counts), dtype=np.int32), index]
         return chosen.reshape(self.env.action_space.shape)
 

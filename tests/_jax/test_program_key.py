@@ -108,6 +108,31 @@ def test_own_constants_are_inputs_and_those_of_an_inner_jit_are_themselves() -> 
     assert inner(a) == inner(a) != inner(b)
 
 
+def test_arrays_that_can_be_edited_are_read_again() -> None:
+    """By an inner `jit` too, which keeps the array itself."""
+    table = np.ones(3)
+    before = key_of(lambda x: jax.jit(lambda x: x * table)(x))
+    assert key_of(lambda x: jax.jit(lambda x: x * table)(x)) == before
+    table[0] = 2
+    assert key_of(lambda x: jax.jit(lambda x: x * table)(x)) != before
+
+
+def test_defaults_of_a_function_on_the_host() -> None:
+    def with_default(n: int, by_keyword: bool) -> Any:
+        def at(x: Any, n: int = n) -> None: ...
+        def keyword(x: Any, *, n: int = n) -> None: ...
+
+        def program(x: Any) -> Any:
+            jax.debug.callback(keyword if by_keyword else at, x)
+            return x
+
+        return key_of(program)
+
+    for by_keyword in (False, True):
+        assert with_default(1, by_keyword) == with_default(1, by_keyword)
+        assert with_default(1, by_keyword) != with_default(2, by_keyword)
+
+
 def test_a_function_that_closes_over_something_is_itself() -> None:
     """What it closes over may change while a program runs it."""
 

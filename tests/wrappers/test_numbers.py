@@ -57,6 +57,7 @@ def test_bounds_of_float64_beyond_float32(x64: bool) -> None:
         env = DiscretizeAction(ActionBox(space), bins=4)
         centres = np.asarray([env.action(i) for i in range(4)])
         np.testing.assert_allclose(centres / edge, [-0.75, -0.25, 0.25, 0.75], rtol=1e-6)
+        assert env.action(jnp.uint32(4_000_000_000)) == env.action(3)
 
 
 @pytest.mark.parametrize(
