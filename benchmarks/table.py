@@ -49,8 +49,8 @@ Made by `python -m benchmarks table`, which builds each one and runs `check_env`
 *Clean*: every rule of the conformance kit is kept. *Mended bounds*: so too, with bounds of the
 library's space corrected. *Waived*: the library itself breaks the rules named. An id that is not
 built says why. The step of each id but Kinetix's was lowered for CUDA and TPU
-(`python -m benchmarks lowers`); where that failed, the last column says so. Rows *as a world* are built with
-`options={"agents": "all"}` (Jumanji) or `options={"player": "all"}` (Pgx).
+(`python -m benchmarks lowers`); where that failed, the last column says so. Rows *as a world* are
+built with `options={"agents": "all"}` (Jumanji) or `options={"player": "all"}` (Pgx).
 [The gallery](gallery.md) has their pictures.
 
 The figures are those of `python -m benchmarks ids`, with the
