@@ -33,7 +33,6 @@ from envrax.autoreset import Compact, Select, choose
 DEVICES = {"H100": "cuda", "v5e": "tpu"}
 SIZES = (1024, 65_536)
 LENGTH = 100  # of the scan
-MEMORY = 80e9  # bytes of an H100
 STRATEGIES = {"`Select`": Select(), "`Compact`": Compact()}
 CLASSIC = ("CartPole-v0", "Catch-v0", "ConnectFour-v0", "Maze-v0")
 IDS = [f"classic/{name}" for name in CLASSIC]
@@ -161,17 +160,15 @@ def add(library: str, title: str, way: str, row: dict[str, float], why: str | No
 
 def page() -> Iterator[str]:
     """The rows of the smaller size: kernels, and how often the host waits."""
-    columns = "bytes a slot | slots in 80 GB | on a v5e"
-    yield f"| id | `Select` | `Compact` | the library's own loop | {columns} |"
-    yield "|---" * 7 + "|"
+    yield "| id | `Select` | `Compact` | the library's own loop | bytes a slot | on a v5e |"
+    yield "|---" * 6 + "|"
     for id in IDS:
         library = id.partition("/")[0]
         tables = read(library)["tables"]
         found = tables.get(title_of(id, "H100", SIZES[0]), {})
         cells = [shown(found.get(way)) for way in (*STRATEGIES, library)]
         mine = [row for way, row in found.items() if row.get("chosen")]
-        size = mine[0]["bytes a slot"] if mine else 0
-        cells += [f"{size:,.0f}", f"{MEMORY / size / 1e6:,.1f} million"] if mine else ["", ""]
+        cells.append(f"{mine[0]['bytes a slot']:,.0f}" if mine else "")
         fusions = tables.get(title_of(id, "v5e", SIZES[0]), {})
         cells.append(", ".join(f"{row['fusions']:.0f}" for row in fusions.values()))
         yield f"| `{id}` | {' | '.join(cells)} |"
