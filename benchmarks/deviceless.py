@@ -80,9 +80,8 @@ def compiled(platform: str, function: Callable[..., Any], *args: Any) -> dict[st
             "xla_dump_to": folder,
             "xla_dump_hlo_as_text": True,
             "xla_dump_hlo_module_re": MAIN,
+            "xla_gpu_autotune_level": 0,  # tuning would run kernels
         }
-        if platform == "cuda":
-            options["xla_gpu_autotune_level"] = 0  # it would run kernels
         begin = time.perf_counter()
         done = program.compile(options if platform == "cuda" else None)
         row = {"seconds": time.perf_counter() - begin}

@@ -202,14 +202,18 @@ def jaxmarl(id: str, n: int) -> Loop:
 def ours(id: str, n: int, **options: Any) -> tuple[Loop, Any]:
     """The same by `make_vec`, and the spaces of its actions."""
     env: Any = make_vec(id, n, pre_warm=False, cache_dir=None, **options)
-    _, state = env.reset(jax.random.key(0))
+    return of_batch(env, env.reset(jax.random.key(0))[1]), env.action_space
+
+
+def of_batch(env: Any, start: Any) -> Loop:
+    """A batch from a state, or from the shapes and dtypes of one."""
 
     def step(state: Any, actions: Any, rng: jax.Array) -> Any:
         obs, state, reward, done, _ = env.step(state, actions)
         return state, (obs, reward, done)
 
-    mask = None if env.action_mask(state) is None else env.action_mask
-    return Loop(state, step, mask), env.action_space
+    has_mask = jax.eval_shape(env.action_mask, start) is not None
+    return Loop(start, step, env.action_mask if has_mask else None)
 
 
 def stoa(library: str, id: str, n: int) -> Loop:
