@@ -3,8 +3,8 @@ Run benchmarks: `python -m benchmarks dispatch scan` these, `python -m benchmark
 
     python -m benchmarks --output benchmarks/results     a JSON file of each
     python -m benchmarks NAME --help                     longer runs, and what pages show: NAME of
-                                                         accelerators, pods, lowers, ids, gpu,
-                                                         table, gallery, pages
+                                                         accelerators, pods, lowers, ids, matches,
+                                                         gpu, table, gallery, pages
 """
 
 import argparse
@@ -33,10 +33,18 @@ BENCHMARKS = {
     "randomization": "costs.randomization",
     "start": "start.start",
     "scale": "memory.scale",
+    "slots": "choosing.slots",
     "operations": "operations.operations",
     "cores": "cores.cores",
     "physics": "physics.speed",
     "training": "training.cartpole",
+    "bridges": "bridges.steps",
+    "trained-torchrl": "trained.torchrl",
+    "trained-skrl": "trained.skrl",
+    "trained-sbx": "trained.sbx",
+    "trained-tianshou": "trained.tianshou",
+    "trained-rllib": "trained.rllib",
+    "trained-agilerl": "trained.agilerl",
     "learned-ppo": "learned.ppo",
     "learned-dqn": "learned.dqn",
     "learned-fleet": "learned.fleet",
@@ -44,7 +52,10 @@ BENCHMARKS = {
     "learned-agents": "learned.agents",
     "learned-mazes": "learned.mazes",
 }
-COMMANDS = "accelerators", "pods", "lowers", "ids", "gpu", "table", "gallery", "pages"
+COMMANDS = (
+    *("accelerators", "pods", "lowers", "ids", "matches"),
+    *("gpu", "table", "gallery", "pages"),
+)
 
 
 NAMES = (*BENCHMARKS, *LIBRARIES)

@@ -152,19 +152,35 @@ def add(library: str, title: str, way: str, row: dict[str, float], why: str | No
 
 
 def page() -> Iterator[str]:
-    """The rows of the smaller size: kernels, and how often the host waits."""
-    yield "| id | `Select` | `Compact` | the library's own loop | bytes a slot | on a v5e |"
-    yield "|---" * 6 + "|"
+    """Kernels, and how often the host waits; memory with the larger size, where it is known."""
+    heads = ["id", "`Select`", "`Compact`", "the library's own loop", "on a v5e"]
+    heads += [f"{SIZES[1]:,} slots", "bytes a slot", "slots in 80 GB"]
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
     for id in IDS:
         library = id.partition("/")[0]
         tables = read(library)["tables"]
         found = tables.get(title_of(id, "H100", SIZES[0]), {})
         cells = [shown(found.get(way)) for way in (*STRATEGIES, library)]
-        mine = [row for way, row in found.items() if row.get("chosen")]
-        cells.append(f"{mine[0]['bytes a slot']:,.0f}" if mine else "")
         fusions = tables.get(title_of(id, "v5e", SIZES[0]), {})
         cells.append(", ".join(f"{row['fusions']:.0f}" for row in fusions.values()))
-        yield f"| `{id}` | {' | '.join(cells)} |"
+        many = tables.get(title_of(id, "H100", SIZES[1]), {})
+        cells.append(shown(chosen(many)).replace("*", ""))
+        mine = chosen(many) or chosen(found)
+        cells += [f"{mine['bytes a slot']:,.0f}", slots_in_80_gb(mine)] if mine else ["", ""]
+        if any(cells):  # else it was not compiled
+            yield f"| `{id}` | {' | '.join(cells)} |"
+
+
+def chosen(ways: dict[str, dict[str, float]]) -> dict[str, float] | None:
+    """The row of the strategy that `choose` takes."""
+    return next((row for row in ways.values() if row.get("chosen")), None)
+
+
+def slots_in_80_gb(row: dict[str, float]) -> str:
+    """Such as "49 M" or "930 k"."""
+    slots = 80e9 / row["bytes a slot"]
+    return f"{slots / 1e6:,.0f} M" if slots > 9.5e6 else f"{slots / 1e3:,.0f} k"
 
 
 def shown(row: dict[str, float] | None) -> str:

@@ -94,10 +94,12 @@ def compiled(platform: str, function: Callable[..., Any], *args: Any) -> dict[st
 
 
 def _of_gpu(folder: Path, program: str) -> dict[str, float]:
-    (sequence,) = folder.glob(f"*{MAIN}*thunk_sequence_after_thunk_passes.txt")
+    sequences = [*folder.glob(f"*{MAIN}*thunk_sequence_after_thunk_passes.txt")]
+    if not sequences:
+        raise RuntimeError(f"it compiles; the XLA of JAX {jax.__version__} does not list launches")
     (metadata,) = folder.glob(f"*{MAIN}*thunk_metadata.txt")
     rounds = thunks.known_rounds(program, metadata.read_text())
-    least, with_end = thunks.step_costs(thunks.read(sequence.read_text()), rounds)
+    least, with_end = thunks.step_costs(thunks.read(sequences[0].read_text()), rounds)
     row: dict[str, float] = {}
     for name in ("kernels", "launches", "syncs"):
         row[name] = getattr(least, name)

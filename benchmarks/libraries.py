@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ def visit_each(
     description: str | None,
     visit: Callable[[str, float], None],
     forget: Callable[[str], None],
+    libraries: Sequence[str] = LIBRARIES,
 ) -> None:
     """
     Visit the libraries that the command line names, each in a process of its own.
@@ -40,10 +41,12 @@ def visit_each(
         a time of `time.monotonic`.
     forget : callable
         `forget(library)` removes the results.
+    libraries : sequence of str
+        Those that are visited if the command line names none.
     """
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=description, formatter_class=form)
-    parser.add_argument("libraries", nargs="*", help=f"of {', '.join(LIBRARIES)}; default all")
+    parser.add_argument("libraries", nargs="*", help=f"of {', '.join(libraries)}; default all")
     parser.add_argument("--again", action="store_true", help="forget the results so far")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no id after them")
     parser.add_argument("--page", action="store_true", help="visit none, only write the page")
@@ -53,7 +56,7 @@ def visit_each(
     if given.child:
         visit(given.child, end)
         sys.exit()
-    for library in [] if given.page else given.libraries or LIBRARIES:
+    for library in [] if given.page else given.libraries or libraries:
         if given.again:
             forget(library)
         child = [sys.executable, "-m", "benchmarks", command, "--child", library]

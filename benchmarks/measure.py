@@ -16,7 +16,7 @@ MakerT = TypeVar("MakerT")
 ROUNDS = 15
 PEERS = (
     *("gymnax", "gymnasium", "envpool", "jumanji", "brax", "craftax", "stable-baselines3"),
-    *("pgx", "playground", "torch"),
+    *("pgx", "playground", "torch", "torchrl", "skrl", "sbx-rl", "tianshou", "ray", "agilerl"),
 )
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import accelerators
+from benchmarks import accelerators, matches
 from benchmarks.files import RESULTS, read
 
 ROOT = Path(__file__).parents[1]
@@ -35,7 +35,7 @@ PEERS = ("Stoa",)
 
 
 def main() -> None:
-    from benchmarks.plot import draw
+    from benchmarks.plot import draw, draw_slots
     from benchmarks.table import PAGE, page
 
     PAGE.write_text("\n".join(page()) + "\n")
@@ -45,6 +45,7 @@ def main() -> None:
             path.write_text(after)
             print(f"{path.relative_to(ROOT)} has new figures")
     draw(ROOT / "docs/img")
+    draw_slots(ROOT / "docs/img")
 
 
 def written(text: str) -> str:
@@ -144,4 +145,6 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "measured": measured,
     "interop": interop,
     "accelerators": accelerators.page,
+    "ports": matches.page,
+    "cases": matches.cases,
 }

@@ -1,8 +1,9 @@
-"""The picture of `scan` in README and the documentation."""
+"""The pictures of `scan`, in README and the documentation, and of `slots`."""
 
 import textwrap
 from pathlib import Path
 
+from benchmarks.choosing import LOOP, SCAN
 from benchmarks.files import read
 
 OURS = "#2f6fde"
@@ -35,3 +36,27 @@ def draw(folder: Path) -> None:
     figure.text(0.01, 0.01, textwrap.fill(note, 150), fontsize=6, color=INK)
     figure.tight_layout(rect=(0, 0.05, 1, 1))
     figure.savefig(folder / "cartpole.png")
+
+
+def draw_slots(folder: Path) -> None:
+    """Draw steps per second by number of slots: a curve for a scan, one for a Python loop."""
+    from matplotlib.figure import Figure
+
+    found = read("slots")
+    [rows] = found["tables"].values()
+    numbers = [int(name.partition(" = ")[2]) for name in rows]
+    figure = Figure(figsize=(7, 3.6), dpi=120)
+    axes = figure.subplots()
+    for way, colour in ((SCAN, OURS), (LOOP, "#7c8594")):
+        axes.plot(numbers, [row[way] for row in rows.values()], "o-", color=colour, label=way)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(numbers, [f"{n:,}" for n in numbers])
+    axes.set_ylim(0)
+    axes.set_xlabel("slots", color=INK, fontsize=9)
+    axes.set_title("CartPole, million steps per second of all slots", loc="left", fontsize=10)
+    axes.tick_params(colors=INK, labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)
+    figure.text(0.01, 0.01, textwrap.fill(found["machine"], 130), fontsize=6, color=INK)
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
+    figure.savefig(folder / "slots.png")

@@ -48,10 +48,10 @@ hide: [toc]
 Made by `python -m benchmarks table`, which builds each one and runs `check_env` on it.
 *Clean*: every rule of the conformance kit is kept. *Mended bounds*: so too, with bounds of the
 library's space corrected. *Waived*: the library itself breaks the rules named. An id that is not
-built says why. The step of each id but Kinetix's was lowered for CUDA and TPU
-(`python -m benchmarks lowers`); where that failed, the last column says so. Rows *as a world* are
-built with `options={"agents": "all"}` (Jumanji) or `options={"player": "all"}` (Pgx).
-[The gallery](gallery.md) has their pictures.
+built says why. The step of each id that is built was lowered for CUDA and TPU
+(`python -m benchmarks lowers`); where that failed, the last column says so. Rows *as a world* were
+not lowered; they are built with `options={"agents": "all"}` (Jumanji) or
+`options={"player": "all"}` (Pgx). [The gallery](gallery.md) has their pictures.
 
 The figures are those of `python -m benchmarks ids`, with the
 [versions](../built/benchmarks.md#figures) of its files, in CPU time on one core: the seconds to the

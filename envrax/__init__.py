@@ -18,10 +18,12 @@ from envrax.registry import (
     unregister,
 )
 from envrax.rollouts import (
+    Episode,
     Evaluation,
     GridEvaluation,
     Rollout,
     Transition,
+    episodes,
     evaluate,
     evaluate_grid,
     rollout,
@@ -44,6 +46,7 @@ __all__ = [
     "EnvSpec",
     "EnvState",
     "EnvSuite",
+    "Episode",
     "Evaluation",
     "GridEvaluation",
     "JaxEnv",
@@ -55,6 +58,7 @@ __all__ = [
     "VecEnv",
     "__version__",
     "available_suites",
+    "episodes",
     "evaluate",
     "evaluate_grid",
     "get_spec",

@@ -1,13 +1,15 @@
-"""The command line: `python -m envrax list`, `find WORD`, `show ID`, `check ID`, `new NAME`."""
+"""The command line: `python -m envrax list`, `find WORD`, `show ID`, `check ID`, `bench ID`, ..."""
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from envrax.interop.catalogue import find_ids, list_suites, show_env
+from envrax.interop.installation import show_installation
 from envrax.testing.__main__ import main as check_main
 from envrax.testing.__main__ import run
+from envrax.testing.bench import main as bench_main
 from envrax.testing.new_suite import write_suite
 
 _COMMANDS: dict[str, tuple[Any, str, str]] = {
@@ -15,12 +17,17 @@ _COMMANDS: dict[str, tuple[Any, str, str]] = {
     "find": (find_ids, "word", "ids that contain a word, such as cartpole, installed or not"),
     "show": (show_env, "id", "spaces, config, time limit and origin of an environment"),
     "new": (write_suite, "name", "write a package with a suite of your own, such as my_suite"),
+    "info": (show_installation, "", "versions, devices and settings, for the report of a bug"),
+}
+_WITH_OPTIONS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
+    "check": (check_main, "check an environment against the contract"),
+    "bench": (bench_main, "time an environment on this machine, by number of slots"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """
-    List suites and environments, find, show or check one, or begin a suite.
+    List suites and environments; find, show, check or time one; begin a suite; tell of versions.
 
     Parameters
     ----------
@@ -40,15 +47,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m envrax", description="Environments by name.")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, (_, argument, about) in _COMMANDS.items():
-        command = commands.add_parser(name, help=about)
-        command.add_argument("argument", metavar=argument, nargs="?" if name == "list" else None)
-    commands.add_parser("check", help="check an environment against the contract")
+        form = commands.add_parser(name, help=about)
+        if argument:
+            nargs = "?" if name == "list" else None
+            form.add_argument("argument", metavar=argument, nargs=nargs)
+    for name, (_, about) in _WITH_OPTIONS.items():
+        commands.add_parser(name, help=about)
     argv = sys.argv[1:] if argv is None else argv
-    if [*argv[:1]] == ["check"]:
-        return check_main(argv[1:])
+    if argv and argv[0] in _WITH_OPTIONS:
+        return _WITH_OPTIONS[argv[0]][0](argv[1:])
     arguments = parser.parse_args(argv)
+    command, argument, _ = _COMMANDS[arguments.command]
     try:
-        lines = [*_COMMANDS[arguments.command][0](arguments.argument)]
+        lines = [*command(*([arguments.argument] if argument else []))]
     except (Exception, SystemExit) as error:  # whatever an import or a constructor raises
         parser.error(f"{error}")
     print(*lines, sep="\n")

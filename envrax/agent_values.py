@@ -61,12 +61,13 @@ def map_info(
     """
     The info of a world, with one function applied to each dict by agent, and another to the rest.
 
-    By agent are the entries of `info["agents"]`, the observations `info["final_obs"]` and the
-    returns `info["episode"]["r"]`. Everything else is the world's, whatever its keys are.
+    By agent are the entries of `info["agents"]`, the observations `info["final_obs"]`, the masks
+    `info["final_mask"]` and the returns `info["episode"]["r"]`. Everything else is the world's,
+    whatever its keys are.
     """
 
     def entry(name: str, x: Any) -> Any:
-        if name == "final_obs":
+        if name in ("final_obs", "final_mask"):
             return by_agent(x)
         if name == "agents":
             return {reason: by_agent(ends) for reason, ends in x.items()}

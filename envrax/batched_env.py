@@ -84,7 +84,8 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
         Take one step in every slot. A slot whose episode ends begins its next one (auto-reset).
 
         Trainers that bootstrap at a time limit, and `envrax.rollout`, also need
-        `infos["final_obs"]`: the observation of the step itself, before any reset, in every slot.
+        `infos["final_obs"]`: the observation of the step itself, before any reset, in every slot;
+        and where there are masks `infos["final_mask"]`, the mask of legal actions in that state.
 
         Parameters
         ----------
@@ -98,6 +99,39 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
         obs, new_state, rewards, dones, infos
             As from `JaxEnv.step`, each with leading axis `n_slots`.
         """
+
+    def reset_where(
+        self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None
+    ) -> tuple[Any, Any]:
+        """
+        Begin an episode in the slots of a mask. The other slots stay as they are.
+
+        Parameters
+        ----------
+        mask : jax.Array
+            bool[n_slots], True where an episode begins.
+        obs, state
+            The observations and the state from `reset`, `step` or the last `reset_where`.
+        rng : jax.Array, optional
+            One PRNG key: slot i then begins as in `reset(rng)`. Without it, slot i begins the
+            episode that follows its present one, as auto-reset does.
+
+        Returns
+        -------
+        obs, state
+            The same with the first observation and state of an episode in the slots of the mask.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `mask` is not bool of that shape, or `obs` or `state` are not of this batch.
+        NotImplementedError
+            If the batch cannot begin episodes in some of its slots.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__}.reset_where: expected a batch that begins episodes in some of "
+            "its slots; got one that has no `reset_where`. Override it if it can."
+        )
 
     def action_mask(self, state: Any) -> Any:
         """

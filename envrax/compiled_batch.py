@@ -1,16 +1,18 @@
 """`CompiledBatch`: the base class of batches that compile their functions."""
 
 from abc import abstractmethod
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from envrax._checks.masks import require_mask
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.keys import require_key
-from envrax._jax.mesh import to_sharding
+from envrax._jax.mesh import reshard, to_sharding, where_slots
 from envrax._jax.per_object import program_per_env
 from envrax._jax.types import output_types
 from envrax.batched_env import BatchedEnv
@@ -35,6 +37,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     compilation: Compilation | None
     layout: NamedSharding | None
+    compiled_to: tuple[CacheDir] | None = None  # the persistent cache of `compile`; None before
     _result_layout: NamedSharding | None = None  # of all results; None if the program decides
 
     def _use(self, compilation: Compilation | None, layout: NamedSharding | None = None) -> None:
@@ -49,12 +52,32 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             self._step = Compiled(self._step_slots, donate, self._result_layout)
 
     @abstractmethod
-    def _reset_slots(self, rng: jax.Array) -> Any:
-        """`reset` as a pure function."""
+    def _reset_slots(self, rng: Any) -> Any:
+        """`reset` as a pure function; `rng` may be a tuple as for `_begin_slots`."""
 
     @abstractmethod
     def _step_slots(self, state: Any, actions: Any) -> Any:
         """`step` as a pure function."""
+
+    @abstractmethod
+    def _begin_slots(self, mask: jax.Array, state: Any, start: Any) -> tuple[Any, Any, jax.Array]:
+        """
+        Begin an episode in the slots of a mask, as a pure function.
+
+        Parameters
+        ----------
+        mask, state
+            As for `reset_where`.
+        start : pytree or None
+            A PRNG key; or a tuple, the first observation and state of the environment for every
+            slot; or None for the episodes that follow the present ones.
+
+        Returns
+        -------
+        first, state, begun
+            Observations, which count only in the slots that began; the state of all slots; and the
+            mask of those that began.
+        """
 
     def _mask_slots(self, state: Any) -> Any:
         """`action_mask` as a pure function."""
@@ -66,7 +89,11 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     @property
     def copied_env(self) -> AnyEnv | None:
-        """The environment of which every slot is a copy with auto-reset; None if there is none."""
+        """
+        The environment of which every slot is a copy.
+
+        None if there is none, or if a wrapper does not say what begins anew in some slots.
+        """
         return None
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
@@ -105,13 +132,29 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             If actions are of another kind, or the types of reset and step differ.
         ValueError
             If actions are of another shape or structure, or if `final_obs=True` and the environment
-            has an info of that name.
+            has an info that this option adds.
         """
         actions = conform(self.action_space, actions, f"{type(self).__name__}.step")
         if self.layout is not None:
             state = self._on_mesh(state, "step")
             actions = to_sharding(actions, self.layout, f"{type(self).__name__}.step")
         return self._step(state, actions)
+
+    def reset_where(
+        self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None
+    ) -> tuple[Any, Any]:
+        who = f"{type(self).__name__}.reset_where"
+        mask = require_mask(who, mask, self.n_slots)
+        if rng is not None:
+            require_key(rng, who, "Pass one key, as to `reset`.")
+        obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
+        if self.layout is not None:
+            state = self._on_mesh(state, "reset_where")
+            mask, obs = to_sharding((mask, obs), self.layout, who)
+            whole = NamedSharding(self.layout.mesh, PartitionSpec())
+            rng = None if rng is None else to_sharding(rng, whole, who)
+        run = _compiled_reset_where(self) if self.compilation else partial(_reset_where, self)
+        return run(mask, obs, state, rng)
 
     def action_mask(self, state: Any) -> Any:
         state = self._on_mesh(state, "action_mask")
@@ -139,6 +182,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
         if self.compilation is not None:
+            self.compiled_to = (cache_dir,)
             whole = self.layout and NamedSharding(self.layout.mesh, PartitionSpec())
             compile_pair(self._reset, self._step, self._step_types, cache_dir, whole)
 
@@ -151,11 +195,19 @@ def _mask(batch: Any, state: Any) -> Any:
     return batch._mask_slots(state)
 
 
+def _reset_where(batch: Any, mask: Any, obs: Any, state: Any, rng: Any) -> tuple[Any, Any]:
+    if batch.layout is not None:
+        mask, obs = reshard((mask, obs), batch.layout)
+    first, state, begun = batch._begin_slots(mask, state, rng)
+    return where_slots(begun, first, obs), state
+
+
 def _active(batch: Any, state: Any) -> Any:
     return batch._active_slots(state)
 
 
 _compiled_mask = program_per_env(_mask)
+_compiled_reset_where = program_per_env(_reset_where)
 _compiled_active = program_per_env(_active)
 
 
@@ -175,6 +227,17 @@ def with_final_obs(batch: BatchedEnv[Any, Any]) -> BatchedEnv[Any, Any]:
     """The batch with `infos["final_obs"]`; unchanged if it has no such option."""
     rebuild: Any = getattr(batch, "with_final_obs", None)
     return rebuild() if rebuild is not None else batch
+
+
+def with_autoreset(batch: BatchedEnv[Any, Any]) -> BatchedEnv[Any, Any]:
+    """The batch with auto-reset; unchanged if it has it, or has no such option."""
+    rebuild: Any = getattr(batch, "with_autoreset", None)
+    return rebuild() if rebuild is not None else batch
+
+
+def without_final(infos: Info) -> Info:
+    """The infos without `final_obs` and `final_mask`."""
+    return {name: x for name, x in infos.items() if name not in ("final_obs", "final_mask")}
 
 
 def require_final_obs(who: str, infos: Info) -> Any:

@@ -3,18 +3,22 @@
 import copy
 import dataclasses
 import inspect
+from collections import defaultdict
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, dataclass_transform
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._checks.counts import require_count
 from envrax._checks.names import require_known
 from envrax._jax.types import strip_weak_type
 from envrax.spaces.base import canonical, kind
 
 ObjectT = TypeVar("ObjectT")
+_DICTS = (dict, defaultdict)
 _DTYPES: dict[type, Any] = {bool: np.bool_, int: np.int32, float: np.float32}
 
 
@@ -22,8 +26,9 @@ class FieldError(TypeError):
     """A config has no such field, or the value does not fit it."""
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 class Replaceable:
-    """The base of states and configs: declares `replace`, which chex adds, for type checkers."""
+    """The base of states and configs: tells type checkers what `@chex.dataclass` does."""
 
     if TYPE_CHECKING:
 
@@ -39,7 +44,7 @@ class Config(Replaceable):
     A copy, also by `replace`, can be edited until another environment has it.
     """
 
-    __slots__ = ("_in_use",)  # in no `__dict__`, which chex takes for the fields
+    __slots__ = ("_containers", "_in_use")  # in no `__dict__`, which chex takes for the fields
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._require_unused(name)
@@ -70,25 +75,54 @@ class Config(Replaceable):
         return self
 
 
+def require_limit(expected: str, limit: Any, least: int = 1) -> None:
+    """Raise an error for a time limit that is a Python number below `least`, or None."""
+    if limit is None or (isinstance(limit, int | np.integer) and limit < least):
+        require_count(expected, limit, least)
+
+
 def in_use(config: ObjectT) -> ObjectT:
-    """The config, which can no longer be edited; its NumPy arrays are read-only copies."""
-    for name, value in vars(config).items():
-        object.__setattr__(config, name, _read_only(value))
-    object.__setattr__(config, "_in_use", True)
-    return config
+    """
+    The config for an environment. From now on, nobody can edit it.
+
+    Its NumPy arrays are read-only copies. A config with dicts or lists is itself a copy of the
+    caller's, which could edit them.
+    """
+    fields = {name: _rebuild(_read_only, x) for name, x in vars(config).items()}
+    containers = [name for name, x in fields.items() if _rebuild(lambda x: x, x) is not x]
+    for name, value in {**fields, "_containers": containers, "_in_use": True}.items():
+        object.__setattr__(config, name, value)
+    return handed_out(config) if containers else config
+
+
+def handed_out(config: ObjectT, changes: dict[str, Any] | None = None) -> ObjectT:
+    """A copy of a config in use, with some fields changed, and with dicts and lists of its own."""
+    copied = copy.copy(config)
+    containers = cast(Any, config)._containers
+    fields = {name: _rebuild(lambda x: x, getattr(config, name)) for name in containers}
+    fields |= {**(changes or {}), "_containers": containers, "_in_use": True}
+    for name, value in fields.items():
+        object.__setattr__(copied, name, value)
+    return copied
+
+
+def _rebuild(change: Callable[[Any], Any], x: Any) -> Any:
+    """Changed leaves in new containers; unlike `jax.tree.map`, with keys that cannot be sorted."""
+    if type(x) in _DICTS:
+        copied = copy.copy(x)
+        copied.update({name: _rebuild(change, value) for name, value in x.items()})
+        return copied
+    if jax.tree_util.all_leaves([x]):
+        return change(x)
+    return jax.tree.map(partial(_rebuild, change), x, is_leaf=lambda x: type(x) in _DICTS)
 
 
 def _read_only(x: Any) -> Any:
-    """A pytree with read-only copies of its NumPy arrays; JAX cannot sort the keys of any dict."""
-    if type(x) is dict:
-        return {name: _read_only(value) for name, value in cast(Any, x).items()}
-    if isinstance(x, np.ndarray):
-        copied: Any = cast(Any, x).copy()  # again where it is read-only: it may be a view
-        copied.flags.writeable = False
-        return copied
-    if jax.tree_util.all_leaves([x]):
+    if not isinstance(x, np.ndarray):
         return x
-    return jax.tree.map(_read_only, x, is_leaf=lambda x: type(x) is dict)
+    copied: Any = cast(Any, x).copy()  # again where it is read-only: it may be a view
+    copied.flags.writeable = False
+    return copied
 
 
 def require_decorated(who: str, cls: type | None) -> None:
@@ -171,9 +205,9 @@ def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) 
     _, *keywords, _ = inspect.signature(factory).parameters
     expected = f"{factory.__name__}: expected the keywords {', '.join(keywords)} or the fields of"
     expected = f"{expected} {type(config).__name__}"
-    require_known(expected, fields, _values(config, config), keywords)
-    config = dataclasses.replace(config, **fields) if fields else config
-    return config.in_place_of(default)
+    got = "an unexpected keyword argument '{}'"  # Python's words, which TorchRL looks for
+    require_known(expected, fields, _values(config, config), keywords, got=got)
+    return (dataclasses.replace(config, **fields) if fields else config).in_place_of(default)
 
 
 def _values(config: Any, of: Any) -> dict[str, Any]:

@@ -9,7 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.type_parameters import pinned_class
-from envrax.config import Config, Replaceable, in_use, rebuilt, require_decorated, resolve_config
+from envrax.config import (
+    Config,
+    Replaceable,
+    handed_out,
+    in_use,
+    rebuilt,
+    require_decorated,
+    require_limit,
+    resolve_config,
+)
 from envrax.spaces import Space
 
 
@@ -57,7 +66,7 @@ class EnvConfig(Config):
     Attributes
     ----------
     max_steps : int
-        Time limit of an episode, in steps.
+        Time limit of an episode, in steps, at least 1; `2**31 - 1` or more means no limit.
     """
 
     max_steps: int = 1000
@@ -88,6 +97,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     # False.
     _is_wrapper: bool = False
     _keeps_state: bool = False
+    _least_limit: int = 1  # the smallest legal `config.max_steps`
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -99,14 +109,23 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         pinned = pinned_class(type(self), JaxEnv, ConfigT)
         for declared in (pinned_class(cls, JaxEnv, StateT), pinned):
             require_decorated(cls.__name__, declared)
-        self._config: ConfigT = in_use(resolve_config(cls.__name__, pinned, EnvConfig, config))
+        resolved = resolve_config(cls.__name__, pinned, EnvConfig, config)
+        expected = f"{cls.__name__}: expected config.max_steps"
+        require_limit(expected, resolved.max_steps, self._least_limit)
+        self._config: ConfigT = in_use(resolved)
 
     @property
     def config(self) -> ConfigT:
-        """The static configuration, which cannot be edited: `with_config` builds another."""
+        """
+        The static configuration, which cannot be edited: `with_config` builds another.
+
+        Dicts, lists and other pytrees in it are copies.
+        """
         if not getattr(self._config, "_in_use", False):  # in a pickle or a deep copy
-            in_use(self._config)
-        return self._config
+            self._config = in_use(self._config)
+        config = self._config
+        has_containers = config._containers  # pyright: ignore[reportPrivateUsage]
+        return handed_out(config) if has_containers else config
 
     @property
     def name(self) -> str:

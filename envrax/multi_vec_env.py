@@ -9,6 +9,7 @@ import numpy as np
 from envrax._fleet.fleet import Fleet
 from envrax._fleet.members import view
 from envrax._jax.cache import CacheDir, Compilation
+from envrax._jax.keys import require_key
 from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import compilation_of
 from envrax.spaces import Space
@@ -93,6 +94,35 @@ class MultiVecEnv(Fleet):
 
     n_envs = Fleet.num_envs
     total_slots = total_envs
+
+    def reset_where(
+        self, masks: Any, obs: Any, states: Any, rng: jax.Array | None = None
+    ) -> tuple[Any, Any]:
+        """
+        Begin an episode in some slots of every member; see `BatchedEnv.reset_where`.
+
+        Parameters
+        ----------
+        masks, obs, states : list or dict
+            The masks of slots, observations and states of the members.
+        rng : jax.Array, optional
+            One PRNG key. Member i gets `jax.random.split(rng, M)[i]`.
+
+        Returns
+        -------
+        obs, states
+            A container each, with the results of the members.
+        """
+
+        if rng is not None:
+            require_key(rng, "MultiVecEnv.reset_where", "Pass one key; MultiVecEnv splits it.")
+
+        def one(member: AnyBatchedEnv, *given: Any) -> tuple[Any, Any]:
+            return member.reset_where(*given)
+
+        given = dict(masks=masks, obs=obs, states=states, rng=rng)
+        obs, states = self._map("MultiVecEnv.reset_where", one, **given)
+        return obs, states
 
     def slot_state(self, states: Any, idx: Any, slot_idx: int | jax.Array = 0) -> Any:
         """

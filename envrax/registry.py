@@ -4,8 +4,8 @@ import copy
 import dataclasses
 import importlib
 import re
+import sys
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from envrax._checks.names import available, close_matches, did_you_mean
-from envrax._checks.packages import import_whole
+from envrax._checks.packages import import_whole, module_being_imported
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.wrappers.base import Wrapper
 
@@ -73,8 +73,8 @@ class Suite(Protocol):
 # A spec, and the suite that registered it, reduced to this environment.
 _Entry = tuple[EnvSpec, Suite | None]
 _ENTRIES: dict[str, _Entry] = {}
+_REGISTERED_BY: dict[str, str] = {}  # the module whose import registered a name
 _LOCK = threading.Lock()
-_BY_THREAD: dict[int, list[str]] = defaultdict(list)  # the names that each has registered, in order
 
 
 def register(
@@ -164,8 +164,8 @@ def get_spec(name: str) -> EnvSpec:
     ValueError
         If the name is not registered; the message offers close matches.
     MissingPackageError
-        If its suite, or the module before ":", cannot be imported, whatever it raises. Then none of
-        the suite's names is registered.
+        If its suite, or the module before ":", cannot be imported, whatever it raises. Then no
+        name that it registered stays.
     """
     return copied(load_entry(name)[0])
 
@@ -240,7 +240,7 @@ def _add(entries: list[_Entry]) -> None:
                 )
             new[name] = copied(spec), suite
         _ENTRIES.update(new)
-    _BY_THREAD[threading.get_ident()] += new
+        _REGISTERED_BY.update(dict.fromkeys(new, module_being_imported()))
 
 
 def _check(spec: EnvSpec) -> None:
@@ -267,16 +267,16 @@ def import_suite(prefix: str) -> None:
 
 
 def _import(module: str, prefix: str) -> None:
-    """Import the module of a suite. If that fails, none of the suite's names is registered."""
-    names = _BY_THREAD[threading.get_ident()]
-    begun = len(names)
+    """Import the module of a suite. If that fails, no name that the module registered stays."""
+    before = set(_ENTRIES)
     try:
         import_whole(module, f"Suite {prefix!r}")
     except BaseException:
+        remain = {"", *sys.modules}  # Python forgets a module whose import failed
         with _LOCK:
-            for name in names[begun:]:
-                if name.startswith(f"{prefix}/"):  # others are of suites that it imports
-                    _ENTRIES.pop(name, None)
+            for name in _ENTRIES.keys() - before:
+                if _REGISTERED_BY[name] not in remain:
+                    del _ENTRIES[name]
         raise
 
 
@@ -290,7 +290,7 @@ def _unknown_env(name: Any, among_suites: bool = False) -> ValueError:
     if among_suites and not (siblings and found):
         # Not imported above: only this message needs the ids of libraries.
         libraries: Any = importlib.import_module("envrax.interop.names")
-        found = libraries.find(name)
+        found = close_matches(name, libraries.find(name))
         if not siblings:
             points = installed_suites()
             suites = libraries.about_suites(name, found)

@@ -3,12 +3,9 @@
 import json
 import os
 import re
-import stat
-import time
-import uuid
 from collections.abc import Container, Generator, Iterator
-from contextlib import contextmanager, suppress
-from glob import escape
+from contextlib import contextmanager
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
@@ -19,15 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from envrax._checks.files import require_replaceable, temporary_path
 from envrax._jax.keys import is_key
+from envrax.spaces.base import canonical
 
 FORMAT = "envrax.save, format 2"
 TYPES = "envrax.json"  # the entry with the format, and path and type of each node of the pytree
 
 # The first format had an empty entry of this name, and then one entry a leaf, "path type.npy".
 FIRST_FORMAT = "envrax.save, format 1"
-
-ABANDONED = 3600.0  # seconds without a write: then no process is writing a temporary file any more
 
 
 def save(path: str | os.PathLike[str], tree: Any) -> None:
@@ -128,6 +125,7 @@ def load(path: str | os.PathLike[str], like: Any) -> Any:
                     "number of slots."
                 )
         leaves = [leaf for _, _, leaf in nodes if leaf is not None]
+        _require_x64(nodes)
         names = [name for _, name in found if name is not None]
         with _refusing_damage(path):
             arrays = [_read(archive, *x) for x in zip(names, leaves, strict=True)]
@@ -168,6 +166,17 @@ def _nodes(tree: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, .
         yield from _nodes(child, (*keys, *key))
 
 
+def _require_x64(nodes: list[tuple[tuple[Any, ...], str, Any]]) -> None:
+    """Raise a ValueError for a JAX array in `like` whose dtype JAX would cut to 32 bits."""
+    for keys, kind, leaf in nodes:
+        if hasattr(leaf, "sharding") and not is_key(leaf) and canonical(leaf.dtype) != leaf.dtype:
+            raise ValueError(
+                f"load: expected arrays of JAX of at most 32 bits; got {kind} as "
+                f"`{jax.tree_util.keystr(keys)}` in `like`. Enable 64 bits with "
+                '`jax.config.update("jax_enable_x64", True)`, or give NumPy arrays.'
+            )
+
+
 def _typed(leaf: Any) -> Any:
     """The leaf, or an array of it, with a shape and a dtype."""
     return leaf if hasattr(leaf, "dtype") else np.asarray(leaf)
@@ -176,7 +185,8 @@ def _typed(leaf: Any) -> Any:
 def _new_name(keys: tuple[Any, ...], taken: Container[str]) -> str:
     """A plain name for a leaf, such as "obs/image"."""
     # An entry of an archive cannot have all characters in its name.
-    name = re.sub(r"[\0\\]", "_", jax.tree_util.keystr(keys, simple=True, separator="/")) or "value"
+    name = jax.tree_util.keystr(keys, simple=True, separator="/")
+    name = re.sub(r"[\0\\\ud800-\udfff]", "_", name) or "value"
     while name in taken:
         name += "_"
     return name
@@ -184,6 +194,11 @@ def _new_name(keys: tuple[Any, ...], taken: Container[str]) -> str:
 
 def _bits(leaf: Any, what: str) -> np.ndarray:
     """A leaf as an array of a dtype that NumPy can write."""
+    if isinstance(leaf, np.ma.MaskedArray):
+        raise TypeError(
+            f"save: expected arrays without a mask; got a masked array as `{what}`. Save its "
+            "`data` and its `mask`."
+        )
     data = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
     if data.dtype.hasobject or data.dtype.kind in "SU":
         raise TypeError(f"save: expected arrays and numbers; got {leaf!r} as `{what}`.")
@@ -200,25 +215,16 @@ def _written_dtype(dtype: Any) -> np.dtype[Any]:
 def _replacing(path: Path) -> Generator[Any]:
     """A file to write, which then takes the place of the one at `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    exists = path.exists()
-    mode = path.stat().st_mode if exists else 0o666
-    if exists and not (stat.S_ISREG(mode) and mode & 0o222 and os.access(path, os.W_OK)):
-        raise FileExistsError(
-            f"save: expected a new path, or that of a file that may be written; got {path}, which "
-            f"is there with the mode {stat.filemode(mode)}. Choose another path."
-        )
-    for left in path.parent.glob(f".{escape(path.name)}.{'?' * 32}.part"):
-        with suppress(FileNotFoundError):  # another thread has finished
-            if left.stat().st_mtime < time.time() - ABANDONED:
-                left.unlink()
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # a name of this call
+    mode = require_replaceable("save", path)
+    part = temporary_path(path)
+    opener = partial(os.open, mode=0o666 if mode is None else mode)
     try:
-        with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with open(part, "xb", opener=opener) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if exists:
-            part.chmod(stat.S_IMODE(mode))
+        if mode is not None:
+            part.chmod(mode)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from envrax.autoreset.checks import require_slots
 from envrax.autoreset.rule import reset_slots
 from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import CompiledBatch
-from envrax.env import ActSpaceT, ObsSpaceT
+from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces import Space
 from envrax.vec_env import VecEnv
 from envrax.wrappers.vector.base import BatchedWrapper
@@ -123,7 +123,9 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
         self._result_layout = NamedSharding(mesh, PartitionSpec(axis))
         self._use(env.compilation, self._result_layout)
 
-    def _reset_slots(self, rng: jax.Array) -> Any:
+    def _reset_slots(self, rng: Any) -> Any:
+        if isinstance(rng, tuple):
+            return cast(Any, rng)
         whole = NamedSharding(self.mesh, PartitionSpec())
         return over_shards(self._reset_part, whole, self.sharding)(rng)
 
@@ -136,6 +138,13 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
 
     def _step_slots(self, state: Any, actions: Any) -> Any:
         return over_shards(self._part.step, self.sharding, self.sharding)(state, actions)
+
+    def _begin_slots(self, mask: jax.Array, state: Any, start: Any) -> tuple[Any, Any, jax.Array]:
+        if isinstance(start, tuple):
+            return self.env._begin_slots(mask, state, start)
+        rngs = None if start is None else split_key(start, self.num_envs)
+        begin = over_shards(self._part._begin_with, self.sharding, self.sharding)
+        return *begin(mask, state, rngs), mask
 
     def _mask_slots(self, state: Any) -> Any:
         return over_shards(self._part.action_mask, self.sharding, self.sharding)(state)
@@ -168,8 +177,22 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
 
     def with_final_obs(self) -> Self:
         """This batch with `final_obs=True`."""
-        inner = self.env.with_final_obs()
-        return self if inner is self.env else type(self)(inner, self.mesh, self.axis)
+        return self._around(self.env.with_final_obs())
+
+    @property
+    def copied_env(self) -> AnyEnv | None:
+        return self.env.copied_env
+
+    def without_autoreset(self) -> Self:
+        """This batch with `autoreset=False`."""
+        return self._around(self.env.without_autoreset())
+
+    def with_autoreset(self) -> Self:
+        """This batch with auto-reset, if it was built with `autoreset=False`."""
+        return self._around(self.env.with_autoreset())
+
+    def _around(self, env: Any) -> Self:
+        return self if env is self.env else type(self)(env, self.mesh, self.axis)
 
     def _place_state(self, state: Any, who: str) -> Any:
         require_slots(state, self.num_envs, who)

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._checks.counts import within_int32
+from envrax._checks.drawn_field import DrawnField
 from envrax._checks.tuples import require_tuple
 from envrax.env import AnyEnv, EnvState, Info
 
@@ -56,7 +58,8 @@ def step_end(who: str, env: AnyEnv, last: EnvState, info: Info) -> tuple[jax.Arr
     """
     Whether a step of `env` terminated its episode, and whether it truncated it.
 
-    An end without a reason in `info` is a truncation where `last.step >= config.max_steps`.
+    A wrapper that changes what `state.step` counts, or that ends episodes itself, calls this and
+    gives both reasons in its `info`.
 
     Parameters
     ----------
@@ -65,18 +68,20 @@ def step_end(who: str, env: AnyEnv, last: EnvState, info: Info) -> tuple[jax.Arr
     last : EnvState
         State after the step, before any reset.
     """
-    if "terminated" not in info and "truncated" not in info:
-        info = {"truncated": jnp.asarray(last.step >= env.config.max_steps)}
-    return episode_end(who, (), last.done, info)
+    limit = env.config.max_steps
+    # A wrapper that draws the limit gives the reasons itself.
+    at_limit = False if isinstance(limit, DrawnField) else last.step >= within_int32(limit)
+    return episode_end(who, (), last.done, info, at_limit)
 
 
 def episode_end(
-    who: str, shape: tuple[int, ...], done: Any, info: Info
+    who: str, shape: tuple[int, ...], done: Any, info: Info, at_limit: jax.Array | bool = False
 ) -> tuple[jax.Array, jax.Array]:
     """
-    Whether a step terminated its episode, and whether it truncated it, by the entries of `info`.
+    Whether a step terminated its episode, and whether it truncated it.
 
-    Without any, an end is a termination. Where `done` is False both are False.
+    An end for which `info` gives no reason is a truncation at the limit, else a termination. Where
+    `done` is False both are False.
 
     Parameters
     ----------
@@ -87,7 +92,10 @@ def episode_end(
     done : jax.Array
         bool of that shape.
     info : dict
-        Info of the step, perhaps with "terminated" and "truncated".
+        Info of the step, perhaps with "terminated" and "truncated". If only one of them is there,
+        the other is its opposite.
+    at_limit : jax.Array or bool, default False
+        Whether the step reached the time limit of the config.
 
     Raises
     ------
@@ -102,6 +110,11 @@ def episode_end(
                 f"{who}: expected `{name}` of shape {shape}, bool; got {x.shape} {x.dtype}. "
                 "Leave out the wrapper that changes it, such as `EpisodeDiscount`."
             )
-    alive = ~known["terminated"] if "terminated" in known else jnp.zeros_like(done)
-    truncated = done & known.get("truncated", alive)
-    return done & (known.get("terminated", ~truncated) | ~truncated), truncated
+    if len(known) == 1:
+        [(name, reason)] = known.items()
+        known["truncated" if name == "terminated" else "terminated"] = ~reason
+    terminated = done & known.get("terminated", False)
+    truncated = done & known.get("truncated", False)
+    unexplained = done & ~terminated & ~truncated
+    at_limit = jnp.asarray(at_limit)
+    return terminated | (unexplained & ~at_limit), truncated | (unexplained & at_limit)

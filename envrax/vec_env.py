@@ -1,7 +1,7 @@
 """`VecEnv`: many copies of one environment, compiled, with auto-reset."""
 
 import copy
-from typing import Any, Generic, Self, cast
+from typing import Any, Generic, Literal, Self, cast
 
 import jax
 import numpy as np
@@ -10,7 +10,7 @@ from jax.core import Tracer
 from envrax._checks.counts import require_count, slot_index
 from envrax._jax.cache import Compilation
 from envrax._jax.keys import split_key
-from envrax._jax.mesh import take_slots
+from envrax._jax.mesh import take_slots, where_slots
 from envrax.autoreset import AutoReset, choose, rule
 from envrax.autoreset.checks import require_slots
 from envrax.batched_env import BatchedEnv
@@ -46,11 +46,14 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         False leaves `reset` and `step` uncompiled, for debugging.
     final_obs : bool, default False
         Add `infos["final_obs"]`: the observation of the step itself, before any reset, in every
-        slot, for bootstrapping on truncation; and `terminated` and `truncated`, by the rule of
-        `JaxEnv.step` if the environment does not give them.
-    autoreset : AutoReset, optional
+        slot, for bootstrapping on truncation; `infos["final_mask"]`, the mask of legal actions in
+        the same state, if the environment has masks; and `terminated` and `truncated`, by the rule
+        of `JaxEnv.step` if the environment does not give them.
+    autoreset : AutoReset or False, optional
         How slots that ended are reset, `envrax.autoreset.Compact()` or `Select()`; the result is
-        the same. Chosen by `envrax.autoreset.choose` if not given.
+        the same. Chosen by `envrax.autoreset.choose` if not given. False resets nothing: call
+        `reset_where`. A slot that is stepped after its end does what its environment then does.
+        `rollout`, `evaluate` and the bridges to trainers turn auto-reset on again.
     donate : bool, default False
         Let `step` overwrite the old state, which cannot be used afterwards. In a Python loop this
         halves the memory of states. Inside the caller's own `jit` or `scan` it changes nothing.
@@ -79,7 +82,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         *,
         jit_compile: bool = True,
         final_obs: bool = False,
-        autoreset: AutoReset | None = None,
+        autoreset: AutoReset | Literal[False] | None = None,
         donate: bool = False,
     ) -> None:
         if not isinstance(cast(Any, env), JaxEnv):
@@ -91,26 +94,38 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
                 "with JAX transforms. Leave that wrapper out and draw single slots with "
                 "`render_slot`."
             )
-        if autoreset is not None and (isinstance(autoreset, type) or not callable(autoreset)):
+        is_strategy = callable(autoreset) and not isinstance(autoreset, type)
+        if not (autoreset is None or autoreset is False or is_strategy):
             raise TypeError(
-                "VecEnv: expected autoreset to be a strategy, such as `envrax.autoreset.Select()`; "
-                f"got {autoreset!r}. Leave it out, and one is chosen; a slot that ended is always "
-                "reset."
+                "VecEnv: expected autoreset to be a strategy, such as `envrax.autoreset.Select()`, "
+                f"or False; got {autoreset!r}. Leave it out, and a strategy is chosen."
             )
         self.env = env
         self.num_envs = num_envs
         self._final_obs = final_obs
-        self._autoreset = autoreset
+        self._autoreset: AutoReset | Literal[False] | None = cast(Any, autoreset)
         self._action_space = env.action_space.batch(num_envs)
         how = Compilation(cache_dir_of(env), donate)
         self._use(how if jit_compile else None)
 
     def with_final_obs(self) -> Self:
         """This batch with `final_obs=True`."""
-        if self._final_obs or type(self).step is not VecEnv.step:
+        return self._with(_final_obs=True)
+
+    def without_autoreset(self) -> Self:
+        """This batch with `autoreset=False`."""
+        return self._with(_autoreset=False)
+
+    def with_autoreset(self) -> Self:
+        """This batch with auto-reset, if it was built with `autoreset=False`."""
+        return self._with(_autoreset=None) if self._autoreset is False else self
+
+    def _with(self, **options: Any) -> Self:
+        is_so = all(vars(self)[name] == value for name, value in options.items())
+        if is_so or type(self).step is not VecEnv.step:
             return self
         other = copy.copy(self)
-        other._final_obs = True
+        vars(other).update(options)
         other._use(self.compilation)
         return other
 
@@ -125,16 +140,30 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     @property
     def copied_env(self) -> AnyEnv | None:
         """The environment; None in a subclass that overrides one of the methods below."""
-        methods = "reset", "step", "action_mask", "active", "render_slot"
+        methods = "reset", "step", "reset_where", "action_mask", "active", "render_slot"
         is_plain = all(getattr(type(self), name) is getattr(VecEnv, name) for name in methods)
         return self.env if is_plain else None
 
-    def _reset_slots(self, rng: jax.Array) -> Any:
+    def _reset_slots(self, rng: Any) -> Any:
+        if isinstance(rng, tuple):
+            return cast(Any, rng)
         return rule.reset_slots(self.env, split_key(rng, self.num_envs))
 
     def _step_slots(self, state: Any, actions: Any) -> Any:
         require_slots(state, self.num_envs)
         return rule.step(self.env, self._autoreset, state, actions, final_obs=self._final_obs)
+
+    def _begin_slots(self, mask: jax.Array, state: Any, start: Any) -> tuple[Any, Any, jax.Array]:
+        require_slots(state, self.num_envs, "VecEnv.reset_where", "Pass `mask, obs, state`.")
+        if isinstance(start, tuple):
+            first, begun = cast(Any, start)
+            return first, where_slots(mask, begun, state), mask
+        rngs = None if start is None else split_key(start, self.num_envs)
+        return *self._begin_with(mask, state, rngs), mask
+
+    def _begin_with(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any]:
+        """First observations, and the state, with a key for each slot."""
+        return rule.begin_where(self.env, self._autoreset, mask, state, rngs)
 
     def _mask_slots(self, state: Any) -> Any:
         return jax.vmap(self.env.action_mask)(state)
@@ -155,9 +184,9 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         return self.env.agents
 
     @property
-    def autoreset(self) -> AutoReset:
+    def autoreset(self) -> AutoReset | Literal[False]:
         """The strategy for ended slots: as given, or chosen by `envrax.autoreset.choose`."""
-        return self._autoreset or choose(self.env, self.num_envs)
+        return choose(self.env, self.num_envs) if self._autoreset is None else self._autoreset
 
     @property
     def unwrapped(self) -> AnyEnv:
@@ -201,7 +230,8 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         self.env.close()
 
     def __repr__(self) -> str:
-        return f"VecEnv({self.env!r}, num_envs={self.num_envs})"
+        shown = f"VecEnv({self.env!r}, num_envs={self.num_envs}"
+        return f"{shown}, autoreset=False)" if self._autoreset is False else f"{shown})"
 
 
 _take_slots: Any = jax.jit(take_slots)

@@ -89,6 +89,14 @@ class PixelEnv(JaxEnv[Box, Discrete, VectorState, VectorConfig]):
         return np.asarray(self._image(state.pos)).repeat(4, 0).repeat(4, 1)
 
 
+class LivesEnv(PixelEnv):
+    """Says how many lives are left: one is lost in every second step."""
+
+    def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
+        *rest, info = super().step(state, action)
+        return *rest, {**info, "lives": 3 - rest[1].step // 2}
+
+
 @chex.dataclass
 class NestedState(EnvState):
     small: jax.Array  # int8

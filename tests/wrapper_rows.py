@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from fakes import ALL, CoinEnv, NestedEnv, PixelEnv, VectorEnv
+from fakes import ALL, CoinEnv, LivesEnv, NestedEnv, PixelEnv, VectorEnv
 
 from envrax import (
     AtariPreprocessing,
@@ -20,8 +20,10 @@ from envrax import (
     DomainRandomization,
     DtypeObservation,
     EpisodeDiscount,
+    EpisodicLife,
     ExpandDims,
     FilterObservation,
+    FlattenAction,
     FlattenObservation,
     FrameStackObservation,
     GrayscaleObservation,
@@ -116,7 +118,9 @@ ROWS: dict[str, tuple[Wrap, list[Any]]] = {
     "DiscretizeAction": (DiscretizeAction(bins=3), [CoinEnv]),
     "DomainRandomization": (DomainRandomization(sample=draw_gravity), [VectorEnv]),
     "DtypeObservation": (DtypeObservation(dtype="float32"), [PixelEnv]),
+    "EpisodicLife": (EpisodicLife, [LivesEnv]),
     "FilterObservation": (FilterObservation(filter_keys=["both"]), [NestedEnv]),
+    "FlattenAction": (FlattenAction, [NestedEnv, CoinEnv]),
     "FlattenObservation": (FlattenObservation, [NestedEnv, PixelEnv]),
     "MaxAndSkipObservation": (MaxAndSkipObservation(skip=2), [PixelEnv, CoinEnv]),
     "RepeatAction": (RepeatAction(num_repeats=3), [NestedEnv, CoinEnv]),
@@ -179,6 +183,7 @@ NO_MASKS = {
     "AtariPreprocessing",
     "ClipAction",
     "DiscretizeAction",
+    "FlattenAction",
     "MaxAndSkipObservation",
     "RepeatAction",
     "RescaleAction",

@@ -1,7 +1,9 @@
 """Checks of counts and indices."""
 
 import operator
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 INT32_MAX = 2**31 - 1  # the most steps that an int32 can count
 
@@ -36,6 +38,13 @@ def require_count(expected: str, value: Any, least: int = 1) -> int:
     if number < least:
         raise ValueError(f"{expected} to be at least {least}; got {value}.")
     return number
+
+
+def within_int32(limit: Any) -> Any:
+    """A time limit that an int32 can count up to: a larger one, as `sys.maxsize`, is none."""
+    if isinstance(limit, int | np.integer) and limit > INT32_MAX:
+        return INT32_MAX
+    return cast(Any, limit)
 
 
 def slot_index(who: str, slot_idx: Any, n_slots: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 SIMILARITY = 0.75  # the least ratio of `difflib` at which an id counts as a close match
+CONTAINED = 0.5  # the same for an id that contains the word
 MOST_LISTED = 12  # available names in an error
 MOST_OFFERED = 4  # close matches in an error
 
@@ -16,6 +17,7 @@ def require_known(
     known: Iterable[Any],
     also: Iterable[str] = (),
     error: type[Exception] = TypeError,
+    got: str = "{}",
 ) -> None:
     """
     Raise an error for names in `given` that are not in `known`, with close matches.
@@ -30,11 +32,13 @@ def require_known(
         Further names to suggest.
     error : type, default TypeError
         Class of the error.
+    got : str, default "{}"
+        What an unknown name is called.
     """
     names = [str(name) for name in known]
     if unknown := [str(name) for name in given if str(name) not in names]:
         raise error(
-            f"{expected} {', '.join(names)}; got {', '.join(unknown)}. "
+            f"{expected} {', '.join(names)}; got {', '.join(map(got.format, unknown))}. "
             f"{suggestion(unknown, [*names, *also])}"
         )
 
@@ -47,17 +51,26 @@ def suggestion(unknown: Iterable[str], known: Iterable[str]) -> str:
     return f"Did you mean {' and '.join(close)}?" if close else f"Leave it out{inside}."
 
 
-def close_matches(word: str, ids: Iterable[str]) -> list[str]:
-    """The ids that have a word as prefix, contain it or resemble it; the closest first."""
+def search(word: str, ids: Iterable[str], least: float = 0.0) -> list[str]:
+    """
+    The ids that have a word as prefix, contain it or resemble it; the closest first.
+
+    An id that contains the word must have a ratio of `difflib` above `least`.
+    """
     prefix = f"{word.lower()}/"
     word = _bare_name(word)
     ratios = {id: difflib.SequenceMatcher(None, word, _bare_name(id)).ratio() for id in ids}
     found = [
         id
-        for id in ratios
-        if word in _bare_name(id) or id.startswith(prefix) or ratios[id] > SIMILARITY
+        for id, ratio in ratios.items()
+        if id.startswith(prefix) or ratio > (least if word in _bare_name(id) else SIMILARITY)
     ]
     return sorted(found, key=lambda id: -ratios[id]) if word else []
+
+
+def close_matches(word: str, ids: Iterable[str]) -> list[str]:
+    """Near misses, to offer for an unknown word: no long id that happens to contain a short one."""
+    return search(word, ids, least=CONTAINED)
 
 
 def did_you_mean(found: list[str]) -> str:

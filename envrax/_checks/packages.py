@@ -1,6 +1,7 @@
-"""Which packages are installed, how to install the others, and importing code of other people."""
+"""Installed packages and their versions, how to install others, and importing other code."""
 
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,14 @@ def is_installed(package: str) -> bool:
         return importlib.util.find_spec(package) is not None
     except (Exception, SystemExit):  # importing the parent of a dotted name failed
         return False
+
+
+def version_of(package: str) -> str:
+    """The version of an installed package, or "not installed"."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def import_whole(module: str, who: str) -> None:
@@ -37,17 +46,27 @@ def import_whole(module: str, who: str) -> None:
     try:
         importlib.import_module(module)
     except BaseException as error:
-        # Python forgets the module that failed. The next import runs the others again too.
-        for name in set(sys.modules) - before:
-            if name.startswith(f"{module}."):
+        # Python forgets a package that failed. The next import runs its modules again too.
+        for name in sorted(set(sys.modules) - before):
+            package = name.rpartition(".")[0]
+            if package and package not in sys.modules:
                 del sys.modules[name]
         if isinstance(error, MissingPackageError | KeyboardInterrupt):
             raise
-        advice = f" Install {error.name}." if isinstance(error, ModuleNotFoundError) else ""
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        advice = f" Install {missing}." if missing else ""
         raise MissingPackageError(
             f"{who}: expected a module that can be imported; got {module!r}, which raises "
             f"{type(error).__name__}: {error}.{advice}"
         ) from error
+
+
+def module_being_imported() -> str:
+    """The name of the innermost module whose code this thread is running for an import, or ""."""
+    frame = inspect.currentframe()
+    while frame and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return frame.f_globals.get("__name__", "") if frame else ""
 
 
 def how_to_install(extra: str) -> str:

@@ -8,6 +8,7 @@ RETURNS = {
     "reset_after": "obs, state",
     "step": "obs, state, reward, done, info",
     "on_reset": "obs, fields",
+    "on_reset_where": "obs, state",
     "on_step": "obs, state, reward, done, info",
     "the call": "action, policy_state, extras",
 }

@@ -30,9 +30,14 @@ def pinned_class(cls: type, base: type, param: TypeVar) -> type | None:
 
 
 def _argument(cls: type, base: type, param: TypeVar) -> Any:
-    """The class that `cls` names, or the type parameter of `cls` that takes its place."""
+    """
+    The class that `cls` names, or the type parameter of `cls` that takes its place.
+
+    Of several bases, one that names a subclass of what the bases before it name counts.
+    """
     if cls is base:
         return param
+    first: Any = None
     # `__orig_bases__` is inherited: read only the entry of this class.
     for alias in cls.__dict__.get("__orig_bases__", cls.__bases__):
         origin = get_origin(alias) or alias
@@ -45,9 +50,11 @@ def _argument(cls: type, base: type, param: TypeVar) -> Any:
             found = _evaluated(arguments.get(found, default), cls)
             found = get_origin(found) or found
         pinned = isinstance(found, type) and issubclass(found, param.__bound__ or object)
-        if pinned or found in _parameters(cls):
-            return found
-    return None
+        if first is None and (pinned or found in _parameters(cls)):
+            first = found
+        if pinned and isinstance(first, type) and issubclass(found, first):
+            first = found
+    return first
 
 
 def _parameters(cls: type) -> tuple[Any, ...]:
@@ -60,4 +67,6 @@ def _evaluated(found: Any, cls: type) -> Any:
     if isinstance(found, str):
         scope = sys.modules.get(cls.__module__)
         found = reduce(lambda x, name: getattr(x, name, None), found.split("."), cast(Any, scope))
-    return getattr(found, "__value__", found)
+    while hasattr(found, "__value__"):  # `type Config = ...`, perhaps of another alias
+        found = found.__value__
+    return found

@@ -1,6 +1,5 @@
 """`Fleet`, the base of `MultiEnv` and `MultiVecEnv`: members stepped in one compiled call."""
 
-import sys
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -8,6 +7,7 @@ from typing import Any, ClassVar
 import jax
 from tqdm import tqdm
 
+from envrax._checks.streams import can_show_progress
 from envrax._fleet.fused import Fused, call_member, noting
 from envrax._fleet.members import Members
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
@@ -244,7 +244,7 @@ class Fleet(Members):
         cache_dir = next((x for x in named if x != DEFAULT_CACHE_DIR), DEFAULT_CACHE_DIR)
         members = list({id(m): m for m in self._members}.values())
         total = sum(self._compilation(m) is not None for m in members) + bool(self._how)
-        shown = progress and total and sys.stderr  # a daemon may have no `sys.stderr`
+        shown = progress and total and can_show_progress()
         with tqdm(total=total, desc=self._bar, disable=not shown) as bar:
             for member in members:
                 self._compile_member(member, cache_dir)

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -110,8 +111,10 @@ def _directory(cache_dir: CacheDir) -> str | None:
         path: str = os.path.expanduser(os.fspath(cache_dir))
         if path.startswith("file://"):
             path = url2pathname(urlsplit(path).path)
-        if "://" not in path:
+        if "://" not in path and not os.path.isdir(path):
             os.makedirs(path, exist_ok=True)
+            if isinstance(cache_dir, _DefaultCacheDir):  # git need not be told of it
+                Path(path, ".gitignore").write_text("*\n", "utf-8")
     except OSError as error:
         warnings.warn(
             f"compile cache: expected a directory that can be made at {cache_dir!r}; got {error}. "

@@ -8,9 +8,13 @@ import jax
 from jax.core import Tracer
 from jax.sharding import NamedSharding
 
+from envrax._jax import forks
 from envrax._jax.cache import CacheDir, compile_cache
 from envrax._jax.keys import key_types
 from envrax._jax.types import with_shardings
+
+# Functions that run before each call of a program from Python: they write videos that are complete.
+BEFORE_CALLS: set[Callable[[], None]] = set()
 
 
 class Compiled:
@@ -42,6 +46,8 @@ class Compiled:
         )
 
     def __call__(self, *args: Any) -> Any:
+        for function in tuple(BEFORE_CALLS):
+            function()
         return self._jitted(*args)
 
     def trace(self, *args: Any) -> Any:
@@ -61,6 +67,8 @@ class Compiled:
 
         A function that closes over traced values is part of the caller's program: nothing is done.
         """
+        if forks.jax_hangs:
+            raise forks.fork_error("envrax", "compile")
         traced = self.trace(*args)  # runs code of the user, who may wait for another thread
         if any([isinstance(x, Tracer) for x in traced.jaxpr.consts]):
             return traced.out_info

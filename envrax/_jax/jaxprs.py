@@ -47,6 +47,11 @@ def calls_host(program: Any) -> bool:
     return any(name.endswith("callback") and name != "debug_callback" for name in names)
 
 
+def changes_host(program: Any) -> bool:
+    """Whether a jaxpr has an `io_callback` that returns a value, at any depth."""
+    return any(eqn.primitive.name == "io_callback" and eqn.outvars for eqn in equations(program))
+
+
 def draws_random_bits(eqn: JaxprEqn) -> bool:
     """Whether an equation draws from a PRNG key, its first input."""
     return eqn.primitive in (random_bits_p, random_gamma_p)

@@ -51,6 +51,27 @@ def require_key(rng: Any, who: str, hint: str) -> None:
         )
 
 
+def require_keys(rng: Any, who: str, hint: str) -> int | None:
+    """
+    Refuse anything but one PRNG key, or a batch of keys along one axis.
+
+    Parameters
+    ----------
+    rng, who, hint
+        As for `require_key`.
+
+    Returns
+    -------
+    int or None
+        The number of keys in the batch; None for one key.
+    """
+    if getattr(rng, "ndim", 0) != (1 if is_key(rng) else 2):
+        require_key(rng, who, hint)
+        return None
+    require_key(jax.ShapeDtypeStruct(rng.shape[1:], rng.dtype), who, hint)
+    return rng.shape[0]
+
+
 def key_types() -> list[jax.ShapeDtypeStruct]:
     """Shape and dtype of a typed key, and of a legacy one where the user's settings allow it."""
     bits = jax.ShapeDtypeStruct(_legacy_shape(_CONFIG.jax_default_prng_impl), np.uint32)
@@ -62,6 +83,12 @@ def key_types() -> list[jax.ShapeDtypeStruct]:
 def split_key(rng: jax.Array, n: int) -> jax.Array:
     """One threefry key for each slot of a batch, each member of a fleet or each episode."""
     return jax.random.split(to_threefry(rng), n)
+
+
+def key_for_each(rng: jax.Array, n: int) -> jax.Array:
+    """A threefry key for each of n: one key is split, and a batch of n keys is that already."""
+    is_batch = jnp.ndim(rng) == (1 if is_key(rng) else 2)
+    return to_threefry(rng) if is_batch else split_key(rng, n)
 
 
 def to_threefry(rng: jax.Array) -> jax.Array:
@@ -78,6 +105,15 @@ def to_threefry(rng: jax.Array) -> jax.Array:
     bits = jax.random.key_data(rng) if typed else rng
     # The first half of an rbg key is a threefry key.
     return cast(jax.Array, jax.random.wrap_key_data(bits[..., :2], impl="threefry2x32"))
+
+
+def of_kind(rng: jax.Array, like: jax.Array) -> jax.Array:
+    """The same key, or batch of keys, typed or legacy as another."""
+    if is_key(rng) == is_key(like):
+        return rng
+    if is_key(rng):
+        return jax.random.key_data(rng)
+    return cast(jax.Array, jax.random.wrap_key_data(rng, impl=jax.random.key_impl(like)))
 
 
 def clone_keys(tree: T) -> T:

@@ -1,6 +1,7 @@
 """Meshes of devices: sharded arrays, and computations with them over Explicit axes."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import jax
@@ -86,6 +87,12 @@ def take_slots(tree: Any, which: Any) -> Any:
         return with_auto_axes(lambda x: cast(jax.Array, x[which]), PartitionSpec(), x)
 
     return jax.tree.map(take, tree)
+
+
+def where_slots(mask: Any, new: Any, old: Any) -> Any:
+    """`new` in the slots of a mask, `old` in the others."""
+    pick: Any = jax.vmap(jnp.where)
+    return jax.tree.map(partial(pick, mask), new, old)
 
 
 def to_sharding(tree: Any, layout: NamedSharding, who: str) -> Any:

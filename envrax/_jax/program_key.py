@@ -1,5 +1,6 @@
 """What a jaxpr computes, as a value: two traces of the same code have equal keys."""
 
+import dataclasses
 from collections.abc import Hashable
 from types import FunctionType
 from typing import Any, cast
@@ -67,11 +68,14 @@ def _key(x: Any) -> Any:
     if hasattr(getattr(x, "jaxpr", x), "eqns"):
         constants = [_constant(constant) for constant in getattr(x, "consts", ())]
         return program_key(getattr(x, "jaxpr", x)), tuple(constants)
-    if isinstance(x, FunctionType) and (not x.__closure__ or x.__module__.startswith("jax.")):
+    if isinstance(x, FunctionType) and (not x.__closure__ or _is_of_jax(x)):
         # JAX makes a new function around a callback in every trace, and the user perhaps a lambda.
         cells = [_key(cell.cell_contents) for cell in x.__closure__ or ()]
         defaults = _key((x.__defaults__, x.__kwdefaults__))
         return x.__code__, _Same(x.__globals__), defaults, tuple(cells)
+    if dataclasses.is_dataclass(x) and _is_of_jax(type(x)):  # of `pure_callback`
+        fields = [_key(getattr(x, field.name)) for field in dataclasses.fields(x)]
+        return type(x), tuple(fields)
     if isinstance(x, float):
         return x.hex()
     try:
@@ -79,6 +83,10 @@ def _key(x: Any) -> Any:
     except TypeError:
         return _Same(x)
     return cast(Any, type(x)), x
+
+
+def _is_of_jax(x: Any) -> bool:
+    return (x.__module__ or "").startswith("jax.")  # None for code that was given to `exec`
 
 
 def _constant(x: Any) -> Any:

@@ -37,12 +37,14 @@ def _require_number(expected: str, name: str, leaf: Any) -> None:
         ) from None
 
 
-def require_slots(state: Any, num_envs: int, who: str = "VecEnv.step") -> None:
+def require_slots(
+    state: Any, num_envs: int, who: str = "VecEnv.step", hint: str = "Pass `state, actions`."
+) -> None:
     """Raise an error for anything but a state of `num_envs` slots."""
     expected = f"{who}: expected the state of {num_envs} slots that reset or step returned"
     if not isinstance(state, EnvState):
         got = leaf_type(state) if hasattr(state, "shape") else type(state).__name__
-        raise TypeError(f"{expected}; got {got}. Pass `state, actions`.")
+        raise TypeError(f"{expected}; got {got}. {hint}")
     for leaf in jax.tree.leaves(state):
         if np.shape(leaf)[:1] != (num_envs,):
             raise ValueError(

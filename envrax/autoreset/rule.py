@@ -1,18 +1,27 @@
 """The rule of auto-reset: a slot whose episode ended begins the next one in the same step."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import PartitionSpec
 
 from envrax._checks.tuples import with_info_entry
-from envrax._jax.keys import clone_keys, to_threefry
+from envrax._jax.keys import clone_keys, of_kind, to_threefry
 from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
+from envrax._jax.types import strip_weak_type
 from envrax.autoreset.checks import require_same_types
-from envrax.autoreset.slot import next_episode, require_state_of, reset_slot, step_slot
+from envrax.autoreset.slot import (
+    next_episode,
+    require_state_of,
+    reset_slot,
+    step_slot,
+    with_final_mask,
+)
 from envrax.autoreset.strategies import AutoReset, select, strategies_for
 from envrax.autoreset.vmap_rule import with_vmap_rule
 from envrax.env import AnyEnv, EnvState, Info
@@ -47,7 +56,7 @@ def reset_slots(env: AnyEnv, rngs: jax.Array) -> tuple[Any, EnvState]:
 
 def step(
     env: AnyEnv,
-    autoreset: AutoReset | None,
+    autoreset: AutoReset | Literal[False] | None,
     state: EnvState,
     actions: Any,
     *,
@@ -60,14 +69,15 @@ def step(
     ----------
     env : JaxEnv
         The environment of every slot.
-    autoreset : AutoReset or None
-        How slots are reset; None for `choose(env, N)`.
+    autoreset : AutoReset, False or None
+        How slots are reset; None for `choose(env, N)`; False resets nothing.
     state : EnvState
         State of all slots, leading axis N.
     actions : pytree of jax.Array
         Actions of all slots, leading axis N.
     final_obs : bool, default False
         Add to the infos `final_obs`, the observations of the step, before any reset, in every slot;
+        `final_mask`, the masks of legal actions in the same states, if the environment has masks;
         and `terminated` and `truncated`.
 
     Returns
@@ -102,7 +112,7 @@ def step(
 
 
 def step_one(
-    env: AnyEnv, state: EnvState, action: Any, autoreset: AutoReset | None = None
+    env: AnyEnv, state: EnvState, action: Any, autoreset: AutoReset | Literal[False] | None = None
 ) -> tuple[Any, EnvState, jax.Array, jax.Array, Info, EnvState, Any]:
     """
     Step one environment, and begin the next episode where this one ended.
@@ -122,8 +132,13 @@ def step_one(
     """
     try:
         obs, last, reward, done, info, ended = step_slot(env, state, action)
-        if env.traceable:
-            first, new_state = _merged(env, autoreset, ended, obs, last)
+        if autoreset is False:
+            types = jax.eval_shape(partial(next_episode, env), last)
+            found = {"obs": obs, "state": last}
+            require_same_types(env, {"obs": types[0], "state": types[1]}, found, after_end=True)
+            first, new_state = obs, last
+        elif env.traceable:
+            first, new_state = merged(env, autoreset, next_episode, last, ended, obs, last)
         else:
             first, new_state = next_episode(env, last) if bool(ended) else (obs, last)
     except Exception as error:
@@ -132,34 +147,90 @@ def step_one(
     return first, new_state, reward, done, info, last, obs
 
 
+def begin_where(
+    env: AnyEnv,
+    autoreset: AutoReset | Literal[False] | None,
+    mask: jax.Array,
+    state: EnvState,
+    rngs: jax.Array | None = None,
+) -> tuple[Any, EnvState]:
+    """
+    Begin an episode in the slots of a mask.
+
+    Parameters
+    ----------
+    env : JaxEnv
+        The environment of every slot.
+    autoreset : AutoReset, False or None
+        How slots are reset; False and None for `choose(env, N)`.
+    mask : jax.Array
+        bool[N].
+    state : EnvState
+        State of all slots, leading axis N.
+    rngs : jax.Array, optional
+        PRNG keys, one for each slot. Without them by `env.reset_after(state)`.
+
+    Returns
+    -------
+    first : pytree of jax.Array
+        First observations in the slots of the mask, zeros in the others.
+    state : EnvState
+        Of all slots.
+    """
+    begin = next_episode if rngs is None else reset_slot
+    source = state if rngs is None else of_kind(to_threefry(rngs), state.rng)
+    state = strip_weak_type(state)
+
+    def all_slots(source: Any, mask: Any, state: Any) -> tuple[Any, EnvState]:
+        def one(source: Any, begins: jax.Array, state: Any) -> tuple[Any, EnvState]:
+            return merged(env, autoreset or None, begin, source, begins, None, state)
+
+        return jax.vmap(one)(source, mask, state)
+
+    if not is_sharded((source, mask, state)):
+        return all_slots(source, mask, state)
+    slots = PartitionSpec(*sharding(state.done).spec)
+    out = slots, jax.tree.map(lambda x: sharding(x).spec, state)
+    return with_auto_axes(all_slots, out, source, mask, state)
+
+
 def _with_end(env: AnyEnv, info: Info, last: EnvState, obs: Any) -> Info:
-    """The info of a step with its observation, and why the episode ended."""
+    """The info of a step with its observation and mask, and why the episode ended."""
     terminated, truncated = step_end(env.name, env, last, info)
     info = with_info_entry("VecEnv.step", env, info, "final_obs", obs)
+    info = with_final_mask("VecEnv.step", env, last, info)
     return {**info, "terminated": terminated, "truncated": truncated}
 
 
-def _merged(
-    env: AnyEnv, autoreset: AutoReset | None, ended: jax.Array, obs: Any, state: EnvState
+def merged(
+    env: AnyEnv,
+    autoreset: AutoReset | None,
+    begin: Callable[[AnyEnv, Any], Any],
+    source: Any,
+    ended: jax.Array,
+    obs: Any,
+    state: EnvState,
 ) -> tuple[Any, EnvState]:
-    """The first observation and state of the next episode where this one ended, else the given."""
+    """`begin(env, source)`, the start of an episode, where this one ended, else obs and state."""
 
-    def begin(last: EnvState) -> Any:
-        return clone_keys(next_episode(env, last))
+    def begun(source: Any) -> Any:
+        return clone_keys(begin(env, source))
 
-    traced, types = jax.make_jaxpr(begin, return_shape=True)(state)
+    traced, types = jax.make_jaxpr(begun, return_shape=True)(source)
     program = traced.jaxpr
     at_start = {"obs": types[0], "state": types[1]}
+    if obs is None:
+        obs = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types[0])
     require_same_types(env, at_start, {"obs": obs, "state": state}, after_end=True)
     stepped, structure = cast(Any, jax.tree.flatten((obs, state)))
 
     # The constants of the trace are arguments: they may be traced values of the caller, which no
     # function below may keep.
-    def reset_one(consts: list[Any], last: list[Any]) -> list[Any]:
-        return cast(Any, jaxpr_as_fun(ClosedJaxpr(program, consts)))(*last)
+    def reset_one(consts: list[Any], source: list[Any]) -> list[Any]:
+        return cast(Any, jaxpr_as_fun(ClosedJaxpr(program, consts)))(*source)
 
-    def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
-        new = lambda: varying_like(ended, reset_one(consts, last))  # noqa: E731
+    def merge(consts: list[Any], source: Any, ended: jax.Array, stepped: Any) -> Any:
+        new = lambda: varying_like(ended, reset_one(consts, source))  # noqa: E731
         return cast(Any, lax.cond(ended, new, lambda: stepped))
 
     def merge_slots(n_slots: int, *slots: Any) -> Any:
@@ -174,8 +245,8 @@ def _merged(
     differentiable = jax.custom_jvp(with_vmap_rule(merge, merge_slots, by_select))
     differentiable.defjvp(partial(jax.jvp, by_select))
     # The states of a stack hold the same key, which JAX's checker would report.
-    last, stepped = clone_keys((jax.tree.leaves(state), stepped))
+    source, stepped = clone_keys((jax.tree.leaves(source), stepped))
     # Loops and branches need equal types, in a `shard_map` too.
-    like = traced.consts, last, ended, stepped
+    like = traced.consts, source, ended, stepped
     ended, stepped = varying_like(like, (ended, stepped))
     return jax.tree.unflatten(structure, clone_keys(differentiable(*like[:2], ended, stepped)))

@@ -5,10 +5,11 @@ from typing import Any
 
 import jax
 
+from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import key_types
 from envrax.agent_values import require_rewards
 from envrax.autoreset.checks import as_arrays, checked
-from envrax.env import AnyEnv, EnvState, episode_start
+from envrax.env import AnyEnv, EnvState, Info, episode_start
 from envrax.spaces import Space
 from envrax.spaces.conform import conform, fits
 from envrax.termination import step_env
@@ -35,6 +36,16 @@ def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
     obs, new_state, reward, done, info = as_arrays(env, "step", step_env(env, state, action))
     require_rewards(env, reward)
     return obs, new_state, reward, done, info, new_state.done
+
+
+def with_final_mask(who: str, env: AnyEnv, last: EnvState, info: Info) -> Info:
+    """`info` with the mask of the legal actions in state `last`, if the environment has masks."""
+    try:
+        mask = env.action_mask(last)
+    except NotImplementedError:  # of a wrapper that cannot keep the mask
+        return info
+    has_mask = bool(jax.tree.leaves(mask))
+    return with_info_entry(who, env, info, "final_mask", mask) if has_mask else info
 
 
 def require_state_of(env: AnyEnv, state: Any, error: Exception) -> None:

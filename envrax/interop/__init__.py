@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from envrax.interop.out.brax import to_brax as to_brax
     from envrax.interop.out.dm_env import to_dm_env as to_dm_env
     from envrax.interop.out.gymnasium import to_gymnasium as to_gymnasium
-    from envrax.interop.out.gymnasium import to_gymnasium_vec as to_gymnasium_vec
+    from envrax.interop.out.gymnasium_vec import to_gymnasium_vec as to_gymnasium_vec
     from envrax.interop.out.gymnax import to_gymnax as to_gymnax
+    from envrax.interop.out.minari import to_minari as to_minari
     from envrax.interop.out.pettingzoo import to_pettingzoo as to_pettingzoo
+    from envrax.interop.out.rsl_rl import to_rsl_rl as to_rsl_rl
     from envrax.interop.out.sb3 import to_sb3 as to_sb3
     from envrax.interop.out.stoa import to_stoa as to_stoa
 
@@ -53,9 +55,11 @@ _BRIDGES = {
     "to_brax": "out.brax",
     "to_dm_env": "out.dm_env",
     "to_gymnasium": "out.gymnasium",
-    "to_gymnasium_vec": "out.gymnasium",
+    "to_gymnasium_vec": "out.gymnasium_vec",
     "to_gymnax": "out.gymnax",
+    "to_minari": "out.minari",
     "to_pettingzoo": "out.pettingzoo",
+    "to_rsl_rl": "out.rsl_rl",
     "to_sb3": "out.sb3",
     "to_stoa": "out.stoa",
     "to_space": "gymnasium_spaces",

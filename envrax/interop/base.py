@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from envrax._checks.counts import require_count
 from envrax._checks.names import require_known
+from envrax._jax import forks
 from envrax._jax.keys import require_key
 from envrax._jax.types import is_traced, output_types
 from envrax.agent_values import for_each
@@ -57,9 +58,12 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     """
 
     library: ClassVar[str]
+    _least_limit = 0  # for the library's own
 
     def __init__(self, config: PeerConfig | None = None, *, peer: Any = None) -> None:
         super().__init__(config)
+        if forks.jax_hangs:
+            raise forks.fork_error(f"{self.library}/{self.config.id}", "build")
         # Copies of the dicts: `__reduce__` builds again from this config.
         params, options = copy_containers((self.config.params, dict(self.config.options or {})))
         self._config = self.config.replace(params=params, options=options)
@@ -222,9 +226,9 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         action = conform(self.action_space, action, f"{self._who}.step", "action")
         out = PeerStep(*self._advance(self._params, state.inner, action, key))
         step = state.step + 1
-        terminated = _flag(out.terminated)
         with jax.numpy_dtype_promotion("standard"):  # a traced limit may be a float
-            truncated = _flag(out.truncated) | (step >= self._limit)
+            at_limit = step >= self._limit
+        terminated, truncated = out.ends(at_limit)
         done = terminated | truncated
         info = {**cast_to(types.info, out.info), "terminated": terminated, "truncated": truncated}
         new_state = state.replace(
@@ -289,8 +293,3 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config.id!r}, max_steps={self.config.max_steps})"
-
-
-def _flag(x: Any) -> jax.Array:
-    """Whether all agents ended, for a library that has a flag for each."""
-    return jnp.all(jnp.asarray(x).astype(jnp.bool_))

@@ -1,5 +1,6 @@
 """The lines that `python -m envrax` prints: suites, ids, and facts about one environment."""
 
+import textwrap
 from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
@@ -23,7 +24,7 @@ def list_suites(prefix: str | None) -> Iterator[str]:
         about = "registered"
         if point:
             module = point.value or "an entry point without a module"
-            about = f"{module}, from {_distribution(point)}"
+            about = f"{module}, from {distribution_of(point)}"
         if name in missing:
             about = f"not installed: {how_to_install(name)}"
         yield f"{name:<12}  {about}"
@@ -47,7 +48,7 @@ def show_env(name: str) -> Iterator[str]:
     env = make(name, jit_compile=False)
     base = env.unwrapped
     config = env.config
-    rows: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "id": spec.name,
         "class": f"{type(base).__module__}.{type(base).__qualname__}",
         "suite": spec.name.rpartition("/")[0] or "none",
@@ -60,8 +61,19 @@ def show_env(name: str) -> Iterator[str]:
         "config": config,
         **_library_faults(base),
     }
-    for label, value in rows.items():
-        yield f"{label:<12}  {value}"
+    return rows(facts)
+
+
+def rows(facts: dict[str, Any]) -> Iterator[str]:
+    """One row for each fact; what does not fit into 80 columns goes on below."""
+    for label, value in facts.items():
+        yield textwrap.fill(
+            f"{label:<12}  {value}",
+            80,
+            subsequent_indent=" " * 14,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
 
 def _library_faults(base: Any) -> dict[str, str]:
@@ -74,5 +86,6 @@ def _library_faults(base: Any) -> dict[str, str]:
     }
 
 
-def _distribution(point: metadata.EntryPoint) -> str:
+def distribution_of(point: metadata.EntryPoint) -> str:
+    """The package that has an entry point, with its version."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown package"

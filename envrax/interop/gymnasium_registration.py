@@ -3,8 +3,8 @@
 Ids of envrax in Gymnasium's registry, for programs that call `gymnasium.make`.
 
 Importing this module registers `envrax/Make-v0`, which takes any id by its keyword `name`, and the
-ids of the suites that are loaded by then, where Gymnasium allows them. An id of Gymnasium has one
-slash: `gymnax/CartPole-v1` becomes `envrax/gymnax.CartPole-v1`.
+ids of all installed suites, where Gymnasium allows them. No library is imported for that. An id of
+Gymnasium has one slash: `gymnax/CartPole-v1` becomes `envrax/gymnax.CartPole-v1`.
 """
 
 import contextlib
@@ -12,17 +12,24 @@ import re
 from typing import Any
 
 from envrax.interop.library import require
-from envrax.interop.out.gymnasium import to_gymnasium, to_gymnasium_vec
+from envrax.interop.names import installed_ids
+from envrax.interop.out.gymnasium import to_gymnasium
+from envrax.interop.out.gymnasium_vec import to_gymnasium_vec
 from envrax.make import make, make_vec
 from envrax.registry import registered_names
 from envrax.suite import load_suite
 from envrax.wrappers import TimeLimit
 
-require("gymnasium", "1.3", extra="gymnasium")
+require("gymnasium", "1.2", extra="gymnasium")
 
 import gymnasium  # noqa: E402
+from gymnasium.vector import AutoresetMode  # noqa: E402
 
 __all__ = ["gymnasium_id", "register"]
+
+# The first `reset` compiles what is used. JAX must not start before: Gymnasium makes an environment
+# in the process that it then forks.
+_NOT_COMPILED = {"pre_warm": False}
 
 
 def register(*prefixes: str) -> list[str]:
@@ -30,8 +37,9 @@ def register(*prefixes: str) -> list[str]:
     Register ids of envrax in Gymnasium, for `gymnasium.make` and `gymnasium.make_vec`.
 
     Keywords of `gymnasium.make` go to `envrax.make`, those of `gymnasium.make_vec` to
-    `envrax.make_vec`, except `wrappers`, which Gymnasium applies itself. `render_mode` and `array`
-    go to `to_gymnasium` and `to_gymnasium_vec`; `max_episode_steps` is a `TimeLimit`.
+    `envrax.make_vec`, except `wrappers`, which Gymnasium applies itself. `render_mode`, `array`
+    and `autoreset_mode` go to `to_gymnasium` and `to_gymnasium_vec`; `max_episode_steps` is a
+    `TimeLimit`.
 
     Parameters
     ----------
@@ -61,7 +69,8 @@ def gymnasium_id(name: str) -> str:
 
 
 def _make(name: str, render_mode: str | None = None, **fields: Any) -> gymnasium.Env:
-    return to_gymnasium(make(name, **fields), render_mode=render_mode)
+    env = make(name, **{**_NOT_COMPILED, **fields})
+    return to_gymnasium(env, render_mode=render_mode)
 
 
 def _make_vec(
@@ -69,13 +78,16 @@ def _make_vec(
     num_envs: int = 1,
     render_mode: str | None = None,
     array: Any = "numpy",
+    autoreset_mode: Any = AutoresetMode.SAME_STEP,
     max_episode_steps: int | None = None,
     **fields: Any,
 ) -> gymnasium.vector.VectorEnv:
     # `gymnasium.make` applies `max_episode_steps` itself, by a `TimeLimit` of Gymnasium.
     limit = [] if max_episode_steps is None else [TimeLimit(max_steps=max_episode_steps)]
-    batched_env = make_vec(name, num_envs, wrappers=limit, **fields)
-    return to_gymnasium_vec(batched_env, array=array, render_mode=render_mode)
+    batched_env = make_vec(name, num_envs, wrappers=limit, **{**_NOT_COMPILED, **fields})
+    return to_gymnasium_vec(
+        batched_env, autoreset_mode=autoreset_mode, array=array, render_mode=render_mode
+    )
 
 
 def _register(name: str) -> str:
@@ -109,6 +121,6 @@ def _add(id: str, kwargs: dict[str, Any]) -> None:
 
 if "envrax/Make-v0" not in gymnasium.registry:
     _add("envrax/Make-v0", {})
-for _name in registered_names():
+for _name in installed_ids():
     with contextlib.suppress(ValueError):  # `envrax/Make-v0` still makes such an id
         _register(_name)

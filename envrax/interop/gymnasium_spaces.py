@@ -9,7 +9,7 @@ from envrax.interop.library import require
 from envrax.interop.peer_spaces import bounds_of
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
-require("gymnasium", "1.3", extra="gymnasium")
+require("gymnasium", "1.2", extra="gymnasium")
 
 import gymnasium.spaces as gym_spaces  # noqa: E402
 

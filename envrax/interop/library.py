@@ -2,8 +2,9 @@
 
 import importlib
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+import threading
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from types import ModuleType
 from typing import Any, cast
@@ -54,8 +55,7 @@ def require(module: str, least: str, *, package: str = "", extra: str = "") -> M
     extra = extra or module
     advice = f"Install it with {how_to_install(extra)}."
     try:
-        # JaxMARL replaces both streams when it is imported, and prints.
-        with redirect_stdout(sys.stderr), redirect_stderr(sys.stderr):
+        with _streams_kept():
             library = importlib.import_module(module)
     except ImportError as error:
         raise MissingPackageError(
@@ -68,6 +68,40 @@ def require(module: str, least: str, *, package: str = "", extra: str = "") -> M
             f"envrax.interop.{extra}: expected {package} {least} or newer; got {version}. {advice}"
         )
     return library
+
+
+@contextmanager
+def _streams_kept() -> Generator[None]:
+    """
+    What a library prints goes to stderr, and the streams are afterwards as they were before.
+
+    JaxMARL replaces both when it is imported, in the end by `sys.__stdout__` and `sys.__stderr__`.
+    Of several threads, the last one puts them back.
+    """
+    with _STREAMS.lock:
+        if not _STREAMS.n_imports:
+            _STREAMS.before = sys.stdout, sys.stderr, sys.__stdout__
+            _SYS.stdout = _SYS.__stdout__ = sys.stderr
+        _STREAMS.n_imports += 1
+    try:
+        yield
+    finally:
+        with _STREAMS.lock:
+            _STREAMS.n_imports -= 1
+            if not _STREAMS.n_imports:
+                _SYS.stdout, _SYS.stderr, _SYS.__stdout__ = _STREAMS.before
+
+
+class _Streams:
+    """What `_streams_kept` remembers."""
+
+    lock = threading.Lock()
+    n_imports = 0
+    before: Any = None
+
+
+_STREAMS = _Streams()
+_SYS: Any = sys  # where `__stdout__` is declared final
 
 
 def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:

@@ -4,7 +4,7 @@ import contextlib
 from functools import cache
 from pathlib import Path
 
-from envrax._checks.names import close_matches
+from envrax._checks.names import search
 from envrax._checks.packages import how_to_install, is_installed
 from envrax.error import MissingPackageError
 from envrax.registry import available_suites, import_suite, installed_suites, registered_names
@@ -31,13 +31,28 @@ def find(word: str) -> list[str]:
     Case, versions, `-` and `_` do not count. The ids of libraries come from a list, whether they
     are installed or not. Other installed suites are imported, if they can be.
     """
+    _import_other_suites()
+    return search(word, sorted({*registered_names(), *library_ids()}))
+
+
+def installed_ids() -> list[str]:
+    """
+    The ids of all installed suites, sorted.
+
+    Those of libraries come from a list. Other installed suites are imported, if they can be.
+    """
+    _import_other_suites()
+    missing = missing_libraries()
+    ids = [name for name in library_ids() if name.partition("/")[0] not in missing]
+    return sorted({*registered_names(), *ids})
+
+
+def _import_other_suites() -> None:
+    """Import the suites that are no library with an adapter; one that does not load has no ids."""
     for prefix, point in installed_suites().items():
         if not point.value.startswith("envrax."):
-            with contextlib.suppress(
-                MissingPackageError
-            ):  # a suite that does not load has no ids to find
+            with contextlib.suppress(MissingPackageError):
                 import_suite(prefix)
-    return close_matches(word, sorted({*registered_names(), *library_ids()}))
 
 
 def about_suites(name: str, found: list[str]) -> str:

@@ -4,6 +4,8 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import chex
+import jax
+import jax.numpy as jnp
 
 from envrax._jax.types import is_traced
 from envrax.env import EnvConfig, EnvState, Info
@@ -87,7 +89,9 @@ class PeerStep(NamedTuple):
     reward : array
         A number, or an array, which is summed; a dict by agent in a world.
     terminated, truncated : array
-        Whether the episode ended, and why. `PeerEnv` adds the time limit to `truncated`.
+        Whether the episode ended, and why. `PeerEnv` adds the time limit to `truncated`. With None
+        for `truncated`, `terminated` is an end without a reason: a truncation at the time limit,
+        else a termination.
     info : dict
         Further arrays, the same keys on every step.
     mask : pytree of bool, optional
@@ -101,3 +105,15 @@ class PeerStep(NamedTuple):
     truncated: Any = False
     info: Info = {}  # noqa: RUF012
     mask: Any = None
+
+    def ends(self, at_limit: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Whether the episode terminated, and whether it was truncated, as bool scalars."""
+        ended = _flag(self.terminated)
+        if self.truncated is None:
+            return ended & ~at_limit, at_limit
+        return ended, at_limit | _flag(self.truncated)
+
+
+def _flag(x: Any) -> jax.Array:
+    """Whether all agents ended, for a library that has a flag for each."""
+    return jnp.all(jnp.asarray(x).astype(jnp.bool_))

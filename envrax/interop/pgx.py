@@ -3,6 +3,7 @@
 
 import importlib
 import io
+from functools import partial
 from typing import Any
 
 import jax
@@ -22,6 +23,20 @@ pgx = require("pgx", "2.5")
 
 GO_OPTIONS = {"go_9x9": {"size": 9}, "go_19x19": {"size": 19}}
 """Keywords of the library's constructor, by id."""
+
+TAKE_TURNS = {
+    "animal_shogi",
+    "chess",
+    "connect_four",
+    "gardner_chess",
+    "go_19x19",
+    "go_9x9",
+    "hex",
+    "othello",
+    "shogi",
+    "tic_tac_toe",
+}
+"""Games of two players in which no player moves twice in a row."""
 
 ALL_PLAYERS = "all"
 """The option `player` of a world of all players."""
@@ -180,7 +195,13 @@ class PgxEnv(PeerEnv):
             moved = self.peer.step(inner, action, key)
             return moved.replace(rewards=inner.rewards + moved.rewards), rng
 
-        return jax.lax.while_loop(is_opponents_turn, move, (inner, rng))[0]
+        carry = inner, rng
+        if self.peer.id not in TAKE_TURNS:
+            return jax.lax.while_loop(is_opponents_turn, move, carry)[0]
+        # Without a loop: a GPU asks the host in each round whether there is another.
+        moves = is_opponents_turn(carry)
+        moved, _ = move(carry)
+        return jax.tree.map(partial(jnp.where, moves), moved, inner)
 
 
 def _image(who: str, svg: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from jax.core import Tracer
 from envrax._checks.counts import slot_index
 from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import is_key
-from envrax._jax.mesh import reshard
+from envrax._jax.mesh import reshard, where_slots
 from envrax.agent_values import map_info
 from envrax.batched_env import BatchedEnv
 from envrax.multi_agent.agents import require_agents
@@ -68,8 +68,8 @@ class AgentSlots(BatchedWrapper[Space, Space]):
     Slot `i * len(agents) + j` is agent j of world i. A slot gets the observation, reward and mask
     of its agent, its return in `infos["episode"]`, and its ends in `infos["agents"]`. Everything
     else is repeated for all slots of a world, also an info that is a dict with the names of agents;
-    so is `dones`, because an episode is the world's. `infos["active"]` is False where the agent did
-    not act in the step.
+    so is `dones`, because an episode is the world's. `reset_where` begins the worlds of which the
+    mask has any slot. `infos["active"]` is False where the agent did not act in the step.
     """
 
     state_class = AgentSlotsState
@@ -109,6 +109,10 @@ class AgentSlots(BatchedWrapper[Space, Space]):
         return self.env.n_slots * len(self.slots)
 
     @property
+    def copied_env(self) -> None:
+        return None  # the slots of a world begin together
+
+    @property
     def single_observation_space(self) -> Any:
         space: Any = self.env.single_observation_space
         return space[self.slots[0]]
@@ -143,6 +147,8 @@ class AgentSlots(BatchedWrapper[Space, Space]):
         active = self.env.active(inner)
         obs, inner, rewards, dones, infos = self.env.step(inner, every)
         state = AgentSlotsState(env_state=inner, last_obs=self._others.of(obs), rng=rng)
+        if "final_mask" in infos:
+            infos = {**infos, "final_mask": self._alike(infos["final_mask"])}
         infos = map_info(infos, self._agent_rows, self._world_rows)
         acts = self._agent_rows(active)
         infos = with_info_entry("agents_as_slots", self.env, infos, "active", acts)
@@ -154,15 +160,18 @@ class AgentSlots(BatchedWrapper[Space, Space]):
             infos,
         )
 
+    def _begin_slots(self, mask: jax.Array, state: Any, start: Any) -> tuple[Any, Any, jax.Array]:
+        worlds = jnp.any(mask.reshape(-1, len(self.slots)), axis=1)  # of which any slot begins
+        if start is not None and self._others.agents:
+            _, start = jax.random.split(start)
+        first, inner, begun = self._begin_inside(worlds, state.env_state, start)
+        last_obs = where_slots(begun, self._others.of(first), state.last_obs)
+        state = self._place_state(state.replace(env_state=inner, last_obs=last_obs), "")
+        return self._agent_rows(first), state, self._world_rows(begun)
+
     def action_mask(self, state: Any) -> Any:
         masks = self.env.action_mask(state.env_state)
-        if masks is None:
-            return None
-        if len({jax.tree.structure(masks[agent]) for agent in self.slots}) > 1:
-            space: Any = self.env.action_space
-            masks = {agent: with_full_masks(space[agent], masks[agent]) for agent in self.slots}
-            masks = masks if self.layout is None else reshard(masks, self.layout)
-        return self._agent_rows(masks)
+        return None if masks is None else self._agent_rows(self._alike(masks))
 
     def active(self, state: Any) -> dict[str, jax.Array]:
         return {}
@@ -178,6 +187,14 @@ class AgentSlots(BatchedWrapper[Space, Space]):
         if not isinstance(slot_idx, Tracer):
             slot_idx = slot_index("agents_as_slots", slot_idx, self.n_slots)
         return slot_idx % self.n_slots // len(self.slots)
+
+    def _alike(self, masks: Any) -> Any:
+        """The masks of the slots by agent, all of one structure."""
+        if len({jax.tree.structure(masks[agent]) for agent in self.slots}) == 1:
+            return masks
+        space: Any = self.env.action_space
+        masks = {agent: with_full_masks(space[agent], masks[agent]) for agent in self.slots}
+        return masks if self.layout is None else reshard(masks, self.layout)
 
     def _agent_rows(self, by_agent: Any) -> Any:
         """A row for each slot, of a dict by agent."""

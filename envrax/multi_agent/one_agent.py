@@ -19,7 +19,7 @@ from envrax.rollouts.policy import Policy
 from envrax.rollouts.policy_step import loop
 from envrax.spaces.base import kind, limits
 from envrax.spaces.conform import conform
-from envrax.spaces.flatten import zero_element
+from envrax.spaces.flattening import zero_element
 from envrax.termination import step_end
 from envrax.wrappers.base import require_that
 from envrax.wrappers.hooks import AgentSpaces
@@ -226,8 +226,8 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
     TypeError
         If there is no `OneAgent` in the stack.
     ValueError
-        If the structure, a shape or a kind of `policy_state` differs from that in `state`, or an
-        integer does not fit the dtype there.
+        If the structure, a shape or a kind of `policy_state` differs from that in `state`, or a
+        number does not fit the dtype there.
     """
     n_axes = int(isinstance(env, BatchedEnv))
 
@@ -242,7 +242,7 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
             )
         if not _can_hold(old.dtype, given):
             raise ValueError(
-                f"with_policy_state: expected integers that fit {old.dtype}; got {given}. Give a "
+                f"with_policy_state: expected numbers that fit {old.dtype}; got {given}. Give a "
                 "traced array in that dtype."
             )
         new = new if new.dtype == old.dtype else new.astype(old.dtype)  # keys have no `astype`
@@ -257,10 +257,10 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
                     f"{jax.tree.structure(policy_state)}. Give `OneAgent` a first one like it."
                 )
             return state.replace(policy_state=jax.tree.map(fitted, old, policy_state))
-        if not hasattr(state, "env_state"):
+        if not (hasattr(state, "env_state") and hasattr(state, "replace")):  # a Rollout has one
             raise TypeError(
-                f"with_policy_state: expected the state of a `OneAgent`, in any wrappers; got the "
-                f"state of {env!r}."
+                f"with_policy_state: expected the state of a `OneAgent`, in any wrappers; got a "
+                f"{type(state).__name__} with {env!r}. Of a `Rollout`, pass its `env_state`."
             )
         return state.replace(env_state=put(state.env_state))
 
@@ -268,12 +268,15 @@ def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_sta
 
 
 def _can_hold(dtype: Any, x: Any) -> bool:
-    """Whether integers fit a dtype: their values where these are known, else their dtype."""
+    """Whether numbers fit a dtype: their values where these are known, else their dtype."""
     x = x if isinstance(x, jax.Array) else np.asarray(x)
-    if kind(dtype) != "integer" or np.can_cast(x.dtype, dtype) or not x.size:
+    kind_of_x = kind(x.dtype)
+    if kind_of_x not in ("integer", "float") or x.dtype == dtype or not x.size:
         return True
     if isinstance(x, Tracer):
-        return False
-    values = np.asarray(x)
+        return kind_of_x == "float" or np.can_cast(x.dtype, dtype)
+    values = np.asarray(x, np.float64 if kind_of_x == "float" else None)
+    if kind_of_x == "float":
+        values = values[np.isfinite(values)]
     low, high = limits(dtype)
-    return low <= int(values.min()) and int(values.max()) <= high
+    return bool(np.all((values >= low) & (values <= high)))

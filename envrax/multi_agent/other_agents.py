@@ -12,7 +12,7 @@ from envrax.rollouts.policy import Policy, SplitPolicy, UniformPolicy, call_poli
 from envrax.rollouts.policy_step import AnyBatch, is_first, loop
 from envrax.spaces import Dict
 from envrax.spaces.conform import conform
-from envrax.spaces.flatten import zero_element
+from envrax.spaces.flattening import zero_element
 
 
 class OtherAgentsPolicy:

@@ -13,80 +13,115 @@ from envrax.batched_env import BatchedEnv
 
 class EpisodeTotals(NamedTuple):
     """
-    Returns and lengths of the requested episodes up to some step.
+    Results of the episodes that ended, and what the slots play.
 
     Attributes
     ----------
     steps : jax.Array
         int32, the number of steps.
     episode : jax.Array
-        int32, the number of the episode that each slot plays.
+        int32[n_slots], the number of the episode that each slot plays; `n_episodes` for none.
+    begun : jax.Array
+        int32, how many episodes have begun.
     played, played_low : jax.Array
-        float32, the return of the episode that each slot plays, and its rounding error.
-    returns, lengths, complete : jax.Array
-        As in `Evaluation`. The return of an episode that has not begun is 0.
+        float32[n_slots], the return of the episode that each slot plays, and its rounding error.
+    length : jax.Array
+        int32[n_slots], the number of its steps.
+    returns, lengths, complete, terminated, info
+        As in `Evaluation`; 0 and False for an episode that has not ended.
     """
 
     steps: jax.Array
     episode: jax.Array
+    begun: jax.Array
     played: Any
     played_low: Any
+    length: jax.Array
     returns: Any
     lengths: jax.Array
     complete: jax.Array
+    terminated: jax.Array
+    info: Any
 
 
-def first_totals(env: BatchedEnv[Any, Any], n_episodes: int) -> EpisodeTotals:
-    """The totals before the first step."""
+def first_totals(env: BatchedEnv[Any, Any], n_episodes: int, info: Any) -> EpisodeTotals:
+    """The totals before the first step; `info` has the types of the infos of all slots."""
     of = partial(jnp.zeros, n_episodes)
-    returns = by_agent(env, of(jnp.float32))
-    slots = jnp.arange(env.n_slots, dtype=jnp.int32)
     none = by_agent(env, jnp.zeros(env.n_slots, jnp.float32))
-    return EpisodeTotals(jnp.int32(0), slots, none, none, returns, of(jnp.int32), of(bool))
-
-
-def _add_step(totals: EpisodeTotals, rewards: Any, done: Any, max_steps: int) -> EpisodeTotals:
-    """The totals after one more step; episodes beyond the requested ones are dropped."""
-    steps, slot_episode, played, played_low, returns, lengths, complete = totals
-    is_cut = lengths.at[slot_episode].get(mode="fill", fill_value=0) >= max_steps
-    episode = jnp.where(is_cut, complete.size, slot_episode)
-    begun = jnp.max(slot_episode) + jnp.cumsum(done, dtype=jnp.int32)
-    begun = jnp.where(steps + 1 < _last(totals, max_steps), begun, complete.size)
-    # All episodes beyond the last one share a number, which therefore cannot overflow.
-    begun = jnp.minimum(begun, complete.size)
-
-    played, played_low = add_rewards(played, played_low, rewards)
-
-    def write(returns: jax.Array, played: jax.Array) -> jax.Array:
-        return returns.at[episode].set(played, mode="drop")
-
-    def begin(x: jax.Array) -> jax.Array:
-        return jnp.where(done, jnp.float32(0), x)
-
+    slots = jnp.arange(env.n_slots, dtype=jnp.int32)
     return EpisodeTotals(
-        steps + 1,
-        jnp.where(done, begun, slot_episode),
-        jax.tree.map(begin, played),
-        jax.tree.map(begin, played_low),
-        jax.tree.map(write, returns, played),
-        lengths.at[episode].add(1, mode="drop"),
-        complete.at[episode].set(done, mode="drop"),
+        steps=jnp.int32(0),
+        episode=jnp.minimum(slots, n_episodes),
+        begun=jnp.int32(min(env.n_slots, n_episodes)),
+        played=none,
+        played_low=none,
+        length=jnp.zeros(env.n_slots, jnp.int32),
+        returns=by_agent(env, of(jnp.float32)),
+        lengths=of(jnp.int32),
+        complete=of(bool),
+        terminated=of(bool),
+        info=jax.tree.map(lambda x: jnp.zeros((n_episodes, *x.shape[1:]), x.dtype), info),
     )
+
+
+def _add_step(
+    totals: EpisodeTotals,
+    rewards: Any,
+    done: jax.Array,
+    terminated: jax.Array,
+    info: Any,
+    max_steps: int,
+    begins_at_cut: bool,
+) -> tuple[EpisodeTotals, jax.Array]:
+    """The totals after one more step, and which slots' episodes are over: ended or cut."""
+    n_episodes = totals.lengths.size
+    played, low = add_rewards(totals.played, totals.played_low, rewards)
+    length = totals.length + 1
+    over = done | (length >= max_steps)
+    # Episodes beyond the requested ones share a number, which is dropped.
+    which = jnp.where(over, totals.episode, n_episodes)
+
+    def write(of_episodes: jax.Array, of_slots: jax.Array) -> jax.Array:
+        return of_episodes.at[which].set(of_slots, mode="drop")
+
+    def clear(x: jax.Array) -> jax.Array:
+        return jnp.where(over, jnp.zeros_like(x), x)
+
+    # A slot that cannot begin an episode at a cut waits for the end of the one that it plays.
+    begins = over if begins_at_cut else done
+    may_begin = begins & (totals.steps + 1 < _last(totals, max_steps, begins_at_cut))
+    next_episode = totals.begun + jnp.cumsum(may_begin, dtype=jnp.int32) - 1
+    waiting = jnp.where(over, n_episodes, totals.episode)
+    episode = jnp.where(may_begin, jnp.minimum(next_episode, n_episodes), waiting)
+    begun = totals.begun + jnp.sum(may_begin, dtype=jnp.int32)
+    totals = EpisodeTotals(
+        steps=totals.steps + 1,
+        episode=episode,
+        begun=jnp.minimum(begun, n_episodes),
+        played=jax.tree.map(clear, played),
+        played_low=jax.tree.map(clear, low),
+        length=clear(length),
+        returns=jax.tree.map(write, totals.returns, played),
+        lengths=write(totals.lengths, length),
+        complete=write(totals.complete, done),
+        terminated=write(totals.terminated, terminated),
+        info=jax.tree.map(write, totals.info, info),
+    )
+    return totals, over
 
 
 def _must_go_on(totals: EpisodeTotals, max_steps: int) -> jax.Array:
     """Whether a requested episode is running, or will begin."""
-    lengths, n_episodes = totals.lengths, totals.lengths.size
-    running = lengths.at[totals.episode].get(mode="fill", fill_value=max_steps) < max_steps
-    begins = (jnp.max(totals.episode) + 1 < n_episodes) & (totals.steps < _last(totals, max_steps))
-    return jnp.any(running) | begins
+    n_episodes = totals.lengths.size
+    begins = (totals.begun < n_episodes) & (totals.steps < _last(totals, max_steps, False))
+    return jnp.any(totals.episode < n_episodes) | begins
 
 
-def _last(totals: EpisodeTotals, max_steps: int) -> int:
+def _last(totals: EpisodeTotals, max_steps: int, begins_at_cut: bool) -> int:
     """The number of steps after which no episode begins."""
     n_rounds = -(-totals.lengths.size // totals.episode.size)
-    return min(max_steps * n_rounds, INT32_MAX)
+    return INT32_MAX if begins_at_cut else min(max_steps * n_rounds, INT32_MAX)
 
 
-add_step: Any = jax.jit(_add_step, static_argnums=3)
+add_step: Any = jax.jit(_add_step, static_argnums=(5, 6))
 must_go_on: Any = jax.jit(_must_go_on, static_argnums=1)

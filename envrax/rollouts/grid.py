@@ -10,10 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._jax.per_object import program_per_env
+from envrax._jax.per_object import cached_program_per_env
 from envrax._jax.types import is_inside_jit, is_traced, strip_weak_type
 from envrax.env import AnyEnv, JaxEnv, with_config
-from envrax.rollouts.evaluate import Evaluation, evaluated, read_policy, require_counts
+from envrax.rollouts.episode_loops import evaluated
+from envrax.rollouts.evaluate import read_policy, require_counts
+from envrax.rollouts.evaluation import Evaluation
 from envrax.rollouts.policy import Policy
 from envrax.wrappers.traced_fields import require_dynamic
 
@@ -24,7 +26,7 @@ class GridEvaluation(NamedTuple):
 
     Attributes
     ----------
-    returns, lengths, complete : jax.Array
+    returns, lengths, complete, terminated, info
         As in `Evaluation`, of shape `(*grid axes, n_episodes)`.
     grid : OrderedDict
         The values along each axis by field name, in the order of the axes.
@@ -33,6 +35,8 @@ class GridEvaluation(NamedTuple):
     returns: jax.Array
     lengths: jax.Array
     complete: jax.Array
+    terminated: jax.Array
+    info: dict[str, Any]
     grid: OrderedDict[str, list[Any]]  # JAX sorts the keys of a plain dict
 
     def table(self) -> str:
@@ -59,7 +63,7 @@ def evaluate_grid(
     policy: Policy | None,
     rng: jax.Array,
     grid: Mapping[str, Sequence[Any]],
-    n_episodes: int,
+    n_episodes: int | None = None,
     *,
     policy_state: Any = None,
     max_steps: int | None = None,
@@ -118,7 +122,8 @@ def evaluate_grid(
     inline = is_traced(given) or is_inside_jit()
     run = partial(_evaluated_grid, env) if inline else _compiled_grid(env)
     with jax.transfer_guard_host_to_device("allow"):  # of the numbers in `grid`
-        return GridEvaluation(*run(n_episodes, max_steps, *given), grid=axes)
+        found: Any = run(n_episodes, max_steps, *given)
+    return GridEvaluation(*found, grid=axes)
 
 
 def _evaluated_grid(
@@ -148,7 +153,7 @@ def _number(x: Any) -> Any:
     return x.item() if isinstance(x, np.integer) else x
 
 
-_compiled_grid = program_per_env(_evaluated_grid, 0, 1)
+_compiled_grid = cached_program_per_env(_evaluated_grid, 0, 1)
 
 
 def _fields(names: Iterable[str], values: Sequence[Any]) -> dict[str, Any]:

@@ -185,19 +185,30 @@ def trace_policy(policy: SplitPolicy, *given: Any) -> TracedPolicy:
     *given : pytree of jax.ShapeDtypeStruct
         The types of its inputs: policy_state, obs, key, and a dict of what it asks for.
     """
+    return _traced(policy.call, policy.arrays, given, policy.asks, f"policy {policy.name}")
+
+
+def trace_function(function: Callable[..., Any], *given: Any) -> Any:
+    """What another function of the user, such as `collect`, computes now."""
+    return _traced(lambda _, *given: function(*given), [], given, (), f"{function!r}")
+
+
+def _traced(
+    function: Callable[..., Any], arrays: list[Any], given: Any, asks: tuple[str, ...], name: str
+) -> TracedPolicy:
     try:
-        traced, types = jax.make_jaxpr(policy.call, return_shape=True)(policy.arrays, *given)
+        traced, types = jax.make_jaxpr(function, return_shape=True)(arrays, *given)
         for x in traced.consts:
             if isinstance(x, Tracer):
                 jnp.copy(x)  # an error, if its trace has ended
     except jax.errors.UnexpectedTracerError as error:
         raise TypeError(
-            f"policy: expected a policy that keeps no array of a call; got {policy.name}, which "
-            "uses one that JAX traced in an earlier call. Keep what a later step needs in "
+            f"rollout, evaluate: expected a function that keeps no array of a call; got {name}, "
+            "which uses one that JAX traced in an earlier call. Keep what a later step needs in "
             "`policy_state`."
         ) from error
-    program = _Program(traced.jaxpr, jax.tree.structure(types), given, policy.asks)
-    return TracedPolicy(policy.arrays, traced.consts, program)
+    program = _Program(traced.jaxpr, jax.tree.structure(types), given, asks)
+    return TracedPolicy(arrays, traced.consts, program)
 
 
 def _require_parameters(policy: Any, asked: tuple[str, ...]) -> None:

@@ -8,14 +8,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._jax.compiled import BEFORE_CALLS
 from envrax._jax.keys import to_threefry
 from envrax._jax.mesh import replicate, varying_like
 from envrax._jax.per_object import PerObject, program_per_env
 from envrax._jax.types import strip_weak_type
 from envrax.autoreset.rule import step_one
-from envrax.autoreset.slot import reset_slot
+from envrax.autoreset.slot import reset_slot, with_final_mask
 from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import CompiledBatch, layout_of, require_final_obs, with_final_obs
+from envrax.compiled_batch import (
+    CompiledBatch,
+    layout_of,
+    require_final_obs,
+    with_autoreset,
+    with_final_obs,
+)
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.rollouts.policy import (
     AnyPolicy,
@@ -26,6 +33,7 @@ from envrax.rollouts.policy import (
     call_policy,
     trace_policy,
 )
+from envrax.rollouts.side_by_side import side_by_side
 from envrax.spaces.conform import conform
 from envrax.termination import step_end
 
@@ -72,7 +80,8 @@ class Transition(NamedTuple):
         the first one of the next episode. To bootstrap, take the value of `next_obs` wherever
         `terminated` is False.
     info : dict
-        The info of the step, with `terminated` and `truncated`.
+        The info of the step, with `terminated` and `truncated`; and with `final_mask`, the mask of
+        the legal actions in the state of `next_obs`, if the environment has masks.
     extras : pytree
         The extras that the policy returned, such as log-probabilities.
     """
@@ -99,15 +108,18 @@ def require_env(who: str, env: Any) -> None:
 
 def begin(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any) -> Rollout:
     """Begin an episode, or one in every slot."""
-    require_env("start", env)
     layout = layout_of(env) if isinstance(env, BatchedEnv) else None
     if layout is not None:
         rng, policy_state = replicate((rng, policy_state), layout.mesh, "start")
     rng, key = jax.random.split(to_threefry(rng))
     returned: Any = reset_slot(env, key) if isinstance(env, JaxEnv) else env.reset(key)
     obs, state = varying_like(key, returned)
-    policy_state = jax.tree.map(lambda x: strip_weak_type(copy_if_numpy(x)), policy_state)
-    return Rollout(jax.tree.map(copy_if_numpy, obs), state, policy_state, rng)
+    return Rollout(jax.tree.map(copy_if_numpy, obs), state, as_arrays(policy_state), rng)
+
+
+def as_arrays(policy_state: Any) -> Any:
+    """The state of a policy as arrays that nobody else writes to."""
+    return jax.tree.map(lambda x: strip_weak_type(copy_if_numpy(x)), policy_state)
 
 
 def step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollout, Transition]:
@@ -119,8 +131,9 @@ def step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollou
         done = last.done
         terminated, truncated = step_end(env.name, env, last, info)
         info = {**info, "terminated": terminated, "truncated": truncated}
+        info = with_final_mask("rollout", env, last, info)
     else:
-        batch = _with_final_obs(env) or env
+        batch = _as_rolled_out(env) or env
         obs, state, reward, done, info = batch.step(at.env_state, action)
         next_obs = require_final_obs(env.name, info)
         info = {name: x for name, x in info.items() if name != "final_obs"}
@@ -140,9 +153,11 @@ def split_policy(
     return UniformPolicy(env.action_space) if policy is None else SplitPolicy(policy)
 
 
-def read_policy(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> AnyPolicy:
+def read_policy(
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout, one_slot: bool = False
+) -> Any:
     """
-    The policy as it is now, for a compiled program.
+    The policy as it is now, for a compiled program that is called next.
 
     Parameters
     ----------
@@ -152,21 +167,38 @@ def read_policy(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> AnyPo
         The policy; only the first kind is read.
     at : Rollout
         Where it is called first, or the types of that.
+    one_slot : bool, default False
+        Return a `SideBySide`, which calls the policy of a batch for every slot on its own.
     """
-    if not isinstance(policy, SplitPolicy):
-        return policy
+    for function in tuple(BEFORE_CALLS):
+        function()
     inputs = _compiled_inputs(env).eval_shape if env.traceable else partial(_inputs, env)
-    traced = trace_policy(policy, *inputs(policy.asks, at))
+    if one_slot:
+        traced: Any = side_by_side(env, policy, inputs(policy.asks, at))
+    elif not isinstance(policy, SplitPolicy):
+        return policy
+    else:
+        traced = trace_policy(policy, *inputs(policy.asks, at))
     if isinstance(env, CompiledBatch) and env.layout is not None:
-        traced = replicate(traced, env.layout.mesh, "policy")
+        return placed(env, traced)
     return traced
+
+
+def placed(env: AnyEnv | AnyBatch, traced: Any) -> Any:
+    """The arrays of a function on the devices of an environment."""
+    layout = layout_of(env) if isinstance(env, BatchedEnv) else None
+    return traced if layout is None else replicate(traced, layout.mesh, "policy")
 
 
 def _inputs(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Rollout) -> tuple[Any, ...]:
     """What a policy is called with, but with the key that its own is split from."""
+    return at.policy_state, at.obs, at.rng, asked(env, asks, at.env_state)
+
+
+def asked(env: AnyEnv | AnyBatch, asks: tuple[str, ...], state: Any) -> dict[str, Any]:
+    """What a policy asks for beside the observation."""
     known = {"mask": env.action_mask, "first": partial(is_first, env)}
-    asked = {name: known[name](at.env_state) for name in asks}
-    return at.policy_state, at.obs, at.rng, asked
+    return {name: known[name](state) for name in asks}
 
 
 _compiled_inputs = program_per_env(lambda *args: strip_weak_type(_inputs(*args)), 0)
@@ -191,11 +223,11 @@ def loop(env: AnyEnv | AnyBatch, goes_on: Callable[[Any], Any], step: Any, carry
 
 
 def _rebuilt(batch: Any) -> AnyBatch | None:
-    rebuilt = with_final_obs(batch())
+    rebuilt = with_autoreset(with_final_obs(batch()))
     return None if rebuilt is batch() else rebuilt
 
 
-_with_final_obs = PerObject(_rebuilt)  # once for all rollouts of a batch
+_as_rolled_out = PerObject(_rebuilt)  # once for all rollouts of a batch
 
 
 def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
@@ -203,6 +235,8 @@ def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
     slots: tuple[int, ...] = () if isinstance(env, JaxEnv) else (env.n_slots,)
     while not isinstance(state, EnvState) and hasattr(state, "env_state"):
         state = state.env_state
+    if not env.traceable and (first := getattr(state, "first", None)) is not None:
+        return jnp.asarray(first)
     steps: Any = getattr(state, "step", 0)
     n_slots = sum(slots)
     n_rows = jnp.size(steps)

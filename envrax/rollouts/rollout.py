@@ -1,6 +1,6 @@
 """`rollout`: many steps of a policy in an environment, as one compiled call."""
 
-import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
@@ -10,18 +10,21 @@ import numpy as np
 from tqdm import tqdm
 
 from envrax._checks.counts import require_count
+from envrax._checks.streams import can_show_progress
 from envrax._fleet.fleet import Fleet
+from envrax._jax.cache import compile_cache
 from envrax._jax.keys import is_key, require_key
-from envrax._jax.per_object import program_per_env
+from envrax._jax.per_object import PerObject, cache_of, cached_program_per_env, program_per_env
 from envrax._jax.types import is_inside_jit, is_traced, strip_weak_type
 from envrax.batched_env import BatchedEnv
 from envrax.compiled_batch import compilation_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts import policy_step
-from envrax.rollouts.policy import AnyPolicy, Policies, Policy
+from envrax.rollouts.policy import AnyPolicy, Policies, Policy, trace_function
 from envrax.rollouts.policy_step import AnyBatch, Rollout, Transition
 from envrax.termination import episode_end
 
+Keep = Callable[[Transition], Any] | None
 CHUNKS = 20  # of a rollout with a progress bar
 
 
@@ -50,12 +53,32 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
     if isinstance(env, Fleet):
         fleet = cast(Any, env)
         return Rollout(*fleet._map("start", start, rng=rng, policy_state=policy_state))
-    at = policy_step.begin(env, rng, policy_state)
+    at = _begun(env, rng, policy_state)
     if isinstance(env, BatchedEnv) and (compilation_of(env) or not env.traceable):
+        return at
+    if is_traced(at):
         return at
     # Not compiled: wrappers share arrays, such as the key, and a shared one cannot be donated.
     obs, state = jax.device_put((at.obs, at.env_state), may_alias=False)
     return at._replace(obs=obs, env_state=state)
+
+
+def _begun(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any) -> Rollout:
+    """The beginning, compiled through the cache of the environment at the first call."""
+    policy_step.require_env("start", env)
+    cache = cache_of(env)
+    begun_with = _keys_begun_with(env)
+    if cache is None or is_key(rng) in begun_with or is_traced(rng):
+        return policy_step.begin(env, rng, policy_state)
+    # Traced before the cache is opened, as by a cached program.
+    jax.eval_shape(partial(policy_step.begin, env), rng, policy_state)
+    with compile_cache(cache[0]):
+        at = policy_step.begin(env, rng, policy_state)
+    begun_with.add(is_key(rng))
+    return at
+
+
+_keys_begun_with = PerObject(lambda _: set())  # typed ones, legacy ones
 
 
 def rollout(
@@ -65,7 +88,8 @@ def rollout(
     n_steps: int,
     *,
     progress: bool = False,
-) -> tuple[Rollout, Transition]:
+    collect: Callable[[Transition], Any] | None = None,
+) -> tuple[Rollout, Any]:
     """
     Take `n_steps` steps, in every slot of a batch, across the ends of episodes.
 
@@ -98,14 +122,19 @@ def rollout(
         Number of steps. Each does `rng, key = jax.random.split(rng)`, and `key` is for the policy.
     progress : bool, default False
         Show a progress bar: the scan runs in twenty pieces. No effect inside `jit`.
+    collect : callable, optional
+        `collect(transition) -> pytree of jax.Array`: what to keep of each step, in place of the
+        whole `Transition`, such as `lambda t: (t.obs, t.action, t.reward)`. It is read at each
+        call, as a policy is.
 
     Returns
     -------
     Rollout
         Where to continue.
     Transition
-        All steps: each leaf with leading axis `n_steps`. Of a fleet, every field of both results
-        is a list or dict with the values of the members.
+        All steps: each leaf with leading axis `n_steps`. With `collect`, what it returned. Of a
+        fleet, every field of both results, or what was collected, is a list or dict with the
+        values of the members.
 
     Raises
     ------
@@ -131,68 +160,90 @@ def rollout(
             f"rollout: expected to begin at a Rollout; got {type(start).__name__}. Pass "
             "`envrax.start(env, rng)`, or the first result of the last `rollout`."
         )
+    if collect is not None and not callable(cast(Any, collect)):
+        raise TypeError(
+            f"rollout: expected collect to be a function of a Transition; got {collect!r}. Pass "
+            "such as `lambda step: step.reward`."
+        )
     if isinstance(env, Fleet):
         fleet = cast(Any, env)
 
         def one(member: Any, policy: Any, *at: Any) -> tuple[Any, ...]:
-            end, steps = rollout(member, policy, Rollout(*at), n_steps, progress=progress)
-            return *end, *steps
+            how: Any = dict(progress=progress, collect=collect)
+            end, steps = rollout(member, policy, Rollout(*at), n_steps, **how)
+            return (*end, *steps) if collect is None else (*end, steps)
 
         out = fleet._map("rollout", one, policy=policy, **start._asdict())
-        return Rollout(*out[:4]), Transition(*out[4:])
+        return Rollout(*out[:4]), Transition(*out[4:]) if collect is None else out[4]
     policy_step.require_env("rollout", env)
     given: AnyPolicy = policy_step.split_policy(env, policy)
     traceable = env.traceable
     inline = traceable and (is_traced((start, given.arrays)) or is_inside_jit())
+    keep: Any = collect
     if not inline:
         given = policy_step.read_policy(env, given, start)
         inline = traceable and is_traced(given)  # it closes over tracers, of a `grad` for example
+        if collect is not None and traceable and not inline:
+            types = _compiled_transition(env).eval_shape(given, start)
+            keep = policy_step.placed(env, trace_function(collect, types))
     if inline:
-        return _scan(env, given, n_steps, start)
+        return _scan(env, given, keep, n_steps, start)
     if traceable and not progress:
-        return _compiled_scan(env)(given, n_steps, start)
-    shown = progress and sys.stderr  # a daemon may have no `sys.stderr`
+        return _compiled_scan(env)(given, keep, n_steps, start)
+    shown = progress and can_show_progress()
     with tqdm(total=n_steps, desc="Rollout", unit=" steps", disable=not shown) as bar:
         run = _in_chunks if traceable else _on_the_host
-        return run(env, given, n_steps, start, bar)
+        return run(env, given, keep, n_steps, start, bar)
+
+
+def _transition(env: AnyEnv | AnyBatch, policy: AnyPolicy, start: Rollout) -> Transition:
+    """One step, as `collect` gets it."""
+    return _with_ends(env, policy_step.step(env, policy, strip_weak_type(start))[1])
 
 
 def _scan(
-    env: AnyEnv | AnyBatch, policy: AnyPolicy, n_steps: int, start: Rollout
-) -> tuple[Rollout, Transition]:
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, keep: Keep, n_steps: int, start: Rollout
+) -> tuple[Rollout, Any]:
     start = strip_weak_type(start)
-    step = partial(policy_step.step, env, policy)
-    at, steps = jax.lax.scan(lambda at, _: step(at), start, length=n_steps)
-    return at, _with_ends(env, steps)
+
+    def step(at: Rollout, _: None) -> tuple[Rollout, Any]:
+        at, transition = policy_step.step(env, policy, at)
+        return at, transition if keep is None else keep(_with_ends(env, transition))
+
+    at, steps = jax.lax.scan(step, start, length=n_steps)
+    return at, _with_ends(env, steps, n_steps) if keep is None else steps
 
 
-_compiled_scan = program_per_env(_scan, 1)
+_compiled_scan = cached_program_per_env(_scan, 2)
+_compiled_transition = program_per_env(_transition)
 
 
 def _in_chunks(
-    env: Any, policy: AnyPolicy, n_steps: int, at: Rollout, bar: Any
-) -> tuple[Rollout, Transition]:
+    env: Any, policy: AnyPolicy, keep: Keep, n_steps: int, at: Rollout, bar: Any
+) -> tuple[Rollout, Any]:
     size = -(-n_steps // CHUNKS)
-    parts: list[Transition] = []
+    parts: list[Any] = []
     for begin in range(0, n_steps, size):
         length = min(size, n_steps - begin)
-        at, part = _compiled_scan(env)(policy, length, at)
+        at, part = _compiled_scan(env)(policy, keep, length, at)
         parts.append(jax.block_until_ready(part))
         bar.update(length)
     return at, jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 def _on_the_host(
-    env: Any, policy: AnyPolicy, n_steps: int, at: Rollout, bar: Any
-) -> tuple[Rollout, Transition]:
-    steps: list[Transition] = []
+    env: Any, policy: AnyPolicy, keep: Keep, n_steps: int, at: Rollout, bar: Any
+) -> tuple[Rollout, Any]:
+    steps: list[Any] = []
     for _ in range(n_steps):
         at, one = policy_step.step(env, policy, at)
+        one = one if keep is None else keep(_with_ends(env, one))
         steps.append(jax.tree.map(policy_step.copy_if_numpy, one))
         # A simulator may write the next observation over this one.
         at = at._replace(obs=jax.tree.map(policy_step.copy_if_numpy, at.obs))
         bar.update()
-    return at, _with_ends(env, jax.tree.map(_stacked, *steps))
+    stacked = jax.tree.map(_stacked, *steps)
+    return at, _with_ends(env, stacked, n_steps) if keep is None else stacked
 
 
 def _stacked(*leaves: Any) -> Any:
@@ -201,9 +252,8 @@ def _stacked(*leaves: Any) -> Any:
     return jnp.asarray(np.stack(leaves))  # compiles nothing, however many there are
 
 
-def _with_ends(env: AnyEnv | AnyBatch, steps: Transition) -> Transition:
+def _with_ends(env: AnyEnv | AnyBatch, steps: Transition, *time: int) -> Transition:
     """The same steps, with `terminated` and `truncated` filled in."""
-    slots = () if isinstance(env, JaxEnv) else (env.n_slots,)
-    shape = (*jnp.shape(steps.done)[:1], *slots)
+    shape = time if isinstance(env, JaxEnv) else (*time, env.n_slots)
     terminated, truncated = episode_end(env.name, shape, steps.done, steps.info)
     return steps._replace(terminated=terminated, truncated=truncated)

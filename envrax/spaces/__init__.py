@@ -6,5 +6,7 @@ from envrax.spaces.box import Box
 from envrax.spaces.composite import Dict, Tuple
 from envrax.spaces.conform import conform as conform
 from envrax.spaces.discrete import Discrete, MultiBinary, MultiDiscrete
+from envrax.spaces.flattening import flatten as flatten
+from envrax.spaces.flattening import unflatten as unflatten
 
 __all__ = ["Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete", "Space", "Tuple"]

@@ -143,6 +143,7 @@ def short_text(values: Bounds, shape: tuple[int, ...]) -> str:
     """A short text for an array of `shape`, whose `values` are compact."""
     full = np.broadcast_to(values, shape)
     if full.size <= 8:
-        return np.array2string(full, separator=", ").replace("\n", "")
+        text = np.array2string(full, separator=", ", formatter={"all": str})  # without padding
+        return " ".join(text.split())
     span = f"{values.min()}" if values.size == 1 else f"{values.min()}..{values.max()}"
     return f"<{shape} of {span}>"

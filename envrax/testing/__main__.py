@@ -1,16 +1,16 @@
-"""Check environments from the command line: `python -m envrax.testing module:EnvClass`."""
+"""`python -m envrax.testing module:EnvClass` checks; `... match module:function` compares."""
 
 import argparse
 import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from envrax.batched_env import BatchedEnv
-from envrax.env import JaxEnv
-from envrax.make import make
 from envrax.testing.check import report_batched_env, report_env
+from envrax.testing.find import find_env
+from envrax.testing.match.command import main as match_main
 from envrax.testing.report import Report
 from envrax.vec_env import VecEnv
 
@@ -18,6 +18,8 @@ from envrax.vec_env import VecEnv
 def main(argv: Sequence[str] | None = None) -> int:
     """
     Check the environments that the arguments name, and print a report on each one.
+
+    After `match`, compare environments with references: see `envrax.testing.match.command`.
 
     Parameters
     ----------
@@ -27,13 +29,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0 if no rule is broken, else 1.
+        Exit code: 0 if no rule is broken and nothing differs, else 1.
 
     Raises
     ------
     SystemExit
         With code 2 if an argument is wrong, or an environment cannot be found or built.
     """
+    argv = sys.argv[1:] if argv is None else argv
+    if argv and argv[0] == "match":
+        return match_main(argv[1:])
     parser = argparse.ArgumentParser(
         prog="python -m envrax.testing",
         description="Check environments against the contract of envrax.",
@@ -50,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         for package in arguments.packages:
             importlib.import_module(package)
-        envs = [_find(name) for name in arguments.env]
+        envs = [find_env(name) for name in arguments.env]
         reports = [report for env in envs for report in _reports(env, arguments)]
     except (Exception, SystemExit) as error:  # whatever an import or a constructor raises
         parser.error(f"{type(error).__name__}: {error}")
@@ -70,26 +75,6 @@ def run(command: Callable[[], int]) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code)
-
-
-def _find(name: str) -> Any:
-    """The environment that a name refers to, built if the name is that of a class or function."""
-    module, colon, attribute = name.partition(":")
-    if not colon or "-" in attribute:  # "module:Name-v0" is registered by the module
-        try:
-            return make(name, jit_compile=False)
-        except ValueError as error:
-            hint = "Name the package that registers it with --import, or write `module:EnvClass`."
-            raise ValueError(f"{error} {hint}") from None
-    found: Any = getattr(importlib.import_module(module), attribute)
-    known = JaxEnv, BatchedEnv
-    env = cast(Any, found if isinstance(found, known) else found())
-    if not isinstance(env, known):
-        raise TypeError(
-            f"expected {name} to be a JaxEnv or a BatchedEnv, its class, or a function that builds "
-            f"one; got {env!r}."
-        )
-    return cast(Any, env)
 
 
 def _reports(env: Any, arguments: argparse.Namespace) -> list[Report]:

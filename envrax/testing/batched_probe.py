@@ -85,6 +85,7 @@ class SingleEnv:
     def __init__(self, env: AnyEnv) -> None:
         self._env = env
         self.reset = jax.jit(env.reset)
+        self.action_mask = jax.jit(env.action_mask)
         self._step = jax.jit(env.step)
         self._reset_after = jax.jit(env.reset_after)
 

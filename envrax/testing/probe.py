@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from envrax._jax.jaxprs import changes_host
 from envrax.env import AnyEnv, EnvState, carries_over
 from envrax.termination import episode_ended
 from envrax.testing.masks import why_unfit
@@ -132,6 +133,19 @@ class Probe:
     def at_reset(self) -> tuple[Any, Any]:
         """Observation and state of an uncompiled reset."""
         return self.env.reset(self.rng)
+
+    @cached_property
+    def changes_host(self) -> str:
+        """The first of `reset` and `step` with an `io_callback`; "" if neither has one."""
+        args = {"reset": (self.rng,), "step": (self.at_reset[1], self.actions[0])}
+        for method, given in args.items():
+            function = getattr(self.env, method)
+            try:
+                if self.traceable and changes_host(jax.make_jaxpr(function)(*given)):
+                    return method
+            except Exception:  # `traces_under_jit` reports it
+                return ""
+        return ""
 
     @cached_property
     def uncompiled(self) -> list[Transition]:

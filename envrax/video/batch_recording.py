@@ -3,60 +3,21 @@
 import atexit
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from envrax._jax.keys import is_key
+from envrax._jax.compiled import BEFORE_CALLS
 from envrax.video.continuity import same_state
 from envrax.video.encoder import free_number, open_video
+from envrax.video.film import Film, Row, Schedule
 from envrax.video.forks import forget_in_forks
 from envrax.video.frames import tile_frames
+from envrax.video.slot_frames import Frame, SlotRenderer
 
-Frame = Callable[[], np.ndarray]
-Row = list[Frame]  # what a film shows at one time: a frame of each of its slots
 GAP = 2  # pixels between the slots of a grid; even, like the sides of most videos
-
-
-class SlotRenderer:
-    """
-    Renders the states of slots that arrive on the host as lists of arrays, with keys as integers.
-
-    Parameters
-    ----------
-    render : callable
-        Renders one state.
-    states : pytree of jax.Array
-        The states of some slots, which may be traced.
-    """
-
-    def __init__(self, render: Callable[[Any], np.ndarray], states: Any) -> None:
-        leaves: list[Any]
-        leaves, self._structure = jax.tree.flatten(states)
-        self._impls = [jax.random.key_impl(x) if is_key(x) else None for x in leaves]
-        self._render = render
-
-    def arrays(self, states: Any) -> list[jax.Array]:
-        """The states of some slots as a list of arrays."""
-        pairs = zip(jax.tree.leaves(states), self._impls, strict=True)
-        return [x if impl is None else jax.random.key_data(x) for x, impl in pairs]
-
-    def frame(self, arrays: list[np.ndarray]) -> Frame:
-        """The frame of one slot, not rendered yet."""
-        return partial(self._draw, arrays)
-
-    def _draw(self, arrays: list[np.ndarray]) -> np.ndarray:
-        with jax.ensure_compile_time_eval():  # the caller may be tracing
-            leaves: list[Any] = [
-                x if impl is None else jax.random.wrap_key_data(x, impl=impl)
-                for x, impl in zip(map(jnp.asarray, arrays), self._impls, strict=True)
-            ]
-            # A copy, because the next slot may be drawn on the same array.
-            return np.array(self._render(jax.tree.unflatten(self._structure, leaves)))
+Begun = tuple[Film, bool, Row]
 
 
 class Recording:
@@ -78,6 +39,8 @@ class Recording:
         Rows and columns, for one file with all slots.
     labels : sequence, optional
         A label for each slot of the grid.
+    schedule : Schedule
+        When films begin, and how long they are.
 
     Attributes
     ----------
@@ -92,15 +55,15 @@ class Recording:
         folder: Path,
         fps: float,
         grid: tuple[int, int] | None,
-        labels: Sequence[Any] | None = None,
+        labels: Sequence[Any] | None,
+        schedule: Schedule,
     ) -> None:
         self.slots = slots
         self.folder = folder
         self.fps = fps
         self.grid = grid
         self.labels = labels
-        # The places in `slots` of what each film shows.
-        self._shown = [[*range(len(slots))]] if grid else [[k] for k in range(len(slots))]
+        self.schedule = schedule
         self._at_exit = False
         self.forget()
         forget_in_forks(self)
@@ -109,49 +72,86 @@ class Recording:
         """Drop all films, as in a forked process: they are written by the other one."""
         self.last: Any = None
         self._lock = threading.RLock()  # callbacks come in threads of XLA
-        self._running: list[list[Row]] = [[] for _ in self._shown]
-        self._complete: list[tuple[str, list[Row]]] = []
+        places = range(len(self.slots))
+        self._films = [Film([*places])] if self.grid else [Film([k]) for k in places]
+        self._steps = 0
+        self._complete: list[tuple[str, int, list[Row]]] = []
+        self._first_numbers: dict[str, int] = {}  # in the names of files, of episode 0
+        BEFORE_CALLS.discard(self._write_meanwhile)
+        self._thread = threading.get_ident()
+        self._is_writing = False
+        self._errors: list[Exception] = []
         self._exit_without_writing()
 
-    def begins(self, continues: Sequence[bool]) -> list[int]:
+    def begins(self, continues: Sequence[bool], before: Callable[[int], Frame]) -> list[Begun]:
         """
-        The places of the slots whose films begin with the next step.
+        The films in which the next step begins an episode.
 
         Parameters
         ----------
         continues : sequence of bool
             Whether the step continues the last one in each slot.
+        before : callable
+            The frame of a place before the step. Called only for what is recorded.
+
+        Returns
+        -------
+        list of tuple
+            The film, whether the step continues the last one in it, and the first row of what is
+            recorded from here on, empty if nothing is.
         """
-        films = zip(self._running, self._shown, strict=True)
-        new = [places for film, places in films if not (film and all(continues[k] for k in places))]
-        return [k for places in new for k in places]
+        begun: list[Begun] = []
+        for film in self._films:
+            goes_on = all(continues[k] for k in film.places)
+            if goes_on and film.in_episode:
+                continue
+            is_recorded = goes_on and bool(film.rows)
+            records = not is_recorded and self.schedule.begins_with_episode(film.episode + 1)
+            begun.append((film, goes_on, [before(k) for k in film.places] if records else []))
+        return begun
 
     def add_step(
-        self, first: dict[int, Frame], after: Sequence[Frame | None], ended: Sequence[bool]
+        self,
+        begun: list[Begun],
+        after: Callable[[int], Frame | None],
+        ended: Sequence[bool],
+        last: Callable[[int], Frame],
     ) -> None:
         """
         Add the frames of a step.
 
         Parameters
         ----------
-        first : dict
-            The frame before the step of each place in `begins`.
-        after : sequence of callable or None
-            The frame after the step, before any auto-reset, of each slot; None if it is not known.
+        begun : list of tuple
+            What `begins` returned before the step.
+        after : callable
+            The frame of a place after the step, before any auto-reset; None if it is not known.
         ended : sequence of bool
             Whether the step ended the episode of each slot.
+        last : callable
+            The frame of a place after the step and any auto-reset.
         """
         with self._lock:
             self._write_at_exit()
-            for number, places in enumerate(self._shown):
-                if places[0] in first:
-                    self._end(number)
-                    self._running[number] = [[first[k] for k in places]]
-                row = [frame for k in places if (frame := after[k]) is not None]
-                if row:
-                    self._running[number].append(row)
-                if ended[places[0]] and not self.grid:
-                    self._end(number)
+            self._steps += 1
+            starts = self.schedule.begins_after_step(self._steps)
+            for film, goes_on, first in begun:
+                if not goes_on:
+                    self._end(film)
+                film.episode += 1
+                film.in_episode = True
+                if first:
+                    film.start(first)
+            for film in self._films:
+                if film.rows:
+                    row = [frame for k in film.places if (frame := after(k)) is not None]
+                    film.rows += [row] if row else []
+                if ended[film.places[0]] and not self.grid:
+                    film.in_episode = False
+                if film.is_complete(self.schedule.length):
+                    self._end(film)
+                if starts and not film.rows:
+                    film.start([last(k) for k in film.places])
 
     def receive(self, renderer: SlotRenderer, states: Sequence[Any], ended: Any) -> None:
         """
@@ -169,9 +169,15 @@ class Recording:
         before, after, last = map(self._by_slot, states)
         with self._lock:
             known = self.last or [None] * len(self.slots)
-            begins = self.begins([*map(same_state, before, known)])
-            first = {k: renderer.frame(before[k]) for k in begins}
-            self.add_step(first, [*map(renderer.frame, after)], np.asarray(ended).tolist())
+            begun = self.begins(
+                [*map(same_state, before, known)], lambda k: renderer.frame(before[k])
+            )
+            self.add_step(
+                begun,
+                lambda k: renderer.frame(after[k]),
+                np.asarray(ended).tolist(),
+                lambda k: renderer.frame(last[k]),
+            )
             self.last = last
 
     def write(self) -> None:
@@ -181,29 +187,42 @@ class Recording:
         A video whose frames raise an error is abandoned, and the others are written. Then the first
         error is raised. An interrupted video is written by the next call.
         """
-        errors: list[Exception] = []
-        while True:
-            with self._lock:
-                if not self._complete:
-                    break
-                prefix, rows = self._complete.pop(0)
-            try:
-                self._write_one(prefix, rows)
-            except Exception as error:
-                errors.append(error)
-            except BaseException:
-                with self._lock:
-                    self._complete.insert(0, (prefix, rows))
-                raise
+        self._write_complete()
+        errors, self._errors = self._errors, []
         if errors:
             errors[0].add_note(f"RecordVideo: videos that were abandoned: {len(errors)}.")
             raise errors[0]
 
+    def _write_meanwhile(self) -> None:
+        """Write before a call of another program: in the recorder's thread, and without errors."""
+        if threading.get_ident() == self._thread and not self._is_writing:  # `render` may call one
+            self._write_complete()
+
+    def _write_complete(self) -> None:
+        self._is_writing = True
+        try:
+            while True:
+                with self._lock:
+                    if not self._complete:
+                        BEFORE_CALLS.discard(self._write_meanwhile)
+                        break
+                    video = self._complete.pop(0)
+                try:
+                    self._write_one(*video)
+                except Exception as error:
+                    self._errors.append(error)
+                except BaseException:
+                    with self._lock:
+                        self._complete.insert(0, video)
+                    raise
+        finally:
+            self._is_writing = False
+
     def end(self) -> None:
         """End all running episodes."""
         with self._lock:
-            for number in range(len(self._shown)):
-                self._end(number)
+            for film in self._films:
+                self._end(film)
             self.last = None
 
     def finish(self) -> None:
@@ -217,12 +236,13 @@ class Recording:
         # Copies, because the program reuses the buffers, and one slot must not hold those of all.
         return [[np.array(x[k]) for x in numpy] for k in range(len(self.slots))]
 
-    def _end(self, number: int) -> None:
-        if self._running[number]:
-            k = self._shown[number][0]
-            prefix = "grid" if self.grid else f"slot_{self.slots[k]}-episode"
-            self._complete.append((prefix, self._running[number]))
-            self._running[number] = []
+    def _end(self, film: Film) -> None:
+        if film.rows:
+            slot = self.slots[film.places[0]]
+            prefix = "grid" if self.grid else f"slot_{slot}-episode"
+            self._complete.append((prefix, film.number, film.rows))
+            BEFORE_CALLS.add(self._write_meanwhile)
+            film.rows = []
 
     def _write_at_exit(self) -> None:
         if not self._at_exit:  # not in `__del__`, which may run within a trace
@@ -234,15 +254,16 @@ class Recording:
             atexit.unregister(self.finish)
             self._at_exit = False
 
-    def _write_one(self, prefix: str, rows: list[Row]) -> None:
+    def _write_one(self, prefix: str, episode: int, rows: list[Row]) -> None:
         pictures = map(self._picture, rows)
         first = next(pictures)
-        writer = open_video(self.folder, free_number(self.folder, prefix), self.fps, first, prefix)
-        writer.complete(pictures)
+        free = free_number(self.folder, prefix)
+        number = max(free, self._first_numbers.setdefault(prefix, free) + episode)
+        open_video(self.folder, number, self.fps, first, prefix).complete(pictures)
 
     def _picture(self, row: Row) -> np.ndarray:
         images = [frame() for frame in row]
         return tile_frames(images, *self.grid, GAP, self.labels) if self.grid else images[0]
 
     def __reduce__(self) -> tuple[Any, ...]:  # a copy starts empty, and writes its own files
-        return Recording, (self.slots, self.folder, self.fps, self.grid, self.labels)
+        return Recording, (self.slots, self.folder, self.fps, self.grid, self.labels, self.schedule)

@@ -5,12 +5,14 @@ import math
 import os
 import re
 from collections.abc import Iterable
+from glob import escape
 from numbers import Real
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from envrax._checks.files import HOUR, remove_abandoned
 from envrax.video.ffmpeg import Encoder
 from envrax.video.forks import forget_in_forks
 
@@ -24,11 +26,13 @@ class VideoWriter:
     who : str
         The caller, for error messages.
     path, part : Path
-        The file, an MP4 or a GIF by its suffix, and the temporary file.
+        The file, and the temporary file.
     fps : float
         Frames per second.
     frame : np.ndarray
         First frame, uint8 of shape (H, W, 3). All others must have the same shape.
+    form : str, default "mp4"
+        Or "gif".
 
     Attributes
     ----------
@@ -42,7 +46,9 @@ class VideoWriter:
         If a frame has another shape or dtype.
     """
 
-    def __init__(self, who: str, path: Path, part: Path, fps: float, frame: np.ndarray) -> None:
+    def __init__(
+        self, who: str, path: Path, part: Path, fps: float, frame: np.ndarray, form: str = "mp4"
+    ) -> None:
         self._who = who
         self._path = path
         self._part = part
@@ -50,7 +56,7 @@ class VideoWriter:
         self._encoder: Encoder | None = None  # None once the file is complete or abandoned
         self.takes_frames = True
         try:
-            self._encoder = Encoder(part, fps, frame.shape, path.suffix.lower()[1:])
+            self._encoder = Encoder(part, fps, frame.shape, form)
             forget_in_forks(self)
             self.add(frame)
         except BaseException:
@@ -127,10 +133,12 @@ def open_video(
     """
     Open a numbered MP4 file of `RecordVideo` in a folder, which is made if it is missing.
 
-    If the number is taken, the next free number is used.
+    If the number is taken, the next free number is used. What killed processes left, and nobody
+    wrote to for a day, is removed.
     """
     require_image("RecordVideo: expected `render` to give", frame)
     folder.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(folder, f"{escape(prefix)}_*.mp4.part", 24 * HOUR)
     return VideoWriter("RecordVideo", *_claim_path(folder, prefix, number), fps, frame)
 
 

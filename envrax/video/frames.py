@@ -3,7 +3,6 @@
 import itertools
 import math
 import os
-import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from envrax._checks.counts import require_count
+from envrax._checks.files import require_replaceable, temporary_path
 from envrax.video.encoder import VideoWriter, require_fps, require_image
 from envrax.video.ffmpeg import find_ffmpeg
 
@@ -23,8 +23,9 @@ def save_video(
     """
     Write frames to an MP4 or a GIF file.
 
-    The file gets its name when it is complete, and replaces a file of that name. Frames are encoded
-    one by one, so an iterator of any length fits into memory.
+    The file gets its name when it is complete, and replaces a file of that name, whose permissions
+    are kept. Frames are encoded one by one, so an iterator of any length fits into memory. What a
+    killed process left is removed after an hour, by the next call with that path.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ def save_video(
         has another size than the first; if `fps` is not above 0 and finite, or above 50 for a GIF.
     TypeError
         If `fps` is not a number.
+    FileExistsError
+        If the path is that of a folder, a pipe, a device or a read-only file.
     MissingPackageError
         If the packages of the extra `video` are not installed.
     RuntimeError
@@ -72,10 +75,13 @@ def save_video(
     if first is None:
         raise ValueError("save_video: expected at least one frame; got none.")
     require_image("save_video: expected", first)
+    form = path.suffix.lower()[1:]
+    path = path.resolve()  # a link to a file, perhaps with another suffix
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A name that no other process or thread uses.
-    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
-    VideoWriter("save_video", path, part, fps, first).complete(images)
+    mode = require_replaceable("save_video", path)
+    VideoWriter("save_video", path, temporary_path(path), fps, first, form).complete(images)
+    if mode is not None:
+        path.chmod(mode)
 
 
 def tile_frames(

@@ -2,7 +2,7 @@
 
 from envrax.video.frames import save_video, tile_frames
 from envrax.wrappers import vector as vector
-from envrax.wrappers.action import ClipAction, DiscretizeAction, RescaleAction
+from envrax.wrappers.action import ClipAction, DiscretizeAction, FlattenAction, RescaleAction
 from envrax.wrappers.atari import AtariPreprocessing
 from envrax.wrappers.base import Wrapper
 from envrax.wrappers.deferred import WrapperFactory as WrapperFactory
@@ -14,6 +14,8 @@ from envrax.wrappers.episode import (
     ExpandDims,
     RecordEpisodeStatistics,
 )
+from envrax.wrappers.episodic_life import EpisodicLife
+from envrax.wrappers.episodic_life import LifeState as LifeState
 from envrax.wrappers.frame_stack import FrameStackObservation, FrameStackState
 from envrax.wrappers.hooks import ActionWrapper, ObservationWrapper, RewardWrapper
 from envrax.wrappers.jit import JitWrapper
@@ -52,8 +54,10 @@ __all__ = [
     "DtypeObservation",
     "EpisodeDiscount",
     "EpisodeStatisticsState",
+    "EpisodicLife",
     "ExpandDims",
     "FilterObservation",
+    "FlattenAction",
     "FlattenObservation",
     "FrameStackObservation",
     "FrameStackState",

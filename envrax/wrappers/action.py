@@ -11,6 +11,7 @@ from envrax._checks.counts import require_count
 from envrax.env import AnyEnv, ConfigT, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Discrete, MultiDiscrete, kind
 from envrax.spaces.base import canonical
+from envrax.spaces.flattening import flat_box, unflatten
 from envrax.wrappers.affine import affine, target_box
 from envrax.wrappers.base import require_that
 from envrax.wrappers.hooks import ActionWrapper
@@ -52,8 +53,12 @@ class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
     """
     Scale actions from `min_action` .. `max_action` to the bounds of the environment.
 
-    An action outside the new bounds becomes an action outside the bounds of the environment. To
-    clip such actions, wrap the result in `ClipAction`.
+    In a Box of floats, an action outside the new bounds becomes one outside the bounds of the
+    environment. To clip such actions, wrap the result in `ClipAction`.
+
+    In a Box of integers, an action becomes the nearest integer of the Box. The new bounds are those
+    of a float32 Box, and become exactly the bounds of the environment. Between them, integers above
+    2**24 are as exact as float32.
 
     Parameters
     ----------
@@ -67,7 +72,7 @@ class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
     Raises
     ------
     TypeError
-        If the actions are not in a Box of floats.
+        If the actions are not in a Box of floats or integers.
     ValueError
         If the new bounds do not fit this Box, or are equal.
 
@@ -85,7 +90,7 @@ class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
         max_action: ArrayLike,
     ) -> None:
         super().__init__(env)
-        target = _action_box(type(self), env, "float")
+        target = _action_box(type(self), env, "float", "integer")
         self.min_action = min_action
         self.max_action = max_action
         names = "min_action and max_action"
@@ -100,7 +105,55 @@ class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
         return self._space
 
     def action(self, action: Any) -> jax.Array:
-        return affine(type(self), self._space, _action_box(type(self), self.env, "float"))(action)
+        target = _action_box(type(self), self.env, "float", "integer")
+        return affine(type(self), self._space, target)(action)
+
+
+class FlattenAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
+    """
+    Take actions of any space as one vector of floats.
+
+    The vector is that of `envrax.spaces.flatten`, and `envrax.spaces.unflatten` makes the action of
+    it. A `Discrete`, and each entry of a `MultiDiscrete`, has one number for each choice, from 0 to
+    1: the choice with the greatest number is taken, the first of equal ones. Other integers are
+    rounded to the nearest.
+
+    The dtype is that of the space if all its numbers are floats of one dtype, else float32, or
+    float64 if one of them is float64.
+
+    `action_mask` raises a `NotImplementedError` if the environment has masks of legal actions: a
+    vector of floats has none.
+
+    Raises
+    ------
+    TypeError
+        If a space is not from `envrax.spaces`, or no integer dtype can hold all values.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = FlattenAction(CountingEnv())
+    >>> env.env.action_space, env.action_space
+    (Discrete(3), Box(0, 1, (3,), float32))
+    >>> env.action([0.1, 0.2, 0.7]).item()
+    2
+    """
+
+    def __init__(self, env: JaxEnv[ObsSpaceT, Any, StateT, ConfigT]) -> None:
+        super().__init__(env)
+        try:
+            flat = flat_box(env.action_space)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"FlattenAction: {error}") from error
+        is_float = kind(flat.dtype) == "float"
+        self._space = flat if is_float else Box(flat.low, flat.high, flat.shape)
+
+    @property
+    def action_space(self) -> Box:
+        return self._space
+
+    def action(self, action: Any) -> Any:
+        return unflatten(self.env.action_space, action)
 
 
 class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):

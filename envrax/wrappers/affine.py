@@ -48,8 +48,9 @@ def affine(wrapper: type, source: Box, target: Box) -> Callable[[Any], jax.Array
     finite bounds is unchanged. If both bounds of an element are equal, the result is `target.low`.
 
     Values inside `source` stay inside `target`, despite rounding. Values outside `source` are not
-    clipped. Bounds are those in JAX's dtype: without x64, float64 bounds end at the largest
-    float32.
+    clipped. If `target` is of integers, the result is the nearest one inside `target`.
+
+    Bounds are those in JAX's dtype: without x64, float64 bounds end at the largest float32.
 
     Raises
     ------
@@ -80,7 +81,13 @@ def affine(wrapper: type, source: Box, target: Box) -> Callable[[Any], jax.Array
         inside = (x >= low) & (x <= high)
         result = jnp.where(inside, jnp.clip(scaled, new_low, new_high), scaled)
         result = jnp.where((x == high) & (low < high), new_high, result)
-        return result.astype(canonical(target.dtype))
+        if kind(target.dtype) != "integer":
+            return result.astype(canonical(target.dtype))
+        # The ends are those of the integers, which floats may round.
+        least, most = target.limits()
+        nearest = jnp.round(result).astype(canonical(target.dtype))
+        nearest = jnp.where(x <= low, least, jnp.where(x >= high, most, nearest))
+        return jnp.clip(nearest, least, most)
 
     return apply
 

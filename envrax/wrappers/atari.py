@@ -11,8 +11,9 @@ from envrax._jax.keys import cond
 from envrax._jax.types import strip_weak_type
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, carries_over
 from envrax.spaces import Box, Discrete
-from envrax.termination import episode_ended
+from envrax.termination import episode_ended, step_end
 from envrax.wrappers.base import Wrapper, mark_ended, refuse_mask, require_that
+from envrax.wrappers.episodic_life import lives_in
 from envrax.wrappers.observation import (
     GrayscaleObservation,
     NormalizeObservation,
@@ -37,7 +38,9 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     itself is not detected: turn its frame skip off.
 
     No-ops do not count as steps: `state.step` is 0 after a reset. With no-ops or repeated actions,
-    `action_mask` raises a `NotImplementedError` if the environment has masks of legal actions.
+    `action_mask` raises a `NotImplementedError` if the environment has masks of legal actions. With
+    no-ops or `terminal_on_life_loss`, `info["terminated"]` and `info["truncated"]` say in every
+    step why the episode ended.
 
     Parameters
     ----------
@@ -51,8 +54,9 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
     screen_size : int or tuple of int, default 84
         Size of the new image; a tuple is (width, height).
     terminal_on_life_loss : bool, default False
-        Terminate the episode when `info["lives"]` falls. A life lost in the first step of an
-        episode is not detected, because `reset` returns no info.
+        Terminate the episode when `info["lives"]` falls, and begin a new game. To go on with the
+        same game, put `EpisodicLife` around this wrapper instead. A life lost in the first step of
+        an episode is not detected, because `reset` returns no info.
     grayscale_obs : bool, default True
         Convert the images to grayscale.
     grayscale_newaxis : bool, default False
@@ -148,8 +152,17 @@ class NoopReset(
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"noops": jnp.int32(0)}
 
-    def on_step(self, obs: Any, state: NoopState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
-        return obs, state.replace(step=state.step - state.noops), *rest
+    def on_step(
+        self,
+        obs: Any,
+        state: NoopState[InnerStateT],
+        reward: jax.Array,
+        done: jax.Array,
+        info: Info,
+    ) -> tuple[Any, ...]:
+        terminated, truncated = step_end("AtariPreprocessing.step", self.env, state, info)
+        info = {**info, "terminated": terminated, "truncated": truncated}
+        return obs, state.replace(step=state.step - state.noops), reward, done, info
 
     def action_mask(self, state: NoopState[InnerStateT]) -> Any:
         mask = super().action_mask(state)
@@ -218,15 +231,9 @@ class LifeLoss(
         done: jax.Array,
         info: Info,
     ) -> tuple[Any, ...]:
-        if "lives" not in info:
-            raise ValueError(
-                "AtariPreprocessing: expected a number of lives in info['lives'] for "
-                f"terminal_on_life_loss=True; got an info with the keys {sorted(info)} from "
-                f"{self.env}."
-            )
-        lives = jnp.asarray(info["lives"]).astype(jnp.int32)
+        lives = lives_in("AtariPreprocessing(terminal_on_life_loss=True)", self.env, info)
         lost = lives < state.lives
-        if "terminated" in info:
-            info = {**info, "terminated": info["terminated"] | lost}
+        terminated, truncated = step_end("AtariPreprocessing.step", self.env, state, info)
+        info = {**info, "terminated": terminated | lost, "truncated": truncated}
         state = state.replace(lives=lives, done=state.done | lost)
         return obs, state, reward, mark_ended(done, lost), info

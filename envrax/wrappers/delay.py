@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from envrax._checks.counts import require_count
 from envrax._jax.types import named_leaves
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT
-from envrax.spaces.flatten import zero_element
+from envrax.spaces.flattening import zero_element
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 

@@ -23,9 +23,9 @@ def replace_entry(x: Any, key: str | None, value: Any) -> Any:
     return Dict({**x.spaces, key: value}) if isinstance(x, Dict) else {**x, key: value}
 
 
-def entry_space(wrapper: type, env: AnyEnv, key: str | None) -> Space:
+def entry_space(wrapper: type, space: Space, key: str | None) -> Space:
     """
-    The space of the entry `key` of the observations; their whole space if `key` is None.
+    The space of the entry `key` of observations in `space`; all of it if `key` is None.
 
     Raises
     ------
@@ -34,17 +34,17 @@ def entry_space(wrapper: type, env: AnyEnv, key: str | None) -> Space:
     ValueError
         If the Dict has no such key.
     """
-    space = env.observation_space
     if key is None:
         return space
+    spaces: Any = space
     require_that(isinstance(space, Dict), wrapper, f"observations in a Dict for {key=}", space)
-    require_known(f"{wrapper.__name__}: expected key among", [key], space, error=ValueError)
-    return space[key]
+    require_known(f"{wrapper.__name__}: expected key among", [key], spaces, error=ValueError)
+    return spaces[key]
 
 
 def require_box(wrapper: type, env: AnyEnv, key: str | None = None) -> Box:
-    """The same space as `entry_space`. Raise a TypeError unless it is a Box."""
-    space: Any = entry_space(wrapper, env, key)
+    """The `entry_space` of the observations of `env`. Raise a TypeError unless it is a Box."""
+    space: Any = entry_space(wrapper, env.observation_space, key)
     require_that(isinstance(space, Box), wrapper, "observations in a Box", space)
     return space
 

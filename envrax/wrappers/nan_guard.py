@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax.env import ActSpaceT, ConfigT, Info, ObsSpaceT
+from envrax.termination import step_end
 from envrax.wrappers.base import add_to_info, mark_ended
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
@@ -33,9 +34,10 @@ class NanGuard(
     End the episode in the step whose observation or reward is NaN or infinite.
 
     In that step the reward is 0, the non-finite values of the observation are 0, and
-    `info["non_finite"]` is True. On all other steps `info["non_finite"]` is False. If `info` has
-    `terminated` and `truncated`, that step sets them to True and False. In a `VecEnv` the slot
-    begins its next episode, and other slots are not affected.
+    `info["non_finite"]` is True. On all other steps `info["non_finite"]` is False.
+    `info["terminated"]` and `info["truncated"]` say in every step why the episode ended; in that
+    step they are True and False. In a `VecEnv` the slot begins its next episode, and other slots
+    are not affected.
 
     An episode whose first observation is NaN or infinite ends in its first step in this way,
     because a reset returns no info.
@@ -69,10 +71,9 @@ class NanGuard(
         # The key is there already if a NanGuard is inside this one.
         flag = non_finite | info["non_finite"] if "non_finite" in info else non_finite
         info = add_to_info(NanGuard, self.env, info, "non_finite", flag)
-        if "terminated" in info:
-            info["terminated"] = info["terminated"] | non_finite
-        if "truncated" in info:
-            info["truncated"] = info["truncated"] & ~non_finite
+        terminated, truncated = step_end("NanGuard.step", self.env, state, info)
+        info["terminated"] = terminated | non_finite
+        info["truncated"] = truncated & ~non_finite
         return (
             _replace_non_finite(obs),
             state.replace(done=state.done | non_finite),

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.callables import accepts
+from envrax._checks.drawn_field import DrawnField
 from envrax._jax.keys import key_types
 from envrax._jax.types import strip_weak_type
-from envrax.config import FieldError
+from envrax.config import FieldError, handed_out
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, carries_over, with_config
 from envrax.termination import step_end
 from envrax.wrappers.base import require_that
@@ -105,10 +106,7 @@ class DomainRandomization(
     @property
     def config(self) -> ConfigT:
         """The config of the wrapped environment. Using a drawn field raises a TypeError."""
-        config = copy.copy(self.env.config)
-        for name in self._drawn:
-            object.__setattr__(config, name, _DrawnField(name))
-        return config
+        return handed_out(self.env.config, {name: DrawnField(name) for name in self._drawn})
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"fields": self._fields}
@@ -196,32 +194,3 @@ def _as_numbers(name: str, value: Any) -> Any:
             f"DomainRandomization: expected `sample` to return numbers; got {value!r} for "
             f"{name!r}. Leave {name!r} out."
         ) from error
-
-
-class _DrawnField:
-    """The placeholder of a drawn field in `config`."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return f"<{self._name} is drawn>"
-
-    def refuse(self, *_: Any) -> Any:
-        raise TypeError(
-            f"DomainRandomization: expected `config.{self._name}` to be used only inside of this "
-            "wrapper, since every episode has its own value; got a use outside. Put the wrapper "
-            "that uses it inside DomainRandomization, take the value from `state.fields`, or give "
-            "the wrapper a value of its own, as in `TimeLimit(env, max_steps=...)`."
-        )
-
-
-# Without these, Python would say that a `_DrawnField` has no such operator.
-_OPERATORS = (
-    "eq ne lt le gt ge hash bool int float complex index round trunc floor ceil abs neg pos invert "
-    "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift "
-    "radd rsub rmul rtruediv rfloordiv rmod rdivmod rpow rmatmul rand ror rxor rlshift rrshift "
-    "len iter getitem contains call array"
-)
-for _name in _OPERATORS.split():
-    setattr(_DrawnField, f"__{_name}__", _DrawnField.refuse)

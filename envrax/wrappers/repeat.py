@@ -13,7 +13,7 @@ from envrax._jax.types import strip_weak_type
 from envrax.agent_values import by_agent, for_each, require_one_agent
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, conform
-from envrax.spaces.flatten import zero_element
+from envrax.spaces.flattening import zero_element
 from envrax.wrappers.base import Wrapper, refuse_mask
 from envrax.wrappers.dict_observation import require_box
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState

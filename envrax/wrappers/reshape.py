@@ -11,7 +11,7 @@ from envrax.env import ActSpaceT, ConfigT, JaxEnv, StateT
 from envrax.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space, kind
 from envrax.spaces.array import as_shape
 from envrax.spaces.base import canonical
-from envrax.spaces.flatten import flat_box, flatten, reshaped
+from envrax.spaces.flattening import flat_box, flatten, reshaped
 from envrax.wrappers.affine import affine, target_box
 from envrax.wrappers.base import require_that
 from envrax.wrappers.dict_observation import require_box

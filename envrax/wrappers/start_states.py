@@ -14,6 +14,7 @@ from envrax._jax.types import named_leaves, strip_weak_type
 from envrax.autoreset.checks import checked, require_same_types
 from envrax.autoreset.slot import reset_slot
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, carries_over
+from envrax.termination import step_end
 from envrax.wrappers.base import layers
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
@@ -57,7 +58,8 @@ class StartStates(
     A state from the middle of an episode keeps its `step` in `env_state`, so the time limit of the
     wrapped environment continues from there. `step` of the wrapper's state starts at 0. For a full
     time limit, return a state whose `step` is 0. A `TimeLimit` counts in a field of its own, so for
-    its full time put it outside of this wrapper. `done` is set to False.
+    its full time put it outside of this wrapper. `done` is set to False. `info["terminated"]` and
+    `info["truncated"]` say in every step why the episode ended.
 
     Parameters
     ----------
@@ -142,6 +144,8 @@ class StartStates(
 
     def on_step(self, obs: Any, state: StartState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
         reward, done, info = rest
+        terminated, truncated = step_end("StartStates.step", self.env, state, info)
+        info = {**info, "terminated": terminated, "truncated": truncated}
         if state.start is not None:
             info = with_info_entry("StartStates", self.env, info, "start", state.start)
         return obs, state.replace(step=state.step - state.saved_step), reward, done, info

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from envrax._checks.counts import INT32_MAX, require_count
+from envrax._checks.counts import require_count, within_int32
 from envrax.agent_values import require_one_agent
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Dict, Tuple
-from envrax.spaces.flatten import flat_box, flatten
+from envrax.spaces.flattening import flat_box, flatten
 from envrax.termination import step_end
 from envrax.wrappers.base import Wrapper, layers, mark_ended
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
@@ -77,9 +77,7 @@ class TimeLimit(
         super().__init__(env)
         limit = env.config.max_steps if max_steps is None else max_steps
         if not isinstance(limit, Tracer):  # that of a config that is drawn, or on a grid
-            limit = require_count("TimeLimit: expected max_steps", limit)
-            # The counter is an int32. A larger limit, such as `sys.maxsize`, is never reached.
-            limit = min(limit, INT32_MAX)
+            limit = within_int32(require_count("TimeLimit: expected max_steps", limit))
         self.max_steps = cast(int, limit)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
@@ -185,7 +183,7 @@ class TimeAwareObservation(Wrapper[Any, ActSpaceT, StateT, ConfigT]):
         return self._with_time(obs, state), state, reward, done, info
 
     def _with_time(self, obs: Any, state: StateT) -> Any:
-        time = jnp.asarray(_counted_steps(self.env, state), jnp.int32)[None]
+        time = jnp.asarray(counted_steps(self.env, state), jnp.int32)[None]
         if self.normalize_time:
             time = time.astype(jnp.float32) / np.float32(self._max_time)
         if isinstance(self.env.observation_space, Dict):
@@ -200,14 +198,27 @@ class TimeAwareObservation(Wrapper[Any, ActSpaceT, StateT, ConfigT]):
 def limit_of(env: AnyEnv) -> int:
     """`max_steps` of the outermost `TimeLimit`, or else of the config."""
     limits = (layer.max_steps for layer in layers(env) if isinstance(layer, TimeLimit))
-    return min(next(limits, env.config.max_steps), INT32_MAX)
+    return within_int32(next(limits, env.config.max_steps))
 
 
-def _counted_steps(env: AnyEnv, state: Any) -> jax.Array:
-    """The number of steps that `limit_of` limits, in a state of `env`."""
+def counted_steps(env: AnyEnv, state: Any) -> jax.Array:
+    """The number of steps that `limit_of` limits, in a state of `env`, or of a batch of it."""
     for layer in layers(env):
         if isinstance(layer, TimeLimit):
             return state.elapsed
         if isinstance(layer, Wrapper):
             state = cast(Any, layer)._inner(state)
     return state.step
+
+
+def with_counted_steps(env: AnyEnv, state: Any, steps: jax.Array) -> Any:
+    """The state with another number of steps in place of `counted_steps`."""
+    if isinstance(env, TimeLimit):
+        return state.replace(elapsed=steps)
+    if not any(isinstance(layer, TimeLimit) for layer in layers(env)):
+        # The count of the wrapped environment may be larger, as in a `StartStates`.
+        return state.replace(step=state.step + steps - counted_steps(env, state))
+    inner: AnyEnv = cast(Any, env).env
+    if isinstance(env, StatefulWrapper):
+        return state.replace(env_state=with_counted_steps(inner, state.env_state, steps))
+    return with_counted_steps(inner, state, steps)

@@ -1,5 +1,6 @@
 """How many programs a fleet is, when they are compiled, and that nothing is compiled twice."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from batched_fakes import OnTheHost, Scene
 from fakes import CounterEnv, PixelEnv
 from helpers import slow_but
 
-from envrax import JitWrapper, MultiEnv, MultiVecEnv, RecordVideo, VecEnv
+from envrax import JitWrapper, MultiEnv, MultiVecEnv, RecordVideo, VecEnv, rollout, start
 
 
 def jitted(env: Any, **kwargs: Any) -> Any:
@@ -56,9 +57,14 @@ def test_the_bar_is_seen_unless_it_is_not_wanted(progress: bool, capfd: Any) -> 
 
 
 def test_without_stderr_there_is_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a daemon."""
-    monkeypatch.setattr("sys.stderr", None)
-    MultiEnv([jitted(CounterEnv())]).compile()
+    """As in a daemon, which may also close it."""
+    closed = io.StringIO()
+    closed.close()
+    for stream in (None, closed):
+        monkeypatch.setattr("sys.stderr", stream)
+        env = jitted(CounterEnv())
+        MultiEnv([env]).compile()
+        rollout(env, None, start(env, jax.random.key(0)), 2, progress=True)
 
 
 def test_uncompiled_members_run_as_they_are() -> None:

@@ -52,6 +52,7 @@ def test_describes_its_batched_members() -> None:
     multi = MultiVecEnv(members)
     assert multi.vec_envs == multi.envs == members and list(multi.envs) == ["b", "a"]
     assert (multi.num_envs, len(multi), multi.total_envs) == (2, 2, 8)
+    assert (multi.n_envs, multi.total_slots) == (multi.num_envs, multi.total_envs)
     assert multi.slots_per_env == {"b": 3, "a": 5}
     assert multi.observation_spaces["b"] == members["b"].observation_space
     assert multi.action_spaces["a"] == members["a"].action_space

@@ -92,6 +92,14 @@ def test_default_is_resolved_when_used(
     assert repr(DEFAULT_CACHE_DIR) == "DEFAULT_CACHE_DIR"
 
 
+def test_git_leaves_the_default_directory_alone(tmp_path: Path, default_dir: Path) -> None:
+    """As pytest and ruff do it: the directory ignores itself. One of the user's own is theirs."""
+    warm()
+    warm(tmp_path / "explicit")
+    assert (default_dir / ".gitignore").read_text() == "*\n"
+    assert entries(tmp_path / "explicit") and not (tmp_path / "explicit/.gitignore").exists()
+
+
 def test_a_lazy_first_call_follows_the_users_own_settings(default_dir: Path) -> None:
     lazy = JitWrapper(QuickEnv(), pre_warm=False)
     lazy.step(lazy.reset(jax.random.key(0))[1], 1)

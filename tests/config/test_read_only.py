@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import pickle
+from collections import defaultdict
 from typing import Any
 
 import chex
@@ -92,6 +93,78 @@ def test_arrays_of_a_config_are_copies(hold: Any) -> None:
     config: Any = env.config
     with pytest.raises(ValueError, match="read-only"):
         first_array(config.table)[0] = 100
+
+
+@chex.dataclass
+class Node:
+    g: Any
+
+
+HELD: dict[str, Any] = {
+    "dict": {"g": 1.0},
+    "list": [1.0],
+    "dict of lists": {"g": [1.0]},
+    "keys that cannot be sorted": {1: 1.0, "a": 2.0},
+    "tuple": ({"g": 1.0}, 2),
+    "defaultdict": defaultdict(float, {1: 1.0, "a": 2.0}),
+    "pytree": Node(g=1.0),
+    "pytree of lists": Node(g=[1.0]),
+}
+
+
+def edit(x: Any) -> None:
+    """Set the first number in it to 100."""
+    inner = x[0] if isinstance(x, tuple) else x
+    items = vars(inner) if dataclasses.is_dataclass(inner) else inner
+    key = 0 if isinstance(items, list) else next(iter(items))
+    if isinstance(items[key], list):
+        edit(items[key])
+    else:
+        items[key] = 100.0
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_is_edited_in_a_config_is_a_copy(name: str) -> None:
+    """`repr` would show the new number, and compiled programs would keep the old one."""
+    config = TableConfig(table=copy.deepcopy(HELD[name]))
+    own = config.table
+    env: Any = Table(config)
+    edit(own)
+    edit(config.table)
+    edit(env.config.table)
+    edit(VecEnv(env, 2).env.config.table)
+    assert env.config.table == HELD[name]
+    assert env.config == env.config
+    assert type(env.config.table) is type(HELD[name])
+    edit(copy.copy(env).config.table)
+    again = pickle.loads(pickle.dumps(env))
+    edit(again.config.table)
+    assert env.config.table == again.config.table == HELD[name]
+    for one in (env, again):
+        with pytest.raises(AttributeError, match="with_config"):
+            one.config.table = None
+
+
+def test_an_object_of_ones_own_is_the_same_each_time() -> None:
+    """It may be a static argument of `jit`, which would compile again for another one."""
+
+    @dataclasses.dataclass(eq=False)
+    class Policy:
+        gain: float = 1.0
+
+    policy = Policy()
+    config: Any = Table(TableConfig(table={"policy": policy})).config
+    assert config.table["policy"] is policy
+
+
+def test_the_config_around_drawn_fields_cannot_be_edited() -> None:
+    env = envrax.DomainRandomization(
+        Table(TableConfig(table=[np.ones(1)])),
+        lambda rng: {"max_steps": jax.random.randint(rng, (), 1, 5)},
+    )
+    config: Any = env.config
+    with pytest.raises(AttributeError, match="with_config"):
+        config.table = None
 
 
 def test_a_drawn_integer_that_the_field_cannot_hold_is_refused() -> None:

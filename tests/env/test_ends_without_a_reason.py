@@ -16,8 +16,17 @@ import envrax
 from envrax import EnvConfig, JaxEnv, TimeLimit, VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec, to_gymnax
 from envrax.multi_agent import MultiAgentEnv, OneAgent
-from envrax.testing import CountingEnv
-from envrax.wrappers import DomainRandomization, RepeatAction, vector
+from envrax.testing import CountingEnv, ImageEnv
+from envrax.testing.fakes import FakeConfig
+from envrax.wrappers import (
+    AtariPreprocessing,
+    DomainRandomization,
+    NanGuard,
+    RepeatAction,
+    StartStates,
+    TransformReward,
+    vector,
+)
 
 LIMIT = EnvConfig(max_steps=6)
 RNG = jax.random.key(0)
@@ -40,6 +49,14 @@ class Silent(Open):
 
     def step(self, state: Any, action: Any) -> Any:
         return *super().step(state, action)[:4], {}
+
+
+class SaysNeither(Open):
+    """The same; both reasons are False."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        no = jnp.bool_(False)
+        return *super().step(state, action)[:4], {"terminated": no, "truncated": no}
 
 
 class World(MultiAgentEnv[Any, Any]):
@@ -82,8 +99,18 @@ def played(env: Any) -> Any:
     return steps._replace(info={})
 
 
+def from_the_middle(env: Any) -> Any:
+    def sample(rng: jax.Array) -> Any:
+        state = env.reset(rng)[1]
+        return env.step(state, 0)[:2]
+
+    return StartStates(env, sample)
+
+
 STACKS: dict[str, Any] = {
     "env": lambda env: env,
+    "StartStates": from_the_middle,
+    "StartStates of StartStates": lambda env: from_the_middle(from_the_middle(env)),
     "VecEnv": lambda env: VecEnv(env, 4),
     "VecEnv, not compiled": lambda env: VecEnv(env, 4, jit_compile=False),
     "TimeLimit": lambda env: TimeLimit(env, 9),
@@ -99,16 +126,54 @@ STACKS: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("silent_class", [Silent, SaysNeither])
 @pytest.mark.parametrize("name", STACKS)
-def test_in_rollouts(name: str) -> None:
+def test_in_rollouts(name: str, silent_class: Any) -> None:
     stack = STACKS[name]
     by_threes = name == "frame skip"
-    silent, open_ = (stack(env) for env in (Silent(LIMIT), Open(LIMIT)))
+    silent, open_ = (stack(env) for env in (silent_class(LIMIT), Open(LIMIT)))
     if by_threes:
         steps = [envrax.rollout(e, None, envrax.start(e, RNG), 30)[1] for e in (silent, open_)]
         assert_trees_equal(*[x._replace(info={}) for x in steps])
     else:
         assert_trees_equal(played(silent), played(open_))
+
+
+class Images(ImageEnv):
+    """It ends at its limit and gives no reason."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, _ = super().step(state, action)
+        return obs, state, reward, done, {"lives": jnp.int32(3)}
+
+
+@pytest.mark.parametrize("fields", [{"noop_max": 3}, {"terminal_on_life_loss": True}])
+def test_with_the_preprocessing_of_atari(fields: Any) -> None:
+    options = {"noop_max": 0, "frame_skip": 1, "screen_size": (4, 4), **fields}
+    env = AtariPreprocessing(Images(FakeConfig(max_steps=6)), **options)
+    steps = envrax.rollout(env, None, envrax.start(env, RNG), 30)[1]
+    assert steps.done.any()
+    assert_trees_equal(steps.truncated, steps.done)
+    assert not steps.terminated.any()
+
+
+@pytest.mark.parametrize("env_class", [Silent, SaysNeither, Open])
+def test_a_number_that_is_not_finite_terminates_at_the_limit_too(env_class: Any) -> None:
+    env = NanGuard(TransformReward(env_class(LIMIT), lambda reward: reward / 0))
+    steps = envrax.rollout(env, None, envrax.start(env, RNG), 8)[1]
+    assert steps.terminated.all() and not steps.truncated.any()
+
+
+@pytest.mark.parametrize("limit", [2**31 - 1, 2**31, 2**63 - 1])
+def test_a_limit_beyond_an_int32_is_never_reached(limit: int) -> None:
+    class ByItself(CountingEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            obs, state, reward, *_ = Silent(LIMIT).step(state, action)
+            return obs, state, reward, state.done, {}
+
+    env = VecEnv(ByItself(EnvConfig(max_steps=limit)), 2)
+    steps = envrax.rollout(env, None, envrax.start(env, RNG), 8)[1]
+    assert steps.terminated.any() and not steps.truncated.any()
 
 
 def test_infos_of_a_batch_are_the_environments_own_without_final_obs() -> None:

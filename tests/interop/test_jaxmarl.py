@@ -193,4 +193,5 @@ def test_wrap(adapter: Any) -> None:
 def test_importing_it_leaves_the_streams_alone() -> None:
     code = "import io, sys; sys.stdout = own = io.StringIO(); import envrax.interop.jaxmarl\n"
     code += "assert sys.stdout is own"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE)
+    assert not done.stdout, "what JaxMARL prints is for stderr"

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import pytest
 from interop.by_hand import by_hand, equal, follow, make
 
+import envrax
+
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
@@ -129,6 +131,46 @@ def test_200_steps_of_a_view_are_those_of_pgx(adapter: Any, id: str, player: int
             hand.reset(rng)
             same(obs, state.inner)
     assert {*ends} == {"terminated", "truncated"}
+
+
+@pytest.mark.parametrize("id", ["tic_tac_toe", "connect_four", "hex"])
+def test_a_game_in_turns_is_the_same_without_a_loop(
+    adapter: Any, id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the loop over moves of opponents, which other games need."""
+    found: list[Any] = []
+    for games in (adapter.TAKE_TURNS, set()):
+        monkeypatch.setattr(adapter, "TAKE_TURNS", games)
+        env = envrax.VecEnv(make(f"pgx/{id}", options={"player": 1}), 3)
+        start = envrax.start(env, jax.random.key(0))
+        found.append(envrax.rollout(env, None, start, 60))
+        assert ("while" in str(jax.make_jaxpr(env.env.step)(*first(env)))) is not bool(games)
+    equal(*found)
+
+
+def first(env: Any) -> Any:
+    """A state, and an action, of one slot."""
+    state = env.env.reset(jax.random.key(0))[1]
+    return state, jnp.argmax(state.inner.legal_action_mask)
+
+
+def test_in_games_in_turns_no_player_moves_twice(adapter: Any) -> None:
+    for id in sorted(adapter.TAKE_TURNS):
+        assert takes_turns(adapter, adapter.pgx.make(id)), id
+
+
+def takes_turns(adapter: Any, peer: Any) -> bool:
+    def move(inner: Any, key: Any) -> Any:
+        action = adapter.uniform(None, inner.legal_action_mask, key)
+        moved = peer.step(inner, action, key)
+        return moved, moved.terminated | (moved.current_player == 1 - inner.current_player)
+
+    @jax.jit
+    def play(keys: Any) -> Any:
+        return jax.lax.scan(move, peer.init(keys[0]), keys)[1].all()
+
+    with jax.numpy_dtype_promotion("standard"):
+        return bool(play(jax.random.split(jax.random.key(0), 100)))
 
 
 def test_letters_are_drawn(adapter: Any) -> None:

@@ -83,6 +83,10 @@ def test_params_masks_and_spaces() -> None:
     masked = to_stoa(MaskedEnv())
     state, first = masked.reset(jax.random.key(0))
     np.testing.assert_array_equal(first.extras["action_mask"], MaskedEnv().action_mask(state))
+    assert_trees_equal(first.extras["final_mask"], first.extras["action_mask"])
+    for action in (1, 0, 1, 2, 1):  # an episode ends
+        state, result = masked.step(state, jnp.int32(action))
+        assert result.extras["final_mask"].tolist() == [i != action for i in range(3)]
     spaces = bridge.environment_space()
     assert spaces.actions.num_values == 2 and spaces.observations.shape == (4,)
     assert set(to_stoa(NestedEnv()).action_space().sample(jax.random.key(0))) == {"move", "turn"}

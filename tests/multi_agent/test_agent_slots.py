@@ -41,7 +41,8 @@ def test_rows_are_those_of_the_worlds() -> None:
             (dones, infos["truncated"]), (ends.repeat(2), world_infos["truncated"].repeat(2))
         )
         assert_trees_equal(infos["active"], rows(acts.values()))
-        assert_trees_equal(infos["final_obs"], rows(world_infos["final_obs"].values()))
+        for name in ("final_obs", "final_mask"):
+            assert_trees_equal(infos[name], rows(world_infos[name].values()))
         episode = world_infos["episode"]
         of_agents = {"r": rows(episode["r"].values()), "l": episode["l"].repeat(2)}
         assert_trees_equal(infos["episode"], of_agents)
@@ -149,6 +150,10 @@ def test_agents_may_differ_in_masks_and_infos() -> None:
     assert env.action_mask(state).tolist() == masks
     mesh = jax.make_mesh((1,), ("slots",), axis_types=(AxisType.Explicit,))
     assert shard(env, mesh).action_mask(state).tolist() == masks
+    with_final: Any = env
+    for batch in (with_final.with_final_obs(), shard(with_final.with_final_obs(), mesh)):
+        infos = batch.step(batch.reset(RNG)[1], jnp.zeros(4, jnp.int32))[-1]
+        assert infos["final_mask"].tolist() == masks
     infos = env.step(state, env.action_space.sample(RNG, env.action_mask(state)))[-1]
     assert [x.shape for x in infos["sizes"].values()] == [(4, 2), (4, 0), (4, 1)]
     assert infos["agents"]["terminated"].shape == (4,)

@@ -176,10 +176,14 @@ def nim() -> tuple[Any, Any]:
     return env, env.reset(KEYS[0])[1]
 
 
-def small() -> tuple[Any, Any]:
-    """The same with a uint8 as state of the policy."""
+def small(dtype: Any = jnp.uint8) -> tuple[Any, Any]:
+    """The same with a small number as state of the policy."""
     env, state = nim()
-    return env, state.replace(policy_state=state.policy_state.astype(jnp.uint8))
+    return env, state.replace(policy_state=state.policy_state.astype(dtype))
+
+
+def at_start() -> Any:
+    return envrax.start(nim()[0], KEYS[0])
 
 
 def test_a_number_that_fits_takes_the_dtype_of_the_old_state() -> None:
@@ -195,7 +199,13 @@ def test_a_number_that_fits_takes_the_dtype_of_the_old_state() -> None:
         (lambda: with_policy_state(*nim(), 1.5), ValueError, "int32"),
         (lambda: with_policy_state(*nim(), {"w": jnp.int32(0)}), ValueError, "first one"),
         (lambda: with_policy_state(nim()[0], nim()[1].env_state, 0), TypeError, "OneAgent"),
+        (lambda: with_policy_state(nim()[0], at_start(), 0), TypeError, "Rollout.*`env_state`"),
         (lambda: with_policy_state(*small(), 300), ValueError, "fit"),
+        (
+            lambda: with_policy_state(*small(jnp.float16), 1e5),
+            ValueError,
+            "numbers that fit float16",
+        ),
         (lambda: with_policy_state(*small(), np.arange(-1, 3)), ValueError, "fit"),
         (lambda: with_policy_state(*small(), jnp.int32(256)), ValueError, "fit"),
         (lambda: with_policy_state(*nim(), np.int64(2**32)), ValueError, "fit"),
@@ -270,6 +280,7 @@ def test_the_checker_finds_nothing() -> None:
     nim, chase = NimWorld(), ChaseWorld()
     check_env(nim)
     check_env(OneAgent(chase, "hunter", None))
+    check_env(OneAgent(nim, "alice", None))  # its own key is not that of the world
     check_batched_env(VecEnv(OneAgent(nim, "alice", None), 2))
     alike = [x for x in chase.agents if x != "hunter"]
     check_batched_env(agents_as_slots(VecEnv(chase, 2), alike))

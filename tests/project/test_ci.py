@@ -67,3 +67,26 @@ def test_the_public_address_stands_in_one_place() -> None:
     own = re.compile(rb"envrax\.github\.io|(github|githubusercontent)\.com/[\w-]+/envrax")
     files = [path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()]
     assert [str(path.relative_to(ROOT)) for path in files if own.search(path.read_bytes())] == []
+
+
+def test_issue_forms_ask_for_commands_that_exist() -> None:
+    forms = [path.read_text() for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")]
+    asked = {command for form in forms for command in re.findall(r"python -m envrax (\w+)", form)}
+    command_line = (ROOT / "envrax" / "__main__.py").read_text()
+    assert asked == {"info", "bench"}
+    assert all(f'    "{command}": (' in command_line for command in asked)
+
+
+def test_llms_txt_has_a_sentence_of_every_page() -> None:
+    """All but the pages that only include a file."""
+    first_sentence = runpy.run_path(str(ROOT / ".ci" / "llms.py"))["first_sentence"]
+    without = set[str]()
+    for path in ROOT.glob("docs/**/*.md"):
+        markdown = re.sub(r"\A---.*?---\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        sentence = first_sentence(markdown)
+        assert not re.search(r"\]\(|\*\*|```|^#|\n", sentence), path
+        if not sentence:
+            without.add(path.name)
+    assert without == {"changelog.md", "contributing.md"}
+    page = "![a](b.png)\n\n# Title\n\n**See** [this](c.md) and\n`d`: for e.g. f. Then g.\n"
+    assert first_sentence(page) == "See this and `d`."

@@ -65,6 +65,7 @@ PORTS = (f"docs/coming-from/{x}" for x in ("jaxmarl", "jumanji", "playground", "
 INTEROP = ("docs/libraries/", *PORTS)
 TIERS = {
     INTEROP: pytest.mark.interop,
+    ("docs/trainers/rllib",): pytest.mark.nightly,
     ("docs/trainers/jax",): pytest.mark.jaxrl,
     ("docs/trainers/", "docs/coming-from/envpool"): pytest.mark.trainers,
 }

@@ -11,6 +11,7 @@ import envrax
 import envrax.autoreset
 import envrax.interop.gymnasium_spaces
 import envrax.interop.out.gymnasium  # the bridges are imported when they are asked for
+import envrax.interop.out.gymnasium_vec
 import envrax.interop.out.gymnax
 import envrax.multi_agent
 import envrax.rollouts
@@ -26,9 +27,10 @@ HOMES = {
     "NormalizeObservation FrameStackObservation ClipReward ExpandDims EpisodeDiscount "
     "RecordEpisodeStatistics RecordVideo FrameStackState EpisodeStatisticsState save_video vector "
     "AtariPreprocessing ClipAction DelayObservation DiscretizeAction DomainRandomization "
-    "DtypeObservation FilterObservation FlattenObservation MaxAndSkipObservation NanGuard "
-    "RepeatAction RescaleAction RescaleObservation ReshapeObservation StartStates StickyAction "
-    "TimeAwareObservation TimeLimit TransformAction TransformObservation TransformReward",
+    "DtypeObservation EpisodicLife FilterObservation FlattenAction FlattenObservation "
+    "MaxAndSkipObservation NanGuard RepeatAction RescaleAction RescaleObservation "
+    "ReshapeObservation StartStates StickyAction TimeAwareObservation TimeLimit TransformAction "
+    "TransformObservation TransformReward",
     "batched_env": "BatchedEnv",
     "vec_env": "BatchedEnv VecEnv",
     "multi_env": "MultiEnv",
@@ -38,12 +40,14 @@ HOMES = {
     "suite": "EnvSuite EnvSet load_suite",
     "envs": "EnvSuite EnvSet",
     "make": "make make_vec make_multi make_multi_vec",
-    "rollouts": "start rollout Rollout Transition evaluate evaluate_grid Evaluation GridEvaluation",
+    "rollouts": "start rollout Rollout Transition episodes Episode evaluate evaluate_grid "
+    "Evaluation GridEvaluation",
     "saving": "save load",
     "sharding": "shard ShardedEnv",
     "error": "MissingPackageError",
     "testing": "check_env check_batched_env report_env report_batched_env Finding Report "
-    "ConformanceError CountingEnv ImageEnv MaskedEnv NestedEnv RingWorld NimWorld ChaseWorld",
+    "ConformanceError match_env Match Check Case CountingEnv ImageEnv MaskedEnv NestedEnv "
+    "RingWorld NimWorld ChaseWorld",
     "multi_agent": "MultiAgentEnv OneAgent agents_as_slots with_policy_state",
 }
 
@@ -67,6 +71,8 @@ SIGNATURES = """
     spaces.Discrete(n, dtype="int32")
     spaces.Box(low, high, shape, dtype="float32")
     spaces.MultiDiscrete(nvec, dtype="int32")
+    spaces.flatten(space, x)
+    spaces.unflatten(space, flat)
 
     wrappers.Wrapper(env)
     wrappers.JitWrapper(env, cache_dir=DEFAULT_CACHE_DIR, *, pre_warm=True)
@@ -84,10 +90,10 @@ step_trigger=None, recording_trigger=None)
     wrappers.RecordVideo.close()
     wrappers.save_video(path, frames, fps=30)
     wrappers.vector.BatchedWrapper(env)
-    wrappers.vector.NormalizeObservation(env, epsilon=1e-8, *, frozen=False)
+    wrappers.vector.NormalizeObservation(env, epsilon=1e-8, *, key=None, clip=None, frozen=False)
     wrappers.vector.NormalizeReward(env, gamma=0.99, epsilon=1e-8, *, frozen=False)
     wrappers.vector.RecordVideo(env, output_dir="runs/recordings", fps=30, *, slots=None, \
-grid=None, frozen=False)
+grid=None, episode_trigger=None, step_trigger=None, length=None, frozen=False)
     wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=84, \
 terminal_on_life_loss=False, grayscale_obs=True, grayscale_newaxis=False, scale_obs=False)
     wrappers.ClipAction(env)
@@ -95,7 +101,9 @@ terminal_on_life_loss=False, grayscale_obs=True, grayscale_newaxis=False, scale_
     wrappers.DiscretizeAction(env, bins, multidiscrete=False)
     wrappers.DomainRandomization(env, sample, redraw=True)
     wrappers.DtypeObservation(env, dtype)
+    wrappers.EpisodicLife(env)
     wrappers.FilterObservation(env, filter_keys)
+    wrappers.FlattenAction(env)
     wrappers.FlattenObservation(env)
     wrappers.MaxAndSkipObservation(env, skip=4)
     wrappers.RepeatAction(env, num_repeats)
@@ -113,6 +121,7 @@ dict_time_key="time")
 
     batched_env.BatchedEnv.reset(rng)
     batched_env.BatchedEnv.step(state, actions)
+    batched_env.BatchedEnv.reset_where(mask, obs, state, rng=None)
     batched_env.BatchedEnv.action_mask(state)
     batched_env.BatchedEnv.active(state)
     batched_env.BatchedEnv.slot_state(state, slot_idx=0)
@@ -125,7 +134,10 @@ dict_time_key="time")
     vec_env.VecEnv.step(state, actions)
     vec_env.VecEnv.action_mask(state)
     vec_env.VecEnv.active(state)
+    vec_env.VecEnv.reset_where(mask, obs, state, rng=None)
     vec_env.VecEnv.with_final_obs()
+    vec_env.VecEnv.with_autoreset()
+    vec_env.VecEnv.without_autoreset()
     vec_env.VecEnv.slot_state(state, slot_idx=0)
     vec_env.VecEnv.render_slot(state, slot_idx=0)
     vec_env.VecEnv.render(state, *, index=0)
@@ -150,6 +162,7 @@ dict_time_key="time")
     multi_vec_env.MultiVecEnv(vec_envs)
     multi_vec_env.MultiVecEnv.reset(rng)
     multi_vec_env.MultiVecEnv.step(states, actions)
+    multi_vec_env.MultiVecEnv.reset_where(masks, obs, states, rng=None)
     multi_vec_env.MultiVecEnv.action_masks(states)
     multi_vec_env.MultiVecEnv.reset_at(idx, rng)
     multi_vec_env.MultiVecEnv.step_at(idx, state, action)
@@ -189,22 +202,26 @@ cache_dir=DEFAULT_CACHE_DIR, **fields)
 cache_dir=DEFAULT_CACHE_DIR, **fields)
 
     rollouts.start(env, rng, policy_state=None)
-    rollouts.rollout(env, policy, start, n_steps, *, progress=False)
+    rollouts.rollout(env, policy, start, n_steps, *, progress=False, collect=None)
     rollouts.Rollout(obs, env_state, policy_state, rng)
     rollouts.Transition(obs, action, reward, done, terminated, truncated, next_obs, info, extras)
     saving.save(path, tree)
     saving.load(path, like)
     sharding.shard(batched_env, mesh, axis=None)
     sharding.ShardedEnv(env, mesh, axis=None)
-    rollouts.evaluate(env, policy, rng, n_episodes, *, policy_state=None, max_steps=None)
-    rollouts.evaluate_grid(env, policy, rng, grid, n_episodes, *, policy_state=None, \
+    rollouts.evaluate(env, policy, rng, n_episodes=None, *, policy_state=None, max_steps=None)
+    rollouts.evaluate_grid(env, policy, rng, grid, n_episodes=None, *, policy_state=None, \
 max_steps=None)
-    rollouts.Evaluation(returns, lengths, complete)
+    rollouts.Evaluation(returns, lengths, complete, terminated, info)
+    rollouts.episodes(transitions)
+    rollouts.Episode(obs, action, reward, done, terminated, truncated, info, extras)
 
     testing.check_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)
     testing.report_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)
     testing.check_batched_env(batched_env, *, num_steps=50, seed=0, waive=None)
     testing.report_batched_env(batched_env, *, num_steps=50, seed=0, waive=None)
+    testing.match_env(env, reference, inject=None, *, extract=None, act=None, states=None, \
+policy=None, n_steps=1000, n_resets=3000, rng=None)
     testing.Finding(rule, where, expected, got, fix)
     testing.Report(subject, findings, kept, skipped, notes=(), waived=FACTORY)
     testing.Report.raise_if_any()
@@ -219,7 +236,7 @@ max_steps=None)
     interop.gymnasium_spaces.to_space(space)
     interop.gymnasium_spaces.from_space(space)
     interop.out.gymnasium.to_gymnasium(env, *, render_mode=None)
-    interop.out.gymnasium.to_gymnasium_vec(batched_env)
+    interop.out.gymnasium_vec.to_gymnasium_vec(batched_env)
     interop.out.gymnax.to_gymnax(env, *, version=0)
     interop.out.gymnax.ToGymnax.reset(key, params=None)
     interop.out.gymnax.ToGymnax.step(key, state, action, params=None)

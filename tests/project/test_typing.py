@@ -1,7 +1,9 @@
-"""What pyright infers and finds in files of users, which it checks strictly."""
+"""What pyright and mypy, both strict, infer and find in files of users."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from envrax.testing.new_suite import write_suite
+
 pytestmark = pytest.mark.integration
-SAMPLES = Path(__file__).parents[1] / "typing_samples"
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "tests" / "typing_samples"
 
 
 def commented(sample: str, pattern: str) -> dict[int, str]:
@@ -33,7 +38,7 @@ def messages_by_file() -> dict[str, list[dict[str, Any]]]:
     )
     assert done.stdout.startswith("{"), done.stdout + done.stderr
     report = json.loads(done.stdout)
-    assert report["summary"]["filesAnalyzed"] == 3
+    assert report["summary"]["filesAnalyzed"] == 4
     by_file: dict[str, list[dict[str, Any]]] = {path.name: [] for path in SAMPLES.glob("*.py")}
     for diagnostic in report["generalDiagnostics"]:
         by_file[Path(diagnostic["file"]).name].append(diagnostic)
@@ -44,8 +49,9 @@ def line_of(diagnostic: dict[str, Any]) -> int:
     return diagnostic["range"]["start"]["line"] + 1
 
 
-def test_strict_checking_finds_nothing_in_a_users_file(messages_by_file: Any) -> None:
-    assert [(line_of(d), d["message"]) for d in messages_by_file["user.py"]] == []
+@pytest.mark.parametrize("file", ["user.py", "suite.py"])
+def test_strict_checking_finds_nothing_in_a_users_file(messages_by_file: Any, file: str) -> None:
+    assert [(line_of(d), d["message"]) for d in messages_by_file[file]] == []
 
 
 def test_types_are_known(messages_by_file: Any) -> None:
@@ -62,3 +68,40 @@ def test_mistakes_are_found_and_nothing_else(messages_by_file: Any) -> None:
         found.setdefault(line_of(diagnostic), set()).add(diagnostic["rule"])
     assert found.keys() == REFUSED.keys()
     assert {line: rule for line, rule in REFUSED.items() if rule not in found[line]} == {}
+
+
+@pytest.fixture
+def suites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a user's suite, what `python -m envrax new` writes, and the example."""
+    monkeypatch.chdir(tmp_path)
+    list(write_suite("my_suite"))
+    Path("my_suite", "train.py").unlink()  # a script without annotations
+    shutil.copy(SAMPLES / "suite.py", tmp_path)
+    classic = ROOT / "examples" / "envrax-classic" / "src" / "envrax_classic"
+    shutil.copytree(classic, "envrax_classic", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def test_pyright_finds_nothing_in_suites(suites: Path) -> None:
+    # JAX is partly untyped, and chex has no types.
+    unknown = ("Argument", "Lambda", "Member", "Variable")
+    off = ["reportMissingTypeStubs", *(f"reportUnknown{x}Type" for x in unknown)]
+    config = {"extraPaths": [str(ROOT), "my_suite"], "typeCheckingMode": "strict"}
+    (suites / "pyrightconfig.json").write_text(json.dumps({**config, **dict.fromkeys(off, False)}))
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
+    done = subprocess.run(command, cwd=suites, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mypy_finds_nothing_in_suites(suites: Path) -> None:
+    command = [sys.executable, "-m", "mypy", "--config-file", str(SAMPLES / "mypy.ini"), "."]
+    paths = {"MYPYPATH": os.pathsep.join([str(ROOT), "my_suite"])}
+    done = subprocess.run(
+        command,
+        cwd=suites,
+        env={**os.environ, **paths},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

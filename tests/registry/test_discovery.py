@@ -1,15 +1,18 @@
 """Suites of installed packages, found by the prefix of an id; `python -m envrax`."""
 
 import importlib
+import platform
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jax
 import pytest
 from fakes import VectorConfig, VectorEnv
 
@@ -18,6 +21,7 @@ from envrax import registry
 from envrax.__main__ import main
 from envrax.error import MissingPackageError
 from envrax.interop import names
+from envrax.interop.library import require
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
@@ -169,6 +173,16 @@ def test_a_name_that_is_like_nothing(install: Install, monkeypatch: pytest.Monke
     assert "Did you mean" not in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["nobody/x", "e", "classic/c"])
+def test_only_near_misses_are_offered(name: str, install: Install) -> None:
+    """Many ids contain such a name; `find` lists them, but nobody misspells one so."""
+    install("toys")
+    assert names.find(name)
+    with pytest.raises(ValueError, match="Unknown environment") as error:
+        envrax.make(name)
+    assert not re.search("Did you mean|Install pgx", str(error.value))
+
+
 def test_a_suite_that_cannot_be_imported_says_why(install: Install) -> None:
     install("stale", "from jax import a_function_that_was_removed")
     for look_up in (envrax.make, lambda id: envrax.load_suite("stale")):
@@ -239,6 +253,37 @@ def test_a_suite_that_is_mended_is_imported_anew(install: Install, tmp_path: Pat
     assert list(envrax.load_suite("faulty")) == ["faulty/A-v0", "faulty/B-v0"]
 
 
+def test_nothing_of_a_suite_that_fails_stays(install: Install, tmp_path: Path) -> None:
+    """Names without its prefix, and those of its other modules; a second try says the same."""
+    register = "import envrax\nfrom fakes import VectorConfig, VectorEnv\n"
+    register += "envrax.register({name!r}, VectorEnv, VectorConfig())\n"
+    package = tmp_path / "faulty"
+    package.mkdir()
+    (package / "part.py").write_text(register.format(name="Part-v0"))
+    (tmp_path / "other_suite.py").write_text(register.format(name="Other-v0"))
+    lines = "import other_suite\nfrom faulty import part\nraise OSError('no disk')"
+    (package / "__init__.py").write_text(register.format(name="Plain-v0") + lines)
+    install("faulty", value="faulty")
+    before = set(envrax.registered_names())
+    for module in ("faulty", "faulty", "faulty.part"):
+        with pytest.raises(MissingPackageError, match="no disk"):
+            envrax.make(f"{module}:Plain-v0")
+        assert set(envrax.registered_names()) - before == {"Other-v0"}
+
+
+def test_code_without_a_module_may_register() -> None:
+    code = "envrax.register('Run-v0', VectorEnv, VectorConfig())"
+    exec(code, {"envrax": envrax, "VectorEnv": VectorEnv, "VectorConfig": VectorConfig})
+    assert "Run-v0" in envrax.registered_names()
+
+
+def test_only_a_missing_module_is_to_be_installed(install: Install) -> None:
+    install("faulty", "raise ModuleNotFoundError('no driver')")
+    with pytest.raises(MissingPackageError, match="no driver") as error:
+        envrax.make("faulty/A-v0")
+    assert "Install None" not in str(error.value)
+
+
 def test_an_interrupted_import_leaves_no_names(install: Install) -> None:
     install("faulty", SUITE + "raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
@@ -285,6 +330,36 @@ def test_the_command_line_lists_and_shows(
         assert row in " ".join(capsys.readouterr().out.split())
     assert main(["find", "xyzzy"]) == 0
     assert capsys.readouterr().out.startswith("none: ")
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_the_command_line_tells_of_versions(
+    works: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where JAX finds no device, which may be what the report is about."""
+
+    def no_device() -> Any:
+        raise RuntimeError("Unable to initialize backend 'tpu'")
+
+    if not works:
+        monkeypatch.setattr(jax, "devices", no_device)
+    monkeypatch.setenv("XLA_OF_THIS_TEST", "a b")
+    monkeypatch.delenv("ENVRAX_CACHE_DIR")  # a long path
+    before = {*sys.modules}
+    assert main(["info"]) == 0
+    out = capsys.readouterr().out
+    rows = {line[:14].strip(): line[14:] for line in out.splitlines()}
+    assert rows["envrax"] == envrax.__version__ and rows["jax"] == metadata.version("jax")
+    assert rows["Python"].startswith(f"{platform.python_version()}, ")
+    text = " ".join(out.split())
+    assert f"flax=={metadata.version('flax')}" in text
+    assert "ruff==" not in text and "jax==" not in text  # a tool; a row of its own
+    assert f"classic (envrax-classic {metadata.version('envrax-classic')})" in text
+    assert "jax_enable_x64=False" in text and "XLA_OF_THIS_TEST=a b" in text
+    assert ("Unable to initialize backend" in rows["devices"]) != works
+    assert ("cpu" in rows.get("backend", "")) == works
+    assert max(map(len, out.splitlines())) <= 80
+    assert not {"flax", "optax"} & ({*sys.modules} - before)
 
 
 def test_a_suite_of_ones_own(
@@ -352,3 +427,28 @@ def test_a_safe_path_is_left_alone(module: str, run_python: Any, tmp_path: Path)
         """
     )
     assert printed == "2 ['imported'] False\n2 [] True\n"
+
+
+def test_libraries_that_are_imported_in_two_threads_leave_the_streams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second began while `sys.stdout` was stderr, and put that back last."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("envrax.interop.library.metadata.version", lambda package: "9.0")
+    begun, go_on = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
+    events = SimpleNamespace(begun=begun, go_on=go_on)
+    monkeypatch.setitem(sys.modules, "events_of_this_test", events)
+    lines = "import sys, events_of_this_test as e\nsys.stdout = None\ne.begun[{0}].set()\n"
+    for i in (0, 1):
+        name = f"library_{i}_of_this_test"
+        (tmp_path / f"{name}.py").write_text(lines.format(i) + f"e.go_on[{i}].wait()")
+    before = sys.stdout, sys.stderr, sys.__stdout__
+    with ThreadPoolExecutor() as pool:
+        imports: list[Any] = []
+        for i in (0, 1):
+            imports.append(pool.submit(require, f"library_{i}_of_this_test", "1"))
+            begun[i].wait()
+        for i in (0, 1):
+            go_on[i].set()
+            imports[i].result()
+    assert (sys.stdout, sys.stderr, sys.__stdout__) == before

@@ -1,6 +1,9 @@
 """`evaluate`: against episodes played by hand, and where a naive average is biased."""
 
+import gc
+import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import chex
@@ -10,14 +13,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost
-from fakes import CoinEnv
+from fakes import CoinConfig, CoinEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from helpers import assert_trees_equal, slow_but
+from helpers import assert_trees_close, assert_trees_equal, slow_but
 
 import envrax
-from envrax import Box, Discrete, EnvConfig, EnvState, JaxEnv, VecEnv
+from envrax import Box, Discrete, EnvConfig, EnvState, JaxEnv, RecordEpisodeStatistics, VecEnv
 from envrax.interop import from_gymnasium_vec
 from envrax.testing import CountingEnv, MaskedEnv
+from envrax.wrappers.vector import (
+    BatchedWrapper,
+    NormalizeObservation,
+    NormalizeReward,
+    RunningStatistics,
+)
+from envrax_classic import CartPole as ClassicCartPole
 
 
 @chex.dataclass
@@ -62,9 +72,93 @@ def episodes_in_order(steps: envrax.Transition) -> list[tuple[int, int, float, i
     return sorted(found)
 
 
+class Own(BatchedWrapper[Any, Any]):
+    """A wrapper that does not say what begins anew in some slots: its slots take no keys."""
+
+    def on_step(self, *stepped: Any) -> Any:
+        return stepped
+
+
+def noisy(policy_state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+    """Actions by draws of any number of slots, and nothing that XLA rounds by batch size."""
+    return jax.random.uniform(rng, (*obs.shape[:-1], 2), jnp.float32), policy_state, None
+
+
+def counting(policy_state: Any, obs: jax.Array, rng: jax.Array, first: Any, mask: Any) -> Any:
+    """A memory that must begin anew in each episode, and parameters that stay."""
+    count = policy_state["count"] + 1
+    right = jnp.where(first, count == 1, count > 1)
+    action, _, _ = noisy(None, obs, rng)
+    action = action * jnp.where(right, policy_state["scale"], jnp.float32(jnp.nan))[..., None]
+    return action, {**policy_state, "count": count}, None
+
+
+@pytest.mark.parametrize("max_steps", [None, 5])
+@pytest.mark.parametrize("policy", [None, noisy], ids=["uniform", "noisy"])
+def test_results_do_not_depend_on_the_number_of_slots(policy: Any, max_steps: Any) -> None:
+    """Bit for bit, those of one environment: the episode follows its key, and so do the draws."""
+    env = CoinEnv(CoinConfig(end_rate=0.1))
+    how: Any = dict(max_steps=max_steps)
+    expected = envrax.evaluate(env, policy, jax.random.key(0), 20, **how)
+    assert expected.complete.all() == (max_steps is None)
+    for n in (1, 8, 64):
+        found = envrax.evaluate(VecEnv(env, n), policy, jax.random.key(0), 20, **how)
+        assert_trees_equal(found, expected)
+    keys = jax.random.split(jax.random.key(0), 20)
+    some = envrax.evaluate(VecEnv(env, 3), policy, keys[5:9], **how)
+    assert_trees_equal(some, jax.tree.map(lambda x: x[5:9], expected))
+
+
+def test_each_episode_begins_with_the_policy_state_as_given() -> None:
+    env = CoinEnv(CoinConfig(end_rate=0.2))
+    scale = jnp.float32(0.5)
+    alone = dict(count=jnp.int32(0), scale=scale)
+    expected = envrax.evaluate(env, counting, jax.random.key(0), 9, policy_state=alone)
+    assert not np.isnan(expected.returns).any()
+    of_one = dict(count=jnp.zeros(1, jnp.int32), scale=scale)
+    for n in (2, 16):
+        batch = VecEnv(env, n)
+        run = jax.jit(partial(envrax.evaluate, batch, counting, n_episodes=9))
+        found = envrax.evaluate(batch, counting, jax.random.key(0), 9, policy_state=of_one)
+        assert_trees_equal(found, expected)
+        assert_trees_equal(run(jax.random.key(0), policy_state=of_one), expected)
+
+
+def test_wrappers_of_a_batch_that_say_what_begins_anew() -> None:
+    statistics = RunningStatistics.of(4.0, np.zeros(4, np.float32), np.full(4, 2.0, np.float32))
+    how: Any = dict(frozen=True, statistics=statistics)
+    found: list[Any] = []
+    for n in (2, 16):
+        env = NormalizeObservation(VecEnv(CoinEnv(), n), **how)
+        env = NormalizeReward(env, frozen=True, statistics=RunningStatistics.of(1.0, 0.0, 4.0))
+        found.append(envrax.evaluate(env, noisy, jax.random.key(0), 9))
+    assert_trees_equal(*found)
+    plain = envrax.evaluate(CoinEnv(), noisy, jax.random.key(0), 9)
+    assert_trees_close(found[0].returns, plain.returns / 2, rtol=1e-5)
+
+
+def test_the_end_and_the_info_of_the_last_step() -> None:
+    env = ClassicCartPole(EnvConfig(max_steps=25))
+    batch = RecordEpisodeStatistics(env)
+    found = envrax.evaluate(VecEnv(batch, 4), None, jax.random.key(0), 12, max_steps=20)
+    assert_trees_equal(found.info["episode"]["l"], np.where(found.complete, found.lengths, 0))
+    assert_trees_equal(found.terminated, found.complete)  # no limit before the cut
+    short = ClassicCartPole(EnvConfig(max_steps=12))
+    found = envrax.evaluate(short, None, jax.random.key(0), 12)
+    assert found.complete.all() and 0 < found.terminated.sum() < 12
+    assert_trees_equal(found.terminated, found.info["terminated"])
+    assert_trees_equal(~found.terminated, found.info["truncated"])
+
+
+def test_it_prints_as_a_summary() -> None:
+    env = CountingEnv(EnvConfig(max_steps=5))
+    text = str(envrax.evaluate(env, None, jax.random.key(0), 4, max_steps=3))
+    assert "length 3 +- 0" in text and "4 episodes, 4 of them cut" in text
+
+
 @pytest.mark.parametrize("n_episodes", slow_but(25, values=[2, 3, 25]))
-def test_a_batch_counts_the_first_that_start(n_episodes: int) -> None:
-    env = VecEnv(CoinEnv(), 3)
+def test_a_batch_without_keys_counts_the_first_that_start(n_episodes: int) -> None:
+    env = Own(VecEnv(CoinEnv(), 3))
     found = envrax.evaluate(env, None, jax.random.key(1), n_episodes)
     steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(1)), 150)[1]
     wanted = episodes_in_order(steps)[:n_episodes]
@@ -109,12 +203,12 @@ def test_max_steps_cuts() -> None:
 
 @pytest.mark.slow
 def test_max_steps_of_a_batch_whose_slots_play_on() -> None:
-    env = VecEnv(CountingEnv(EnvConfig(max_steps=1000)), 2)
+    env = Own(VecEnv(CountingEnv(EnvConfig(max_steps=1000)), 2))
     with pytest.warns(UserWarning, match="1 of 3 episodes did not begin"):
         found = envrax.evaluate(env, None, jax.random.key(0), 3, max_steps=7)
     assert found.lengths.tolist() == [7, 7, 0] and not found.complete.any()
     assert np.isnan(found.returns).tolist() == [False, False, True]  # and no 0 in a mean
-    mixed = VecEnv(ShortOrLong(), 2)
+    mixed = Own(VecEnv(ShortOrLong(), 2))
     with pytest.warns(UserWarning, match="of 40 episodes did not begin"):
         cut = envrax.evaluate(mixed, None, jax.random.key(0), 40, max_steps=5)
     assert set(cut.lengths.tolist()) == {0, 1, 5}  # blocked slots kept some from beginning
@@ -128,7 +222,7 @@ def test_under_the_callers_jit_with_a_memory() -> None:
     env = VecEnv(CoinEnv(), 3)
 
     def counts(memory: jax.Array, obs: Any, rng: jax.Array) -> Any:
-        return env.action_space.sample(rng), memory + 1, None
+        return noisy(None, obs, rng)[0], memory + 1, None
 
     def run(rng: jax.Array) -> Any:
         return envrax.evaluate(env, counts, rng, 4, policy_state=jnp.int32(0))
@@ -190,6 +284,7 @@ def test_one_environment_on_the_host() -> None:
     [
         (CountingEnv(), 0, None, ValueError, "n_episodes"),
         (CountingEnv(), 1, 0, ValueError, "max_steps"),
+        (CountingEnv(), None, None, TypeError, "n_episodes"),
         (VecEnv(envrax.EpisodeDiscount(CountingEnv()), 2), 1, None, TypeError, "`done`"),
         (OnTheHost(2), 1, None, TypeError, "final_obs"),
     ],
@@ -199,9 +294,84 @@ def test_refusals(env: Any, n_episodes: int, max_steps: Any, error: Any, noun: s
         envrax.evaluate(env, None, jax.random.key(0), n_episodes, max_steps=max_steps)
 
 
+def test_a_policy_for_a_fixed_number_of_slots_plays_the_same_episodes() -> None:
+    """What draws nothing, with a memory of all slots, gives what it gives slot by slot."""
+    env = CoinEnv(CoinConfig(end_rate=0.2))
+
+    def everyone(memory: jax.Array, obs: jax.Array, rng: Any, first: jax.Array) -> Any:
+        memory = jnp.where(first.reshape(3, 1), 0, memory) + 1
+        return jnp.tanh(memory * obs[:, :2]), memory, None
+
+    def anyone(memory: jax.Array, obs: jax.Array, rng: Any, first: jax.Array) -> Any:
+        memory = jnp.where(first[:, None], 0, memory) + 1
+        return jnp.tanh(memory * obs[:, :2]), memory, None
+
+    batch = VecEnv(env, 3)
+    how: Any = dict(rng=jax.random.key(0), n_episodes=12)
+    found = envrax.evaluate(batch, everyone, policy_state=jnp.full((3, 2), 7, jnp.float32), **how)
+    expected = envrax.evaluate(batch, anyone, policy_state=jnp.full((1, 2), 7, jnp.float32), **how)
+    assert_trees_close(found.returns, expected.returns, rtol=1e-5)
+    assert_trees_equal(found.lengths, expected.lengths)
+
+
+def test_what_mixes_the_slots_or_is_overridden_does_not_play_by_keys() -> None:
+    class Sevens(BatchedWrapper[Any, Any]):
+        def step(self, state: Any, actions: Any) -> Any:
+            obs, *rest = super().step(state, actions)
+            return obs * 0 + 7, *rest
+
+    batch = VecEnv(CoinEnv(), 2)
+    for env in (Sevens(batch), NormalizeObservation(batch), NormalizeReward(batch)):
+        assert env.copied_env is None
+        found = envrax.evaluate(env, noisy, jax.random.key(0), 5)
+        steps = envrax.rollout(env, noisy, envrax.start(env, jax.random.key(0)), 150)[1]
+        wanted = [x[3] for x in episodes_in_order(steps)[:5]]
+        assert found.lengths.tolist() == wanted
+
+
+def test_no_key_is_used_twice_and_no_batch_is_kept() -> None:
+    with jax.debug_key_reuse(True):
+        envrax.evaluate(VecEnv(CoinEnv(), 4), noisy, jax.random.key(0), 6)
+    batch = VecEnv(CoinEnv(), 2, autoreset=False, final_obs=True)
+    envrax.evaluate(batch, None, jax.random.key(0), 2)
+    kept = weakref.ref(batch)
+    del batch
+    jax.clear_caches()
+    gc.collect()
+    assert kept() is None
+
+
+def test_a_fleet_prints_member_by_member() -> None:
+    batch = VecEnv(CountingEnv(), 2)
+    for fleet in (envrax.MultiVecEnv([batch, batch]), envrax.MultiVecEnv({"0": batch, "1": batch})):
+        text = str(envrax.evaluate(fleet, None, jax.random.key(0), 3))
+        assert text.count("3 episodes, 0 of them cut") == 2 and text.startswith("0:\n")
+
+
+def test_one_environment_under_vmap_from_its_start() -> None:
+    env = ClassicCartPole()
+    rngs = jax.random.split(jax.random.key(0), 3)
+    obs = jax.vmap(lambda rng: envrax.start(env, rng).obs)(rngs)
+    assert_trees_equal(obs[1], envrax.start(env, rngs[1]).obs)
+
+
+def test_refusals_of_keys() -> None:
+    keys = jax.random.split(jax.random.key(0), 4)
+    batch = VecEnv(CoinEnv(), 3)
+    with pytest.raises(ValueError, match="number of keys to be at least 1; got 0"):
+        envrax.evaluate(batch, None, keys[:0])
+    with pytest.raises(ValueError, match="a key for each of 5 episodes; got 4"):
+        envrax.evaluate(batch, None, keys, 5)
+    with pytest.raises(ValueError, match="one PRNG key"):
+        envrax.evaluate(Own(batch), None, keys)
+    with pytest.raises(ValueError, match="one PRNG key"):
+        envrax.evaluate(envrax.MultiVecEnv([batch]), None, keys)
+
+
 def test_what_did_not_begin_is_a_warning_and_a_nan_and_no_error() -> None:
     with jax.debug_nans(True), pytest.warns(UserWarning, match="3 of 9 episodes did not begin"):
-        found = envrax.evaluate(VecEnv(CountingEnv(), 2), None, jax.random.key(0), 9, max_steps=3)
+        env = Own(VecEnv(CountingEnv(), 2))
+        found = envrax.evaluate(env, None, jax.random.key(0), 9, max_steps=3)
     assert np.isnan(found.returns[-1]) and not np.isnan(found.returns[0])
 
 

@@ -69,7 +69,8 @@ def test_wrappers_and_the_callers_own_jit() -> None:
 def _of(grid: dict[str, Any]) -> envrax.GridEvaluation:
     shape = (*map(len, grid.values()), 2)
     returns = jnp.arange(np.prod(shape), dtype=jnp.float32).reshape(shape)
-    return envrax.GridEvaluation(returns, returns.astype(jnp.int32), returns > 0, grid)
+    ends = returns > 0
+    return envrax.GridEvaluation(returns, returns.astype(jnp.int32), ends, ends, {}, grid)
 
 
 def test_the_table() -> None:

@@ -22,6 +22,7 @@ import envrax
 from envrax import MultiVecEnv, RecordEpisodeStatistics, Rollout, TimeLimit, Transition, VecEnv
 from envrax.interop import from_gymnasium_vec
 from envrax.testing import CountingEnv, MaskedEnv
+from envrax.wrappers.vector import NormalizeReward
 
 STEPS = 40
 
@@ -464,6 +465,49 @@ class TestMasks:
             assert (steps.action == 2).all()
 
 
+class TestFinalMasks:
+    """`info["final_mask"]` of a Transition is the mask of the state of `next_obs`."""
+
+    @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: VecEnv(env, 3)])
+    def test_it_is_that_of_next_obs(self, wrap: Any) -> None:
+        env = wrap(MaskedEnv())
+        steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 20)[1]
+        # An action may not be repeated, and the observation has the last one.
+        wanted = jnp.arange(3) != steps.action[..., None]
+        assert_trees_equal(steps.info["final_mask"], wanted)
+        assert steps.done.any()
+
+    def test_without_masks_there_is_none(self) -> None:
+        env = VecEnv(CountingEnv(), 3)
+        steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 2)[1]
+        assert sorted(steps.info) == ["terminated", "truncated"]
+
+    def test_who_does_not_keep_it_does_not_compute_it(self) -> None:
+        class Sorts(CountingEnv):
+            def action_mask(self, state: Any) -> Any:
+                return jnp.sort(state.number * jnp.arange(7, 10, dtype=jnp.int32)) % 5 > 1
+
+        def sorts(run: Any) -> bool:
+            at = envrax.start(env, jax.random.key(0))
+            return " sort(" in str(jax.jit(run).lower(at).compile().as_text())
+
+        def play(at: Any, **options: Any) -> Any:
+            return envrax.rollout(env, first, at, 2, **options)
+
+        def first(_: Any, obs: Any, rng: Any) -> Any:
+            return jnp.zeros(obs.shape[:-1], jnp.int32), None, None
+
+        for env in (Sorts(), VecEnv(Sorts(), 2)):
+            assert sorts(play)
+            assert not sorts(lambda at: play(at, collect=lambda step: step.next_obs))
+            assert not sorts(lambda at: envrax.evaluate(env, first, at.rng, 2))  # noqa: B023
+
+    def test_evaluations_have_none(self) -> None:
+        for env in (VecEnv(MaskedEnv(), 2), NormalizeReward(VecEnv(MaskedEnv(), 2))):
+            found = envrax.evaluate(env, None, jax.random.key(0), 2)
+            assert sorted(found.info) == ["terminated", "truncated"]
+
+
 class TestFirst:
     @pytest.mark.parametrize(
         "name", slow_but("statistics", values=["alone", "batch", "statistics"])
@@ -484,7 +528,7 @@ class TestFirst:
         assert age.max() < 77 and np.array_equal(age == 0, first)
 
     def test_where_no_step_is_counted_it_is_refused(self) -> None:
-        env = vec_cartpole()
+        env = OnTheHost(2)
         act: Any = lambda state, obs, rng, first: (None, None, None)  # noqa: E731
         at = envrax.start(env, jax.random.key(0))
         with pytest.raises(TypeError, match="first"):

@@ -202,6 +202,7 @@ def test_other_tools_find_arrays_by_plain_names(tmp_path: Path) -> None:
 
 def test_names_that_would_collide(tmp_path: Path) -> None:
     keys = ["a/b", "a\\b", "a_b", "a", "n\0l", "n\0m", "", "envrax.json", "../up"]
+    keys += ["lone \ud800", "lone \udfff"]
     given = {key: np.full(2, i) for i, key in enumerate(keys)}
     given["a"] = {"b": np.arange(4)}
     envrax.save(tmp_path / "x", given)
@@ -289,6 +290,41 @@ def test_nothing_is_read_before_names_and_sizes_fit(tmp_path: Path) -> None:
             assert tracemalloc.get_traced_memory()[1] < 2**20
         finally:
             tracemalloc.stop()
+
+
+def test_a_mask_is_not_lost(tmp_path: Path) -> None:
+    masked = np.ma.masked_array([1.0, 2.0], [True, False])
+    with pytest.raises(TypeError, match=r"without a mask; got a masked array as `\['x'\] float64"):
+        envrax.save(tmp_path / "x", {"x": masked})
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.float64, np.complex128])
+def test_numbers_are_not_cut_to_32_bits(dtype: Any, tmp_path: Path) -> None:
+    """JAX would, where 64 bits are not enabled."""
+    given = {"x": np.array([2**30 + 1], dtype) * dtype(3)}
+    envrax.save(tmp_path / "x", given)
+    like = {"x": jax.ShapeDtypeStruct((1,), dtype)}
+    with pytest.raises(ValueError, match=r"at most 32 bits; got .*64|128.*`\['x'\]` in `like`"):
+        envrax.load(tmp_path / "x", like)
+    with jax.enable_x64(True):
+        assert_trees_equal(envrax.load(tmp_path / "x", like), given)
+    assert_trees_equal(envrax.load(tmp_path / "x", given), given)
+
+
+def test_what_cannot_be_removed_is_left(tmp_path: Path) -> None:
+    left = tmp_path / f".x.{'a' * 32}.part"
+    left.mkdir()
+    os.utime(left, (0, 0))
+    envrax.save(tmp_path / "x", 1)
+    assert left.exists() and envrax.load(tmp_path / "x", 0) == 1
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "ü" * 127])
+def test_the_longest_names(name: str, tmp_path: Path) -> None:
+    for value in (1, 2):
+        envrax.save(tmp_path / name, value)
+    assert envrax.load(tmp_path / name, 0) == 2
+    assert os.listdir(tmp_path) == [name]
 
 
 def test_only_a_regular_file_is_replaced(tmp_path: Path) -> None:

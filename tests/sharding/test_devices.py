@@ -8,6 +8,7 @@ CODE = r"""
 import os
 os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=8"
 import re
+from functools import partial
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from conftest import count_compilations as compilations
@@ -344,5 +345,56 @@ on_one_device = played(env(), anywhere)
 for kind in (AxisType.Auto, AxisType.Explicit):
     for weights in (anywhere, on_one, np.asarray(anywhere)):
         assert_trees_equal(played(shard(env(), mesh_of(4, kind)), weights), on_one_device)
+""",
+    )
+
+
+def test_resets_by_mask_and_evaluations_do_not_depend_on_the_devices(run_python: Any) -> None:
+    run(
+        run_python,
+        """
+def play_by_mask(env):
+    obs, state = env.reset(KEY)
+    found = []
+    for i in range(4):
+        obs, state, rewards, dones, _ = env.step(state, env.action_space.sample(jax.random.key(i)))
+        obs, state = env.reset_where(dones, obs, state)
+        found.append((obs, state, rewards, dones))
+    mask = np.arange(env.n_slots) % 3 == 0
+    found.append(env.reset_where(mask, obs, state, jax.random.key(5)))
+    return jax.device_get(jax.tree.map(plain, found))
+
+def noisy(state, obs, rng):
+    return jax.random.uniform(rng, (*obs.shape[:-1], 2), jnp.float32), state, None
+
+class Noop(vector.BatchedWrapper):
+    pass
+
+makes = [
+    lambda: Noop(Noop(coin(autoreset=False))),
+    lambda: VecEnv(NestedEnv(), 8, autoreset=False),
+    lambda: vector.NormalizeReward(coin(autoreset=False)),
+]
+expected = [play_by_mask(make()) for make in makes]
+episodes = [evaluate(coin(), policy, KEY, 21) for policy in (None, noisy)]
+for kind in (AxisType.Auto, AxisType.Explicit):
+    mesh = mesh_of(4, kind)
+    for make, alone in zip(makes, expected, strict=True):
+        equal = make is not makes[2]  # devices add statistics in another order
+        compare = assert_trees_equal if equal else partial(assert_trees_close, rtol=1e-4, atol=1e-5)
+        compare(play_by_mask(shard(make(), mesh)), alone)
+    for policy, alone in zip((None, noisy), episodes, strict=True):
+        for batch in (shard(coin(), mesh), shard(Noop(coin()), mesh)):
+            found = evaluate(batch, policy, KEY, 21)
+            assert_trees_equal(jax.tree.map(plain, found), jax.tree.map(plain, alone))
+    batch = shard(Noop(coin(autoreset=False)), mesh)
+    obs, state = batch.reset(KEY)
+    found = jax.jit(batch.reset_where)(jnp.ones(16, bool), obs, state)
+    assert_trees_equal(plain(found[0]), plain(batch.reset_where(np.ones(16, bool), obs, state)[0]))
+
+batch = shard(coin(autoreset=False), mesh_of(4))
+obs, state = batch.reset(KEY)
+given = jnp.zeros(16, bool), obs, state
+assert not collectives(jax.jit(batch.reset_where), *given)
 """,
     )

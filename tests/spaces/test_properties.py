@@ -10,11 +10,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, conform
+from envrax.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    MultiBinary,
+    MultiDiscrete,
+    Space,
+    Tuple,
+    conform,
+    flatten,
+    unflatten,
+)
+from envrax.spaces.flattening import flat_box
 from envrax.spaces.sampling import draw_integers
 
 # Each compiled sample takes a while, so those properties are tried on few spaces by default.
@@ -100,6 +112,63 @@ def test_a_batch_is_n_stacked_elements(space: Space, n: int) -> None:
     assert batch.batch(2) == space.batch(n).batch(2)
 
 
+def has_wide_integers(space: Space) -> bool:
+    """Whether a vector of floats cannot hold all elements, or no vector can."""
+    dtypes = [np.dtype(leaf) for leaf in jax.tree.leaves(space.dtype)]
+    wide = [dtype for dtype in dtypes if dtype in INTEGERS and dtype.itemsize == 4]
+    signed = [dtype for dtype in dtypes if np.issubdtype(dtype, np.signedinteger)]
+    mixed = any(dtype in FLOATS for dtype in dtypes)
+    return bool(wide) and (mixed or (np.dtype(np.uint32) in wide and bool(signed)))
+
+
+NARROW = Box(np.zeros(1), np.full(1, 1.9), (1,), jnp.bfloat16)
+
+
+@few
+@example(Tuple([Discrete(2), NARROW]), 0)  # NumPy does not join their bounds
+@example(Tuple([Discrete(2), Box(1.9, 1.9, (), jnp.bfloat16)]), 0)  # 1.9 is rounded
+@given(spaces.filter(lambda space: not has_wide_integers(space)), st.integers(0, 2**31))
+def test_unflatten_is_the_inverse_of_flatten(space: Space, seed: int) -> None:
+    x = space.sample(jax.random.key(seed))
+    box = flat_box(space)
+    scores = np.random.default_rng(seed).normal(size=box.shape).astype(np.float32)
+
+    @jax.jit
+    def run(x: Any, scores: Any) -> Any:
+        flat = flatten(space, x)
+        return flat, unflatten(space, flat), unflatten(space, scores)
+
+    flat, back, from_scores = run(x, scores)
+    assert box.contains(flat) is True and flat.dtype == box.dtype
+    assert_same_bits(back, x)
+    # What a network gives is an element too, but for the bounds of a Box.
+    assert all(0 <= choice < n for choice, n in choices_in(space, from_scores))
+    two = jax.tree.map(lambda *rows: np.stack(rows), x, from_scores)
+    there_and_back = jax.vmap(lambda x: unflatten(space, flatten(space, x)), axis_size=2)
+    assert_same_bits(jax.jit(there_and_back)(two), two)
+
+
+def choices_in(space: Any, x: Any) -> list[tuple[int, int]]:
+    """Each choice in an element, and the number of choices that there are."""
+    if isinstance(space, Tuple):
+        return [
+            pair for child, part in zip(space, x, strict=True) for pair in choices_in(child, part)
+        ]
+    if isinstance(space, Dict):
+        return [pair for name in space for pair in choices_in(space[name], x[name])]
+    if not isinstance(space, Discrete | MultiDiscrete):
+        return []
+    counts = np.ravel(space.n if isinstance(space, Discrete) else space.nvec).tolist()
+    return list(zip(np.ravel(x).tolist(), counts, strict=True))
+
+
+def assert_same_bits(x: Any, y: Any) -> None:
+    assert jax.tree.structure(x) == jax.tree.structure(y)
+    for a, b in zip(jax.tree.leaves(x), jax.tree.leaves(y), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
 def _row(x: Any, i: int) -> Any:
     return jax.tree.map(lambda leaf: leaf[i], x)
 
@@ -109,9 +178,12 @@ def _row(x: Any, i: int) -> Any:
 @given(spaces, st.integers(0, 2**31))
 def test_samples_of_many_spaces(space: Space, seed: int) -> None:
     one: Any = test_a_sample_is_an_element_and_conforms  # Hypothesis keeps what it decorates
+    inverse: Any = test_unflatten_is_the_inverse_of_flatten
     batch: Any = test_a_batch_is_n_stacked_elements
     one.hypothesis.inner_test(space, seed)
     batch.hypothesis.inner_test(space, 1 + seed % 3)
+    if not has_wide_integers(space):
+        inverse.hypothesis.inner_test(space, seed)
 
 
 @many

@@ -192,6 +192,8 @@ def test_dicts_handed_out_are_copies() -> None:
         (MultiBinary((2, 3)), "MultiBinary((2, 3))"),
         (Box(-1.0, 1.0, (4,)), "Box(-1.0, 1.0, (4,), float32)"),
         (Box(0, np.array([1, 2]), (2,), jnp.int8), "Box(0, [1, 2], (2,), int8)"),
+        (Box([-4.8, -np.inf], [4.8, 1], (2,)), "Box([-4.8, -inf], [4.8, 1.0], (2,), float32)"),
+        (Box(0, [[1, 20], [300, 4]], (2, 2), int), "Box(0, [[1, 20], [300, 4]], (2, 2), int64)"),
         (Tuple([Discrete(2)]), "Tuple((Discrete(2),))"),
         (Dict(a=Discrete(2)), "Dict({'a': Discrete(2)})"),
     ],

@@ -33,6 +33,7 @@ SOUND: list[Any] = [
     lambda: NormalizeObservation(VecEnv(CartPole(), 2)),
     lambda: VecEnv(CountingEnv(), 1, final_obs=True),
     lambda: VecEnv(MaskedEnv(), 2, donate=True),
+    lambda: VecEnv(MaskedEnv(), 2, final_obs=True),
     lambda: VecEnv(EpisodeDiscount(ExpandDims(CountingEnv())), 2),
     lambda: VecEnv(NestedEnv(), 2, jit_compile=False),
 ]
@@ -164,6 +165,15 @@ class FinalIsFirst(VecEnv[Any, Any, Any, Any]):
         return *rest, {**infos, "final_obs": rest[0]}
 
 
+class FinalMaskIsOfTheNextEpisode(VecEnv[Any, Any, Any, Any]):
+    def __init__(self) -> None:
+        super().__init__(MaskedEnv(), 2, final_obs=True)
+
+    def step(self, state: Any, actions: Any) -> Any:
+        *rest, infos = super().step(state, actions)
+        return *rest, {**infos, "final_mask": self.action_mask(rest[1])}
+
+
 class NextStep(ForwardingBatch[Any, Any]):
     """The step after an end ignores the actions, and begins the next episode."""
 
@@ -199,8 +209,16 @@ class FinalObsHasAnotherShape(BatchedWrapper[Any, Any]):
         return {**infos, **{k: x[..., :1] for k, x in infos.items() if k == "final_obs"}}
 
 
-def around_two(wrapper: Any) -> Any:
-    return lambda: wrapper(VecEnv(CountingEnv(), 2))
+class OnlyMasksAreSwapped(BatchedWrapper[Any, Any]):
+    def action(self, actions: Any) -> Any:
+        return 2 - actions
+
+    def action_mask(self, state: Any) -> Any:
+        return self.env.action_mask(state.env_state)[:, ::-1]
+
+
+def around_two(wrapper: Any, env_class: Any = CountingEnv) -> Any:
+    return lambda: wrapper(VecEnv(env_class(), 2))
 
 
 class IndexIsClamped(Counting):
@@ -252,6 +270,8 @@ BROKEN: list[tuple[Callable[[], BatchedEnv[Any, Any]], str]] = [
     (around_two(ForgetsFinalObs), "final_obs_is_of_the_step"),
     (around_two(OnlyObsIsChanged), "final_obs_is_of_the_step"),
     (around_two(FinalObsHasAnotherShape), "final_obs_is_of_the_step"),
+    (FinalMaskIsOfTheNextEpisode, "ended_slots_start_again"),
+    (around_two(OnlyMasksAreSwapped, MaskedEnv), "final_mask_is_of_the_step"),
     (IndexIsClamped, "slot_state_takes_an_index"),
     (ImageIsAFloat, "render_slot_is_an_image"),
     (WantsTypedKeys, "both_kinds_of_keys"),

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import pytest
 from broken_envs.drift import Drift
 from broken_envs.episodes import RewardIsAnInteger, StepIsNotCounted
+from broken_envs.purity import CallsTheHostInOrder
 
 from envrax import JitWrapper, RewardWrapper, VecEnv
 from envrax.testing import CountingEnv, RingWorld, check_env, report_batched_env, report_env
@@ -74,6 +75,15 @@ def test_rules_that_need_a_waived_one_are_checked() -> None:
 
 def read(who: str, given: Any) -> dict[str, Waiver]:
     return read_waivers(who, given, NAMES, is_needed=True)
+
+
+def test_a_host_that_is_meant_is_blamed_for_nothing_else() -> None:
+    """Such as `state.rng`, since another call gives other results."""
+    reason = "a simulator on the host"
+    report = report_env(CallsTheHostInOrder(), waive={"nothing_is_kept_on_the_host": reason})
+    assert report.waived == {"nothing_is_kept_on_the_host": reason} and not report.findings
+    skipped = {name for name, why in report.skipped.items() if "calls the host" in why}
+    assert skipped > {"same_key_same_episode", "key_moves_on", "jit_agrees", "vmap_agrees"}
 
 
 def test_waivers_are_declared_on_a_class_an_instance_or_by_a_property() -> None:

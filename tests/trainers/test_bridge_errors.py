@@ -121,7 +121,7 @@ def test_interop_imports_no_trainer(run_python: Callable[..., str]) -> None:
         import sys
         import envrax.interop
         from envrax.interop import PeerEnv
-        names = ["gymnasium", "stable_baselines3", "dm_env", "torch", "envpool"]
+        names = ["gymnasium", "stable_baselines3", "dm_env", "torch", "envpool", "minari"]
         print([name for name in names if name in sys.modules])
         """
     )

@@ -13,6 +13,7 @@ from gymnasium.wrappers import vector as gym_vector
 from helpers import assert_trees_equal
 from trainers.host_envs import KEY, MAKE, ByHand, check_returned_arrays_stay, draw, seed_of
 
+from envrax import rollout, start
 from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
 from envrax.testing import check_batched_env
 
@@ -37,9 +38,11 @@ def follow(env: Any, make: Callable[[], gymnasium.Env], steps: int) -> np.ndarra
         assert_trees_equal([obs, rewards, dones], expected)
         final = {"final_obs": last} if env.final_obs else {}
         assert infos.keys() >= {"terminated", "truncated", *final}
+        if "final_mask" in infos:
+            final["final_mask"] = np.array([info["action_mask"] for info in result]) == 1
         kept = {
             name: np.array([info[name] for info in result]).astype(infos[name].dtype)
-            for name in infos.keys() - {"terminated", "truncated", "final_obs"}
+            for name in infos.keys() - {"terminated", "truncated", *final}
         }
         assert_trees_equal(
             infos, {"terminated": terminated, "truncated": truncated, **final, **kept}
@@ -73,6 +76,21 @@ def test_infos_are_those_of_the_step_that_ended_an_episode(mode: AutoresetMode) 
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+def test_the_mask_of_the_last_state_is_that_of_the_step(mode: AutoresetMode) -> None:
+    make = partial(gymnasium.make, "Taxi-v4", max_episode_steps=7)
+    vector_env = SyncVectorEnv([make] * 2, autoreset_mode=mode)
+    env = from_gymnasium_vec(vector_env, info_keys=("action_mask",), final_obs=True)
+    steps = rollout(env, None, start(env, KEY), 20)[1]
+    by_hand: Any = make().unwrapped
+    wanted = [[by_hand.action_mask(int(state)) for state in row] for row in steps.next_obs]
+    assert_trees_equal(np.asarray(steps.info["final_mask"]), np.asarray(wanted) == 1)
+    assert steps.done.any()
+    assert not steps.info["final_mask"].all()
+    without = from_gymnasium_vec(SyncVectorEnv([make] * 2, autoreset_mode=mode), final_obs=True)
+    assert "final_mask" not in without.step(without.reset(KEY)[1], np.zeros(2, int))[4]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_returned_arrays_do_not_change(mode: AutoresetMode) -> None:
     left, written = (
         from_gymnasium_vec(sync([MAKE["CartPole"]] * 2, autoreset_mode=mode), final_obs=True)
@@ -91,6 +109,38 @@ def test_the_same_key_begins_the_same_episodes() -> None:
     assert_trees_equal(first, legacy)
     assert not np.array_equal(first, other)
     assert seed_of(KEY) != seed_of(jax.random.key(8))
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+@pytest.mark.parametrize("make", [sync, parallel])
+def test_episodes_begin_in_the_slots_of_a_mask(make: Any, mode: AutoresetMode) -> None:
+    """With a key as in a reset; the other slots go on as if nothing had happened."""
+    env, twin = (
+        from_gymnasium_vec(make([MAKE["time limit"]] * 3, autoreset_mode=mode)) for _ in range(2)
+    )
+    first, state = env.reset(jax.random.key(9))
+    obs, state = env.reset(KEY)
+    _, other = twin.reset(KEY)
+    actions = [*draw(env.action_space, 6)]
+    obs, state, *_ = env.step(state, actions[0])
+    _, other, *_ = twin.step(other, actions[0])
+    old = state
+    begun, state = env.reset_where(np.array([False, True, False]), obs, old, jax.random.key(9))
+    assert_trees_equal(begun[1], first[1])
+    assert_trees_equal(begun[[0, 2]], obs[[0, 2]])
+    with pytest.raises(RuntimeError, match="state of the last step"):
+        env.step(old, actions[1])
+    begun, state = env.reset_where(np.zeros(3, bool), begun, state)  # changes nothing
+    with pytest.raises(RuntimeError, match="incompatible with JAX transforms"):
+        jax.jit(lambda: env.reset_where(np.ones(3, bool), begun, state)[0])()
+    with pytest.raises(ValueError, match="reset_where: expected obs"):
+        env.reset_where(np.ones(3, bool), begun[:2], state)
+    for action in actions[1:]:
+        _, state, rewards, dones, _ = env.step(state, action)
+        _, other, expected, ends, _ = twin.step(other, action)
+        assert_trees_equal((rewards[[0, 2]], dones[[0, 2]]), (expected[[0, 2]], ends[[0, 2]]))
+    env.close()
+    twin.close()
 
 
 def test_final_obs_may_be_added_later() -> None:

@@ -58,7 +58,7 @@ INFOS: dict[str, tuple[Callable[[Any], Any], tuple[bool, bool]]] = {
     "only truncated": (lambda done: {"truncated": done}, TRUNCATED),
     "not terminated": (lambda done: {"terminated": done & False}, TRUNCATED),
     "not truncated": (lambda done: {"truncated": done & False}, TERMINATED),
-    "neither": (lambda done: {"terminated": done & False, "truncated": done & False}, TERMINATED),
+    "neither": (lambda done: {"terminated": done & False, "truncated": done & False}, TRUNCATED),
     "both": (lambda done: {"terminated": done, "truncated": done}, (True, True)),
     "always": (lambda done: {"terminated": done | True, "truncated": done}, (True, True)),
 }

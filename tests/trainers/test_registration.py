@@ -2,6 +2,7 @@
 """Ids of envrax in Gymnasium's registry: `gymnasium.make`, `make_vec`, specs, collisions."""
 
 import importlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,9 +14,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from trainers.bridge_envs import same
 
 import envrax
-from envrax.interop import gymnasium_registration
+from envrax.interop import gymnasium_registration, names, to_gymnasium
 from envrax.interop.gymnasium_registration import gymnasium_id, register
-from envrax.interop.out.gymnasium import GymnasiumEnv, GymnasiumVectorEnv
+from envrax.interop.out.gymnasium import GymnasiumEnv
+from envrax.interop.out.gymnasium_vec import GymnasiumVectorEnv
 from envrax.testing import CountingEnv
 from envrax.testing.fakes import FakeConfig
 
@@ -83,6 +85,60 @@ def test_both_factories_of_gymnasium_take_its_time_limit() -> None:
     assert not any(terminated.any() for terminated, _ in ends)
 
 
+class EndsOnceEnv(CountingEnv):
+    """Terminates in its last step, and gives the reason itself: that is no truncation."""
+
+    def step(self, state: Any, action: Any) -> tuple[Any, ...]:
+        obs, state, reward, done, _ = super().step(state, action)
+        return obs, state, reward, done, {"terminated": done, "truncated": done & False}
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_the_limit_in_specs() -> None:
+    """It is that of the environment as it was made, and Gymnasium adds no `TimeLimit`."""
+    envrax.register("Once-v0", EndsOnceEnv, FakeConfig(max_steps=3))
+    register()
+
+    def limit_of(env: Any) -> int | None:
+        return env.spec.max_episode_steps
+
+    id = "envrax/Once-v0"
+    for fields, limit in ({}, 3), ({"max_steps": 5}, 5):
+        env: Any = gymnasium.make(id, **fields)
+        assert limit_of(env) == limit
+        assert limit_of(gymnasium.make_vec(id, 2, **fields)) == limit
+        assert limit_of(to_gymnasium(envrax.make("Once-v0", **fields))) == limit
+        env.reset(seed=0)
+        ends = [env.step(0)[2:4] for _ in range(limit)]
+        assert ends == [(False, False)] * (limit - 1) + [(True, False)]
+        assert gymnasium.make(env.spec).spec == env.spec
+    assert limit_of(gymnasium.make(id, max_steps=2**31)) is None
+    repeats = envrax.RepeatAction(envrax.make("Once-v0"), 2)  # steps of its own, of which 2 are one
+    assert limit_of(to_gymnasium(repeats)) is None
+    assert limit_of(gymnasium.make(id, max_episode_steps=2)) == 2
+
+
+def test_an_unknown_keyword_gets_the_words_of_python() -> None:
+    """TorchRL's `GymEnv` passes `frameskip`, and leaves it out when it reads them."""
+    register("classic")
+    words = "got an unexpected keyword argument 'frameskip'"
+    with pytest.raises(TypeError, match=words):
+        gymnasium.make("envrax/classic.CartPole-v0", frameskip=2)
+    with pytest.raises(TypeError, match=words):
+        gymnasium.make_vec("envrax/classic.CartPole-v0", 2, frameskip=2)
+
+
+def test_ids_of_installed_libraries_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are registered without an import; those of other libraries are not."""
+    gymnasium.registry.clear()
+    monkeypatch.setattr(names, "is_installed", lambda package: package == "mujoco_playground")
+    importlib.reload(gymnasium_registration)
+    known = [id for id in gymnasium.registry if id != "envrax/Make-v0"]
+    assert known[0].startswith("envrax/classic.") and "envrax/playground.CartpoleBalance" in known
+    assert {id.partition(".")[0] for id in known} == {"envrax/classic", "envrax/playground"}
+    assert "mujoco_playground" not in sys.modules
+
+
 @pytest.mark.usefixtures("clean_registry")
 def test_register_again_and_all() -> None:
     first = register("classic")
@@ -126,9 +182,10 @@ def test_a_new_process(run_python: Callable[..., str]) -> None:
     out = run_python(
         """
         import gymnasium
-        name = "envrax.interop.gymnasium_registration:envrax/Make-v0"
-        env = gymnasium.make_vec(name, num_envs=2, name="classic/Catch-v0", pre_warm=False)
+        module = "envrax.interop.gymnasium_registration"
+        env = gymnasium.make_vec(f"{module}:envrax/Make-v0", 2, name="classic/Catch-v0")
         print(env.reset(seed=0)[0].dtype)
+        print(gymnasium.make(f"{module}:envrax/classic.CartPole-v0").spec.max_episode_steps)
         """
     )
-    assert out.strip() == "uint8"
+    assert out.split() == ["uint8", "500"]

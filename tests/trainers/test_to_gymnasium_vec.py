@@ -7,14 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fakes import LivesEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_vector
+from helpers import assert_trees_equal
 from trainers import bridge_envs
 from trainers.bridge_envs import ENVS, actions_of, played_batch, same, without
 
-from envrax import Box, VecEnv
+from envrax import Box, EpisodicLife, VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec
-from envrax.testing import CountingEnv, ImageEnv
+from envrax.testing import CountingEnv, ImageEnv, MaskedEnv
 from envrax.wrappers import RecordEpisodeStatistics
 
 pytestmark = pytest.mark.trainers
@@ -50,7 +52,7 @@ def test_1000_steps_are_those_of_the_vec_env(name: str) -> None:
         assert env.observation_space.contains(obs)
         same(rewards, wanted.reward.astype(np.float64))
         same((terminated, truncated), (wanted.terminated, wanted.truncated))
-        result = without(wanted.info, "terminated", "truncated", "final_obs")
+        result = without(wanted.info, "terminated", "truncated", "final_obs", "final_mask")
         ended = terminated | truncated
         assert ("final_obs" in infos) == ended.any() == ("final_info" in infos)
         for i in range(n):
@@ -59,7 +61,10 @@ def test_1000_steps_are_those_of_the_vec_env(name: str) -> None:
                 ends += 1
                 same(mine.pop("final_obs"), slot(wanted.info["final_obs"], i))
                 assert infos["_final_obs"][i]
-                same(mine.pop("final_info"), slot(result, i))
+                final = slot(result, i)
+                if "final_mask" in wanted.info:
+                    final["action_mask"] = wanted.info["final_mask"][i].astype(np.int8)
+                same(mine.pop("final_info"), final)
                 assert mine == {}
             else:
                 same(mine, slot(result, i))
@@ -111,6 +116,50 @@ def test_masks_are_those_of_the_next_action() -> None:
         *_, infos = out.step(actions)
 
 
+class Always(MaskedEnv):
+    """Every episode begins alike, so that environments side by side are equal to the bit."""
+
+    def reset(self, rng: Any) -> Any:
+        state = super().reset(rng)[1].replace(number=jnp.int32(0))
+        return self.observe(state), state
+
+
+def test_masks_of_last_states_are_those_of_environments_side_by_side() -> None:
+    inner = Always()
+    theirs = SyncVectorEnv(
+        [lambda: to_gymnasium(inner)] * 3, autoreset_mode=AutoresetMode.SAME_STEP
+    )
+    ours = to_gymnasium_vec(VecEnv(inner, 3))
+    theirs.reset(seed=0)
+    ours.reset(seed=0)
+    ends = 0
+    for action in actions_of(ours.batched_env.action_space, 1000):
+        told = [env.step(action)[-1] for env in (ours, theirs)]
+        for i in range(3):
+            same(*(counted(infos, i) for infos in told))
+        if "final_info" in told[0]:
+            mine, hers = (infos["final_info"] for infos in told)
+            ended = hers["_action_mask"]
+            same(mine["_action_mask"], ended)
+            same(mine["action_mask"][ended], hers["action_mask"][ended])
+            same(mine["action_mask"][ended], np.int8(1) - np.eye(3, dtype=np.int8)[action[ended]])
+            ends += ended.sum()
+    assert ends > 300
+
+
+def test_nested_masks_of_last_states() -> None:
+    env = bridge_envs.MaskedTree()
+    out, batch = to_gymnasium_vec(VecEnv(env, 3)), VecEnv(env, 3, final_obs=True)
+    out.reset(seed=0)
+    _, state = batch.reset(jax.random.split(jax.random.key(0))[1])
+    for action in actions_of(batch.action_space, 5):
+        infos = out.step(action)[-1]
+        _, state, _, dones, wanted = batch.step(state, action)
+    assert dones.all()
+    as_int8 = jax.tree.map(lambda x: np.asarray(x, np.int8), wanted["final_mask"])
+    assert_trees_equal(infos["final_info"]["action_mask"], as_int8)
+
+
 def test_wrappers_of_gymnasium_go_around_it() -> None:
     env = gym_vector.DictInfoToList(to_gymnasium_vec(VecEnv(ENVS["nested"], 3)))
     env.reset(seed=0)
@@ -134,6 +183,25 @@ def test_statistics_of_gymnasium_count_every_step() -> None:
             *_, infos = env.step(np.ones(3, np.int32))
             if step % 5 == 4:
                 assert infos["episode"]["l"].tolist() == infos["episode"]["r"].tolist() == [5] * 3
+
+
+def test_statistics_inside_an_episodic_life_are_there_where_a_game_ends() -> None:
+    """In `LivesEnv` a life ends with the steps 2 and 4, and the game with step 5."""
+    inner = EpisodicLife(RecordEpisodeStatistics(LivesEnv()))
+    env = to_gymnasium_vec(VecEnv(inner, 2))
+    env.reset(seed=0)
+    infos: Any = {}
+    for step in range(1, 6):
+        *_, terminated, truncated, infos = env.step(np.ones(2, np.int32))
+        assert (terminated == (step in (2, 4))).all() and (truncated == (step == 5)).all()
+        if terminated.any() or truncated.any():
+            assert ("episode" in infos) == ("episode" in infos["final_info"]) == (step == 5)
+    assert infos["_episode"].tolist() == infos["final_info"]["_episode"].tolist() == [True] * 2
+    assert infos["episode"]["l"].tolist() == [5, 5]
+    single = to_gymnasium(inner)  # whose `reset` begins a new game
+    single.reset(seed=0)
+    ends = [single.step(1) for _ in range(2)]
+    assert ends[1][2] and "episode" not in ends[1][4]
 
 
 def test_metadata_and_render() -> None:

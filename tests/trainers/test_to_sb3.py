@@ -24,14 +24,15 @@ from trainers import bridge_envs
 from trainers.bridge_envs import ENVS, EndsEnv, GoalEnv, actions_of, played_batch, same, without
 
 import envrax
-from envrax import VecEnv
+from envrax import MultiBinary, VecEnv
 from envrax.interop import to_sb3
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv
 from envrax.wrappers.vector import NormalizeReward
 
 pytestmark = pytest.mark.trainers
 BOTH = ["masked", "goal", "room", "ends"]
-STATISTICS = "terminated", "truncated", "final_obs", "TimeLimit.truncated", "terminal_observation"
+FINAL = "final_obs", "final_mask", "terminal_observation", "terminal_action_masks"
+STATISTICS = "terminated", "truncated", "TimeLimit.truncated", *FINAL
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -59,6 +60,8 @@ def test_1000_steps_are_those_of_the_vec_env(name: str) -> None:
                 ends += 1
                 last = jax.tree.map(lambda x, i=i: x[i], wanted.info["final_obs"])
                 same(info["terminal_observation"], last)
+                if "final_mask" in wanted.info:
+                    same(info["terminal_action_masks"], wanted.info["final_mask"][i])
     assert ends > 50
 
 
@@ -117,6 +120,25 @@ def test_evaluate_policy_reports_the_returns_of_the_statistics(outer: Any) -> No
         assert to_sb3(plain).env_is_wrapped(Monitor) == [False, False]
 
 
+class Game(CountingEnv):
+    """Five steps of the reward 2; a life is lost in the second and in the fourth."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        *rest, info = super().step(state, action)
+        return *rest, {**info, "lives": 3 - rest[1].step // 2}
+
+
+def test_a_game_is_one_episode_to_evaluate_policy_though_each_life_ends_one() -> None:
+    inner = envrax.EpisodicLife(envrax.RecordEpisodeStatistics(Game()))
+    env = to_sb3(VecEnv(envrax.ClipReward(inner), 2))
+    found: Any = evaluate_policy(Constant(), env, 3, return_episode_rewards=True)  # type: ignore
+    assert found == ([10, 10, 10], [5, 5, 5])
+    env.reset()
+    ends = [env.step(np.full(2, 2)) for _ in range(5)]
+    assert [dones[0] for _, _, dones, _ in ends] == [False, True, False, True, True]
+    assert ["episode" in infos[0] for *_, infos in ends] == [False] * 4 + [True]
+
+
 class TellsEpisode(CountingEnv):
     """An info of the user's own, under the name of the statistics."""
 
@@ -158,9 +180,22 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
+class Buttons(CountingEnv):
+    """Policies of SB3 give its actions as float32."""
+
+    action_space: Any = MultiBinary(3)
+
+    def gain(self, action: Any) -> jax.Array:
+        return super().gain(action.sum())
+
+    def move(self, state: Any, action: Any) -> dict[str, Any]:
+        return super().move(state, action.sum())
+
+
 POLICIES: dict[str, tuple[Callable[[], Any], str]] = {
     "Pendulum": (lambda: made("Pendulum"), "MlpPolicy"),
     "dict": (lambda: VecEnv(GoalEnv(), 4), "MultiInputPolicy"),
+    "buttons": (lambda: VecEnv(Buttons(), 4), "MlpPolicy"),
 }
 
 
@@ -173,6 +208,27 @@ def test_ppo_learns_for_200_steps(name: str) -> None:
     found: Any = evaluate_policy(model, env, 3, return_episode_rewards=True)
     returns, lengths = found
     assert len(returns) == 3 and np.isfinite(returns).all() and min(lengths) > 0
+
+
+def test_masks_of_last_states_are_those_of_action_masks() -> None:
+    """Without auto-reset by the batch `action_masks` would give them."""
+    inner = bridge_envs.MaskedRow()
+    env, batch = to_sb3(VecEnv(inner, 2)), VecEnv(inner, 2, final_obs=True)
+    env.seed(0)
+    env.reset()
+    _, state = batch.reset(jax.random.split(jax.random.key(0))[1])
+    for action in actions_of(batch.action_space, 5):
+        before = state
+        _, state, *_ = batch.step(before, action)
+        infos = env.step(action)[-1]
+    last = jax.vmap(inner.step)(before, action)[1]
+    env._mask = np.asarray(jax.vmap(inner.action_mask)(last))
+    same(np.stack([info["terminal_action_masks"] for info in infos]), env.action_masks())
+    tree = to_sb3(VecEnv(bridge_envs.MaskedTree(), 2))
+    tree.reset()
+    for action in actions_of(tree.batched_env.action_space, 5):
+        infos = tree.step(action)[-1]
+    assert {"terminal_observation"} <= set(infos[0]) and "terminal_action_masks" not in infos[0]
 
 
 def test_maskable_ppo_never_takes_an_illegal_action(monkeypatch: pytest.MonkeyPatch) -> None:

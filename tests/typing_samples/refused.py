@@ -21,5 +21,7 @@ print(env.config.colour)  # reportAttributeAccessIssue
 ResizeObservation(3)  # reportArgumentType
 ResizeObservation(env, hight=3)  # reportCallIssue
 RecordVideo("videos")  # reportArgumentType
+BallState(rng, rng, rng, rng)  # reportCallIssue
+BallConfig(3)  # reportCallIssue
 GrayscaleObservation()(3)  # reportArgumentType
 JaxEnv[str, str, str, str]  # reportInvalidTypeArguments

@@ -66,7 +66,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     *((lambda size=size: Compact(size), TypeError, "chunk") for size in (2.5, True)),
     *(
         (lambda given=given: VecEnv(CounterEnv(), 2, autoreset=given), TypeError, "autoreset")
-        for given in (False, True, "disabled", 2, Compact)
+        for given in (0, True, "disabled", 2, Compact)
     ),
     (lambda: counters().step(jnp.zeros(3, jnp.int32)), TypeError, r"VecEnv\.step\(\)"),  # no state
     (lambda: VecEnv(Methodical(), 2), AttributeError, "batch"),

@@ -184,13 +184,16 @@ def test_a_film_belongs_to_the_process_that_began_it(run_python: Any) -> None:
         from films import FilmEnv, Path, file_names, steps_seen
         from envrax.video.batch_recording import Recording
         from envrax.video.encoder import open_video
+        from envrax.video.film import Schedule
 
         def frame(grey):
             return np.full(FilmEnv.shape, FilmEnv.grey * grey, np.uint8)
 
         video = open_video(Path("films"), 0, 30, frame(0))
-        batch = Recording([0], Path("films"), 30, None)
-        batch.add_step({0: lambda: frame(2)}, [lambda: frame(3)], [False])
+        batch = Recording([0], Path("films"), 30, None, None, Schedule(None, None, 0))
+        begun = batch.begins([False], lambda place: lambda: frame(2))
+        after = lambda place: lambda: frame(3)
+        batch.add_step(begun, after, [False], after)
         reading, writing = os.pipe()
         if not os.fork():
             os.close(writing)

@@ -1,6 +1,7 @@
 """`save_video` and `tile_frames`."""
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,61 @@ def test_frames_may_come_one_by_one_and_replace_a_file(tmp_path: Path) -> None:
 
     save_video(str(path), frames(), fps=20)
     assert greys(path) == [0, 1, 2]
+    assert os.listdir(tmp_path) == ["film.gif"]
+
+
+def test_a_link_to_a_file_without_a_suffix(tmp_path: Path) -> None:
+    (tmp_path / "blob").write_bytes(b"old")
+    (tmp_path / "link.gif").symlink_to("blob")
+    save_video(tmp_path / "link.gif", FRAMES, fps=20)
+    assert greys(tmp_path / "link.gif") == list(range(12))
+    assert sorted(os.listdir(tmp_path)) == ["blob", "link.gif"]
+
+
+def test_a_link_is_followed_and_permissions_stay(tmp_path: Path) -> None:
+    path, link = tmp_path / "film.gif", tmp_path / "link.gif"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    link.symlink_to(path)
+    save_video(link, FRAMES, fps=20)
+    assert link.is_symlink() and greys(path) == list(range(12))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_only_a_regular_file_is_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gif")
+    (tmp_path / "read-only.gif").write_bytes(b"mine")
+    (tmp_path / "read-only.gif").chmod(0o444)
+    for name in ("pipe.gif", "read-only.gif"):
+        before = os.lstat(tmp_path / name)
+        with pytest.raises(FileExistsError, match=f"save_video: expected a new path.*{name}"):
+            save_video(tmp_path / name, FRAMES)
+        assert os.lstat(tmp_path / name) == before
+
+
+def test_what_a_killed_process_left_is_removed_by_a_later_call(
+    tmp_path: Path, run_python: Any
+) -> None:
+    run_python(
+        """
+        import os, time
+        import numpy as np
+        from envrax import save_video
+
+        def frames():
+            yield np.zeros((16, 16, 3), np.uint8)
+            while not os.listdir():  # ffmpeg makes the file, once it has started
+                time.sleep(0.01)
+            os._exit(0)
+
+        save_video("film.gif", frames(), fps=20)
+        """
+    )
+    (left,) = tmp_path.iterdir()
+    save_video(tmp_path / "film.gif", FRAMES, fps=20)
+    assert left.exists(), "another process may still be writing it"
+    os.utime(left, (0, 0))
+    save_video(tmp_path / "film.gif", FRAMES, fps=20)
     assert os.listdir(tmp_path) == ["film.gif"]
 
 

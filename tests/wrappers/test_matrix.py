@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import ALL, PixelEnv
+from fakes import ALL, LivesEnv, PixelEnv
 from helpers import (
     assert_trees_close,
     assert_trees_equal,
@@ -38,6 +38,7 @@ from envrax import (
     ResizeObservation,
     VecEnv,
 )
+from envrax.env import carries_over
 from envrax_classic import CartPole
 
 # The stacks hold all other wrappers.
@@ -56,14 +57,20 @@ def by_hand(env: Any, reset: Any, step: Any, rng: jax.Array, actions: list[Any])
     for action in actions:
         obs, state, *rest = step(state, action)
         if bool(state.done):
-            obs, state = reset(jax.random.split(state.rng)[0])
+            obs, state = next_episode(env, reset, state)
         out.append((obs, state, *rest))
     return first, stacked(out)
 
 
+def next_episode(env: Any, reset: Any, state: Any) -> Any:
+    if carries_over(env):
+        return env.reset_after(state)
+    return reset(jax.random.split(state.rng)[0])
+
+
 def with_select(env: Any, state: Any, action: Any) -> Any:
     obs, state, *rest = env.step(state, action)
-    fresh = env.reset(jax.random.split(state.rng)[0])
+    fresh = next_episode(env, env.reset, state)
     merged = jax.tree.map(lambda a, b: jnp.where(state.done, a, b), fresh, (obs, state))
     return *merged, *rest
 
@@ -278,14 +285,6 @@ def test_settings_change_nothing(stack: Any, flag: str) -> None:
     assert obs.dtype == np.float32 and done.dtype == np.bool_
     assert done.any()
     assert_trees_close(got, expected, rtol=1e-4, atol=1e-5)
-
-
-class LivesEnv(PixelEnv):
-    """Says how many lives are left."""
-
-    def step(self, state: Any, action: Any) -> tuple[Any, ...]:
-        *rest, info = super().step(state, action)
-        return *rest, {**info, "lives": 3 - state.step // 2}
 
 
 REPEATING = "RepeatAction", "MaxAndSkipObservation", "AtariPreprocessing", "lives"

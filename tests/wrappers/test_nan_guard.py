@@ -93,8 +93,9 @@ def test_an_episode_that_begins_with_a_nan_ends_in_its_first_step() -> None:
 def test_a_second_guard_keeps_what_the_first_one_found() -> None:
     env = NanGuard(NanGuard(BreakableEnv(with_reason=False)))
     _, state = env.reset(jax.random.key(0))
-    assert env.step(state, BREAK)[4] == {"non_finite": True}
-    assert env.step(state, 0)[4] == {"non_finite": False}
+    assert env.step(state, BREAK)[4] == {"non_finite": True, "terminated": True, "truncated": False}
+    no = {"non_finite": False, "terminated": False, "truncated": False}
+    assert env.step(state, 0)[4] == no
 
 
 def stack(guard: Any) -> JaxEnv[Any, Any, Any, Any]:

@@ -107,6 +107,44 @@ def test_actions_of_float64_far_from_zero() -> None:
         np.testing.assert_allclose(taken - 1e9, 7.5, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"),
+    [
+        (0, 4, np.uint8),
+        (-128, 127, np.int8),
+        (-(2**31), 2**31 - 1, np.int32),
+        (0, 2**32 - 1, np.uint32),
+        (-5, 2**24 + 1, np.int32),  # which float32 rounds to another end
+        (7, 7, np.int16),
+    ],
+)
+def test_actions_of_integers_are_the_nearest_and_end_at_the_bounds(
+    low: int, high: int, dtype: Any
+) -> None:
+    space = Box(low, high, (2,), dtype)
+    env = RescaleAction(ActionBox(space), -1.0, 1.0)
+    assert env.action_space == Box(-1.0, 1.0, (2,))
+    given = np.linspace(-1, 1, 65, dtype=np.float32)
+    taken = jax.jit(jax.vmap(env.action))(np.stack([given, given[::-1]], 1))
+    assert taken.dtype == space.dtype
+    np.testing.assert_array_equal(taken[:, 0], taken[::-1, 1])
+    exact = low + (given.astype(object) + 1) / 2 * (high - low)
+    spread = max(0.5, (high - low) * 2.0**-23)  # of the nearest integer, or of a float32
+    assert all(abs(a - b) <= spread for a, b in zip(taken[:, 0].tolist(), exact, strict=True))
+    beyond = env.action(np.float32([-1.5, 2.0]))
+    assert taken[0].tolist() == beyond.tolist() == [low, high]
+
+
+def test_actions_of_integers_may_have_other_bounds_for_each_element() -> None:
+    space = Box([0, -3], [10, 3], (2,), np.int32)
+    env = RescaleAction(ActionBox(space), [0.0, -1.0], [1.0, 1.0])
+    assert [env.action(x).tolist() for x in ([0.0, 1.0], [0.26, 0.2], [1.0, -1.0])] == [
+        [0, 3],
+        [3, 1],
+        [10, -3],
+    ]
+
+
 class SameReward(ImageEnv):
     """The same reward in every step, of any dtype."""
 

@@ -78,9 +78,12 @@ def test_what_does_not_fit_is_refused(
         make()
 
 
-def test_an_environment_that_tells_no_lives_is_refused_at_the_first_step() -> None:
-    env = envrax.AtariPreprocessing(PixelEnv(), noop_max=0, terminal_on_life_loss=True)
-    _, state = env.reset(jax.random.key(0))
+@pytest.mark.parametrize(
+    "wrap", [envrax.AtariPreprocessing(noop_max=0, terminal_on_life_loss=True), envrax.EpisodicLife]
+)
+def test_an_environment_that_tells_no_lives_is_refused_at_the_first_step(wrap: Any) -> None:
+    env = wrap(PixelEnv())
+    state = jax.eval_shape(env.reset, jax.random.key(0))[1]
     with pytest.raises(ValueError, match="lives"):
         jax.eval_shape(env.step, state, jnp.int32(0))
 

@@ -217,7 +217,7 @@ def test_info_is_never_changed_in_place() -> None:
     env = RecordEpisodeStatistics(FrameStackObservation(env, n_stack=2))
     for step in (env.step, jax.jit(env.step)):
         info = step(env.reset(KEY)[1], ZERO)[4]
-        assert set(info) == {*theirs, "episode", "non_finite"}
+        assert set(info) == {*theirs, "truncated", "episode", "non_finite"}
         assert theirs == {"score": np.float32(3), "terminated": np.bool_(False)}
 
 

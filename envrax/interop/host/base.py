@@ -34,9 +34,9 @@ class HostEnv(BatchedEnv[Space, Space]):
     A simulator on the host, with auto-reset in the step that ends an episode, as in `VecEnv`.
 
     Results are NumPy arrays in the dtypes that JAX has for the spaces; rewards are float32. `infos`
-    has `terminated`, `truncated`, the `info_keys`, and `final_obs` if it was requested. The state
-    is a token: the simulator cannot go back, so only the state of the last `reset` or `step` can be
-    stepped or drawn.
+    has `terminated`, `truncated`, the `info_keys`, and `final_obs` if it was requested; with it
+    `final_mask`, if `action_mask` is one of the `info_keys`. The state is a token: the simulator
+    cannot go back, so only the state of the last `reset` or `step` can be stepped or drawn.
 
     A subclass defines `_begin` and `_advance`, and where needed `_draw` and `_close`. It calls the
     simulator through `_call`.
@@ -157,13 +157,11 @@ class HostEnv(BatchedEnv[Space, Space]):
 
     def reset(self, rng: jax.Array) -> tuple[Any, HostState]:
         who = f"{type(self).__name__}.reset"
-        require_key(rng, who, "Pass one key; the simulator makes seeds of it.")
-        bits = jax.random.bits(rng, (), np.uint32)
-        self._refuse_tracers(who, bits)
+        seed = self._seed(who, rng)
         self._current.require_open(who)
         self._current.forget()
-        obs = self._begin(int(bits) >> 2)  # 30 bits, since a simulator adds the number of the slot
-        return obs, self._current.after_reset()
+        obs = self._begin(seed)
+        return obs, self._current.after_reset(np.ones(self._n_slots, bool))
 
     def step(self, state: HostState, actions: Any) -> tuple[Any, HostState, Any, Any, Info]:
         """
@@ -180,8 +178,7 @@ class HostEnv(BatchedEnv[Space, Space]):
             of an asynchronous simulator that was cut short.
         """
         who = f"{type(self).__name__}.step"
-        # Without traced arguments, the call may still be inside a traced function.
-        self._refuse_tracers(who, (state, actions, jax.lax.add(np.int32(0), np.int32(0))))
+        self._refuse_tracers(who, (state, actions))
         newest = self._current.require_newest(state, who)
         actions = conform(self._action_space, to_numpy(actions), who)
         require_legal(self._single_action_space, actions, who)  # before a cast wraps them around
@@ -192,7 +189,10 @@ class HostEnv(BatchedEnv[Space, Space]):
         infos = {**result.infos, "terminated": ends.terminated, "truncated": ends.truncated}
         if self.final_obs:
             infos["final_obs"] = result.final_obs
-        return result.obs, self._current.after_step(newest), ends.rewards, ends.done, infos
+            if "action_mask" in infos:
+                infos["final_mask"] = infos["action_mask"] != 0
+        state = self._current.after_step(newest, ends.done)
+        return result.obs, state, ends.rewards, ends.done, infos
 
     def render_slot(self, state: HostState, slot_idx: int = 0) -> np.ndarray:
         who = f"{type(self).__name__}.render_slot"
@@ -206,8 +206,16 @@ class HostEnv(BatchedEnv[Space, Space]):
             self._current.forget()
             self._close()
 
+    def _seed(self, who: str, rng: jax.Array) -> int:
+        """A seed of 30 bits, since a simulator adds the number of the slot."""
+        require_key(rng, who, "Pass one key; the simulator makes seeds of it.")
+        bits = jax.random.bits(rng, (), np.uint32)
+        self._refuse_tracers(who, bits)
+        return int(bits) >> 2
+
     def _refuse_tracers(self, who: str, tree: Any) -> None:
-        if is_traced(tree):
+        # Without traced arguments, the call may still be inside a traced function.
+        if is_traced((tree, jax.lax.add(np.int32(0), np.int32(0)))):
             raise RuntimeError(
                 f"{who} is incompatible with JAX transforms (jit, vmap, scan): the simulator runs "
                 "on the host. Step it from Python; `rollout` and `evaluate` take it as it is."

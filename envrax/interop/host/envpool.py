@@ -13,7 +13,7 @@ from envrax.interop.host.base import HostEnv, SimulatorStep, dtypes_of
 from envrax.interop.host.infos import InfoKeys
 from envrax.interop.library import require
 
-require("gymnasium", "1.3", extra="gymnasium")
+require("gymnasium", "1.2", extra="gymnasium")
 
 __all__ = ["EnvPoolBatch", "from_envpool"]
 

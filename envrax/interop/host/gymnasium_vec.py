@@ -1,40 +1,36 @@
 # pyright: basic, reportMissingImports=false
 """`from_gymnasium_vec`: a vector environment of Gymnasium as a batched environment."""
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from envrax._checks.masks import require_mask
 from envrax._jax.types import output_types
 from envrax.interop.gymnasium_spaces import from_space
 from envrax.interop.host.arrays import Mask, copy_as, copy_rewards_and_ends, take_rows, with_rows
 from envrax.interop.host.base import HostEnv, SimulatorStep, dtypes_of
-from envrax.interop.host.infos import InfoKeys
-from envrax.interop.library import require
-
-require("gymnasium", "1.3", extra="gymnasium")
-
-from gymnasium.vector import (  # noqa: E402
-    AsyncVectorEnv,
-    AutoresetMode,
-    SyncVectorEnv,
-    VectorEnv,
-    VectorObservationWrapper,
-    VectorWrapper,
+from envrax.interop.host.gymnasium_modes import (
+    HOW,
+    WHO,
+    autoreset_mode,
+    has_known_reset,
+    require_fit,
+    require_partial_reset,
 )
+from envrax.interop.host.infos import InfoKeys
+from envrax.interop.host.state import HostState
+from envrax.interop.library import require
+from envrax.spaces.conform import conform
+
+require("gymnasium", "1.2", extra="gymnasium")
+
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv  # noqa: E402
 from gymnasium.vector.async_vector_env import AsyncState  # noqa: E402
-from gymnasium.vector.utils import batch_space  # noqa: E402
 
 __all__ = ["GymnasiumBatch", "from_gymnasium_vec"]
-
-WHO = "from_gymnasium_vec"
-_HOW = (
-    'Build one that resets in the same step: `gymnasium.make_vec(id, n, vectorization_mode="sync", '
-    'vector_kwargs={"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP})`.'
-)
 
 
 class GymnasiumBatch(HostEnv):
@@ -43,12 +39,12 @@ class GymnasiumBatch(HostEnv):
     def __init__(
         self, vector_env: VectorEnv, final_obs: bool, info_keys: Sequence[str], name: str | None
     ) -> None:
-        _require_fit(vector_env)
+        require_fit(vector_env)
         self.vector_env = vector_env
-        self._same_step = _mode(vector_env) is AutoresetMode.SAME_STEP
-        self._is_known = _has_known_reset(vector_env)
+        self._same_step = autoreset_mode(vector_env) is AutoresetMode.SAME_STEP
+        self._is_known = has_known_reset(vector_env)
         if not self._same_step:
-            _require_partial_reset(vector_env, self._is_known)
+            require_partial_reset(vector_env, self._is_known)
         obs_space = vector_env.single_observation_space
         action_space = vector_env.single_action_space
         super().__init__(
@@ -88,12 +84,39 @@ class GymnasiumBatch(HostEnv):
             obs = copy_as(self._obs_types, final_obs, WHO)
         return SimulatorStep(obs, ends, kept_infos, final_obs)
 
+    def reset_where(
+        self, mask: Any, obs: Any, state: HostState, rng: jax.Array | None = None
+    ) -> tuple[Any, HostState]:
+        """
+        Begin an episode in the slots of a mask, by Gymnasium's `options={"reset_mask": mask}`.
+
+        Raises
+        ------
+        ValueError
+            If the vector environment cannot reset single slots.
+        """
+        who = f"{type(self).__name__}.reset_where"
+        obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
+        first, state, mask = self._begin_slots(mask, state, rng)
+        return with_rows(obs, mask, take_rows(first, mask)) if mask.any() else obs, state
+
+    def _begin_slots(self, mask: Any, state: Any, start: Any) -> tuple[Any, HostState, Mask]:
+        """First observations, which count in the slots of the mask; the state; and the mask."""
+        who = f"{type(self).__name__}.reset_where"
+        self._refuse_tracers(who, (mask, start))
+        newest = self._current.require_newest(state, who)
+        mask = np.asarray(require_mask(who, mask, self.n_slots))
+        require_partial_reset(self.vector_env, self._is_known)
+        seed = None if start is None else self._seed(who, start)
+        first = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self._obs_types)
+        if mask.any():
+            self._current.forget()
+            first = self._first_obs(mask, seed)
+        return first, self._current.after_step(newest, mask | newest.first), mask
+
     def _reset_where(self, ended: Mask, final_obs: Any) -> Any:
         """Reset the slots that ended, and return the observations of all."""
-        # With a new mask and dict, since Gymnasium empties the dict.
-        options = {"reset_mask": ended.copy()}
-        first_obs, _ = self._call(self.vector_env.reset, options=options)
-        first_obs = copy_as(self._obs_types, first_obs, WHO)
+        first_obs = self._first_obs(ended)
         others_stay = jax.tree.map(
             lambda x, y: x[~ended].tobytes() == y[~ended].tobytes(), first_obs, final_obs
         )
@@ -101,9 +124,16 @@ class GymnasiumBatch(HostEnv):
             raise RuntimeError(
                 f"{WHO}: expected {self.vector_env} to reset only the slots of "
                 '`options["reset_mask"]`; got other observations in the others as well. '
-                f"{_HOW}"
+                f"{HOW}"
             )
         return with_rows(final_obs, ended, take_rows(first_obs, ended))
+
+    def _first_obs(self, mask: Mask, seed: int | None = None) -> Any:
+        """The first observations in the slots of a mask, after their reset."""
+        # With a new mask and dict, since Gymnasium empties the dict.
+        options = {"reset_mask": mask.copy()}
+        first_obs, _ = self._call(self.vector_env.reset, seed=seed, options=options)
+        return copy_as(self._obs_types, first_obs, WHO)
 
     def _obs_before_reset(self, obs: Any, ended: Mask, infos: Any) -> Any:
         """The observations before the reset, from an environment that has reset its slots."""
@@ -156,7 +186,8 @@ def from_gymnasium_vec(
     vector_env : gymnasium.vector.VectorEnv
         The vector environment. It belongs to the batch from then on, which closes it.
     final_obs : bool, default False
-        Add `infos["final_obs"]`, as `VecEnv` does.
+        Add `infos["final_obs"]`, as `VecEnv` does; and `infos["final_mask"]`, if `info_keys` has
+        `action_mask`.
     info_keys : sequence of str, optional
         Names of numeric infos to pass on, such as `lives`, in the form `(n_slots, ...)`. Every slot
         must give them at every step.
@@ -189,83 +220,6 @@ def _waits_for_ever(env: Any) -> bool:
     workers = zip(env.processes, env.parent_pipes, strict=True)
     ended = any(pipe is not None and not process.is_alive() for process, pipe in workers)
     return ended or env._state is not AsyncState.DEFAULT
-
-
-def _layers(env: Any) -> Iterator[VectorWrapper]:
-    """The wrappers, the outermost first."""
-    while isinstance(env, VectorWrapper):
-        yield env
-        env = env.env
-
-
-def _mode(env: VectorEnv) -> AutoresetMode:
-    base: Any = env.unwrapped
-    declared = getattr(base, "autoreset_mode", None)
-    # ALE writes its mode into the dict that all classes without metadata of their own share.
-    if declared is None and base.metadata is not VectorEnv.metadata:
-        declared = base.metadata.get("autoreset_mode")
-    try:
-        return AutoresetMode(declared)
-    except ValueError:
-        raise ValueError(
-            f"{WHO}: expected a vector environment that declares its auto-reset in "
-            f'`metadata["autoreset_mode"]`; got {declared!r} from {env}. Declare it there, or: '
-            f"{_HOW[0].lower()}{_HOW[1:]}"
-        ) from None
-
-
-def _has_known_reset(env: VectorEnv) -> bool:
-    """Whether its partial reset is known to end a pending auto-reset as well."""
-    known = [SyncVectorEnv, AsyncVectorEnv]
-    if ale := sys.modules.get("ale_py.vector_env"):
-        known.append(ale.AtariVectorEnv)
-    return type(env.unwrapped).reset in [known_class.reset for known_class in known]
-
-
-def _require_partial_reset(env: VectorEnv, is_known: bool) -> None:
-    base: Any = env.unwrapped
-    next_step = _mode(env) is AutoresetMode.NEXT_STEP
-    if next_step and not is_known:
-        raise ValueError(
-            f"{WHO}: expected a vector environment whose slots can be reset in the step that ends "
-            f"their episode; got {env} in NEXT_STEP mode, which spends a step on a reset. {_HOW}"
-        )
-    # Its worker forgets to end the pending auto-reset there.
-    if next_step and is_known and not getattr(base, "shared_memory", True):
-        raise ValueError(
-            f"{WHO}: expected an AsyncVectorEnv with shared memory, or in SAME_STEP mode; got one "
-            "with `shared_memory=False` in NEXT_STEP mode, whose partial reset Gymnasium resets "
-            "once more. Build it in SAME_STEP mode."
-        )
-    for layer in _layers(env):
-        if type(layer).reset not in (VectorWrapper.reset, VectorObservationWrapper.reset):
-            advice = "Build the environment in SAME_STEP mode, or leave the wrapper out."
-            if isinstance(layer, VectorObservationWrapper):
-                advice = (
-                    "Leave it out: Gymnasium allows no observation wrapper in SAME_STEP mode "
-                    "either. Normalise in the trainer."
-                )
-            raise ValueError(
-                f"{WHO}: expected wrappers without a `reset` of their own around an environment "
-                f"that is reset slot by slot; got {type(layer).__name__}. {advice}"
-            )
-
-
-def _require_fit(env: Any) -> None:
-    if not isinstance(env, VectorEnv):
-        raise TypeError(
-            f"{WHO}: expected a `gymnasium.vector.VectorEnv`; got {env!r}. Build one with "
-            "`gymnasium.make_vec(id, num_envs)`."
-        )
-    if hasattr(env.unwrapped, "all_env_ids"):
-        raise TypeError(f"{WHO}: expected a vector environment; got a pool. Use `from_envpool`.")
-    for which in ("observation", "action"):
-        single, batch = (getattr(env, f"{k}{which}_space") for k in ("single_", ""))
-        if batch_space(single, env.num_envs) != batch:
-            raise ValueError(
-                f"{WHO}: expected `{which}_space` to be {single} for each of {env.num_envs} slots; "
-                f"got {batch}. Build all slots with the same space, and without `batch_size`."
-            )
 
 
 def _name(env: VectorEnv) -> str:

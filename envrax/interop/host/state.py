@@ -20,10 +20,13 @@ class HostState(NamedTuple):
         Number of the reset, counted over all simulators of the process.
     step : int
         Number of steps since then.
+    first : array of bool
+        Whether the next step is the first of an episode, for each slot.
     """
 
     run: int
     step: int
+    first: Any
 
 
 class CurrentState:
@@ -67,14 +70,14 @@ class CurrentState:
         """Forget the state, before a call that may fail and at `close`."""
         self._state = None
 
-    def after_reset(self) -> HostState:
+    def after_reset(self, first: Any) -> HostState:
         """The state after a reset."""
-        self._state = HostState(next(_RUN_NUMBERS), 0)
+        self._state = HostState(next(_RUN_NUMBERS), 0, first)
         return self._state
 
-    def after_step(self, state: HostState) -> HostState:
+    def after_step(self, state: HostState, first: Any) -> HostState:
         """The state after a step from `state`."""
-        self._state = HostState(state.run, state.step + 1)
+        self._state = HostState(state.run, state.step + 1, first)
         return self._state
 
     def require_open(self, who: str) -> None:
@@ -111,7 +114,7 @@ class CurrentState:
                 f"{who}: expected a simulator that was reset; got one that was not, or whose last "
                 "step failed. Call `reset`."
             )
-        if state != self._state:
+        if state[:2] != self._state[:2]:
             same_run = state.run == self._state.run
             got = f"that of step {state.step}" if same_run else "one of another run"
             raise RuntimeError(

@@ -27,7 +27,8 @@ class AutoResetStep(NamedTuple):
     done, terminated, truncated : jax.Array
         bool scalars: whether the episode ended, and why.
     info : dict
-        Of the step, with `terminated`, `truncated`, and `action_mask` where there are masks.
+        Of the step, with `terminated`, `truncated`, and where there are masks `action_mask`, of
+        `state`, and `final_mask`, of the state of `final_obs`.
     final_obs : pytree of jax.Array
         The observation of the step, before any reset.
     """
@@ -86,11 +87,14 @@ def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> AutoResetStep:
     require_reward_shape(who, reward, ())
     terminated, truncated = step_end(who, env, last, info)
     info = {**info, "terminated": terminated, "truncated": truncated}
+    info = with_mask(env, last, info, "final_mask")
     info = with_mask(env, state, info)
     return AutoResetStep(obs, state, reward, last.done, terminated, truncated, info, final_obs)
 
 
-def with_mask(env: AnyEnv, state: EnvState, info: dict[str, Any]) -> dict[str, Any]:
+def with_mask(
+    env: AnyEnv, state: EnvState, info: dict[str, Any], name: str = "action_mask"
+) -> dict[str, Any]:
     """`info` with the mask of the actions that are legal in `state`, if there is one."""
     mask = env.action_mask(state)
-    return info if mask is None else {**info, "action_mask": mask}
+    return info if mask is None else {**info, name: mask}

@@ -1,34 +1,30 @@
 # pyright: basic, reportMissingImports=false
-"""`to_gymnasium` and `to_gymnasium_vec`: for trainers that take environments of Gymnasium."""
+"""`to_gymnasium`: for trainers that take environments of Gymnasium."""
 
 import dataclasses
 import re
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
-import jax
 import numpy as np
 
-from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import with_final_obs
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.library import require
-from envrax.interop.out.host_loop import AnyBatch, HostLoop, StepResult
-from envrax.interop.out.infos import single_info, vector_infos
+from envrax.interop.out.host_loop import HostLoop, StepResult
+from envrax.interop.out.infos import single_info
 from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.out.rendering import can_render, require_render_mode
-from envrax.interop.out.tensors import require_torch, to_torch
 from envrax.spaces import Dict, Discrete, Space, Tuple
 
-require("gymnasium", "1.3", extra="gymnasium")
+require("gymnasium", "1.2", extra="gymnasium")
 
 import gymnasium  # noqa: E402
 from gymnasium.envs.registration import EnvSpec  # noqa: E402
-from gymnasium.vector import AutoresetMode, VectorEnv  # noqa: E402
-from gymnasium.vector.utils import batch_space  # noqa: E402
 
-__all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "to_gymnasium", "to_gymnasium_vec"]
+from envrax.interop.out.gymnasium_spec import HasSpec  # noqa: E402  # needs Gymnasium
+
+__all__ = ["GymnasiumEnv", "to_gymnasium"]
 
 FPS = 30
 
@@ -40,7 +36,7 @@ class _Spec(EnvSpec):
         return EnvSpec.to_json(dataclasses.replace(self, entry_point=None))
 
 
-class GymnasiumEnv(gymnasium.Env[Any, Any]):
+class GymnasiumEnv(HasSpec, gymnasium.Env[Any, Any]):
     """An environment of envrax as one of Gymnasium; made by `to_gymnasium`."""
 
     def __init__(self, env: AnyEnv, render_mode: str | None = None) -> None:
@@ -52,20 +48,24 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             )
         require_render_mode(who, env, render_mode)
         self.render_mode = render_mode
-        self.metadata = _metadata(env)
+        self.metadata = metadata_of(env)
         self.observation_space = to_space(env.observation_space)
         self.action_space = to_space(env.action_space)
         name = re.sub(r"[^\w:.-]", "-", env.name)
         make: Any = partial(to_gymnasium, env)
-        self.spec = _Spec(f"envrax/{name}", entry_point=make)
         self.jax_env = env
+        self.spec = _Spec(f"envrax/{name}", entry_point=make)
         self._spaces = env.observation_space, env.action_space
         self._loop = HostLoop(env, who)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        _require_no_options("to_gymnasium", options)
+        if options:
+            raise ValueError(
+                f"to_gymnasium: reset: expected no options; got {sorted(options)}. Set fields of "
+                "the config when you make the environment."
+            )
         super().reset(seed=seed)
         result = self._loop.reset(seed)
         return self._observation(result), self._with_mask({}, result)
@@ -94,79 +94,6 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         if result.mask is None:
             return info
         return {**info, "action_mask": gymnasium_mask(self._spaces[1], result.mask)}
-
-
-class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
-    """A batch of envrax as a vector environment of Gymnasium; made by `to_gymnasium_vec`."""
-
-    def __init__(
-        self, batched_env: AnyBatch, *, array: str = "numpy", render_mode: str | None = None
-    ) -> None:
-        who = "to_gymnasium_vec"
-        if not isinstance(batched_env, BatchedEnv):
-            raise TypeError(
-                f"{who}: expected a batched environment, such as a VecEnv; got {batched_env!r}. "
-                "Pass `VecEnv(env, n)`, or one environment to `to_gymnasium`."
-            )
-        if array not in ("numpy", "jax", "torch"):
-            raise ValueError(
-                f'{who}: expected array to be "numpy", "jax" or "torch"; got {array!r}.'
-            )
-        if array == "torch":
-            require_torch()
-        require_render_mode(who, batched_env, render_mode)
-        self.batched_env = with_final_obs(batched_env)
-        self.num_envs = batched_env.n_slots
-        self.render_mode = render_mode
-        self.metadata = {**_metadata(batched_env), "autoreset_mode": AutoresetMode.SAME_STEP}
-        self.single_observation_space = to_space(batched_env.single_observation_space)
-        self.single_action_space = to_space(batched_env.single_action_space)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._loop = HostLoop(self.batched_env, who, on_device=array != "numpy")
-        self._array = array
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        _require_no_options("to_gymnasium_vec", options)
-        result = self._loop.reset(seed)
-        super().reset(seed=None if seed is None else int(seed))
-        if self._array != "numpy":
-            return self._as_array_kind((result.obs, _masks({}, result.mask)))
-        return result.obs, self._with_masks({}, result)
-
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        result = self._loop.step(actions)
-        if self._array != "numpy":
-            infos = _masks({**result.info, "final_obs": result.final_obs}, result.mask)
-            return self._as_array_kind(
-                (result.obs, result.reward, result.terminated, result.truncated, infos)
-            )
-        done = result.terminated | result.truncated
-        infos = vector_infos(result.info, done, result.final_obs)
-        infos = self._with_masks(infos, result)
-        reward = result.reward.astype(np.float64)
-        return result.obs, reward, result.terminated, result.truncated, infos
-
-    def render(self) -> tuple[Any, ...] | None:
-        if self.render_mode is None:
-            gymnasium.logger.warn('`render` draws nothing without `render_mode="rgb_array"`.')
-            return None
-        state = self._loop.state
-        return tuple(np.array(self.batched_env.render_slot(state, i)) for i in range(self.num_envs))
-
-    def close_extras(self, **kwargs: Any) -> None:
-        self.batched_env.close()
-
-    def _as_array_kind(self, tree: Any) -> Any:
-        return to_torch(tree) if self._array == "torch" else tree
-
-    def _with_masks(self, infos: dict[str, Any], result: StepResult) -> dict[str, Any]:
-        if result.mask is None:
-            return infos
-        mask = jax.tree.map(lambda x: x.astype(np.int8), result.mask)
-        return {**infos, "action_mask": mask, "_action_mask": np.ones(self.num_envs, bool)}
 
 
 def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv:
@@ -212,45 +139,6 @@ def to_gymnasium(env: AnyEnv, *, render_mode: str | None = None) -> GymnasiumEnv
     return GymnasiumEnv(env, render_mode)
 
 
-def to_gymnasium_vec(
-    batched_env: AnyBatch,
-    *,
-    array: Literal["numpy", "jax", "torch"] = "numpy",
-    render_mode: str | None = None,
-) -> GymnasiumVectorEnv:
-    """
-    A batch of environments as a `gymnasium.vector.VectorEnv`, with same-step auto-reset.
-
-    Parameters
-    ----------
-    batched_env : BatchedEnv
-        The batch, such as `make_vec(id, n)`.
-    array : {"numpy", "jax", "torch"}, default "numpy"
-        The kind of the results. NumPy arrays belong to the caller. JAX arrays and Torch tensors
-        stay on the device; a tensor shares the memory of its JAX array, without a copy.
-    render_mode : str, optional
-        With `"rgb_array"`, `render` returns a tuple with an image of each slot.
-
-    Returns
-    -------
-    gymnasium.vector.VectorEnv
-        In the step that ends an episode, a slot returns the reward and the end of that step with
-        the first observation of the next episode: `AutoresetMode.SAME_STEP`. As in Gymnasium, the
-        last observation and the info of the step are in `infos["final_obs"]` (an object array; None
-        where no episode ended) and `infos["final_info"]`. With JAX or Torch arrays,
-        `infos["final_obs"]` is the observation of the step itself in every slot.
-        `infos["action_mask"]` has one row per slot.
-
-    Raises
-    ------
-    TypeError
-        If it is not a `BatchedEnv`, Gymnasium has no such space, or it does not render its slots.
-    ValueError
-        If `array` or `render_mode` is unknown.
-    """
-    return GymnasiumVectorEnv(batched_env, array=array, render_mode=render_mode)
-
-
 def with_ints(space: Space, x: Any) -> Any:
     """An element of a space with an int for each `Discrete`, which can be a key of a dict."""
     if isinstance(space, Discrete):
@@ -263,17 +151,6 @@ def with_ints(space: Space, x: Any) -> Any:
     return x
 
 
-def _metadata(env: Any) -> dict[str, Any]:
+def metadata_of(env: Any) -> dict[str, Any]:
+    """The metadata of an environment or a batch, as Gymnasium has them."""
     return {"render_modes": ["rgb_array"] if can_render(env) else [], "render_fps": FPS}
-
-
-def _require_no_options(who: str, options: dict[str, Any] | None) -> None:
-    if options:
-        raise ValueError(
-            f"{who}: reset: expected no options; got {sorted(options)}. Set fields of the config "
-            "when you make the environment; single slots cannot be reset."
-        )
-
-
-def _masks(infos: dict[str, Any], mask: Any) -> dict[str, Any]:
-    return infos if mask is None else {**infos, "action_mask": mask}

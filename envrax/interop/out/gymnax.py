@@ -77,9 +77,9 @@ class ToGymnax(Bridge):
         -------
         obs, state, reward, done, info
             For version 0; for version 1 `terminated, truncated` in place of `done`. `info` has
-            these two, `final_observation`, `action_mask` where there are masks, and
-            `returned_episode`, `returned_episode_returns` and `returned_episode_lengths` where
-            statistics are recorded.
+            these two, `final_observation`, where there are masks `action_mask`, for the next step,
+            and `final_mask`, of the state of `final_observation`, and `returned_episode`,
+            `returned_episode_returns` and `returned_episode_lengths` where statistics are recorded.
         """
         return self._step(state, action, *self._changes(params))
 

@@ -6,8 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from envrax._checks.counts import within_int32
 from envrax._checks.names import suggestion
 from envrax._jax.types import strip_weak_type
+from envrax.config import require_limit
 from envrax.env import AnyEnv, with_config
 from envrax.interop.base import PeerEnv
 from envrax.interop.params import numeric_params
@@ -62,6 +64,8 @@ class GymnaxParams:
         ------
         TypeError
             If there is no such field, or its value is that of a wrapper.
+        ValueError
+            If the time limit is below 1.
         """
         known = {**self._traced, **self._static}
         who = f"{type(self).__name__}.replace"
@@ -70,6 +74,10 @@ class GymnaxParams:
                 f"{who}: expected fields {', '.join(known)}; got {', '.join(unknown)}. "
                 f"{suggestion(unknown, known)}"
             )
+        limit = "max_steps" if "max_steps" in known else _LIMIT
+        if limit in changes:
+            require_limit(f"{who}: expected {limit}", changes[limit])
+            changes[limit] = within_int32(changes[limit])
         for name in self._fixed:
             if name in changes and not _is_same(changes[name], known[name]):
                 raise TypeError(

@@ -1,5 +1,6 @@
 """`HostLoop`: an environment stepped from Python, with one device transfer per step."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -7,14 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.counts import require_count
+from envrax._checks.masks import require_mask
 from envrax._checks.tuples import require_tuple
+from envrax._jax import forks
 from envrax._jax.compiled import Compiled
 from envrax._jax.keys import key_types
 from envrax._jax.types import output_types, strip_weak_type
 from envrax.agent_values import require_one_agent
 from envrax.autoreset.checks import checked, require_same_types
 from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import compilation_of, require_final_obs
+from envrax.compiled_batch import compilation_of, require_final_obs, without_final
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.common_types import types_of
 from envrax.interop.out.packing import SMALL_BYTES, keys_as_bits, pack, unpack, unpack_on_device
@@ -38,6 +41,7 @@ class StepResult(NamedTuple):
     truncated: Any = None
     info: Any = None
     final_obs: Any = None
+    final_mask: Any = None
 
 
 class HostLoop:
@@ -58,10 +62,18 @@ class HostLoop:
         Return JAX arrays, without a transfer.
     worlds : bool, default False
         Accept a world of several agents.
+    final_obs : bool, default True
+        Return the `final_obs` and `final_mask` of a batch.
     """
 
     def __init__(
-        self, env: AnyEnv | AnyBatch, who: str, *, on_device: bool = False, worlds: bool = False
+        self,
+        env: AnyEnv | AnyBatch,
+        who: str,
+        *,
+        on_device: bool = False,
+        worlds: bool = False,
+        final_obs: bool = True,
     ) -> None:
         if not worlds:
             require_one_agent(who, env)
@@ -70,6 +82,7 @@ class HostLoop:
         self._action_space = env.action_space  # many environments build it on each access
         self._batched = isinstance(env, BatchedEnv)
         self._on_device = on_device
+        self._final_obs = final_obs
         dtypes = env.observation_space.dtype
         # JAX has no 64-bit dtypes unless they are enabled; the space may have them.
         self._wide_dtypes = dtypes if jax.tree.map(canonical, dtypes) != dtypes else None
@@ -84,6 +97,15 @@ class HostLoop:
         """The state of the environment, unpacked."""
         return self._unpacked(self._require_state("render"))
 
+    def change_state(self, change: Callable[[Any], Any]) -> None:
+        """Put `change(state)`, of the same types, in place of the state."""
+
+        def changed(state: Any) -> Any:
+            return self._packed(change(self._unpacked(state)))
+
+        run: Any = jax.jit(changed) if self.env.traceable else changed
+        self._state = run(self._require_state("a change of its state"))
+
     def reset(self, seed: int | None = None) -> StepResult:
         """
         Begin an episode, or one in every slot.
@@ -92,12 +114,27 @@ class HostLoop:
         `rng = jax.random.key(seed)`. If the first reset gets no seed, it draws one from the
         operating system.
         """
+        if forks.jax_hangs:
+            raise forks.fork_error(self._who, "reset")
         if seed is not None or self._key is None:
-            self._key = jax.random.key_data(jax.random.key(self._seed(seed)))
+            self._key = self._key_of(seed)
         if not self._has_state:
             self._compile_ahead()
         self._key, self._state, result = self._reset(self._key)
         self._has_state = True
+        return self._to_caller(result)
+
+    def reset_where(self, mask: Any, seed: int | None = None) -> StepResult:
+        """
+        Begin an episode in the slots of a mask, in a batch whose state holds its last `obs`.
+
+        A seed is that of a `reset`. Without it, a slot begins the episode that follows its own.
+        """
+        state = self._require_state("reset of single slots")
+        mask = require_mask(f"{self._who}: reset", from_torch(mask), cast(Any, self.env).n_slots)
+        key = None if seed is None else self._key_of(seed)
+        next_key, self._state, result = self._begin(key, mask, state)
+        self._key = self._key if seed is None else next_key
         return self._to_caller(result)
 
     def step(self, action: Any) -> StepResult:
@@ -121,6 +158,9 @@ class HostLoop:
 
         return bool(jax.tree.leaves(jax.eval_shape(first_mask, key_types()[0])))
 
+    def _key_of(self, seed: int | None) -> Any:
+        return jax.random.key_data(jax.random.key(self._seed(seed)))
+
     def _seed(self, seed: int | None) -> int:
         if seed is None:
             return int(np.random.SeedSequence().generate_state(1)[0])
@@ -133,6 +173,8 @@ class HostLoop:
         return number
 
     def _require_state(self, what: str) -> Any:
+        if forks.jax_hangs:
+            raise forks.fork_error(self._who, what)
         if not self._has_state:
             raise RuntimeError(
                 f"{self._who}: expected a call of `reset` before `{what}`; got no such call. Call "
@@ -160,31 +202,42 @@ class HostLoop:
 
     def _reset_packed(self, key: Any) -> Any:
         rng, key = jax.random.split(jax.random.wrap_key_data(key))
-        obs, state = self._checked("reset", self.env.reset(key))
-        output = self._to_output(StepResult(obs, self.env.action_mask(state)))
-        return jax.random.key_data(rng), self._packed(state), output
+        return jax.random.key_data(rng), *self._begun(self.env.reset(key))
+
+    def _begin_packed(self, key: Any, mask: Any, state: Any) -> Any:
+        rng, key = (None, None) if key is None else jax.random.split(jax.random.wrap_key_data(key))
+        state = self._unpacked(state)
+        begun = cast(Any, self.env).reset_where(mask, state.obs, state, key)
+        return None if rng is None else jax.random.key_data(rng), *self._begun(begun)
+
+    def _begun(self, returned: Any) -> Any:
+        obs, state = self._checked("reset", returned)
+        return self._packed(state), self._to_output(StepResult(obs, self.env.action_mask(state)))
 
     def _step_packed(self, state: Any, action: Any) -> Any:
         returned = self.env.step(self._unpacked(state), action)
         obs, state, reward, done, info = self._checked("step", returned)
         if isinstance(self.env, JaxEnv):
             shape = ()
+            final: Any = {}
             last = state.replace(done=episode_ended(self.env, state, done))
             terminated, truncated = step_end(self._who, self.env, last, info)
         else:
             shape = (self.env.n_slots,)
             require_final_obs(self._who, info)
             terminated, truncated = episode_end(self._who, shape, done, info)
+            final = info if self._final_obs else {}
+            info = without_final(info)
         require_reward_shape(self._who, reward, shape)
-        own_fields = ["terminated", "truncated"] + ["final_obs"] * self._batched
         result = StepResult(
             obs=obs,
             mask=self.env.action_mask(state),
             reward=jax.tree.map(jnp.asarray, reward),
             terminated=terminated,
             truncated=truncated,
-            info={name: x for name, x in info.items() if name not in own_fields},
-            final_obs=info.get("final_obs") if self._batched else None,
+            info={k: x for k, x in info.items() if k not in ("terminated", "truncated")},
+            final_obs=final.get("final_obs"),
+            final_mask=final.get("final_mask"),
         )
         return self._packed(state), self._to_output(result)
 
@@ -212,9 +265,11 @@ class HostLoop:
     def _make_programs(self) -> None:
         self._reset: Any = self._reset_packed
         self._step: Any = self._step_packed
+        self._begin: Any = self._begin_packed
         if self.env.traceable:
             self._reset = Compiled(self._reset)
             self._step = Compiled(self._step)
+            self._begin = Compiled(self._begin)
 
     def _compile_ahead(self) -> None:
         """Compile `reset` and `step`, with the compile cache of the environment."""
@@ -227,7 +282,8 @@ class HostLoop:
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy compiles its own programs.
-        return {k: v for k, v in vars(self).items() if k not in ("_reset", "_step", "_types")}
+        left_out = "_reset", "_step", "_begin", "_types"
+        return {k: v for k, v in vars(self).items() if k not in left_out}
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         vars(self).update(attributes, _types=None)

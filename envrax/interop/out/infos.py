@@ -11,9 +11,14 @@ def is_episode(name: str, value: Any) -> bool:
     return name == "episode" and isinstance(value, dict) and {"r", "l"} <= value.keys()
 
 
+def has_ended(episode: Any, done: Any) -> Any:
+    """Where an episode of these statistics ended. Inside an `EpisodicLife`, they count games."""
+    return done & (np.asarray(episode["l"]) > 0)
+
+
 def single_info(info: dict[str, Any], *, ended: bool) -> dict[str, Any]:
     """The info of one environment, with scalars in place of arrays without axes."""
-    kept = {k: v for k, v in info.items() if ended or not is_episode(k, v)}
+    kept = {k: v for k, v in info.items() if not is_episode(k, v) or has_ended(v, ended)}
     return jax.tree.map(_scalar, kept)
 
 
@@ -40,31 +45,55 @@ def with_slot_masks(infos: dict[str, Any], where: np.ndarray[Any, Any]) -> dict[
     return converted
 
 
+def slot_infos(
+    infos: dict[str, Any], where: np.ndarray[Any, Any], done: np.ndarray[Any, Any]
+) -> dict[str, Any]:
+    """
+    Infos of many slots, valid in the slots `where`; statistics where an episode ended.
+
+    An info that is valid in no slot is left out, as Gymnasium does.
+    """
+    statistics = {k: v for k, v in infos.items() if is_episode(k, v)}
+    step_infos = {k: v for k, v in infos.items() if k not in statistics}
+    converted = with_slot_masks(step_infos, where) if where.any() else {}
+    if done.any():
+        for k, v in statistics.items():
+            ended = has_ended(v, done)
+            converted |= with_slot_masks({k: v}, ended) if ended.any() else {}
+    return converted
+
+
 def vector_infos(
-    infos: dict[str, Any], done: np.ndarray[Any, Any], final_obs: Any
+    infos: dict[str, Any], done: np.ndarray[Any, Any], final_obs: Any, final_mask: Any = None
 ) -> dict[str, Any]:
     """
     Infos of a batch as a `gymnasium.vector.VectorEnv` with same-step auto-reset gives them.
 
-    Where an episode ended, the info of the step is in `final_info`, and its observation in
-    `final_obs`.
+    Where an episode ended, the info of the step is in `final_info`, with the mask of the last state
+    as `action_mask` if there are masks; and its observation is in `final_obs`.
     """
-    step_infos = {k: v for k, v in infos.items() if not is_episode(k, v)}
-    converted = with_slot_masks(step_infos, ~done)
+    converted = slot_infos(infos, ~done, done)
     if not done.any():
         return converted
-    statistics = {k: v for k, v in infos.items() if is_episode(k, v)}
-    converted |= with_slot_masks(statistics, done)
     final_obs_by_slot = np.full(done.shape, None, object)
     slots = np.flatnonzero(done)
     for slot, row in zip(slots, _rows(final_obs, slots), strict=True):
         final_obs_by_slot[slot] = row
+    final_info = jax.tree.map(np.copy, slot_infos(infos, done, done))
+    if final_mask is not None:
+        final_info |= slot_masks(final_mask, done)
     return converted | {
         "final_obs": final_obs_by_slot,
         "_final_obs": done.copy(),
-        "final_info": with_slot_masks(jax.tree.map(np.copy, infos), done),
+        "final_info": final_info,
         "_final_info": done.copy(),
     }
+
+
+def slot_masks(mask: Any, where: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Masks of legal actions as infos of many slots, valid in some of them."""
+    mask = jax.tree.map(lambda x: x.astype(np.int8), mask)
+    return {"action_mask": mask, "_action_mask": where.copy()}
 
 
 def _rows(tree: Any, slots: np.ndarray[Any, Any]) -> list[Any]:

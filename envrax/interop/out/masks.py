@@ -27,6 +27,11 @@ def gymnasium_mask(space: Space, mask: Any) -> Any:
     return mask.astype(np.int8)
 
 
+def is_flat(space: Space) -> bool:
+    """Whether `flat_mask` takes masks of the space."""
+    return isinstance(space, Discrete | MultiDiscrete | MultiBinary)
+
+
 def flat_mask(who: str, space: Space, mask: Any) -> np.ndarray[Any, Any]:
     """
     The masks of all slots, of shape (n_slots, number of choices).

@@ -16,7 +16,7 @@ from envrax.interop.out.host_loop import HostLoop, StepResult
 from envrax.interop.out.infos import single_info
 from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.out.rendering import can_render, require_render_mode
-from envrax.spaces.flatten import zero_element
+from envrax.spaces.flattening import zero_element
 
 require("pettingzoo", "1.25", extra="pettingzoo")
 

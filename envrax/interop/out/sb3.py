@@ -1,7 +1,7 @@
 # pyright: basic, reportMissingImports=false
 """`to_sb3`: for Stable-Baselines3 and libraries built on it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,14 +9,15 @@ import numpy as np
 
 from envrax._jax.keys import key_types
 from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import with_final_obs
-from envrax.env import JaxEnv
+from envrax.compiled_batch import with_autoreset, with_final_obs
 from envrax.interop.library import require
+from envrax.interop.out.attributes import find, layers, refuse_set
 from envrax.interop.out.host_loop import AnyBatch, HostLoop
-from envrax.interop.out.infos import is_episode, slot_info
-from envrax.interop.out.masks import flat_mask
+from envrax.interop.out.infos import is_episode, single_info, slot_info
+from envrax.interop.out.masks import flat_mask, is_flat
 from envrax.interop.out.rendering import can_render
-from envrax.spaces import Dict, Space, Tuple
+from envrax.spaces import Dict, MultiBinary, Space, Tuple
+from envrax.wrappers.vector import RecordEpisodeStatistics
 
 require("stable_baselines3", "2.9", extra="sb3")
 
@@ -40,9 +41,7 @@ class Sb3VecEnv(VecEnv):
                 "Pass `VecEnv(env, n)`."
             )
         _require_flat(batched_env.single_observation_space)
-        self.batched_env = with_final_obs(batched_env)
-        # The target of `get_attr` and `env_method`: one environment, which all slots share.
-        self._env: Any = getattr(batched_env, "env", batched_env)
+        self.batched_env = with_autoreset(with_final_obs(batched_env))
         self._loop = HostLoop(self.batched_env, _WHO)
         self._mask: Any = None
         self._actions: Any = None
@@ -75,6 +74,8 @@ class Sb3VecEnv(VecEnv):
                 "call. Call `step`."
             )
         actions, self._actions = self._actions, None
+        if isinstance(self.batched_env.single_action_space, MultiBinary):
+            actions = np.asarray(actions).astype(np.int8)  # a policy of SB3 gives float32
         result = self._loop.step(actions)
         self._mask = result.mask
         dones = result.terminated | result.truncated
@@ -83,10 +84,16 @@ class Sb3VecEnv(VecEnv):
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": x} for x in only_truncated]
         if step_infos:
             infos = [{**slot_info(step_infos, i), **info} for i, info in enumerate(infos)]
+        space = self.batched_env.single_action_space
+        final_mask = result.final_mask if is_flat(space) else None
         for slot in np.flatnonzero(dones).tolist():
             final_obs = slot_info({"terminal_observation": result.final_obs}, slot)
-            infos[slot] = {**slot_info(result.info, slot), **final_obs}
+            info = single_info(slot_info(result.info, slot), ended=True)
+            infos[slot] = {**info, **final_obs}
             infos[slot]["TimeLimit.truncated"] = only_truncated[slot]
+            if final_mask is not None:
+                mask = flat_mask(_WHO, space, final_mask[slot : slot + 1])
+                infos[slot]["terminal_action_masks"] = mask[0].copy()
         return result.obs, result.reward.astype(np.float32, copy=False), dones, infos
 
     def close(self) -> None:
@@ -112,15 +119,14 @@ class Sb3VecEnv(VecEnv):
                     f"{self.batched_env}. Give it an `action_mask`."
                 )
             value = self.action_masks
+        elif attr_name in ("observation_space", "action_space"):
+            value = getattr(self, attr_name)
         else:
-            value = getattr(self._env, attr_name)
+            value = find(_WHO, self.batched_env, attr_name)
         return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise NotImplementedError(
-            f"{_WHO}: set_attr: expected no change of `{attr_name}`; a compiled environment is "
-            "fixed. Make another one with that config."
-        )
+        refuse_set(_WHO, attr_name)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
@@ -131,14 +137,14 @@ class Sb3VecEnv(VecEnv):
             return [masks[i] for i in slots]
         if method_name == "render":
             return [self._image(i) for i in slots]
-        method = getattr(self._env, method_name)
+        method = find(_WHO, self.batched_env, method_name)
         return [method(*method_args, **method_kwargs) for _ in slots]
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         if issubclass(wrapper_class, Monitor):  # SB3 then reads `info["episode"]` at each end
             wrapped = self._has_statistics()
         else:
-            wrapped = any(isinstance(layer, wrapper_class) for layer in _layers(self.batched_env))
+            wrapped = any(isinstance(layer, wrapper_class) for layer in layers(self.batched_env))
         return [wrapped for _ in self._get_indices(indices)]
 
     def _has_statistics(self) -> bool:
@@ -148,7 +154,7 @@ class Sb3VecEnv(VecEnv):
             return env.step(env.reset(rng)[1], env.action_space.sample(rng))[-1]
 
         if not env.traceable:
-            return False
+            return any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(env))
         return is_episode("episode", jax.eval_shape(infos, key_types()[0]).get("episode"))
 
     def get_images(self) -> Sequence[np.ndarray | None]:
@@ -162,13 +168,18 @@ def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
     """
     A batch of environments as a `stable_baselines3.common.vec_env.VecEnv`.
 
-    Where an episode ended, the info of the slot has `terminal_observation`, and the statistics of
-    `RecordEpisodeStatistics` as `episode`. With these, `env_is_wrapped(Monitor)` is True:
-    `evaluate_policy` then reports their returns, not sums of what a `ClipReward` outside of them
-    gives. `TimeLimit.truncated` is True if the episode was truncated and not terminated.
+    Where an episode ended, the info of the slot has `terminal_observation`; if there are masks,
+    `terminal_action_masks`, that of the same state in the form of `action_masks()`; and the
+    statistics of `RecordEpisodeStatistics` as `episode`. With these, `env_is_wrapped(Monitor)` is
+    True: `evaluate_policy` then reports their returns, not sums of what a `ClipReward` outside of
+    them gives. Inside an `EpisodicLife` the statistics count games, and to `evaluate_policy` a game
+    is one episode. `TimeLimit.truncated` is True if the episode was truncated and not terminated.
     `env_method("action_masks")` returns the masks for sb3-contrib's `MaskablePPO`. After `seed(s)`
     the next `reset` sets `rng = jax.random.key(s)`; every reset does `rng, key =
     jax.random.split(rng)` and uses `key` for all slots.
+
+    `get_attr` and `env_method` take the first layer that has the name, from the outermost wrapper
+    to the environment. `set_attr` raises an error, because a compiled environment is fixed.
 
     Parameters
     ----------
@@ -182,13 +193,6 @@ def to_sb3(batched_env: AnyBatch) -> Sb3VecEnv:
         Stable-Baselines3 does not take.
     """
     return Sb3VecEnv(batched_env)
-
-
-def _layers(env: Any) -> Iterator[Any]:
-    """The wrappers around and in a batch, the outermost first, and the environment."""
-    while isinstance(env, BatchedEnv | JaxEnv):
-        yield env
-        env = getattr(env, "env", None)
 
 
 def _require_flat(space: Space) -> None:

@@ -33,7 +33,8 @@ class ToStoa(Bridge, stoa.Environment):
         env = self._with(env_params)
         obs, state = auto_reset.reset(env, rng_key)
         zeros = jax.tree.map(jnp.zeros_like, self._info_types(env, state))
-        extras = {**with_mask(env, state, zeros), "next_obs": obs}
+        masks = with_mask(env, state, with_mask(env, state, zeros, "final_mask"))
+        extras = {**masks, "next_obs": obs}
         reward = jnp.float32(0)
         discount = jnp.float32(1)
         return state, TimeStep(StepType.FIRST, reward, discount, obs, extras)
@@ -89,7 +90,8 @@ def to_stoa(env: AnyEnv) -> ToStoa:
 
     A step that ends an episode begins the next one, as in `VecEnv`: leave out Stoa's own wrappers
     for auto-reset. As there, `extras["next_obs"]` is the observation of the step itself.
-    `extras` also has the infos, which are zeros in a reset, and the `action_mask`, if there is one.
+    `extras` also has the infos, which are zeros in a reset; and if there are masks, `action_mask`,
+    for the next step, and `final_mask`, of the state of `next_obs`.
 
     Parameters
     ----------

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from envrax.batched_env import BatchedEnv
+from envrax.compiled_batch import layout_of
 from envrax.interop.library import require
 
 
@@ -15,6 +17,16 @@ from envrax.interop.library import require
 def require_torch() -> Any:
     """Torch, or an error that says how to install it."""
     return require("torch", "2.0", extra="torch")
+
+
+def require_tensors(who: str, batch: BatchedEnv[Any, Any]) -> None:
+    """Require Torch, and a batch whose arrays can become tensors."""
+    require_torch()
+    if layout_of(batch) is not None:
+        raise TypeError(
+            f"{who}: expected a batch on one device, whose arrays can become tensors of Torch; got "
+            f"{batch} on a mesh. Take JAX or NumPy arrays."
+        )
 
 
 def to_torch(tree: Any) -> Any:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import with_final_obs
+from envrax.compiled_batch import with_autoreset, with_final_obs
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.mismatch import why_outside
 from envrax.testing.probe import UNCOMPILED_STEPS, by_name
@@ -81,14 +81,11 @@ def render_slot_is_an_image(probe: BatchedProbe) -> Faults:
 def final_obs_is_of_the_step(probe: BatchedProbe) -> Faults:
     """`infos["final_obs"]`, if the batch has it as an option or always, is in \
 `observation_space`, and equals `obs` in each slot that did not end."""
+    probe = _rolled_out(probe)
     batch = probe.batch
-    # A `VecEnv` adds it by itself. A wrapper may forget it, in the batch that `rollout` builds.
-    rebuilt = batch if probe.single is not None else with_final_obs(batch)
-    if rebuilt is not batch:
-        probe = BatchedProbe(rebuilt, UNCOMPILED_STEPS, probe.seed)
     where = f"{probe.class_name}.step"
     if "final_obs" not in probe.uncompiled[0].info:
-        if not _gives_final_obs(vars(rebuilt).get("env"), probe.rng):
+        if not _gives_final_obs(vars(batch).get("env"), probe.rng):
             raise SkipRule("there is no `final_obs`")
         fix = "Return it too, changed in the same way as `obs`."
         yield Fault(where, "`infos.final_obs`, as the wrapped batch returns it", "none", fix)
@@ -108,6 +105,33 @@ def final_obs_is_of_the_step(probe: BatchedProbe) -> Faults:
             return
 
 
+def final_mask_is_of_the_step(probe: BatchedProbe) -> Faults:
+    """`infos["final_mask"]`, if there is one, equals `action_mask` in each slot that did not \
+end."""
+    probe = _rolled_out(probe)
+    where = f"{probe.class_name}.step"
+    if "final_mask" not in probe.uncompiled[0].info:
+        raise SkipRule("there is no `final_mask`")
+    for t in probe.uncompiled:
+        runs = ~np.asarray(t.done)
+        mask = take(probe.batch.action_mask(t.state), runs)
+        final = take(t.info["final_mask"], runs)
+        for leaf, a, b in value_differences(
+            {"infos.final_mask": mask}, {"infos.final_mask": final}
+        ):
+            fix = "Change it in the same way as `action_mask`, or leave it out."
+            yield Fault(where, f"`{leaf}` as `action_mask` where no episode ended, {a}", b, fix)
+            return
+
+
+def _rolled_out(probe: BatchedProbe) -> BatchedProbe:
+    """A probe of the batch that `rollout` builds, with `final_obs`, if it is another one."""
+    # A `VecEnv` adds the option by itself. A wrapper may forget what the option adds.
+    rebuilt = probe.batch if probe.single is not None else with_final_obs(probe.batch)
+    same = rebuilt is probe.batch
+    return probe if same else BatchedProbe(rebuilt, UNCOMPILED_STEPS, probe.seed)
+
+
 def _gives_final_obs(batch: Any, rng: jax.Array) -> bool:
     if not isinstance(batch, BatchedEnv):
         return False
@@ -118,6 +142,8 @@ def _gives_final_obs(batch: Any, rng: jax.Array) -> bool:
 def next_episode_begins_at_once(probe: BatchedProbe) -> Faults:
     """A slot whose episode ends begins the next one in the same step. The step after the end is \
 the first of the new episode: it depends on the action, if the step after `reset` does."""
+    if with_autoreset(probe.batch) is not probe.batch:
+        raise SkipRule("auto-reset is off")
     if probe.single is not None:
         return  # `ended_slots_start_again` compares a `VecEnv` with its environment
     steps = probe.transitions
@@ -130,7 +156,10 @@ the first of the new episode: it depends on the action, if the step after `reset
         after_ends += _depend_on_actions(probe, i + 1, np.asarray(steps[i].done), 1)
     if after_reset and all(after_reset) and len(after_ends) >= 3 and not any(after_ends):
         expected = "the step after an end to depend on its actions, as the one after `reset` does"
-        fix = "Reset a slot in the step that ends its episode, and return the first observation."
+        fix = (
+            "Reset a slot in the step that ends its episode, and return the first observation. If "
+            "episodes begin with an action that is ignored, except after `reset`, waive this rule."
+        )
         yield Fault(f"{probe.class_name}.step", expected, "a step that ignores them", fix)
 
 

@@ -1,5 +1,7 @@
 """Rules on the values of an episode: reward, step count, done, terminated and truncated."""
 
+from itertools import takewhile
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -7,7 +9,7 @@ from envrax.agent_values import by_agent
 from envrax.testing.probe import REASONS, Probe
 from envrax.testing.pytrees import describe, describe_weak, leaves, tree_to_numpy
 from envrax.testing.rules.base import Fault, Faults, SkipRule
-from envrax.wrappers import RecordEpisodeStatistics
+from envrax.wrappers import EpisodicLife, RecordEpisodeStatistics
 from envrax.wrappers.base import layers
 
 _ONE_BOOL = "Return one bool, such as the result of a comparison."
@@ -140,8 +142,9 @@ def _ends_only_at(probe: Probe, limit: int) -> bool:
 
 def statistics_see_each_end(probe: Probe) -> Faults:
     """With a `RecordEpisodeStatistics` in the stack, `info["episode"]["l"]` is above 0 exactly \
-where the episode is done."""
-    counts = any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(probe.env))
+where the episode is done. Inside an `EpisodicLife`, it counts games, and is not checked."""
+    outside = takewhile(lambda layer: not isinstance(layer, EpisodicLife), layers(probe.env))
+    counts = any(isinstance(layer, RecordEpisodeStatistics) for layer in outside)
     for t in probe.numpy_transitions if counts else ():
         if (t.info["episode"]["l"] > 0) != bool(t.state.done):
             got = f"length {t.info['episode']['l']}, done {t.state.done}"

@@ -48,8 +48,8 @@ def _is_random(probe: Probe, t: Transition) -> bool:
     """Whether the step's results, apart from the key, depend on the key."""
     other = _with_rng(t.before, probe.other_rng)
     again = t._replace(**by_name(probe.env.step(other, t.action)))
-    again = again._replace(state=_with_rng(again.state, t.state.rng))
-    return any(True for _ in value_differences(t.returned, again.returned, exact=True))
+    one, again = (x._replace(state=_with_rng(x.state, t.state.rng)) for x in (t, again))
+    return any(True for _ in value_differences(one.returned, again.returned, exact=True))
 
 
 def _with_rng(state: Any, rng: jax.Array) -> Any:

@@ -16,7 +16,7 @@ from envrax.testing.attributes import (
 )
 from envrax.testing.probe import Probe, by_name
 from envrax.testing.pytrees import copy_containers, leaves, value_differences
-from envrax.testing.rules.base import Fault, Faults
+from envrax.testing.rules.base import Fault, Faults, SkipRule
 
 PURE = "Use only the arguments and the config."
 
@@ -84,6 +84,20 @@ def _leak_in_message(error: Exception | None) -> str:
     return f"one in {re.sub(r' ?[0-9]{6,}', '', holders[0])}" if holders else "one"
 
 
+def nothing_is_kept_on_the_host(probe: Probe) -> Faults:
+    """`reset` and `step` get no value from an `io_callback`: what the host keeps is not in the \
+state, so no call can be repeated. Rules that repeat one are skipped where this one is broken or \
+waived."""
+    if probe.changes_host:
+        where = f"{probe.class_name}.{probe.changes_host}"
+        got = "an `io_callback`, which calls the host"
+        fix = (
+            "Keep all that changes in the state, or write a `BatchedEnv` with `traceable = False`. "
+            "If the host is meant, waive this rule."
+        )
+        yield Fault(where, "all that changes to be in the state", got, fix)
+
+
 def inputs_are_left_alone(probe: Probe) -> Faults:
     """`reset` and `step` change neither their arguments, nor the config, nor an attribute of the \
 environment."""
@@ -106,7 +120,7 @@ environment."""
             where = f"{probe.class_name}.step"
             yield Fault(where, "the arguments to stay unchanged", f"a change of {names}", fix)
             return
-    if not probe.traceable:  # an environment on the host may keep its state in attributes
+    if not probe.traceable or probe.changes_host:  # attributes may hold a simulator
         return
     calls = {
         "reset": lambda: probe.env.reset(probe.rng),
@@ -131,6 +145,8 @@ def _was_edited(x: Any, copy: Any) -> bool:
 
 def same_key_same_episode(probe: Probe) -> Faults:
     """The same key and actions give the same episode, bit for bit, whatever was called before."""
+    if probe.changes_host:
+        raise SkipRule("calls the host, which cannot go back")
     first = by_name(probe.at_reset)
     again = by_name(probe.env.reset(probe.rng))
     for leaf, a, b in value_differences(first, again, exact=True):

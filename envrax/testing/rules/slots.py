@@ -1,10 +1,11 @@
 """Rules that compare the slots of a `VecEnv` with each other, and with its environment."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import jax
 
+from envrax.compiled_batch import with_autoreset
 from envrax.testing.batched_probe import BatchedProbe, SingleEnv
 from envrax.testing.probe import Transition, by_name
 from envrax.testing.pytrees import take, value_differences
@@ -58,7 +59,9 @@ environment; floats up to rounding."""
 def ended_slots_start_again(probe: BatchedProbe) -> Faults:
     """In a `VecEnv`, a slot whose episode ends returns the next episode's first observation and \
 state, from `env.reset_after(new_state)`. `infos["final_obs"]`, if there is one, is the last \
-observation of the ended episode."""
+observation of the ended episode, and `infos["final_mask"]` the mask of that state."""
+    if with_autoreset(probe.batch) is not probe.batch:
+        raise SkipRule("auto-reset is off")
     where = f"{probe.class_name}.step"
     ends = [found for found in _slots(probe) if found[-1]]
     probe.saw_episode_end = bool(ends)
@@ -73,6 +76,13 @@ observation of the ended episode."""
             final = {"infos.final_obs": take(t.info["final_obs"], slot)}
             for leaf, a, b in value_differences({"infos.final_obs": reference["obs"]}, final):
                 fix = "Return the observation of the step, from before the reset."
+                yield Fault(where, f"`{leaf}` of slot {slot} to be {a}", b, fix)
+                return
+        if "final_mask" in t.info and "final_mask" not in reference["info"]:
+            mask = cast(Any, _single(probe)).action_mask(reference["state"])
+            final = {"infos.final_mask": take(t.info["final_mask"], slot)}
+            for leaf, a, b in value_differences({"infos.final_mask": mask}, final):
+                fix = "Return the mask of the state of the step, from before the reset."
                 yield Fault(where, f"`{leaf}` of slot {slot} to be {a}", b, fix)
                 return
 

@@ -16,13 +16,21 @@ from envrax._checks.tuples import require_tuple
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.compiled import Compiled
 from envrax._jax.mesh import reshard, to_sharding, varying_like
+from envrax._jax.types import output_types
 from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import CompiledBatch, compilation_of, layout_of, with_final_obs
-from envrax.env import ActSpaceT, Info, ObsSpaceT
+from envrax.compiled_batch import (
+    CompiledBatch,
+    compilation_of,
+    layout_of,
+    with_autoreset,
+    with_final_obs,
+)
+from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces import Space
 from envrax.wrappers.base import refuse_mask
 from envrax.wrappers.deferred import WrapperMeta, call_repr, keywords
 from envrax.wrappers.vector.forwarding import ForwardingBatch
+from envrax.wrappers.vector.hooks import BatchHooks
 from envrax.wrappers.vector.statistics import RunningStatistics
 
 AnyBatchedEnv = BatchedEnv[Any, Any]
@@ -36,6 +44,7 @@ class BatchedWrapperState:
 
 
 class BatchedWrapper(
+    BatchHooks,
     ForwardingBatch[ObsSpaceT, ActSpaceT],
     CompiledBatch[ObsSpaceT, ActSpaceT],
     metaclass=WrapperMeta,
@@ -47,7 +56,8 @@ class BatchedWrapper(
     the arrays of all slots. The hook `observation` is also applied to `infos["final_obs"]`.
 
     A subclass with a state, such as statistics over all slots, sets `state_class` to a subclass of
-    `BatchedWrapperState` with further fields, and defines `on_reset` and `on_step`.
+    `BatchedWrapperState` with further fields, and defines `on_reset`, `on_step`, and for
+    `reset_where` also `on_reset_where`.
 
     `reset` and `step` are compiled together with those of the wrapped batch, on first use. If the
     batch runs on the host, only the wrapper's own part is compiled. A subclass called with keywords
@@ -88,12 +98,28 @@ class BatchedWrapper(
         self._compiled_after_step = Compiled(self._after_step)
         self._use(None)
 
-    def _reset_slots(self, rng: jax.Array) -> Any:
+    def _reset_slots(self, rng: Any) -> Any:
         return self._reset_all(rng) if self.env.traceable else self._reset_on_host(rng)
 
     def _step_slots(self, state: Any, actions: Any) -> Any:
         step = self._step_all if self.env.traceable else self._step_on_host
         return step(state, actions)
+
+    def _begin_slots(self, mask: jax.Array, state: Any, start: Any) -> tuple[Any, Any, jax.Array]:
+        first, inner, begun = self._begin_inside(mask, state.env_state, start)
+        given = self.on_reset_where(begun, self.observation(first), state.replace(env_state=inner))
+        first, state = require_tuple(type(self).__name__, "on_reset_where", given)
+        return first, self._place_state(state, "") if self.env.traceable else state, begun
+
+    def _begin_inside(self, mask: jax.Array, state: Any, start: Any) -> Any:
+        # What is overridden last counts: a class of the user may have a `reset_where` of its own.
+        names = "_begin_slots", "reset_where"
+        owner = next(vars(x) for x in type(self.env).__mro__ if any(n in vars(x) for n in names))
+        if "_begin_slots" in owner:
+            return cast(Any, self.env)._begin_slots(mask, state, start)
+        types = output_types(self.env.observation_space.sample)
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types)
+        return *self.env.reset_where(mask, nothing, state, start), mask
 
     @property
     def observation_space(self) -> Space:
@@ -114,79 +140,52 @@ class BatchedWrapper(
         inner = with_final_obs(self.env)
         return self if inner is self.env else self.around(inner)
 
+    def with_autoreset(self) -> Self:
+        """This wrapper, or a copy of it, around a batch with auto-reset."""
+        inner = with_autoreset(self.env)
+        return self if inner is self.env else self.around(inner)
+
     def around(self, env: AnyBatchedEnv) -> Self:
         """A copy of this wrapper around another batch with the same spaces."""
         other = copy.copy(self)
         other._wrap(env)
         return other
 
-    def action(self, actions: Any) -> Any:
-        """Hook: the actions for the wrapped batch."""
-        return actions
+    @property
+    def copied_env(self) -> AnyEnv | None:
+        methods = "reset", "step", "reset_where"
+        own_fields = self._overrides("on_reset") or self._overrides("on_step")
+        if any(map(self._overrides, methods)):
+            return None
+        if own_fields and not self._overrides("on_reset_where"):
+            return None
+        return self.env.copied_env if isinstance(self.env, CompiledBatch) else None
 
-    def observation(self, obs: Any) -> Any:
-        """Hook: the observations returned to the caller, also as `final_obs`."""
-        return obs
-
-    def reward(self, rewards: jax.Array) -> jax.Array:
-        """Hook: the rewards returned to the caller."""
-        return rewards
-
-    def info(self, infos: Info) -> Info:
-        """Hook: the infos returned to the caller, a new dict. Do not change the argument."""
-        return infos
-
-    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        """
-        The first values of the wrapper's own state fields.
-
-        Parameters
-        ----------
-        obs : pytree of jax.Array
-            First observations, after the hook `observation`.
-
-        Returns
-        -------
-        obs : pytree of jax.Array
-            First observations returned to the caller.
-        fields : dict
-            Values of the wrapper's own state fields.
-        """
-        return obs, {}
-
-    def on_step(
-        self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
-    ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
-        """
-        Change the results of a step, and update the wrapper's own state fields.
-
-        Parameters
-        ----------
-        obs, rewards, dones, infos
-            As the wrapped batch returned them, after the hooks. If `infos["final_obs"]` is present,
-            change it in the same way as `obs`.
-        state : BatchedWrapperState
-            State after the step. The wrapper's own fields still have their values from before the
-            step. If the batch runs on the host, `env_state` is None here.
-
-        Returns
-        -------
-        tuple
-            `obs, state, rewards, dones, infos` for the caller, with the wrapper's own state fields
-            updated.
-        """
-        return obs, state, rewards, dones, infos
+    def without_autoreset(self) -> Self:
+        """This wrapper around a batch without auto-reset."""
+        return self.around(cast(Any, self.env).without_autoreset())
 
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
-        if not isinstance(state, self.state_class):
-            raise TypeError(
-                f"{type(self).__name__}.step: expected a {self.state_class.__name__} that reset or "
-                f"step returned; got {type(state).__name__}. Pass `state, actions`."
-            )
+        self._require_own(state, "step")
         return super().step(state, actions)
 
-    def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
-        obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
+    def reset_where(
+        self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None
+    ) -> tuple[Any, Any]:
+        self._require_own(state, "reset_where")
+        return super().reset_where(mask, obs, state, rng)
+
+    def _require_own(self, state: Any, method: str) -> None:
+        if not isinstance(state, self.state_class):
+            raise TypeError(
+                f"{type(self).__name__}.{method}: expected a {self.state_class.__name__} that "
+                f"reset or step returned; got {type(state).__name__}. Pass that one."
+            )
+
+    def _reset_all(self, rng: Any) -> tuple[Any, Any]:
+        inner_env: Any = self.env
+        begin = inner_env._reset_slots if isinstance(rng, tuple) else inner_env.reset
+        obs, inner = require_tuple(type(self.env).__name__, "reset", begin(rng))
         obs, fields = varying_like(rng, self._after_reset(obs))
         return obs, self._place_state(self.state_class(env_state=inner, **fields), "")
 
@@ -244,6 +243,8 @@ class BatchedWrapper(
     def _after_step(self, state: Any, obs: Any, rewards: Any, dones: Any, infos: Any) -> Any:
         if "final_obs" in infos:
             infos = {**infos, "final_obs": self.observation(infos["final_obs"])}
+        if self._overrides("action") and not self._overrides("action_mask"):
+            infos = {name: x for name, x in infos.items() if name != "final_mask"}
         obs = self.observation(obs)
         rewards = self.reward(rewards)
         infos = self.info(infos)

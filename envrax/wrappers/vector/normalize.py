@@ -9,11 +9,14 @@ import numpy as np
 
 from envrax.agent_values import by_agent
 from envrax.batched_env import BatchedEnv
-from envrax.env import ActSpaceT, Info, ObsSpaceT
-from envrax.spaces import Box, Dict, Space, Tuple
+from envrax.compiled_batch import without_final
+from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
+from envrax.spaces import Space
 from envrax.termination import episode_end
+from envrax.wrappers.dict_observation import entry_space, get_entry, replace_entry
 from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
-from envrax.wrappers.vector.statistics import F32, RunningStatistics
+from envrax.wrappers.vector.normal_space import normal_space
+from envrax.wrappers.vector.statistics import F32, RunningStatistics, require_statistics
 
 
 @chex.dataclass
@@ -55,27 +58,15 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     ) -> None:
         who = type(self).__name__
         self.epsilon = float(epsilon)
-        if self.epsilon <= 0:
-            raise ValueError(f"{who}: expected epsilon above 0; got {epsilon}.")
+        least, greatest = np.finfo(np.float32).tiny, np.finfo(np.float32).max
+        if not least <= self.epsilon <= greatest:
+            raise ValueError(f"{who}: expected epsilon above 0, as a float32; got {epsilon}.")
         self._frozen = bool(frozen)
         self.statistics = statistics
         if statistics is None and frozen:
             raise ValueError(f"{who}: expected `statistics` with `frozen=True`; got None.")
-        if statistics is None:
-            return
-        if not isinstance(cast(Any, statistics), RunningStatistics):
-            raise TypeError(
-                f"{who}: expected statistics to be a RunningStatistics; got "
-                f"{repr(statistics)[:60]}. Pass `state.statistics`, or "
-                "`RunningStatistics.of(count, mean, var)`."
-            )
-        expected = jax.tree.map(np.shape, self._zeros(np.zeros))
-        got = jax.tree.map(np.shape, statistics.mean)
-        if got != expected or np.shape(statistics.count):
-            raise ValueError(
-                f"{who}: expected statistics of shape {expected}; got {got}. Pass the statistics "
-                "of a batch with the same single observation space."
-            )
+        if statistics is not None:
+            require_statistics(who, statistics, self._zeros(np.zeros))
 
     @property
     def frozen(self) -> bool:
@@ -92,8 +83,14 @@ class _Normalize(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         var = self._zeros(jnp.ones)
         return RunningStatistics.of(1e-4, mean, var)
 
-    def _update(self, statistics: RunningStatistics, batch: Any) -> RunningStatistics:
-        return statistics if self.frozen else statistics.update(batch)
+    @property
+    def copied_env(self) -> AnyEnv | None:
+        return super().copied_env if self.frozen else None  # running statistics mix the slots
+
+    def _update(
+        self, statistics: RunningStatistics, batch: Any, where: Any = None
+    ) -> RunningStatistics:
+        return statistics if self.frozen else statistics.update(batch, where)
 
 
 class NormalizeObservation(_Normalize[Space, ActSpaceT]):
@@ -115,9 +112,14 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
     Parameters
     ----------
     env : BatchedEnv
-        The batch. Its observations are in a `Box`, or in a `Dict` or `Tuple` of them.
+        The batch. Its observations, or their entry `key`, are in a `Box`, or in a `Dict` or `Tuple`
+        of them.
     epsilon : float, default 1e-8
         Added to the variance.
+    key : str, optional
+        The entry of a `Dict` observation to normalise. All other entries are unchanged.
+    clip : float, optional
+        Clip the normalised values to `-clip` .. `clip`, which become the bounds of the space.
     frozen : bool, default False
         Normalise by `statistics`, which is then required, and do not update them. For evaluation.
     statistics : RunningStatistics, optional
@@ -129,8 +131,8 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
     TypeError
         If the observations are in another space, or `statistics` is not a `RunningStatistics`.
     ValueError
-        If `epsilon` is not above 0, `statistics` have another shape, or `frozen` is True without
-        `statistics`.
+        If there is no such key, `epsilon` or `clip` is not above 0, `statistics` have another
+        shape, or `frozen` is True without `statistics`.
     """
 
     state_class = NormalizedState
@@ -140,15 +142,23 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
         env: BatchedEnv[Any, ActSpaceT],
         epsilon: float = 1e-8,
         *,
+        key: str | None = None,
+        clip: float | None = None,
         frozen: bool = False,
         statistics: RunningStatistics | None = None,
     ) -> None:
         super().__init__(cast(Any, env))
-        self._space = _unbounded(env.single_observation_space, env)
+        if clip is not None and not np.finfo(np.float32).tiny <= clip <= np.finfo(np.float32).max:
+            raise ValueError(f"NormalizeObservation: expected clip above 0 or None; got {clip}.")
+        self.key = key
+        self.clip = clip
+        space = env.single_observation_space
+        self._entry = normal_space(entry_space(type(self), space, key), clip, env)
+        self._space = replace_entry(space, key, self._entry)
         self._configure(epsilon, frozen, statistics)
 
     def _zeros(self, zeros: Any) -> Any:
-        shapes: Any = self._space.shape
+        shapes: Any = self._entry.shape
         return jax.tree.map(lambda shape: zeros(shape, F32), shapes, is_leaf=_is_shape)
 
     @property
@@ -156,19 +166,29 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
         return self._space
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
-        statistics = self._update(self._first_statistics(), obs)
-        return statistics.normalize(obs, self.epsilon), {"statistics": statistics}
+        statistics = self._update(self._first_statistics(), get_entry(obs, self.key))
+        return self._normalized(statistics, obs), {"statistics": statistics}
 
     def on_step(
         self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
     ) -> Any:
-        statistics = self._update(state.statistics, obs)
+        statistics = self._update(state.statistics, get_entry(obs, self.key))
         if "final_obs" in infos:
-            last = statistics.normalize(infos["final_obs"], self.epsilon)
-            infos = {**infos, "final_obs": last}
-        obs = statistics.normalize(obs, self.epsilon)
+            infos = {**infos, "final_obs": self._normalized(statistics, infos["final_obs"])}
+        obs = self._normalized(statistics, obs)
         state = state.replace(statistics=statistics)
         return obs, state, rewards, dones, infos
+
+    def on_reset_where(self, mask: jax.Array, obs: Any, state: Any, /) -> tuple[Any, Any]:
+        statistics = self._update(state.statistics, get_entry(obs, self.key), mask)
+        return self._normalized(statistics, obs), state.replace(statistics=statistics)
+
+    def _normalized(self, statistics: RunningStatistics, obs: Any) -> Any:
+        values = statistics.normalize(get_entry(obs, self.key), self.epsilon)
+        if self.clip is not None:
+            limit = F32(self.clip)
+            values = jax.tree.map(lambda x: jnp.clip(x, -limit, limit), values)
+        return replace_entry(obs, self.key, values)
 
 
 class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
@@ -231,7 +251,7 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
         if told is self:
             return super()._step_all(state, actions)
         *stepped, infos = told._step_all(state, actions)
-        return *stepped, {name: x for name, x in infos.items() if name != "final_obs"}
+        return *stepped, without_final(infos)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         returns = by_agent(self, jnp.zeros((self.n_slots,), F32))
@@ -263,19 +283,9 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
         returns = jax.tree.map(lambda x: jnp.where(dones, F32(0), x), returns)
         return obs, state.replace(statistics=statistics, returns=returns), rewards, dones, infos
 
-
-def _unbounded(space: Space, env: Any) -> Space:
-    """The same space, in which every `Box` is float32 and has no bounds."""
-    if isinstance(space, Dict):
-        return Dict({name: _unbounded(entry, env) for name, entry in space.spaces.items()})
-    if isinstance(space, Tuple):
-        return Tuple([_unbounded(entry, env) for entry in space.spaces])
-    if not isinstance(space, Box):
-        raise TypeError(
-            f"NormalizeObservation: expected observations in a Box, or in a Dict or Tuple of them; "
-            f"got {space} of {env}. Remove that entry with a wrapper inside the batch."
-        )
-    return Box(-jnp.inf, jnp.inf, space.shape)
+    def on_reset_where(self, mask: jax.Array, obs: Any, state: Any, /) -> tuple[Any, Any]:
+        returns = jax.tree.map(lambda x: jnp.where(mask, F32(0), x), state.returns)
+        return obs, state.replace(returns=returns)
 
 
 def _is_shape(x: Any) -> bool:

@@ -1,7 +1,7 @@
 """`RecordVideo` of a batch: MP4 files of some of its slots, also from compiled programs."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
@@ -16,18 +16,17 @@ from envrax._jax.mesh import take_slots
 from envrax._jax.types import is_traced
 from envrax.autoreset.slot import step_slot
 from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces.conform import conform
-from envrax.video.batch_recording import Frame, Recording, SlotRenderer
+from envrax.video.batch_recording import Recording
 from envrax.video.continuity import same_state
 from envrax.video.encoder import require_fps
 from envrax.video.ffmpeg import find_ffmpeg
+from envrax.video.film import Schedule
+from envrax.video.slot_frames import Frame, SlotRenderer, draw_now
 from envrax.wrappers.record_video import implements_render
 from envrax.wrappers.vector.base import BatchedWrapper
-from envrax.wrappers.vector.forwarding import ForwardingBatch
-
-AnyBatch = BatchedEnv[Any, Any]
+from envrax.wrappers.vector.recorded_slots import AnyBatch, slot_env, slot_indices, unwrap
 
 
 class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
@@ -35,27 +34,33 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     Record some slots of a batch: each episode as an MP4 file, or all slots together in a grid.
 
     Recording also works inside the caller's own `jit` and `scan`. Each step sends the states of the
-    recorded slots to the host. They are rendered and written on the next call from Python: a
-    `reset` or `step`, `write`, `close`, or the end of a `with` block.
+    recorded slots to the host. They are rendered and written on the next call from Python: of
+    `write`, `close`, or, in the recorder's thread, of any program of envrax, as in `rollout`.
 
     The video of an episode has one frame more than the episode has steps: the first state, and the
     state after each step. This includes the last state before auto-reset. The batch does not return
     that state, so the environments of the recorded slots are stepped a second time to get it.
 
-    Files are named `slot_0-episode_0000.mp4` and so on. The files of a grid are named
-    `grid_0000.mp4` and so on; each lasts from a reset to the next run or `close`. Numbers
-    continue after existing files. If a reset or `close` cuts an episode short after its first step,
-    its video is kept. Without a `close` it is written when Python exits. In a grid, every frame is
-    one step of all slots: the last state of an episode is followed by the state after the first
-    step of the next episode.
+    Without triggers, every episode is recorded. With triggers, a video begins where one of them
+    returns True, unless one of that slot is being recorded. It ends with the episode, or after
+    `length` steps. Triggers are called on the host while a program runs, and must not call JAX.
+
+    Files are named `slot_0-episode_0000.mp4` and so on, by the episode in which they begin. The
+    files of a grid are named `grid_0000.mp4` and so on; each lasts from a reset to the next run or
+    `close`, if it has no `length`. Numbers continue after existing files.
+
+    If a reset or `close` cuts an episode short after its first step, its video is kept. Without a
+    `close` it is written when Python exits. In a grid, every frame is one step of all slots: the
+    last state of an episode is followed by the state after the first step of the next episode. The
+    same holds for a video of one slot that goes on beyond the end of an episode.
 
     A video shows one run: a step from another state than the last step returned begins a video of
     its own. To record two runs in turn, use two recorders.
 
     States are held on the host until they are rendered: the states of one episode, or of all steps
     that a compiled program took since the last `write`, or with a grid those of all steps since the
-    reset. Frames are encoded as they are rendered. A video whose rendering fails is abandoned: the
-    other videos are written, then the error is raised.
+    reset. Frames are encoded as they are rendered. A video whose rendering fails is abandoned, and
+    the others are written. The recorder's own next call raises the error.
 
     A batch that is not a `VecEnv`, such as a simulator on the host, is rendered with `render_slot`
     after each step, and cannot be recorded inside compiled programs. If its slots reset themselves,
@@ -81,6 +86,15 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         Rows and columns. All recorded slots are then in one video side by side, row by row.
     labels : sequence, optional
         A text or number to write on each slot of the grid.
+    episode_trigger : callable, optional
+        Called for each slot with the number of its episode, starting at 0. Returns whether to
+        record the episode. For a grid, the number is that of the run.
+    step_trigger : callable, optional
+        Called after each step of the batch with the number of steps since construction, starting
+        at 1. Returns whether to start a video of each slot, with the state that the step returned.
+    length : int, optional
+        The length of each video in steps, also beyond the end of an episode. By default, and if it
+        is 0, a video ends with its episode.
     frozen : bool, default False
         Record nothing. For a run without videos of the same stack of wrappers.
 
@@ -90,8 +104,9 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         If the batch cannot render its slots, its slots are agents, or an argument has another type.
     ValueError
         If a slot does not exist, there are more slots than the grid holds, the number of labels is
-        not the number of slots, or `fps` is not above 0 and finite. If the batch is on devices of
-        several processes and `frozen` is False. At the first step, under `vmap`.
+        not the number of slots, `length` is below 0, or `fps` is not above 0 and finite. If the
+        batch is on devices of several processes and `frozen` is False. At the first step, under
+        `vmap`.
     MissingPackageError
         If the packages of the extra `video` are not installed.
     RuntimeError
@@ -107,19 +122,22 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         slots: int | Sequence[int] | None = None,
         grid: tuple[int, int] | None = None,
         labels: Sequence[Any] | None = None,
+        episode_trigger: Callable[[int], bool] | None = None,
+        step_trigger: Callable[[int], bool] | None = None,
+        length: int | None = None,
         frozen: bool = False,
     ) -> None:
         super().__init__(env)
         self._frozen = bool(frozen)
         self._require_one_process()
-        base = _unwrap(env)[1]
+        base = unwrap(env)[1]
         if base.agents != env.agents:
             raise TypeError(
                 f"RecordVideo: expected slots that are worlds; got slots that are agents, of "
                 f"{env}. Record the worlds: `agents_as_slots(RecordVideo(...))`."
             )
-        slot_env = _slot_env(base)
-        if not (implements_render(slot_env) if slot_env else self.can_render):
+        env_of_slot = slot_env(base)
+        if not (implements_render(env_of_slot) if env_of_slot else self.can_render):
             raise TypeError(
                 f"RecordVideo requires a batch that renders its slots; got {env}. Give its "
                 "environment a `render(state)`, or the batch a `render_slot(state, slot_idx)`."
@@ -131,13 +149,22 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         self.slots = slots
         self.grid = grid
         self.labels = labels
-        indices = _slot_indices(slots, self.n_slots, grid)
+        indices = slot_indices(slots, self.n_slots, grid)
         if labels is not None and (not grid or len(labels) != len(indices)):
             raise ValueError(
                 f"RecordVideo: expected labels for a grid of {len(indices)} slots; got {[*labels]}."
             )
+        self.episode_trigger = episode_trigger
+        self.step_trigger = step_trigger
+        self.length = length
+        steps = require_count("RecordVideo: expected length", length or 0, least=0)
         folder = Path(output_dir).expanduser().absolute()
-        self._recording = Recording(indices, folder, fps, grid, labels)
+        schedule = Schedule(episode_trigger, step_trigger, steps)
+        self._recording = Recording(indices, folder, fps, grid, labels, schedule)
+
+    @property
+    def copied_env(self) -> AnyEnv | None:
+        return getattr(self.env, "copied_env", None) if self.frozen else None
 
     @property
     def frozen(self) -> bool:
@@ -165,8 +192,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
             return super().step(state, actions)
         self._refuse_tracers((state, actions))
         recording = self._recording
-        begins = recording.begins([same_state(state, recording.last)] * len(recording.slots))
-        first = {k: self._drawn(state, k) for k in begins}
+        continues = [same_state(state, recording.last)] * len(recording.slots)
+        begun = recording.begins(continues, partial(self._drawn, state))
         obs, state, rewards, dones, infos = super().step(state, actions)
         ended = np.asarray(dones)[recording.slots]
         if ended.dtype != np.bool_:  # a discount of 1 would pass for an end
@@ -174,12 +201,14 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
                 f"RecordVideo.step: expected dones that are bool; got {ended.dtype}. Leave out "
                 "the wrapper that changes them."
             )
-        # The last state of an episode is gone. A grid shows the first of the next in its place.
-        after = [
-            None if has_ended and not self.grid else self._drawn(state, k)
-            for k, has_ended in enumerate(ended)
-        ]
-        recording.add_step(first, after, ended.tolist())
+        now = partial(self._drawn, state)
+
+        def after(place: int) -> Frame | None:
+            # The last state of an episode is gone. What goes on shows the first of the next.
+            goes_on = self.grid or self.length
+            return now(place) if goes_on or not ended[place] else None
+
+        recording.add_step(begun, after, ended.tolist(), now)
         recording.last = state
         return obs, state, rewards, dones, infos
 
@@ -213,7 +242,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     @property
     def _sends_states(self) -> bool:
         """Whether compiled programs send states to the host, which renders them later."""
-        return not self.frozen and _slot_env(_unwrap(self.env)[1]) is not None
+        return not self.frozen and slot_env(unwrap(self.env)[1]) is not None
 
     @property
     def _renders_slots(self) -> bool:
@@ -232,24 +261,22 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
             )
 
     def _drawn(self, state: Any, place: int) -> Frame:
-        # A copy, because the next slot may be drawn on the same array.
-        image = np.array(self.render_slot(state, self._recording.slots[place]))
-        return lambda: image
+        return draw_now(self.render_slot, state, self._recording.slots[place])
 
     def _step_all(self, state: Any, actions: Any) -> Any:
         stepped = super()._step_all(state, actions)
         if self._sends_states:
-            layers, base = _unwrap(self.env)
+            layers, base = unwrap(self.env)
             for layer in layers:
                 actions = layer.action(actions)
             actions = conform(base.action_space, actions, "RecordVideo.step")
             actions = take_slots(actions, np.asarray(self._recording.slots))
-            step = jax.vmap(partial(step_slot, cast(AnyEnv, _slot_env(base))))
+            step = jax.vmap(partial(step_slot, cast(AnyEnv, slot_env(base))))
             before = self._recorded_states(layers, state)
             # The states after this step and before auto-reset, which the batch does not return.
             _, after, *_, ended = step(clone_keys(before), actions)
             states = [before, after, self._recorded_states(layers, stepped[1])]
-            renderer = SlotRenderer(cast(AnyEnv, _slot_env(base)).render, before)
+            renderer = SlotRenderer(cast(AnyEnv, slot_env(base)).render, before)
             sent = jax.lax.stop_gradient([renderer.arrays(x) for x in states])
             io_callback(partial(self._recording.receive, renderer), None, sent, ended, ordered=True)
         return stepped
@@ -260,41 +287,3 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
             state = state.env_state
         states = take_slots(state, np.asarray(self._recording.slots))
         return clone_keys(states)  # the step of the batch uses the same keys, on purpose
-
-
-def _unwrap(env: AnyBatch) -> tuple[list[BatchedWrapper[Any, Any]], AnyBatch]:
-    """The wrappers of a batch, the outermost first, and the batch inside them, unsharded."""
-    layers: list[BatchedWrapper[Any, Any]] = []
-    while isinstance(env, ForwardingBatch):
-        if isinstance(env, BatchedWrapper):
-            layers.append(env)
-        env = env.env
-    return layers, env
-
-
-def _slot_env(batch: AnyBatch) -> AnyEnv | None:
-    """The environment of every slot; None for a batch that renders its slots itself."""
-    return batch.copied_env if isinstance(batch, CompiledBatch) else None
-
-
-def _slot_indices(slots: Any, n_slots: int, grid: tuple[int, int] | None) -> list[int]:
-    grid_size = None
-    if grid is not None:
-        rows, cols = (require_count("RecordVideo: expected rows and columns", n) for n in grid)
-        grid_size = rows * cols
-    if slots is None:
-        slots = grid_size or 1
-    if not isinstance(slots, Sequence | np.ndarray):
-        slots = range(require_count("RecordVideo: expected slots", slots))
-    try:
-        indices: list[int] = [range(n_slots)[slot] for slot in cast(Any, slots)]
-    except IndexError:
-        raise ValueError(
-            f"RecordVideo: expected slots of a batch of {n_slots}; got {[*slots]}. Record fewer."
-        ) from None
-    if grid_size and len(indices) > grid_size:
-        raise ValueError(
-            f"RecordVideo: expected up to {grid_size} slots for a grid of {grid}; got "
-            f"{len(indices)}."
-        )
-    return indices

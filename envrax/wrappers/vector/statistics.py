@@ -78,7 +78,7 @@ class RunningStatistics:
         """The (biased) variance: the mean squared distance from the mean."""
         return jax.tree.map(lambda x: x / self.count, self.squares)
 
-    def update(self, batch: Any) -> "RunningStatistics":
+    def update(self, batch: Any, where: jax.Array | None = None) -> "RunningStatistics":
         """
         The statistics after one more batch.
 
@@ -87,8 +87,10 @@ class RunningStatistics:
         batch : pytree of jax.Array
             One or more samples, stacked along the first axis. It may be sharded over devices. They
             then exchange sums.
+        where : jax.Array, optional
+            bool, one for each sample: those that count. Default: all.
         """
-        n = F32(jax.tree.leaves(batch)[0].shape[0])
+        n = F32(jax.tree.leaves(batch)[0].shape[0]) if where is None else jnp.sum(where, dtype=F32)
         count, count_low = add(self.count, self.low[0], n)
 
         def merge(moments: Any, mean: Any, squares: Any, mean_low: Any, squares_low: Any) -> Any:
@@ -101,7 +103,7 @@ class RunningStatistics:
 
         leaves, tree = cast(Any, jax.tree.flatten(batch))
         old = [jax.tree.leaves(x) for x in (self.mean, self.squares, *self.low[1:])]
-        moments = _batch_moments(leaves, old[0])
+        moments = _batch_moments(leaves, old[0], n, where)
         new = [merge(*args) for args in zip(moments, *old, strict=True)]
 
         def collect(field: int, part: int) -> Any:
@@ -125,14 +127,37 @@ class RunningStatistics:
         return jax.tree.unflatten(jax.tree.structure(x), scaled)
 
 
-def _batch_moments(leaves: list[Any], means: list[Any]) -> list[tuple[jax.Array, jax.Array]]:
-    """For each leaf, its mean minus the old mean, and its squared deviations, summed."""
+def require_statistics(who: str, statistics: Any, like: Any) -> None:
+    """Refuse what are not `RunningStatistics` of samples with the shapes of `like`."""
+    if not isinstance(statistics, RunningStatistics):
+        raise TypeError(
+            f"{who}: expected statistics to be a RunningStatistics; got {repr(statistics)[:60]}. "
+            "Pass `state.statistics`, or `RunningStatistics.of(count, mean, var)`."
+        )
+    expected = jax.tree.map(np.shape, like)
+    got = jax.tree.map(np.shape, statistics.mean)
+    if got != expected or np.shape(statistics.count):
+        raise ValueError(
+            f"{who}: expected statistics of shape {expected}; got {got}. Pass the statistics "
+            "of a batch with the same single observation space."
+        )
+
+
+def _batch_moments(
+    leaves: list[Any], means: list[Any], n: jax.Array, where: Any
+) -> list[tuple[jax.Array, jax.Array]]:
+    """For each leaf, the mean of n samples minus the old mean, and their squared deviations."""
+
+    def total(x: jax.Array) -> jax.Array:
+        if where is None:
+            return jnp.sum(x, 0)
+        return jnp.sum(x, 0, where=jnp.expand_dims(where, tuple(range(1, x.ndim))))
 
     def moments(x: jax.Array, mean: jax.Array) -> tuple[jax.Array, jax.Array]:
         # Relative to the old mean, so that the variance keeps its precision when the mean is large.
         x = _minus(x, jnp.expand_dims(mean, 0))
-        center = jnp.sum(x, 0) / F32(x.shape[0])
-        return center, jnp.sum(jnp.square(x - jnp.expand_dims(center, 0)), 0)
+        center = total(x) / jnp.maximum(n, F32(1))
+        return center, total(jnp.square(x - jnp.expand_dims(center, 0)))
 
     return [moments(x, mean) for x, mean in zip(leaves, means, strict=True)]
 

@@ -57,6 +57,18 @@ class Row(JaxEnv[Box, Discrete, EnvState, RowConfig]):
         return jnp.zeros(self.config.size), state, reward, done, {}
 
 
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_that_is_no_count_of_steps_is_refused(limit: int) -> None:
+    params: Any = to_gymnax(CountingEnv()).default_params
+    with pytest.raises(ValueError, match=f"expected max_steps_in_episode .*; got {limit}"):
+        params.replace(max_steps_in_episode=limit)
+    params = to_gymnax(Row()).default_params
+    params.replace(max_steps_in_episode=0)
+    with pytest.raises(ValueError, match=f"expected max_steps .*; got {limit}"):
+        params.replace(max_steps=limit)
+    assert params.replace(max_steps=2**40).max_steps == 2**31 - 1
+
+
 def length(bridge: Any, params: Any) -> int:
     """The number of steps of the first episode."""
     _, state = bridge.reset(KEY, params)

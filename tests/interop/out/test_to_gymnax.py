@@ -105,10 +105,15 @@ def test_statistics_of_the_last_episode_stay() -> None:
 
 def test_masks_are_those_of_the_next_step() -> None:
     bridge, batch = to_gymnax(MaskedEnv()), VecEnv(MaskedEnv(), N)
-    _, (_, state, *_, info) = played(bridge, jax.random.key(0), 20)
+    _, (_, state, *_, done, info) = played(bridge, jax.random.key(0), 20)
     for t in range(20):
         at = jax.tree.map(lambda x, t=t: x[t], state.env_state)
-        np.testing.assert_array_equal(info["action_mask"][t], batch.action_mask(at))
+        mask = batch.action_mask(at)
+        np.testing.assert_array_equal(info["action_mask"][t], mask)
+        # The last action, which is the first number of the observation, is illegal.
+        last = np.arange(3) != info["final_observation"][t][:, :1]
+        np.testing.assert_array_equal(info["final_mask"][t], last)
+        np.testing.assert_array_equal(info["final_mask"][t][~done[t]], mask[~done[t]])
 
 
 def test_params_are_live(compile_counter: Any) -> None:

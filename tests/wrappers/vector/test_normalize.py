@@ -13,7 +13,7 @@ from fakes import CoinConfig, CoinEnv, NestedEnv, ScriptEnv, VectorEnv
 from gymnasium.vector import AutoresetMode
 from helpers import assert_trees_close, assert_trees_equal, jax_flag, plain
 
-from envrax import EpisodeDiscount, ExpandDims, VecEnv, Wrapper
+from envrax import Box, Dict, Discrete, EpisodeDiscount, ExpandDims, VecEnv, Wrapper
 from envrax.testing import CountingEnv, check_batched_env
 from envrax.testing import NestedEnv as Mixed
 from envrax.wrappers.vector import NormalizeObservation, NormalizeReward, RunningStatistics
@@ -301,6 +301,56 @@ def test_nested_observations_are_normalised_leaf_by_leaf() -> None:
         np.testing.assert_allclose(state.statistics.var[name], var, rtol=1e-5)
 
 
+class WithClock(CoinEnv):
+    """Observations with an entry that is no Box, beside that of `CoinEnv`."""
+
+    @property
+    def observation_space(self) -> Any:
+        return Dict(clock=Discrete(99), place=super().observation_space)
+
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return {"clock": state.step, "place": obs}, state
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, *rest = super().step(state, action)
+        return {"clock": state.step, "place": obs}, state, *rest
+
+
+def test_a_key_normalises_that_entry_and_clip_bounds_it() -> None:
+    """The entry is that of a batch of this entry alone, and the other is as it was."""
+    keyed = NormalizeObservation(VecEnv(WithClock(), 3, final_obs=True), key="place", clip=0.5)
+    alone = NormalizeObservation(VecEnv(CoinEnv(), 3, final_obs=True))
+    space = Dict(clock=Discrete(99), place=Box(-0.5, 0.5, (4,)))
+    assert keyed.single_observation_space == space
+    first, state, (obs, _, dones, infos) = scanned(keyed, 30)
+    plain_first, plain_state, (plain, *_, plain_infos) = scanned(alone, 30)
+    assert_trees_equal(state.statistics, plain_state.statistics)
+    pairs = [(first, plain_first), (obs, plain), (infos["final_obs"], plain_infos["final_obs"])]
+    for got, normal in pairs:
+        assert (abs(normal) > 0.5).any() and (abs(normal) < 0.5).any()
+        np.testing.assert_array_equal(got["place"], np.clip(normal, -0.5, 0.5))
+        assert got["clock"].dtype == np.int32
+    assert keyed.observation_space.contains(first)
+    clock = infos["final_obs"]["clock"]
+    assert dones.any() and not first["clock"].any()
+    np.testing.assert_array_equal(clock[1:], obs["clock"][:-1] + 1)
+    np.testing.assert_array_equal(obs["clock"], np.where(dones, 0, clock))
+
+
+def test_a_key_normalises_the_first_observations_of_a_mask_too() -> None:
+    batch = VecEnv(WithClock(), 4, autoreset=False)
+    env = NormalizeObservation(batch, key="place", clip=0.5)
+    obs, state = env.reset(jax.random.key(0))
+    obs, state, *_ = env.step(state, np.ones((4, 2), np.float32))
+    mask = np.asarray([True, False, False, True])
+    after, state = env.reset_where(mask, obs, state)
+    assert after["clock"].tolist() == [0, 1, 1, 0] and state.statistics.count > 9.9
+    assert env.observation_space.contains(after)
+    np.testing.assert_array_equal(after["place"][1:3], obs["place"][1:3])
+    assert (after["place"][mask] != obs["place"][mask]).any()
+
+
 # Refusals
 
 
@@ -308,7 +358,17 @@ def test_refusals() -> None:
     wrong = RunningStatistics.of(1.0, np.zeros(3), np.ones(3))
     for make, error, noun in [
         (lambda: NormalizeObservation(VecEnv(Mixed(), 2)), TypeError, "Box"),
-        (lambda: NormalizeObservation(coins(), epsilon=0.0), ValueError, "epsilon"),
+        *(
+            (lambda x=x: NormalizeObservation(coins(), epsilon=x), ValueError, "epsilon")
+            for x in (0.0, np.nan, 1e-50, np.inf)
+        ),
+        *(
+            (lambda x=x: NormalizeObservation(coins(), clip=x), ValueError, "clip")
+            for x in (0.0, -1.0, np.nan, np.inf)
+        ),
+        (lambda: NormalizeObservation(coins(), key="place"), TypeError, "Dict"),
+        (lambda: NormalizeObservation(VecEnv(WithClock(), 2), key="plac"), ValueError, "place"),
+        (lambda: NormalizeObservation(VecEnv(WithClock(), 2), key="clock"), TypeError, "Box"),
         (lambda: NormalizeReward(coins(), gamma=1.5), ValueError, "gamma"),
         (lambda: NormalizeObservation(coins(), statistics=wrong), ValueError, "shape"),
         (lambda: RunningStatistics.of(0.0, [1.0], [1.0]), ValueError, "expected"),

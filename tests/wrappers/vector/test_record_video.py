@@ -3,6 +3,8 @@
 import copy
 import gc
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -16,12 +18,15 @@ from fakes import Pair, VectorConfig, VectorEnv, VectorState
 from films import Canvas, FakeEncoder, FilmEnv, file_names, frames, steps_seen
 from helpers import assert_trees_equal
 
+import envrax
 from envrax import ClipReward, VecEnv
+from envrax.interop import to_gymnasium_vec
 from envrax.multi_agent import agents_as_slots
 from envrax.testing import RingWorld, check_batched_env
 from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation, RecordVideo
 
 SHAPE = FilmEnv.shape
+KEY = jax.random.key(0)
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +110,83 @@ def test_a_loop_writes_what_is_complete_as_it_goes(tmp_path: Path) -> None:
     episode = [0, 1, 2, 3]
     assert list(seen_in(tmp_path).values()) == [episode, episode, [0, 1, 2]]
     assert file_names(tmp_path)[0] == "slot_0-episode_0000.mp4"
+
+
+def by_rollout(env: Any) -> Any:
+    at = envrax.rollout(env, None, envrax.start(env, KEY), 5)[0]
+    return lambda: envrax.rollout(env, None, at, 1)
+
+
+def by_a_bridge(env: Any) -> Any:
+    bridge = to_gymnasium_vec(env)
+    bridge.reset(seed=0)
+    for _ in range(4):
+        bridge.step(np.ones(3, np.int32))
+    return lambda: bridge.step(np.ones(3, np.int32))
+
+
+def by_a_wrapper(env: Any) -> Any:
+    state = play(NormalizeObservation(env), 4)
+    return lambda: NormalizeObservation(env).step(state, [1, 1, 1])
+
+
+def by_a_fleet(env: Any) -> Any:
+    fleet = envrax.MultiVecEnv([env, VecEnv(FilmEnv(), 2)])
+    states = fleet.reset(KEY)[1]
+    for _ in range(4):
+        states = fleet.step(states, [np.ones(3, np.int32), np.ones(2, np.int32)])[1]
+    return lambda: fleet.reset_at(1, KEY)
+
+
+@pytest.mark.parametrize("plays", [by_rollout, by_a_bridge, by_a_wrapper, by_a_fleet])
+def test_what_is_complete_is_written_whoever_calls(plays: Any, tmp_path: Path) -> None:
+    env = film(tmp_path)
+    call = plays(env)
+    jax.effects_barrier()
+    call()
+    assert list(seen_in(tmp_path).values()) == [[0, 1, 2, 3]]
+    env.close()
+
+
+def test_other_programs_write_in_the_thread_of_the_recorder_and_raise_nothing(
+    tmp_path: Path,
+) -> None:
+    drawn_in: list[threading.Thread] = []
+
+    class Broken(FilmEnv):
+        def render(self, state: VectorState) -> np.ndarray:
+            drawn_in.append(threading.current_thread())
+            raise ArithmeticError("nothing to see")
+
+    env = RecordVideo(VecEnv(Broken(VectorConfig(max_steps=1)), 1), tmp_path)
+    play(env, 1)
+    jax.effects_barrier()
+    other = VecEnv(FilmEnv(), 2)
+    with ThreadPoolExecutor() as pool:
+        pool.submit(other.reset, KEY).result()
+    assert not drawn_in
+    other.reset(KEY)
+    assert drawn_in == [threading.current_thread()]
+    with pytest.raises(ArithmeticError, match="nothing to see"):
+        env.reset(KEY)
+    env.reset(KEY)
+    env.close()
+
+
+def test_a_render_that_runs_a_program_writes_one_video_after_the_other(tmp_path: Path) -> None:
+    other, depth = VecEnv(FilmEnv(), 2), [0]
+
+    class Drawing(FilmEnv):
+        def render(self, state: VectorState) -> np.ndarray:
+            depth[0] += 1
+            assert depth[0] == 1
+            other.reset(KEY)
+            depth[0] -= 1
+            return super().render(state)
+
+    with RecordVideo(VecEnv(Drawing(VectorConfig(max_steps=1)), 5), tmp_path, slots=5) as env:
+        play(env, 1)
+    assert list(seen_in(tmp_path).values()) == [[0, 1]] * 5
 
 
 @pytest.mark.slow
@@ -347,6 +429,23 @@ class DrawnHost(OnTheHost):
         return np.full(SHAPE, self.age[slot_idx], np.uint8)
 
 
+def test_a_frame_that_cannot_be_drawn_loses_no_step_of_a_simulator(tmp_path: Path) -> None:
+    class Broken(DrawnHost):
+        def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
+            if self.age[slot_idx] == 2:
+                raise ArithmeticError("nothing to see")
+            return super().render_slot(state, slot_idx)
+
+    env = RecordVideo(Broken(1), tmp_path)
+    _, state = env.reset(jax.random.key(0))
+    for _ in range(3):
+        _, state, *_ = env.step(state, np.ones(1, np.int32))
+    assert env.unwrapped is None and env.env.steps == 3
+    with pytest.raises(ArithmeticError, match="nothing to see"):
+        env.close()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_simulator_on_the_host_has_no_last_frame(tmp_path: Path) -> None:
     ends: list[int] = []
     with RecordVideo(NormalizeObservation(DrawnHost(2)), tmp_path, slots=[1]) as env:
@@ -376,7 +475,7 @@ def test_simulators_that_draw_on_one_canvas(tmp_path: Path) -> None:
 
 
 def test_a_state_of_another_batch_is_refused_before_it_is_drawn(tmp_path: Path) -> None:
-    with RecordVideo(DrawnHost(2), tmp_path) as env, pytest.raises(TypeError, match="Pass `state"):
+    with RecordVideo(DrawnHost(2), tmp_path) as env, pytest.raises(TypeError, match="Pass that"):
         env.step("held by Gymnasium", [1, 0])
 
 

@@ -35,10 +35,10 @@ def tile_image(paper: Colour, *layers: tuple[jax.Array, Colour]) -> jax.Array:
     jax.Array
         uint8 image of shape (H, W, 3).
     """
-    image = np.array(paper, np.uint8).reshape(1, 1, 3)
+    image = jnp.array(paper, np.uint8).reshape(1, 1, 3)
     for mask, colour in layers:
         image = jnp.where(mask[..., None], np.array(colour, np.uint8).reshape(1, 1, 3), image)
-    return jnp.asarray(image)
+    return image
 
 
 class Canvas:

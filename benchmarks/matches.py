@@ -1,0 +1,125 @@
+"""
+Ports of other environments, compared with their originals by `match_env`.
+
+    python -m benchmarks matches                     all libraries
+    python -m benchmarks matches gymnax pgx          these
+
+Results go to `benchmarks/results/matches/LIBRARY.json` as they come; ports that are there already
+are not compared again, unless `--again` is given. `python -m benchmarks pages` writes them into
+`docs/libraries/ports.md`.
+"""
+
+import time
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any, cast
+
+import envrax
+from benchmarks import files
+from benchmarks.libraries import first_line, visit_each
+from benchmarks.ports import PORTS, Port
+from envrax.testing import Case, match_env
+
+DISTRIBUTIONS = {"classic": "envrax", "xminigrid": "xminigrid", "navix": "navix"}
+SAME_STEP = {"spaces", "limit", "starts"}  # where these alone differ, a step is the same
+LONGEST = 600  # characters of a case
+
+
+def main() -> None:
+    def forget(library: str) -> None:
+        files.write(f"matches/{library}", {})
+
+    visit_each("matches", __doc__, compare_library, forget, list(PORTS))
+
+
+def compare_library(library: str, end: float) -> None:
+    """Compare the ports of a library that have no result yet."""
+    for port in PORTS[library]:
+        known = rows(library)
+        if port.make is None or port.name in known or time.monotonic() > end:
+            continue
+        try:
+            row = compared(port)
+        except Exception as error:
+            row = {"verdict": "not compared", "error": first_line(error)}
+        files.write(f"matches/{library}", {}, matches={**known, port.name: row})
+        print(port.name, row, flush=True)
+
+
+def compared(port: Port) -> dict[str, Any]:
+    """The verdict, what differs, the first case, the versions, the seconds."""
+    begin = time.perf_counter()
+    options: Any = {"options": port.options} if port.options else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        env = envrax.make(port.id, jit_compile=False, **options)
+        match = match_env(env, cast(Any, port.make)(), **port.how)
+    differing = [check for check in match.checks if check.verdict == "differs"]
+    verdict = {True: f"the same ({match.precision})", None: "not refuted"}.get(match.ok, "")
+    if not match.ok and differing:
+        names = [check.name for check in differing]
+        only = set(names) <= SAME_STEP and match.checks[1].verdict == "equal"
+        verdict = f"the same step; not the same {' and '.join(names)}" if only else "not the same"
+    case = next((check.case for check in differing if check.case is not None), None)
+    library = port.id.partition("/")[0]
+    packages = {DISTRIBUTIONS.get(library, library), port.package}
+    return {
+        "verdict": verdict,
+        "checks": {check.name: [check.verdict, check.text] for check in match.checks},
+        "case": _short(case) if case is not None else "",
+        "all": next((check.shared for check in differing if check.shared), ""),
+        "versions": {name: version(name) for name in sorted(packages)},
+        "seconds": round(time.perf_counter() - begin),
+    }
+
+
+def _short(case: Case) -> str:
+    """A case with its action first, so that the rest can be cut."""
+    found, _, before = str(case).partition(", after ")
+    state, _, action = before.rpartition(", action=")
+    said = f"{found}, after action {action} in {state}"
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]}..."
+
+
+def rows(library: str) -> dict[str, dict[str, Any]]:
+    """What was found so far, by the names of both sides."""
+    return files.read(f"matches/{library}").get("matches", {})
+
+
+def page() -> Iterator[str]:
+    """The table of all ports."""
+    yield "| id | original | verdict | what differs | seconds |"
+    yield "|---|---|---|---|---|"
+    versions: dict[str, str] = {}
+    for port, row in _all():
+        said = port.cause or row.get("error", "") or _differing(row)
+        cells = f"`{port.id}`", port.original, row["verdict"], said, f"{row.get('seconds', '')}"
+        yield f"| {' | '.join(cells)} |"
+        versions.update(row.get("versions", {}))
+    yield ""
+    yield f"With {', '.join(f'{name} {x}' for name, x in sorted(versions.items()))}."
+
+
+def cases() -> Iterator[str]:
+    """The first case of each port whose step differs."""
+    for port, row in _all():
+        if row.get("case"):
+            yield f"- `{port.id}` against {port.original}: `{row['case']}`"
+            if row["all"]:
+                yield f"  All cases: `{row['all']}`."
+
+
+def _all() -> Iterator[tuple[Port, dict[str, Any]]]:
+    """Ports with what was found; those that cannot be compared come last."""
+    ports = [(library, port) for library in PORTS for port in PORTS[library]]
+    for library, port in sorted(ports, key=lambda x: x[1].make is None):
+        if port.make is None:
+            yield port, {"verdict": "not compared"}
+        elif port.name in rows(library):
+            yield port, rows(library)[port.name]
+
+
+def _differing(row: dict[str, Any]) -> str:
+    checks = row.get("checks", {}).items()
+    return "; ".join(f"{name}: {text}" for name, (verdict, text) in checks if verdict == "differs")

@@ -1,0 +1,53 @@
+# pyright: reportMissingImports=false
+"""CartPole, MountainCar, Acrobot, Pendulum: the example suite and gymnax, Gymnasium and EnvPool."""
+
+from functools import partial
+from typing import Any
+
+from benchmarks.ports.port import Port, gymnasium_port, put_array
+
+OWN = {
+    "CartPole": ("position", "velocity", "angle", "spin"),
+    "MountainCar": ("position", "velocity"),
+    "Acrobot": ("angle_1", "angle_2", "speed_1", "speed_2"),
+    "Pendulum": ("angle", "speed"),
+}
+VERSIONS = {"CartPole": "v1", "MountainCar": "v0", "Acrobot": "v1", "Pendulum": "v1"}
+GYMNAX = {
+    "CartPole-v1": ("x", "x_dot", "theta", "theta_dot"),
+    "MountainCar-v0": ("position", "velocity"),
+    "MountainCarContinuous-v0": ("position", "velocity"),
+    "Acrobot-v1": ("joint_angle1", "joint_angle2", "velocity_1", "velocity_2"),
+    "Pendulum-v1": ("theta", "theta_dot"),
+}
+CAUSES = {
+    "MountainCarContinuous-v0": "its left wall does not stop the car: the velocity stays as it was"
+}
+
+
+def pool(id: str) -> Any:
+    import envpool
+
+    return envpool.make_gymnasium(id, num_envs=1)
+
+
+def pooled(id: str, original: str) -> Port:
+    return Port(id, f"EnvPool's {original}", "envpool", partial(pool, original))
+
+
+PORTS = {
+    "classic": [
+        *(
+            gymnasium_port(f"classic/{x}-v0", f"{x}-{VERSIONS[x]}", inject=put_array(*names))
+            for x, names in OWN.items()
+        ),
+        *(pooled(f"classic/{x}-v0", f"{x}-{VERSIONS[x]}") for x in OWN),
+    ],
+    "gymnax": [
+        *(
+            gymnasium_port(f"gymnax/{x}", x, CAUSES.get(x, ""), inject=put_array(*names))
+            for x, names in GYMNAX.items()
+        ),
+        pooled("gymnax/MountainCarContinuous-v0", "MountainCarContinuous-v0"),
+    ],
+}

@@ -1,0 +1,30 @@
+"""The check of a mask of slots."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def require_mask(who: str, mask: Any, n_slots: int) -> Any:
+    """
+    A mask of slots as an array.
+
+    Raises
+    ------
+    TypeError
+        If it is not bool.
+    ValueError
+        If its shape is not `(n_slots,)`.
+    """
+    mask = mask if isinstance(mask, jax.Array) else np.asarray(mask)
+    if mask.dtype != np.bool_:
+        raise TypeError(
+            f"{who}: expected a mask that is bool; got {mask.dtype}. Pass `dones`, or a comparison."
+        )
+    if mask.shape != (n_slots,):
+        raise ValueError(
+            f"{who}: expected a mask of shape ({n_slots},); got {mask.shape}. Pass one bool for "
+            "each slot."
+        )
+    return mask

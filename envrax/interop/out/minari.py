@@ -1,0 +1,171 @@
+# pyright: basic, reportMissingImports=false
+"""`to_minari`: the steps of a rollout as a data set of Minari."""
+
+import shutil
+import warnings
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax.agent_values import require_one_agent
+from envrax.batched_env import BatchedEnv
+from envrax.env import AnyEnv, JaxEnv
+from envrax.interop.gymnasium_spaces import to_space
+from envrax.interop.library import require
+from envrax.interop.out.host_loop import AnyBatch
+from envrax.rollouts import Episode, Transition, episodes
+from envrax.spaces import Space
+from envrax.spaces.conform import conform
+
+require("minari", "0.5.4", extra="minari")
+
+# By name, since a type checker takes `import minari` for this file.
+minari: Any = import_module("minari")
+EpisodeBuffer: Any = import_module("minari.data_collector").EpisodeBuffer
+DATASET_ID_RE: Any = import_module("minari.dataset.minari_dataset").DATASET_ID_RE
+get_dataset_path: Any = import_module("minari.storage").get_dataset_path
+
+__all__ = ["to_minari"]
+
+_WHO = "to_minari"
+
+
+def to_minari(
+    dataset_id: str,
+    transitions: Transition | Iterable[Transition] | Iterable[Episode],
+    env: AnyEnv | AnyBatch,
+    *,
+    env_spec: Any = None,
+    record_infos: bool = False,
+    jpeg_encoding: bool = False,
+    **metadata: Any,
+) -> Any:
+    """
+    Write the steps of a rollout as a data set of Minari, split into episodes as by `episodes`.
+
+    Each episode is written when it has ended, so of an iterator only the last piece and the
+    episodes that have not ended are in memory. If it fails, nothing of the data set stays.
+
+    Parameters
+    ----------
+    dataset_id : str
+        A name with a version, such as `"cartpole/random-v0"`. Minari keeps the data under it in
+        `~/.minari/datasets`, or in the folder that the environment variable `MINARI_DATASETS_PATH`
+        names.
+    transitions : Transition, or iterable of Transition or of Episode
+        The steps, as for `episodes`; or its results, to choose episodes or to add those of several
+        rollouts.
+    env : JaxEnv or BatchedEnv
+        The environment that was played, which has the spaces, with its wrappers. Its text, with the
+        config, is `envrax_env` in the metadata of the data set.
+    env_spec : str, gymnasium.Env or gymnasium.envs.registration.EnvSpec, optional
+        What Minari's `recover_environment` makes, such as `"envrax/classic.CartPole-v0"`: see
+        `envrax.interop.gymnasium_registration`. Gymnasium makes it once here.
+    record_infos : bool, default False
+        Write `info` too, with zeros as the first entry: Minari's infos begin with that of the
+        reset.
+    jpeg_encoding : bool, default False
+        Compress uint8 images of 32 x 32 pixels or more, with loss, as Minari does by default. Their
+        shape must be (h, w) or (h, w, 3).
+    **metadata
+        Keywords of `minari.create_dataset_from_buffers`, such as `algorithm_name`, `author`,
+        `author_email`, `code_permalink`, `description`, `requirements` and `data_format`.
+
+    Returns
+    -------
+    minari.MinariDataset
+        What `minari.load_dataset(dataset_id)` returns: `observations` of T + 1 entries, `actions`,
+        `rewards`, `terminations` and `truncations` of T. Episodes that the end of the data cut are
+        truncated.
+
+    Raises
+    ------
+    TypeError
+        If `env` is no environment of one agent, or the steps are none, as for `episodes`.
+    ValueError
+        If there are no steps, they do not fit the spaces of `env`, or the id is malformed or taken.
+    """
+    if not isinstance(env, JaxEnv | BatchedEnv):
+        raise TypeError(
+            f"{_WHO}: expected a JaxEnv or a BatchedEnv; got {env!r}. Pass the one that was "
+            "played, or one member of a fleet."
+        )
+    require_one_agent(_WHO, env)
+    batched = isinstance(env, BatchedEnv)
+    obs_space = env.single_observation_space if batched else env.observation_space
+    action_space = env.single_action_space if batched else env.action_space
+    path = _new_path(dataset_id)
+    found = _checked(_episodes(transitions), obs_space, action_space)
+    spaces = {"observation_space": to_space(obs_space), "action_space": to_space(action_space)}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # one for each keyword that is left out
+            dataset = minari.create_dataset_from_buffers(
+                dataset_id, [], env_spec, jpeg_encoding=jpeg_encoding, **spaces, **metadata
+            )
+        dataset.storage.update_metadata({"envrax_env": repr(env)})
+        dataset.storage.update_episodes(_to_buffer(x, record_infos) for x in found)
+    except BaseException:  # also Ctrl-C
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    return minari.load_dataset(dataset_id)
+
+
+def _new_path(dataset_id: str) -> Path:
+    """The folder of a data set that does not exist yet."""
+    match = DATASET_ID_RE.fullmatch(dataset_id)
+    if match is None or match["version"] is None:
+        raise ValueError(
+            f"{_WHO}: expected an id of letters, digits, `-` and `_` with a version, such as "
+            f"'cartpole/random-v0'; got {dataset_id!r}. The part before a `/` needs two letters."
+        )
+    path = get_dataset_path(dataset_id)
+    if path.exists():
+        raise ValueError(
+            f"{_WHO}: expected an id without a data set; got {dataset_id!r}, which is at {path}. "
+            "Give it the next version, or call `minari.delete_dataset` first."
+        )
+    return path
+
+
+def _episodes(transitions: Any) -> Iterator[Episode]:
+    """The episodes of any argument of `to_minari`; the first piece is read now."""
+    if isinstance(transitions, Transition) or not isinstance(transitions, Iterable):
+        return episodes(transitions)
+    rest = iter(transitions)
+    first = list(islice(rest, 1))
+    items = chain(first, rest)
+    return items if first and isinstance(first[0], Episode) else episodes(items)
+
+
+def _checked(found: Iterator[Episode], obs_space: Space, action_space: Space) -> Iterator[Episode]:
+    """The same episodes; the first one is made now, and fits the spaces."""
+    first = next(found, None)
+    if first is None:
+        raise ValueError(f"{_WHO}: expected at least one step; got none.")
+    hint = "Pass the environment, with its wrappers, that was played."
+    for name, space in ("obs", obs_space), ("action", action_space):
+        one = jax.tree.map(lambda x: x[0], getattr(first, name))
+        conform(space, one, _WHO, name, hint)
+    return chain([first], found)
+
+
+def _to_buffer(episode: Episode, record_infos: bool) -> Any:
+    infos = jax.tree.map(_after_reset, episode.info) if record_infos else None
+    return EpisodeBuffer(
+        observations=episode.obs,
+        actions=episode.action,
+        rewards=episode.reward,
+        terminations=episode.terminated,
+        truncations=episode.truncated,
+        infos=infos,
+    )
+
+
+def _after_reset(x: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros_like(x[:1]), x])

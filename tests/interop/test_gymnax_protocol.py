@@ -1,0 +1,180 @@
+# pyright: basic, reportMissingImports=false
+"""`envrax.interop.gymnax.wrap` of objects that others wrote with gymnax's protocol."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from interop.by_hand import follow
+
+import envrax
+from envrax.testing import check_env
+
+# Libraries warn when they are imported.
+pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def adapter() -> Any:
+    return importlib.import_module("envrax.interop.gymnax")
+
+
+class Params(NamedTuple):
+    length: float = 3.0
+    max_steps_in_episode: int = 7
+
+
+class Place(NamedTuple):
+    place: Any
+    time: Any
+
+
+class Walk:
+    """A random walk to one of the ends of a line, in six values."""
+
+    default_params = Params()
+
+    def reset_env(self, key: Any, params: Any) -> Any:
+        state = Place(jax.random.uniform(key, (), jnp.float32, -1, 1), 0)
+        return self.observe(state), state
+
+    def moved(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        noise = jax.random.uniform(key, (), jnp.float32, -0.5, 0.5)
+        state = Place(state.place + 2 * action - 1 + noise, state.time + 1)
+        return state, abs(state.place) >= params.length, state.time >= self.limit(params)
+
+    def limit(self, params: Any) -> Any:
+        return params.max_steps_in_episode
+
+    def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        state, terminated, truncated = self.moved(key, state, action, params)
+        return self.observe(state), state, state.place, terminated, truncated, {"far": state.place}
+
+    def observe(self, state: Any) -> Any:
+        return state.place[None]
+
+    def observation_space(self, params: Any) -> Any:
+        return gymnasium.spaces.Box(-np.inf, np.inf, (1,))
+
+    def action_space(self, params: Any) -> Any:
+        return gymnasium.spaces.Discrete(2)
+
+
+class Older(Walk):
+    """In five values: `done` counts the time limit, which gymnax did before 1.0."""
+
+    observation_space: Any = envrax.Box(-np.inf, np.inf, (1,))
+    action_space: Any = envrax.Discrete(2)
+
+    def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        state, terminated, truncated = self.moved(key, state, action, params)
+        return self.observe(state), state, state.place, terminated | truncated, {}
+
+
+class CraftaxLike(Older):
+    """The params are a dict, and the limit has the name that it has in Craftax."""
+
+    default_params = {"length": 3.0, "max_timesteps": 7}  # noqa: RUF012
+
+    def moved(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        return super().moved(key, state, action, Params(*params.values()))
+
+
+class Newer(Older):
+    """In five values and `is_truncated`, as in gymnax 1.0: it may report both reasons at once."""
+
+    def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        state, terminated, _ = self.moved(key, state, action, params)
+        return self.observe(state), state, state.place, terminated, {}
+
+    def is_truncated(self, state: Any, params: Any) -> Any:
+        return state.time >= self.limit(params)
+
+
+def inherits(base: Any) -> Any:
+    """Code written before gymnax 1.0 whose base class has `is_truncated` since then."""
+
+    class Inherits(Older, base):
+        pass
+
+    return Inherits
+
+
+@pytest.mark.parametrize("kind", [Walk, Older, CraftaxLike, Newer, inherits])
+def test_steps_are_those_of_the_object(adapter: Any, kind: Any) -> None:
+    peer = kind(adapter.Environment)() if kind is inherits else kind()
+    env = adapter.wrap(peer)
+    params = env.unwrapped.params
+    assert env.config.max_steps == 7 and env.name == type(peer).__name__
+
+    def begin(key: Any) -> Any:
+        return peer.reset_env(key, params)
+
+    def advance(key: Any, inner: Any, action: Any) -> Any:
+        obs, inner, reward, over, *_ = peer.step_env(key, inner, action, params)
+        at_limit = inner.time >= 7
+        terminated = over if kind in (Walk, Newer) else over & ~at_limit
+        return obs, inner, reward, {"terminated": terminated, "truncated": at_limit}
+
+    assert follow(env, begin, advance) == {"truncated", "terminated"}
+    check_env(env, num_steps=20)
+
+
+def test_both_reasons_at_once(adapter: Any) -> None:
+    """Six values keep both; of five, an end at the limit is a truncation."""
+    for kind, terminated in ((Walk, True), (Newer, True), (Older, False)):
+        env = adapter.wrap(kind(), {"length": 0.0}, max_steps=1)
+        assert env.unwrapped.params.max_steps_in_episode == 1
+        info = env.step(env.reset(jax.random.key(0))[1], 0)[-1]
+        assert (bool(info["terminated"]), bool(info["truncated"])) == (terminated, True)
+
+
+def test_without_default_params(adapter: Any) -> None:
+    class Bare(Walk):
+        default_params = property()  # type: ignore[assignment]
+
+        def limit(self, params: Any) -> Any:
+            return 9 if params is None else params.max_steps_in_episode
+
+    assert adapter.wrap(Bare(), Params(max_steps_in_episode=4)).config.max_steps == 4
+    assert adapter.wrap(Bare(), max_steps=5).config.max_steps == 5
+    with pytest.raises(TypeError, match=r"expected gymnax to .*got AttributeError"):
+        adapter.wrap(Bare()).step(adapter.wrap(Bare()).reset(jax.random.key(0))[1], 0)
+
+
+def test_what_may_reset_itself_is_refused(adapter: Any) -> None:
+    class StepOnly:
+        reset = Walk.reset_env
+        step = Walk.step_env
+
+    class OverBase(adapter.Environment):
+        """As alenax has it: an auto-resetting simulator under gymnax's base class."""
+
+        reset = Walk.reset_env
+        step = Walk.step_env
+
+    wrappers = importlib.import_module("gymnax.wrappers.purerl")
+    for peer in (StepOnly(), OverBase(), wrappers.LogWrapper(Walk()), object()):
+        with pytest.raises(TypeError, match=r"`step_env`, since `step` may reset .*; got <"):
+            adapter.wrap(peer)
+
+
+def test_craftax_itself(adapter: Any) -> None:
+    """By its own adapter or by this one, the same results; this one says less of its ends."""
+    craftax = importlib.import_module("envrax.interop.craftax")
+    peer = craftax.make_craftax_env_from_name("Craftax-Classic-Symbolic-v1", auto_reset=False)
+    one, other = craftax.wrap(peer), adapter.wrap(peer)
+    assert one.config.max_steps == other.config.max_steps < 2**31 - 1
+    assert one.action_space == other.action_space
+    types = []
+    for env in (one, other):
+        obs, state = jax.eval_shape(env.reset, jax.random.key(0))
+        *stepped, info = jax.eval_shape(env.step, state, jnp.int32(0))
+        types.append((obs, stepped, {k: x for k, x in info.items() if k != "discount"}))
+    assert jax.tree.leaves(types[0]) == jax.tree.leaves(types[1])

@@ -1,0 +1,87 @@
+"""`collect`: what a rollout keeps of each step."""
+
+from functools import partial
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import pytest
+from fakes import CoinConfig, CoinEnv, PixelEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers import assert_trees_equal
+
+from envrax import MultiEnv, MultiVecEnv, Transition, VecEnv, rollout, start
+from envrax.interop import from_gymnasium_vec
+
+KEY = jax.random.key(0)
+
+
+def some(step: Transition) -> dict[str, Any]:
+    return {"seen": step.obs, "ends": (step.terminated, step.truncated), "info": step.info}
+
+
+def host() -> Any:
+    make = [partial(gymnasium.make, "CartPole-v1", max_episode_steps=9)] * 2
+    return from_gymnasium_vec(SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP))
+
+
+@pytest.mark.parametrize("progress", [False, True])
+@pytest.mark.parametrize("make", [CoinEnv, lambda: VecEnv(CoinEnv(), 3), host])
+def test_it_is_the_same_part_of_each_step(make: Any, progress: bool) -> None:
+    env, twin = make(), make()
+    end, steps = rollout(twin, None, start(twin, KEY), 30)
+    at, kept = rollout(env, None, start(env, KEY), 30, collect=some, progress=progress)
+    assert_trees_equal(kept, some(steps))
+    assert_trees_equal(at.obs, end.obs)
+    assert steps.done.any()
+
+
+def test_in_fleets_and_in_the_callers_jit() -> None:
+    env = VecEnv(CoinEnv(), 3)
+    expected = rollout(env, None, start(env, KEY), 8)[1].reward
+
+    @jax.jit
+    def run(scale: jax.Array) -> Any:
+        return rollout(env, None, start(env, KEY), 8, collect=lambda step: step.reward * scale)[1]
+
+    assert_trees_equal(run(jnp.float32(2)), expected * 2)
+    fleet = MultiVecEnv({"a": env, "b": VecEnv(PixelEnv(), 2)})
+    _, kept = rollout(fleet, None, start(fleet, KEY), 4, collect=lambda step: step.done)
+    assert {name: x.shape for name, x in kept.items()} == {"a": (4, 3), "b": (4, 2)}
+    fleet = MultiEnv([CoinEnv(), CoinEnv()])
+    _, kept = rollout(fleet, None, start(fleet, KEY), 4, collect=lambda step: step.done)
+    assert [x.shape for x in kept] == [(4,), (4,)]
+
+
+def test_it_is_read_at_each_call(compile_counter: Any) -> None:
+    env = VecEnv(CoinEnv(CoinConfig()), 3)
+    at = start(env, KEY)
+    weights = jnp.float32(1)
+    collect: Any = lambda step: step.reward * weights  # noqa: E731
+    _, first = rollout(env, None, at, 5, collect=collect)
+    weights = jnp.float32(3)
+    with compile_counter() as compiled:
+        _, second = rollout(env, None, at, 5, collect=collect)
+        _, third = rollout(env, None, at, 5, collect=lambda step: step.reward * weights)
+    assert compiled.count == 0
+    assert_trees_equal(second, first * weights)
+    assert_trees_equal(third, second)
+    _, other = rollout(env, None, at, 5, collect=lambda step: step.reward + weights)
+    assert not (other == second).all()
+
+
+def test_what_is_not_kept_is_not_computed() -> None:
+    """The program of a pixel rollout that keeps rewards has no room for observations."""
+    env = VecEnv(PixelEnv(), 4)
+    at = start(env, KEY)
+
+    def size(collect: Any) -> int:
+        run = jax.jit(lambda at: rollout(env, None, at, 50, collect=collect)[1])
+        memory: Any = run.lower(at).compile().memory_analysis()
+        return memory.output_size_in_bytes
+
+    frames = 50 * 4 * 3 * env.single_observation_space.size // 3
+    whole, without = size(None), size(lambda step: (step.obs, step.reward))
+    assert whole > 2 * frames > 2 * size(lambda step: step.reward)
+    assert without < whole * 0.6

@@ -1,0 +1,224 @@
+"""`episodes` against a loop over steps and slots, and for any division into pieces."""
+
+import weakref
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import fakes
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import Episode, Transition, VecEnv, episodes
+from envrax.testing import NimWorld
+
+N_STEPS = 50
+N_SLOTS = 4
+
+
+def random_policy(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
+    """Extras of several kinds: a pytree, and a PRNG key for each slot."""
+    actions = VecEnv(fakes.CoinEnv(), N_SLOTS).action_space.sample(rng)
+    return actions, None, {"mean": obs.mean(-1), "keys": jax.random.split(rng, N_SLOTS)}
+
+
+@pytest.fixture(scope="module")
+def steps() -> Transition:
+    """Episodes of random lengths, that end for no reason, in several slots."""
+    env = VecEnv(fakes.CoinEnv(), N_SLOTS)
+    begin = envrax.start(env, jax.random.key(0))
+    return envrax.rollout(env, random_policy, begin, N_STEPS)[1]
+
+
+def split(steps: Transition, *lengths: int) -> list[Transition]:
+    """The same steps in pieces of these lengths, and one with what is left."""
+    bounds = [0, *np.cumsum(lengths), N_STEPS]
+    return [jax.tree.map(lambda x: x[a:b], steps) for a, b in pairwise(bounds) if a < b]  # noqa: B023
+
+
+def row(steps: Any, time: int, slot: int) -> Any:
+    return jax.tree.map(lambda x: x[time, slot], steps)
+
+
+def by_hand(steps: Transition) -> Iterator[dict[str, Any]]:
+    """One step of one slot after the other; the episodes in the order of their ends."""
+    open_rows: list[list[Transition]] = [[] for _ in range(N_SLOTS)]
+    for time in range(N_STEPS):
+        for slot in range(N_SLOTS):
+            open_rows[slot].append(row(steps, time, slot))
+            if steps.done[time, slot]:
+                yield from_rows(open_rows[slot])
+                open_rows[slot] = []
+    for rows in open_rows:
+        if rows:
+            rows[-1] = rows[-1]._replace(truncated=jnp.bool_(True))
+            yield from_rows(rows)
+
+
+def from_rows(rows: list[Transition]) -> dict[str, Any]:
+    wanted = jax.tree.map(lambda *x: jnp.stack(x), *rows)._asdict()
+    seen = [x.obs for x in rows] + [rows[-1].next_obs]
+    wanted["obs"] = jax.tree.map(lambda *x: jnp.stack(x), *seen)
+    del wanted["next_obs"]
+    return wanted
+
+
+def test_they_are_those_of_a_loop_by_hand(steps: Transition) -> None:
+    found = [episode._asdict() for episode in episodes(steps)]
+    bits: Any = jax.tree.map(lambda x: x, steps)
+    bits.extras["keys"] = jax.random.key_data(steps.extras["keys"])
+    wanted = list(by_hand(bits))
+    assert len(found) == len(wanted) > N_SLOTS
+    for one, other in zip(found, wanted, strict=True):
+        assert_trees_equal(one, other)
+        assert len(one["obs"]) == len(one["action"]) + 1
+
+
+@pytest.mark.parametrize("lengths", [(20,), (1, 30, 3), (1,) * N_STEPS])
+def test_the_division_into_pieces_changes_nothing(
+    steps: Transition, lengths: tuple[int, ...]
+) -> None:
+    found = list(episodes(iter(split(steps, *lengths))))
+    assert_trees_equal(found, list(episodes(steps)))
+
+
+def test_one_environment_is_one_slot_of_a_batch(steps: Transition) -> None:
+    found = list(episodes(jax.tree.map(lambda x: x[:, 0], steps)))
+    assert len(found) > 1
+    assert_trees_equal(found, list(episodes(jax.tree.map(lambda x: x[:, :1], steps))))
+
+
+def test_only_ends_of_the_data_are_marked_as_truncated() -> None:
+    env = envrax.with_config(fakes.VectorEnv(), max_steps=10)  # truncates
+    found = list(episodes(envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 34)[1]))
+    assert [len(x.action) for x in found] == [10, 10, 10, 4]
+    assert [x.done[-1] for x in found] == [True, True, True, False]
+    assert all(x.truncated[-1] and not x.terminated.any() for x in found)
+    assert not any(x.truncated[:-1].any() for x in found)
+
+    env = fakes.CoinEnv()  # terminates
+    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), N_STEPS)[1]
+    *whole, _ = episodes(steps)
+    assert whole and all(x.terminated[-1] and not x.truncated.any() for x in whole)
+
+
+def test_the_caller_may_edit_and_keep_each_array(steps: Transition) -> None:
+    numpy_steps: Transition = jax.tree.map(np.array, steps._replace(extras=None))
+    before = jax.tree.map(np.copy, numpy_steps)
+    for episode in episodes(numpy_steps):
+        for leaf in jax.tree.leaves(episode):
+            assert leaf.base is None
+            leaf[...] = 1
+    assert_trees_equal(numpy_steps, before)
+
+
+def test_pieces_are_not_kept() -> None:
+    env = envrax.with_config(fakes.VectorEnv(), max_steps=1000)
+    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), N_STEPS)[1]
+    n_leaves = len(jax.tree.leaves(steps))
+    alive: list[weakref.ref[Any]] = []
+    most = 0
+
+    def pieces() -> Iterator[Transition]:
+        nonlocal most
+        for piece in split(steps, *[5] * 9):
+            copy: Transition = jax.tree.map(np.array, piece)
+            alive.extend(map(weakref.ref, jax.tree.leaves(copy)))
+            most = max(most, sum(x() is not None for x in alive))
+            yield copy
+            del copy
+
+    [episode] = episodes(pieces())
+    assert len(episode.action) == N_STEPS
+    assert len(alive) == 10 * n_leaves
+    assert most <= 2 * n_leaves  # the last piece, and the one that was made
+
+
+def test_a_piece_is_read_when_its_episodes_are_taken(steps: Transition) -> None:
+    taken: list[int] = []
+
+    def pieces() -> Iterator[Transition]:
+        for i, piece in enumerate(split(steps, 25)):
+            taken.append(i)
+            yield piece
+
+    found = episodes(pieces())
+    assert taken == []
+    next(found)
+    assert taken == [0]
+
+
+def test_observations_and_actions_may_be_nested() -> None:
+    env = fakes.NestedEnv()
+    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 12)[1]
+    found = list(episodes(steps))
+    assert sum(len(x.done) for x in found) == 12
+    for episode in found:
+        for name, more in ("obs", 1), ("action", 0), ("info", 0):
+            ours, theirs = getattr(episode, name), getattr(steps, name)
+            assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+            assert {len(x) for x in jax.tree.leaves(ours)} <= {len(episode.done) + more}
+
+
+def test_in_a_world_rewards_are_by_agent() -> None:
+    env = NimWorld()
+    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 12)[1]
+    found = list(episodes(steps))
+    assert all(x.done[-1] for x in found[:-1])
+    total = sum(float(x.reward[agent].sum()) for x in found for agent in env.agents)
+    assert total == float(sum(x.sum() for x in steps.reward.values()))
+    assert all(set(x.reward) == set(env.agents) for x in found)
+
+
+def test_no_pieces_have_no_episodes() -> None:
+    assert list(episodes([])) == []
+
+
+def test_what_is_no_rollout_is_refused_in_a_sentence(steps: Transition) -> None:
+    first, second, third = split(steps, 20, 10)
+    alone: Any = jax.tree.map(lambda x: x[:, :2], second)
+    without_slots = steps._replace(extras={"loss": steps.reward.sum(1)})
+    cases: list[tuple[Any, type[Exception], str]] = [
+        (None, TypeError, "Transition or an iterable of them; got NoneType"),
+        ((envrax.Rollout(0, 0, 0, jax.random.key(0)), steps), TypeError, "got Rollout"),
+        ([*steps], TypeError, "Transition or an iterable"),
+        (Transition(*([x, x] for x in steps)), TypeError, "fleet"),
+        (without_slots, ValueError, r"steps\.extras\['loss'\] of shape \(50,\)"),
+        ([first, third], ValueError, "steps of one rollout"),
+        ([first, alone], ValueError, "steps of one rollout"),
+        ([first, first], ValueError, "steps of one rollout"),
+    ]
+    for given, error, message in cases:
+        with pytest.raises(error, match=message):
+            list(episodes(given))
+
+
+def test_rounding_and_nan_do_not_divide_pieces(steps: Transition) -> None:
+    first, second = split(steps, 25)
+    obs = second.obs.at[0, 0].set(second.obs[0, 0] * (1 + 1e-6))
+    first = first._replace(next_obs=first.next_obs.at[-1, 1].set(jnp.nan))
+    obs = obs.at[0, 1].set(jnp.nan)
+    assert not bool(first.done[-1, :2].any())
+    found = list(episodes([first, second._replace(obs=obs)]))
+    assert [len(x.action) for x in found] == [len(x.action) for x in episodes(steps)]
+    assert all(isinstance(x, Episode) for x in found)
+
+
+def test_steps_out_of_order_are_refused() -> None:
+    """Seeds side by side, two rollouts as one, every second step."""
+    env = VecEnv(fakes.CounterEnv(), 2)
+    play = lambda seed: envrax.rollout(env, None, envrax.start(env, jax.random.key(seed)), 7)[1]  # noqa: E731
+    first, second = play(0), play(1)
+    swapped = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), first)
+    glued = jax.tree.map(lambda *x: jnp.concatenate(x), first, second)
+    thinned = jax.tree.map(lambda x: x[::2], first)
+    for steps in (swapped, glued, thinned):
+        with pytest.raises(ValueError, match="steps of one rollout in their order"):
+            list(episodes(steps))
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), first, second)
+    with pytest.raises(ValueError, match="for each seed"):
+        list(episodes(stacked))

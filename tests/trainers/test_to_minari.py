@@ -1,0 +1,195 @@
+# pyright: reportMissingImports=false
+"""`to_minari`: what Minari's own loader reads back, and what is left after an error."""
+
+import re
+import weakref
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import minari
+import numpy as np
+import pytest
+from fakes import CoinEnv
+from trainers.bridge_envs import ENVS
+
+import envrax
+from envrax import MultiVecEnv, Transition, VecEnv, episodes
+from envrax.interop import to_minari, to_space
+from envrax.interop.gymnasium_registration import register
+from envrax.testing import CountingEnv, ImageEnv, NimWorld
+
+pytestmark = pytest.mark.trainers
+ID = "tests/data-v0"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    return tmp_path
+
+
+def pieces(env: Any, n_pieces: int = 3, n_steps: int = 9) -> Iterator[Transition]:
+    at = envrax.start(env, jax.random.key(0))
+    for _ in range(n_pieces):
+        at, steps = envrax.rollout(env, None, at, n_steps)
+        yield steps
+
+
+def same(ours: Any, theirs: Any) -> None:
+    """The same bits and dtypes, in containers of one kind."""
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+def text(space: Any) -> str:
+    """A space, without the dtype of a `Discrete`, which Minari does not keep."""
+    return re.sub(r"(?<!Multi)(Discrete\(\d+), dtype=\w+", r"\1", repr(space))
+
+
+@pytest.mark.parametrize("name", ["image", "many dtypes", "ends", "rooms"])
+def test_the_loader_reads_what_was_played(name: str) -> None:
+    env = VecEnv(ENVS[name], 2)
+    to_minari(ID, pieces(env), env)
+    found = minari.load_dataset(ID)
+    assert text(found.observation_space) == text(to_space(ENVS[name].observation_space))
+    assert text(found.action_space) == text(to_space(ENVS[name].action_space))
+    wanted = list(episodes(pieces(env)))
+    assert found.total_episodes == len(found) == len(wanted)
+    assert found.total_steps == 2 * 27
+    for one, other in zip(found, wanted, strict=True):
+        same(one.observations, other.obs)
+        same(one.actions, other.action)
+        same((one.rewards, one.terminations, one.truncations), other[2:3] + other[4:6])
+        assert one.infos is None
+        last = jax.tree.map(lambda x: np.asarray(x[-1]), one.observations)
+        assert found.observation_space.contains(last)
+
+
+def test_a_long_rollout_of_a_registered_environment() -> None:
+    env = envrax.make_vec("classic/CartPole-v0", 8, max_steps=20)
+    [steps] = pieces(env, 1, 500)
+    to_minari(ID, steps, env)
+    dataset = minari.load_dataset(ID)
+    assert dataset.observation_space == to_space(env.single_observation_space)
+    assert dataset.total_steps == 4000
+    done, obs, last = (np.asarray(x) for x in (steps.done, steps.obs, steps.next_obs))
+    begins = np.concatenate([np.ones((1, 8), bool), done[:-1]])
+    read = list(dataset)
+    assert {x.observations[0].tobytes() for x in read} == {x.tobytes() for x in obs[begins]}
+    ends = np.concatenate([done[:-1], np.ones((1, 8), bool)])
+    assert {x.observations[-1].tobytes() for x in read} == {x.tobytes() for x in last[ends]}
+    assert len(read) == ends.sum() == begins.sum()
+    assert sum(x.rewards.sum() for x in read) == float(steps.reward.sum())
+    assert all((x.terminations | x.truncations).nonzero()[0].tolist() == [len(x) - 1] for x in read)
+    assert max(map(len, read)) == 20
+
+
+def test_images_lose_nothing_unless_they_are_asked_to() -> None:
+    env = VecEnv(envrax.ResizeObservation(ImageEnv(), h=36, w=40), 1)
+    steps = next(pieces(env, 1, 5))
+    [exact] = to_minari(ID, steps, env)
+    same(exact.observations, next(episodes(steps)).obs)
+    small = to_minari("tests/small-v0", steps, env, jpeg_encoding=True)
+    assert small.storage.jpeg_encoding
+    assert small[0].observations.shape == exact.observations.shape
+
+
+def test_infos_begin_with_an_entry_for_the_reset() -> None:
+    env = VecEnv(envrax.RecordEpisodeStatistics(CoinEnv()), 2)
+    steps = next(pieces(env, 1, 20))
+    with_extras = steps._replace(info={**steps.info, "doubled": steps.reward * 2})
+    dataset = to_minari(ID, with_extras, env, record_infos=True)
+    for one, other in zip(dataset, episodes(with_extras), strict=True):
+        assert one.infos["doubled"][0] == 0
+        same(one.infos["doubled"][1:], other.reward * 2)
+        same(jax.tree.map(lambda x: x[1:], one.infos), other.info)
+
+
+def test_minari_s_metadata_and_the_environment_again() -> None:
+    register("classic")
+    env = envrax.make_vec("classic/CartPole-v0", 2, max_steps=7)
+    spec = gymnasium.make("envrax/classic.CartPole-v0", max_steps=7).spec
+    told = dict(algorithm_name="random", author="A", author_email="a@b.c", description="Played.")
+    to_minari(ID, pieces(env), env, env_spec=spec, code_permalink="https://x.y", **told)
+    dataset = minari.load_dataset(ID)
+    metadata = dataset.storage.metadata
+    assert metadata["algorithm_name"] == "random" and metadata["description"] == "Played."
+    assert metadata["author"] == {"A"} and metadata["author_email"] == {"a@b.c"}
+    assert metadata["code_permalink"] == "https://x.y"
+    assert "CartPole" in metadata["envrax_env"] and "max_steps=7" in metadata["envrax_env"]
+    again = dataset.recover_environment()
+    assert again.unwrapped.jax_env.config == env.config
+    assert again.observation_space == dataset.observation_space
+
+
+def test_episodes_may_be_chosen_and_added() -> None:
+    env = CoinEnv()
+    steps = next(pieces(env, 1, 40))
+    whole = [x for x in episodes(steps) if x.done[-1]]
+    dataset = to_minari(ID, chain(whole, whole[:2]), env)
+    assert len(dataset) == len(whole) + 2 > 3
+    same(dataset[-1].observations, whole[1].obs)
+    assert not any(x.truncations.any() for x in dataset)
+
+
+def test_pieces_are_not_kept() -> None:
+    env = CountingEnv()
+    alive: list[weakref.ref[Any]] = []
+    counts: list[int] = []
+
+    def watched() -> Iterator[Transition]:
+        for steps in pieces(env, 6, 10):
+            alive.append(weakref.ref(steps.obs))
+            counts.append(sum(x() is not None for x in alive))
+            yield steps
+            del steps
+
+    assert to_minari(ID, watched(), env).total_steps == 60
+    assert len(counts) == 6 and max(counts) <= 3  # of them one that `pieces` holds
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_error_leaves_nothing(error: type[BaseException], folder: Path) -> None:
+    env = CountingEnv()
+
+    def broken() -> Iterator[Transition]:
+        yield from pieces(env, 2)
+        raise error("stopped")
+
+    with pytest.raises(error, match="stopped"):
+        to_minari(ID, broken(), env)
+    assert not [path for path in folder.rglob("*") if path.name.startswith("data")]
+    with pytest.raises(gymnasium.error.Error):
+        to_minari(ID, pieces(env), env, env_spec="envrax/Nothing-v0")
+    assert to_minari(ID, pieces(env), env).total_steps == 27
+
+
+def test_what_is_no_data_is_refused_in_a_sentence(folder: Path) -> None:
+    env = CountingEnv()
+    steps = next(pieces(env, 1))
+    stacked: Any = envrax.FrameStackObservation(env, n_stack=2)
+    cases: list[tuple[tuple[Any, ...], type[Exception], str]] = [
+        ((ID, steps, "classic/CartPole-v0"), TypeError, "JaxEnv or a BatchedEnv; got 'classic"),
+        ((ID, steps, MultiVecEnv([VecEnv(env, 2)])), TypeError, "JaxEnv or a BatchedEnv"),
+        ((ID, steps, NimWorld()), TypeError, "environment of one agent"),
+        ((ID, steps, stacked), ValueError, "obs .*shape"),
+        ((ID, [], env), ValueError, "at least one step"),
+        ((ID, [None], env), TypeError, "Transition"),
+        ((ID, None, env), TypeError, "Transition"),
+        (("data", steps, env), ValueError, "with a version"),
+        (("a/data-v0", steps, env), ValueError, "with a version"),
+    ]
+    for arguments, error, message in cases:
+        with pytest.raises(error, match=message):
+            to_minari(*arguments)
+    assert not [*folder.iterdir()]
+    to_minari(ID, steps, env)
+    with pytest.raises(ValueError, match="an id without a data set"):
+        to_minari(ID, steps, env)
+    assert minari.load_dataset(ID).total_steps == 9

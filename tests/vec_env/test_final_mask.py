@@ -1,0 +1,175 @@
+"""`final_mask`: the mask of the state before the reset, through all that is around a batch."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_trees_equal, random_actions, slow_but
+from jax.sharding import AxisType
+
+import envrax
+from envrax import MultiVecEnv, RecordEpisodeStatistics, RepeatAction, VecEnv, shard
+from envrax.autoreset import Compact, Select
+from envrax.testing import CountingEnv, MaskedEnv
+from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation, NormalizeReward
+
+KEY = jax.random.key(0)
+N = 4
+STEPS = 12
+
+
+def steps_of(batch: Any, actions: Any) -> Any:
+    """The state before each step, the action, and what the step returned."""
+    _, state = batch.reset(KEY)
+    for action in actions:
+        before = jax.tree.map(jnp.copy, state)
+        returned = batch.step(state, action)
+        state = returned[1]
+        yield before, action, returned
+
+
+def final_masks(batch: Any, inner: Any = lambda state: state) -> list[Any]:
+    """Those of a run with random actions, compared with the environment stepped by itself."""
+    env: Any = batch.unwrapped
+    found: list[Any] = []
+    ended = 0
+    for before, action, (*_, dones, infos) in steps_of(
+        batch, random_actions(batch.action_space, (STEPS,))
+    ):
+        alone = jax.vmap(env.step)(inner(before), action)[1]
+        wanted = np.stack([env.action_mask(slot) for slot in _rows(alone)])
+        assert_trees_equal(infos["final_mask"], wanted)
+        found.append(infos["final_mask"])
+        ended += int(dones.sum())
+    assert ended > N
+    return found
+
+
+def _rows(tree: Any) -> list[Any]:
+    return [jax.tree.map(lambda x, i=i: x[i], tree) for i in range(N)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    slow_but(
+        dict(),
+        dict(autoreset=False),
+        values=[
+            dict(),
+            dict(autoreset=False),
+            dict(autoreset=Compact()),
+            dict(autoreset=Select(), jit_compile=False),
+            dict(donate=True),
+        ],
+    ),
+    ids=str,
+)
+def test_it_is_the_mask_of_the_state_before_the_reset(options: Any) -> None:
+    batch = VecEnv(MaskedEnv(), N, final_obs=True, **options)
+    at_reset = 0
+    actions = random_actions(batch.action_space, (STEPS,))
+    final_masks(batch)
+    for *_, (_, state, _, dones, infos) in steps_of(batch, actions):
+        differ = (batch.action_mask(state) != infos["final_mask"]).any(axis=1)
+        assert not differ[~dones].any()
+        at_reset += int(differ[dones].sum())
+    assert (at_reset > 0) == (options.get("autoreset") is not False)
+
+
+def test_infos_are_those_of_the_environment_without_it() -> None:
+    for batch in (
+        VecEnv(MaskedEnv(), N),
+        VecEnv(CountingEnv(), N, final_obs=True),
+        NormalizeReward(VecEnv(MaskedEnv(), N)),
+    ):
+        (*_, (*_, infos)) = next(steps_of(batch, random_actions(batch.action_space, (1,))))
+        assert "final_mask" not in infos
+
+
+class Always(CountingEnv):
+    """A mask that does not depend on the state."""
+
+    def action_mask(self, state: Any) -> Any:
+        return np.array([True, False, True])
+
+
+@pytest.mark.parametrize(
+    "kind", slow_but(AxisType.Explicit, values=[AxisType.Auto, AxisType.Explicit])
+)
+def test_on_a_mesh(kind: AxisType) -> None:
+    mesh = jax.make_mesh((1,), ("slots",), axis_types=(kind,))
+    alone = final_masks(VecEnv(MaskedEnv(), N, final_obs=True))
+    batch: Any = shard(VecEnv(MaskedEnv(), N), mesh)
+    steps = steps_of(batch.with_final_obs(), random_actions(batch.action_space, (STEPS,)))
+    assert_trees_equal([infos["final_mask"] for *_, (*_, infos) in steps], alone)
+    constant = shard(VecEnv(Always(), N, final_obs=True), mesh)
+    infos = constant.step(constant.reset(KEY)[1], np.zeros(N, np.int32))[4]
+    assert infos["final_mask"].tolist() == [[True, False, True]] * N
+    assert infos["final_mask"].sharding.spec[0] == "slots"
+
+
+class Swapped(BatchedWrapper[Any, Any]):
+    """Actions the other way round."""
+
+    def action(self, actions: Any) -> Any:
+        return 2 - actions
+
+
+class SwappedMasks(Swapped):
+    def action_mask(self, state: Any) -> Any:
+        return self.env.action_mask(state.env_state)[:, ::-1]
+
+    def info(self, infos: Any) -> Any:
+        return {**infos, "final_mask": infos["final_mask"][:, ::-1]}
+
+
+@pytest.mark.slow
+def test_through_wrappers_around_the_batch() -> None:
+    batch = VecEnv(RecordEpisodeStatistics(MaskedEnv()), N, final_obs=True)
+    wrapped = NormalizeReward(NormalizeObservation(batch))
+    final_masks(wrapped, lambda state: state.env_state.env_state.env_state)
+    actions = random_actions(batch.action_space, (STEPS,))
+    swapped = steps_of(SwappedMasks(batch), 2 - actions)
+    for one, other in zip(steps_of(batch, actions), swapped, strict=True):
+        mine, theirs = one[2][4]["final_mask"], other[2][4]["final_mask"]
+        assert_trees_equal(mine, theirs[:, ::-1])
+    refused = next(steps_of(Swapped(batch), actions))[2][4]
+    assert "final_obs" in refused and "final_mask" not in refused
+
+
+def test_in_a_fleet() -> None:
+    members = {"b": VecEnv(MaskedEnv(), N, final_obs=True), "a": VecEnv(CountingEnv(), 2)}
+    fleet = MultiVecEnv(members)
+    states = fleet.reset(KEY)[1]
+    actions = {"b": jnp.arange(N) % 3, "a": jnp.zeros(2, jnp.int32)}
+    infos = fleet.step(states, actions)[4]
+    wanted = members["b"].step(states["b"], actions["b"])[4]["final_mask"]
+    assert_trees_equal(infos["b"]["final_mask"], wanted)
+    assert "final_mask" not in infos["a"]
+
+
+def test_wrappers_that_cannot_keep_a_mask_have_none() -> None:
+    """They refuse to give one, and do all else as before."""
+    env = RepeatAction(MaskedEnv(), num_repeats=2)
+    batch = VecEnv(env, N, final_obs=True)
+    infos = batch.step(batch.reset(KEY)[1], jnp.zeros(N, jnp.int32))[4]
+    assert "final_obs" in infos and "final_mask" not in infos
+
+    def policy(policy_state: Any, obs: Any, rng: Any) -> Any:
+        return jnp.int32(0), None, None
+
+    steps = envrax.rollout(env, policy, envrax.start(env, KEY), 3)[1]
+    assert "final_mask" not in steps.info
+
+
+def test_an_info_of_that_name_is_refused() -> None:
+    class Taken(MaskedEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            *rest, info = super().step(state, action)
+            return *rest, {**info, "final_mask": rest[3]}
+
+    batch = VecEnv(Taken(), N, final_obs=True)
+    with pytest.raises(ValueError, match="without 'final_mask', which it adds"):
+        batch.step(batch.reset(KEY)[1], jnp.zeros(N, jnp.int32))

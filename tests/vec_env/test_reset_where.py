@@ -1,0 +1,320 @@
+"""Auto-reset off, and episodes that begin in the slots of a mask."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost
+from fakes import CoinConfig, CoinEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
+from helpers import assert_trees_close, assert_trees_equal, slow_but
+from reset_after_envs import CountEpisodes
+
+import envrax
+from envrax import FrameStackObservation, MultiVecEnv, TimeLimit, VecEnv, evaluate, rollout, start
+from envrax.autoreset import Compact, Select
+from envrax.multi_agent import agents_as_slots
+from envrax.testing import ChaseWorld, NimWorld, report_batched_env
+from envrax.wrappers.vector import (
+    BatchedWrapper,
+    NormalizeObservation,
+    NormalizeReward,
+    RecordEpisodeStatistics,
+)
+
+KEY = jax.random.key(0)
+N = 8
+STEPS = 40
+
+
+def coin(reset_kind: str = "plain") -> CoinEnv:
+    return CoinEnv(CoinConfig(end_rate=0.4, reset_kind=reset_kind))
+
+
+ENVS: dict[str, Any] = {
+    "plain": coin,
+    "loop": partial(coin, "loop"),
+    "nested": NestedEnv,
+    "stack": lambda: envrax.RecordEpisodeStatistics(FrameStackObservation(PixelEnv(), n_stack=2)),
+    "reset_after": lambda: CountEpisodes(coin()),
+    "limit": lambda: TimeLimit(coin(), max_steps=3),
+}
+
+
+def play(env: Any, resets: bool, n_steps: int = STEPS) -> Any:
+    """The steps of a run with random actions; `resets` where the batch does not do it."""
+
+    def one(carry: Any, key: jax.Array) -> Any:
+        obs, state, rewards, dones, infos = env.step(carry[1], env.action_space.sample(key))
+        if resets:
+            obs, state = env.reset_where(dones, obs, state)
+        return (obs, state), (obs, rewards, dones, infos)
+
+    end, steps = jax.lax.scan(one, env.reset(KEY), jax.random.split(KEY, n_steps))
+    return end, steps
+
+
+@pytest.mark.parametrize("name", slow_but("loop", "reset_after", values=ENVS))
+def test_resets_of_what_ended_equal_auto_reset(name: str) -> None:
+    """Bit for bit, in every result and at the end of the run."""
+    strategy = Select() if name == "loop" else Compact(3)  # that of `off` is chosen
+    expected = play(VecEnv(ENVS[name](), N, autoreset=strategy), False)
+    off = VecEnv(ENVS[name](), N, autoreset=False)
+    assert_trees_equal(play(off, True), expected)
+    assert expected[1][2].sum() > N
+
+
+@pytest.mark.parametrize("wrap", [NormalizeReward, lambda env: env])
+@pytest.mark.parametrize("worlds", [ChaseWorld, NimWorld])
+def test_worlds_agents_and_rewards_by_their_statistics(worlds: Any, wrap: Any) -> None:
+    def make(**options: Any) -> Any:
+        env = wrap(VecEnv(worlds(), 4, **options))
+        return agents_as_slots(env, env.agents[:1])
+
+    assert_trees_equal(play(make(autoreset=False), True), play(make(), False))
+
+
+def test_statistics_of_rewards_begin_anew_in_the_slots_of_the_mask_only() -> None:
+    """The discounted return of a slot that was cut is 0, and those of the others go on."""
+    env = NormalizeReward(VecEnv(coin(), N, autoreset=False))
+    obs, state = env.reset(KEY)
+    obs, state, *_ = env.step(state, jnp.ones((N, 2), jnp.float32))
+    mask = np.arange(N) < 3
+    _, cut = env.reset_where(mask, obs, state)
+    assert_trees_equal(cut.returns, np.where(mask, np.float32(0), state.returns))
+    assert state.returns[~mask].any()
+    assert_trees_equal(cut.statistics, state.statistics)
+
+
+def test_statistics_of_observations_count_the_first_ones_of_the_mask() -> None:
+    inner = VecEnv(coin(), N, autoreset=False)
+    env = NormalizeObservation(inner)
+    obs, state = env.reset(KEY)
+    seen, _ = inner.reset(KEY)
+    mask = np.arange(N) % 3 == 0
+    after, state = env.reset_where(mask, obs, state, jax.random.key(1))
+    first, _ = inner.reset(jax.random.key(1))
+    samples = np.concatenate([np.asarray(seen), np.asarray(first)[mask]])
+    assert_trees_close(state.statistics.mean, samples.mean(0), rtol=1e-3)
+    assert_trees_close(state.statistics.var, samples.var(0), rtol=1e-3)
+    assert float(state.statistics.count) == pytest.approx(N + mask.sum(), abs=1e-3)
+    assert_trees_equal(after[~mask], obs[~mask])
+    normalized = state.statistics.normalize(first, env.epsilon)
+    assert_trees_close(after[mask], normalized[mask], rtol=1e-5)
+    _, same = env.reset_where(np.zeros(N, bool), after, state)
+    assert_trees_equal(same.statistics, state.statistics)
+
+
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_with_a_key_slots_begin_as_in_a_reset(jit_compile: bool) -> None:
+    env = VecEnv(coin("loop"), N, jit_compile=jit_compile)
+    obs, state = env.reset(KEY)
+    obs, state, *_ = env.step(state, jnp.ones((N, 2), jnp.float32))
+    mask = np.arange(N) % 2 == 0
+    for key in (jax.random.key(5), jax.random.PRNGKey(5)):
+        fresh = env.reset(key)
+        found = env.reset_where(mask, obs, state, key)
+        assert_trees_equal(jax.tree.map(lambda x: x[mask], found), _rows(fresh, mask))
+        assert_trees_equal(jax.tree.map(lambda x: x[~mask], found), _rows((obs, state), ~mask))
+
+
+def _rows(tree: Any, mask: Any) -> Any:
+    return jax.tree.map(lambda x: x[mask], tree)
+
+
+def test_masks_equal_a_loop_by_hand() -> None:
+    """Any mask, not only that of ends: slot by slot with the environment itself."""
+    env = CountEpisodes(coin())
+    batch = VecEnv(env, N, autoreset=False)
+    obs, state = batch.reset(KEY)
+    rng = np.random.default_rng(0)
+    for i in range(5):
+        obs, state, *_ = batch.step(state, batch.action_space.sample(jax.random.key(i)))
+        mask = rng.random(N) < 0.5
+        rows = [_rows((obs, state), k) for k in range(N)]
+        begun = [env.reset_after(row[1]) if mask[k] else row for k, row in enumerate(rows)]
+        obs, state = batch.reset_where(mask, obs, state)
+        assert_trees_equal((obs, state), jax.tree.map(lambda *x: jnp.stack(x), *begun))
+
+
+def test_under_vmap_and_grad() -> None:
+    env = VecEnv(coin("loop"), 4, autoreset=False)
+    keys = jax.random.split(KEY, 3)
+    obs, states = jax.vmap(env.reset)(keys)
+    masks = jnp.arange(12).reshape(3, 4) % 3 == 0
+    together = jax.vmap(env.reset_where)(masks, obs, states)
+    for i in range(3):
+        assert_trees_equal(_rows(together, i), env.reset_where(masks[i], *_rows((obs, states), i)))
+
+    def seen(obs: jax.Array) -> jax.Array:
+        return env.reset_where(masks[0], obs, _rows(states, 0))[0].sum()
+
+    gradient = jax.grad(seen)(obs[0])
+    assert_trees_equal(gradient, np.where(masks[0][:, None], np.zeros_like(gradient), 1))
+
+
+def test_it_compiles_once(compile_counter: Any) -> None:
+    env = VecEnv(coin(), N, autoreset=False)
+    obs, state = env.reset(KEY)
+    env.reset_where(np.ones(N, bool), obs, state)
+    with compile_counter() as compiled:
+        for i in range(3):
+            obs, state = env.reset_where(np.arange(N) == i, obs, state)
+    assert compiled.count == 0
+
+
+def test_fleets_take_containers_of_masks() -> None:
+    members = {"a": VecEnv(coin(), 4, autoreset=False), "b": VecEnv(NestedEnv(), 2)}
+    masks = {"a": np.arange(4) > 1, "b": np.array([True, False])}
+    for fleet, given in (
+        (MultiVecEnv(members), masks),
+        (MultiVecEnv([*members.values()]), [*masks.values()]),
+    ):
+        obs, states = fleet.reset(KEY)
+        for key in (None, jax.random.key(3)):
+            keys = [None, None] if key is None else jax.random.split(key, 2)
+            found = fleet.reset_where(given, obs, states, key)
+            for i, (name, member) in enumerate(members.items()):
+                at = name if isinstance(obs, dict) else i
+                expected = member.reset_where(masks[name], obs[at], states[at], keys[i])
+                assert_trees_equal((found[0][at], found[1][at]), expected)
+
+
+def test_off_an_ended_slot_does_what_its_environment_does() -> None:
+    """`final_obs` is `obs`, and the state is the last one of the episode."""
+    env = VecEnv(coin(), N, autoreset=False, final_obs=True)
+    _, state = env.reset(KEY)
+    step = jax.vmap(coin().step)
+    for i in range(20):
+        actions = env.action_space.sample(jax.random.key(i))
+        expected = step(state, actions)
+        obs, state, rewards, dones, infos = env.step(state, actions)
+        assert_trees_equal((obs, state, rewards, dones), expected[:4])
+        assert_trees_equal(infos["final_obs"], obs)
+
+
+def test_rollouts_and_evaluations_have_auto_reset_again() -> None:
+    on = VecEnv(coin(), N)
+    off = VecEnv(coin(), N, autoreset=False)
+    wrapped = NormalizeReward(off)
+    assert on.autoreset is not False and off.autoreset is False
+    assert_trees_equal(
+        rollout(off, None, start(off, KEY), STEPS), rollout(on, None, start(on, KEY), STEPS)
+    )
+    assert_trees_equal(evaluate(off, None, KEY, 20), evaluate(on, None, KEY, 20))
+    assert_trees_equal(
+        rollout(wrapped, None, start(wrapped, KEY), STEPS)[1].reward,
+        rollout(NormalizeReward(on), None, start(NormalizeReward(on), KEY), STEPS)[1].reward,
+    )
+
+
+def test_the_kit_takes_a_batch_without_auto_reset() -> None:
+    report = report_batched_env(VecEnv(coin(), 4, autoreset=False))
+    report.raise_if_any()
+    assert "auto-reset is off" in str(report)
+
+
+def test_staggered_starts_are_early_truncations() -> None:
+    """Slots that begin at other counts of steps end apart; each is its environment from there."""
+    env = VectorEnv(VectorConfig(max_steps=12))
+    batch = VecEnv(env, N, final_obs=True)
+    _, state = batch.reset(KEY)
+    begins = jax.random.randint(jax.random.key(1), (N,), 0, 12)
+    state = state.replace(step=begins)
+    alone = state
+    for i in range(1, 13):
+        actions = batch.action_space.sample(jax.random.key(i))
+        _, state, rewards, dones, infos = batch.step(state, actions)
+        _, alone, rewards_alone, *_ = jax.vmap(env.step)(alone, actions)
+        running = i <= 12 - begins
+        assert_trees_equal(rewards[running], rewards_alone[running])
+        assert_trees_equal(dones[running], (begins + i == 12)[running])
+        assert_trees_equal(infos["truncated"], dones)
+
+
+class Own(BatchedWrapper[Any, Any]):
+    """Changes the first observations, and says nothing of those of a mask."""
+
+    def on_reset(self, obs: Any) -> Any:
+        return obs * 2, {}
+
+
+def test_refusals() -> None:
+    env = VecEnv(coin(), N)
+    obs, state = env.reset(KEY)
+    mask = np.zeros(N, bool)
+    for error, message, call in [
+        (TypeError, "mask that is bool", lambda: env.reset_where(np.zeros(N), obs, state)),
+        (ValueError, r"shape \(8,\)", lambda: env.reset_where(mask[:2], obs, state)),
+        (
+            ValueError,
+            r"expected obs of shape \(8, 4\)",
+            lambda: env.reset_where(mask, obs[:2], state),
+        ),
+        (TypeError, "of 8 slots", lambda: env.reset_where(mask, obs, obs)),
+        (TypeError, "key", lambda: env.reset_where(mask, obs, state, 3)),
+        (ValueError, "reset_where: expected obs", lambda: env.reset_where(mask, obs[0], state)),
+        (TypeError, "mask, obs, state", lambda: env.reset_where(mask, obs, obs)),
+        (TypeError, "or False", lambda: VecEnv(coin(), N, autoreset=True)),  # type: ignore
+        (TypeError, "or False", lambda: VecEnv(coin(), N, autoreset=Select)),  # type: ignore
+        (TypeError, "or False", lambda: VecEnv(coin(), N, autoreset=0)),  # type: ignore
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+    host = OnTheHost(2)
+    with pytest.raises(NotImplementedError, match="expected a batch that begins"):
+        host.reset_where(np.zeros(host.n_slots, bool), None, None)
+    own = Own(VecEnv(coin(), N))
+    obs, state = own.reset(KEY)
+    with pytest.raises(NotImplementedError, match="Override `on_reset_where`"):
+        own.reset_where(mask, obs, state)
+    with pytest.raises(TypeError, match="BatchedWrapperState"):
+        own.reset_where(mask, obs, state.env_state)
+
+
+def test_wrappers_around_agents_as_slots_know_which_slots_begin() -> None:
+    """A mask of one agent begins its world: for the wrapper too."""
+    slots = agents_as_slots(VecEnv(NimWorld(), 2, autoreset=False))
+    wrapped = RecordEpisodeStatistics(slots)
+    found: list[Any] = []
+    for env in (slots, wrapped):
+        obs, state = env.reset(KEY)
+        for _ in range(2):
+            obs, state, *_ = env.step(state, env.action_space.sample(jax.random.key(1)))
+        found.append(env.reset_where(np.arange(4) == 0, obs, state, jax.random.key(5)))
+    assert_trees_equal(found[1][0], found[0][0])
+    assert found[1][1].episode_length.tolist() == [0, 0, 2, 2]
+
+
+def test_off_the_types_of_reset_and_step_are_compared() -> None:
+    class Changes(CoinEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            obs, state, *rest = super().step(state, action)
+            return obs, state.replace(world=state.world.astype(jnp.float16)), *rest
+
+    env = VecEnv(Changes(), 2, autoreset=False)
+    with pytest.raises(TypeError, match=r"agree on `state\.world`"):
+        env.step(env.reset(KEY)[1], jnp.ones((2, 2), jnp.float32))
+
+
+class Sevens(BatchedWrapper[Any, Any]):
+    """First observations of its own, by the public method."""
+
+    def reset_where(self, mask: Any, obs: Any, state: Any, rng: Any = None) -> Any:
+        obs, state = super().reset_where(mask, obs, state, rng)
+        return jnp.where(jnp.asarray(mask)[:, None], jnp.float32(7), obs), state
+
+
+class Around(BatchedWrapper[Any, Any]):
+    """Changes nothing."""
+
+
+def test_a_reset_where_of_the_user_counts_within_another_wrapper() -> None:
+    mask = np.arange(N) < 2
+    for env in (Sevens(VecEnv(coin(), N)), Around(Sevens(VecEnv(coin(), N)))):
+        obs, state = env.reset(KEY)
+        found, _ = env.reset_where(mask, obs, state)
+        assert (found[:2] == 7).all()
+        assert_trees_equal(found[2:], obs[2:])

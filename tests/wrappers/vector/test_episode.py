@@ -1,0 +1,76 @@
+"""`RecordEpisodeStatistics` around a batch: that of one environment, and Gymnasium's."""
+
+from functools import partial
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import CoinEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import RecordEpisodeStatistics as OfGymnasium
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import ClipReward, VecEnv, rollout, start
+from envrax.interop import from_gymnasium_vec
+from envrax.testing import NimWorld, check_batched_env
+from envrax.wrappers.vector import RecordEpisodeStatistics
+
+KEY = jax.random.key(0)
+
+
+def cartpoles() -> SyncVectorEnv:
+    make = [partial(gymnasium.make, "CartPole-v1", max_episode_steps=15)] * 3
+    return SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+@pytest.mark.parametrize("make", [CoinEnv, NimWorld])
+def test_it_equals_the_one_around_one_environment(make: Any) -> None:
+    outside = RecordEpisodeStatistics(VecEnv(make(), 4))
+    inside = VecEnv(envrax.RecordEpisodeStatistics(make()), 4)
+    found, expected = (rollout(env, None, start(env, KEY), 40)[1] for env in (outside, inside))
+    assert_trees_equal(found.info["episode"], expected.info["episode"])
+    assert found.done.any()
+
+
+def test_on_the_host_it_equals_that_of_gymnasium() -> None:
+    ours = RecordEpisodeStatistics(from_gymnasium_vec(cartpoles()))
+    theirs = OfGymnasium(cartpoles())
+    obs, state = ours.reset(KEY)
+    expected, _ = theirs.reset(seed=int(jax.random.bits(KEY, (), np.uint32)) >> 2)
+    assert_trees_equal(np.asarray(obs), expected)
+    ends = 0
+    for i in range(60):
+        actions = np.asarray(ours.action_space.sample(jax.random.key(i)))
+        _, state, _, dones, infos = ours.step(state, actions)
+        told = theirs.step(actions)[-1].get("episode", {"r": np.zeros(3), "l": np.zeros(3, int)})
+        assert_trees_equal(infos["episode"]["r"], told["r"].astype(np.float32))
+        assert_trees_equal(infos["episode"]["l"], told["l"].astype(np.int32))
+        ends += int(np.sum(np.asarray(dones)))
+    assert ends > 4
+
+
+def test_a_slot_that_is_reset_begins_at_zero() -> None:
+    env = RecordEpisodeStatistics(VecEnv(ClipReward(CoinEnv()), 3, autoreset=False))
+    obs, state = env.reset(KEY)
+    obs, state, *_ = env.step(state, jnp.ones((3, 2), jnp.float32))
+    _, state = env.reset_where(np.array([True, False, False]), obs, state)
+    assert state.episode_length[0] == 0 and state.episode_return[0] == 0
+    check_batched_env(RecordEpisodeStatistics(VecEnv(CoinEnv(), 3)))
+
+
+def test_a_policy_on_the_host_is_told_where_episodes_begin() -> None:
+    """`first` is True in the first step, and in the one after each end."""
+
+    def policy(state: Any, obs: Any, rng: Any, first: Any) -> Any:
+        return jnp.where(first, 1, 0), state, {"first": first}
+
+    for wrap in (lambda env: env, RecordEpisodeStatistics):
+        env = wrap(from_gymnasium_vec(cartpoles()))
+        _, steps = rollout(env, policy, start(env, KEY), 40)
+        expected = np.concatenate([np.ones((1, 3), bool), np.asarray(steps.done)[:-1]])
+        assert_trees_equal(np.asarray(steps.extras["first"]), expected)
+        assert steps.done.any()

@@ -1,0 +1,187 @@
+"""`RecordVideo` around a batch: which episodes, from which step on, for how many steps."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batched_fakes import OnTheHost
+from fakes import VectorConfig, VectorState
+from films import FakeEncoder, FilmEnv, file_names, frames, steps_seen
+from helpers import slow_but
+
+from envrax import VecEnv
+from envrax.wrappers.vector import RecordVideo
+
+KEY = jax.random.key(0)
+
+
+@pytest.fixture(autouse=True)
+def no_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("envrax.video.encoder.Encoder", FakeEncoder)
+
+
+class EndsByAction(FilmEnv):
+    """An episode ends with the action 2."""
+
+    def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
+        obs, state, reward, _, _ = super().step(state, action)
+        done = jnp.asarray(action) == 2
+        return obs, state.replace(done=done), reward, done, {}
+
+
+def recorder(folder: Path, n: int = 1, **options: Any) -> Any:
+    return RecordVideo(VecEnv(EndsByAction(VectorConfig(max_steps=99)), n), folder, **options)
+
+
+def compiled(env: Any, actions: Any) -> None:
+    @jax.jit
+    def run(actions: jax.Array) -> Any:
+        state = env.reset(KEY)[1]
+        return jax.lax.scan(lambda state, action: env.step(state, action)[1:3], state, actions)[1]
+
+    run(jnp.asarray(actions, jnp.int32))
+
+
+def looped(env: Any, actions: Any) -> None:
+    state = env.reset(KEY)[1]
+    for action in actions:
+        state = env.step(state, np.asarray(action, np.int32))[1]
+
+
+def actions_of(*lengths: int) -> list[list[int]]:
+    """For each slot, episodes of this number of steps, again and again; 18 steps."""
+    return [[2 if (t + 1) % length == 0 else 1 for length in lengths] for t in range(18)]
+
+
+# The steps in the frames of each file, where each episode of slot 0 has three steps: the states
+# after the steps 1, 2, 3, ... are 1, 2, 3, 1, 2, 3, ... steps old.
+CASES: dict[str, tuple[dict[str, Any], dict[int, list[int]]]] = {
+    "some episodes": (
+        {"episode_trigger": lambda n: n in (1, 4)},
+        {1: [0, 1, 2, 3], 4: [0, 1, 2, 3]},
+    ),
+    "from some steps": ({"step_trigger": lambda n: n in (2, 7)}, {0: [2, 3], 2: [1, 2, 3]}),
+    "from the step that ends an episode": ({"step_trigger": lambda n: n == 6}, {2: [0, 1, 2, 3]}),
+    "a fixed length from some steps": (
+        {"step_trigger": lambda n: n in (2, 4, 7), "length": 4},
+        {0: [2, 3, 1, 2, 3], 2: [1, 2, 3, 1, 2]},
+    ),
+    "a fixed length from some episodes": (
+        {"episode_trigger": lambda n: n in (1, 2), "length": 7},
+        {1: [0, 1, 2, 3, 1, 2, 3, 1]},
+    ),
+    "the first steps of all": ({"length": 2}, {n: [0, 1, 2] for n in range(6)}),
+    "both triggers": (
+        {"episode_trigger": lambda n: n == 5, "step_trigger": lambda n: n in (1, 17), "length": 0},
+        {0: [1, 2, 3], 5: [0, 1, 2, 3]},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "case", slow_but("some episodes", "a fixed length from some steps", values=CASES)
+)
+@pytest.mark.parametrize("run", [compiled, pytest.param(looped, marks=pytest.mark.slow)])
+def test_what_is_recorded(case: str, run: Any, tmp_path: Path) -> None:
+    options, expected = CASES[case]
+    env = recorder(tmp_path, **options)
+    run(env, actions_of(3))
+    env.close()
+    seen = {name: steps_seen(tmp_path / name) for name in file_names(tmp_path)}
+    assert seen == {f"slot_0-episode_{n:04d}.mp4": steps for n, steps in expected.items()}
+
+
+def test_episodes_are_counted_in_each_slot(tmp_path: Path) -> None:
+    env = recorder(tmp_path, n=3, slots=[0, 2], episode_trigger=lambda n: n == 2)
+    compiled(env, actions_of(2, 1, 5))
+    env.write()
+    seen = {name: steps_seen(tmp_path / name) for name in file_names(tmp_path)}
+    assert seen == {
+        "slot_0-episode_0002.mp4": [0, 1, 2],
+        "slot_2-episode_0002.mp4": [0, 1, 2, 3, 4, 5],
+    }
+    compiled(env, actions_of(1, 1, 1))  # its first step begins another episode
+    env.close()
+    assert len(file_names(tmp_path)) == 2
+
+
+def test_a_grid_of_fixed_length_begins_at_a_step(tmp_path: Path) -> None:
+    env = recorder(tmp_path, n=2, grid=(1, 2), step_trigger=lambda n: n % 8 == 0, length=3)
+    compiled(env, actions_of(3, 5))
+    env.close()
+    assert file_names(tmp_path) == ["grid_0000.mp4", "grid_0001.mp4"]
+    raw = (tmp_path / "grid_0000.mp4").read_bytes()
+    shown = np.frombuffer(raw, np.uint8).reshape(4, 16, -1, 3)[:, 0, [0, -1], 0] // FilmEnv.grey
+    assert shown.tolist() == [[2, 3], [3, 4], [1, 5], [2, 1]]
+
+
+def test_what_is_not_recorded_is_not_drawn(tmp_path: Path) -> None:
+    drawn: list[int] = []
+
+    class Counted(EndsByAction):
+        def render(self, state: VectorState) -> np.ndarray:
+            drawn.append(int(state.step))
+            return super().render(state)
+
+    batch = VecEnv(Counted(VectorConfig(max_steps=99)), 1)
+    env = RecordVideo(batch, tmp_path, step_trigger=lambda n: n == 4, length=2)
+    compiled(env, actions_of(9))
+    env.close()
+    assert drawn == [4, 5, 6]
+
+
+class Clock(OnTheHost):
+    """A simulator on the host whose frames show how many steps the episode has."""
+
+    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
+        self.age, self.drawn = np.zeros(self.n_slots, int), 0
+        return super().reset(rng)
+
+    def step(self, state: Any, actions: Any) -> tuple[Any, ...]:
+        out = super().step(state, actions)
+        self.age = np.where(out[3], 0, self.age + 1)
+        return out
+
+    def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
+        self.drawn += 1
+        return np.full(FilmEnv.shape, self.age[slot_idx], np.uint8)
+
+
+def test_a_simulator_on_the_host_is_drawn_only_while_it_is_recorded(tmp_path: Path) -> None:
+    simulator = Clock(1)
+    env = RecordVideo(simulator, tmp_path, step_trigger=lambda n: n == 5, length=30)
+    state = env.reset(KEY)[1]
+    ages = []
+    for _ in range(60):
+        _, state, *_ = env.step(state, [1])
+        ages.append(int(simulator.age[0]))
+    assert simulator.drawn == 31 and 0 in ages[5:35]
+    env.close()
+    (name,) = file_names(tmp_path)
+    assert frames(tmp_path / name)[:, 0, 0, 0].tolist() == ages[4:35]
+
+
+def test_an_error_of_a_trigger_reaches_the_caller(tmp_path: Path) -> None:
+    def broken(number: int) -> bool:
+        raise ArithmeticError(f"no {number}")
+
+    env = recorder(tmp_path, episode_trigger=broken)
+    with pytest.raises(Exception, match="no 0"):
+        compiled(env, actions_of(3))
+        jax.effects_barrier()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "noun"),
+    [
+        ({"length": -1}, ValueError, "length"),
+        ({"length": 2.5}, TypeError, "length"),
+        ({"step_trigger": 100}, TypeError, "step_trigger"),
+    ],
+)
+def test_options_that_are_refused(tmp_path: Path, options: Any, error: Any, noun: str) -> None:
+    with pytest.raises(error, match=noun):
+        recorder(tmp_path, **options)
