@@ -170,41 +170,45 @@ class NoopReset(
 
     def reset(self, rng: jax.Array) -> tuple[Any, NoopState[InnerStateT]]:
         rng, key = jax.random.split(rng)
-        return self._after_noops(key, *super().reset(rng))
+        return self._after_noops(key, super().reset(rng)[1])
 
     def reset_after(self, state: NoopState[InnerStateT]) -> tuple[Any, NoopState[InnerStateT]]:
         if not carries_over(self.env):
             return self.reset(jax.random.split(state.rng)[0])
         rng, key = jax.random.split(state.rng)
-        return self._after_noops(key, *super().reset_after(state.replace(rng=rng)))
+        return self._after_noops(key, super().reset_after(state.replace(rng=rng))[1])
 
     def _after_noops(
-        self, key: jax.Array, obs: Any, state: NoopState[InnerStateT]
+        self, key: jax.Array, state: NoopState[InnerStateT]
     ) -> tuple[Any, NoopState[InnerStateT]]:
-        """The observation and the state after the no-ops."""
-        carry: Any = strip_weak_type((obs, state.env_state))
+        """The observation and the state after the no-ops. Only the last observation is computed."""
+        inner: Any = strip_weak_type(state.env_state)
         noops = jax.random.randint(key, (), 1, self.noop_max + 1, jnp.int32)
         if self.traceable:
-            carry = cast(Any, jax.lax.fori_loop(0, noops, self._noop, carry))
+            inner = cast(
+                Any, jax.lax.fori_loop(1, noops, lambda _, inner: self._noop(inner)[1], inner)
+            )
         else:
-            for i in range(int(noops)):
-                carry = self._noop(i, carry)
-        obs, inner = carry
+            for _ in range(1, int(noops)):
+                inner = self._noop(inner)[1]
+        obs, inner = self._noop(inner)
         return obs, state.replace(env_state=inner, rng=inner.rng, noops=inner.step)
 
     def _inner(self, state: NoopState[InnerStateT]) -> Any:
         return super()._inner(state.replace(step=state.step + state.noops))
 
-    def _noop(self, _: Any, carry: Any) -> Any:
-        def next_episode(carry: Any) -> Any:
-            return strip_weak_type(self.env.reset_after(carry[1]))
+    def _noop(self, state: Any) -> tuple[Any, Any]:
+        """The observation and the state after one no-op; those of the next episode at an end."""
 
-        obs, state, _, done, _ = self.env.step(carry[1], jnp.int32(0))
+        def next_episode(stepped: Any) -> Any:
+            return strip_weak_type(self.env.reset_after(stepped[1]))
+
+        obs, state, _, done, _ = self.env.step(state, jnp.int32(0))
         ended = episode_ended(self.env, state, done)
-        carry = strip_weak_type((obs, state))
+        stepped = strip_weak_type((obs, state))
         if not self.traceable:
-            return next_episode(carry) if bool(ended) else carry
-        return cond(ended, next_episode, lambda carry: carry, carry)
+            return next_episode(stepped) if bool(ended) else stepped
+        return cond(ended, next_episode, lambda stepped: stepped, stepped)
 
 
 @chex.dataclass

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from envrax._checks.counts import require_count
+from envrax._jax.defer import defer_first, keep_first
 from envrax._jax.keys import cond
 from envrax._jax.types import strip_weak_type
 from envrax.agent_values import by_agent, for_each, require_one_agent
@@ -227,6 +228,9 @@ def _repeat(step: Step, traceable: bool, state: Any, action: Any, times: int) ->
     """
     Take up to `times` steps with the same action. Stop when the episode ends.
 
+    Only the last two observations are computed, where this saves more than it keeps. An image that
+    is drawn from a small state, for example, is not drawn in the other steps.
+
     Returns
     -------
     previous_obs : pytree of jax.Array
@@ -240,19 +244,22 @@ def _repeat(step: Step, traceable: bool, state: Any, action: Any, times: int) ->
         # A narrow dtype, such as int8, would overflow.
         return obs, state, jax.tree.map(lambda x: x.astype(jnp.float32), reward), done, info
 
+    split = defer_first(take_one, state) if traceable else keep_first(take_one)
+
     def take_step(carry: Any) -> Any:
-        _, (obs, state, total, *_) = carry
-        next_obs, state, reward, done, info = take_one(state)
-        return obs, (next_obs, state, jax.tree.map(jnp.add, total, reward), done, info)
+        _, seen, (state, total, *_) = carry
+        (state, reward, done, info), next_seen = split.others(state)
+        return seen, next_seen, (state, jax.tree.map(jnp.add, total, reward), done, info)
 
     def step_unless_done(carry: Any, _: None) -> tuple[Any, None]:
-        done = carry[1][1].done
-        return cond(done, lambda carry: carry, take_step, carry), None
+        return cond(carry[2][0].done, lambda carry: carry, take_step, carry), None
 
-    results = take_one(state)
-    carry = (results[0], results)
+    results, seen = split.others(state)
+    carry = (seen, seen, results)
     if traceable:
-        return jax.lax.scan(step_unless_done, carry, None, times - 1)[0]
-    for _ in range(times - 1):
-        carry = carry if bool(carry[1][1].done) else take_step(carry)
-    return carry
+        carry = jax.lax.scan(step_unless_done, carry, None, times - 1)[0]
+    else:
+        for _ in range(times - 1):
+            carry = carry if bool(carry[2][0].done) else take_step(carry)
+    previous, seen, results = carry
+    return split.first(previous), (split.first(seen), *results)

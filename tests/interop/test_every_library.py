@@ -27,7 +27,11 @@ from envrax.testing.key_usage import reused_key
 from envrax.wrappers import RecordVideo
 
 # Libraries warn when they are imported, and Gymnasium warns of open bounds.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("sprites"),
+]
 
 # One of its ids, and one that is misspelt.
 LIBRARIES = {
@@ -35,6 +39,7 @@ LIBRARIES = {
     "craftax": ("Craftax-Classic-Symbolic-v1", "Craftax-Classic-Symbolic-v2"),
     "gymnax": ("CartPole-v1", "CartPol-v1"),
     "jaxmarl": ("switch_riddle", "switch_ridle"),
+    "jaxtari": ("pong", "pongg"),
     "jumanji": ("Snake-v1", "Snake-v2"),
     "kinetix": ("s/h4_thrust_aim", "s/h4_thrust_aims"),
     "navix": ("Navix-Empty-5x5-v0", "Navix-Empty-5x5-v1"),
@@ -121,7 +126,8 @@ def test_observations_are_in_the_space(name: str, options: dict[str, Any]) -> No
 CHECKED = [
     *("brax/fast", "gymnax/CartPole-v1", "gymnax/DeepSea-bsuite", "jaxmarl/switch_riddle"),
     *("jaxmarl/MPE_simple_crypto_v3", "jumanji/Snake-v1", "jumanji/LevelBasedForaging-v0"),
-    *("kinetix/s/h4_thrust_aim", "navix/Navix-Empty-5x5-v0", "navix/Navix-FourRooms-7x7-v0"),
+    *("jaxtari/pong", "kinetix/s/h4_thrust_aim"),
+    *("navix/Navix-Empty-5x5-v0", "navix/Navix-FourRooms-7x7-v0"),
     *("pgx/minatar-breakout", "pgx/tic_tac_toe", "xminigrid/MiniGrid-Unlock"),
 ]
 WORLDS = {"jumanji/LevelBasedForaging-v0": {"agents": "all"}, "pgx/tic_tac_toe": {"player": "all"}}
@@ -169,6 +175,7 @@ DRAWN: dict[str, tuple[int, int, int] | None] = {
     "jaxmarl/storm_2p": None,
     "jaxmarl/overcooked_v2": None,
     "jaxmarl/HeuristicEnemySMAX": None,
+    "jaxtari/pong": (210, 160, 3),
     "jumanji/Snake-v1": (1000, 1000, 3),
     "kinetix/s/h4_thrust_aim": (125, 125, 3),
     "navix/Navix-DistShift1-v0": (56, 72, 3),

@@ -1,0 +1,135 @@
+# pyright: basic, reportMissingImports=false
+"""
+JAXtari: `envrax.make("jaxtari/pong")`, or `wrap(env)` for a game that you built.
+
+Building a game reads its sprites from the directory where the library installs them.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax._checks.names import require_known
+from envrax._jax.keys import is_key
+from envrax.interop.base import PeerEnv
+from envrax.interop.containers import as_dicts
+from envrax.interop.library import require, suite_of
+from envrax.interop.peer_spaces import box, nested, unbounded
+from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.registry import register_suite
+from envrax.spaces import Discrete, Space
+
+jaxtari = require("jaxtari", "0.2")
+
+from jaxtari.core import GAME_MODULES, MOD_MODULES  # noqa: E402
+from jaxtari.environment import JaxEnvironment  # noqa: E402
+from jaxtari.modification import JaxtariModWrapper  # noqa: E402
+from jaxtari.paths import canonical_storage_dir, ownership_or_alt_markers_present  # noqa: E402
+
+OBSERVATIONS = ("objects", "pixels", "both")
+FRAMES = 108_000
+"""The time limit of Atari games, half an hour at 60 frames per second, as JAXtari has it."""
+
+
+class JaxtariEnv(PeerEnv):
+    """
+    An Atari game of JAXtari. A step is one frame.
+
+    `options` are `observation` and keywords of `jaxtari.make`, such as `mods`. `observation` is
+    "objects" (the default), nested dicts of the library's fields; "pixels", the image, uint8 RGB;
+    or "both", a dict of the two. The bounds that the library gives for objects are left out: its
+    games leave them. `info` is that of the library, with the number of `lives`, 0 in a game that
+    has none, as ALE counts them.
+    """
+
+    library = "jaxtari"
+
+    def build(self) -> Any:
+        id = self.config.id
+        options = {k: x for k, x in self.config.options.items() if k != "observation"}
+        if options.get("mods") and id not in MOD_MODULES:  # JAXtari only warns
+            raise ValueError(f"{self._who}: expected no `mods`: JAXtari has none for this game.")
+        if not ownership_or_alt_markers_present():
+            raise ValueError(self._no_sprites(f"none in {canonical_storage_dir()}"))
+        try:
+            return jaxtari.make(id, **options)
+        except FileNotFoundError as error:
+            raise ValueError(self._no_sprites(f"no file {error.filename}")) from error
+
+    def _no_sprites(self, got: str) -> str:
+        return (
+            f"{self._who}: expected the sprites of JAXtari; got {got}. Install them with `python "
+            "-m jaxtari.install_sprites`."
+        )
+
+    def limit(self) -> int:
+        return FRAMES
+
+    def spaces(self) -> tuple[Space, Space]:
+        who = f"{self._who}: expected the option `observation` to be one of"
+        require_known(who, [self._observation], OBSERVATIONS, error=ValueError)
+        return self._space_of(self.observed), Discrete(int(self.peer.action_space().n))
+
+    def _space_of(self, types: Any) -> Space:
+        return nested(lambda x: box(0, 255, x) if x.shape[2:] == (3,) else unbounded(x), types)
+
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
+        # Some games take only a key of the old kind.
+        objects, inner = self.peer.reset(jax.random.key_data(rng) if is_key(rng) else rng)
+        return PeerReset(self._observe(objects, inner), inner)
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
+        objects, inner, reward, terminated, info = self.peer.step(inner, action)
+        info = {**as_dicts(info), "lives": jnp.asarray(getattr(inner, "lives", 0), jnp.int32)}
+        return PeerStep(self._observe(objects, inner), inner, reward, terminated, info=info)
+
+    def render(self, state: PeerState) -> np.ndarray:
+        with jax.numpy_dtype_promotion("standard"):
+            return np.asarray(self._draw(state.inner))
+
+    @cached_property
+    def _draw(self) -> Any:
+        return jax.jit(lambda inner: self.peer.render(inner).astype(jnp.uint8))
+
+    @property
+    def _observation(self) -> str:
+        return self.config.options.get("observation", OBSERVATIONS[0])
+
+    def _observe(self, objects: Any, inner: Any) -> Any:
+        if self._observation == "objects":
+            return as_dicts(objects)
+        pixels = self._draw(inner)
+        both = {"objects": as_dicts(objects), "pixels": pixels}
+        return both if self._observation == "both" else pixels
+
+
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JaxtariEnv:
+    """
+    A game of JAXtari that you built, with observations of objects.
+
+    Parameters
+    ----------
+    env : JaxEnvironment
+        What `jaxtari.make` returns, without a wrapper of the library.
+    params : None
+        JAXtari has no parameters.
+    max_steps : int, default 0
+        Time limit in frames; 0 takes 108,000.
+
+    Raises
+    ------
+    TypeError
+        If it is not a game of JAXtari.
+    """
+    if not isinstance(env, JaxEnvironment | JaxtariModWrapper):
+        raise TypeError(
+            f"envrax.interop.jaxtari.wrap: expected a game of JAXtari; got {env!r}. Pass what "
+            "`jaxtari.make` returns, without the library's wrappers."
+        )
+    return JaxtariEnv(PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps), peer=env)
+
+
+register_suite(suite_of(JaxtariEnv, GAME_MODULES))

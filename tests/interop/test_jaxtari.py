@@ -1,0 +1,160 @@
+# pyright: basic, reportMissingImports=false
+"""JAXtari by name: equal to JAXtari stepped by hand; its observations, mods, lives and sprites."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from interop.by_hand import by_hand, equal, follow, make
+
+import envrax
+from envrax import AtariPreprocessing, FrameStackObservation
+from envrax.interop import PeerConfig, as_dicts
+from envrax.testing import report_env
+
+# Libraries warn when they are imported.
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("sprites"),
+]
+
+# Some have lives, some keep a key in their state.
+BY_HAND = "breakout", "freeway", "pong", "skiing", "surround", "tennis"
+
+
+@pytest.mark.parametrize("game", BY_HAND)
+def test_200_steps_are_those_of_jaxtari(adapter: Any, game: str) -> None:
+    env = make(f"jaxtari/{game}", max_steps=60)
+    peer = env.unwrapped.peer
+
+    def begin(key: Any) -> Any:
+        obs, inner = peer.reset(jax.random.key_data(key))
+        return as_dicts(obs), inner
+
+    def advance(key: Any, inner: Any, action: Any) -> Any:
+        obs, inner, reward, done, info = peer.step(inner, action)
+        said = {"terminated": done, "lives": getattr(inner, "lives", 0), **as_dicts(info)}
+        return as_dicts(obs), inner, reward, said
+
+    assert follow(env, begin, advance) == {"truncated"}
+
+
+def test_an_end_of_the_game_terminates(adapter: Any) -> None:
+    env = make("jaxtari/pong")
+    _, state = jax.jit(env.reset)(jax.random.key(0))
+    inner = state.inner.replace(enemy_score=jnp.int32(20), ball_x=jnp.int32(158))
+    inner = inner.replace(ball_vel_x=jnp.int32(1), step_counter=jnp.int32(100))
+    *_, reward, done, info = jax.jit(env.step)(state.replace(inner=inner), 0)
+    assert (float(reward), bool(done)) == (-1.0, True)
+    assert info["terminated"] and not info["truncated"]
+
+
+def test_lives_are_in_the_info(adapter: Any) -> None:
+    env = make("jaxtari/breakout")
+    _, state = jax.jit(env.reset)(jax.random.key(0))
+    inner = state.inner.replace(lives=jnp.asarray(3, state.inner.lives.dtype))
+    *_, info = jax.jit(env.step)(state.replace(inner=inner), 0)
+    assert info["lives"].dtype == jnp.int32 and info["lives"] == 3
+
+
+def test_the_limit_is_that_of_atari(adapter: Any) -> None:
+    env = make("jaxtari/pong")
+    assert env.config.max_steps == 108_000
+    _, state = jax.jit(env.reset)(jax.random.key(0))
+    *_, info = jax.jit(env.step)(state.replace(step=jnp.int32(107_999)), 0)
+    assert info["truncated"] and not info["terminated"]
+
+
+def test_pixels_are_what_jaxtari_draws(adapter: Any) -> None:
+    kinds = "objects", "pixels", "both"
+    envs = {kind: make("jaxtari/breakout", options={"observation": kind}) for kind in kinds}
+    peer = envs["objects"].unwrapped.peer
+    played = {}
+    for kind, env in envs.items():
+        start = envrax.start(envrax.VecEnv(env, 2), jax.random.key(0))
+        played[kind] = envrax.rollout(envrax.VecEnv(env, 2), None, start, 30)[1]
+        assert played[kind].obs in env.observation_space.batch(2).batch(30)
+    equal(played["both"].obs, {k: played[k].obs for k in ("objects", "pixels")})
+    _, state = envs["pixels"].reset(jax.random.key(5))
+    image = by_hand(peer.render)(state.inner)
+    assert image.shape == (210, 160, 3) and len(np.unique(image.reshape(-1, 3), axis=0)) > 2
+    for env in envs.values():
+        np.testing.assert_array_equal(env.render(state), image)
+
+
+def test_the_pipeline_of_atari(adapter: Any) -> None:
+    """Two of four images are drawn: they are those of a loop over single frames."""
+    wrappers = [AtariPreprocessing(noop_max=5), FrameStackObservation(n_stack=4)]
+    config = PeerConfig(id="breakout", options={"observation": "pixels"})
+    env = envrax.make("jaxtari/breakout", config=config, wrappers=wrappers, jit_compile=False)
+    assert env.observation_space == envrax.Box(0, 255, (84, 84, 4), jnp.uint8)
+    single = make("jaxtari/breakout", options={"observation": "pixels"})
+    smaller = envrax.ResizeObservation(envrax.GrayscaleObservation(single))
+    obs, state = jax.jit(env.reset)(jax.random.key(2))
+    step, advance = jax.jit(env.step), jax.jit(single.step)
+    grey = jax.jit(envrax.GrayscaleObservation(single).observation)
+    at = unwrapped(state)
+    for action in (1, 3, 3, 2, 0, 1):
+        obs, state, reward, *_ = step(state, action)
+        images, rewards = [], []
+        for _ in range(4):
+            image, at, got, *_ = advance(at, action)
+            images.append(grey(image))
+            rewards.append(got)
+        equal((unwrapped(state).inner, reward), (at.inner, sum(rewards)))
+        np.testing.assert_array_equal(obs[..., -1], smaller.observation(np.maximum(*images[-2:])))
+
+
+def unwrapped(state: Any) -> Any:
+    while hasattr(state, "env_state"):
+        state = state.env_state
+    return state
+
+
+def test_mods(adapter: Any) -> None:
+    """The lazy enemy of Pong moves only while the ball flies towards it."""
+    env = make("jaxtari/pong", options={"mods": ["lazy_enemy"]})
+    by_wrap = adapter.wrap(env.unwrapped.peer, max_steps=9)
+    assert by_wrap.config.max_steps == 9
+    _, state = make("jaxtari/pong").reset(jax.random.key(0))
+    inner = state.inner.replace(step_counter=jnp.int32(65), ball_y=jnp.int32(60))
+    state = state.replace(inner=inner.replace(ball_vel_x=jnp.int32(1)))
+    moved = [x.step(state, 0)[1].inner for x in (make("jaxtari/pong"), env, by_wrap)]
+    assert [int(x.enemy_y) for x in moved] == [113, 115, 115]
+
+
+def test_it_can_be_pickled(adapter: Any) -> None:
+    env = pickle.loads(pickle.dumps(make("jaxtari/pong", options={"observation": "pixels"})))
+    assert env.observation_space.shape == (210, 160, 3)
+
+
+def test_refusals(adapter: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="one of objects, pixels, both; got pixel"):
+        make("jaxtari/pong", options={"observation": "pixel"})
+    with pytest.raises(ValueError, match="lazy_enemy"):
+        make("jaxtari/pong", options={"mods": ["lazy"]})
+    with pytest.raises(ValueError, match="expected no `mods`"):
+        make("jaxtari/tetris", options={"mods": ["lazy_enemy"]})
+    wrappers = importlib.import_module("jaxtari.wrappers")
+    wrapped = wrappers.AtariWrapper(make("jaxtari/pong").unwrapped.peer)
+    with pytest.raises(TypeError, match="without the library's wrappers"):
+        adapter.wrap(wrapped)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    with pytest.raises(ValueError) as missing:
+        make("jaxtari/pong")
+    assert str(missing.value) == (
+        f"jaxtari/pong: expected the sprites of JAXtari; got none in {tmp_path / 'jaxtari'}. "
+        "Install them with `python -m jaxtari.install_sprites`."
+    )
+    (tmp_path / "jaxtari").mkdir()
+    (tmp_path / "jaxtari/.alternative_sprites_installed").touch()
+    with pytest.raises(ValueError, match=r"got no file .*npy\. Install them with"):
+        make("jaxtari/pong")

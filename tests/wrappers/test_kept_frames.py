@@ -1,0 +1,121 @@
+"""Wrappers that skip frames draw only those that they keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import AtariPreprocessing, Box, Discrete, EnvConfig, EnvState, JaxEnv
+from envrax.wrappers import MaxAndSkipObservation, RepeatAction
+
+SHAPE = 12, 10, 3
+
+
+class Drawn(JaxEnv[Box, Discrete, EnvState, EnvConfig]):
+    """Images that the host draws, and counts."""
+
+    observation_space = Box(0, 255, SHAPE, jnp.uint8)
+    action_space = Discrete(3)
+
+    def __init__(self, config: EnvConfig | None = None) -> None:
+        super().__init__(config or EnvConfig(max_steps=50))
+        self.drawn = list[int]()
+
+    def draw(self, step: jax.Array) -> jax.Array:
+        def on_host(step: Any) -> np.ndarray:
+            self.drawn.append(int(step))
+            return np.random.default_rng(int(step)).integers(0, 256, SHAPE).astype(np.uint8)
+
+        image = jax.ShapeDtypeStruct(SHAPE, np.uint8)
+        return jax.pure_callback(on_host, image, step, vmap_method="sequential")
+
+    def reset(self, rng: jax.Array) -> tuple[jax.Array, EnvState]:
+        state = EnvState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False))
+        return self.draw(state.step), state
+
+    def step(self, state: EnvState, action: jax.Array) -> Any:
+        step = state.step + 1
+        state = state.replace(step=step, done=step >= self.config.max_steps)
+        info = {"terminated": jnp.bool_(False), "truncated": state.done, "lives": jnp.int32(3)}
+        return self.draw(step), state, jnp.float32(1), state.done, info
+
+    def taken(self) -> list[int]:
+        """The steps that were drawn since the last call, in order."""
+        jax.effects_barrier()
+        drawn, self.drawn = sorted(self.drawn), []
+        return drawn
+
+
+def called(env: Drawn, function: Any, *args: Any) -> tuple[Any, list[int]]:
+    program = jax.jit(function).lower(*args).compile()
+    env.taken()
+    return jax.block_until_ready(program(*args)), env.taken()
+
+
+@pytest.mark.parametrize("limit", [50, 7])
+def test_the_last_two_frames_of_a_step(limit: int) -> None:
+    env = Drawn(EnvConfig(max_steps=limit))
+    skipped = MaxAndSkipObservation(env, 4)
+    _, state = jax.jit(skipped.reset)(jax.random.key(0))
+    (_, state, *_), drawn = called(env, skipped.step, state, 0)
+    assert drawn == [3, 4]
+    (obs, state, reward, done, _), drawn = called(env, skipped.step, state, 0)
+    last = min(8, limit)
+    assert drawn == [last - 1, last]
+    frames = [np.asarray(env.draw(jnp.int32(at))) for at in drawn]
+    np.testing.assert_array_equal(obs, np.maximum(*frames))
+    assert (int(state.step), float(reward), bool(done)) == (last, last - 4, last == limit)
+
+
+def test_the_last_frame_of_a_repeated_action() -> None:
+    env = Drawn()
+    repeated = RepeatAction(env, 3)
+    _, state = jax.jit(repeated.reset)(jax.random.key(0))
+    assert called(env, repeated.step, state, 0)[1] == [3]
+
+
+def test_the_last_frame_of_the_no_ops() -> None:
+    env = Drawn()
+    atari = AtariPreprocessing(env, terminal_on_life_loss=True, screen_size=(5, 6))
+    (_, state), drawn = called(env, atari.reset, jax.random.key(1))
+    assert drawn == [int(state.env_state.noops)] and drawn > [1]
+    (_, state, *_), then = called(env, atari.step, state, 0)
+    assert then == [drawn[0] + 3, drawn[0] + 4]
+
+
+def test_a_batch_draws_two_frames_of_each_slot() -> None:
+    env = Drawn()
+    batch = envrax.VecEnv(AtariPreprocessing(env, noop_max=0, screen_size=(5, 6)), 3)
+    _, state = batch.reset(jax.random.key(0))
+    obs, states, *_ = batch.step(state, jnp.zeros(3, jnp.int32))
+    env.taken()
+    jax.block_until_ready(batch.step(states, jnp.zeros(3, jnp.int32)))
+    drawn = [at for at in env.taken() if at]  # a new episode, which no slot begins here, is step 0
+    assert drawn == [7, 7, 7, 8, 8, 8]
+
+
+def test_frames_are_those_of_a_loop_on_the_host() -> None:
+    """Without tracing, each step is computed whole."""
+
+    class OnHost(Drawn):
+        traceable = False
+
+    def play(env: Any) -> list[Any]:
+        obs, state = env.reset(jax.random.key(3))
+        seen = [(obs, state)]
+        for action in (0, 1, 2, 1):
+            seen.append(env.step(seen[-1][1], jnp.int32(action)))
+        return seen
+
+    options: dict[str, Any] = {"noop_max": 3, "screen_size": (5, 6)}
+    traced = AtariPreprocessing(Drawn(EnvConfig(max_steps=9)), **options)
+    on_host = AtariPreprocessing(OnHost(EnvConfig(max_steps=9)), **options)
+    for ours, theirs in zip(play(traced), play(on_host), strict=True):
+        assert_trees_equal(ours[0], theirs[0])
+        assert_trees_equal(ours[2:], theirs[2:])
