@@ -39,6 +39,7 @@ BENCHMARKS = {
     "physics": "physics.speed",
     "training": "training.cartpole",
     "bridges": "bridges.steps",
+    "atari": "atari.breakout",
     "trained-torchrl": "trained.torchrl",
     "trained-skrl": "trained.skrl",
     "trained-sbx": "trained.sbx",

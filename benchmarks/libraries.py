@@ -12,7 +12,7 @@ from typing import Any
 
 LIBRARIES = (
     *("gymnax", "brax", "jumanji", "playground", "navix", "craftax", "pgx"),
-    *("xminigrid", "kinetix", "jaxmarl"),
+    *("xminigrid", "kinetix", "jaxmarl", "jaxtari"),
 )
 VERDICTS = Path(__file__).parent / "verdicts"
 RESTARTS = 50  # of the process of a library

@@ -17,6 +17,7 @@ ROUNDS = 15
 PEERS = (
     *("gymnax", "gymnasium", "envpool", "jumanji", "brax", "craftax", "stable-baselines3"),
     *("pgx", "playground", "torch", "torchrl", "skrl", "sbx-rl", "tianshou", "ray", "agilerl"),
+    *("jaxtari", "ale-py"),
 )
 
 

@@ -17,10 +17,10 @@ from envrax._jax.keys import is_key
 from envrax.interop.base import PeerEnv
 from envrax.interop.containers import as_dicts
 from envrax.interop.library import require, suite_of
-from envrax.interop.peer_spaces import box, nested, unbounded
+from envrax.interop.peer_spaces import from_library_space, unbounded
 from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
-from envrax.spaces import Discrete, Space
+from envrax.spaces import Box, Dict, Discrete, Space
 
 jaxtari = require("jaxtari", "0.2")
 
@@ -33,6 +33,13 @@ OBSERVATIONS = ("objects", "pixels", "both")
 FRAMES = 108_000
 """The time limit of Atari games, half an hour at 60 frames per second, as JAXtari has it."""
 
+WRONG: dict[str, tuple[str, ...]] = {
+    "casinofivestudpoker": ("player_score",),
+    "casinopokersolitaire": ("cursor_pos_x", "cursor_pos_y"),
+    "freeway": ("car.x",),
+}
+"""Leaves of an observation that leave the bounds of the library's space, by game."""
+
 
 class JaxtariEnv(PeerEnv):
     """
@@ -40,9 +47,8 @@ class JaxtariEnv(PeerEnv):
 
     `options` are `observation` and keywords of `jaxtari.make`, such as `mods`. `observation` is
     "objects" (the default), nested dicts of the library's fields; "pixels", the image, uint8 RGB;
-    or "both", a dict of the two. The bounds that the library gives for objects are left out: its
-    games leave them. `info` is that of the library, with the number of `lives`, 0 in a game that
-    has none, as ALE counts them.
+    or "both", a dict of the two. `info` is that of the library, with the number of `lives`, 0 in a
+    game that has none, as ALE counts them.
     """
 
     library = "jaxtari"
@@ -74,7 +80,20 @@ class JaxtariEnv(PeerEnv):
         return self._space_of(self.observed), Discrete(int(self.peer.action_space().n))
 
     def _space_of(self, types: Any) -> Space:
-        return nested(lambda x: box(0, 255, x) if x.shape[2:] == (3,) else unbounded(x), types)
+        if self._observation == "pixels":
+            return _image(types)
+        objects = self.peer.observation_space()
+        wrong = WRONG.get(self.config.id, ())
+        if self._observation == "objects":
+            return _space(objects, types, wrong)
+        image = _image(types["pixels"])
+        return Dict({"objects": _space(objects, types["objects"], wrong), "pixels": image})
+
+    @property
+    def mended_bounds(self) -> dict[str, str]:
+        names = () if self._observation == "pixels" else WRONG.get(self.config.id, ())
+        before = "obs.objects." if self._observation == "both" else "obs."
+        return {f"{before}{name}": "it leaves the library's bounds" for name in names}
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         # Some games take only a key of the old kind.
@@ -106,6 +125,18 @@ class JaxtariEnv(PeerEnv):
         return both if self._observation == "both" else pixels
 
 
+def _image(type_: Any) -> Space:
+    return Box(0, 255, type_.shape, jnp.uint8)
+
+
+def _space(space: Any, types: Any, wrong: tuple[str, ...], name: str = "") -> Space:
+    """The library's space of objects, without the bounds of the leaves that are `wrong`."""
+    if isinstance(types, dict):
+        parts = {k: (space.spaces[k], x, f"{name}.{k}" if name else k) for k, x in types.items()}
+        return Dict({k: _space(part, x, wrong, path) for k, (part, x, path) in parts.items()})
+    return unbounded(types) if name in wrong else from_library_space(space, types, exact=False)
+
+
 def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JaxtariEnv:
     """
     A game of JAXtari that you built, with observations of objects.
@@ -129,7 +160,12 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JaxtariEnv:
             f"envrax.interop.jaxtari.wrap: expected a game of JAXtari; got {env!r}. Pass what "
             "`jaxtari.make` returns, without the library's wrappers."
         )
-    return JaxtariEnv(PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps), peer=env)
+    game: Any = env
+    while "_env" in vars(game):  # of mods
+        game = game._env
+    ids = (id for id, module in GAME_MODULES.items() if module == type(game).__module__)
+    id = next(ids, type(game).__name__)
+    return JaxtariEnv(PeerConfig(id=id, params=params, max_steps=max_steps), peer=env)
 
 
 register_suite(suite_of(JaxtariEnv, GAME_MODULES))

@@ -89,6 +89,8 @@ def test_a_page_runs_and_prints_what_it_shows(
         request.getfixturevalue("clean_registry")
     if page.endswith("jaxmarl.md"):  # it writes when it is imported, and sets sys.stdout
         importlib.import_module("envrax.interop.jaxmarl")
+    if page.endswith("jaxtari.md"):
+        request.getfixturevalue("sprites")
     monkeypatch.chdir(tmp_path)
     shown = Shown()
     parsers = [CodeBlockParser(x, getattr(shown, x)) for x in ("python", "diff", "text")]
