@@ -47,6 +47,7 @@ BENCHMARKS = {
     "trained-rllib": "trained.rllib",
     "trained-agilerl": "trained.agilerl",
     "learned-ppo": "learned.ppo",
+    "learned-atari": "atari.learned",
     "learned-dqn": "learned.dqn",
     "learned-fleet": "learned.fleet",
     "learned-self-play": "learned.self_play",

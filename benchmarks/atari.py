@@ -1,17 +1,22 @@
 # pyright: reportMissingImports=false
-"""Breakout: JAXtari's pixels and objects against ALE, by EnvPool and by ALE's own vector class."""
+"""JAXtari's pixels and objects: their speed beside ALE, and what PPO learns from objects."""
 
 import importlib
-from typing import Any
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
-from benchmarks.measure import Table, Work, available, compare
+from benchmarks.measure import Table, Values, Work, available, compare
 from benchmarks.rollout import of_vec_env
-from envrax import AtariPreprocessing, FrameStackObservation, RepeatAction, make_vec
+from envrax import AtariPreprocessing, FrameStackObservation, RepeatAction, make_vec, register
 
 N_ACTIONS = 4
 FRAMES = 4  # of a step, on all sides
+PPO = Path(__file__).parents[1] / "examples/ppo.py"
+LEARNED = {"pong": 2_000_000, "boxing": 1_000_000}  # steps, over all slots
+POINTS = 10  # of a curve
 
 
 def breakout(sizes: tuple[int, ...] = (64, 1024)) -> list[Table]:
@@ -56,3 +61,31 @@ def _on_the_host(env: Any, n: int, steps: int) -> Work:
         return None
 
     return work
+
+
+def learned() -> list[Values]:
+    """`examples/ppo.py` on objects: the return of 100 episodes, and the curve."""
+    ppo = _example()
+    adapter = importlib.import_module("envrax.interop.jaxtari")
+    returns: dict[str, dict[str, float]] = {}
+    curves: list[Values] = []
+    for game, steps in LEARNED.items():
+        config = adapter.PeerConfig(id=game)
+        repeat = cast(Any, RepeatAction)(num_repeats=FRAMES)
+        register(f"{game}-v0", adapter.JaxtariEnv, config, wrappers=[repeat])
+        options = {"total_steps": steps, "n_steps": 64, "entropy_weight": 0.01}
+        _, curve, before, after = ppo.run(ppo.PPO(ppo.Options(env=f"{game}-v0", **options)))
+        row = {"before": before.mean(), "its spread": before.std()}
+        returns[game] = {**row, "after": after.mean(), "spread": after.std()}
+        points = curve[:, np.linspace(0, curve.shape[1] - 1, POINTS).astype(int)].T
+        rows = {f"{at / 1e6:.2f} M steps": {"return": value} for at, value in points.tolist()}
+        curves.append(Values(f"{game}, while exploring", rows))
+    return [Values("PPO, mean return of 100 episodes", returns), *curves]
+
+
+def _example() -> Any:
+    spec = cast(Any, spec_from_file_location("ppo", PPO))
+    module = cast(Any, module_from_spec(spec))
+    importlib.import_module("sys").modules["ppo"] = module  # for its dataclasses
+    spec.loader.exec_module(module)
+    return module

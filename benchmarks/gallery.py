@@ -47,7 +47,9 @@ Moving pictures show uniformly random legal actions. [The table](table.md) has s
 
 
 def main() -> None:
-    visit_each("gallery", __doc__, draw_library, forget_library)
+    # JAXtari's sprites are not ours to show.
+    drawn = [library for library in LIBRARIES if library != "jaxtari"]
+    visit_each("gallery", __doc__, draw_library, forget_library, drawn)
     PAGE.write_text("\n".join(page()) + "\n")
 
 

@@ -27,6 +27,7 @@ CASES: dict[str, tuple[tuple[str, ...], int]] = {
     "xminigrid": (("MiniGrid-Empty-8x8", "MiniGrid-FourRooms"), 20),
     "craftax": (("Craftax-Classic-Symbolic-v1", "Craftax-Symbolic-v1"), SHORT),
     "brax": (("inverted_pendulum", "ant"), SHORT),
+    "jaxtari": (("pong", "breakout"), 20),
     "jaxmarl": (("MPE_simple_spread_v3", "overcooked"), 20),
     "kinetix": (("s/h4_thrust_aim", "m/h0_unicycle"), SHORT),
     "playground": (("CartpoleBalance", "CheetahRun"), SHORT),

@@ -199,6 +199,20 @@ def jaxmarl(id: str, n: int) -> Loop:
     return Loop(start, step, mask)
 
 
+def jaxtari(id: str, n: int) -> Loop:
+    """Its wrappers of objects, for single frames, without no-ops and other starts of its own."""
+    wrappers = module("jaxtari.wrappers")
+    plain = {"sticky_actions": 0.0, "episodic_life": False, "first_fire": False, "noop_max": 0}
+    env = wrappers.AtariWrapper(module("jaxtari").make(id), **plain)
+    env = wrappers.ObjectCentricWrapper(env, frame_stack_size=1, frame_skip=1, clip_reward=False)
+
+    def step(state: Any, actions: Any, rng: jax.Array) -> Any:
+        obs, state, reward, terminated, truncated, _ = jax.vmap(env.step)(state, actions)
+        return state, (obs, reward, terminated | truncated)
+
+    return Loop(jax.jit(jax.vmap(env.reset))(keys(n))[1], step)
+
+
 def ours(id: str, n: int, **options: Any) -> tuple[Loop, Any]:
     """The same by `make_vec`, and the spaces of its actions."""
     env: Any = make_vec(id, n, pre_warm=False, cache_dir=None, **options)

@@ -53,7 +53,7 @@ def compared(port: Port) -> dict[str, Any]:
     options: Any = {"options": port.options} if port.options else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        env = envrax.make(port.id, jit_compile=False, **options)
+        env = envrax.make(port.id, wrappers=port.wrappers, jit_compile=False, **options)
         match = match_env(env, cast(Any, port.make)(), **port.how)
     differing = [check for check in match.checks if check.verdict == "differs"]
     verdict = {True: f"the same ({match.precision})", None: "not refuted"}.get(match.ok, "")

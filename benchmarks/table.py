@@ -26,6 +26,7 @@ from envrax.testing import report_env
 from envrax.testing.mismatch import why_outside
 
 WORLDS = {"jumanji": {"agents": "all"}, "pgx": {"player": "all"}}  # their games of several
+MOST_LEAVES = 20  # of a space that is shown in full
 LONG = ("gymnax", "jumanji", "pgx", "navix")  # also run for long, with legal actions
 CHECKED = 100  # steps of `check_env`
 # The long run.
@@ -51,7 +52,8 @@ library's space corrected. *Waived*: the library itself breaks the rules named. 
 built says why. The step of each id that is built was lowered for CUDA and TPU
 (`python -m benchmarks lowers`); where that failed, the last column says so. Rows *as a world* were
 not lowered; they are built with `options={"agents": "all"}` (Jumanji) or
-`options={"player": "all"}` (Pgx). [The gallery](gallery.md) has their pictures.
+`options={"player": "all"}` (Pgx). Games of JAXtari are built with rectangles in place of its
+sprites. [The gallery](gallery.md) has pictures of the others.
 
 The figures are those of `python -m benchmarks ids`, with the
 [versions](../built/benchmarks.md#figures) of its files, in CPU time on one core: the seconds to the
@@ -200,6 +202,9 @@ def _of_agents(env: Any, space: Any) -> str:
 
 def _brief(space: Any) -> str:
     children = getattr(space, "spaces", None)
+    n_leaves = len(jax.tree.leaves(jax.eval_shape(space.sample, jax.random.key(0))))
+    if isinstance(children, dict) and n_leaves > MOST_LEAVES:
+        return f"{n_leaves} arrays: {', '.join(children)}"
     if isinstance(children, dict):
         return "{" + ", ".join(f"{k}: {_brief(v)}" for k, v in children.items()) + "}"
     if children is not None:

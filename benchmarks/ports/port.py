@@ -1,7 +1,7 @@
 # pyright: reportMissingImports=false
 """`Port`: an id, its original, and how one is compared with the other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -30,6 +30,8 @@ class Port:
         In a few words what differs, or why nothing is compared; written by hand.
     options : dict
         Options of the library, as for `envrax.make`.
+    wrappers : sequence of callable
+        Wrappers around ours, as for `envrax.make`.
     """
 
     id: str
@@ -39,6 +41,7 @@ class Port:
     how: dict[str, Any] = field(default_factory=dict[str, Any])
     cause: str = ""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
+    wrappers: Sequence[Callable[[Any], Any]] = ()
 
     @property
     def name(self) -> str:

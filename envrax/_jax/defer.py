@@ -112,9 +112,7 @@ def _split(program: Any, n_first: int) -> _Parts:
     return _Parts(now, later, between, calls)
 
 
-def _needed(
-    equations: Sequence[Any], wanted: set[int], always: Callable[[Any], bool]
-) -> list[Any]:
+def _needed(equations: Sequence[Any], wanted: set[int], always: Callable[[Any], bool]) -> list[Any]:
     """The equations behind variables, whose ids are in `wanted`; those of their inputs are added."""
     needed: list[Any] = []
     for eqn in reversed(equations):

@@ -70,9 +70,7 @@ def test_both_parts_give_what_the_function_gives(function: Any) -> None:
 
     assert_trees_equal(jax.jit(in_parts)(*ARGS), jax.jit(function)(*ARGS))
     batch = jax.tree.map(lambda x: x + jnp.arange(3, dtype=jnp.float32), ARGS)
-    assert_trees_equal(
-        jax.jit(jax.vmap(in_parts))(*batch), jax.jit(jax.vmap(function))(*batch)
-    )
+    assert_trees_equal(jax.jit(jax.vmap(in_parts))(*batch), jax.jit(jax.vmap(function))(*batch))
 
 
 @pytest.mark.parametrize("function", [plain, in_jit], ids=lambda x: x.__name__)

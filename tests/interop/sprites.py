@@ -19,7 +19,8 @@ SPRITE = (8, 8)
 
 def rectangle(path: Path) -> np.ndarray:
     """An image of one colour, by the name of the file: of the whole screen, or of a sprite."""
-    height, width = BACKGROUND if path.stem.lower() in ("background", "bg") else SPRITE
+    of_screen = any(word in path.stem.lower() for word in ("background", "bg", "level"))
+    height, width = BACKGROUND if of_screen else SPRITE
     colour = zlib.crc32(path.stem.encode()).to_bytes(4, "big")[:3]
     return np.tile(np.array([*colour, 255], np.uint8), (height, width, 1))
 

@@ -17,7 +17,6 @@ from interop.by_hand import by_hand, equal, follow, make
 import envrax
 from envrax import AtariPreprocessing, FrameStackObservation
 from envrax.interop import PeerConfig, as_dicts
-from envrax.testing import report_env
 
 # Libraries warn when they are imported.
 pytestmark = [
