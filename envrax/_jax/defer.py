@@ -113,7 +113,7 @@ def _split(program: Any, n_first: int) -> _Parts:
 
 
 def _needed(equations: Sequence[Any], wanted: set[int], always: Callable[[Any], bool]) -> list[Any]:
-    """The equations behind variables, whose ids are in `wanted`; those of their inputs are added."""
+    """The equations behind variables, by their ids; those of the inputs are added to `wanted`."""
     needed: list[Any] = []
     for eqn in reversed(equations):
         if always(eqn) or wanted & set(map(id, eqn.outvars)):
@@ -168,7 +168,7 @@ def _written_out(program: Any, calls: Sequence[Any]) -> Any:
             equations = list(group)
             if is_call:
                 for eqn in equations:
-                    results = jaxpr_as_fun(jitted_program(eqn))(*read(eqn.invars))
+                    results: Any = jaxpr_as_fun(jitted_program(eqn))(*read(eqn.invars))
                     values |= zip(map(id, eqn.outvars), results, strict=True)
                 continue
             inputs = _taken(equations, (), jaxpr.constvars)

@@ -34,9 +34,12 @@ FRAMES = 108_000
 """The time limit of Atari games, half an hour at 60 frames per second, as JAXtari has it."""
 
 WRONG: dict[str, tuple[str, ...]] = {
+    "blackjack": ("player_score",),
+    "casinoblackjack": ("player_main_bet", "player_score"),
     "casinofivestudpoker": ("player_score",),
     "casinopokersolitaire": ("cursor_pos_x", "cursor_pos_y"),
     "freeway": ("car.x",),
+    "hangman": ("cpu_score", "score"),
 }
 """Leaves of an observation that leave the bounds of the library's space, by game."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import pytest
+from interop.sprites import installed_sprites
 from sybil import Sybil
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser
@@ -89,12 +90,12 @@ def test_a_page_runs_and_prints_what_it_shows(
         request.getfixturevalue("clean_registry")
     if page.endswith("jaxmarl.md"):  # it writes when it is imported, and sets sys.stdout
         importlib.import_module("envrax.interop.jaxmarl")
-    if page.endswith("jaxtari.md"):
-        request.getfixturevalue("sprites")
     monkeypatch.chdir(tmp_path)
     shown = Shown()
     parsers = [CodeBlockParser(x, getattr(shown, x)) for x in ("python", "diff", "text")]
-    with jax.numpy_dtype_promotion("standard"):  # as users have it
+    needs_sprites = page.endswith("jaxtari.md")
+    sprites = installed_sprites(tmp_path) if needs_sprites else contextlib.nullcontext()
+    with jax.numpy_dtype_promotion("standard"), sprites:  # promotion as users have it
         for example in Sybil(parsers, path=str(ROOT)).parse(ROOT / page).examples():
             if page == "README.md":  # each of its blocks may be copied alone
                 example.namespace.clear()
