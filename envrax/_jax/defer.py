@@ -168,7 +168,8 @@ def _written_out(program: Any, calls: Sequence[Any]) -> Any:
             equations = list(group)
             if is_call:
                 for eqn in equations:
-                    results: Any = jaxpr_as_fun(jitted_program(eqn))(*read(eqn.invars))
+                    called = cast(Any, jaxpr_as_fun(jitted_program(eqn)))
+                    results = called(*read(eqn.invars))
                     values |= zip(map(id, eqn.outvars), results, strict=True)
                 continue
             inputs = _taken(equations, (), jaxpr.constvars)
