@@ -35,8 +35,7 @@ SAMPLE = CHECKED[::6]
 
 
 @pytest.mark.parametrize(
-    "game",
-    [pytest.param(x, marks=[] if x in SAMPLE else pytest.mark.exhaustive) for x in CHECKED],
+    "game", [pytest.param(x, marks=[] if x in SAMPLE else pytest.mark.exhaustive) for x in CHECKED]
 )
 def test_only_the_waived_rules_are_broken(game: str) -> None:
     env = make(f"jaxtari/{game}")

@@ -20,8 +20,13 @@ SHAPE = 12, 10, 3
 class Drawn(JaxEnv[Box, Discrete, EnvState, EnvConfig]):
     """Images that the host draws, and counts."""
 
-    observation_space = Box(0, 255, SHAPE, jnp.uint8)
-    action_space = Discrete(3)
+    @property
+    def observation_space(self) -> Box:
+        return Box(0, 255, SHAPE, jnp.uint8)
+
+    @property
+    def action_space(self) -> Discrete:
+        return Discrete(3)
 
     def __init__(self, config: EnvConfig | None = None) -> None:
         super().__init__(config or EnvConfig(max_steps=50))
@@ -104,7 +109,9 @@ def test_frames_are_those_of_a_loop_on_the_host() -> None:
     """Without tracing, each step is computed whole."""
 
     class OnHost(Drawn):
-        traceable = False
+        @property
+        def traceable(self) -> bool:
+            return False
 
     def play(env: Any) -> list[Any]:
         obs, state = env.reset(jax.random.key(3))
