@@ -40,6 +40,8 @@ WRONG: dict[str, tuple[str, ...]] = {
     "casinopokersolitaire": ("cursor_pos_x", "cursor_pos_y"),
     "freeway": ("car.x",),
     "hangman": ("cpu_score", "score"),
+    "slotmachine": ("reel_symbols",),
+    "journeyescape": ("player.state",),
 }
 """Leaves of an observation that leave the bounds of the library's space, by game."""
 
