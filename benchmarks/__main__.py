@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import files
-from benchmarks.libraries import LIBRARIES
+from benchmarks.libraries import TIMED
 from benchmarks.measure import Result, machine
 
 # From the name of a benchmark to the module and the function.
@@ -25,6 +25,7 @@ BENCHMARKS = {
     "scan-large": "cartpole.large",
     "envpool": "cartpole.envpool",
     "dispatch": "cartpole.dispatch",
+    "functional": "functional.steps",
     "limit": "limit.limit",
     "resets": "resets.synthetic",
     "fleet": "fleet.step",
@@ -60,7 +61,7 @@ COMMANDS = (
 )
 
 
-NAMES = (*BENCHMARKS, *LIBRARIES)
+NAMES = (*BENCHMARKS, *TIMED)
 
 
 def main() -> None:
@@ -75,7 +76,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="folder for a JSON file of each")
     arguments = parser.parse_args()
     given = arguments.names or list(NAMES)
-    names = [name for each in given for name in (LIBRARIES if each == "interop" else [each])]
+    names = [name for each in given for name in (TIMED if each == "interop" else [each])]
     if unknown := set(names) - set(NAMES):
         parser.error(f"expected names of {', '.join(NAMES)}; got {', '.join(unknown)}")
     if len(names) == 1:
@@ -101,13 +102,13 @@ def run(name: str, output: Path | None) -> None:
     for table in tables:
         print(f"\n{table.markdown()}\n", flush=True)
     if output and tables:
-        where = f"interop/{name}" if name in LIBRARIES else name
+        where = f"interop/{name}" if name in TIMED else name
         files.write(where, {table.title: table.data() for table in tables}, output)
 
 
 def work_of(name: str) -> Callable[[], Sequence[Result]]:
     """The function of a benchmark."""
-    if name in LIBRARIES:
+    if name in TIMED:
         return partial(importlib.import_module("benchmarks.interop").library, name)
     module, _, function = BENCHMARKS[name].partition(".")
     return getattr(importlib.import_module(f"benchmarks.{module}"), function)

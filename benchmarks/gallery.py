@@ -30,6 +30,7 @@ WHY = VERDICTS / "gallery.json"
 EVERY = {
     **{"gymnax": 1, "brax": 3, "jumanji": 2, "playground": 5, "navix": 14, "craftax": 2},
     **{"pgx": 3, "xminigrid": 15, "kinetix": 10, "jaxmarl": 4},
+    **{"octax": 6, "popgym_arcade": 6, "factoriax": 3, "gymnasium": 1},
 }
 # A still shows the state after so many steps; physics takes long to compile, and shows the first.
 STEPS = {"brax": 0, "playground": 0, "kinetix": 0}

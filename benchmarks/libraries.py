@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-LIBRARIES = (
+# Those whose own auto-reset loop is timed beside `make_vec`, and all.
+TIMED = (
     *("gymnax", "brax", "jumanji", "playground", "navix", "craftax", "pgx"),
     *("xminigrid", "kinetix", "jaxmarl", "jaxtari"),
 )
+LIBRARIES = (*TIMED, "octax", "popgym_arcade", "factoriax", "gymnasium")
 VERDICTS = Path(__file__).parent / "verdicts"
 RESTARTS = 50  # of the process of a library
 

@@ -115,7 +115,7 @@ def pytest_configure() -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip the folder of a tier that `-m` does not name: its files import the libraries."""
     tier = collection_path.parent.name
-    tiers = ("interop", "trainers", "jaxrl", "nightly", "published")
+    tiers = ("interop", "apart", "trainers", "jaxrl", "nightly", "published")
     if tier not in tiers or not collection_path.name.startswith("test_"):
         return None
     asked = re.sub(rf"not\s+{tier}", "", config.getoption("markexpr"))

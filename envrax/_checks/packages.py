@@ -84,7 +84,7 @@ def how_to_install(extra: str) -> str:
 def _requirements(extra: str) -> Iterator[str]:
     for line in metadata.requires("envrax") or ():
         needed, _, only = re.sub("[()]", "", line).replace('"', "'").rpartition("extra == ")
-        if only == f"'{extra}'":
+        if only == f"'{extra.replace('_', '-')}'":  # as packages write the names of extras
             needed = needed.strip("; ").removesuffix(" and")  # with a marker of Python's version
             other = re.fullmatch(r"envrax\[(.+)\]", needed)
             yield from _requirements(other[1]) if other else [f'"{needed}"']

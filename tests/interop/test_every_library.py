@@ -37,12 +37,14 @@ pytestmark = [
 LIBRARIES = {
     "brax": ("inverted_pendulum", "inverted_pendulun"),
     "craftax": ("Craftax-Classic-Symbolic-v1", "Craftax-Classic-Symbolic-v2"),
+    "gymnasium": ("phys2d/CartPole-v1", "phys2d/CartPole-v2"),
     "gymnax": ("CartPole-v1", "CartPol-v1"),
     "jaxmarl": ("switch_riddle", "switch_ridle"),
     "jaxtari": ("pong", "pongg"),
     "jumanji": ("Snake-v1", "Snake-v2"),
     "kinetix": ("s/h4_thrust_aim", "s/h4_thrust_aims"),
     "navix": ("Navix-Empty-5x5-v0", "Navix-Empty-5x5-v1"),
+    "octax": ("brix", "brixx"),
     "pgx": ("tic_tac_toe", "tictactoe"),
     "playground": ("PendulumSwingup", "PendulumSwingUp"),
     "xminigrid": ("MiniGrid-Unlock", "MiniGrid-Unlok"),
@@ -128,6 +130,7 @@ CHECKED = [
     *("jaxmarl/MPE_simple_crypto_v3", "jumanji/Snake-v1", "jumanji/LevelBasedForaging-v0"),
     *("jaxtari/pong", "kinetix/s/h4_thrust_aim"),
     *("navix/Navix-Empty-5x5-v0", "navix/Navix-FourRooms-7x7-v0"),
+    *("octax/pong", "octax/target_shooter1", "octax/tetris"),
     *("pgx/minatar-breakout", "pgx/tic_tac_toe", "xminigrid/MiniGrid-Unlock"),
 ]
 WORLDS = {"jumanji/LevelBasedForaging-v0": {"agents": "all"}, "pgx/tic_tac_toe": {"player": "all"}}
@@ -168,6 +171,7 @@ def test_a_waived_key_is_used_twice_in_the_library(name: str, waived: bool) -> N
 DRAWN: dict[str, tuple[int, int, int] | None] = {
     "brax/inverted_pendulum": (240, 320, 3),
     "craftax/Craftax-Classic-Symbolic-v1": None,
+    "gymnasium/phys2d/CartPole-v1": (400, 600, 3),
     "gymnax/CartPole-v1": None,
     "gymnax/Breakout-MinAtar": None,
     "gymnax/Catch-bsuite": None,
@@ -179,6 +183,7 @@ DRAWN: dict[str, tuple[int, int, int] | None] = {
     "jumanji/Snake-v1": (1000, 1000, 3),
     "kinetix/s/h4_thrust_aim": (125, 125, 3),
     "navix/Navix-DistShift1-v0": (56, 72, 3),
+    "octax/pong": (256, 512, 3),
     "pgx/minatar-breakout": None,
     "pgx/tic_tac_toe": None,
     "playground/PendulumSwingup": (240, 320, 3),

@@ -64,7 +64,9 @@ SLOW = ("docs/advanced/", "docs/getting-started.md")
 # They need the libraries.
 PORTS = (f"docs/coming-from/{x}" for x in ("jaxmarl", "jumanji", "playground", "purejaxrl"))
 INTEROP = ("docs/libraries/", *PORTS)
+APART = ("docs/libraries/factoriax", "docs/libraries/popgym")
 TIERS = {
+    APART: pytest.mark.apart,
     INTEROP: pytest.mark.interop,
     ("docs/trainers/rllib",): pytest.mark.nightly,
     ("docs/trainers/jax",): pytest.mark.jaxrl,

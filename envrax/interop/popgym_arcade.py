@@ -1,0 +1,130 @@
+# pyright: basic, reportMissingImports=false
+"""POPGym Arcade: `envrax.make("popgym_arcade/BreakoutEasy")`, or `wrap(env)` for one by hand."""
+
+import copy
+import inspect
+from typing import Any
+
+import jax
+import numpy as np
+
+from envrax.error import MissingPackageError
+from envrax.interop.base import PeerEnv
+from envrax.interop.library import innermost, require, suite_of
+from envrax.interop.peer_spaces import box
+from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep, steps_limit
+from envrax.registry import register_suite
+from envrax.spaces import Discrete, Space
+
+popgym_arcade = require("popgym_arcade", "0.0.7", package="popgym-arcade")
+
+from gymnax.environments.environment import Environment  # noqa: E402
+from popgym_arcade.registration import REGISTERED_ENVIRONMENTS  # noqa: E402
+
+if hasattr(Environment, "is_terminated"):
+    raise MissingPackageError(
+        "envrax.interop.popgym_arcade: expected the module gymnax of stable-gymnax; got that of "
+        "gymnax 1.0 or newer, which overwrites it. Install popgym-arcade without gymnax, or "
+        "restore it with `pip install --force-reinstall --no-deps stable-gymnax`."
+    )
+
+KEYS_TWICE = {
+    "BattleShip": "the ships and the first place",
+    "CartPole": "the start and its noise",
+    "MineSweeper": "the mines and the first place",
+    "Navigator": "the board and the first place",
+}
+"""Games whose reset uses a PRNG key twice: the draws that share it."""
+
+_LIMITS = ("max_steps_in_episode", "max_episode_length")  # names in environments
+
+
+class ArcadeEnv(PeerEnv):
+    """
+    An environment of POPGym Arcade. `params` are its `EnvParams`.
+
+    `options` are keywords of its class, such as `partial_obs` and `obs_size`. Observations are
+    images, as are those of `render`. An end at the time limit is a truncation, any other a
+    termination.
+    """
+
+    library = "popgym_arcade"
+
+    def build(self) -> Any:
+        return popgym_arcade.make(self.config.id, **self.config.options)[0]
+
+    def default_params(self) -> Any:
+        return self.with_limit(self.peer.default_params, getattr(self.peer, self._limit_name))
+
+    def limit(self) -> int:
+        own = getattr(self.peer, self._limit_name)
+        return steps_limit(getattr(self.params, "max_steps_in_episode", own))
+
+    def with_limit(self, params: Any, max_steps: int) -> Any:
+        if not hasattr(params, "max_steps_in_episode"):
+            return params
+        return params.replace(max_steps_in_episode=max_steps)
+
+    def spaces(self) -> tuple[Space, Space]:
+        obs_space = self.peer.observation_space(self.concrete_params)
+        n_actions = int(self.peer.action_space(self.concrete_params).n)
+        return box(obs_space.low, obs_space.high, self.observed), Discrete(n_actions)
+
+    @property
+    def waivers(self) -> dict[str, str]:
+        names = [base.__name__ for base in type(self.peer).__mro__ if base.__name__ in KEYS_TWICE]
+        if not names:
+            return {}
+        reason = f"{names[0]} draws {KEYS_TWICE[names[0]]} from one key"
+        return dict.fromkeys(("keys_are_used_once", "calls_share_no_key"), reason)
+
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
+        return PeerReset(*self._limited(params).reset_env(rng, params))
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
+        peer = self._limited(params)
+        obs, inner, reward, done, info = peer.step_env(rng, inner, action, params)
+        return PeerStep(obs, inner, reward, terminated=done, truncated=None, info=info)
+
+    def _limited(self, params: Any) -> Any:
+        """The library's object with the time limit in force, which some rewards depend on."""
+        peer = copy.copy(self.peer)
+        limit = getattr(params, "max_steps_in_episode", self.config.max_steps)
+        setattr(peer, self._limit_name, limit)
+        return peer
+
+    @property
+    def _limit_name(self) -> str:
+        return next(name for name in _LIMITS if hasattr(self.peer, name))
+
+    def render(self, state: PeerState) -> np.ndarray:
+        needed = inspect.signature(self.peer.render).parameters
+        noise = (self.concrete_params, jax.random.key(0)) if "key" in needed else ()
+        with jax.numpy_dtype_promotion("standard"):
+            return np.array(self.peer.render(state.inner, *noise))
+
+
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> ArcadeEnv:
+    """
+    An environment of POPGym Arcade that you built.
+
+    Parameters
+    ----------
+    env : gymnax.environments.environment.Environment
+        The environment.
+    params : EnvParams or dict, optional
+        Its parameters, or changes to `env.default_params`.
+    max_steps : int, default 0
+        Time limit; 0 takes that of `env`.
+
+    Raises
+    ------
+    TypeError
+        If it is not an environment of POPGym Arcade.
+    """
+    innermost("popgym_arcade", env, ("reset_env", "step_env", "render"))
+    config = PeerConfig(id=type(env).__name__, params=params, max_steps=max_steps)
+    return ArcadeEnv(config, peer=env)
+
+
+register_suite(suite_of(ArcadeEnv, REGISTERED_ENVIRONMENTS))

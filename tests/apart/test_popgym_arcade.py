@@ -1,0 +1,88 @@
+# pyright: basic, reportMissingImports=false
+"""POPGym Arcade by name: equal to it stepped by hand; its limits, options, objects of users."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from interop.by_hand import follow, make
+
+# Libraries warn when they are imported.
+pytestmark = [pytest.mark.apart, pytest.mark.filterwarnings("ignore")]
+
+# Ids, with a limit, and how episodes then end.
+COMPARED = {
+    "BreakoutEasy": (30, {"terminated", "truncated"}),
+    "CartPoleEasy": (12, {"terminated", "truncated"}),
+    "MineSweeperEasy": (12, {"terminated", "truncated"}),
+}
+
+
+@pytest.fixture(scope="module")
+def adapter() -> Any:
+    return importlib.import_module("envrax.interop.popgym_arcade")
+
+
+@pytest.mark.parametrize("id", COMPARED)
+def test_200_steps_are_those_of_popgym_arcade(adapter: Any, id: str) -> None:
+    limit, expected = COMPARED[id]
+    env = make(f"popgym_arcade/{id}", max_steps=limit)
+    with jax.numpy_dtype_promotion("standard"):
+        peer, params = adapter.popgym_arcade.make(id)
+    name = "max_episode_length" if id.startswith("Mine") else "max_steps_in_episode"
+    assert getattr(peer, name) != limit  # the limit is in force in the library's object too
+    peer = copy.copy(peer)
+    setattr(peer, name, limit)
+    if id.startswith("Breakout"):
+        params = params.replace(max_steps_in_episode=limit)
+
+    def begin(key: Any) -> Any:
+        return peer.reset_env(key, params)
+
+    def advance(key: Any, inner: Any, action: Any) -> Any:
+        obs, inner, reward, done, info = peer.step_env(key, inner, action, params)
+        time = inner.timestep if id.startswith("Mine") else inner.time
+        return obs, inner, reward, {"terminated": done & (time < limit)}
+
+    def fall(inner: Any) -> Any:
+        return inner.replace(theta=inner.theta + 1) if id.startswith("CartPole") else inner
+
+    assert follow(env, begin, advance, edit=fall) == expected
+
+
+def test_limits(adapter: Any) -> None:
+    assert make("popgym_arcade/CartPoleMedium").config.max_steps == 400
+    assert make("popgym_arcade/TetrisEasy").config.max_steps == 3000
+    assert make("popgym_arcade/MineSweeperEasy").config.max_steps == 32
+    for name in ("BreakoutEasy", "CartPoleEasy"):
+        env = make(f"popgym_arcade/{name}", params={"max_steps_in_episode": 9})
+        assert env.config.max_steps == 9
+        env = make(f"popgym_arcade/{name}", max_steps=2)
+        _, state = env.reset(jax.random.key(0))
+        _, state, *_ = env.step(state, 0)
+        *_, info = env.step(state, 0)
+        assert info["truncated"] and not info["terminated"]
+
+    @jax.jit
+    @jax.vmap
+    def first_reward(limit: Any) -> Any:
+        env = make("popgym_arcade/CartPoleEasy", params={"max_steps_in_episode": limit})
+        return env.step(env.reset(jax.random.key(0))[1], 0)[2]
+
+    assert first_reward(np.array([4, 8])).tolist() == [0.25, 0.125]
+
+
+def test_options_wrap_and_render(adapter: Any) -> None:
+    env = make("popgym_arcade/NoisyCartPoleEasy", options={"obs_size": 256})
+    assert env.observation_space.shape == (256, 256, 3)
+    with jax.numpy_dtype_promotion("standard"):
+        peer, params = adapter.popgym_arcade.make("NavigatorEasy")
+    env = adapter.wrap(peer, params, max_steps=5)
+    obs, state = env.reset(jax.random.key(0))
+    np.testing.assert_array_equal(env.render(state), obs)
+    assert env.config.max_steps == 5
