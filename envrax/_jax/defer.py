@@ -29,23 +29,29 @@ class Deferred(NamedTuple):
     first: Callable[[Any], Any]
 
 
-def defer_first(function: Step, *args: Any) -> Deferred:
+def defer_first(function: Step, state: Any, *args: Any) -> Deferred:
     """
-    Split a function of pytrees that returns `(first, *others)`.
+    Split a step: a function of a state, and of more, that returns `(first, state, *others)`.
 
     Each operation of the function is in one of the two parts. What `others` needs, and what has a
     side effect, is in the part that comes first. The parts are split where this makes what is kept
-    between them smaller than `first`; otherwise `first` itself is kept.
+    between them smaller than `first`; otherwise `first` itself is kept. It is also kept if the new
+    state has other types than the old one, since the parts are of one type, and under
+    `jax.disable_jit`.
 
     Parameters
     ----------
     function : callable
         The function. It may close over tracers.
-    *args : pytree
+    state, *args : pytree
         Its arguments, or others of the same types.
     """
-    program, types = cast(Any, jax.make_jaxpr(function, return_shape=True)(*args))
+    if cast(Any, jax.config).jax_disable_jit:
+        return keep_first(function)
+    program, types = cast(Any, jax.make_jaxpr(function, return_shape=True)(state, *args))
     n_first = len(jax.tree.leaves(types[0]))
+    if not _keeps_types(program.jaxpr, n_first, state, types[1]):
+        return keep_first(function)
     parts = _split(program, n_first)
     while parts.calls_of_both:
         program = _written_out(program, parts.calls_of_both)
@@ -96,6 +102,14 @@ class _Parts(NamedTuple):
     later: list[Any]
     between: list[Any]
     calls_of_both: list[Any]
+
+
+def _keeps_types(jaxpr: Any, n_first: int, state: Any, new_state: Any) -> bool:
+    """Whether the new state of a step has the structure and the types of the old one."""
+    leaves, structure = jax.tree.flatten(state)
+    old = [x.aval for x in jaxpr.invars[: len(leaves)]]
+    new = [x.aval for x in jaxpr.outvars[n_first:][: len(leaves)]]
+    return structure == jax.tree.structure(new_state) and old == new
 
 
 def _split(program: Any, n_first: int) -> _Parts:

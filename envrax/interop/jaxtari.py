@@ -6,6 +6,7 @@ Building a game reads its sprites from the directory where the library installs 
 """
 
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.names import require_known
-from envrax._jax.keys import is_key
+from envrax._jax.keys import is_key, to_threefry
 from envrax.interop.base import PeerEnv
 from envrax.interop.containers import as_dicts
 from envrax.interop.library import require, suite_of
@@ -44,6 +45,16 @@ WRONG: dict[str, tuple[str, ...]] = {
     "journeyescape": ("player.state",),
 }
 """Leaves of an observation that leave the bounds of the library's space, by game."""
+
+LIVES = {
+    **dict.fromkeys(("airraid", "assault", "bankheist", "riverraid"), "player_lives"),
+    "alien": "level.lifes",
+    "namethisgame": "lives_remaining",
+    "spaceinvaders": "player_lives",
+    "tron": "player.lives",
+    "turmoil": "ships",
+}
+"""Where the number of lives is in the state, if it is not `lives`, by game."""
 
 
 class JaxtariEnv(PeerEnv):
@@ -102,13 +113,20 @@ class JaxtariEnv(PeerEnv):
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         # Some games take only a key of the old kind.
+        rng = to_threefry(rng)
         objects, inner = self.peer.reset(jax.random.key_data(rng) if is_key(rng) else rng)
         return PeerReset(self._observe(objects, inner), inner)
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         objects, inner, reward, terminated, info = self.peer.step(inner, action)
-        info = {**as_dicts(info), "lives": jnp.asarray(getattr(inner, "lives", 0), jnp.int32)}
+        lives = jnp.reshape(jnp.asarray(self._lives(inner), jnp.int32), ())
+        info = {**as_dicts(info), "lives": lives}
         return PeerStep(self._observe(objects, inner), inner, reward, terminated, info=info)
+
+    def _lives(self, inner: Any) -> Any:
+        if not hasattr(inner, "lives") and self.config.id not in LIVES:
+            return 0
+        return attrgetter(LIVES.get(self.config.id, "lives"))(inner)
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):

@@ -116,7 +116,7 @@ class MaxAndSkipObservation(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
         step = super().step
         previous_obs, results = _repeat(step, self.traceable, state, action, self.skip)
         obs, *rest = results
-        return jnp.maximum(previous_obs, obs), *rest
+        return jnp.maximum(previous_obs(), obs), *rest
 
     def action_mask(self, state: StateT) -> Any:
         return refuse_mask(self, super().action_mask(state), _MAY_BECOME_ILLEGAL)
@@ -224,7 +224,9 @@ class StickyAction(
         return refuse_mask(self, super().action_mask(state), _MAY_BECOME_ILLEGAL)
 
 
-def _repeat(step: Step, traceable: bool, state: Any, action: Any, times: int) -> tuple[Any, Any]:
+def _repeat(
+    step: Step, traceable: bool, state: Any, action: Any, times: int
+) -> tuple[Callable[[], Any], Any]:
     """
     Take up to `times` steps with the same action. Stop when the episode ends.
 
@@ -233,8 +235,8 @@ def _repeat(step: Step, traceable: bool, state: Any, action: Any, times: int) ->
 
     Returns
     -------
-    previous_obs : pytree of jax.Array
-        The observation of the step before the last one; after a single step, that of this step.
+    previous_obs : callable
+        Computes the observation of the step before the last one; after a single step, of this step.
     results : tuple
         The results of the last step, with the sum of the rewards, float32.
     """
@@ -262,4 +264,4 @@ def _repeat(step: Step, traceable: bool, state: Any, action: Any, times: int) ->
         for _ in range(times - 1):
             carry = carry if bool(carry[2][0].done) else take_step(carry)
     previous, seen, results = carry
-    return split.first(previous), (split.first(seen), *results)
+    return lambda: split.first(previous), (split.first(seen), *results)

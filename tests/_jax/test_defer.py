@@ -94,6 +94,28 @@ def test_what_is_not_larger_than_what_it_is_made_of_is_kept() -> None:
     assert jax.tree.leaves(split.others(WIDE)[1])[0].shape == ()
 
 
+def test_a_state_that_changes_its_type_is_stepped_by_the_function_itself() -> None:
+    """An int8 that becomes an int32 would overflow in the program of the first step."""
+
+    def step(x: jax.Array) -> Any:
+        x = (x + jnp.asarray(100, x.dtype)).astype(jnp.int32)
+        return jnp.broadcast_to(x, (100,)), x
+
+    split = defer_first(step, jnp.int8(0))
+    (x,), _ = split.others(jnp.int8(0))
+    assert int(split.others(x)[0][0]) == 200  # in int8, -56
+
+
+def test_a_step_is_run_by_python_where_jit_is_disabled() -> None:
+    def step(x: jax.Array) -> Any:
+        y = x + 1 if bool(x < 3) else x
+        return jnp.broadcast_to(y, (100,)), y
+
+    with jax.disable_jit():
+        split = defer_first(step, jnp.int32(1))
+        assert int(split.others(jnp.int32(1))[0][0]) == 2
+
+
 def test_an_effect_comes_once_and_in_the_first_part() -> None:
     seen: list[float] = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,29 @@ def test_lives_are_in_the_info(adapter: Any) -> None:
     inner = state.inner.replace(lives=jnp.asarray(3, state.inner.lives.dtype))
     *_, info = jax.jit(env.step)(state.replace(inner=inner), 0)
     assert info["lives"].dtype == jnp.int32 and info["lives"] == 3
+
+
+@pytest.mark.parametrize(
+    ("game", "where"),
+    [
+        ("riverraid", "player_lives"),
+        pytest.param("alien", "level.lifes", marks=pytest.mark.exhaustive),
+        pytest.param("namethisgame", "lives_remaining", marks=pytest.mark.exhaustive),
+        pytest.param("tron", "player.lives", marks=pytest.mark.exhaustive),
+        pytest.param("turmoil", "ships", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_lives_are_found_under_their_other_names(adapter: Any, game: str, where: str) -> None:
+    env = make(f"jaxtari/{game}")
+    _, state = jax.jit(env.reset)(jax.random.key(0))
+    _, state, _, _, info = jax.jit(env.step)(state, 0)
+    assert info["lives"].shape == ()
+    assert info["lives"] == np.squeeze(attrgetter(where)(state.inner)) > 0
+
+
+def test_a_key_of_another_kind_is_taken(adapter: Any) -> None:
+    _, state = make("jaxtari/freeway").reset(jax.random.key(0, impl="rbg"))
+    assert jax.random.key_impl(state.rng) == "rbg"
 
 
 def test_the_limit_is_that_of_atari(adapter: Any) -> None:
