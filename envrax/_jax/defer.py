@@ -106,10 +106,12 @@ class _Parts(NamedTuple):
 
 def _keeps_types(jaxpr: Any, n_first: int, state: Any, new_state: Any) -> bool:
     """Whether the new state of a step has the structure and the types of the old one."""
-    leaves, structure = jax.tree.flatten(state)
-    old = [x.aval for x in jaxpr.invars[: len(leaves)]]
-    new = [x.aval for x in jaxpr.outvars[n_first:][: len(leaves)]]
-    return structure == jax.tree.structure(new_state) and old == new
+    if jax.tree.structure(state) != jax.tree.structure(new_state):
+        return False
+    n = len(jax.tree.leaves(state))
+    old = [x.aval for x in jaxpr.invars[:n]]
+    new = [x.aval for x in jaxpr.outvars[n_first:][:n]]
+    return old == new
 
 
 def _split(program: Any, n_first: int) -> _Parts:
