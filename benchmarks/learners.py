@@ -88,6 +88,9 @@ class Learner:
         `policy_state` is the parameters, and a bool array: whether actions are uniform.
         """
         params, is_uniform = policy_state
+        # `ClipAction` has no bounds; beneath it are those that the policy's actions are clipped to.
+        clips = isinstance(self.env, envrax.ClipAction)
+        spaces: Any = (self.env.env if clips else self.env).action_space
 
         def chosen(obs: Any, rng: jax.Array, mask: Any, space: Any, learns: bool) -> Any:
             uniform = space.sample(rng) if mask is None else space.sample(rng, mask)
@@ -95,7 +98,7 @@ class Learner:
             return jax.tree.map(lambda a, b: jnp.where(is_uniform, a, b), uniform, action)
 
         if not self.agents:
-            action = chosen(obs, rng, mask, self.env.action_space, True)
+            action = chosen(obs, rng, mask, spaces, True)
             return action, policy_state, None
         rngs = jax.random.split(rng, len(self.env.agents))
         actions = {
@@ -103,7 +106,7 @@ class Learner:
                 obs[agent],
                 key,
                 None if mask is None else mask[agent],
-                self.env.action_space[agent],
+                spaces[agent],
                 agent in self.agents,
             )
             for agent, key in zip(self.env.agents, rngs, strict=True)
@@ -152,6 +155,8 @@ class PPO(Learner):
         recorded = envrax.RecordEpisodeStatistics(made)
         if self.agents:
             self.env = envrax.FlattenObservation(recorded)
+            if isinstance(self.env.action_space[self.agents[0]], envrax.Box):
+                self.env = envrax.ClipAction(envrax.RescaleAction(self.env, -1.0, 1.0))
             batch: Any = agents_as_slots(envrax.VecEnv(self.env, o.n_envs), self.agents)
         else:
             self.env = ppo.scaled(recorded)

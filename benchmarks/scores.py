@@ -7,9 +7,10 @@ What can be learned, and how well: the examples' PPO and DQN on ids of every lib
     python -m benchmarks scores --judge                            the verdicts of known results
 
 A process of its own learns each task, for so many CPU seconds on one core after compilation, so
-that other work on the machine hardly matters. Results go to `benchmarks/results/scores/LIBRARY.json` as they come,
-and parameters to `runs/scores`; tasks that have a result are not learned again, unless `--again` is
-given. `--check` fails if an id gains less than a third of what its result says.
+that other work on the machine hardly matters. Results go to
+`benchmarks/results/scores/LIBRARY.json` as they come, and parameters to `runs/scores`; tasks that
+have a result are not learned again, unless `--again` is given. `--check` fails if an id gains less
+than a third of what its result says.
 """
 
 import argparse
