@@ -3,7 +3,7 @@ What can be learned, and how well: the examples' PPO and DQN on ids of every lib
 
     python -m benchmarks scores                                    all tasks
     python -m benchmarks scores gymnax pgx/2048 --seconds 90       a library, an id
-    python -m benchmarks scores --check                            eight ids, 20 seconds each
+    python -m benchmarks scores --check                            eight ids
     python -m benchmarks scores --judge                            the verdicts of known results
 
 A process of its own learns each task, for so many CPU seconds on one core after compilation, so
@@ -26,11 +26,9 @@ import numpy as np
 
 from benchmarks import files
 from benchmarks.libraries import first_line
-from benchmarks.measure import machine
 from benchmarks.tasks import CHECKED, TASKS, WHY, Task
 
-SECONDS = 90.0
-CHECK_SECONDS = 20.0
+SECONDS = 20.0
 LEAST = 1 / 3  # of a published gain, in a check
 LIBRARIES = tuple(dict.fromkeys(task.library for task in TASKS))
 DISTRIBUTIONS = {"classic": "envrax-classic", "kinetix": "kinetix-env"}
@@ -42,7 +40,9 @@ def main() -> None:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("ids", nargs="*", help=f"ids, or of {', '.join(LIBRARIES)}; default all")
-    parser.add_argument("--seconds", type=float, help="CPU seconds of training; default 90")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="CPU seconds of training; default 20"
+    )
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each id, by seed")
     parser.add_argument("--again", action="store_true", help="learn what has a result, too")
     parser.add_argument("--check", action="store_true", help="compare with the results so far")
@@ -50,16 +50,15 @@ def main() -> None:
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     chosen = tasks(given.ids or (CHECKED if given.check else ()))
-    seconds = given.seconds or (CHECK_SECONDS if given.check else SECONDS)
     if given.judge:
         judge()
     elif given.check:
-        sys.exit(check(chosen, seconds))
+        sys.exit(check(chosen, given.seconds))
     elif given.child:
         [task] = chosen
         add(task, {"failed": "the process ended"})  # what stays if it does
         try:
-            add(task, learned(task, seconds, range(given.seeds)))
+            add(task, learned(task, given.seconds, range(given.seeds)))
         except Exception as error:
             add(task, {"failed": first_line(error)})
             raise
@@ -67,7 +66,7 @@ def main() -> None:
         for task in chosen:
             if given.again or is_missing(task):
                 child = [sys.executable, "-m", "benchmarks", "scores", task.id, "--child"]
-                how = ["--seconds", f"{seconds}", "--seeds", f"{given.seeds}"]
+                how = ["--seconds", f"{given.seconds}", "--seeds", f"{given.seeds}"]
                 subprocess.run([*child, *how])
 
 
@@ -110,9 +109,8 @@ def learned(task: Task, seconds: float, seeds: Sequence[int]) -> dict[str, Any]:
         "cpu": [round(found.cpu, 1) for found in trained],
         "wall": [round(found.wall, 1) for found in trained],
         "compile": round(first.compiled, 1),
-        "curves": [[(n, _short(x)) for n, x in found.curve] for found in trained],
+        "curves": [{n: _short(x) for n, x in found.curve[::2]} for found in trained],
         "versions": versions(task.library),
-        "machine": machine(),
     }
     return judged(row, task)
 

@@ -48,9 +48,9 @@ def cell(id: str) -> str:
     return f"{row['random']:,} → {row['trained']:,}, {row['verdict']}"
 
 
-def curve(points: Sequence[Sequence[float]]) -> str:
+def curve(points: dict[str, float]) -> str:
     """The returns while training, from the lowest to the highest, as a row of bars."""
-    returns = [mean for _, mean in points]
+    returns = [*points.values()]
     if not returns or min(returns) == max(returns):
         return "▁" * bool(returns)
     shown = returns

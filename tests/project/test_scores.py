@@ -178,7 +178,7 @@ def test_ppo_learns_cartpole_and_the_row_says_so(
     assert len(found["steps"]) == len(found["curves"]) == len(found["cpu"]) == 2
     for steps, cpu, curve in zip(found["steps"], found["cpu"], found["curves"], strict=True):
         assert steps % 2048 == 0 and 4.0 <= cpu < 8.0
-        assert [n for n, _ in curve] == sorted({n for n, _ in curve}) and curve[-1][0] == steps
+        assert [*curve] == sorted(curve) and 0.5 * steps < max(curve) <= steps
     assert scores.params_path(CARTPOLE.id).exists()
     assert json.loads(json.dumps(found))["known"] == 475
 
