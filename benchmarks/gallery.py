@@ -119,8 +119,8 @@ def trained(id: str) -> list[Any]:
 
     [task] = scores.tasks([id])
     learner = learners.LEARNERS[task.algorithm](task)
-    policy_state = envrax.load(scores.params_path(id)), False
-    env = learner.env
+    env, like = learner.env, learner.params(jax.eval_shape(learner.init, 0))
+    policy_state = envrax.load(scores.params_path(id), like), False
 
     def act(state: Any, obs: Any, rng: Any) -> Any:
         return learner.policy(policy_state, obs, rng, env.action_mask(state))[0]
