@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import files, learners, scores, tasks
+import envrax
+from benchmarks import files, gallery, learners, scores, scores_page, tasks
 from benchmarks.libraries import verdicts
 from benchmarks.tasks import TASKS, Task
 
@@ -135,6 +136,51 @@ def test_verdicts_follow_the_table_of_tasks(results: Path, monkeypatch: pytest.M
     solved, failed = scores.every_row()
     assert (solved["verdict"], solved["known"]) == ("solved", 475)
     assert (failed["verdict"], failed["why"]) == ("does not learn", "the ball is invisible")
+
+
+@pytest.mark.parametrize(
+    ("returns", "bars"),
+    [([], ""), ([3.0, 3.0], "▁"), ([0.0, 7.0, 8.0], "▁▇█"), ([0.0, *[1.0] * 99], "▁" + "█" * 11)],
+)
+def test_a_curve_is_a_row_of_bars(returns: list[float], bars: str) -> None:
+    assert scores_page.curve({f"{i}": x for i, x in enumerate(returns)}) == bars
+
+
+@pytest.mark.usefixtures("results")
+def test_the_pages_have_the_scores() -> None:
+    more: dict[str, Any] = {"algorithm": "PPO", "curves": [{"2048": 20.0, "4096": 40.0}]}
+    more |= {"steps": [4096], "cpu": [20.2], "versions": {"envrax-classic": "0.1.0"}}
+    scores.add(CARTPOLE, {**row(20.25, 1480.0, 1.0), **more})
+    scores.add(CATCH, {**row(-0.6, -0.6, 0.2), **more})
+    scores.judge()
+    page = "\n".join(scores_page.page())
+    assert "| classic | 2 | 1 | 0 | 1 |" in page and "| all | 2 | 1 | 0 | 1 |" in page
+    assert f"| `{CARTPOLE.id}` | 20.25 ± 1 | 1,480.0 ± 1 | 475, {CARTPOLE.source} | ▁█ |" in page
+    assert "| 4 k | 20 | solved |" in page
+    assert f"| `{CATCH.id}` | -0.6 ± 0.2 | -0.6 ± 0.2 |" in "\n".join(scores_page.unlearned())
+    assert scores_page.cell(CARTPOLE.id) == "20.25 → 1,480.0, solved"
+    assert scores_page.cell("classic/Maze-v0") == ""
+
+
+@pytest.mark.usefixtures("results", "standard_promotion")
+def test_the_gallery_plays_the_trained_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A policy that always pushes to the right lets the pole fall within 20 steps."""
+    learner = learners.PPO(CARTPOLE)
+    params = jax.tree.map(
+        lambda x: jnp.zeros(x.shape, x.dtype), learner.params(jax.eval_shape(learner.init, 0))
+    )
+    params["params"]["Dense_5"]["bias"] = jnp.float32([-50.0, 50.0])
+    monkeypatch.setattr(scores, "PARAMS", tmp_path)
+    envrax.save(scores.params_path(CARTPOLE.id), params)
+    played = list[Any]()
+    monkeypatch.setattr(gallery, "_frames", lambda *given: played.append(given))
+    gallery.trained(CARTPOLE.id)
+    [(env, act, steps, stride)] = played
+    assert (steps, stride) == (gallery.TRAINED_FRAMES, 1)
+    obs, state = env.reset(jax.random.key(0))
+    assert [int(act(state, obs, rng)) for rng in jax.random.split(jax.random.key(1), 5)] == [1] * 5
 
 
 def test_the_tasks_are_ids_that_can_be_built_of_every_library() -> None:
