@@ -58,7 +58,8 @@ def main() -> None:
         [task] = chosen
         add(task, {"failed": "the process ended"})  # what stays if it does
         try:
-            add(task, learned(task, given.seconds, range(given.seeds)))
+            row = learned(task, given.seconds, range(given.seeds), params_path(task.id))
+            add(task, row)
         except Exception as error:
             add(task, {"failed": first_line(error)})
             raise
@@ -81,8 +82,10 @@ def tasks(names: Sequence[str]) -> list[Task]:
     return [task for task in TASKS if not names or {task.id, task.library} & {*names}]
 
 
-def learned(task: Task, seconds: float, seeds: Sequence[int]) -> dict[str, Any]:
-    """Train with each seed; the row of the results."""
+def learned(
+    task: Task, seconds: float, seeds: Sequence[int], params: Path | None = None
+) -> dict[str, Any]:
+    """Train with each seed; the row of the results. `params` is a file for those of the first."""
     import envrax
     from benchmarks import learners
 
@@ -96,7 +99,8 @@ def learned(task: Task, seconds: float, seeds: Sequence[int]) -> dict[str, Any]:
         print(f"{task.id}, seed {seed}: {found.steps:,} steps, {returns[-1].mean():.4g}")
     first = trained[0]
     random = learner.evaluate(first.params, uniform=True)
-    envrax.save(params_path(task.id), first.params)
+    if params is not None:
+        envrax.save(params, first.params)
     row = {
         "id": task.id,
         **_spread("random", random),
