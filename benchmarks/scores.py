@@ -33,6 +33,7 @@ LEAST = 1 / 3  # of a published gain, in a check
 LIBRARIES = tuple(dict.fromkeys(task.library for task in TASKS))
 DISTRIBUTIONS = {"classic": "envrax-classic", "kinetix": "kinetix-env"}
 ERRORS = 1.96  # standard errors: half of a 95 % interval
+POINTS = 20  # of a learning curve
 PARAMS = Path(__file__).parents[1] / "runs/scores"
 
 
@@ -113,7 +114,7 @@ def learned(
         "cpu": [round(found.cpu, 1) for found in trained],
         "wall": [round(found.wall, 1) for found in trained],
         "compile": round(first.compiled, 1),
-        "curves": [{n: _short(x) for n, x in found.curve[::2]} for found in trained],
+        "curves": [{n: _short(x) for n, x in _thinned(found.curve)} for found in trained],
         "versions": versions(task.library),
     }
     return judged(row, task)
@@ -125,6 +126,12 @@ def _spread(name: str, returns: np.ndarray) -> dict[str, float]:
     half = ERRORS * deviation / np.sqrt(returns.size)
     numbers = {name: returns.mean(), f"{name} std": deviation, f"{name} ±": half}
     return {name: _short(x) for name, x in numbers.items()}
+
+
+def _thinned(curve: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """At most `POINTS` of a curve, with the first and the last."""
+    chosen = np.linspace(0, len(curve) - 1, min(POINTS, len(curve))).round()
+    return [curve[int(i)] for i in chosen]
 
 
 def _short(x: float) -> float:

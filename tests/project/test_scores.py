@@ -64,6 +64,14 @@ def test_it_learns_if_the_intervals_do_not_touch_and_is_solved_at_a_known_score(
     assert scores.verdict_of(found, known) == verdict
 
 
+@pytest.mark.parametrize("n", [0, 1, 2, 20, 21, 500])
+def test_a_curve_keeps_its_ends(n: int) -> None:
+    curve = [(i, float(i)) for i in range(n)]
+    thin = scores._thinned(curve)
+    assert len(thin) == len({*thin}) == min(n, 20) and thin == sorted(thin)
+    assert (thin[:1], thin[-1:]) == (curve[:1], curve[-1:])
+
+
 def test_a_spread_is_half_of_the_interval_of_the_mean() -> None:
     returns = np.random.default_rng(0).normal(3.0, 2.0, 400)
     found = scores._spread("random", returns)
