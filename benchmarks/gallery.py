@@ -172,7 +172,7 @@ def page() -> Iterator[str]:
         for id in drawn:
             path, below = path_of(id), f"`{id.partition('/')[2]}`"
             if trained_path(id).exists():
-                path, below = trained_path(id), f"{below} {learned[id]['trained']:,}"
+                path, below = trained_path(id), f"{below} {learned[id]['trained']:,g}"
             yield f"- ![{id}]({path.relative_to(DOCS)}){below}"
         if drawn:
             yield "\n</div>\n"

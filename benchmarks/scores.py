@@ -189,9 +189,13 @@ def keeps(before: dict[str, Any], now: dict[str, Any]) -> bool:
 
 def judge() -> None:
     """Write the verdicts of known results again, after `tasks.py` changed."""
-    for task in TASKS:
-        if row := rows(task.library).get(task.id):
-            add(task, judged(row, task))
+    for library in LIBRARIES:
+        found = files.read(f"scores/{library}")
+        before = rows(library)
+        now = [judged(before[task.id], task) for task in TASKS if task.id in before]
+        if now != [*before.values()]:
+            more = {k: v for k, v in found.items() if k not in ("tables", "scores")}
+            files.write(f"scores/{library}", {}, **more, scores=now)
 
 
 def is_missing(task: Task) -> bool:

@@ -45,7 +45,7 @@ def cell(id: str) -> str:
     row = scores.rows(id.partition("/")[0]).get(id, {})
     if "trained" not in row:
         return ""
-    return f"{row['random']:,} → {row['trained']:,}, {row['verdict']}"
+    return f"{row['random']:,g} → {row['trained']:,g}, {row['verdict']}"
 
 
 def curve(points: dict[str, float]) -> str:
@@ -78,7 +78,7 @@ def _who(agents: Sequence[str]) -> str:
 
 
 def _mean(row: dict[str, Any], kind: str) -> str:
-    return f"{row[kind]:,} ± {row[f'{kind} ±']:.2g}"
+    return f"{row[kind]:,g} ± {row[f'{kind} ±']:.2g}"
 
 
 def _count(name: str, rows: Sequence[dict[str, Any]]) -> str:

@@ -140,7 +140,10 @@ def test_verdicts_follow_the_table_of_tasks(results: Path, monkeypatch: pytest.M
     scores.add(CATCH, row(-0.6, -0.6))
     monkeypatch.setattr(tasks, "WHY", {})
     monkeypatch.setattr(scores, "WHY", {CATCH.id: "the ball is invisible"})
+    path = results / "scores/classic.json"
+    path.write_text(path.read_text().replace('"machine": "', '"machine": "another, '))
     scores.judge()
+    assert json.loads(path.read_text())["machine"].startswith("another, ")
     solved, failed = scores.every_row()
     assert (solved["verdict"], solved["known"]) == ("solved", 475)
     assert (failed["verdict"], failed["why"]) == ("does not learn", "the ball is invisible")
@@ -163,10 +166,10 @@ def test_the_pages_have_the_scores() -> None:
     scores.judge()
     page = "\n".join(scores_page.page())
     assert "| classic | 2 | 1 | 0 | 1 |" in page and "| all | 2 | 1 | 0 | 1 |" in page
-    assert f"| `{CARTPOLE.id}` | 20.25 ± 1 | 1,480.0 ± 1 | 475, {CARTPOLE.source} | ▁█ |" in page
+    assert f"| `{CARTPOLE.id}` | 20.25 ± 1 | 1,480 ± 1 | 475, {CARTPOLE.source} | ▁█ |" in page
     assert "| 4 k | 20 | solved |" in page
     assert f"| `{CATCH.id}` | -0.6 ± 0.2 | -0.6 ± 0.2 |" in "\n".join(scores_page.unlearned())
-    assert scores_page.cell(CARTPOLE.id) == "20.25 → 1,480.0, solved"
+    assert scores_page.cell(CARTPOLE.id) == "20.25 → 1,480, solved"
     assert scores_page.cell("classic/Maze-v0") == ""
 
 
