@@ -23,8 +23,8 @@ def page() -> Iterator[str]:
     for library in scores.LIBRARIES:
         if rows := [row for row in every if _library(row) == library]:
             yield f"\n## {library}\n"
-            yield "| id | random play | trained | known score | curve | steps | CPU s | verdict |"
-            yield "|---" * 8 + "|"
+            yield "| id | verdict | random play | trained | known score | steps | curve |"
+            yield "|---" * 7 + "|"
             yield from map(_line, rows)
             versions = rows[-1]["versions"].items()
             yield f"\nWith {', '.join(f'{name} {x}' for name, x in versions)}."
@@ -66,11 +66,10 @@ def _line(row: dict[str, Any]) -> str:
     tasks = {task.id: task for task in TASKS}
     agents = tasks[row["id"]].agents
     name = f"`{row['id']}`" + (f" ({_who(agents)})" if agents else "")
-    algorithm = "" if row["algorithm"] == "PPO" else f", by {row['algorithm']}"
+    verdict = row["verdict"] + ("" if row["algorithm"] == "PPO" else f", by {row['algorithm']}")
     means = _mean(row, "random"), _mean(row, "trained")
-    cpu = sum(row["cpu"]) / len(row["cpu"])
-    cells = name, *means, known, curve(row["curves"][0]), f"{steps / 1e3:,.0f} k", f"{cpu:.0f}"
-    return f"| {' | '.join(cells)} | {row['verdict']}{algorithm} |"
+    cells = name, verdict, *means, known, f"{steps / 1e3:,.0f} k", curve(row["curves"][0])
+    return f"| {' | '.join(cells)} |"
 
 
 def _who(agents: Sequence[str]) -> str:
@@ -78,7 +77,8 @@ def _who(agents: Sequence[str]) -> str:
 
 
 def _mean(row: dict[str, Any], kind: str) -> str:
-    return f"{row[kind]:,g} ± {row[f'{kind} ±']:.2g}"
+    half = float(f"{row[f'{kind} ±']:.2g}")
+    return f"{row[kind]:,g}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{half:,g}"
 
 
 def _count(name: str, rows: Sequence[dict[str, Any]]) -> str:
