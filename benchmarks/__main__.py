@@ -4,7 +4,7 @@ Run benchmarks: `python -m benchmarks dispatch scan` these, `python -m benchmark
     python -m benchmarks --output benchmarks/results     a JSON file of each
     python -m benchmarks NAME --help                     longer runs, and what pages show: NAME of
                                                          accelerators, pods, lowers, ids, matches,
-                                                         gpu, table, gallery, pages
+                                                         scores, gpu, table, gallery, pages
 """
 
 import argparse
@@ -57,7 +57,7 @@ BENCHMARKS = {
 }
 COMMANDS = (
     *("accelerators", "pods", "lowers", "ids", "matches"),
-    *("gpu", "table", "gallery", "pages"),
+    *("scores", "gpu", "table", "gallery", "pages"),
 )
 
 

@@ -9,6 +9,9 @@ A process of its own draws each library. Pictures go to `docs/libraries/gallery`
 the reasons why an id is not drawn to `benchmarks/verdicts/gallery.json`. What is in either is not
 drawn again, unless `--again` is given, so that an interrupted run goes on. Brax and MuJoCo
 Playground need OpenGL: without a display, set `MUJOCO_GL=egl`.
+
+Where `python -m benchmarks scores` left the parameters of a policy, a film of it takes the place of
+the picture: `NAME-trained.webp`.
 """
 
 import json
@@ -21,6 +24,7 @@ from typing import Any
 import jax
 
 import envrax
+from benchmarks import scores
 from benchmarks.libraries import LIBRARIES, VERDICTS, built, first_line, visit_each
 
 DOCS = Path(__file__).parents[1] / "docs/libraries"
@@ -36,6 +40,9 @@ EVERY = {
 STEPS = {"brax": 0, "playground": 0, "kinetix": 0}
 # MuJoCo's free camera stands far away from these: their middle is shown.
 FAR = "ant", "halfcheetah", "hopper", "humanoid", "humanoidstandup", "swimmer", "walker2d"
+# A film of a trained policy shows so many frames, one of every second, third, ... step.
+TRAINED_FRAMES = 60
+STRIDES = {"brax": 4, "playground": 4, "kinetix": 3, "craftax": 2}
 SIDE = 160
 FRAMES = 40
 MILLISECONDS = 100
@@ -43,7 +50,9 @@ STILL, MOVING = {"quality": 70, "method": 6}, {"quality": 45, "method": 6, "mini
 HEAD = """# Gallery
 
 Made by `python -m benchmarks gallery`: every id that can be drawn, as `env.render(state)` draws it.
-Moving pictures show uniformly random legal actions. [The table](table.md) has spaces and limits.
+Where a mean return stands below a picture, it shows the policy that
+[`python -m benchmarks scores`](scores.md) trained for it; the other moving pictures show uniformly
+random legal actions. [The table](table.md) has spaces and limits.
 """
 
 
@@ -57,7 +66,8 @@ def main() -> None:
 def forget_library(library: str) -> None:
     """Remove the pictures of a library, and the reasons."""
     for id in built(library):
-        path_of(id).unlink(missing_ok=True)
+        for path in (path_of(id), trained_path(id)):
+            path.unlink(missing_ok=True)
         _set_reason(id, "")
 
 
@@ -65,42 +75,71 @@ def draw_library(library: str, end: float) -> None:
     """Draw what can be built of a library and has neither a picture nor a reason yet."""
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # pygame complains of missing loudspeakers
     for number, id in enumerate(built(library)):
-        path = path_of(id)
-        if path.exists() or id in reasons() or time.monotonic() > end:
+        is_trained = scores.params_path(id).exists()
+        path = trained_path(id) if is_trained else path_of(id)
+        if trained_path(id).exists() or path.exists() or time.monotonic() > end:
+            continue
+        if id in reasons():
             continue
         _set_reason(id, "the process ended")  # what stays if it does
         begin = time.perf_counter()
-        moving = number % EVERY[library] == 0
+        moving = is_trained or number % EVERY[library] == 0
         try:
-            frames = play(id, FRAMES if moving else STEPS.get(library, 10))
+            frames = trained(id) if is_trained else play(id, _n_steps(library, moving))
         except Exception as error:
             none = "does not implement render" in str(error)
             _set_reason(id, "the library does not draw it" if none else first_line(error))
             print(id, reasons()[id], flush=True)
             continue
         save(path, frames if moving else frames[-1:])
+        if is_trained:
+            path_of(id).unlink(missing_ok=True)
         _set_reason(id, "")
         print(id, path.stat().st_size, f"{time.perf_counter() - begin:.0f} s", flush=True)
+
+
+def _n_steps(library: str, moving: bool) -> int:
+    return FRAMES if moving else STEPS.get(library, 10)
 
 
 def play(id: str, steps: int) -> list[Any]:
     """Frames of so many random steps, and of the states that episodes begin in."""
     env = envrax.make(id, jit_compile=False)
-    frames: list[Any] = []
 
-    @jax.jit
-    def step(state: Any, rng: Any) -> Any:
-        mask = env.action_mask(state)
-        draw = env.action_space.sample
-        return env.step(state, draw(rng) if mask is None else draw(rng, mask))[1]
+    def draw(state: Any, obs: Any, rng: Any) -> Any:
+        mask, space = env.action_mask(state), env.action_space
+        return space.sample(rng) if mask is None else space.sample(rng, mask)
 
+    return _frames(env, draw, steps, 1)
+
+
+def trained(id: str) -> list[Any]:
+    """Frames of the policy that `python -m benchmarks scores` trained."""
+    from benchmarks import learners
+
+    [task] = scores.tasks([id])
+    learner = learners.LEARNERS[task.algorithm](task)
+    env, like = learner.env, learner.params(jax.eval_shape(learner.init, 0))
+    policy_state = envrax.load(scores.params_path(id), like), False
+
+    def act(state: Any, obs: Any, rng: Any) -> Any:
+        return learner.policy(policy_state, obs, rng, env.action_mask(state))[0]
+
+    stride = STRIDES.get(task.library, 1)
+    return _frames(env, act, stride * TRAINED_FRAMES, stride)
+
+
+def _frames(env: Any, act: Any, steps: int, stride: int) -> list[Any]:
+    """Frames of every `stride`-th step, in which an episode that ended begins anew."""
     reset = jax.jit(env.reset)
-    _, state = reset(jax.random.key(0))
-    frames.append(env.render(state))
+    step = jax.jit(lambda state, obs, rng: env.step(state, act(state, obs, rng))[:2])
+    obs, state = reset(jax.random.key(0))
+    frames = [env.render(state)]
     for t in range(steps):
         rng = jax.random.fold_in(jax.random.key(1), t)
-        state = reset(rng)[1] if state.done else step(state, rng)
-        frames.append(env.render(state))
+        obs, state = reset(rng) if state.done else step(state, obs, rng)
+        if (t + 1) % stride == 0:
+            frames.append(env.render(state))
     return frames
 
 
@@ -109,7 +148,7 @@ def save(path: Path, frames: list[Any]) -> None:
     from PIL import Image
 
     images = [Image.fromarray(frame) for frame in frames]
-    if path.parent.name == "brax" and path.stem in FAR:
+    if path.parent.name == "brax" and path.stem.removesuffix("-trained") in FAR:
         width, height = images[0].size
         middle = 0.25 * width, 0.13 * height, 0.75 * width, 0.63 * height
         images = [image.crop(tuple(map(round, middle))) for image in images]
@@ -126,12 +165,15 @@ def page() -> Iterator[str]:
     """The lines of the page."""
     yield HEAD
     for library in LIBRARIES:
-        drawn = [id for id in built(library) if path_of(id).exists()]
+        learned = scores.rows(library)
+        drawn = [id for id in built(library) if trained_path(id).exists() or path_of(id).exists()]
         if drawn:
             yield f"## {library}\n\n" + '<div class="gallery" markdown>\n'
         for id in drawn:
-            picture = path_of(id).relative_to(DOCS)
-            yield f"- ![{id}]({picture})`{id.partition('/')[2]}`"
+            path, below = path_of(id), f"`{id.partition('/')[2]}`"
+            if trained_path(id).exists():
+                path, below = trained_path(id), f"{below} {learned[id]['trained']:,g}"
+            yield f"- ![{id}]({path.relative_to(DOCS)}){below}"
         if drawn:
             yield "\n</div>\n"
     yield "## Not drawn\n\nIds that can be built, and why there is no picture of them.\n"
@@ -143,6 +185,11 @@ def page() -> Iterator[str]:
 def path_of(id: str) -> Path:
     library, _, name = id.partition("/")
     return DOCS / "gallery" / library / f"{name.replace('/', '-')}.webp"
+
+
+def trained_path(id: str) -> Path:
+    path = path_of(id)
+    return path.with_stem(f"{path.stem}-trained")
 
 
 def reasons() -> dict[str, str]:

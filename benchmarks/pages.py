@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import accelerators, matches
+from benchmarks import accelerators, matches, scores_page
 from benchmarks.files import RESULTS, read
 
 ROOT = Path(__file__).parents[1]
@@ -147,4 +147,6 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "accelerators": accelerators.page,
     "ports": matches.page,
     "cases": matches.cases,
+    "scores": scores_page.page,
+    "unlearned": scores_page.unlearned,
 }

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 import envrax
-from benchmarks import ids, lowers
+from benchmarks import ids, lowers, scores_page
 from benchmarks.libraries import LIBRARIES, VERDICTS, verdicts, verdicts_path, visit_each
 from envrax.testing import report_env
 from envrax.testing.mismatch import why_outside
@@ -60,7 +60,8 @@ The figures are those of `python -m benchmarks ids`, with the
 first steps of 64 slots, which is compilation for the most part; the steps of all slots together in
 a second, in a scan with auto-reset and random legal actions, the best of five, or of as many as fit
 into eight seconds; the state of a slot. Worlds have no figures, nor has
-[`brax/swimmer`](brax.md), which does not step on this JAX.
+[`brax/swimmer`](brax.md), which does not step on this JAX. *Learned* is the mean return of random
+play, then after training: [what can be learned](scores.md) says how.
 """
 
 
@@ -103,13 +104,15 @@ def page() -> Iterator[str]:
     for library, rows in every.items():
         if rows:
             yield f"\n## {library}\n"
-            yield "| id | observations | actions | limit | " + " | ".join(SPEEDS) + " | verdict |"
-            yield "|---" * (5 + len(SPEEDS)) + "|"
+            heads = *SPEEDS, "learned", "verdict"
+            yield "| id | observations | actions | limit | " + " | ".join(heads) + " |"
+            yield "|---" * (4 + len(heads)) + "|"
         speeds = ids.rows(library)
         for name, row in sorted(rows.items()):
             cells = [row.get(key, "") for key in ("obs", "action", "limit")]
             figures = speeds.get(name, {})
             cells += [_short(figures[x]) if x in figures else "" for x in SPEEDS.values()]
+            cells.append(scores_page.cell(name))
             # Errors begin with their class and the id, which stand in the row already.
             before, _, after = row.get("why", "").partition(f"Error: {name}: ")
             why = f": {after or before}" if before else ""

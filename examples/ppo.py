@@ -146,10 +146,8 @@ class PPO:
 
     def __init__(self, options: Options) -> None:
         self.options = o = options
-        wrappers = [envrax.RecordEpisodeStatistics, scaled]
-        self.env = envrax.make(o.env, wrappers=wrappers, jit_compile=False)
-        self.vec_env = envrax.VecEnv(self.env, o.n_envs)
-        space = self.env.action_space
+        self.env, self.vec_env = self.make()
+        space = self.vec_env.single_action_space
         if not isinstance(space, envrax.Discrete | envrax.Box) or len(space.shape) > 1:
             raise ValueError(f"PPO: expected Discrete actions or a Box of one axis; got {space}.")
         self.network = Network(space, o.hidden)
@@ -159,10 +157,17 @@ class PPO:
         chain = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(learning_rate))
         self.optimiser = optax.flatten(chain)  # parameters in one vector make a smaller program
 
+    def make(self) -> tuple[Any, Any]:
+        """The environment, and the batch that it is trained in."""
+        wrappers = [envrax.RecordEpisodeStatistics, scaled]
+        env = envrax.make(self.options.env, wrappers=wrappers, jit_compile=False)
+        return env, envrax.VecEnv(env, self.options.n_envs)
+
     def init(self, seed: Any) -> Any:
         """The start of the rollouts, with the policy's parameters, and the optimiser state."""
         rng, obs_rng, network_rng = jax.random.split(jax.random.key(seed), 3)
-        params = self.network.init(network_rng, self.env.observation_space.sample(obs_rng))
+        obs = self.vec_env.single_observation_space.sample(obs_rng)
+        params = self.network.init(network_rng, obs)
         return envrax.start(self.vec_env, rng, params), self.optimiser.init(params)
 
     def act(self, params: Any, obs: jax.Array, rng: jax.Array, mask: Any) -> Any:

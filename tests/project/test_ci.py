@@ -29,6 +29,7 @@ def test_the_workflow_runs_every_part() -> None:
     workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
     [jobs] = re.findall(r"^ +parts: \[(.+)\]$", workflow, re.MULTILINE)
     assert sorted(jobs.replace(",", "").split()) == sorted(parts.split())
+    assert re.findall(r"run: \.ci/run (\w+)", workflow) == ["nightly", "scores"]
 
 
 def test_the_targets_of_mutation_testing_exist() -> None:
