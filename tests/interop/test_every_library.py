@@ -183,7 +183,6 @@ DRAWN: dict[str, tuple[int, int, int] | None] = {
     "jumanji/Snake-v1": (1000, 1000, 3),
     "kinetix/s/h4_thrust_aim": (125, 125, 3),
     "navix/Navix-DistShift1-v0": (56, 72, 3),
-    "octax/pong": (256, 512, 3),
     "pgx/minatar-breakout": None,
     "pgx/tic_tac_toe": None,
     "playground/PendulumSwingup": (240, 320, 3),
