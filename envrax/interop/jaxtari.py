@@ -35,14 +35,16 @@ FRAMES = 108_000
 """The time limit of Atari games, half an hour at 60 frames per second, as JAXtari has it."""
 
 WRONG: dict[str, tuple[str, ...]] = {
+    "bankheist": ("lives",),
     "blackjack": ("player_score",),
     "casinoblackjack": ("player_main_bet", "player_score"),
     "casinofivestudpoker": ("player_score",),
     "casinopokersolitaire": ("cursor_pos_x", "cursor_pos_y"),
     "freeway": ("car.x",),
+    "galaxian": ("lives",),
     "hangman": ("cpu_score", "score"),
-    "slotmachine": ("reel_symbols",),
     "journeyescape": ("player.state",),
+    "slotmachine": ("reel_symbols",),
 }
 """Leaves of an observation that leave the bounds of the library's space, by game."""
 
