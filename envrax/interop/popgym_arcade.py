@@ -36,6 +36,12 @@ KEYS_TWICE = {
 }
 """Games whose reset uses a PRNG key twice: the draws that share it."""
 
+KEYS_OF_ITS_OWN = {
+    "Navigator": "the treasure from a fixed key",
+    "Skittles": "what a partial view hides from a key made of the time",
+}
+"""Games that make a PRNG key themselves: what they draw from it."""
+
 _LIMITS = ("max_steps_in_episode", "max_episode_length")  # names in environments
 
 
@@ -72,11 +78,14 @@ class ArcadeEnv(PeerEnv):
 
     @property
     def waivers(self) -> dict[str, str]:
-        names = [base.__name__ for base in type(self.peer).__mro__ if base.__name__ in KEYS_TWICE]
-        if not names:
-            return {}
-        reason = f"{names[0]} draws {KEYS_TWICE[names[0]]} from one key"
-        return dict.fromkeys(("keys_are_used_once", "calls_share_no_key"), reason)
+        waived: dict[str, str] = {}
+        for name in [base.__name__ for base in type(self.peer).__mro__]:
+            if name in KEYS_TWICE:
+                reason = f"{name} draws {KEYS_TWICE[name]} from one key"
+                waived |= dict.fromkeys(("keys_are_used_once", "calls_share_no_key"), reason)
+            if name in KEYS_OF_ITS_OWN:
+                waived["draws_depend_on_the_key"] = f"{name} draws {KEYS_OF_ITS_OWN[name]}"
+        return waived
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         return PeerReset(*self._limited(params).reset_env(rng, params))

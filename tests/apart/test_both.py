@@ -26,7 +26,9 @@ LIBRARIES = {
 }
 # Factoriax, CountRecall and AutoEncode compile for most of a minute: `python -m benchmarks table`
 # checks them.
-CHECKED = [f"popgym_arcade/{name}" for name in ("BreakoutHard", "NoisyCartPoleEasy", "TetrisHard")]
+CHECKED = [
+    f"popgym_arcade/{name}" for name in ("BreakoutHard", "NavigatorEasy", "NoisyCartPoleEasy")
+]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
