@@ -244,7 +244,7 @@ def test_it_has_an_id_in_gymnasium_beside_the_original() -> None:
     assert id == "envrax/gymnasium.phys2d.CartPole-v1"
     registration.register("gymnasium")
     assert {name: gymnasium.registry[name] for name in before} == before
-    env = gymnasium.make(id, max_steps=7)
+    env: Any = gymnasium.make(id, max_steps=7)
     assert env.reset(seed=0)[0].shape == (4,) and env.unwrapped.jax_env.config.max_steps == 7
 
 
