@@ -122,6 +122,12 @@ WHY: dict[str, str] = {
     "jumanji/TSP-v1": "the network: it sees the present city and the tour as numbers, not as "
     "places; always going to the nearest city returns -4.5 in the same episodes",
     "jumanji/Minesweeper-v0": "the budget: after 120 s the mean is 10.8 and rises",
+    "gymnax/MemoryChain-bsuite": "the network: it has no memory, and the answer is shown in the "
+    "first step",
+    "jaxmarl/overcooked": "exploration: uniform play serves 3 soups in 100 episodes, and the "
+    "library's shaped rewards are not used; not trained for longer",
+    "playground/PointMass": "exploration: there is no reward away from the target, which few "
+    "episodes of uniform play reach; not trained for longer",
 }
 # What `--check` trains: one of each adapter that the newest JAX runs, and of the examples.
 CHECKED = (
