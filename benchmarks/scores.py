@@ -176,8 +176,8 @@ def check(chosen: Sequence[Task], seconds: float) -> int:
         now = learned(task, seconds, [0])
         ok = keeps(before, now)
         n_failed += not ok
-        told = f"{now['trained']}, where the result is {before['trained']}, random play "
-        print(f"{task.id}: {'ok' if ok else 'FAILED'}: {told}{before['random']}", flush=True)
+        compared = f"{now['trained']}, where the result is {before['trained']}, random play "
+        print(f"{task.id}: {'ok' if ok else 'FAILED'}: {compared}{before['random']}", flush=True)
     return n_failed
 
 

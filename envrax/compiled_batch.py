@@ -92,7 +92,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         """
         The environment of which every slot is a copy.
 
-        None if there is none, or if a wrapper does not say what begins anew in some slots.
+        None if there is none, or if a wrapper does not say what starts again in some slots.
         """
         return None
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from envrax.interop.base import PeerEnv
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.peer_spaces import box
+from envrax.interop.peer_spaces import box_and_discrete
 from envrax.interop.peer_types import (
     NO_LIMIT,
     PeerConfig,
@@ -20,7 +20,7 @@ from envrax.interop.peer_types import (
     steps_limit,
 )
 from envrax.registry import register_suite
-from envrax.spaces import Discrete, Space
+from envrax.spaces import Space
 
 require("factoriax", "0.1")
 
@@ -56,9 +56,7 @@ class FactoriaxEnv(PeerEnv):
         return params.replace(max_timesteps=max_steps)
 
     def spaces(self) -> tuple[Space, Space]:
-        obs_space = self.peer.observation_space(self.concrete_params)
-        n_actions = int(self.peer.action_space(self.concrete_params).n)
-        return box(obs_space.low, obs_space.high, self.observed), Discrete(n_actions)
+        return box_and_discrete(self.peer, self.concrete_params, self.observed)
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         return PeerReset(*self.peer.reset_env(rng, params))

@@ -100,8 +100,8 @@ class FunctionalEnv(PeerEnv):
         return jax.tree.map(lambda dtype, x: jnp.asarray(x, canonical(dtype)), dtypes, obs)
 
 
-class DrawnEnv(FunctionalEnv):
-    """A `FuncEnv` that draws. The first image makes its render state, which `close` closes."""
+class RenderedEnv(FunctionalEnv):
+    """A `FuncEnv` that renders. The first image makes its render state, which `close` closes."""
 
     def render(self, state: PeerState) -> np.ndarray:
         given = _given(self.concrete_params)
@@ -120,7 +120,7 @@ class DrawnEnv(FunctionalEnv):
             self.peer.render_close(*vars(self).pop("_render_state"))
 
 
-class CliffWalkingEnv(DrawnEnv):
+class CliffWalkingEnv(RenderedEnv):
     """Gymnasium's cliff walk. Its first state lacks an axis of `fallen`, which is added."""
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
@@ -160,9 +160,9 @@ def wrap(func_env: Any, params: Any = None, *, max_steps: int = 0) -> Functional
         )
     name = type(func_env).__name__
     draws = type(func_env).render_image is not FuncEnv.render_image
-    env_class = DrawnEnv if draws else FunctionalEnv
+    env_class = RenderedEnv if draws else FunctionalEnv
     env_class = CliffWalkingEnv if name == "CliffWalkingFunctional" else env_class
     return env_class(PeerConfig(id=name, params=params, max_steps=max_steps), peer=func_env)
 
 
-register_suite(suite_of(DrawnEnv, CLASSES, {"tabular/CliffWalking-v0": CliffWalkingEnv}))
+register_suite(suite_of(RenderedEnv, CLASSES, {"tabular/CliffWalking-v0": CliffWalkingEnv}))

@@ -31,10 +31,10 @@ from jaxtari.modification import JaxtariModWrapper  # noqa: E402
 from jaxtari.paths import canonical_storage_dir, ownership_or_alt_markers_present  # noqa: E402
 
 OBSERVATIONS = ("objects", "pixels", "both")
-FRAMES = 108_000
+MAX_FRAMES = 108_000
 """The time limit of Atari games, half an hour at 60 frames per second, as JAXtari has it."""
 
-WRONG: dict[str, tuple[str, ...]] = {
+OUT_OF_BOUNDS: dict[str, tuple[str, ...]] = {
     "bankheist": ("lives",),
     "blackjack": ("player_score",),
     "casinoblackjack": ("player_main_bet", "player_score"),
@@ -90,7 +90,7 @@ class JaxtariEnv(PeerEnv):
         )
 
     def limit(self) -> int:
-        return FRAMES
+        return MAX_FRAMES
 
     def spaces(self) -> tuple[Space, Space]:
         who = f"{self._who}: expected the option `observation` to be one of"
@@ -101,7 +101,7 @@ class JaxtariEnv(PeerEnv):
         if self._observation == "pixels":
             return _image(types)
         objects = self.peer.observation_space()
-        wrong = WRONG.get(self.config.id, ())
+        wrong = OUT_OF_BOUNDS.get(self.config.id, ())
         if self._observation == "objects":
             return _space(objects, types, wrong)
         image = _image(types["pixels"])
@@ -109,7 +109,7 @@ class JaxtariEnv(PeerEnv):
 
     @property
     def mended_bounds(self) -> dict[str, str]:
-        names = () if self._observation == "pixels" else WRONG.get(self.config.id, ())
+        names = () if self._observation == "pixels" else OUT_OF_BOUNDS.get(self.config.id, ())
         before = "obs.objects." if self._observation == "both" else "obs."
         return {f"{before}{name}": "it leaves the library's bounds" for name in names}
 

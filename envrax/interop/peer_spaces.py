@@ -39,6 +39,13 @@ def box(low: Any, high: Any, type_: Any) -> Space:
     return Box(_scalar(low.astype(dtype)), _scalar(high.astype(dtype)), shape, dtype)
 
 
+def box_and_discrete(peer: Any, params: Any, observed: Any) -> tuple[Space, Space]:
+    """The spaces of a library's object with methods like gymnax's, whose actions are numbers."""
+    obs_space = peer.observation_space(params)
+    n_actions = int(peer.action_space(params).n)
+    return box(obs_space.low, obs_space.high, observed), Discrete(n_actions)
+
+
 def _whole(rounded: Callable[[Any], int], bound: Any, dtype: Any) -> np.ndarray:
     """A bound within the limits of integers, in Python's numbers: no float holds 2**63 - 1."""
     least, most = limits(dtype)

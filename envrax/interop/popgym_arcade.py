@@ -11,10 +11,10 @@ import numpy as np
 from envrax.error import MissingPackageError
 from envrax.interop.base import PeerEnv
 from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.peer_spaces import box
+from envrax.interop.peer_spaces import box_and_discrete
 from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep, steps_limit
 from envrax.registry import register_suite
-from envrax.spaces import Discrete, Space
+from envrax.spaces import Space
 
 popgym_arcade = require("popgym_arcade", "0.0.7", package="popgym-arcade")
 
@@ -36,7 +36,7 @@ KEYS_TWICE = {
 }
 """Games whose reset uses a PRNG key twice: the draws that share it."""
 
-KEYS_OF_ITS_OWN = {
+OWN_KEYS = {
     "Navigator": "the treasure from a fixed key",
     "Skittles": "what a partial view hides from a key made of the time",
 }
@@ -72,9 +72,7 @@ class ArcadeEnv(PeerEnv):
         return params.replace(max_steps_in_episode=max_steps)
 
     def spaces(self) -> tuple[Space, Space]:
-        obs_space = self.peer.observation_space(self.concrete_params)
-        n_actions = int(self.peer.action_space(self.concrete_params).n)
-        return box(obs_space.low, obs_space.high, self.observed), Discrete(n_actions)
+        return box_and_discrete(self.peer, self.concrete_params, self.observed)
 
     @property
     def waivers(self) -> dict[str, str]:
@@ -83,8 +81,8 @@ class ArcadeEnv(PeerEnv):
             if name in KEYS_TWICE:
                 reason = f"{name} draws {KEYS_TWICE[name]} from one key"
                 waived |= dict.fromkeys(("keys_are_used_once", "calls_share_no_key"), reason)
-            if name in KEYS_OF_ITS_OWN:
-                waived["draws_depend_on_the_key"] = f"{name} draws {KEYS_OF_ITS_OWN[name]}"
+            if name in OWN_KEYS:
+                waived["draws_depend_on_the_key"] = f"{name} draws {OWN_KEYS[name]}"
         return waived
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:

@@ -247,10 +247,10 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
         return by_agent(self, zeros((), F32))
 
     def _step_all(self, state: Any, actions: Any) -> Any:
-        told = self.with_final_obs()  # whose infos say why an episode ended
-        if told is self:
+        batch = self.with_final_obs()  # whose infos say why an episode ended
+        if batch is self:
             return super()._step_all(state, actions)
-        *stepped, infos = told._step_all(state, actions)
+        *stepped, infos = batch._step_all(state, actions)
         return *stepped, without_final(infos)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
