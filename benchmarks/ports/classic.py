@@ -1,8 +1,10 @@
 # pyright: reportMissingImports=false
-"""CartPole, MountainCar, Acrobot, Pendulum: the example suite and gymnax, Gymnasium and EnvPool."""
+"""CartPole, MountainCar, Acrobot, Pendulum of three suites: Gymnasium's and EnvPool's."""
 
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from benchmarks.ports.port import Port, gymnasium_port, put_array
 
@@ -20,9 +22,17 @@ GYMNAX = {
     "Acrobot-v1": ("joint_angle1", "joint_angle2", "velocity_1", "velocity_2"),
     "Pendulum-v1": ("theta", "theta_dot"),
 }
+FUNCTIONAL = {"phys2d/CartPole-v1": "CartPole-v1", "phys2d/Pendulum-v0": "Pendulum-v1"}
 CAUSES = {
-    "MountainCarContinuous-v0": "its left wall does not stop the car: the velocity stays as it was"
+    "MountainCarContinuous-v0": "its left wall does not stop the car: the velocity stays as it was",
+    "phys2d/Pendulum-v0": "observations have no bounds",
+    "phys2d/CartPole-v1": "its `polemass_length` is a sum, 0.6, not a product, 0.05",
 }
+
+
+def put_whole(reference: Any, state: Any) -> None:
+    """Our state, an array, as the original's."""
+    reference.unwrapped.state = np.array(state.inner, np.float64)
 
 
 def pool(id: str) -> Any:
@@ -49,5 +59,9 @@ PORTS = {
             for x, names in GYMNAX.items()
         ),
         pooled("gymnax/MountainCarContinuous-v0", "MountainCarContinuous-v0"),
+    ],
+    "gymnasium": [
+        gymnasium_port(f"gymnasium/{x}", original, CAUSES.get(x, ""), inject=put_whole)
+        for x, original in FUNCTIONAL.items()
     ],
 }

@@ -14,14 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._checks.names import require_known
 from envrax.interop.base import PeerEnv
-from envrax.interop.containers import as_dicts
+from envrax.interop.containers import as_dicts, copy_containers
 from envrax.interop.gymnasium_spaces import from_space
 from envrax.interop.library import require, suite_of
 from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Space
-from envrax.spaces.base import canonical
+from envrax.spaces.base import canonical, kind
 
 gymnasium = require("gymnasium", "1.2")
 
@@ -50,21 +51,26 @@ class FunctionalEnv(PeerEnv):
         module, _, name = CLASSES[self.config.id].rpartition(".")
         require("flax", "0.10", extra="gymnasium-jax")  # these modules import it
         func_env = getattr(importlib.import_module(f"gymnasium.envs.{module}"), name)
+        # Gymnasium takes any name.
+        constants = [k for k, x in vars(func_env).items() if k[0] != "_" and not callable(x)]
+        given = self.config.options.get("options") or {}
+        require_known(f"{self._who}: expected constants of {name}:", given, constants)
         return func_env(**self.config.options)
 
     def default_params(self) -> Any:
         return self.peer.get_default_params()
 
     def limit(self) -> int:
-        spec = gymnasium.registry.get(self.config.id)
-        return getattr(spec, "max_episode_steps", None) or NO_LIMIT
+        if self.config.id not in CLASSES:
+            return NO_LIMIT
+        return gymnasium.spec(self.config.id).max_episode_steps or NO_LIMIT
 
     def spaces(self) -> tuple[Space, Space]:
         return from_space(self.peer.observation_space), from_space(self.peer.action_space)
 
     @property
     def waivers(self) -> dict[str, str]:
-        if type(self.peer).__name__ != "BlackjackFunctional":
+        if not _is_a("BlackjackFunctional", self.peer):
             return {}
         return dict.fromkeys(
             ("keys_are_used_once", "calls_share_no_key"),
@@ -73,31 +79,54 @@ class FunctionalEnv(PeerEnv):
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         initial_rng, obs_rng = jax.random.split(rng)
-        inner = self.peer.initial(initial_rng, **_given(params))
+        inner = self._call("initial", params, initial_rng)
         return PeerReset(self._observe(params, inner, obs_rng), inner)
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
-        peer = self.peer
-        given = _given(params)
         # Where nothing is drawn, `rng` is that of the state and stays there.
         step_rng, reward_rng, terminal_rng, obs_rng = jax.random.split(jax.random.clone(rng), 4)
-        after = peer.transition(inner, action, step_rng, **given)
+        after = self._call("transition", params, inner, action, step_rng)
+        reward = self._call("reward", params, inner, action, after, reward_rng)
+        terminal = self._call("terminal", params, after, terminal_rng)
         return PeerStep(
             self._observe(params, after, obs_rng),
             after,
-            peer.reward(inner, action, after, reward_rng, **given),
-            peer.terminal(after, terminal_rng, **given),
+            self._one_number("reward", reward),
+            self._one_number("terminal", terminal),
             info={
-                **peer.state_info(after, **given),
-                **peer.transition_info(inner, action, after, **given),
+                **self._call("state_info", params, after),
+                **self._call("transition_info", params, inner, action, after),
             },
         )
 
+    def _call(self, function: str, params: Any, *args: Any) -> Any:
+        """Call a function of the environment on copies, since it may edit what it is given."""
+        return getattr(self.peer, function)(*copy_containers(args), **_given(params))
+
     def _observe(self, params: Any, inner: Any, rng: jax.Array) -> Any:
         """The observation, with the dtypes of the space."""
-        obs = as_dicts(self.peer.observation(inner, rng, **_given(params)))
+        obs = as_dicts(self._call("observation", params, inner, rng))
         dtypes = from_space(self.peer.observation_space).dtype
-        return jax.tree.map(lambda dtype, x: jnp.asarray(x, canonical(dtype)), dtypes, obs)
+        return jax.tree.map(self._cast, dtypes, obs)
+
+    def _cast(self, dtype: Any, x: Any) -> jax.Array:
+        x = jnp.asarray(x)
+        dtype = jnp.dtype(canonical(dtype))
+        narrower = dtype.itemsize < x.dtype.itemsize and kind(dtype) != "float"
+        if narrower or not np.can_cast(x.dtype, dtype, "same_kind"):
+            raise TypeError(
+                f"{self._who}: expected `observation` to return {dtype}, as its space; got "
+                f"{x.dtype}. Cast it there, or give the space another dtype."
+            )
+        return x.astype(dtype)
+
+    def _one_number(self, function: str, value: Any) -> Any:
+        if np.size(value) != 1:
+            raise TypeError(
+                f"{self._who}: expected `{function}` to return one number; got an array of shape "
+                f"{np.shape(value)}. `VecEnv` makes a batch of it."
+            )
+        return value
 
 
 class RenderedEnv(FunctionalEnv):
@@ -112,12 +141,14 @@ class RenderedEnv(FunctionalEnv):
 
     @functools.cached_property
     def _render_state(self) -> list[Any]:
-        return [self.peer.render_init()]
+        return [self.peer.render_init() if _defines("render_init", self.peer) else None]
 
     def close(self) -> None:
         """Close the render state. Gymnasium's own environments end pygame then, for all."""
         if "_render_state" in vars(self):
-            self.peer.render_close(*vars(self).pop("_render_state"))
+            (held,) = vars(self).pop("_render_state")
+            if _defines("render_close", self.peer):
+                self.peer.render_close(held)
 
 
 class CliffWalkingEnv(RenderedEnv):
@@ -131,6 +162,15 @@ class CliffWalkingEnv(RenderedEnv):
 def _given(params: Any) -> dict[str, Any]:
     """The keyword `params`, which functions without parameters need not have."""
     return {} if params is None else {"params": params}
+
+
+def _is_a(name: str, func_env: Any) -> bool:
+    """Whether it is of one of Gymnasium's classes, by name: only its extra can import them."""
+    return name in (x.__name__ for x in type(func_env).__mro__)
+
+
+def _defines(function: str, func_env: Any) -> bool:
+    return getattr(type(func_env), function) is not getattr(FuncEnv, function)
 
 
 def wrap(func_env: Any, params: Any = None, *, max_steps: int = 0) -> FunctionalEnv:
@@ -154,15 +194,15 @@ def wrap(func_env: Any, params: Any = None, *, max_steps: int = 0) -> Functional
     """
     if not isinstance(func_env, FuncEnv):
         raise TypeError(
-            "envrax.interop.gymnasium.wrap: expected a FuncEnv of Gymnasium, with functions "
-            f"such as `initial`; got {func_env!r}. Step other environments of Gymnasium from "
-            "Python, with `from_gymnasium_vec`."
+            "envrax.interop.gymnasium.wrap: expected a FuncEnv of Gymnasium, an object with "
+            f"functions such as `initial`; got {func_env!r}. Step other environments of Gymnasium "
+            "from Python, with `from_gymnasium_vec`."
         )
-    name = type(func_env).__name__
-    draws = type(func_env).render_image is not FuncEnv.render_image
-    env_class = RenderedEnv if draws else FunctionalEnv
-    env_class = CliffWalkingEnv if name == "CliffWalkingFunctional" else env_class
-    return env_class(PeerConfig(id=name, params=params, max_steps=max_steps), peer=func_env)
+    env_class = RenderedEnv if _defines("render_image", func_env) else FunctionalEnv
+    if _is_a("CliffWalkingFunctional", func_env):
+        env_class = CliffWalkingEnv
+    id = type(func_env).__name__
+    return env_class(PeerConfig(id=id, params=params, max_steps=max_steps), peer=func_env)
 
 
 register_suite(suite_of(RenderedEnv, CLASSES, {"tabular/CliffWalking-v0": CliffWalkingEnv}))

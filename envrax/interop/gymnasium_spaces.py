@@ -106,6 +106,6 @@ def _compact(bound: np.ndarray) -> Any:
 def _require_from_0(space: Any, start: Any) -> None:
     if np.any(start):
         raise ValueError(
-            f"from_space: expected a space that counts from 0; got {space!r}. Shift it with "
-            "Gymnasium's `TransformAction` or `TransformObservation`."
+            f"from_space: expected a space that counts from 0; got {space!r}. Shift it in the "
+            "environment, or with Gymnasium's `TransformAction` or `TransformObservation`."
         )

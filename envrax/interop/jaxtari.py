@@ -74,8 +74,11 @@ class JaxtariEnv(PeerEnv):
     def build(self) -> Any:
         id = self.config.id
         options = {k: x for k, x in self.config.options.items() if k != "observation"}
-        if options.get("mods") and id not in MOD_MODULES:  # JAXtari only warns
-            raise ValueError(f"{self._who}: expected no `mods`: JAXtari has none for this game.")
+        mods = options.get("mods")
+        if mods and id not in MOD_MODULES:  # JAXtari only warns
+            raise ValueError(f"{self._who}: expected no `mods`, since it has none; got {mods!r}.")
+        if isinstance(mods, str):
+            raise ValueError(f"{self._who}: expected a list of `mods`; got {mods!r}.")
         if not ownership_or_alt_markers_present():
             raise ValueError(self._no_sprites(f"none in {canonical_storage_dir()}"))
         try:
@@ -162,9 +165,11 @@ def _space(space: Any, types: Any, wrong: tuple[str, ...], name: str = "") -> Sp
     return unbounded(types) if name in wrong else from_library_space(space, types, exact=False)
 
 
-def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JaxtariEnv:
+def wrap(
+    env: Any, params: Any = None, *, max_steps: int = 0, observation: str = "objects"
+) -> JaxtariEnv:
     """
-    A game of JAXtari that you built, with observations of objects.
+    A game of JAXtari that you built.
 
     Parameters
     ----------
@@ -174,11 +179,15 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JaxtariEnv:
         JAXtari has no parameters.
     max_steps : int, default 0
         Time limit in frames; 0 takes 108,000.
+    observation : str, default "objects"
+        As in `options`: "objects", "pixels" or "both".
 
     Raises
     ------
     TypeError
         If it is not a game of JAXtari.
+    ValueError
+        If there is no such `observation`.
     """
     if not isinstance(env, JaxEnvironment | JaxtariModWrapper):
         raise TypeError(
@@ -188,9 +197,12 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JaxtariEnv:
     game: Any = env
     while "_env" in vars(game):  # of mods
         game = game._env
-    ids = (id for id, module in GAME_MODULES.items() if module == type(game).__module__)
+    modules = [x.__module__ for x in type(game).__mro__]
+    ids = (id for id, module in GAME_MODULES.items() if module in modules)
     id = next(ids, type(game).__name__)
-    return JaxtariEnv(PeerConfig(id=id, params=params, max_steps=max_steps), peer=env)
+    options = {"observation": observation}
+    config = PeerConfig(id=id, params=params, max_steps=max_steps, options=options)
+    return JaxtariEnv(config, peer=env)
 
 
 register_suite(suite_of(JaxtariEnv, GAME_MODULES))

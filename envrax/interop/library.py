@@ -132,10 +132,10 @@ def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:
         return all(hasattr(cast(Any, type(x)), name) for name in kind)
 
     if not fits(env):
-        what = f"a {kind.__name__}" if isinstance(kind, type) else f"with {', '.join(kind)}"
+        what = f"of {kind.__name__}" if isinstance(kind, type) else f"with {', '.join(kind)}"
         raise TypeError(
-            f"{who}: expected an environment of {library}, {what}; got {env!r}. Pass the object "
-            "that the library's own constructor returns."
+            f"{who}: expected an environment of {library}, {what}; got {env!r}. Pass the instance, "
+            "and nothing beside it."
         )
     while True:
         if _EPISODE_WRAPPERS & {base.__name__ for base in type(env).__mro__}:

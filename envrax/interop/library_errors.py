@@ -36,7 +36,7 @@ def quote_errors(
         # An error of envrax, or of JAX's key checker.
         if str(error).startswith(who) or isinstance(error, jax.errors.KeyReuseError):
             raise
-        got = f"{type(error).__name__}: {error}".removesuffix(": ")
+        got = f"{type(error).__name__}: {error}".rstrip(".: ")
         is_set = {"params": config.params is not None, "options": bool(config.options)}
         fields = " and ".join(f"`{name}`" for name, it_is in is_set.items() if it_is)
         check = f"Check {fields or 'the environment'}.{x64_advice()}"

@@ -1,7 +1,6 @@
 """A library's parameters: changed by name, and split into constants and arguments."""
 
 import dataclasses
-from operator import getitem
 from typing import Any, cast
 
 import jax
@@ -109,7 +108,7 @@ def with_changes(who: str, default: Any, changes: Any) -> Any:
     if default is None:
         raise TypeError(
             f"{who}: expected no `params`, since the library has none here; got {changes!r}. Pass "
-            "keywords of its constructor in `options`."
+            "keywords of its constructor in `options`, and a time limit as `max_steps`."
         )
     if not isinstance(changes, dict):
         if not isinstance(changes, type(default)):
@@ -121,10 +120,8 @@ def with_changes(who: str, default: Any, changes: Any) -> Any:
     given = cast(dict[str, Any], changes)
     names: Any = param_names(default)
     require_known(f"{who}: expected `params` of", given, names, error=TypeError)
-    if isinstance(default, dict):
-        return {**cast(dict[str, Any], default), **given}
     for name, value in given.items():
-        before = getattr(default, name)
+        before = _value(default, name)
         if isinstance(before, int | float) and not _is_number(value):
             raise TypeError(
                 f"{who}: expected `params.{name}` to be a number, as its value {before!r}; got "
@@ -132,6 +129,8 @@ def with_changes(who: str, default: Any, changes: Any) -> Any:
             )
         if type(value) is int and isinstance(before, float):  # 9 in place of 9.8 means 9.0
             given = {**given, name: float(value)}
+    if isinstance(default, dict):
+        return {**cast(dict[str, Any], default), **given}
     if hasattr(default, "_replace"):
         return default._replace(**given)
     return dataclasses.replace(default, **given)
@@ -147,10 +146,14 @@ def param_names(params: Any) -> Any:
     return getattr(params, "__dataclass_fields__", getattr(params, "_fields", params))
 
 
+def _value(params: Any, name: str) -> Any:
+    is_dict = isinstance(params, dict)
+    return cast(Any, params)[name] if is_dict else getattr(params, name)
+
+
 def numeric_params(params: Any) -> dict[str, Any]:
     """The Python numbers among the parameters, by name."""
-    get: Any = getitem if isinstance(params, dict) else getattr
-    values: dict[str, Any] = {name: get(params, name) for name in param_names(params) or ()}
+    values: dict[str, Any] = {name: _value(params, name) for name in param_names(params) or ()}
     return {name: x for name, x in values.items() if isinstance(x, bool | int | float)}
 
 
@@ -167,5 +170,4 @@ def fit_changes(who: str, params: Any, changes: Any) -> Any:
         return conformed(who, "params", changes, params)
     given = cast(dict[str, Any], changes)
     require_known(f"{who}: expected `params` of", given, param_names(params))
-    get: Any = getitem if isinstance(params, dict) else getattr
-    return {k: conformed(who, f"params.{k}", x, get(params, k)) for k, x in given.items()}
+    return {k: conformed(who, f"params.{k}", x, _value(params, k)) for k, x in given.items()}

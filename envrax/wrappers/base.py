@@ -223,10 +223,14 @@ def layers(env: AnyEnv) -> list[AnyEnv]:
     return stack
 
 
-def require_that(condition: bool, wrapper: type, expected: str, got: object) -> None:
-    """Raise a TypeError unless `condition` is True: `wrapper: expected ...; got ...`."""
+def require_that(
+    condition: bool, wrapper: type, expected: str, got: object, advice: str = ""
+) -> None:
+    """Raise a TypeError unless `condition` is True: `wrapper: expected ...; got .... advice`."""
     if not condition:
-        raise TypeError(f"{wrapper.__name__}: expected {expected}; got {got}.")
+        text = str(got)
+        text = text if len(text) <= 200 else f"{text[:200]}..."
+        raise TypeError(f"{wrapper.__name__}: expected {expected}; got {text}. {advice}".rstrip())
 
 
 def refuse_mask(

@@ -45,8 +45,10 @@ def entry_space(wrapper: type, space: Space, key: str | None) -> Space:
 def require_box(wrapper: type, env: AnyEnv, key: str | None = None) -> Box:
     """The `entry_space` of the observations of `env`. Raise a TypeError unless it is a Box."""
     space: Any = entry_space(wrapper, env.observation_space, key)
-    require_that(isinstance(space, Box), wrapper, "observations in a Box", space)
-    return space
+    before = "FlattenObservation" if isinstance(space, Dict | Tuple) else "DtypeObservation"
+    advice = f"Put `{before}` before it, or choose observations that are arrays, such as images."
+    require_that(isinstance(space, Box), wrapper, "observations in a Box", space, advice)
+    return cast(Box, space)
 
 
 class FilterObservation(ObservationWrapper[Any, ActSpaceT, StateT, ConfigT]):

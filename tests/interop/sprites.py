@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,14 +16,34 @@ import pytest
 
 BACKGROUND = (210, 160)
 SPRITE = (8, 8)
+SIZES = {
+    **dict.fromkeys(("venture/map*", "venture/room*", "*/backgrounds/*", "*/bg/*"), BACKGROUND),
+    "enduro/digits/*_array*": (128, 8),  # a drum of digits
+    "videochess/background*": BACKGROUND[::-1],
+    "wizardofwor/background*": (86, 128),
+}
+COLOURS = {
+    **dict.fromkeys(("venture/map*", "venture/room*"), (0, 0, 0)),  # where one can walk
+    "gopher/*": (223, 183, 85),
+    "miniature_golf/level_*": (210, 210, 64),  # walls
+}
+LISTED = ("up_n_down/roads/road.npy", "up_n_down/background/background.npy")
+"""Files in directories that a game lists."""
 
 
-def rectangle(path: Path) -> np.ndarray:
-    """An image of one colour, by the name of the file: of the whole screen, or of a sprite."""
-    of_screen = any(word in path.stem.lower() for word in ("background", "bg", "level"))
-    height, width = BACKGROUND if of_screen else SPRITE
-    colour = zlib.crc32(path.stem.encode()).to_bytes(4, "big")[:3]
-    return np.tile(np.array([*colour, 255], np.uint8), (height, width, 1))
+def rectangle(file: PurePath) -> np.ndarray:
+    """An image of one colour, by the path of its file: of the whole screen, or of a sprite."""
+    of_screen = any(word in file.stem.lower() for word in ("background", "bg", "level"))
+    size = _of(file, SIZES, BACKGROUND if of_screen else SPRITE)
+    colour = _of(file, COLOURS, tuple(zlib.crc32(file.stem.encode()).to_bytes(4, "big")[:3]))
+    image = np.tile(np.array([*colour, 255], np.uint8), (*size, 1))
+    if file.match("miniature_golf/level_*"):
+        image[16:-16, 16:-16] = 0  # the course within the walls
+    return image
+
+
+def _of(file: PurePath, choices: dict[str, tuple[int, ...]], default: tuple[int, ...]) -> Any:
+    return next((value for pattern, value in choices.items() if file.match(pattern)), default)
 
 
 @contextmanager
@@ -33,18 +54,23 @@ def installed_sprites(home: Path) -> Iterator[None]:
     (sprites / ".version").write_text("1")
     (home / "jaxtari/.alternative_sprites_installed").touch()
 
-    def making(load: Callable[..., Any]) -> Callable[..., Any]:
+    def make(file: Path) -> None:
+        if file.suffix == ".npy" and sprites in file.parents and not file.is_file():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            np.save(file, rectangle(file.relative_to(sprites)))
+
+    def making(read: Callable[..., Any]) -> Callable[..., Any]:
         def made(path: Any, *args: Any, **keywords: Any) -> Any:
-            file = Path(path)
-            if sprites in file.parents and not file.exists():
-                file.parent.mkdir(parents=True, exist_ok=True)
-                np.save(file, rectangle(file))
-            return load(path, *args, **keywords)
+            if isinstance(path, str | Path):
+                make(Path(path))
+            return read(path, *args, **keywords)
 
         return made
 
+    for name in LISTED:
+        make(sprites / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(home))
-        patch.setattr(np, "load", making(np.load))
-        patch.setattr(jnp, "load", making(jnp.load))
+        for module, name in ((np, "load"), (jnp, "load"), (os.path, "exists")):
+            patch.setattr(module, name, making(getattr(module, name)))
         yield

@@ -15,7 +15,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.envs.functional_jax_env import FunctionalJaxVectorEnv
 from gymnasium.experimental.functional import FuncEnv
-from interop.by_hand import follow, make
+from interop.by_hand import equal, follow, make
 
 import envrax
 from envrax.spaces import Box, Discrete, MultiBinary
@@ -105,6 +105,17 @@ def test_steps_are_those_of_gymnasium_from_the_same_state(id: str) -> None:
             _, state = reset(jax.random.fold_in(key, 1))
 
 
+def test_cartpole_is_the_old_one_with_another_length_of_the_pole() -> None:
+    """To be dropped from the page once Gymnasium multiplies mass and length."""
+    old: Any = gymnasium.make("CartPole-v1")
+    old.reset(seed=0)
+    for changes, same in (({}, False), ({"polemass_length": 0.05}, True)):
+        env = make("gymnasium/phys2d/CartPole-v1", params=changes)
+        obs, state = env.reset(jax.random.key(0))
+        old.unwrapped.state = np.array(obs, np.float64)
+        assert np.allclose(env.step(state, 1)[0], old.step(1)[0], atol=1e-6) == same
+
+
 class Wind(NamedTuple):
     strength: float = 0.5
     left: float = -3.0
@@ -189,6 +200,107 @@ def test_each_function_has_a_key_of_its_own(adapter: Any) -> None:
     assert abs(np.corrcoef(noise, gusts)[0, 1]) < 0.2
 
 
+class Edited(Boat):
+    """It edits what it is given, as Gymnasium lets it where its functions are compiled."""
+
+    def transition(self, state: Any, action: Any, rng: Any, params: Any = None) -> Any:
+        state.update(super().transition(state, action, rng, params))
+        return state
+
+    def observation(self, state: Any, rng: Any, params: Any = None) -> Any:
+        seen = super().observation(state, rng, params)
+        state["x"] = state["x"] + 100
+        return seen
+
+
+def test_functions_may_edit_what_they_are_given(adapter: Any) -> None:
+    played = []
+    for env in (adapter.wrap(Boat(), max_steps=9), adapter.wrap(Edited(), max_steps=9)):
+        start = envrax.start(env, jax.random.key(0))
+        played.append(envrax.rollout(env, None, start, 20))
+    equal(*played)
+
+
+class Point(FuncEnv):
+    """A point on a line, without a key of its own."""
+
+    observation_space = spaces.Box(0, 100, (), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def initial(self, rng: Any, params: Any = None) -> Any:
+        return jnp.int32(40)
+
+    def transition(self, state: Any, action: Any, rng: Any, params: Any = None) -> Any:
+        return state + action
+
+    def observation(self, state: Any, rng: Any, params: Any = None) -> Any:
+        return state
+
+    def reward(self, state: Any, action: Any, next_state: Any, rng: Any, params: Any = None) -> Any:
+        return jnp.float32([1])
+
+    def terminal(self, state: Any, rng: Any, params: Any = None) -> Any:
+        return state > 50
+
+
+def with_functions(**changes: Any) -> Any:
+    """A point, with other attributes."""
+    return type("Point", (Point,), changes)()
+
+
+INTEGERS = spaces.Box(0, 100, (), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"observation": lambda self, s, *a, **k: s * 0.4, "observation_space": INTEGERS}, "uint8"),
+        ({"observation_space": INTEGERS}, "return uint8, as its space; got int32"),
+        ({"observation": lambda *a, **k: 0.4, "observation_space": spaces.Discrete(2)}, "float32"),
+        ({"reward": lambda *a, **k: jnp.ones(3)}, r"`reward` to return one number.*\(3,\)"),
+        ({"terminal": lambda *a, **k: jnp.ones(2, bool)}, "`terminal` to return one number"),
+        ({"action_space": spaces.Discrete(2, start=1)}, "Shift it in the environment"),
+    ],
+)
+def test_what_a_function_must_not_return(adapter: Any, changes: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        env = adapter.wrap(with_functions(**changes))
+        env.step(env.reset(jax.random.key(0))[1], 0)
+
+
+def test_observations_are_cast_where_no_number_changes(adapter: Any) -> None:
+    env = adapter.wrap(Point(), max_steps=10)
+    obs, state = env.reset(jax.random.key(0))
+    obs, _, reward, *_ = env.step(state, 1)
+    assert (obs.dtype, obs, reward.shape, reward) == (jnp.float32, 41, (), 1)
+
+
+def test_a_limit_is_not_taken_from_the_registry_by_the_name_of_a_class(adapter: Any) -> None:
+    gymnasium.register("Point", max_episode_steps=7)
+    try:
+        assert adapter.wrap(Point()).config.max_steps == 2**31 - 1
+    finally:
+        del gymnasium.registry["Point"]
+
+
+@pytest.mark.parametrize("id", ["tabular/Blackjack-v0", "tabular/CliffWalking-v0"])
+def test_a_subclass_of_their_own_is_adapted_as_they_are(adapter: Any, id: str) -> None:
+    env = make(f"gymnasium/{id}").unwrapped
+    own = adapter.wrap(type("Own", (type(env.peer),), {})(), max_steps=9)
+    assert type(own) is type(env) and own.waivers == env.waivers
+    own.step(own.reset(jax.random.key(0))[1], own.action_space.sample(jax.random.key(1)))
+
+
+def test_a_render_state_is_not_needed(adapter: Any) -> None:
+    def render_image(self: Any, state: Any, held: Any, params: Any = None) -> Any:
+        assert held is None
+        return held, np.zeros((2, 3, 3), np.uint8)
+
+    env = adapter.wrap(with_functions(render_image=render_image))
+    assert env.render(env.reset(jax.random.key(0))[1]).shape == (2, 3, 3)
+    env.close()
+
+
 def test_params_may_be_changed_and_traced(adapter: Any) -> None:
     env = adapter.wrap(Boat(), {"left": 5.0})
     assert env.step(env.reset(jax.random.key(0))[1], 0)[-1]["terminated"]
@@ -206,6 +318,16 @@ def test_params_may_be_changed_and_traced(adapter: Any) -> None:
     assert natural.unwrapped.params.sutton_and_barto is False
     strong = make("gymnasium/phys2d/Pendulum-v0", options={"options": {"max_torque": 3.0}})
     assert strong.unwrapped.peer.max_torque == 3.0
+    with pytest.raises(TypeError, match=r"got max_torqe\. Did you mean max_torque"):
+        make("gymnasium/phys2d/Pendulum-v0", options={"options": {"max_torqe": 3.0}})
+
+
+@pytest.mark.parametrize("value", ["high", None, jnp.ones(3)])
+def test_parameters_in_a_dict_are_checked_too(adapter: Any, value: Any) -> None:
+    point = with_functions(get_default_params=lambda self: {"cost": 0.5})
+    assert adapter.wrap(point, {"cost": 1}).params == {"cost": 1.0}
+    with pytest.raises(TypeError, match=r"`params.cost` to be a number, as its value 0.5"):
+        adapter.wrap(point, {"cost": value})
 
 
 def test_the_render_state_is_made_once_and_closed(adapter: Any) -> None:

@@ -181,11 +181,21 @@ def test_it_can_be_pickled(adapter: Any) -> None:
     assert env.observation_space.shape == (210, 160, 3)
 
 
+def test_a_subclass_of_a_game_has_its_lives(adapter: Any) -> None:
+    module = importlib.import_module("jaxtari.games.jax_riverraid")
+    own = adapter.wrap(type("Own", (module.JaxRiverraid,), {})(), observation="both")
+    assert own.config.id == "riverraid" and set(own.observation_space) == {"objects", "pixels"}
+    _, state = jax.jit(own.reset)(jax.random.key(0))
+    assert jax.jit(own.step)(state, 0)[-1]["lives"] > 0
+
+
 def test_refusals(adapter: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="one of objects, pixels, both; got pixel"):
         make("jaxtari/pong", options={"observation": "pixel"})
     with pytest.raises(ValueError, match="lazy_enemy"):
         make("jaxtari/pong", options={"mods": ["lazy"]})
+    with pytest.raises(ValueError, match="expected a list of `mods`; got 'lazy_enemy'"):
+        make("jaxtari/pong", options={"mods": "lazy_enemy"})
     with pytest.raises(ValueError, match="expected no `mods`"):
         make("jaxtari/tetris", options={"mods": ["lazy_enemy"]})
     wrappers = importlib.import_module("jaxtari.wrappers")

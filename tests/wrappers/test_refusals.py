@@ -9,9 +9,10 @@ import pytest
 from fakes import CoinEnv, NestedEnv, PixelEnv, ScriptEnv, VectorEnv
 
 import envrax
-from envrax import Box, Dict, Discrete, Tuple
+from envrax import Box, Dict, Discrete, MultiBinary, Tuple
 
 IMAGE = Box(0, 255, (4, 6, 3), jnp.uint8)
+LARGE = Dict({f"field {i}": IMAGE for i in range(40)})
 
 
 def refused(name: str, env: Any, **keywords: Any) -> Callable[[], Any]:
@@ -33,7 +34,9 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (refused("NormalizeObservation", Tuple((IMAGE, IMAGE))), TypeError, "Box"),
     (refused("NormalizeObservation", Box([0.0, -jnp.inf], 1.0, (2,))), TypeError, "bounded"),
     (refused("FrameStackObservation", Discrete(3)), TypeError, "Box"),
-    (refused("FrameStackObservation", Dict(a=IMAGE)), TypeError, "Box"),
+    (refused("FrameStackObservation", Dict(a=IMAGE)), TypeError, "Put `FlattenObservation`"),
+    (refused("FrameStackObservation", MultiBinary((4, 2))), TypeError, "Put `DtypeObservation`"),
+    (refused("FrameStackObservation", LARGE), TypeError, r"got Dict.{190,210}\.\.\.\. Put"),
     (refused("NormalizeObservation", PixelEnv, key="image"), TypeError, "Dict"),
     (refused("NormalizeObservation", NestedEnv, key="imag"), ValueError, "image"),
     (refused("NormalizeObservation", Dict(a=Dict(b=IMAGE)), key="a"), TypeError, "Box"),
