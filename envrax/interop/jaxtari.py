@@ -36,15 +36,23 @@ MAX_FRAMES = 108_000
 
 OUT_OF_BOUNDS: dict[str, tuple[str, ...]] = {
     "bankheist": ("lives",),
+    "beamrider": ("white_ufo_pattern_timer",),
+    "berzerk": ("lives",),
     "blackjack": ("player_score",),
     "casinoblackjack": ("player_main_bet", "player_score"),
     "casinofivestudpoker": ("player_score",),
     "casinopokersolitaire": ("cursor_pos_x", "cursor_pos_y"),
+    "donkeykong": ("lives",),
     "freeway": ("car.x",),
     "galaxian": ("lives",),
+    "gopher": ("duck.x", "seed.y"),
     "hangman": ("cpu_score", "score"),
     "journeyescape": ("player.state",),
+    "miniaturegolf": ("shot_count",),
+    "seaquest": ("collected_divers", "lives"),
     "slotmachine": ("reel_symbols",),
+    "upndown": ("player.x",),
+    "videopinball": ("lives_lost",),
 }
 """Leaves of an observation that leave the bounds of the library's space, by game."""
 

@@ -17,7 +17,10 @@ import pytest
 BACKGROUND = (210, 160)
 SPRITE = (8, 8)
 SIZES = {
-    **dict.fromkeys(("venture/map*", "venture/room*", "*/backgrounds/*", "*/bg/*"), BACKGROUND),
+    **dict.fromkeys(("venture/map*", "venture/room*"), BACKGROUND),
+    **dict.fromkeys(("montezuma*/backgrounds/*", "word*/bg/*"), BACKGROUND),
+    **dict.fromkeys(("qbert/freeze*", "qbert/win_animation/*"), BACKGROUND),
+    "enduro/misc/flags*": (2, *SPRITE),
     "enduro/digits/*_array*": (128, 8),  # a drum of digits
     "videochess/background*": BACKGROUND[::-1],
     "wizardofwor/background*": (86, 128),
