@@ -15,7 +15,7 @@ from envrax import AtariPreprocessing, FrameStackObservation, RepeatAction, make
 N_ACTIONS = 4
 FRAMES = 4  # of a step, on all sides
 PPO = Path(__file__).parents[1] / "examples/ppo.py"
-LEARNED = {"pong": 2_000_000, "boxing": 1_000_000}  # steps, over all slots
+LEARNED = {"pong": 4_000_000, "boxing": 4_000_000}  # steps, over all slots
 POINTS = 10  # of a curve
 
 
@@ -77,7 +77,8 @@ def learned() -> list[Values]:
         _, curve, before, after = ppo.run(ppo.PPO(ppo.Options(env=f"{game}-v0", **options)))
         row = {"before": before.mean(), "its spread": before.std()}
         returns[game] = {**row, "after": after.mean(), "spread": after.std()}
-        points = curve[:, np.linspace(0, curve.shape[1] - 1, POINTS).astype(int)].T
+        evenly = np.linspace(curve[0, 0], curve[0, -1], POINTS)
+        points = curve[:, np.searchsorted(curve[0], evenly)].T
         rows = {f"{at / 1e6:.2f} M steps": {"return": value} for at, value in points.tolist()}
         curves.append(Values(f"{game}, while exploring", rows))
     return [Values("PPO, mean return of 100 episodes", returns), *curves]
