@@ -16,6 +16,7 @@ import pytest
 from interop.by_hand import by_hand, equal, follow, make
 
 import envrax
+from benchmarks.libraries import verdicts
 from envrax import AtariPreprocessing, FrameStackObservation
 from envrax.interop import PeerConfig, as_dicts
 from envrax.testing import report_env
@@ -27,15 +28,8 @@ pytestmark = [
     pytest.mark.usefixtures("sprites"),
 ]
 
-# Those that were checked with rectangles for sprites; CI takes a sample of them.
-CHECKED = (
-    *("airraid", "amidar", "assault", "asterix", "asteroids", "atlantis", "backgammon"),
-    *("bankheist", "basicmath", "blackjack", "boxing", "breakout", "casinoblackjack"),
-    *("casinofivestudpoker", "casinopokersolitaire", "flagcapture", "freeway", "galaxian"),
-    *("hangman", "hauntedhouse", "humancannonball", "journeyescape", "kaboom", "klax"),
-    *("mspacman", "namethisgame", "pacman", "pong", "skiing", "slotmachine", "spaceinvaders"),
-    *("spacewar", "surround", "tennis", "tetris", "turmoil", "videocheckers", "yarsrevenge"),
-)
+# Those with a verdict in the table of ids; CI takes a sample of them.
+CHECKED = [id.partition("/")[2] for id in verdicts("jaxtari")]
 SAMPLE = "basicmath", "freeway", "pong"  # the quickest
 
 
