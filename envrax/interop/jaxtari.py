@@ -35,6 +35,7 @@ MAX_FRAMES = 108_000
 """The time limit of Atari games, half an hour at 60 frames per second, as JAXtari has it."""
 
 OUT_OF_BOUNDS: dict[str, tuple[str, ...]] = {
+    "alien": ("enemies.y",),
     "bankheist": ("lives",),
     "beamrider": ("white_ufo_pattern_timer",),
     "berzerk": ("lives",),
