@@ -12,7 +12,7 @@ come; ids that are there already are not checked again, unless `--again` is give
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from envrax.testing import report_env
 from envrax.testing.mismatch import why_outside
 
 WORLDS = {"jumanji": {"agents": "all"}, "pgx": {"player": "all"}}  # their games of several
-MOST_LEAVES = 20  # of a space that is shown in full
+MOST = 8  # arrays of a space that is written out, and names of a longer one
 LONG = ("gymnax", "jumanji", "pgx", "navix")  # also run for long, with legal actions
 CHECKED = 100  # steps of `check_env`
 # The long run.
@@ -59,7 +59,7 @@ The figures are those of `python -m benchmarks ids`, with the
 [versions](../built/benchmarks.md#figures) of its files, in CPU time on one core: the seconds to the
 first steps of 64 slots, which is compilation for the most part; the steps of all slots together in
 a second, in a scan with auto-reset and random legal actions, the best of five, or of as many as fit
-into eight seconds; the state of a slot. Worlds have no figures, nor has
+into eight seconds; the state of a slot. Worlds, JAXtari and POPGym Arcade have no figures, nor has
 [`brax/swimmer`](brax.md), which does not step on this JAX. *Learned* is the mean return of random
 play, then after training: [what can be learned](scores.md) says how.
 """
@@ -206,8 +206,8 @@ def _of_agents(env: Any, space: Any) -> str:
 def _brief(space: Any) -> str:
     children = getattr(space, "spaces", None)
     n_leaves = len(jax.tree.leaves(jax.eval_shape(space.sample, jax.random.key(0))))
-    if isinstance(children, dict) and n_leaves > MOST_LEAVES:
-        return f"{n_leaves} arrays: {', '.join(children)}"
+    if isinstance(children, dict) and n_leaves > MOST:
+        return f"{n_leaves} arrays: {', '.join(_some(children))}"
     if isinstance(children, dict):
         return "{" + ", ".join(f"{k}: {_brief(v)}" for k, v in children.items()) + "}"
     if children is not None:
@@ -216,6 +216,11 @@ def _brief(space: Any) -> str:
     if kind == "Discrete":
         return f"Discrete({space.n})"
     return f"{kind} {space.dtype}{list(space.shape)}"
+
+
+def _some(names: Iterable[str]) -> list[str]:
+    names = list(names)
+    return names if len(names) <= MOST else [*names[:MOST], "..."]
 
 
 def _first_line(error: Exception) -> str:
