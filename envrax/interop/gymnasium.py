@@ -42,7 +42,8 @@ class FunctionalEnv(PeerEnv):
     A `FuncEnv` of Gymnasium. `options` are keywords of its class.
 
     Each of its functions has a key of its own. `info` has `transition_info` and, of the new state,
-    `state_info`. The time limit is that of Gymnasium's registry; without an id there is none.
+    `state_info`; an entry `truncated` ends the episode. The time limit is that of Gymnasium's
+    registry; without an id there is none.
     """
 
     library = "gymnasium"
@@ -88,15 +89,17 @@ class FunctionalEnv(PeerEnv):
         after = self._call("transition", params, inner, action, step_rng)
         reward = self._call("reward", params, inner, action, after, reward_rng)
         terminal = self._call("terminal", params, after, terminal_rng)
+        info = {
+            **self._call("state_info", params, after),
+            **self._call("transition_info", params, inner, action, after),
+        }
         return PeerStep(
             self._observe(params, after, obs_rng),
             after,
             self._one_number("reward", reward),
             self._one_number("terminal", terminal),
-            info={
-                **self._call("state_info", params, after),
-                **self._call("transition_info", params, inner, action, after),
-            },
+            self._one_number("truncated", info.get("truncated", False)),
+            info,
         )
 
     def _call(self, function: str, params: Any, *args: Any) -> Any:

@@ -275,8 +275,23 @@ def test_observations_are_cast_where_no_number_changes(adapter: Any) -> None:
     assert (obs.dtype, obs, reward.shape, reward) == (jnp.float32, 41, (), 1)
 
 
+def test_an_entry_of_the_infos_truncates(adapter: Any) -> None:
+    def transition_info(self: Any, state: Any, action: Any, after: Any, params: Any = None) -> Any:
+        return {"truncated": after >= 42}
+
+    env = adapter.wrap(with_functions(transition_info=transition_info))
+    _, state = env.reset(jax.random.key(0))
+    for expected in (False, True):
+        _, state, _, done, info = env.step(state, 1)
+        assert (bool(done), bool(info["truncated"]), bool(info["terminated"])) == (
+            expected,
+            expected,
+            False,
+        )
+
+
 def test_a_limit_is_not_taken_from_the_registry_by_the_name_of_a_class(adapter: Any) -> None:
-    gymnasium.register("Point", max_episode_steps=7)
+    gymnasium.register("Point", entry_point="points:Point", max_episode_steps=7)
     try:
         assert adapter.wrap(Point()).config.max_steps == 2**31 - 1
     finally:
