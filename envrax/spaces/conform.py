@@ -149,7 +149,7 @@ def _clip_and_cast(x: jax.Array, least: int, most: int, dtype: np.dtype[Any]) ->
     return jnp.clip(x, x.dtype.type(least), x.dtype.type(most)).astype(dtype)
 
 
-# Compiled, so that it costs a single dispatch, like a cast alone.
+# Compiled, so that it costs a single dispatch, like a cast.
 _cast_to_nearest: Any = jax.jit(_clip_and_cast, static_argnums=(1, 2, 3))
 
 

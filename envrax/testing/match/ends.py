@@ -18,7 +18,7 @@ SAMPLES = 256  # episodes, where no state can be set
 
 
 def check_limit(pair: Pair) -> Check:
-    """The step at which an episode is truncated, by the clock alone."""
+    """The step at which an episode is truncated, by the clock."""
     declared = getattr(getattr(pair.reference.raw, "spec", None), "max_episode_steps", None)
     ours = pair.slots.env.config.max_steps
     theirs = declared

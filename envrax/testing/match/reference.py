@@ -12,7 +12,7 @@ from envrax.testing.match.slots import TERMINATED, TRUNCATED, Slots
 
 class Reference:
     """
-    An object with `reset` and `step`: Gymnasium's, EnvPool's with one slot, or with `done` alone.
+    An object with `reset` and `step`: Gymnasium's, EnvPool's with one slot, or with only `done`.
 
     Its numbers are copies, in our order: it may return its own arrays and change them later.
 
