@@ -72,6 +72,8 @@ TIERS = {
     ("docs/trainers/jax",): pytest.mark.jaxrl,
     ("docs/trainers/", "docs/coming-from/envpool"): pytest.mark.trainers,
 }
+# Libraries that write when they are imported, by the ends of pages; JaxMARL also sets `sys.stdout`.
+WRITING = {"/jaxmarl.md": "envrax.interop.jaxmarl", "docs/trainers/jax.md": "mujoco.mjx"}
 
 
 def tier(page: str) -> list[Any]:
@@ -90,8 +92,9 @@ def test_a_page_runs_and_prints_what_it_shows(
 ) -> None:
     if not page.startswith(INTEROP):  # the suite of a library registers itself once in a process
         request.getfixturevalue("clean_registry")
-    if page.endswith("jaxmarl.md"):  # it writes when it is imported, and sets sys.stdout
-        importlib.import_module("envrax.interop.jaxmarl")
+    for end, library in WRITING.items():
+        if page.endswith(end):
+            importlib.import_module(library)
     monkeypatch.chdir(tmp_path)
     shown = Shown()
     parsers = [CodeBlockParser(x, getattr(shown, x)) for x in ("python", "diff", "text")]
