@@ -131,7 +131,7 @@ WHY: dict[str, str] = {
 }
 # What `--check` trains: one of each adapter that the newest JAX runs, and of the examples.
 CHECKED = (
-    *("classic/CartPole-v0", "gymnax/Breakout-MinAtar", "pgx/connect_four", "jumanji/Snake-v1"),
-    *("navix/Navix-Empty-5x5-v0", "xminigrid/MiniGrid-Empty-5x5", "brax/inverted_pendulum"),
-    "jaxmarl/MPE_simple_spread_v3",
+    *("classic/CartPole-v0", "gymnax/Breakout-MinAtar", "jumanji/GraphColoring-v1"),
+    *("pgx/connect_four", "navix/Navix-Empty-5x5-v0", "xminigrid/MiniGrid-Empty-5x5"),
+    *("brax/inverted_pendulum", "jaxmarl/MPE_simple_spread_v3"),
 )
