@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""CartPole, MountainCar, Acrobot, Pendulum of three suites: Gymnasium's and EnvPool's."""
+"""CartPole, MountainCar, Acrobot and Pendulum, compared with Gymnasium's and EnvPool's."""
 
 from functools import partial
 from typing import Any

@@ -123,11 +123,11 @@ class FunctionalEnv(PeerEnv):
             )
         return x.astype(dtype)
 
-    def _one_number(self, function: str, value: Any) -> Any:
+    def _one_number(self, name: str, value: Any) -> Any:
         if np.size(value) != 1:
             raise TypeError(
-                f"{self._who}: expected `{function}` to return one number; got an array of shape "
-                f"{np.shape(value)}. `VecEnv` makes a batch of it."
+                f"{self._who}: expected one number for `{name}`; got an array of shape "
+                f"{np.shape(value)}. `VecEnv` makes batches."
             )
         return value
 

@@ -85,7 +85,7 @@ class JaxtariEnv(PeerEnv):
         options = {k: x for k, x in self.config.options.items() if k != "observation"}
         mods = options.get("mods")
         if mods and id not in MOD_MODULES:  # JAXtari only warns
-            raise ValueError(f"{self._who}: expected no `mods`, since it has none; got {mods!r}.")
+            raise ValueError(f"{self._who}: expected no `mods`: the game has none; got {mods!r}.")
         if isinstance(mods, str):
             raise ValueError(f"{self._who}: expected a list of `mods`; got {mods!r}.")
         if not ownership_or_alt_markers_present():

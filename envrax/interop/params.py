@@ -1,6 +1,7 @@
 """A library's parameters: changed by name, and split into constants and arguments."""
 
 import dataclasses
+from operator import getitem
 from typing import Any, cast
 
 import jax
@@ -147,8 +148,8 @@ def param_names(params: Any) -> Any:
 
 
 def _value(params: Any, name: str) -> Any:
-    is_dict = isinstance(params, dict)
-    return cast(Any, params)[name] if is_dict else getattr(params, name)
+    get: Any = getitem if isinstance(params, dict) else getattr
+    return get(params, name)
 
 
 def numeric_params(params: Any) -> dict[str, Any]:

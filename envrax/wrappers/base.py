@@ -226,7 +226,7 @@ def layers(env: AnyEnv) -> list[AnyEnv]:
 def require_that(
     condition: bool, wrapper: type, expected: str, got: object, advice: str = ""
 ) -> None:
-    """Raise a TypeError unless `condition` is True: `wrapper: expected ...; got .... advice`."""
+    """Raise a TypeError unless `condition` is True: what was expected, what came, what to do."""
     if not condition:
         text = str(got)
         text = text if len(text) <= 200 else f"{text[:200]}..."

@@ -72,8 +72,8 @@ TIERS = {
     ("docs/trainers/jax",): pytest.mark.jaxrl,
     ("docs/trainers/", "docs/coming-from/envpool"): pytest.mark.trainers,
 }
-# Libraries that write when they are imported, by the ends of pages; JaxMARL also sets `sys.stdout`.
-WRITING = {"/jaxmarl.md": "envrax.interop.jaxmarl", "docs/trainers/jax.md": "mujoco.mjx"}
+# Libraries that print when they are imported, by the ends of pages; JaxMARL also sets `sys.stdout`.
+PRINTING = {"/jaxmarl.md": "envrax.interop.jaxmarl", "docs/trainers/jax.md": "mujoco.mjx"}
 
 
 def tier(page: str) -> list[Any]:
@@ -92,7 +92,7 @@ def test_a_page_runs_and_prints_what_it_shows(
 ) -> None:
     if not page.startswith(INTEROP):  # the suite of a library registers itself once in a process
         request.getfixturevalue("clean_registry")
-    for end, library in WRITING.items():
+    for end, library in PRINTING.items():
         if page.endswith(end):
             importlib.import_module(library)
     monkeypatch.chdir(tmp_path)
