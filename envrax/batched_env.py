@@ -1,15 +1,37 @@
 """The batch interface: many environments stepped in one call."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._checks.tuples import require_tuple
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax.env import ActSpaceT, Info, ObsSpaceT, Resource
 from envrax.spaces import Space
+
+
+class StepOptions(NamedTuple):
+    """
+    How a batch is stepped.
+
+    Attributes
+    ----------
+    autoreset : bool
+        Whether slots that ended are reset.
+    final_obs : bool
+        Whether the infos have `final_obs`, `final_mask` if there are masks, and the reasons.
+    reasons : bool
+        Whether the infos have the reasons, `terminated` and `truncated`.
+    """
+
+    autoreset: bool = True
+    final_obs: bool = False
+    reasons: bool = False
 
 
 class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
@@ -19,6 +41,10 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
     `VecEnv` is the batch of copies of one `JaxEnv`. Write a subclass for anything else, such as a
     simulator on the host. The state is opaque to the caller.
     """
+
+    _options = StepOptions()  # of `step`
+    # Functions that run before each call from Python: they write videos that are complete.
+    _before_calls: tuple[Callable[[], None], ...] = ()
 
     @property
     @abstractmethod
@@ -207,3 +233,53 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
             Directory or URL of the persistent compile cache; None for no cache. The default uses
             the cache that JAX is configured with, if there is one.
         """
+
+    def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
+        """`step` with other options; a batch of one's own has those of its `step`."""
+        return self.step(state, actions)
+
+
+AnyBatch = BatchedEnv[Any, Any]
+
+
+def step_with(batch: AnyBatch, state: Any, actions: Any, options: StepOptions) -> Any:
+    """
+    `batch.step` with other options than the batch was built with.
+
+    A class of the user that overrides `step` is stepped by that method, with its own options.
+
+    Raises
+    ------
+    TypeError
+        If such a class does not return `final_obs`, or not the auto-reset that `options` ask for.
+    """
+    step: Any = partial(batch._step_with, options=options)
+    if overrides(batch, "step", "_step_with"):
+        step = batch.step
+        if batch._options.autoreset != options.autoreset:
+            wanted = "with" if options.autoreset else "without"
+            raise TypeError(
+                f"{type(batch).__name__}.step: expected a batch that can be stepped {wanted} "
+                f"auto-reset; got one that overrides `step`. Build it {wanted} auto-reset."
+            )
+    returned: Any = require_tuple(type(batch).__name__, "step", step(state, actions))
+    if options.final_obs and "final_obs" not in returned[4]:
+        raise TypeError(
+            f"{batch.name}: expected infos with `final_obs`; got {sorted(returned[4])}. Build the "
+            "batch with `final_obs=True`; in a batch or a wrapper of your own, let `step` return "
+            "it."
+        )
+    return returned
+
+
+def before_call(env: Any) -> None:
+    """What a batch does before each call from Python; nothing for other environments."""
+    for function in getattr(env, "_before_calls", ()):
+        function()
+
+
+def overrides(batch: AnyBatch, public: str, private: str) -> bool:
+    """Whether a class of the user overrides `public`, and not `private` in the same class."""
+    owners = (vars(x) for x in type(batch).__mro__)
+    owner = next(members for members in owners if public in members or private in members)
+    return private not in owner

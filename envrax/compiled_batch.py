@@ -1,8 +1,7 @@
 """`CompiledBatch`: the base class of batches that compile their functions."""
 
 from abc import abstractmethod
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -13,19 +12,34 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import reshard, to_sharding, where_slots
-from envrax._jax.per_object import program_per_env
 from envrax._jax.types import output_types
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import BatchedEnv, StepOptions
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces.conform import conform
+
+
+class Begin(NamedTuple):
+    """
+    How slots begin an episode: by `reset_after` if neither is given.
+
+    Attributes
+    ----------
+    rngs : pytree of jax.Array, optional
+        The keys of their resets, as `_slot_keys` returns them.
+    starts : (pytree, EnvState), optional
+        The first observation and state of the innermost environment, for every slot.
+    """
+
+    rngs: Any = None
+    starts: Any = None
 
 
 class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
     """
     A batch whose functions are compiled on first use, or by `compile`.
 
-    A subclass defines the pure functions `_reset_slots` and `_step_slots`, and calls `_use`.
-    Arguments are checked here, once: the key, the actions, and the placement of arrays on a mesh.
+    A subclass defines the pure functions that begin with `_`, and calls `_use`. Arguments are
+    checked here, once: the key, the actions, and the placement of arrays on a mesh.
 
     Attributes
     ----------
@@ -33,11 +47,13 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         Options of the compilation; None if the batch is not compiled.
     layout : jax.sharding.NamedSharding or None
         The sharding of the slots over a mesh; None if the batch is not sharded.
+    compiled_with : Compilation or None
+        The options of the last call of `compile`; None before.
     """
 
     compilation: Compilation | None
     layout: NamedSharding | None
-    compiled_to: tuple[CacheDir] | None = None  # the persistent cache of `compile`; None before
+    compiled_with: Compilation | None = None
     _result_layout: NamedSharding | None = None  # of all results; None if the program decides
 
     def _use(self, compilation: Compilation | None, layout: NamedSharding | None = None) -> None:
@@ -46,31 +62,28 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         self.layout = layout
         self._reset: Any = self._reset_slots
         self._step: Any = self._step_slots
+        self._begin: Any = self._reset_slots_where
+        self._mask: Any = self._mask_slots
+        self._active: Any = self._active_slots
         if compilation is not None:
             donate = (0,) if compilation.donate else ()
-            self._reset = Compiled(self._reset_slots, layout=self._result_layout)
-            self._step = Compiled(self._step_slots, donate, self._result_layout)
+            self._reset = Compiled(self._reset, layout=self._result_layout)
+            self._step = Compiled(self._step, donate, self._result_layout, static=(2,))
+            self._begin = Compiled(self._begin)
+            self._mask = Compiled(self._mask)
+            self._active = Compiled(self._active)
 
     @abstractmethod
-    def _reset_slots(self, rng: Any) -> Any:
-        """`reset` as a pure function; `rng` may be a tuple as for `_begin_slots`."""
+    def _reset_slots(self, rng: jax.Array) -> Any:
+        """`reset` as a pure function."""
 
     @abstractmethod
-    def _step_slots(self, state: Any, actions: Any) -> Any:
-        """`step` as a pure function."""
+    def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any: ...
 
     @abstractmethod
-    def _begin_slots(self, mask: jax.Array, state: Any, start: Any) -> tuple[Any, Any, jax.Array]:
+    def _begin_slots(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
         """
         Begin an episode in the slots of a mask, as a pure function.
-
-        Parameters
-        ----------
-        mask, state
-            As for `reset_where`.
-        start : pytree or None
-            A PRNG key; or a tuple, the first observation and state of the environment for every
-            slot; or None for the episodes that follow the present ones.
 
         Returns
         -------
@@ -78,6 +91,18 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             Observations, which count only in the slots that began; the state of all slots; and the
             mask of those that began.
         """
+
+    @abstractmethod
+    def _slot_keys(self, rng: jax.Array) -> Any:
+        """The keys of the slots in `reset(rng)`, for `_begin_slots`."""
+
+    def _reset_slots_where(self, mask: Any, obs: Any, state: Any, rng: Any) -> tuple[Any, Any]:
+        """`reset_where` as a pure function."""
+        if self.layout is not None:
+            mask, obs = reshard((mask, obs), self.layout)
+        rngs = None if rng is None else self._slot_keys(rng)
+        first, state, begun = self._begin_slots(mask, state, Begin(rngs=rngs))
+        return where_slots(begun, first, obs), state
 
     def _mask_slots(self, state: Any) -> Any:
         """`action_mask` as a pure function."""
@@ -115,10 +140,9 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         """
         who = type(self).__name__
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
-        if self.layout is not None:
-            whole = NamedSharding(self.layout.mesh, PartitionSpec())
-            rng = to_sharding(rng, whole, f"{who}.reset")
-        return self._reset(rng)
+        for function in self._before_calls:
+            function()
+        return self._reset(self._replicated(rng, "reset"))
 
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         """
@@ -134,11 +158,16 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             If actions are of another shape or structure, or if `final_obs=True` and the environment
             has an info that this option adds.
         """
+        for function in self._before_calls:
+            function()
+        return self._step_with(state, actions, self._options)
+
+    def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
         actions = conform(self.action_space, actions, f"{type(self).__name__}.step")
         if self.layout is not None:
             state = self._on_mesh(state, "step")
             actions = to_sharding(actions, self.layout, f"{type(self).__name__}.step")
-        return self._step(state, actions)
+        return self._step(state, actions, options)
 
     def reset_where(
         self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None
@@ -147,28 +176,29 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         mask = require_mask(who, mask, self.n_slots)
         if rng is not None:
             require_key(rng, who, "Pass one key, as to `reset`.")
+            rng = self._replicated(rng, "reset_where")
         obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
+        state = self._on_mesh(state, "reset_where")
         if self.layout is not None:
-            state = self._on_mesh(state, "reset_where")
             mask, obs = to_sharding((mask, obs), self.layout, who)
-            whole = NamedSharding(self.layout.mesh, PartitionSpec())
-            rng = None if rng is None else to_sharding(rng, whole, who)
-        run = _compiled_reset_where(self) if self.compilation else partial(_reset_where, self)
-        return run(mask, obs, state, rng)
+        return self._begin(mask, obs, state, rng)
 
     def action_mask(self, state: Any) -> Any:
-        state = self._on_mesh(state, "action_mask")
-        return _compiled_mask(self)(state) if self.compilation else self._mask_slots(state)
+        return self._mask(self._on_mesh(state, "action_mask"))
 
     def active(self, state: Any) -> dict[str, jax.Array]:
-        if not self.agents:
-            return {}
-        state = self._on_mesh(state, "active")
-        return _compiled_active(self)(state) if self.compilation else self._active_slots(state)
+        return self._active(self._on_mesh(state, "active")) if self.agents else {}
 
     def render(self, state: Any, *, index: int = 0) -> np.ndarray:
         """Draw one slot, as `render_slot`."""
         return self.render_slot(state, index)
+
+    def _replicated(self, rng: jax.Array, method: str) -> jax.Array:
+        """The key that the caller passed, on every device of the mesh."""
+        if self.layout is None:
+            return rng
+        whole = NamedSharding(self.layout.mesh, PartitionSpec())
+        return to_sharding(rng, whole, f"{type(self).__name__}.{method}")
 
     def _on_mesh(self, state: Any, method: str) -> Any:
         """The state that the caller passed, moved to the mesh."""
@@ -182,33 +212,14 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     def compile(self, cache_dir: CacheDir = DEFAULT_CACHE_DIR) -> None:
         if self.compilation is not None:
-            self.compiled_to = (cache_dir,)
+            self.compiled_with = Compilation(cache_dir, self.compilation.donate)
             whole = self.layout and NamedSharding(self.layout.mesh, PartitionSpec())
             compile_pair(self._reset, self._step, self._step_types, cache_dir, whole)
 
-    def _step_types(self, returned: Any) -> tuple[Any, Any]:
+    def _step_types(self, returned: Any) -> tuple[Any, Any, StepOptions]:
         """The types of the arguments of `step`, from those of the results of `reset`."""
-        return returned[1], output_types(self.action_space.sample, self.layout)
-
-
-def _mask(batch: Any, state: Any) -> Any:
-    return batch._mask_slots(state)
-
-
-def _reset_where(batch: Any, mask: Any, obs: Any, state: Any, rng: Any) -> tuple[Any, Any]:
-    if batch.layout is not None:
-        mask, obs = reshard((mask, obs), batch.layout)
-    first, state, begun = batch._begin_slots(mask, state, rng)
-    return where_slots(begun, first, obs), state
-
-
-def _active(batch: Any, state: Any) -> Any:
-    return batch._active_slots(state)
-
-
-_compiled_mask = program_per_env(_mask)
-_compiled_reset_where = program_per_env(_reset_where)
-_compiled_active = program_per_env(_active)
+        actions = output_types(self.action_space.sample, self.layout)
+        return returned[1], actions, self._options
 
 
 def compilation_of(batch: BatchedEnv[Any, Any]) -> Compilation | None:
@@ -221,30 +232,3 @@ def compilation_of(batch: BatchedEnv[Any, Any]) -> Compilation | None:
 def layout_of(batch: BatchedEnv[Any, Any]) -> NamedSharding | None:
     """The sharding of the slots of a batch over a mesh; None if it is not sharded."""
     return batch.layout if isinstance(batch, CompiledBatch) else None
-
-
-def with_final_obs(batch: BatchedEnv[Any, Any]) -> BatchedEnv[Any, Any]:
-    """The batch with `infos["final_obs"]`; unchanged if it has no such option."""
-    rebuild: Any = getattr(batch, "with_final_obs", None)
-    return rebuild() if rebuild is not None else batch
-
-
-def with_autoreset(batch: BatchedEnv[Any, Any]) -> BatchedEnv[Any, Any]:
-    """The batch with auto-reset; unchanged if it has it, or has no such option."""
-    rebuild: Any = getattr(batch, "with_autoreset", None)
-    return rebuild() if rebuild is not None else batch
-
-
-def without_final(infos: Info) -> Info:
-    """The infos without `final_obs` and `final_mask`."""
-    return {name: x for name, x in infos.items() if name not in ("final_obs", "final_mask")}
-
-
-def require_final_obs(who: str, infos: Info) -> Any:
-    """`infos["final_obs"]`, or an error."""
-    if "final_obs" not in infos:
-        raise TypeError(
-            f"{who}: expected infos with `final_obs`; got {sorted(infos)}. Build the batch with "
-            "`final_obs=True`; in a batch or a wrapper of your own, let `step` return it."
-        )
-    return infos["final_obs"]

@@ -1,7 +1,8 @@
 """Batches whose slots are spread over the devices of a mesh."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -14,8 +15,8 @@ from envrax._jax.mesh import over_shards, to_global, to_local, to_sharding
 from envrax._jax.types import is_traced, output_types
 from envrax.autoreset.checks import require_slots
 from envrax.autoreset.rule import reset_slots
-from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import CompiledBatch
+from envrax.batched_env import BatchedEnv, StepOptions
+from envrax.compiled_batch import Begin, CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces import Space
 from envrax.vec_env import VecEnv
@@ -116,41 +117,40 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
                 "shard: expected a number of slots, or of worlds, that is a multiple of "
                 f"{self.n_shards}, the size of mesh axis {axis!r}; got {env!r}."
             )
-        # The slots of one shard, not compiled on their own.
         self.env = env
-        self._part: Any = self.env._uncompiled(env.num_envs // self.n_shards)
+        self._options = env._options
         self._action_space = env.action_space
         self._result_layout = NamedSharding(mesh, PartitionSpec(axis))
         self._use(env.compilation, self._result_layout)
 
-    def _reset_slots(self, rng: Any) -> Any:
-        if isinstance(rng, tuple):
-            return cast(Any, rng)
+    def _reset_slots(self, rng: jax.Array) -> Any:
         whole = NamedSharding(self.mesh, PartitionSpec())
         return over_shards(self._reset_part, whole, self.sharding)(rng)
 
     def _reset_part(self, rng: jax.Array) -> Any:
         # A slot has the same key wherever it lives.
-        rngs = split_key(rng, self.num_envs)
-        n = self._part.num_envs
+        rngs = self._slot_keys(rng)
+        n = self.num_envs // self.n_shards
         first = jax.lax.axis_index(self.axis) * n
         return reset_slots(self.env.env, jax.lax.dynamic_slice_in_dim(rngs, first, n))
 
-    def _step_slots(self, state: Any, actions: Any) -> Any:
-        return over_shards(self._part.step, self.sharding, self.sharding)(state, actions)
+    def _slot_keys(self, rng: jax.Array) -> jax.Array:
+        return split_key(rng, self.num_envs)
 
-    def _begin_slots(self, mask: jax.Array, state: Any, start: Any) -> tuple[Any, Any, jax.Array]:
-        if isinstance(start, tuple):
-            return self.env._begin_slots(mask, state, start)
-        rngs = None if start is None else split_key(start, self.num_envs)
-        begin = over_shards(self._part._begin_with, self.sharding, self.sharding)
-        return *begin(mask, state, rngs), mask
+    def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
+        return self._on_each_shard(partial(self.env._step_any, options=options))(state, actions)
+
+    def _begin_slots(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
+        return self._on_each_shard(self.env._begin_any)(mask, state, begin)
 
     def _mask_slots(self, state: Any) -> Any:
-        return over_shards(self._part.action_mask, self.sharding, self.sharding)(state)
+        return self._on_each_shard(self.env._mask_slots)(state)
 
     def _active_slots(self, state: Any) -> dict[str, jax.Array]:
-        return over_shards(self._part.active, self.sharding, self.sharding)(state)
+        return self._on_each_shard(self.env._active_slots)(state)
+
+    def _on_each_shard(self, function: Callable[..., Any]) -> Any:
+        return over_shards(function, self.sharding, self.sharding)
 
     @property
     def num_envs(self) -> int:
@@ -175,24 +175,9 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
         """The sharding of the results of `reset` and `step`."""
         return cast(NamedSharding, self.layout)
 
-    def with_final_obs(self) -> Self:
-        """This batch with `final_obs=True`."""
-        return self._around(self.env.with_final_obs())
-
     @property
     def copied_env(self) -> AnyEnv | None:
         return self.env.copied_env
-
-    def without_autoreset(self) -> Self:
-        """This batch with `autoreset=False`."""
-        return self._around(self.env.without_autoreset())
-
-    def with_autoreset(self) -> Self:
-        """This batch with auto-reset, if it was built with `autoreset=False`."""
-        return self._around(self.env.with_autoreset())
-
-    def _around(self, env: Any) -> Self:
-        return self if env is self.env else type(self)(env, self.mesh, self.axis)
 
     def _place_state(self, state: Any, who: str) -> Any:
         require_slots(state, self.num_envs, who)
@@ -209,10 +194,10 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
         """
         if is_traced((state, slot_idx)):
             return self.env.slot_state(state, slot_idx)
-        return self._part.slot_state(*self._here(state, slot_idx, "slot_state"))
+        return self.env.slot_state(*self._here(state, slot_idx, "slot_state"))
 
     def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
-        return self._part.render_slot(*self._here(state, slot_idx, "render_slot"))
+        return self.env.render_slot(*self._here(state, slot_idx, "render_slot"))
 
     @property
     def local_slots(self) -> np.ndarray:

@@ -1,6 +1,6 @@
 """How an episode ended: whether a step ended it, and why."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,37 +14,49 @@ from envrax.env import AnyEnv, EnvState, Info
 _FLAG = ((), np.dtype(bool))  # shape and dtype of a bool scalar
 
 
+class End(NamedTuple):
+    """
+    How a step ended an episode, as bools: of one environment, or one for each slot.
+
+    Attributes
+    ----------
+    done, terminated, truncated : jax.Array
+        Whether the step ended the episode, and why. Both reasons may be True.
+    """
+
+    done: jax.Array
+    terminated: jax.Array
+    truncated: jax.Array
+
+
 def step_env(
     env: AnyEnv, state: EnvState, action: Any
 ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
-    """`env.step`, with `done` of the new state set if the step ended the episode."""
-    returned = require_tuple(type(env).__name__, "step", env.step(state, action), EnvState)
-    obs, new_state, reward, done, info = returned
-    ended = episode_ended(env, new_state, done)
-    return obs, new_state.replace(done=ended), reward, done, info
-
-
-def episode_ended(env: AnyEnv, new_state: EnvState, done: Any) -> jax.Array:
     """
-    Whether a step of `env` ended its episode, as a bool scalar.
+    `env.step`, whose two flags of an end agree: the returned `done` and `new_state.done`.
 
-    True if `new_state.done` is True, or if the returned `done` is a bool scalar that is True. A
-    returned `done` to which a wrapper gave another type (a discount, an extra axis) is ignored.
+    A step ends the episode if `new_state.done` is True, or if the returned `done` is a bool scalar
+    that is True. A returned `done` to which a wrapper gave another type (a discount, an extra axis)
+    says nothing about the end, and stays as it is.
 
     Raises
     ------
     TypeError
-        If `state.done`, or the `done` that an environment without wrappers returned, is not a bool
-        scalar.
+        If `new_state.done`, or the `done` that an environment without wrappers returned, is not a
+        bool scalar.
     """
-    flag = jnp.asarray(new_state.done)
-    returned = jnp.asarray(done)
-    if (flag.shape, flag.dtype) != _FLAG:
-        raise _no_flag(env, "new_state.done", flag)
-    is_flag = (returned.shape, returned.dtype) == _FLAG
+    returned = require_tuple(type(env).__name__, "step", env.step(state, action), EnvState)
+    obs, new_state, reward, done, info = returned
+    ended = jnp.asarray(new_state.done)
+    flag = jnp.asarray(done)
+    if (ended.shape, ended.dtype) != _FLAG:
+        raise _no_flag(env, "new_state.done", ended)
+    is_flag = (flag.shape, flag.dtype) == _FLAG
     if not is_flag and not env._is_wrapper:  # pyright: ignore[reportPrivateUsage]
-        raise _no_flag(env, "done", returned)
-    return flag | returned if is_flag and done is not new_state.done else flag
+        raise _no_flag(env, "done", flag)
+    if is_flag:
+        done = ended = ended if done is new_state.done else ended | flag
+    return obs, new_state.replace(done=ended), reward, done, info
 
 
 def _no_flag(env: AnyEnv, name: str, x: jax.Array) -> TypeError:
@@ -54,19 +66,19 @@ def _no_flag(env: AnyEnv, name: str, x: jax.Array) -> TypeError:
     )
 
 
-def step_end(who: str, env: AnyEnv, last: EnvState, info: Info) -> tuple[jax.Array, jax.Array]:
+def end_of_step(who: str, env: AnyEnv, last: EnvState, info: Info) -> End:
     """
-    Whether a step of `env` terminated its episode, and whether it truncated it.
+    How a step of `env` ended its episode.
 
-    A wrapper that changes what `state.step` counts, or that ends episodes itself, calls this and
-    gives both reasons in its `info`.
+    A wrapper that changes what `state.step` counts calls this, and gives both reasons in its
+    `info`.
 
     Parameters
     ----------
     who, info
         As for `episode_end`.
     last : EnvState
-        State after the step, before any reset.
+        State after the step by `step_env`, before any reset.
     """
     limit = env.config.max_steps
     # A wrapper that draws the limit gives the reasons itself.
@@ -76,12 +88,12 @@ def step_end(who: str, env: AnyEnv, last: EnvState, info: Info) -> tuple[jax.Arr
 
 def episode_end(
     who: str, shape: tuple[int, ...], done: Any, info: Info, at_limit: jax.Array | bool = False
-) -> tuple[jax.Array, jax.Array]:
+) -> End:
     """
-    Whether a step terminated its episode, and whether it truncated it.
+    How a step ended an episode, or those of the slots of a batch.
 
     An end for which `info` gives no reason is a truncation at the limit, else a termination. Where
-    `done` is False both are False.
+    `done` is False both reasons are False.
 
     Parameters
     ----------
@@ -102,7 +114,7 @@ def episode_end(
     TypeError
         If one of them is not bool of that shape.
     """
-    known = {name: jnp.asarray(info[name]) for name in ("terminated", "truncated") if name in info}
+    known = {name: jnp.asarray(x) for name, x in reasons_in(info).items()}
     done = jnp.asarray(done)
     for name, x in {**known, "done": done}.items():
         if (x.shape, x.dtype) != (shape, jnp.bool_):
@@ -117,4 +129,44 @@ def episode_end(
     truncated = done & known.get("truncated", False)
     unexplained = done & ~terminated & ~truncated
     at_limit = jnp.asarray(at_limit)
-    return terminated | (unexplained & ~at_limit), truncated | (unexplained & at_limit)
+    return End(done, terminated | (unexplained & ~at_limit), truncated | (unexplained & at_limit))
+
+
+def reasons_in(info: Info) -> Info:
+    """Those of `terminated` and `truncated` that an info has."""
+    return {name: info[name] for name in ("terminated", "truncated") if name in info}
+
+
+def with_reasons(info: Info, end: End) -> Info:
+    """The info of a step with why the episode ended."""
+    return {**info, "terminated": end.terminated, "truncated": end.truncated}
+
+
+def end_if(
+    who: str,
+    env: AnyEnv,
+    stepped: tuple[Any, jax.Array, Info],
+    terminated: jax.Array | bool = False,
+    truncated: jax.Array | bool = False,
+) -> tuple[Any, jax.Array, Info]:
+    """
+    The state, `done` and info of a step of `env` in which a wrapper may end the episode too.
+
+    Parameters
+    ----------
+    who : str
+        The wrapper, for error messages.
+    env : JaxEnv
+        The wrapped environment.
+    stepped : (EnvState, jax.Array, dict)
+        State, `done` and info of its step. `done` may be a discount: 0 at the end of an episode.
+    terminated, truncated : jax.Array or bool
+        Whether the wrapper terminates the episode here, or truncates it.
+    """
+    state, done, info = stepped
+    end = end_of_step(who, env, state, info)
+    ends = jnp.asarray(terminated) | truncated
+    done = jnp.asarray(done)
+    done = jnp.where(ends, jnp.full_like(done, done.dtype == jnp.bool_), done)
+    end = End(end.done | ends, end.terminated | terminated, end.truncated | truncated)
+    return state.replace(done=end.done), done, with_reasons(info, end)

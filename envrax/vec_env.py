@@ -1,7 +1,6 @@
 """`VecEnv`: many copies of one environment, compiled, with auto-reset."""
 
-import copy
-from typing import Any, Generic, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 
 import jax
 import numpy as np
@@ -13,8 +12,8 @@ from envrax._jax.keys import split_key
 from envrax._jax.mesh import take_slots, where_slots
 from envrax.autoreset import AutoReset, choose, rule
 from envrax.autoreset.checks import require_slots
-from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import CompiledBatch
+from envrax.batched_env import BatchedEnv, StepOptions
+from envrax.compiled_batch import Begin, CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
 from envrax.wrappers.jit import cache_dir_of
@@ -53,7 +52,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         How slots that ended are reset, `envrax.autoreset.Compact()` or `Select()`; the result is
         the same. Chosen by `envrax.autoreset.choose` if not given. False resets nothing: call
         `reset_where`. A slot that is stepped after its end does what its environment then does.
-        `rollout`, `evaluate` and the bridges to trainers turn auto-reset on again.
+        `rollout`, `evaluate` and the bridges to trainers reset all the same.
     donate : bool, default False
         Let `step` overwrite the old state, which cannot be used afterwards. In a Python loop this
         halves the memory of states. Inside the caller's own `jit` or `scan` it changes nothing.
@@ -102,40 +101,11 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
             )
         self.env = env
         self.num_envs = num_envs
-        self._final_obs = final_obs
         self._autoreset: AutoReset | Literal[False] | None = cast(Any, autoreset)
+        self._options = StepOptions(autoreset=autoreset is not False, final_obs=final_obs)
         self._action_space = env.action_space.batch(num_envs)
         how = Compilation(cache_dir_of(env), donate)
         self._use(how if jit_compile else None)
-
-    def with_final_obs(self) -> Self:
-        """This batch with `final_obs=True`."""
-        return self._with(_final_obs=True)
-
-    def without_autoreset(self) -> Self:
-        """This batch with `autoreset=False`."""
-        return self._with(_autoreset=False)
-
-    def with_autoreset(self) -> Self:
-        """This batch with auto-reset, if it was built with `autoreset=False`."""
-        return self._with(_autoreset=None) if self._autoreset is False else self
-
-    def _with(self, **options: Any) -> Self:
-        is_so = all(vars(self)[name] == value for name, value in options.items())
-        if is_so or type(self).step is not VecEnv.step:
-            return self
-        other = copy.copy(self)
-        vars(other).update(options)
-        other._use(self.compilation)
-        return other
-
-    def _uncompiled(self, num_envs: int) -> Self:
-        """This batch with another number of copies, as pure functions."""
-        other = copy.copy(self)
-        other.num_envs = num_envs
-        other._action_space = self.single_action_space.batch(num_envs)
-        other._use(None)
-        return other
 
     @property
     def copied_env(self) -> AnyEnv | None:
@@ -144,26 +114,32 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         is_plain = all(getattr(type(self), name) is getattr(VecEnv, name) for name in methods)
         return self.env if is_plain else None
 
-    def _reset_slots(self, rng: Any) -> Any:
-        if isinstance(rng, tuple):
-            return cast(Any, rng)
-        return rule.reset_slots(self.env, split_key(rng, self.num_envs))
+    def _reset_slots(self, rng: jax.Array) -> Any:
+        return rule.reset_slots(self.env, self._slot_keys(rng))
 
-    def _step_slots(self, state: Any, actions: Any) -> Any:
+    def _slot_keys(self, rng: jax.Array) -> jax.Array:
+        return split_key(rng, self.num_envs)
+
+    def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
         require_slots(state, self.num_envs)
-        return rule.step(self.env, self._autoreset, state, actions, final_obs=self._final_obs)
+        return self._step_any(state, actions, options)
 
-    def _begin_slots(self, mask: jax.Array, state: Any, start: Any) -> tuple[Any, Any, jax.Array]:
+    def _step_any(self, state: Any, actions: Any, options: StepOptions) -> Any:
+        """`_step_slots` of any number of slots, such as those of one device."""
+        strategy = (self._autoreset or None) if options.autoreset else False
+        shown: Any = dict(final_obs=options.final_obs, reasons=options.reasons)
+        return rule.step(self.env, strategy, state, actions, **shown)
+
+    def _begin_slots(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
         require_slots(state, self.num_envs, "VecEnv.reset_where", "Pass `mask, obs, state`.")
-        if isinstance(start, tuple):
-            first, begun = cast(Any, start)
-            return first, where_slots(mask, begun, state), mask
-        rngs = None if start is None else split_key(start, self.num_envs)
-        return *self._begin_with(mask, state, rngs), mask
+        return self._begin_any(mask, state, begin)
 
-    def _begin_with(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any]:
-        """First observations, and the state, with a key for each slot."""
-        return rule.begin_where(self.env, self._autoreset, mask, state, rngs)
+    def _begin_any(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
+        """`_begin_slots` of any number of slots."""
+        if begin.starts is not None:
+            first, begun = begin.starts
+            return first, where_slots(mask, begun, state), mask
+        return *rule.begin_where(self.env, self._autoreset, mask, state, begin.rngs), mask
 
     def _mask_slots(self, state: Any) -> Any:
         return jax.vmap(self.env.action_mask)(state)
@@ -210,11 +186,12 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     def action_space(self) -> Space:
         return self._action_space
 
-    def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
-        return super().reset(rng)
+    if TYPE_CHECKING:
 
-    def step(self, state: StateT, actions: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        return super().step(state, actions)
+        def reset(self, rng: jax.Array) -> tuple[Any, StateT]: ...
+        def step(
+            self, state: StateT, actions: Any
+        ) -> tuple[Any, StateT, jax.Array, jax.Array, Info]: ...
 
     def slot_state(self, state: StateT, slot_idx: int | jax.Array = 0) -> StateT:
         who = f"{type(self).__name__}.slot_state"

@@ -13,9 +13,6 @@ from envrax._jax.cache import CacheDir, compile_cache
 from envrax._jax.keys import key_types
 from envrax._jax.types import with_shardings
 
-# Functions that run before each call of a program from Python: they write videos that are complete.
-BEFORE_CALLS: set[Callable[[], None]] = set()
-
 
 class Compiled:
     """
@@ -31,6 +28,8 @@ class Compiled:
         Positions of arguments whose buffers the outputs may take over.
     layout : jax.sharding.NamedSharding, optional
         The sharding of all results.
+    static : tuple of int
+        Positions of arguments that are constants of a program.
     """
 
     def __init__(
@@ -38,16 +37,18 @@ class Compiled:
         function: Callable[..., Any],
         donate: tuple[int, ...] = (),
         layout: NamedSharding | None = None,
+        static: tuple[int, ...] = (),
     ) -> None:
-        self._arguments = function, donate, layout
+        self._arguments = function, donate, layout, static
         # A new `partial`, because JAX shares traces between equal functions.
         self._jitted: Any = jax.jit(
-            partial(function), donate_argnums=donate, out_shardings=cast(Any, layout)
+            partial(function),
+            donate_argnums=donate,
+            out_shardings=cast(Any, layout),
+            static_argnums=static,
         )
 
     def __call__(self, *args: Any) -> Any:
-        for function in tuple(BEFORE_CALLS):
-            function()
         return self._jitted(*args)
 
     def trace(self, *args: Any) -> Any:

@@ -1,9 +1,9 @@
 """What a jaxpr computes, as a value: two traces of the same code have equal keys."""
 
 import dataclasses
-from collections.abc import Hashable
 from types import FunctionType
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from jax.extend.core import Literal
@@ -24,9 +24,9 @@ class _Same:
         return id(self._x)
 
 
-def program_key(program: Any) -> Hashable:
+class ProgramKey:
     """
-    A key that two jaxprs share only if they compute the same from equal inputs.
+    A jaxpr as a value: equal to that of another jaxpr only if both compute the same.
 
     Their own constants count as inputs; those of a `jit` within compare by identity, and NumPy's,
     which can be edited, by value. Functions that they call on the host compare by `==`, or by their
@@ -38,25 +38,54 @@ def program_key(program: Any) -> Hashable:
     program : jax.extend.core.Jaxpr
         The program, without its constants.
     """
-    numbers = dict[Any, int]()
 
-    def atoms(xs: Any) -> Hashable:
-        """Literals by value, and variables by the number of their definition."""
-        return tuple(
-            [
-                (x.aval, np.asarray(x.val).tobytes())
-                if isinstance(x, Literal)
-                else (x.aval, numbers.setdefault(x, len(numbers)))
-                for x in xs
-            ]
-        )
+    __slots__ = "_hash", "_key"
 
-    key: list[Hashable] = [atoms(program.constvars), atoms(program.invars)]
-    for eqn in program.eqns:
-        has_rules = eqn.primitive in WITH_DERIVATIVE_RULES
-        params = _key(eqn.params["call_jaxpr"] if has_rules else eqn.params)
-        key.append((eqn.primitive, params, eqn.ctx, atoms(eqn.invars), atoms(eqn.outvars)))
-    return tuple(key), atoms(program.outvars)
+    def __init__(self, program: Any) -> None:
+        numbers = dict[Any, int]()  # of the definition of each variable
+
+        def define(xs: Any) -> tuple[Any, ...]:
+            for x in xs:
+                numbers[x] = len(numbers)
+            return tuple([x.aval for x in xs])
+
+        def read(xs: Any) -> tuple[Any, ...]:
+            return tuple(
+                [
+                    (x.aval, np.asarray(x.val).tobytes()) if isinstance(x, Literal) else numbers[x]
+                    for x in xs
+                ]
+            )
+
+        types: list[Any] = [define(program.constvars), define(program.invars)]
+        steps: list[Any] = []
+        params: list[Any] = []
+        for eqn in program.eqns:
+            has_rules = eqn.primitive in WITH_DERIVATIVE_RULES
+            params.append(_key(eqn.params["call_jaxpr"] if has_rules else eqn.params))
+            params.append(eqn.ctx)
+            steps.append((eqn.primitive, read(eqn.invars)))
+            types.append(define(eqn.outvars))
+        steps.append(read(program.outvars))
+        self._key = steps, types, params
+        self._hash = hash(tuple([eqn.primitive for eqn in program.eqns]))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, ProgramKey) and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+# Of the programs within programs: JAX caches those of `jit`, so that most occur again.
+_KEYS = WeakKeyDictionary[Any, ProgramKey]()
+
+
+def _key_within(program: Any) -> ProgramKey:
+    found = _KEYS.get(program)
+    if found is None:
+        found = _KEYS[program] = ProgramKey(program)
+    return found
 
 
 def _key(x: Any) -> Any:
@@ -67,7 +96,7 @@ def _key(x: Any) -> Any:
         return cast(Any, type(cast(Any, x))), tuple([_key(item) for item in cast(Any, x)])
     if hasattr(getattr(x, "jaxpr", x), "eqns"):
         constants = [_constant(constant) for constant in getattr(x, "consts", ())]
-        return program_key(getattr(x, "jaxpr", x)), tuple(constants)
+        return _key_within(getattr(x, "jaxpr", x)), tuple(constants)
     if isinstance(x, FunctionType) and (not x.__closure__ or _is_of_jax(x)):
         # JAX makes a new function around a callback in every trace, and the user perhaps a lambda.
         cells = [_key(cell.cell_contents) for cell in x.__closure__ or ()]

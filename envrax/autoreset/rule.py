@@ -25,7 +25,7 @@ from envrax.autoreset.slot import (
 from envrax.autoreset.strategies import AutoReset, select, strategies_for
 from envrax.autoreset.vmap_rule import with_vmap_rule
 from envrax.env import AnyEnv, EnvState, Info
-from envrax.termination import step_end
+from envrax.termination import end_of_step, with_reasons
 
 Step = tuple[Any, EnvState, jax.Array, jax.Array, Info]
 
@@ -61,6 +61,7 @@ def step(
     actions: Any,
     *,
     final_obs: bool = False,
+    reasons: bool = False,
 ) -> Step:
     """
     Step every slot, and begin the next episode where one ended, by `env.reset_after(new_state)`.
@@ -79,6 +80,8 @@ def step(
         Add to the infos `final_obs`, the observations of the step, before any reset, in every slot;
         `final_mask`, the masks of legal actions in the same states, if the environment has masks;
         and `terminated` and `truncated`.
+    reasons : bool, default False
+        Add only `terminated` and `truncated`.
 
     Returns
     -------
@@ -95,20 +98,34 @@ def step(
     """
 
     def step_all(state: EnvState, actions: Any) -> Step:
-        def one(state: EnvState, action: Any) -> Step:
-            stepped = step_one(env, state, action, autoreset)
-            obs, state, reward, done, info, last, last_obs = stepped
-            if final_obs:
-                info = _with_end(env, info, last, last_obs)
-            return obs, state, reward, done, info
-
-        return jax.vmap(one)(state, actions)
+        one = partial(step_through, env, autoreset, final_obs=final_obs, reasons=reasons)
+        return cast(Step, jax.vmap(one)(state, actions))
 
     if not is_sharded((state, actions)):
         return step_all(state, actions)
     slots = PartitionSpec(*sharding(state.done).spec)
     out = slots, jax.tree.map(lambda x: sharding(x).spec, state), slots, slots, slots
     return with_auto_axes(step_all, out, state, actions)
+
+
+def step_through(
+    env: AnyEnv,
+    autoreset: AutoReset | Literal[False] | None,
+    state: EnvState,
+    action: Any,
+    *,
+    final_obs: bool = False,
+    reasons: bool = False,
+) -> Step:
+    """`step` of one environment; `jax.vmap` makes it that of all slots."""
+    obs, state, reward, done, info, last, last_obs = step_one(env, state, action, autoreset)
+    if not (final_obs or reasons):
+        return obs, state, reward, done, info
+    end = end_of_step(env.name, env, last, info)
+    if final_obs:
+        info = with_info_entry("VecEnv.step", env, info, "final_obs", last_obs)
+        info = with_final_mask("VecEnv.step", env, last, info)
+    return obs, state, reward, done, with_reasons(info, end)
 
 
 def step_one(
@@ -131,16 +148,16 @@ def step_one(
         The observation of the step, before any reset.
     """
     try:
-        obs, last, reward, done, info, ended = step_slot(env, state, action)
+        obs, last, reward, done, info = step_slot(env, state, action)
         if autoreset is False:
             types = jax.eval_shape(partial(next_episode, env), last)
             found = {"obs": obs, "state": last}
             require_same_types(env, {"obs": types[0], "state": types[1]}, found, after_end=True)
             first, new_state = obs, last
         elif env.traceable:
-            first, new_state = merged(env, autoreset, next_episode, last, ended, obs, last)
+            first, new_state = begin_if(env, autoreset, next_episode, last, last.done, obs, last)
         else:
-            first, new_state = next_episode(env, last) if bool(ended) else (obs, last)
+            first, new_state = next_episode(env, last) if bool(last.done) else (obs, last)
     except Exception as error:
         require_state_of(env, state, error)
         raise
@@ -183,7 +200,7 @@ def begin_where(
 
     def all_slots(source: Any, mask: Any, state: Any) -> tuple[Any, EnvState]:
         def one(source: Any, begins: jax.Array, state: Any) -> tuple[Any, EnvState]:
-            return merged(env, autoreset or None, begin, source, begins, None, state)
+            return begin_if(env, autoreset or None, begin, source, begins, None, state)
 
         return jax.vmap(one)(source, mask, state)
 
@@ -194,24 +211,16 @@ def begin_where(
     return with_auto_axes(all_slots, out, source, mask, state)
 
 
-def _with_end(env: AnyEnv, info: Info, last: EnvState, obs: Any) -> Info:
-    """The info of a step with its observation and mask, and why the episode ended."""
-    terminated, truncated = step_end(env.name, env, last, info)
-    info = with_info_entry("VecEnv.step", env, info, "final_obs", obs)
-    info = with_final_mask("VecEnv.step", env, last, info)
-    return {**info, "terminated": terminated, "truncated": truncated}
-
-
-def merged(
+def begin_if(
     env: AnyEnv,
     autoreset: AutoReset | None,
     begin: Callable[[AnyEnv, Any], Any],
     source: Any,
-    ended: jax.Array,
+    begins: jax.Array,
     obs: Any,
     state: EnvState,
 ) -> tuple[Any, EnvState]:
-    """`begin(env, source)`, the start of an episode, where this one ended, else obs and state."""
+    """`begin(env, source)`, the start of an episode, if `begins` is True, else obs and state."""
 
     def begun(source: Any) -> Any:
         return clone_keys(begin(env, source))
@@ -229,11 +238,11 @@ def merged(
     def reset_one(consts: list[Any], source: list[Any]) -> list[Any]:
         return cast(Any, jaxpr_as_fun(ClosedJaxpr(program, consts)))(*source)
 
-    def merge(consts: list[Any], source: Any, ended: jax.Array, stepped: Any) -> Any:
-        new = lambda: varying_like(ended, reset_one(consts, source))  # noqa: E731
-        return cast(Any, lax.cond(ended, new, lambda: stepped))
+    def reset_if(consts: list[Any], source: Any, begins: jax.Array, stepped: Any) -> Any:
+        new = lambda: varying_like(begins, reset_one(consts, source))  # noqa: E731
+        return cast(Any, lax.cond(begins, new, lambda: stepped))
 
-    def merge_slots(n_slots: int, *slots: Any) -> Any:
+    def reset_slots_if(n_slots: int, *slots: Any) -> Any:
         if autoreset is not None:
             return autoreset(reset_one, *slots)
         on_cpu, elsewhere = strategies_for(program, n_slots)
@@ -242,11 +251,11 @@ def merged(
 
     by_select = partial(select, reset_one)
     # JAX has no reverse mode for a loop of unknown length: the derivative is that of a select.
-    differentiable = jax.custom_jvp(with_vmap_rule(merge, merge_slots, by_select))
+    differentiable = jax.custom_jvp(with_vmap_rule(reset_if, reset_slots_if, by_select))
     differentiable.defjvp(partial(jax.jvp, by_select))
     # The states of a stack hold the same key, which JAX's checker would report.
     source, stepped = clone_keys((jax.tree.leaves(source), stepped))
     # Loops and branches need equal types, in a `shard_map` too.
-    like = traced.consts, source, ended, stepped
-    ended, stepped = varying_like(like, (ended, stepped))
-    return jax.tree.unflatten(structure, clone_keys(differentiable(*like[:2], ended, stepped)))
+    like = traced.consts, source, begins, stepped
+    begins, stepped = varying_like(like, (begins, stepped))
+    return jax.tree.unflatten(structure, clone_keys(differentiable(*like[:2], begins, stepped)))

@@ -32,10 +32,10 @@ def _require_obs(who: str, space: Space, obs: Any) -> None:
 
 
 def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
-    """`env.step`, checked, with strongly typed arrays; and whether the episode ended, last."""
-    obs, new_state, reward, done, info = as_arrays(env, "step", step_env(env, state, action))
-    require_rewards(env, reward)
-    return obs, new_state, reward, done, info, new_state.done
+    """`step_env`, checked, with strongly typed arrays."""
+    stepped = as_arrays(env, "step", step_env(env, state, action))
+    require_rewards(env, stepped[2])
+    return stepped
 
 
 def with_final_mask(who: str, env: AnyEnv, last: EnvState, info: Info) -> Info:

@@ -89,9 +89,12 @@ class Compact:
     ----------
     chunk : int, optional
         How many slots are reset at a time. By default a sixteenth of the batch.
+    cond : bool, default True
+        Look first whether any slot ended. It is faster on a CPU; on a GPU it is one more wait.
     """
 
     chunk: int | None = None
+    cond: bool = True
 
     def __post_init__(self) -> None:
         if self.chunk is not None:
@@ -103,25 +106,27 @@ class Compact:
         n_slots = ended.size
         chunk = min(self.chunk or max(1, n_slots // 16), n_slots)
 
-        def merge(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
-            def reset_some() -> Any:
+        def reset_some(consts: list[Any], last: Any, ended: jax.Array, stepped: Any) -> Any:
+            def in_chunks() -> Any:
                 return _reset_in_chunks(partial(reset_one, consts), chunk, last, ended, stepped)
 
-            return cast(Any, lax.cond(jnp.any(ended), reset_some, lambda: stepped))
+            if not self.cond:
+                return in_chunks()
+            return cast(Any, lax.cond(jnp.any(ended), in_chunks, lambda: stepped))
 
-        def merge_batches(n_batches: int, consts: list[Any], *batches: Any) -> Any:
+        def of_batches(n_batches: int, consts: list[Any], *batches: Any) -> Any:
             """All batches as one."""
             leaves, structure = cast(Any, jax.tree.flatten(batches))
             flat = [x.reshape(n_batches * n_slots, *x.shape[2:]) for x in leaves]
             # A chunk that is a share of its batch remains that share. A smaller one grows with the
             # square root of the number of batches: few iterations, few wasted resets.
             is_share = 1 < chunk >= n_slots // 16
-            wide = Compact(chunk * (n_batches if is_share else isqrt(n_batches)))
+            wide = Compact(chunk * (n_batches if is_share else isqrt(n_batches)), self.cond)
             out: Any = wide(reset_one, consts, *jax.tree.unflatten(structure, flat))
             return jax.tree.map(lambda x: x.reshape(n_batches, n_slots, *x.shape[1:]), out)
 
-        merged = with_vmap_rule(merge, merge_batches, partial(Select(), reset_one))
-        return merged(consts, last, ended, stepped)
+        under_vmap = with_vmap_rule(reset_some, of_batches, partial(Select(), reset_one))
+        return under_vmap(consts, last, ended, stepped)
 
 
 def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
@@ -132,8 +137,8 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
 
     | | CPU | GPU, TPU |
     |---|---|---|
-    | cheap | `Compact`: 1/16 of the slots at a time | `Select` |
-    | expensive | `Compact`: 1/128 of the slots at a time | `Compact`: 1/16 of them at a time |
+    | cheap | `Compact`, 1/16 of the slots at a time | `Select` |
+    | expensive | `Compact`, 1/128 of the slots at a time | `Compact`, 1/16 at a time, no `cond` |
 
     Nothing is timed: the same environment, batch size and backend give the same choice. Results do
     not depend on it, up to the rounding that `Compact` describes. A program takes the choice of the
@@ -168,7 +173,7 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
 def strategies_for(reset: Any, num_envs: int) -> tuple[AutoReset, AutoReset]:
     """The strategies that `choose` documents for the jaxpr of a reset: on a CPU, and elsewhere."""
     if has_loop(reset):
-        return Compact(max(1, num_envs // 128)), Compact()
+        return Compact(max(1, num_envs // 128)), Compact(cond=False)
     # On a GPU, resetting one slot takes as long as resetting many: the loop of `Compact` pays off
     # only if skipping an expensive reset, in steps that end no episode, saves much.
     return Compact(), Select()
@@ -180,14 +185,14 @@ def _reset_in_chunks(
     n_slots = ended.size
 
     def reset_chunk(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
-        left, merged = carry
+        left, results = carry
         # Each slot that is left has a place in the chunk, or one beyond it: then it waits.
         place = jnp.where(left, jnp.cumsum(left, dtype=jnp.int32) - 1, chunk)
         slots = jnp.full(chunk, n_slots, jnp.int32)
         slots = slots.at[place].set(jnp.arange(n_slots, dtype=jnp.int32), mode="drop")
         take = partial(jnp.take, indices=slots, axis=0, mode="clip")
         new = jax.vmap(reset, axis_size=chunk)(jax.tree.map(take, clone_keys(last)))
-        merged = jax.tree.map(lambda old, x: old.at[slots].set(x, mode="drop"), merged, new)
-        return left & (place >= chunk), merged
+        results = jax.tree.map(lambda old, x: old.at[slots].set(x, mode="drop"), results, new)
+        return left & (place >= chunk), results
 
     return lax.while_loop(lambda carry: jnp.any(carry[0]), reset_chunk, (ended, stepped))[1]

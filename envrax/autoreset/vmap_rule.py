@@ -11,24 +11,24 @@ from envrax._jax.mesh import is_sharded
 
 
 def with_vmap_rule(
-    merge: Callable[..., Any], all_at_once: Callable[..., Any], select: Callable[..., Any]
+    one: Callable[..., Any], all_at_once: Callable[..., Any], select: Callable[..., Any]
 ) -> Callable[..., Any]:
     """
-    A function `merge(consts, last, ended, stepped)`, with a rule of its own for `vmap`.
+    A function `one(consts, last, ended, stepped)`, with a rule of its own for `vmap`.
 
     Parameters
     ----------
-    merge : callable
+    one : callable
         The function without `vmap`.
     all_at_once : callable
         `(n, consts, last, ended, stepped)`: the results of n calls at once, with a leading axis n
         on all arguments but the constants.
     select : callable
-        The same as `merge` by a select. `vmap` maps it where `all_at_once` cannot be used: the
+        The same as `one` by a select. `vmap` maps it where `all_at_once` cannot be used: the
         constants differ between the n, n is 0, or the values are sharded over an Explicit mesh
         axis, along which JAX refuses to gather.
     """
-    mapped = custom_vmap(merge)
+    mapped = custom_vmap(one)
 
     @mapped.def_vmap
     def rule(n: int, is_mapped: list[Any], consts: Any, *slots: Any) -> Any:

@@ -14,13 +14,14 @@ from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import is_key
 from envrax._jax.mesh import reshard, where_slots
 from envrax.agent_values import map_info
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, step_with
+from envrax.compiled_batch import Begin
 from envrax.multi_agent.agents import require_agents
 from envrax.multi_agent.other_agents import OtherAgentsPolicy
 from envrax.rollouts.policy import Policy
 from envrax.spaces import Space
 from envrax.spaces.masks import with_full_masks
-from envrax.wrappers.vector.base import AnyBatchedEnv, BatchedWrapper, BatchedWrapperState
+from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
 
 
 def agents_as_slots(
@@ -76,7 +77,7 @@ class AgentSlots(BatchedWrapper[Space, Space]):
 
     def __init__(
         self,
-        batched_env: AnyBatchedEnv,
+        batched_env: AnyBatch,
         agents: Sequence[str] | None = None,
         others: Policy | None = None,
     ) -> None:
@@ -95,7 +96,7 @@ class AgentSlots(BatchedWrapper[Space, Space]):
         self.others = others
         super().__init__(batched_env)
 
-    def _wrap(self, env: AnyBatchedEnv) -> None:
+    def _wrap(self, env: AnyBatch) -> None:
         rest = [agent for agent in env.agents if agent not in self.slots]
         self._others = OtherAgentsPolicy(env, rest, self.others)
         super()._wrap(env)
@@ -133,7 +134,7 @@ class AgentSlots(BatchedWrapper[Space, Space]):
         state = AgentSlotsState(env_state=inner, last_obs=self._others.of(obs), rng=own_rng)
         return self._agent_rows(obs), self._place_state(state, "")
 
-    def _step_all(self, state: Any, actions: Any) -> Any:
+    def _step_all(self, state: Any, actions: Any, options: StepOptions) -> Any:
         inner = state.env_state
         rng = state.rng
         n = len(self.slots)
@@ -145,7 +146,7 @@ class AgentSlots(BatchedWrapper[Space, Space]):
             moves, rng, _ = self._others.move(inner, None, state.last_obs, rng)
             every |= moves
         active = self.env.active(inner)
-        obs, inner, rewards, dones, infos = self.env.step(inner, every)
+        obs, inner, rewards, dones, infos = step_with(self.env, inner, every, options)
         state = AgentSlotsState(env_state=inner, last_obs=self._others.of(obs), rng=rng)
         if "final_mask" in infos:
             infos = {**infos, "final_mask": self._alike(infos["final_mask"])}
@@ -160,11 +161,12 @@ class AgentSlots(BatchedWrapper[Space, Space]):
             infos,
         )
 
-    def _begin_slots(self, mask: jax.Array, state: Any, start: Any) -> tuple[Any, Any, jax.Array]:
+    def _slot_keys(self, rng: jax.Array) -> Any:
+        return super()._slot_keys(jax.random.split(rng)[1] if self._others.agents else rng)
+
+    def _begin_slots(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
         worlds = jnp.any(mask.reshape(-1, len(self.slots)), axis=1)  # of which any slot begins
-        if start is not None and self._others.agents:
-            _, start = jax.random.split(start)
-        first, inner, begun = self._begin_inside(worlds, state.env_state, start)
+        first, inner, begun = self._begin_inside(worlds, state.env_state, begin)
         last_obs = where_slots(begun, self._others.of(first), state.last_obs)
         state = self._place_state(state.replace(env_state=inner, last_obs=last_obs), "")
         return self._agent_rows(first), state, self._world_rows(begun)

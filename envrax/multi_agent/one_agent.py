@@ -1,5 +1,6 @@
 """`OneAgent`: the view of one agent, in which a policy moves the others."""
 
+from functools import partial
 from typing import Any
 
 import chex
@@ -9,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from envrax._jax.keys import cond
+from envrax._jax.loops import while_loop
 from envrax._jax.types import strip_weak_type
 from envrax.autoreset.slot import next_episode, reset_slot, step_slot
 from envrax.batched_env import BatchedEnv
@@ -16,11 +18,10 @@ from envrax.env import AnyEnv, ConfigT, EnvState, Info, JaxEnv
 from envrax.multi_agent.agents import always_acts, require_agents
 from envrax.multi_agent.other_agents import OtherAgentsPolicy
 from envrax.rollouts.policy import Policy
-from envrax.rollouts.policy_step import loop
 from envrax.spaces.base import kind, limits
 from envrax.spaces.conform import conform
 from envrax.spaces.flattening import zero_element
-from envrax.termination import step_end
+from envrax.termination import end_of_step
 from envrax.wrappers.base import require_that
 from envrax.wrappers.hooks import AgentSpaces
 
@@ -169,7 +170,8 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         def must_wait(state: OneAgentState) -> jax.Array:
             return ~state.agent_done & ~self.env.active(state.env_state)[self.agent]
 
-        return loop(self.env, must_wait, lambda state: self._turn(state, action), state)
+        turn = partial(self._turn, action=action)
+        return while_loop(self.env.traceable, must_wait, turn, state)
 
     def _round(self, state: OneAgentState, action: Any) -> OneAgentState:
         """Play the agent's turn, and those of the others until it is active again."""
@@ -188,13 +190,13 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         args = inner, state.policy_state, state.last_obs, state.rng
         actions, rng, policy_state = moved or self._others.move(*args)
         stepped = step_slot(self.env, inner, {**actions, self.agent: action})
-        obs, inner, rewards, _, info, done = stepped
-        terminated, truncated = step_end("OneAgent.step", self.env, inner, info)
+        obs, inner, rewards, _, info = stepped
+        _, terminated, truncated = end_of_step("OneAgent.step", self.env, inner, info)
         by_agent = info.get("agents")
         if by_agent is not None:
             ended, cut = (by_agent[name][self.agent] for name in ("terminated", "truncated"))
             terminated, truncated = ended | (terminated & ~cut), (cut | truncated) & ~ended
-        agent_done = terminated | truncated if self.end_with_agent else done
+        agent_done = terminated | truncated if self.end_with_agent else inner.done
         info = {name: x for name, x in info.items() if name != "agents"}
         return state.replace(
             rng=rng,

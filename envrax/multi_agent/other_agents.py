@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from envrax._jax.loops import while_loop
+from envrax.batched_env import AnyBatch
 from envrax.env import AnyEnv
-from envrax.rollouts.policy import Policy, SplitPolicy, UniformPolicy, call_policy
-from envrax.rollouts.policy_step import AnyBatch, is_first, loop
+from envrax.rollouts.policy import CalledPolicy, Policy, UniformPolicy, call_policy, is_first
 from envrax.spaces import Dict
 from envrax.spaces.conform import conform
 from envrax.spaces.flattening import zero_element
@@ -32,7 +33,7 @@ class OtherAgentsPolicy:
 
     def move(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> tuple[Any, Any, Any]:
         """The actions in `state`, the next key, and the new state of the policy."""
-        policy = UniformPolicy(self._space) if self._policy is None else SplitPolicy(self._policy)
+        policy = UniformPolicy(self._space) if self._policy is None else CalledPolicy(self._policy)
 
         def mask(state: Any) -> Any:
             return self.of(self.env.action_mask(state))
@@ -57,4 +58,4 @@ class OtherAgentsPolicy:
         # A loop of one round or none: under `vmap`, a `cond` would always compute both branches.
         active = jnp.stack([*self.of(self.env.active(state)).values()])
         carry = jnp.any(active), (zero_element(self._space), rng, policy_state)
-        return loop(self.env, lambda carry: carry[0], call, carry)[1]
+        return while_loop(self.env.traceable, lambda carry: carry[0], call, carry)[1]

@@ -10,13 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._jax.per_object import cached_program_per_env
+from envrax._jax.programs import programs
 from envrax._jax.types import is_inside_jit, is_traced, strip_weak_type
 from envrax.env import AnyEnv, JaxEnv, with_config
-from envrax.rollouts.episode_loops import evaluated
-from envrax.rollouts.evaluate import read_policy, require_counts
-from envrax.rollouts.evaluation import Evaluation
-from envrax.rollouts.policy import Policy
+from envrax.rollouts.evaluate import Evaluation, read_for_one, require_counts, side_by_side
+from envrax.rollouts.policy import Policy, as_policy
 from envrax.wrappers.traced_fields import require_dynamic
 
 
@@ -118,7 +116,8 @@ def evaluate_grid(
         )
     # As Python integers, for which JAX raises an error if int32 cannot hold them.
     axes = OrderedDict((name, [*map(_number, values)]) for name, values in grid.items())
-    given = axes, read_policy(env, policy, rng, policy_state), rng, policy_state
+    played = read_for_one(env, as_policy(env, policy), rng, policy_state)
+    given = axes, played, rng, policy_state
     inline = is_traced(given) or is_inside_jit()
     run = partial(_evaluated_grid, env) if inline else _compiled_grid(env)
     with jax.transfer_guard_host_to_device("allow"):  # of the numbers in `grid`
@@ -137,7 +136,7 @@ def _evaluated_grid(
 
     def at(*point: Any) -> Evaluation:
         changed = with_config(env, **_fields(grid, point))
-        return evaluated(changed, n_episodes, max_steps, *given)
+        return side_by_side(changed, n_episodes, max_steps, *given)
 
     function = at
     for i in reversed(range(len(axes))):  # the first axis is mapped outermost
@@ -153,7 +152,7 @@ def _number(x: Any) -> Any:
     return x.item() if isinstance(x, np.integer) else x
 
 
-_compiled_grid = cached_program_per_env(_evaluated_grid, 0, 1)
+_compiled_grid = programs(_evaluated_grid, 0, 1)
 
 
 def _fields(names: Iterable[str], values: Sequence[Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A policy as the user passed it, and what it computes at this call as an argument of a program."""
+"""A policy in the forms in which a program takes it: called, compiled by the user, or traced."""
 
 import contextlib
 import inspect
@@ -6,29 +6,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import MethodType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.core import Tracer
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from envrax._checks.callables import accepts
 from envrax._checks.tuples import require_tuple
+from envrax._jax.functions import Jitted, Traced, as_jitted, join, split, trace
 from envrax._jax.jaxprs import origin
-from envrax._jax.program_key import program_key
-from envrax._jax.types import leaf_type, same_types, strip_weak_type
+from envrax._jax.mesh import replicate
+from envrax._jax.programs import programs
+from envrax._jax.types import is_inside_jit, is_traced, leaf_type, same_types, strip_weak_type
+from envrax.batched_env import AnyBatch, BatchedEnv
+from envrax.compiled_batch import layout_of
+from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces import Space
 
 Policy = Callable[..., tuple[Any, Any, Any]]
 Policies = list[Any] | dict[Any, Any]  # of the members of a fleet
-_ARRAYS = jax.Array | np.ndarray | np.generic | float | complex
+_OPTIONAL = "mask", "first"  # parameters of a policy
 
 
-class SplitPolicy:
+class CalledPolicy:
     """
-    A policy, split into its arrays and the rest, as for a pytree.
+    A policy that is called where it is used, and what it returns is checked.
 
     Parameters
     ----------
@@ -37,10 +39,8 @@ class SplitPolicy:
 
     Attributes
     ----------
-    name : str
-        The function or class, for error messages.
     arrays : list
-        The leaves of the policy that are arrays or floats; None for the others.
+        The leaves of the policy, as a pytree, that are arrays or floats; None for the others.
     asks : tuple of str
         Those of `mask` and `first` that are parameters of the policy.
     """
@@ -49,10 +49,8 @@ class SplitPolicy:
         self.name = getattr(policy, "__qualname__", type(policy).__name__)
         if isinstance(policy, MethodType) and not jax.tree_util.all_leaves([policy.__self__]):
             policy = jax.tree_util.Partial(policy.__func__, policy.__self__)
-        leaves, self._treedef = cast(Any, jax.tree.flatten(policy))
-        self.arrays: list[Any] = [x if isinstance(x, _ARRAYS) else None for x in leaves]
-        self._others = [None if isinstance(x, _ARRAYS) else x for x in leaves]
-        self.asks = accepts(policy, ("mask", "first"), 3)
+        self.arrays, self._static = split(policy)
+        self.asks = accepts(policy, _OPTIONAL, 3)
         _require_parameters(policy, self.asks)
 
     def __call__(self, *given: Any) -> tuple[Any, Any, Any]:
@@ -62,7 +60,7 @@ class SplitPolicy:
         self, arrays: list[Any], policy_state: Any, obs: Any, rng: Any, asked: dict[str, Any]
     ) -> tuple[Any, Any, Any]:
         """The action, and the new state and the extras, of the policy with these arrays."""
-        policy = self._joined(arrays)
+        policy = join(arrays, self._static)
         before = [*map(id, jax.tree.leaves(policy))]
         returned = policy(policy_state, obs, rng, **asked)
         after = [*map(id, jax.tree.leaves(policy))]
@@ -81,21 +79,55 @@ class SplitPolicy:
             )
         return answer
 
-    def _joined(self, arrays: list[Any]) -> Any:
-        pairs = zip(arrays, self._others, strict=True)
-        return self._treedef.unflatten([other if x is None else x for x, other in pairs])
-
     def _changes(self, *given: Any) -> bool:
         """Whether a call changes the arrays; a copy, such as `nnx.jit` makes, is no change."""
 
         def after(arrays: list[Any]) -> list[Any]:
-            policy = self._joined(arrays)
+            policy = join(arrays, self._static)
             *of_policy, asked = given
             policy(*of_policy, **asked)
-            return SplitPolicy(policy).arrays
+            return split(policy)[0]
 
         program = jax.make_jaxpr(after)(self.arrays).jaxpr
         return [origin(program, x) for x in program.outvars] != [*program.invars]
+
+
+@jax.tree_util.register_pytree_node_class
+class JittedPolicy:
+    """A policy that the user compiled with `jax.jit`: traced once for its types, as JAX does."""
+
+    def __init__(self, jitted: Jitted) -> None:
+        self.jitted = jitted
+
+    @property
+    def arrays(self) -> list[Any]:
+        return self.jitted.arrays
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        return CalledPolicy(self.jitted.bound).asks
+
+    def __call__(self, *given: Any) -> tuple[Any, Any, Any]:
+        return CalledPolicy(self.jitted.bound)(*given)
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
+        return (self.jitted,), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, children: Any) -> "JittedPolicy":
+        return cls(*children)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["traced"], meta_fields=["asks"])
+@dataclass
+class TracedPolicy:
+    """A policy as it is at this call."""
+
+    traced: Traced
+    asks: tuple[str, ...]
+
+    def __call__(self, *given: Any) -> tuple[Any, Any, Any]:
+        return self.traced(*given)
 
 
 @jax.tree_util.register_static
@@ -114,56 +146,38 @@ class UniformPolicy:
         return sample(rng) if mask is None else sample(rng, mask), policy_state, None
 
 
-class _Program:
-    """What a policy computes from its arrays, constants and inputs; equal if it is the same."""
-
-    def __init__(self, jaxpr: Any, outputs: Any, inputs: Any, asks: tuple[str, ...]) -> None:
-        self.jaxpr = jaxpr
-        self.outputs = outputs
-        self.inputs = inputs
-        self.asks = asks
-        self._key = asks, outputs, program_key(jaxpr)
-        self._hash = hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Program) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return self._hash
+AnyPolicy = CalledPolicy | JittedPolicy | TracedPolicy | UniformPolicy
 
 
-@partial(
-    jax.tree_util.register_dataclass, data_fields=["arrays", "constants"], meta_fields=["program"]
-)
-class TracedPolicy:
+def as_policy(env: AnyEnv | AnyBatch, policy: Policy | None) -> CalledPolicy | UniformPolicy:
+    """The policy of the user, to be called or traced."""
+    return UniformPolicy(env.action_space) if policy is None else CalledPolicy(policy)
+
+
+def trace_policy(policy: CalledPolicy, *given: Any) -> TracedPolicy:
     """
-    A policy as it is at this call: a pytree of all arrays that it holds or closes over.
+    What a policy computes now.
 
-    A compiled program that takes it keeps none of these arrays, and no function of the user.
+    Parameters
+    ----------
+    policy : CalledPolicy
+        The policy.
+    *given : pytree
+        Its inputs, or their types: policy_state, obs, key, and a dict of what it asks for.
     """
-
-    def __init__(self, arrays: list[Any], constants: list[Any], program: _Program) -> None:
-        self.arrays = arrays
-        self.constants = constants
-        self.program = program
-
-    @property
-    def asks(self) -> tuple[str, ...]:
-        return self.program.asks
-
-    def __call__(self, *given: Any) -> tuple[Any, Any, Any]:
-        if not same_types(given, self.program.inputs):
-            raise TypeError(
-                "policy: expected inputs of the same types in every step; got "
-                f"{jax.tree.map(leaf_type, self.program.inputs)} in the first and "
-                f"{jax.tree.map(leaf_type, given)} in a later one."
-            )
-        function = cast(Any, jaxpr_as_fun)(ClosedJaxpr(self.program.jaxpr, self.constants))
-        answer = function(*jax.tree.leaves((self.arrays, *given)))
-        return self.program.outputs.unflatten(strip_weak_type(answer))  # literals are no arrays
+    traced = trace(policy.call, policy.arrays, given, "policy", policy.name)
+    return TracedPolicy(traced, policy.asks)
 
 
-AnyPolicy = SplitPolicy | TracedPolicy | UniformPolicy
+def is_part_of_a_program(*given: Any) -> bool:
+    """Whether the caller's own program uses these values, so that a policy is called in it."""
+    return is_traced(given) or is_inside_jit()
+
+
+def on_devices_of(env: AnyEnv | AnyBatch, function: Any) -> Any:
+    """The arrays of a function on the devices of an environment."""
+    layout = layout_of(env) if isinstance(env, BatchedEnv) else None
+    return function if layout is None else replicate(function, layout.mesh, "policy")
 
 
 def call_policy(
@@ -174,44 +188,42 @@ def call_policy(
     return rng, *policy(policy_state, obs, key, asked)
 
 
-def trace_policy(policy: SplitPolicy, *given: Any) -> TracedPolicy:
-    """
-    What a policy computes now.
-
-    Parameters
-    ----------
-    policy : SplitPolicy
-        The policy.
-    *given : pytree of jax.ShapeDtypeStruct
-        The types of its inputs: policy_state, obs, key, and a dict of what it asks for.
-    """
-    return _traced(policy.call, policy.arrays, given, policy.asks, f"policy {policy.name}")
+call_compiled = programs(lambda _, *given: call_policy(*given))  # for an environment on the host
 
 
-def trace_function(function: Callable[..., Any], *given: Any) -> Any:
-    """What another function of the user, such as `collect`, computes now."""
-    return _traced(lambda _, *given: function(*given), [], given, (), f"{function!r}")
+def what_is_asked(env: AnyEnv | AnyBatch, asks: tuple[str, ...], state: Any) -> dict[str, Any]:
+    """What a policy asks for beside the observation."""
+    known = {"mask": env.action_mask, "first": partial(is_first, env)}
+    return {name: known[name](state) for name in asks}
 
 
-def _traced(
-    function: Callable[..., Any], arrays: list[Any], given: Any, asks: tuple[str, ...], name: str
-) -> TracedPolicy:
-    try:
-        traced, types = jax.make_jaxpr(function, return_shape=True)(arrays, *given)
-        for x in traced.consts:
-            if isinstance(x, Tracer):
-                jnp.copy(x)  # an error, if its trace has ended
-    except jax.errors.UnexpectedTracerError as error:
+def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
+    """Whether the next step is the first of an episode, for each slot."""
+    slots: tuple[int, ...] = () if isinstance(env, JaxEnv) else (env.n_slots,)
+    while not isinstance(state, EnvState) and hasattr(state, "env_state"):
+        state = state.env_state
+    if not env.traceable and (first := getattr(state, "first", None)) is not None:
+        return jnp.asarray(first)
+    steps: Any = getattr(state, "step", 0)
+    n_slots = sum(slots)
+    n_rows = jnp.size(steps)
+    # A slot may be one agent of several in a world.
+    is_known = isinstance(state, EnvState) and jnp.ndim(steps) == 1
+    if is_known and n_slots and n_rows and n_slots % n_rows == 0:
+        return jnp.repeat(steps == 0, n_slots // n_rows)
+    if not isinstance(state, EnvState) or jnp.shape(steps) != slots:
         raise TypeError(
-            f"rollout, evaluate: expected a function that keeps no array of a call; got {name}, "
-            "which uses one that JAX traced in an earlier call. Keep what a later step needs in "
-            "`policy_state`."
-        ) from error
-    program = _Program(traced.jaxpr, jax.tree.structure(types), given, asks)
-    return TracedPolicy(arrays, traced.consts, program)
+            "policy: expected an environment whose state counts the steps of each slot, for the "
+            f"parameter `first`; got {env!r}. Leave that parameter out."
+        )
+    return state.step == 0
 
 
 def _require_parameters(policy: Any, asked: tuple[str, ...]) -> None:
+    if not callable(policy):
+        raise TypeError(
+            f"policy: expected a function `policy(policy_state, obs, rng)`; got {policy!r}."
+        )
     with contextlib.suppress(ValueError):  # some functions tell no signature
         signature = inspect.signature(policy)
         try:

@@ -1,8 +1,8 @@
-"""`rollout`: many steps of a policy in an environment, as one compiled call."""
+"""`start` and `rollout`: many steps of a policy in an environment, as one compiled call."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,20 +12,96 @@ from tqdm import tqdm
 from envrax._checks.counts import require_count
 from envrax._checks.streams import can_show_progress
 from envrax._fleet.fleet import Fleet
-from envrax._jax.cache import compile_cache
-from envrax._jax.keys import is_key, require_key
-from envrax._jax.per_object import PerObject, cache_of, cached_program_per_env, program_per_env
-from envrax._jax.types import is_inside_jit, is_traced, strip_weak_type
-from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import compilation_of
+from envrax._jax.functions import as_jitted, trace
+from envrax._jax.keys import is_key, require_key, to_threefry
+from envrax._jax.mesh import replicate, varying_like
+from envrax._jax.programs import compilation_within, programs
+from envrax._jax.types import is_traced, strip_weak_type
+from envrax.autoreset.rule import step_through
+from envrax.autoreset.slot import reset_slot
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, before_call, step_with
+from envrax.compiled_batch import compilation_of, layout_of
 from envrax.env import AnyEnv, JaxEnv
-from envrax.rollouts import policy_step
-from envrax.rollouts.policy import AnyPolicy, Policies, Policy, trace_function
-from envrax.rollouts.policy_step import AnyBatch, Rollout, Transition
-from envrax.termination import episode_end
+from envrax.rollouts.policy import (
+    AnyPolicy,
+    CalledPolicy,
+    JittedPolicy,
+    Policies,
+    Policy,
+    TracedPolicy,
+    as_policy,
+    call_compiled,
+    call_policy,
+    is_part_of_a_program,
+    on_devices_of,
+    trace_policy,
+    what_is_asked,
+)
+from envrax.spaces.conform import conform
+from envrax.termination import episode_end, reasons_in, with_reasons
 
-Keep = Callable[[Transition], Any] | None
 CHUNKS = 20  # of a rollout with a progress bar
+_OPTIONS = StepOptions(final_obs=True)
+
+
+class Rollout(NamedTuple):
+    """
+    The position of a rollout: everything that the next step depends on.
+
+    Attributes
+    ----------
+    obs : pytree of jax.Array
+        The observation that the policy sees next.
+    env_state : pytree
+        State of the environment.
+    policy_state : pytree
+        State of the policy.
+    rng : jax.Array
+        PRNG key for the policy's randomness.
+    """
+
+    obs: Any
+    env_state: Any
+    policy_state: Any
+    rng: jax.Array
+
+
+class Transition(NamedTuple):
+    """
+    One step; `rollout` returns it with a leading time axis on each leaf.
+
+    Attributes
+    ----------
+    obs, action : pytree of jax.Array
+        The observation before the step, and the action of the policy.
+    reward : jax.Array
+        As the environment returned it.
+    done, terminated, truncated : jax.Array
+        bool: whether an episode ended in this step, and why. Without a reason of the environment
+        an end is a truncation where `step >= config.max_steps`, else a termination.
+    next_obs : pytree of jax.Array
+        The observation after the step, before any reset; where an episode ended, the next `obs` is
+        the first one of the next episode. To bootstrap, take the value of `next_obs` wherever
+        `terminated` is False.
+    info : dict
+        The info of the step, with `terminated` and `truncated`; and with `final_mask`, the mask of
+        the legal actions in the state of `next_obs`, if the environment has masks.
+    extras : pytree
+        The extras that the policy returned, such as log-probabilities.
+    """
+
+    obs: Any
+    action: Any
+    reward: jax.Array
+    done: jax.Array
+    terminated: jax.Array
+    truncated: jax.Array
+    next_obs: Any
+    info: dict[str, Any]
+    extras: Any
+
+
+Collect = Callable[[Transition], Any] | None
 
 
 def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = None) -> Rollout:
@@ -53,32 +129,35 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
     if isinstance(env, Fleet):
         fleet = cast(Any, env)
         return Rollout(*fleet._map("start", start, rng=rng, policy_state=policy_state))
-    at = _begun(env, rng, policy_state)
-    if isinstance(env, BatchedEnv) and (compilation_of(env) or not env.traceable):
-        return at
-    if is_traced(at):
-        return at
-    # Not compiled: wrappers share arrays, such as the key, and a shared one cannot be donated.
-    obs, state = jax.device_put((at.obs, at.env_state), may_alias=False)
-    return at._replace(obs=obs, env_state=state)
+    require_env("start", env)
+    layout = layout_of(env) if isinstance(env, BatchedEnv) else None
+    if layout is not None:
+        rng, policy_state = replicate((rng, policy_state), layout.mesh, "start")
+    rng, key = jax.random.split(to_threefry(rng))
+    obs, state = varying_like(key, first_of(env, key))
+    return Rollout(jax.tree.map(copy_if_numpy, obs), state, as_arrays(policy_state), rng)
 
 
-def _begun(env: AnyEnv | AnyBatch, rng: jax.Array, policy_state: Any) -> Rollout:
-    """The beginning, compiled through the cache of the environment at the first call."""
-    policy_step.require_env("start", env)
-    cache = cache_of(env)
-    begun_with = _keys_begun_with(env)
-    if cache is None or is_key(rng) in begun_with or is_traced(rng):
-        return policy_step.begin(env, rng, policy_state)
-    # Traced before the cache is opened, as by a cached program.
-    jax.eval_shape(partial(policy_step.begin, env), rng, policy_state)
-    with compile_cache(cache[0]):
-        at = policy_step.begin(env, rng, policy_state)
-    begun_with.add(is_key(rng))
-    return at
+def first_of(env: AnyEnv | AnyBatch, key: jax.Array) -> tuple[Any, Any]:
+    """The first observation and state of an environment, compiled through its cache."""
+    if not env.traceable or is_traced(key):
+        return env.reset(key) if isinstance(env, BatchedEnv) else reset_slot(env, key)
+    if isinstance(env, JaxEnv):
+        return _not_shared(_compiled_reset_of_one(env)(key))
+    compiled_ahead = compilation_within(env) is None or getattr(env, "compiled_with", None)
+    if compiled_ahead:
+        returned = env.reset(key)
+        return returned if compilation_of(env) else _not_shared(returned)
+    return _compiled_reset(env)(key)
 
 
-_keys_begun_with = PerObject(lambda _: set())  # typed ones, legacy ones
+def _not_shared(returned: Any) -> Any:
+    """The same arrays without two that share memory, such as a key: those cannot be donated."""
+    return returned if is_traced(returned) else jax.device_put(returned, may_alias=False)
+
+
+_compiled_reset_of_one = programs(reset_slot)
+_compiled_reset = programs(lambda env, key: env.reset(key))
 
 
 def rollout(
@@ -109,12 +188,14 @@ def rollout(
         Without a policy, actions are uniform among the legal ones. For a fleet, one policy
         for all members, each called on its own, or a list or dict with one for each.
 
-        A policy is read at each call of `rollout`: arrays that it holds or closes over count as
-        they are then, and other arrays of the same types compile nothing. A Python number that it
-        closes over, or another function, compiles once for each value; what your own `jax.jit`
-        within it closes over stays as JAX traced it. A policy may be a pytree, such as
-        `jax.tree_util.Partial(apply, params)`: its floats are arrays. A call must not change a
-        policy: what changes belongs in `policy_state`.
+        A policy that you compiled is the quick one in a Python loop: `jax.jit(policy)`, or a
+        partial, a bound method or a pytree around a compiled function. It is traced once for its
+        types, as by JAX: its arrays and `policy_state` are arguments, and what it closes over stays
+        as traced. Any other policy is read at each call of `rollout`: arrays that it holds or
+        closes over count as they are then, and other arrays of the same types compile nothing. A
+        Python number that it closes over, or another function, compiles once for each value. A
+        policy may be a pytree, such as `jax.tree_util.Partial(apply, params)`: its floats are
+        arrays. A call must not change a policy: what changes belongs in `policy_state`.
     start : Rollout
         Where to begin: from `start`, or from the last call, which continues bit-identically to one
         longer call.
@@ -124,8 +205,8 @@ def rollout(
         Show a progress bar: the scan runs in twenty pieces. No effect inside `jit`.
     collect : callable, optional
         `collect(transition) -> pytree of jax.Array`: what to keep of each step, in place of the
-        whole `Transition`, such as `lambda t: (t.obs, t.action, t.reward)`. It is read at each
-        call, as a policy is.
+        whole `Transition`, such as `lambda t: (t.obs, t.action, t.reward)`. It is read as a policy
+        is.
 
     Returns
     -------
@@ -175,75 +256,138 @@ def rollout(
 
         out = fleet._map("rollout", one, policy=policy, **start._asdict())
         return Rollout(*out[:4]), Transition(*out[4:]) if collect is None else out[4]
-    policy_step.require_env("rollout", env)
-    given: AnyPolicy = policy_step.split_policy(env, policy)
-    traceable = env.traceable
-    inline = traceable and (is_traced((start, given.arrays)) or is_inside_jit())
-    keep: Any = collect
+    require_env("rollout", env)
+    before_call(env)
+    jitted = None if policy is None else as_jitted(policy)
+    played = as_policy(env, cast(Any, policy)) if jitted is None else JittedPolicy(jitted)
+    if not env.traceable:
+        return _on_the_host(env, as_is_now(env, played, start), collect, n_steps, start, progress)
+    given = start, played.arrays
+    is_read_now = isinstance(played, CalledPolicy)
+    inline = is_part_of_a_program(given) if is_read_now else is_traced(given)
     if not inline:
-        given = policy_step.read_policy(env, given, start)
-        inline = traceable and is_traced(given)  # it closes over tracers, of a `grad` for example
-        if collect is not None and traceable and not inline:
-            types = _compiled_transition(env).eval_shape(given, start)
-            keep = policy_step.placed(env, trace_function(collect, types))
+        played = as_is_now(env, played, start)
+        inline = is_traced(played)  # it closes over tracers, of a `grad` for example
     if inline:
-        return _scan(env, given, keep, n_steps, start)
-    if traceable and not progress:
-        return _compiled_scan(env)(given, keep, n_steps, start)
-    shown = progress and can_show_progress()
-    with tqdm(total=n_steps, desc="Rollout", unit=" steps", disable=not shown) as bar:
-        run = _in_chunks if traceable else _on_the_host
-        return run(env, given, keep, n_steps, start, bar)
+        return _scan(env, played, collect, n_steps, start)
+    kept = collect if collect is None else as_jitted(collect)
+    owners = [x.function for x in (jitted, kept) if x is not None]
+    if collect is not None and kept is None:
+        types = _transition_types(env).eval_shape(played, start)
+        shown = getattr(collect, "__qualname__", repr(collect))
+        kept = trace(lambda _, step: collect(step), [], (types,), "collect", shown)
+    kept = on_devices_of(env, kept)
+    run = _compiled_scan(env, *owners)
+    if progress:
+        return _in_pieces(run, played, kept, n_steps, start)
+    return run(played, kept, n_steps, start)
 
 
-def _transition(env: AnyEnv | AnyBatch, policy: AnyPolicy, start: Rollout) -> Transition:
-    """One step, as `collect` gets it."""
-    return _with_ends(env, policy_step.step(env, policy, strip_weak_type(start))[1])
+def as_is_now(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> AnyPolicy:
+    """The policy as it is now, for a compiled program that is called next."""
+    if isinstance(policy, CalledPolicy):
+        policy = trace_policy(policy, *input_types(env, policy.asks, at))
+    return on_devices_of(env, policy)
+
+
+def input_types(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Rollout) -> Any:
+    """What a policy is called with, or the types of that."""
+    given = at.policy_state, at.obs, at.rng
+    is_strong = [
+        isinstance(x, jax.Array) and not getattr(x, "weak_type", False)
+        for x in jax.tree.leaves(given)
+    ]
+    if not asks and all(is_strong):
+        return *given, {}
+    inputs = _compiled_inputs(env).eval_shape if env.traceable else partial(_inputs, env)
+    return inputs(asks, at)
+
+
+def _inputs(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Rollout) -> tuple[Any, ...]:
+    """What a policy is called with, but with the key that its own is split from."""
+    return at.policy_state, at.obs, at.rng, what_is_asked(env, asks, at.env_state)
+
+
+_compiled_inputs = programs(lambda *args: strip_weak_type(_inputs(*args)), 0)
 
 
 def _scan(
-    env: AnyEnv | AnyBatch, policy: AnyPolicy, keep: Keep, n_steps: int, start: Rollout
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, collect: Any, n_steps: int, start: Rollout
 ) -> tuple[Rollout, Any]:
-    start = strip_weak_type(start)
-
     def step(at: Rollout, _: None) -> tuple[Rollout, Any]:
-        at, transition = policy_step.step(env, policy, at)
-        return at, transition if keep is None else keep(_with_ends(env, transition))
+        at, transition = play_step(env, policy, at)
+        return at, transition if collect is None else collect(transition)
 
-    at, steps = jax.lax.scan(step, start, length=n_steps)
-    return at, _with_ends(env, steps, n_steps) if keep is None else steps
-
-
-_compiled_scan = cached_program_per_env(_scan, 2)
-_compiled_transition = program_per_env(_transition)
+    return jax.lax.scan(step, strip_weak_type(start), length=n_steps)
 
 
-def _in_chunks(
-    env: Any, policy: AnyPolicy, keep: Keep, n_steps: int, at: Rollout, bar: Any
+_compiled_scan = programs(_scan, 2)
+_transition_types = programs(
+    lambda env, policy, at: play_step(env, policy, strip_weak_type(at))[1]
+)
+
+
+def play_step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollout, Transition]:
+    """One step of a policy."""
+    rng, action, policy_state, extras = act(env, policy, at)
+    if isinstance(env, JaxEnv):
+        shape: tuple[int, ...] = ()
+        action = conform(env.action_space, action, "policy", "action")
+        stepped = step_through(env, None, at.env_state, action, final_obs=True)
+        obs, state, reward, _, info = stepped
+        done = info["terminated"] | info["truncated"]  # a wrapper may have changed the flag's type
+    else:
+        shape = (env.n_slots,)
+        obs, state, reward, done, info = step_with(env, at.env_state, action, _OPTIONS)
+    find_end = episode_end if env.traceable else _compiled_end
+    end = find_end(env.name, shape, done, reasons_in(info))
+    info = with_reasons(info, end)
+    next_obs = info.pop("final_obs")
+    transition = Transition(at.obs, action, reward, *end, next_obs, info, extras)
+    return Rollout(obs, state, policy_state, rng), transition
+
+
+_compiled_end: Any = jax.jit(episode_end, static_argnums=(0, 1))
+
+
+def act(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Any, Any, Any, Any]:
+    """The next key, the action, and the new state and the extras of the policy."""
+    call = call_policy if env.traceable else call_compiled(env)
+    return call(policy, *_inputs(env, policy.asks, at))
+
+
+def _in_pieces(
+    run: Any, policy: AnyPolicy, collect: Any, n_steps: int, at: Rollout
 ) -> tuple[Rollout, Any]:
     size = -(-n_steps // CHUNKS)
     parts: list[Any] = []
-    for begin in range(0, n_steps, size):
-        length = min(size, n_steps - begin)
-        at, part = _compiled_scan(env)(policy, keep, length, at)
-        parts.append(jax.block_until_ready(part))
-        bar.update(length)
+    with _progress_bar(n_steps, True) as bar:
+        for begin in range(0, n_steps, size):
+            length = min(size, n_steps - begin)
+            at, part = run(policy, collect, length, at)
+            parts.append(jax.block_until_ready(part))
+            bar.update(length)
     return at, jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 def _on_the_host(
-    env: Any, policy: AnyPolicy, keep: Keep, n_steps: int, at: Rollout, bar: Any
+    env: Any, policy: AnyPolicy, collect: Any, n_steps: int, at: Rollout, progress: bool
 ) -> tuple[Rollout, Any]:
     steps: list[Any] = []
-    for _ in range(n_steps):
-        at, one = policy_step.step(env, policy, at)
-        one = one if keep is None else keep(_with_ends(env, one))
-        steps.append(jax.tree.map(policy_step.copy_if_numpy, one))
-        # A simulator may write the next observation over this one.
-        at = at._replace(obs=jax.tree.map(policy_step.copy_if_numpy, at.obs))
-        bar.update()
-    stacked = jax.tree.map(_stacked, *steps)
-    return at, _with_ends(env, stacked, n_steps) if keep is None else stacked
+    with _progress_bar(n_steps, progress) as bar:
+        for _ in range(n_steps):
+            at, one = play_step(env, policy, at)
+            one = one if collect is None else collect(one)
+            steps.append(jax.tree.map(copy_if_numpy, one))
+            # A simulator may write the next observation over this one.
+            at = at._replace(obs=jax.tree.map(copy_if_numpy, at.obs))
+            bar.update()
+    return at, jax.tree.map(_stacked, *steps)
+
+
+def _progress_bar(n_steps: int, progress: bool) -> Any:
+    shown = progress and can_show_progress()
+    return tqdm(total=n_steps, desc="Rollout", unit=" steps", disable=not shown)
 
 
 def _stacked(*leaves: Any) -> Any:
@@ -252,8 +396,23 @@ def _stacked(*leaves: Any) -> Any:
     return jnp.asarray(np.stack(leaves))  # compiles nothing, however many there are
 
 
-def _with_ends(env: AnyEnv | AnyBatch, steps: Transition, *time: int) -> Transition:
-    """The same steps, with `terminated` and `truncated` filled in."""
-    shape = time if isinstance(env, JaxEnv) else (*time, env.n_slots)
-    terminated, truncated = episode_end(env.name, shape, steps.done, steps.info)
-    return steps._replace(terminated=terminated, truncated=truncated)
+def require_env(who: str, env: Any) -> None:
+    """Raise a TypeError for anything but an environment or a batch, such as the id of one."""
+    if not isinstance(env, JaxEnv | BatchedEnv):
+        raise TypeError(
+            f"{who}: expected a JaxEnv, a BatchedEnv or a fleet; got {env!r}. Pass one that `make` "
+            "or `make_vec` returned."
+        )
+
+
+def as_arrays(policy_state: Any) -> Any:
+    """The state of a policy as arrays that nobody else writes to."""
+    return jax.tree.map(lambda x: strip_weak_type(copy_if_numpy(x)), policy_state)
+
+
+def copy_if_numpy(x: Any) -> Any:
+    """A copy of a NumPy array, whose memory a simulator or the caller may write to."""
+    return cast(Any, x).copy() if isinstance(x, np.ndarray) else x
+
+
+__all__ = ["Rollout", "TracedPolicy", "Transition", "rollout", "start"]

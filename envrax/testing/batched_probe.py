@@ -1,14 +1,14 @@
 """`BatchedProbe`: the data that the rules for a `BatchedEnv` check."""
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 
-from envrax.batched_env import BatchedEnv
-from envrax.termination import episode_ended
+from envrax.batched_env import BatchedEnv, StepOptions
+from envrax.termination import step_env
 from envrax.testing.probe import AnyEnv, Probe, Transition, apply_hooks, by_name
 from envrax.testing.pytrees import take
 from envrax.vec_env import VecEnv
@@ -31,6 +31,7 @@ class BatchedProbe(Probe):
     def __init__(self, env: BatchedEnv[Any, Any], num_steps: int, seed: int) -> None:
         super().__init__(cast(Any, env), num_steps, seed, gradients=False)
         self.batch = env
+        self.options: StepOptions = vars(env).get("_options", StepOptions())
         self.saw_episode_end = True
 
     def needs_reset(self, t: Transition) -> bool:
@@ -86,12 +87,12 @@ class SingleEnv:
         self._env = env
         self.reset = jax.jit(env.reset)
         self.action_mask = jax.jit(env.action_mask)
-        self._step = jax.jit(env.step)
+        self._step = jax.jit(partial(step_env, env))
         self._reset_after = jax.jit(env.reset_after)
 
     def step(self, t: Transition, slot: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """The results of a step of one slot, and of the reset if its episode ended, else `{}`."""
         out = by_name(self._step(take(t.before, slot), take(t.action, slot)))
-        if not bool(episode_ended(self._env, out["state"], out["done"])):
+        if not bool(out["state"].done):
             return out, {}
         return out, by_name(self._reset_after(out["state"]))

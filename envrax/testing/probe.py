@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from envrax._jax.jaxprs import changes_host
 from envrax.env import AnyEnv, EnvState, carries_over
-from envrax.termination import episode_ended
+from envrax.termination import step_env
 from envrax.testing.masks import why_unfit
 from envrax.testing.pytrees import copy_containers, take, tree_to_numpy
 from envrax.wrappers.base import Wrapper, layers
@@ -229,8 +229,8 @@ class Probe:
             mask = self.mask(state)
             sample = env.action_space.sample
             action = sample(rng) if mask is None else sample(rng, mask)
-            _, new_state, _, done, info = env.step(state, action)
-            ended = episode_ended(env, new_state, done)
+            _, new_state, _, _, info = step_env(env, state, action)
+            ended = new_state.done
             for reason in REASONS:
                 ended |= jnp.any(jnp.asarray(info.get(reason, False)))
             return state, action, new_state, ended, n + 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from envrax._jax.compiled import BEFORE_CALLS
+from envrax._jax.types import is_inside_jit
 from envrax.video.continuity import same_state
 from envrax.video.encoder import free_number, open_video
 from envrax.video.film import Film, Row, Schedule
@@ -77,8 +77,6 @@ class Recording:
         self._steps = 0
         self._complete: list[tuple[str, int, list[Row]]] = []
         self._first_numbers: dict[str, int] = {}  # in the names of files, of episode 0
-        BEFORE_CALLS.discard(self._write_meanwhile)
-        self._thread = threading.get_ident()
         self._is_writing = False
         self._errors: list[Exception] = []
         self._exit_without_writing()
@@ -193,10 +191,10 @@ class Recording:
             errors[0].add_note(f"RecordVideo: videos that were abandoned: {len(errors)}.")
             raise errors[0]
 
-    def _write_meanwhile(self) -> None:
-        """Write before a call of another program: in the recorder's thread, and without errors."""
-        if threading.get_ident() == self._thread and not self._is_writing:  # `render` may call one
-            self._write_complete()
+    def write_before_call(self) -> None:
+        """`write`, unless JAX traces the call, or it is one of `render`."""
+        if (self._complete or self._errors) and not self._is_writing and not is_inside_jit():
+            self.write()
 
     def _write_complete(self) -> None:
         self._is_writing = True
@@ -204,7 +202,6 @@ class Recording:
             while True:
                 with self._lock:
                     if not self._complete:
-                        BEFORE_CALLS.discard(self._write_meanwhile)
                         break
                     video = self._complete.pop(0)
                 try:
@@ -241,7 +238,6 @@ class Recording:
             slot = self.slots[film.places[0]]
             prefix = "grid" if self.grid else f"slot_{slot}-episode"
             self._complete.append((prefix, film.number, film.rows))
-            BEFORE_CALLS.add(self._write_meanwhile)
             film.rows = []
 
     def _write_at_exit(self) -> None:

@@ -11,8 +11,8 @@ from envrax._jax.keys import cond
 from envrax._jax.types import strip_weak_type
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, carries_over
 from envrax.spaces import Box, Discrete
-from envrax.termination import episode_ended, step_end
-from envrax.wrappers.base import Wrapper, mark_ended, refuse_mask, require_that
+from envrax.termination import end_if, end_of_step, step_env, with_reasons
+from envrax.wrappers.base import Wrapper, refuse_mask, require_that
 from envrax.wrappers.episodic_life import lives_in
 from envrax.wrappers.observation import (
     GrayscaleObservation,
@@ -161,8 +161,7 @@ class NoopReset(
         done: jax.Array,
         info: Info,
     ) -> tuple[Any, ...]:
-        terminated, truncated = step_end("AtariPreprocessing.step", self.env, state, info)
-        info = {**info, "terminated": terminated, "truncated": truncated}
+        info = with_reasons(info, end_of_step("AtariPreprocessing.step", self.env, state, info))
         return obs, state.replace(step=state.step - state.noops), reward, done, info
 
     def action_mask(self, state: NoopState[InnerStateT]) -> Any:
@@ -204,12 +203,11 @@ class NoopReset(
         def next_episode(stepped: Any) -> Any:
             return strip_weak_type(self.env.reset_after(stepped[1]))
 
-        obs, state, _, done, _ = self.env.step(state, jnp.int32(0))
-        ended = episode_ended(self.env, state, done)
+        obs, state, *_ = step_env(self.env, state, jnp.int32(0))
         stepped = strip_weak_type((obs, state))
         if not self.traceable:
-            return next_episode(stepped) if bool(ended) else stepped
-        return cond(ended, next_episode, lambda stepped: stepped, stepped)
+            return next_episode(stepped) if bool(state.done) else stepped
+        return cond(state.done, next_episode, lambda stepped: stepped, stepped)
 
 
 @chex.dataclass
@@ -238,7 +236,6 @@ class LifeLoss(
     ) -> tuple[Any, ...]:
         lives = lives_in("AtariPreprocessing(terminal_on_life_loss=True)", self.env, info)
         lost = lives < state.lives
-        terminated, truncated = step_end("AtariPreprocessing.step", self.env, state, info)
-        info = {**info, "terminated": terminated | lost, "truncated": truncated}
-        state = state.replace(lives=lives, done=state.done | lost)
-        return obs, state, reward, mark_ended(done, lost), info
+        stepped = state.replace(lives=lives), done, info
+        state, done, info = end_if("AtariPreprocessing.step", self.env, stepped, terminated=lost)
+        return obs, state, reward, done, info

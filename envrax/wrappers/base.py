@@ -244,16 +244,6 @@ def refuse_mask(
         )
 
 
-def mark_ended(done: Any, ended: jax.Array) -> jax.Array:
-    """
-    `done`, changed to the end of an episode if `ended` is True.
-
-    `done` has any shape. It is a bool, or a discount with 0 at the end of an episode.
-    """
-    done = jnp.asarray(done)
-    return jnp.where(ended, jnp.full_like(done, done.dtype == jnp.bool_), done)
-
-
 def add_to_info(wrapper: type, env: AnyEnv, info: Info, key: str, value: Any) -> Info:
     """
     A copy of `info` with one more entry, which `wrapper` adds to the infos of `env`.

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from envrax._jax.keys import cond
 from envrax._jax.types import strip_weak_type
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, ObsSpaceT
-from envrax.termination import step_end
-from envrax.wrappers.base import mark_ended
+from envrax.termination import end_if
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
@@ -90,16 +89,13 @@ class EpisodicLife(
     ) -> tuple[Any, ...]:
         lives = lives_in("EpisodicLife", self.env, info)
         lost = (lives > 0) & (lives < state.lives)
-        terminated, truncated = step_end("EpisodicLife.step", self.env, state, info)
-        info = {**info, "terminated": terminated | lost, "truncated": truncated}
-        state = state.replace(
-            lives=lives,
-            goes_on=lost & ~state.done,
-            obs=obs,
-            step=state.step - state.begun,
-            done=state.done | lost,
+        goes_on = lost & ~state.done
+        state, done, info = end_if(
+            "EpisodicLife.step", self.env, (state, done, info), terminated=lost
         )
-        return obs, state, reward, mark_ended(done, lost), info
+        step = state.step - state.begun
+        state = state.replace(lives=lives, goes_on=goes_on, obs=obs, step=step)
+        return obs, state, reward, done, info
 
     def reset_after(self, state: LifeState[InnerStateT]) -> tuple[Any, LifeState[InnerStateT]]:
         carry = strip_weak_type((state.obs, state))

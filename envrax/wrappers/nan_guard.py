@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from envrax.env import ActSpaceT, ConfigT, Info, ObsSpaceT
-from envrax.termination import step_end
-from envrax.wrappers.base import add_to_info, mark_ended
+from envrax.termination import end_if
+from envrax.wrappers.base import add_to_info
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
@@ -71,16 +71,11 @@ class NanGuard(
         # The key is there already if a NanGuard is inside this one.
         flag = non_finite | info["non_finite"] if "non_finite" in info else non_finite
         info = add_to_info(NanGuard, self.env, info, "non_finite", flag)
-        terminated, truncated = step_end("NanGuard.step", self.env, state, info)
-        info["terminated"] = terminated | non_finite
-        info["truncated"] = truncated & ~non_finite
-        return (
-            _replace_non_finite(obs),
-            state.replace(done=state.done | non_finite),
-            jax.tree.map(lambda x: jnp.where(non_finite, jnp.zeros_like(x), x), reward),
-            mark_ended(done, non_finite),
-            info,
-        )
+        stepped = state, done, info
+        state, done, info = end_if("NanGuard.step", self.env, stepped, terminated=non_finite)
+        info["truncated"] &= ~non_finite
+        reward = jax.tree.map(lambda x: jnp.where(non_finite, jnp.zeros_like(x), x), reward)
+        return _replace_non_finite(obs), state, reward, done, info
 
 
 def _has_non_finite(tree: Any) -> jax.Array:

@@ -15,7 +15,7 @@ from envrax._jax.keys import key_types
 from envrax._jax.types import strip_weak_type
 from envrax.config import FieldError, handed_out
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, carries_over, with_config
-from envrax.termination import step_end
+from envrax.termination import end_of_step, with_reasons
 from envrax.wrappers.base import require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 from envrax.wrappers.traced_fields import Fields, require_dynamic
@@ -135,8 +135,7 @@ class DomainRandomization(
         obs, state, reward, done, info = stepped
         if "max_steps" in self._drawn:  # nothing outside knows this episode's limit
             env = with_config(self.env, **state.fields)
-            terminated, truncated = step_end("DomainRandomization.step", env, state, info)
-            info = {**info, "terminated": terminated, "truncated": truncated}
+            info = with_reasons(info, end_of_step("DomainRandomization.step", env, state, info))
         return obs, state, reward, done, info
 
     def action_mask(self, state: RandomizedState[InnerStateT]) -> Any:

@@ -14,7 +14,7 @@ from envrax._jax.types import named_leaves, strip_weak_type
 from envrax.autoreset.checks import checked, require_same_types
 from envrax.autoreset.slot import reset_slot
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, carries_over
-from envrax.termination import step_end
+from envrax.termination import end_of_step, with_reasons
 from envrax.wrappers.base import layers
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
@@ -144,8 +144,7 @@ class StartStates(
 
     def on_step(self, obs: Any, state: StartState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
         reward, done, info = rest
-        terminated, truncated = step_end("StartStates.step", self.env, state, info)
-        info = {**info, "terminated": terminated, "truncated": truncated}
+        info = with_reasons(info, end_of_step("StartStates.step", self.env, state, info))
         if state.start is not None:
             info = with_info_entry("StartStates", self.env, info, "start", state.start)
         return obs, state.replace(step=state.step - state.saved_step), reward, done, info

@@ -13,8 +13,8 @@ from envrax.agent_values import require_one_agent
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Dict, Tuple
 from envrax.spaces.flattening import flat_box, flatten
-from envrax.termination import step_end
-from envrax.wrappers.base import Wrapper, layers, mark_ended
+from envrax.termination import end_if
+from envrax.wrappers.base import Wrapper, layers
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
 
@@ -93,10 +93,9 @@ class TimeLimit(
     ) -> tuple[Any, ...]:
         elapsed = state.elapsed + 1
         at_limit = elapsed >= self.max_steps
-        terminated, truncated = step_end("TimeLimit.step", self.env, state, info)
-        info = {**info, "terminated": terminated, "truncated": truncated | at_limit}
-        state = state.replace(elapsed=elapsed, done=state.done | at_limit)
-        return obs, state, reward, mark_ended(done, at_limit), info
+        stepped = state.replace(elapsed=elapsed), done, info
+        state, done, info = end_if("TimeLimit.step", self.env, stepped, truncated=at_limit)
+        return obs, state, reward, done, info
 
 
 class TimeAwareObservation(Wrapper[Any, ActSpaceT, StateT, ConfigT]):

@@ -2,8 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from copy import copy
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from envrax._checks.counts import slot_index
 from envrax._jax.keys import require_key
 from envrax._jax.types import is_traced, output_types
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import BatchedEnv, StepOptions
 from envrax.env import Info
 from envrax.interop.host.arrays import RewardsAndEnds, map_types, require_legal, to_numpy
 from envrax.interop.host.infos import InfoKeys
@@ -77,7 +76,7 @@ class HostEnv(BatchedEnv[Space, Space]):
         self._action_space = spaces[1].batch(n_slots)
         self._action_dtypes = action_dtypes
         self._obs_types = output_types(spaces[0].batch(n_slots).sample)
-        self.final_obs = final_obs
+        self._options = StepOptions(final_obs=final_obs)
         self._current = CurrentState()
 
     @abstractmethod
@@ -85,8 +84,8 @@ class HostEnv(BatchedEnv[Space, Space]):
         """Begin an episode in every slot, and return the observations."""
 
     @abstractmethod
-    def _advance(self, actions: Any) -> SimulatorStep:
-        """Take one step, and reset the slots that ended."""
+    def _advance(self, actions: Any, final_obs: bool) -> SimulatorStep:
+        """Take one step, and reset the slots that ended; `final_obs` may be left out."""
 
     def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """
@@ -147,14 +146,6 @@ class HostEnv(BatchedEnv[Space, Space]):
     def action_space(self) -> Space:
         return self._action_space
 
-    def with_final_obs(self) -> Self:
-        """The same simulator, with `infos["final_obs"]`; both share their states."""
-        if self.final_obs:
-            return self
-        twin = copy(self)
-        twin.final_obs = True
-        return twin
-
     def reset(self, rng: jax.Array) -> tuple[Any, HostState]:
         who = f"{type(self).__name__}.reset"
         seed = self._seed(who, rng)
@@ -177,6 +168,11 @@ class HostEnv(BatchedEnv[Space, Space]):
             If `state` is not the newest, under a JAX transformation, after `close`, or after a call
             of an asynchronous simulator that was cut short.
         """
+        return self._step_with(state, actions, self._options)
+
+    def _step_with(
+        self, state: HostState, actions: Any, options: StepOptions
+    ) -> tuple[Any, HostState, Any, Any, Info]:
         who = f"{type(self).__name__}.step"
         self._refuse_tracers(who, (state, actions))
         newest = self._current.require_newest(state, who)
@@ -184,10 +180,10 @@ class HostEnv(BatchedEnv[Space, Space]):
         require_legal(self._single_action_space, actions, who)  # before a cast wraps them around
         actions = map_types(lambda dtype, x: np.array(x, dtype), self._action_dtypes, actions)
         self._current.forget()  # after a failed step, no state is valid
-        result = self._advance(actions)
+        result = self._advance(actions, options.final_obs)
         ends = result.rewards_and_ends
         infos = {**result.infos, "terminated": ends.terminated, "truncated": ends.truncated}
-        if self.final_obs:
+        if options.final_obs:
             infos["final_obs"] = result.final_obs
             if "action_mask" in infos:
                 infos["final_mask"] = infos["action_mask"] != 0

@@ -51,17 +51,17 @@ class EnvPoolBatch(HostEnv):
         self._require_order(infos, self._all)
         return copy_as(self._obs_types, obs, WHO)
 
-    def _advance(self, actions: Any) -> SimulatorStep:
+    def _advance(self, actions: Any, final_obs: bool) -> SimulatorStep:
         results = self._call(self.pool.step, actions, self._all)
         obs, rewards, terminated, truncated, infos = results
         self._require_order(infos, self._all)
-        final_obs = copy_as(self._obs_types, obs, WHO)
+        last = copy_as(self._obs_types, obs, WHO)
         ends = copy_rewards_and_ends(self.n_slots, rewards, terminated, truncated, WHO)
         kept_infos = self._infos.read(infos)
         ended = self._all[ends.done]
-        obs = final_obs
-        if self.final_obs and not ended.size:
-            obs = copy_as(self._obs_types, final_obs, WHO)
+        obs = last
+        if final_obs and not ended.size:
+            obs = copy_as(self._obs_types, last, WHO)
         while ended.size:
             # The step that the pool spends on a reset. Its `reset` is not the same: in Atari with
             # `episodic_life` it begins another game where a life was lost.
@@ -70,7 +70,7 @@ class EnvPoolBatch(HostEnv):
             self._require_order(infos, ended)
             obs = with_rows(obs, ended, self._copy(first_obs, ended.size))
             ended = ended[copy_rewards_and_ends(ended.size, *columns, WHO).done]
-        return SimulatorStep(obs, ends, kept_infos, final_obs)
+        return SimulatorStep(obs, ends, kept_infos, last)
 
     def _copy(self, obs: Any, n: int) -> Any:
         """A copy of the observations of `n` slots."""

@@ -67,7 +67,7 @@ class GymnasiumBatch(HostEnv):
         obs, _ = self._call(self.vector_env.reset, seed=seed)
         return copy_as(self._obs_types, obs, WHO)
 
-    def _advance(self, actions: Any) -> SimulatorStep:
+    def _advance(self, actions: Any, final_obs: bool) -> SimulatorStep:
         obs, rewards, terminated, truncated, infos = self._call(self.vector_env.step, actions)
         # Copied before a reset, which may write to the same arrays.
         ends = copy_rewards_and_ends(self.n_slots, rewards, terminated, truncated, WHO)
@@ -75,14 +75,15 @@ class GymnasiumBatch(HostEnv):
         obs = copy_as(self._obs_types, obs, WHO)
         if self._same_step:
             kept_infos = self._infos.read(infos, ended)
-            return SimulatorStep(obs, ends, kept_infos, self._obs_before_reset(obs, ended, infos))
+            last = self._obs_before_reset(obs, ended, infos) if final_obs else None
+            return SimulatorStep(obs, ends, kept_infos, last)
         kept_infos = self._infos.read(infos)
-        final_obs = obs
+        last = obs
         if ended.any():
-            obs = self._reset_where(ended, final_obs)
-        elif self.final_obs:
-            obs = copy_as(self._obs_types, final_obs, WHO)
-        return SimulatorStep(obs, ends, kept_infos, final_obs)
+            obs = self._reset_where(ended, last)
+        elif final_obs:
+            obs = copy_as(self._obs_types, last, WHO)
+        return SimulatorStep(obs, ends, kept_infos, last)
 
     def reset_where(
         self, mask: Any, obs: Any, state: HostState, rng: jax.Array | None = None
@@ -97,22 +98,15 @@ class GymnasiumBatch(HostEnv):
         """
         who = f"{type(self).__name__}.reset_where"
         obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
-        first, state, mask = self._begin_slots(mask, state, rng)
-        return with_rows(obs, mask, take_rows(first, mask)) if mask.any() else obs, state
-
-    def _begin_slots(self, mask: Any, state: Any, start: Any) -> tuple[Any, HostState, Mask]:
-        """First observations, which count in the slots of the mask; the state; and the mask."""
-        who = f"{type(self).__name__}.reset_where"
-        self._refuse_tracers(who, (mask, start))
+        self._refuse_tracers(who, (mask, rng))
         newest = self._current.require_newest(state, who)
         mask = np.asarray(require_mask(who, mask, self.n_slots))
         require_partial_reset(self.vector_env, self._is_known)
-        seed = None if start is None else self._seed(who, start)
-        first = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self._obs_types)
+        seed = None if rng is None else self._seed(who, rng)
         if mask.any():
             self._current.forget()
-            first = self._first_obs(mask, seed)
-        return first, self._current.after_step(newest, mask | newest.first), mask
+            obs = with_rows(obs, mask, take_rows(self._first_obs(mask, seed), mask))
+        return obs, self._current.after_step(newest, mask | newest.first)
 
     def _reset_where(self, ended: Mask, final_obs: Any) -> Any:
         """Reset the slots that ended, and return the observations of all."""
@@ -137,8 +131,6 @@ class GymnasiumBatch(HostEnv):
 
     def _obs_before_reset(self, obs: Any, ended: Mask, infos: Any) -> Any:
         """The observations before the reset, from an environment that has reset its slots."""
-        if not self.final_obs:
-            return None
         if not ended.any():
             return copy_as(self._obs_types, obs, WHO)
         given = infos.get("final_obs") if isinstance(infos, dict) else None

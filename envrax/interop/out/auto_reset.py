@@ -11,7 +11,7 @@ from envrax.autoreset.slot import reset_slot
 from envrax.env import AnyEnv, EnvState, JaxEnv, with_config
 from envrax.interop.out.rewards import require_reward_shape
 from envrax.spaces.conform import conform
-from envrax.termination import step_end
+from envrax.termination import end_of_step, with_reasons
 
 
 class AutoResetStep(NamedTuple):
@@ -85,11 +85,10 @@ def step(who: str, env: AnyEnv, state: EnvState, action: Any) -> AutoResetStep:
     action = conform(env.action_space, action, who, "action")
     obs, state, reward, _, info, last, final_obs = step_one(env, state, action)
     require_reward_shape(who, reward, ())
-    terminated, truncated = step_end(who, env, last, info)
-    info = {**info, "terminated": terminated, "truncated": truncated}
-    info = with_mask(env, last, info, "final_mask")
+    end = end_of_step(who, env, last, info)
+    info = with_mask(env, last, with_reasons(info, end), "final_mask")
     info = with_mask(env, state, info)
-    return AutoResetStep(obs, state, reward, last.done, terminated, truncated, info, final_obs)
+    return AutoResetStep(obs, state, reward, *end, info, final_obs)
 
 
 def with_mask(

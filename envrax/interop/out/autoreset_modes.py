@@ -9,34 +9,34 @@ import jax.numpy as jnp
 
 from envrax._jax.mesh import where_slots
 from envrax._jax.types import strip_weak_type
-from envrax.autoreset.rule import merged
+from envrax.autoreset.rule import begin_if
 from envrax.autoreset.slot import next_episode
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import AnyBatch
 from envrax.env import AnyEnv
 from envrax.interop.out.attributes import layers
 from envrax.interop.out.packing import keys_as_bits
 from envrax.multi_agent.agent_slots import AgentSlots
-from envrax.sharding import ShardedEnv
+from envrax.sharding import ShardedEnv, shard
 from envrax.vec_env import VecEnv
 from envrax.wrappers.base import Wrapper
 from envrax.wrappers.vector import RecordEpisodeStatistics
 from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
 
 
-def next_step(who: str, batch: BatchedEnv[Any, Any]) -> BatchedEnv[Any, Any]:
-    """The batch with the mode `NEXT_STEP`."""
+def next_step(who: str, batch: AnyBatch) -> AnyBatch:
+    """The batch for the mode `NEXT_STEP`, to be stepped without auto-reset."""
     if any(isinstance(layer, RecordEpisodeStatistics) for layer in layers(batch)):
         raise TypeError(
             f"{who}: expected no RecordEpisodeStatistics around the batch, which would count the "
             f"step that resets a slot; got {batch}. Put it around the environment: "
             "`make_vec(id, n, wrappers=[RecordEpisodeStatistics])`."
         )
-    return _without_autoreset(who, batch, NextStep)
+    return _around_env(who, batch, NextStep)
 
 
-def disabled(who: str, batch: BatchedEnv[Any, Any]) -> "LastObs":
-    """The batch with the mode `DISABLED`."""
-    return LastObs(_without_autoreset(who, batch, lambda env: env))
+def disabled(who: str, batch: AnyBatch) -> "LastObs":
+    """The batch for the mode `DISABLED`, to be stepped without auto-reset."""
+    return LastObs(_around_env(who, batch, lambda env: env))
 
 
 class NextStep(Wrapper[Any, Any, Any, Any]):
@@ -55,7 +55,7 @@ class NextStep(Wrapper[Any, Any, Any, Any]):
             return jnp.where(begins, jnp.zeros_like(x), x)
 
         obs, new_state, *results = strip_weak_type(super().step(state, action))
-        obs, new_state = merged(self.env, None, next_episode, state, begins, obs, new_state)
+        obs, new_state = begin_if(self.env, None, next_episode, state, begins, obs, new_state)
         return obs, new_state, *jax.tree.map(zero, results)
 
 
@@ -88,14 +88,17 @@ class LastObs(BatchedWrapper[Any, Any]):
         return obs, state.replace(obs=where_slots(mask, obs, state.obs))
 
 
-def _without_autoreset(who: str, batch: Any, wrap: Callable[[AnyEnv], AnyEnv]) -> Any:
-    """The batch with `autoreset=False`, its environment in a wrapper."""
+def _around_env(who: str, batch: Any, wrap: Callable[[AnyEnv], AnyEnv]) -> Any:
+    """The batch with its environment in a wrapper, if it can leave out its auto-reset."""
     if isinstance(batch, VecEnv) and batch.copied_env is not None:
-        return cast(Any, batch)._with(env=wrap(batch.env), _autoreset=False)
+        env: Any = wrap(batch.env)
+        how = batch.compilation
+        donate = how is not None and how.donate
+        return VecEnv(env, batch.num_envs, jit_compile=how is not None, donate=donate)
     if isinstance(batch, ShardedEnv):
-        return cast(Any, batch)._around(_without_autoreset(who, batch.env, wrap))
+        return shard(_around_env(who, batch.env, wrap), batch.mesh, batch.axis)
     if isinstance(batch, BatchedWrapper) and not isinstance(batch, AgentSlots):
-        return cast(Any, batch).around(_without_autoreset(who, batch.env, wrap))
+        return cast(Any, batch).around(_around_env(who, batch.env, wrap))
     raise TypeError(
         f"{who}: expected a batch that can leave out its auto-reset, a VecEnv or wrappers around "
         f"one; got {batch}. Use `autoreset_mode=AutoresetMode.SAME_STEP`."

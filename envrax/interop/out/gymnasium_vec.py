@@ -5,13 +5,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import with_autoreset, with_final_obs
+from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.library import require
 from envrax.interop.out.attributes import find, refuse_set
 from envrax.interop.out.autoreset_modes import disabled, next_step
-from envrax.interop.out.host_loop import AnyBatch, HostLoop, StepResult
+from envrax.interop.out.host_loop import HostLoop, StepResult
 from envrax.interop.out.infos import slot_infos, slot_masks, vector_infos
 from envrax.interop.out.rendering import require_render_mode
 from envrax.interop.out.tensors import from_torch, require_tensors, to_torch
@@ -56,7 +55,7 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
             require_tensors(_WHO, batched_env)
         require_render_mode(_WHO, batched_env, render_mode)
         self.autoreset_mode = _mode(autoreset_mode)
-        self.batched_env = _with_mode(self.autoreset_mode, with_final_obs(batched_env))
+        self.batched_env = _with_mode(self.autoreset_mode, batched_env)
         self.num_envs = batched_env.n_slots
         self.render_mode = render_mode
         self.metadata = {**metadata_of(batched_env), "autoreset_mode": self.autoreset_mode}
@@ -68,7 +67,7 @@ class GymnasiumVectorEnv(HasSpec, VectorEnv[Any, Any, Any]):
             self.batched_env,
             _WHO,
             on_device=array != "numpy",
-            final_obs=self.autoreset_mode == AutoresetMode.SAME_STEP,
+            same_step=self.autoreset_mode == AutoresetMode.SAME_STEP,
         )
         self._array = array
         self._ended = np.zeros(self.num_envs, bool)  # in the last step; only for NumPy arrays
@@ -256,7 +255,7 @@ def _mode(given: AutoresetMode | str) -> AutoresetMode:
 
 def _with_mode(mode: AutoresetMode, batch: AnyBatch) -> AnyBatch:
     if mode == AutoresetMode.SAME_STEP:
-        return with_autoreset(batch)
+        return batch
     return next_step(_WHO, batch) if mode == AutoresetMode.NEXT_STEP else disabled(_WHO, batch)
 
 

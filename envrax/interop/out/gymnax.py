@@ -13,7 +13,7 @@ from envrax.interop.out.auto_reset import Bridge, require_single, with_mask
 from envrax.interop.out.gymnax_params import GymnaxParams, StaticChanges, apply_changes, params_of
 from envrax.interop.out.rewards import require_reward_shape
 from envrax.spaces import Box, Dict, Discrete, Space, Tuple
-from envrax.termination import step_end
+from envrax.termination import end_of_step, with_reasons
 from envrax.wrappers import RecordEpisodeStatistics
 from envrax.wrappers.base import layers
 
@@ -90,14 +90,13 @@ class ToGymnax(Bridge):
     def step_env(self, key: jax.Array, state: GymnaxState, action: Any, params: Any = None) -> Any:
         """Take one step without auto-reset: obs, state, reward, done or terminated, info."""
         env = self._with(params)
-        obs, env_state, reward, _, info, done = step_slot(env, state.env_state, action)
+        obs, env_state, reward, _, info = step_slot(env, state.env_state, action)
         who = "to_gymnax(env).step_env"
         require_reward_shape(who, reward, ())
-        terminated, truncated = step_end(who, env, env_state, info)
-        info = {**info, "terminated": terminated, "truncated": truncated}
-        info = with_mask(env, env_state, info)
-        end = terminated if self.version else done
-        return obs, state._replace(env_state=env_state), reward, end, info
+        end = end_of_step(who, env, env_state, info)
+        info = with_mask(env, env_state, with_reasons(info, end))
+        flag = end.terminated if self.version else end.done
+        return obs, state._replace(env_state=env_state), reward, flag, info
 
     def _with(self, params: Any) -> AnyEnv:
         return apply_changes(self.env, *self._changes(params))

@@ -16,8 +16,8 @@ from envrax._jax.keys import key_types
 from envrax._jax.types import output_types, strip_weak_type
 from envrax.agent_values import require_one_agent
 from envrax.autoreset.checks import checked, require_same_types
-from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import compilation_of, require_final_obs, without_final
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, step_with
+from envrax.compiled_batch import compilation_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.common_types import types_of
 from envrax.interop.out.packing import SMALL_BYTES, keys_as_bits, pack, unpack, unpack_on_device
@@ -25,10 +25,10 @@ from envrax.interop.out.rewards import require_reward_shape
 from envrax.interop.out.tensors import from_torch
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
-from envrax.termination import episode_end, episode_ended, step_end
+from envrax.termination import end_of_step, episode_end, step_env
 from envrax.wrappers.jit import compilation
 
-AnyBatch = BatchedEnv[Any, Any]
+_OWN_FIELDS = "terminated", "truncated", "final_obs", "final_mask"  # of a `StepResult`
 
 
 class StepResult(NamedTuple):
@@ -62,8 +62,9 @@ class HostLoop:
         Return JAX arrays, without a transfer.
     worlds : bool, default False
         Accept a world of several agents.
-    final_obs : bool, default True
-        Return the `final_obs` and `final_mask` of a batch.
+    same_step : bool, default True
+        Whether a batch resets a slot in the step that ends its episode. False: with `autoreset=False`
+        and without `final_obs`.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class HostLoop:
         *,
         on_device: bool = False,
         worlds: bool = False,
-        final_obs: bool = True,
+        same_step: bool = True,
     ) -> None:
         if not worlds:
             require_one_agent(who, env)
@@ -82,7 +83,8 @@ class HostLoop:
         self._action_space = env.action_space  # many environments build it on each access
         self._batched = isinstance(env, BatchedEnv)
         self._on_device = on_device
-        self._final_obs = final_obs
+        self._same_step = same_step
+        self._options = StepOptions(autoreset=same_step, final_obs=True)
         dtypes = env.observation_space.dtype
         # JAX has no 64-bit dtypes unless they are enabled; the space may have them.
         self._wide_dtypes = dtypes if jax.tree.map(canonical, dtypes) != dtypes else None
@@ -215,27 +217,27 @@ class HostLoop:
         return self._packed(state), self._to_output(StepResult(obs, self.env.action_mask(state)))
 
     def _step_packed(self, state: Any, action: Any) -> Any:
-        returned = self.env.step(self._unpacked(state), action)
-        obs, state, reward, done, info = self._checked("step", returned)
+        state = self._unpacked(state)
+        final: Any = {}
         if isinstance(self.env, JaxEnv):
             shape = ()
-            final: Any = {}
-            last = state.replace(done=episode_ended(self.env, state, done))
-            terminated, truncated = step_end(self._who, self.env, last, info)
+            stepped = self._checked("step", step_env(self.env, state, action))
+            obs, state, reward, _, info = stepped
+            end = end_of_step(self._who, self.env, state, info)
         else:
             shape = (self.env.n_slots,)
-            require_final_obs(self._who, info)
-            terminated, truncated = episode_end(self._who, shape, done, info)
-            final = info if self._final_obs else {}
-            info = without_final(info)
+            stepped = self._checked("step", step_with(self.env, state, action, self._options))
+            obs, state, reward, done, info = stepped
+            end = episode_end(self._who, shape, done, info)
+            final = info if self._same_step else {}
         require_reward_shape(self._who, reward, shape)
         result = StepResult(
             obs=obs,
             mask=self.env.action_mask(state),
             reward=jax.tree.map(jnp.asarray, reward),
-            terminated=terminated,
-            truncated=truncated,
-            info={k: x for k, x in info.items() if k not in ("terminated", "truncated")},
+            terminated=end.terminated,
+            truncated=end.truncated,
+            info={k: x for k, x in info.items() if k not in _OWN_FIELDS},
             final_obs=final.get("final_obs"),
             final_mask=final.get("final_mask"),
         )

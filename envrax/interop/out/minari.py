@@ -17,7 +17,7 @@ from envrax.batched_env import BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.library import require
-from envrax.interop.out.host_loop import AnyBatch
+from envrax.batched_env import AnyBatch
 from envrax.rollouts import Episode, Transition, episodes
 from envrax.spaces import Space
 from envrax.spaces.conform import conform

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.keys import is_key
-from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import with_autoreset, with_final_obs
+from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, Info
 from envrax.interop.library import require
-from envrax.interop.out.host_loop import AnyBatch, HostLoop, StepResult
+from envrax.interop.out.host_loop import HostLoop, StepResult
 from envrax.interop.out.infos import is_episode
 from envrax.interop.out.tensors import from_torch, require_tensors, require_torch, to_torch
 from envrax.interop.peer_spaces import bounds_of
@@ -46,14 +45,14 @@ class RslRlVecEnv(VecEnv):
             )
         _require_groups(batched_env.single_observation_space)
         space = _require_box(batched_env.single_action_space)
-        self.batched_env = with_autoreset(with_final_obs(batched_env))
+        self.batched_env = batched_env
         self.num_envs = batched_env.n_slots
         self.num_actions = space.size
         self._copied_env = _copied_env(batched_env)
         self.cfg: Any = self._copied_env.config if self._copied_env else {}
         require_tensors(_WHO, batched_env)
         # rsl_rl reads no last observation: see the page.
-        self._loop = HostLoop(_MeanInfos(self.batched_env), _WHO, on_device=True, final_obs=False)
+        self._loop = HostLoop(_MeanInfos(self.batched_env), _WHO, on_device=True)
         self._actions_shape = self.num_envs, *space.shape
         self._obs = self._groups(self._loop.reset(seed))
         self.device = next(iter(self._obs.values())).device

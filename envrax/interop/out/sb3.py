@@ -8,11 +8,10 @@ import jax
 import numpy as np
 
 from envrax._jax.keys import key_types
-from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import with_autoreset, with_final_obs
+from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.interop.library import require
 from envrax.interop.out.attributes import find, layers, refuse_set
-from envrax.interop.out.host_loop import AnyBatch, HostLoop
+from envrax.interop.out.host_loop import HostLoop
 from envrax.interop.out.infos import is_episode, single_info, slot_info
 from envrax.interop.out.masks import flat_mask, is_flat
 from envrax.interop.out.rendering import can_render
@@ -41,7 +40,7 @@ class Sb3VecEnv(VecEnv):
                 "Pass `VecEnv(env, n)`."
             )
         _require_flat(batched_env.single_observation_space)
-        self.batched_env = with_autoreset(with_final_obs(batched_env))
+        self.batched_env = batched_env
         self._loop = HostLoop(self.batched_env, _WHO)
         self._mask: Any = None
         self._actions: Any = None

@@ -11,7 +11,7 @@ import numpy as np
 from envrax._jax.keys import is_key
 from envrax.env import AnyEnv
 from envrax.spaces import Box
-from envrax.termination import step_end, step_env
+from envrax.termination import end_of_step, step_env
 from envrax.testing.match.numbers import columns, half_units, is_bits, join, matrix, take
 
 WIDTH = 64
@@ -118,7 +118,7 @@ class Slots:
 
     def _step_one(self, state: Any, action: Any) -> Any:
         obs, new_state, reward, _, info = step_env(self.env, state, action)
-        terminated, truncated = step_end("match_env", self.env, new_state, info)
+        _, terminated, truncated = end_of_step("match_env", self.env, new_state, info)
         new_state = jax.tree.map(lambda x, old: jnp.asarray(x).astype(old.dtype), new_state, state)
         ends = {"terminated": terminated, "truncated": truncated}
         return new_state, {"obs": obs, "reward": reward, **ends}

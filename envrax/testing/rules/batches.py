@@ -125,11 +125,13 @@ end."""
 
 
 def _rolled_out(probe: BatchedProbe) -> BatchedProbe:
-    """A probe of the batch that `rollout` builds, with `final_obs`, if it is another one."""
+    """A probe of the batch as `rollout` steps it, with `final_obs`."""
     # A `VecEnv` adds the option by itself. A wrapper may forget what the option adds.
-    rebuilt = probe.batch if probe.single is not None else with_final_obs(probe.batch)
-    same = rebuilt is probe.batch
-    return probe if same else BatchedProbe(rebuilt, UNCOMPILED_STEPS, probe.seed)
+    if probe.single is not None or overrides(probe.batch, "step", "_step_with"):
+        return probe
+    rolled_out: Any = copy.copy(probe.batch)
+    rolled_out._options = probe.options._replace(final_obs=True)
+    return BatchedProbe(rolled_out, UNCOMPILED_STEPS, probe.seed)
 
 
 def _gives_final_obs(batch: Any, rng: jax.Array) -> bool:
@@ -142,7 +144,7 @@ def _gives_final_obs(batch: Any, rng: jax.Array) -> bool:
 def next_episode_begins_at_once(probe: BatchedProbe) -> Faults:
     """A slot whose episode ends begins the next one in the same step. The step after the end is \
 the first of the new episode: it depends on the action, if the step after `reset` does."""
-    if with_autoreset(probe.batch) is not probe.batch:
+    if not probe.options.autoreset:
         raise SkipRule("auto-reset is off")
     if probe.single is not None:
         return  # `ended_slots_start_again` compares a `VecEnv` with its environment

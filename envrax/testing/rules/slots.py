@@ -5,7 +5,6 @@ from typing import Any, cast
 
 import jax
 
-from envrax.compiled_batch import with_autoreset
 from envrax.testing.batched_probe import BatchedProbe, SingleEnv
 from envrax.testing.probe import Transition, by_name
 from envrax.testing.pytrees import take, value_differences
@@ -60,7 +59,7 @@ def ended_slots_start_again(probe: BatchedProbe) -> Faults:
     """In a `VecEnv`, a slot whose episode ends returns the next episode's first observation and \
 state, from `env.reset_after(new_state)`. `infos["final_obs"]`, if there is one, is the last \
 observation of the ended episode, and `infos["final_mask"]` the mask of that state."""
-    if with_autoreset(probe.batch) is not probe.batch:
+    if not probe.options.autoreset:
         raise SkipRule("auto-reset is off")
     where = f"{probe.class_name}.step"
     ends = [found for found in _slots(probe) if found[-1]]

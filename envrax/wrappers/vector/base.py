@@ -17,23 +17,15 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.compiled import Compiled
 from envrax._jax.mesh import reshard, to_sharding, varying_like
 from envrax._jax.types import output_types
-from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import (
-    CompiledBatch,
-    compilation_of,
-    layout_of,
-    with_autoreset,
-    with_final_obs,
-)
-from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, overrides, step_with
+from envrax.compiled_batch import Begin, CompiledBatch, compilation_of, layout_of
+from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces import Space
 from envrax.wrappers.base import refuse_mask
 from envrax.wrappers.deferred import WrapperMeta, call_repr, keywords
 from envrax.wrappers.vector.forwarding import ForwardingBatch
 from envrax.wrappers.vector.hooks import BatchHooks
 from envrax.wrappers.vector.statistics import RunningStatistics
-
-AnyBatchedEnv = BatchedEnv[Any, Any]
 
 
 @chex.dataclass
@@ -80,7 +72,7 @@ class BatchedWrapper(
     if TYPE_CHECKING:
 
         @overload
-        def __new__(cls, env: AnyBatchedEnv, *args: Any, **kwargs: Any) -> Self: ...
+        def __new__(cls, env: AnyBatch, *args: Any, **kwargs: Any) -> Self: ...
         @overload
         def __new__(cls, **kwargs: Any) -> Callable[[BatchedEnv[ObsSpaceT, ActSpaceT]], Self]: ...
         def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
@@ -88,8 +80,10 @@ class BatchedWrapper(
     def __init__(self, env: BatchedEnv[ObsSpaceT, ActSpaceT]) -> None:
         self._wrap(env)
 
-    def _wrap(self, env: AnyBatchedEnv) -> None:
+    def _wrap(self, env: AnyBatch) -> None:
         self.env = env
+        self._options = env._options
+        self._before_calls = env._before_calls
         if env.traceable:
             self._use(compilation_of(env), layout_of(env))
             return
@@ -98,28 +92,29 @@ class BatchedWrapper(
         self._compiled_after_step = Compiled(self._after_step)
         self._use(None)
 
-    def _reset_slots(self, rng: Any) -> Any:
+    def _reset_slots(self, rng: jax.Array) -> Any:
         return self._reset_all(rng) if self.env.traceable else self._reset_on_host(rng)
 
-    def _step_slots(self, state: Any, actions: Any) -> Any:
+    def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
         step = self._step_all if self.env.traceable else self._step_on_host
-        return step(state, actions)
+        return step(state, actions, options)
 
-    def _begin_slots(self, mask: jax.Array, state: Any, start: Any) -> tuple[Any, Any, jax.Array]:
-        first, inner, begun = self._begin_inside(mask, state.env_state, start)
+    def _slot_keys(self, rng: jax.Array) -> Any:
+        # A batch of the user splits the key itself.
+        return self.env._slot_keys(rng) if isinstance(self.env, CompiledBatch) else rng
+
+    def _begin_slots(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
+        first, inner, begun = self._begin_inside(mask, state.env_state, begin)
         given = self.on_reset_where(begun, self.observation(first), state.replace(env_state=inner))
         first, state = require_tuple(type(self).__name__, "on_reset_where", given)
         return first, self._place_state(state, "") if self.env.traceable else state, begun
 
-    def _begin_inside(self, mask: jax.Array, state: Any, start: Any) -> Any:
-        # What is overridden last counts: a class of the user may have a `reset_where` of its own.
-        names = "_begin_slots", "reset_where"
-        owner = next(vars(x) for x in type(self.env).__mro__ if any(n in vars(x) for n in names))
-        if "_begin_slots" in owner:
-            return cast(Any, self.env)._begin_slots(mask, state, start)
+    def _begin_inside(self, mask: jax.Array, state: Any, begin: Begin) -> Any:
+        if not overrides(self.env, "reset_where", "_begin_slots"):
+            return cast(Any, self.env)._begin_slots(mask, state, begin)
         types = output_types(self.env.observation_space.sample)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types)
-        return *self.env.reset_where(mask, nothing, state, start), mask
+        return *self.env.reset_where(mask, nothing, state, begin.rngs), mask
 
     @property
     def observation_space(self) -> Space:
@@ -135,17 +130,7 @@ class BatchedWrapper(
     def traceable(self) -> bool:
         return self.env.traceable
 
-    def with_final_obs(self) -> Self:
-        """This wrapper, or a copy of it, around a batch that returns `final_obs`."""
-        inner = with_final_obs(self.env)
-        return self if inner is self.env else self.around(inner)
-
-    def with_autoreset(self) -> Self:
-        """This wrapper, or a copy of it, around a batch with auto-reset."""
-        inner = with_autoreset(self.env)
-        return self if inner is self.env else self.around(inner)
-
-    def around(self, env: AnyBatchedEnv) -> Self:
+    def around(self, env: AnyBatch) -> Self:
         """A copy of this wrapper around another batch with the same spaces."""
         other = copy.copy(self)
         other._wrap(env)
@@ -161,13 +146,9 @@ class BatchedWrapper(
             return None
         return self.env.copied_env if isinstance(self.env, CompiledBatch) else None
 
-    def without_autoreset(self) -> Self:
-        """This wrapper around a batch without auto-reset."""
-        return self.around(cast(Any, self.env).without_autoreset())
-
-    def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
+    def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
         self._require_own(state, "step")
-        return super().step(state, actions)
+        return super()._step_with(state, actions, options)
 
     def reset_where(
         self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None
@@ -182,16 +163,14 @@ class BatchedWrapper(
                 f"reset or step returned; got {type(state).__name__}. Pass that one."
             )
 
-    def _reset_all(self, rng: Any) -> tuple[Any, Any]:
-        inner_env: Any = self.env
-        begin = inner_env._reset_slots if isinstance(rng, tuple) else inner_env.reset
-        obs, inner = require_tuple(type(self.env).__name__, "reset", begin(rng))
+    def _reset_all(self, rng: jax.Array) -> tuple[Any, Any]:
+        obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
         obs, fields = varying_like(rng, self._after_reset(obs))
         return obs, self._place_state(self.state_class(env_state=inner, **fields), "")
 
-    def _step_all(self, state: Any, actions: Any) -> Any:
-        stepped = self.env.step(state.env_state, self.action(actions))
-        obs, inner, *rest = require_tuple(type(self.env).__name__, "step", stepped)
+    def _step_all(self, state: Any, actions: Any, options: StepOptions) -> Any:
+        stepped = step_with(self.env, state.env_state, self.action(actions), options)
+        obs, inner, *rest = stepped
         obs, state, *rest = self._after_step(state.replace(env_state=inner), obs, *rest)
         return obs, self._place_state(state, ""), *rest
 
@@ -228,10 +207,9 @@ class BatchedWrapper(
         obs, fields = self._compiled_after_reset(_copy_numpy(obs))
         return obs, self.state_class(env_state=inner, **fields)
 
-    def _step_on_host(self, state: Any, actions: Any) -> Any:
+    def _step_on_host(self, state: Any, actions: Any, options: StepOptions) -> Any:
         actions = self._compiled_action(actions) if self._overrides("action") else actions
-        stepped = self.env.step(state.env_state, actions)
-        obs, inner, *rest = require_tuple(type(self.env).__name__, "step", stepped)
+        obs, inner, *rest = step_with(self.env, state.env_state, actions, options)
         obs, *rest = _copy_numpy((obs, *rest))
         obs, state, *rest = self._compiled_after_step(state.replace(env_state=None), obs, *rest)
         return obs, state.replace(env_state=inner), *rest

@@ -9,7 +9,6 @@ import numpy as np
 
 from envrax.agent_values import by_agent
 from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import without_final
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces import Space
 from envrax.termination import episode_end
@@ -246,12 +245,8 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
     def _zeros(self, zeros: Any) -> Any:
         return by_agent(self, zeros((), F32))
 
-    def _step_all(self, state: Any, actions: Any) -> Any:
-        batch = self.with_final_obs()  # whose infos say why an episode ended
-        if batch is self:
-            return super()._step_all(state, actions)
-        *stepped, infos = batch._step_all(state, actions)
-        return *stepped, without_final(infos)
+    def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
+        return super()._step_slots(state, actions, options._replace(reasons=True))
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         returns = by_agent(self, jnp.zeros((self.n_slots,), F32))
@@ -268,7 +263,7 @@ class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):
                     f"{who}: expected rewards of shape {shape}; got {x.shape}. Leave out the "
                     "wrapper that changes the shape, such as `ExpandDims`."
                 )
-        terminated, _ = episode_end(who, shape, dones, infos)
+        terminated = episode_end(who, shape, dones, infos).terminated
         rewards = jax.tree.map(lambda x: x.astype(F32), rewards)
 
         def add(returns: jax.Array, reward: jax.Array) -> jax.Array:

@@ -15,8 +15,8 @@ from envrax._jax.keys import clone_keys
 from envrax._jax.mesh import take_slots
 from envrax._jax.types import is_traced
 from envrax.autoreset.slot import step_slot
-from envrax.batched_env import BatchedEnv
-from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions
+from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces.conform import conform
 from envrax.video.batch_recording import Recording
 from envrax.video.continuity import same_state
@@ -26,7 +26,7 @@ from envrax.video.film import Schedule
 from envrax.video.slot_frames import Frame, SlotRenderer, draw_now
 from envrax.wrappers.record_video import implements_render
 from envrax.wrappers.vector.base import BatchedWrapper
-from envrax.wrappers.vector.recorded_slots import AnyBatch, slot_env, slot_indices, unwrap
+from envrax.wrappers.vector.recorded_slots import slot_env, slot_indices, unwrap
 
 
 class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
@@ -35,7 +35,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
 
     Recording also works inside the caller's own `jit` and `scan`. Each step sends the states of the
     recorded slots to the host. They are rendered and written on the next call from Python: of
-    `write`, `close`, or, in the recorder's thread, of any program of envrax, as in `rollout`.
+    `write`, `close`, or of the `reset`, `step`, `rollout` or `evaluate` of a batch with this
+    wrapper.
 
     The video of an episode has one frame more than the episode has steps: the first state, and the
     state after each step. This includes the last state before auto-reset. The batch does not return
@@ -59,8 +60,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
 
     States are held on the host until they are rendered: the states of one episode, or of all steps
     that a compiled program took since the last `write`, or with a grid those of all steps since the
-    reset. Frames are encoded as they are rendered. A video whose rendering fails is abandoned, and
-    the others are written. The recorder's own next call raises the error.
+    reset. Frames are encoded as they are rendered. A video whose rendering fails is abandoned, the
+    others are written, and then the call raises the error.
 
     A batch that is not a `VecEnv`, such as a simulator on the host, is rendered with `render_slot`
     after each step, and cannot be recorded inside compiled programs. If its slots reset themselves,
@@ -161,6 +162,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         folder = Path(output_dir).expanduser().absolute()
         schedule = Schedule(episode_trigger, step_trigger, steps)
         self._recording = Recording(indices, folder, fps, grid, labels, schedule)
+        self._before_calls = (*env._before_calls, self._recording.write_before_call)
 
     @property
     def copied_env(self) -> AnyEnv | None:
@@ -179,22 +181,20 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         return {"vmap_agrees": "calls are recorded in the order in which they run"}
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
-        self._write_unless_traced(rng)
         obs, state = super().reset(rng)
         if self._renders_slots:
             self._refuse_tracers(state)
             self._recording.end()
         return obs, state
 
-    def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
-        self._write_unless_traced((state, actions))
+    def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
         if not (self._renders_slots and isinstance(state, self.state_class)):
-            return super().step(state, actions)
+            return super()._step_with(state, actions, options)
         self._refuse_tracers((state, actions))
         recording = self._recording
         continues = [same_state(state, recording.last)] * len(recording.slots)
         begun = recording.begins(continues, partial(self._drawn, state))
-        obs, state, rewards, dones, infos = super().step(state, actions)
+        obs, state, rewards, dones, infos = super()._step_with(state, actions, options)
         ended = np.asarray(dones)[recording.slots]
         if ended.dtype != np.bool_:  # a discount of 1 would pass for an end
             raise TypeError(
@@ -249,10 +249,6 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         """Whether slots are rendered after each call from Python."""
         return not (self.frozen or self._sends_states)
 
-    def _write_unless_traced(self, arguments: Any) -> None:
-        if not is_traced(arguments):
-            self._recording.write()
-
     def _refuse_tracers(self, arguments: Any) -> None:
         if is_traced(arguments):
             raise RuntimeError(
@@ -263,8 +259,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     def _drawn(self, state: Any, place: int) -> Frame:
         return draw_now(self.render_slot, state, self._recording.slots[place])
 
-    def _step_all(self, state: Any, actions: Any) -> Any:
-        stepped = super()._step_all(state, actions)
+    def _step_all(self, state: Any, actions: Any, options: StepOptions) -> Any:
+        stepped = super()._step_all(state, actions, options)
         if self._sends_states:
             layers, base = unwrap(self.env)
             for layer in layers:
@@ -274,11 +270,11 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
             step = jax.vmap(partial(step_slot, cast(AnyEnv, slot_env(base))))
             before = self._recorded_states(layers, state)
             # The states after this step and before auto-reset, which the batch does not return.
-            _, after, *_, ended = step(clone_keys(before), actions)
+            _, after, *_ = step(clone_keys(before), actions)
             states = [before, after, self._recorded_states(layers, stepped[1])]
             renderer = SlotRenderer(cast(AnyEnv, slot_env(base)).render, before)
             sent = jax.lax.stop_gradient([renderer.arrays(x) for x in states])
-            io_callback(partial(self._recording.receive, renderer), None, sent, ended, ordered=True)
+            io_callback(partial(self._recording.receive, renderer), None, sent, after.done, ordered=True)
         return stepped
 
     def _recorded_states(self, layers: list[BatchedWrapper[Any, Any]], state: Any) -> Any:

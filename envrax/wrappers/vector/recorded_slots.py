@@ -6,13 +6,11 @@ from typing import Any, cast
 import numpy as np
 
 from envrax._checks.counts import require_count
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import AnyBatch
 from envrax.compiled_batch import CompiledBatch
 from envrax.env import AnyEnv
 from envrax.wrappers.vector.base import BatchedWrapper
 from envrax.wrappers.vector.forwarding import ForwardingBatch
-
-AnyBatch = BatchedEnv[Any, Any]
 
 
 def unwrap(env: AnyBatch) -> tuple[list[BatchedWrapper[Any, Any]], AnyBatch]:
