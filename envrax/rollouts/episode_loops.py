@@ -60,15 +60,15 @@ def _episode(
         info = {**info, "terminated": terminated, "truncated": truncated}
         return Rollout(obs, state, policy_state, rng), reward, info, ended
 
-    def not_ended(carry: tuple[Rollout, Evaluation, Any]) -> jax.Array:
+    def not_ended(carry: tuple[Rollout, Evaluation]) -> jax.Array:
         return ~carry[1].complete & (carry[1].lengths < max_steps)
 
-    def next_step(carry: tuple[Rollout, Evaluation, Any]) -> tuple[Rollout, Evaluation, Any]:
-        at, found, low = carry
+    def next_step(carry: tuple[Rollout, Evaluation]) -> tuple[Rollout, Evaluation]:
+        at, found = carry
         at, reward, info, ended = step(at)
-        returns, low = add_rewards(found.returns, low, reward)
+        returns = add_rewards(found.returns, reward)
         length = found.lengths + 1
-        return at, Evaluation(returns, length, ended, info["terminated"], info), low
+        return at, Evaluation(returns, length, ended, info["terminated"], info)
 
     at = policy_step.begin(env, rng, policy_state)
     none: Any = {}
@@ -79,7 +79,7 @@ def _episode(
         policy = policy_step.read_policy(env, policy, at)
     zero = by_agent(env, jnp.float32(0))
     found = Evaluation(zero, jnp.int32(0), jnp.bool_(False), jnp.bool_(False), none)
-    return policy_step.loop(env, not_ended, next_step, (at, found, zero))[1]
+    return policy_step.loop(env, not_ended, next_step, (at, found))[1]
 
 
 def _in_slots(

@@ -23,8 +23,8 @@ class EpisodeTotals(NamedTuple):
         int32[n_slots], the number of the episode that each slot plays; `n_episodes` for none.
     begun : jax.Array
         int32, how many episodes have begun.
-    played, played_low : jax.Array
-        float32[n_slots], the return of the episode that each slot plays, and its rounding error.
+    played : jax.Array
+        float32[n_slots], the return of the episode that each slot plays.
     length : jax.Array
         int32[n_slots], the number of its steps.
     returns, lengths, complete, terminated, info
@@ -35,7 +35,6 @@ class EpisodeTotals(NamedTuple):
     episode: jax.Array
     begun: jax.Array
     played: Any
-    played_low: Any
     length: jax.Array
     returns: Any
     lengths: jax.Array
@@ -54,7 +53,6 @@ def first_totals(env: BatchedEnv[Any, Any], n_episodes: int, info: Any) -> Episo
         episode=jnp.minimum(slots, n_episodes),
         begun=jnp.int32(min(env.n_slots, n_episodes)),
         played=none,
-        played_low=none,
         length=jnp.zeros(env.n_slots, jnp.int32),
         returns=by_agent(env, of(jnp.float32)),
         lengths=of(jnp.int32),
@@ -75,7 +73,7 @@ def _add_step(
 ) -> tuple[EpisodeTotals, jax.Array]:
     """The totals after one more step, and which slots' episodes are over: ended or cut."""
     n_episodes = totals.lengths.size
-    played, low = add_rewards(totals.played, totals.played_low, rewards)
+    played = add_rewards(totals.played, rewards)
     length = totals.length + 1
     over = done | (length >= max_steps)
     # Episodes beyond the requested ones share a number, which is dropped.
@@ -99,7 +97,6 @@ def _add_step(
         episode=episode,
         begun=jnp.minimum(begun, n_episodes),
         played=jax.tree.map(clear, played),
-        played_low=jax.tree.map(clear, low),
         length=clear(length),
         returns=jax.tree.map(write, totals.returns, played),
         lengths=write(totals.lengths, length),

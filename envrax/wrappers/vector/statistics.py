@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from envrax._jax.sums import add
+from envrax.wrappers.vector.sums import add
 from envrax.spaces import kind
 
 F32 = jnp.float32
