@@ -52,7 +52,7 @@ def stay(policy_state: Any, obs: Any, rng: Any) -> Any:
 
 
 def test_a_plain_sum_is_rounded() -> None:
-    assert RETURN.dtype == np.float32 and RETURN != np.float32(REWARDS.sum(dtype=np.float64))
+    assert RETURN.dtype == np.float32 and np.float32(REWARDS.sum(dtype=np.float64)) != RETURN
 
 
 @pytest.mark.parametrize("wrapper", [ExpandDims, lambda env: VecEnv(env, 2)])
