@@ -66,7 +66,7 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
         node = {"path": jax.tree_util.keystr(keys), "type": kind}
         if leaf is not None:
             node["array"] = _new_name(keys, arrays)
-            arrays[node["array"]] = _bits(leaf, "{path} {type}".format(**node))
+            arrays[node["array"]] = _bits(leaf, f"{node['path']} {kind}".strip())
         nodes.append(node)
     path = Path(path).expanduser().resolve()
     part = temporary_path("save", path)
