@@ -6,8 +6,6 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
-from envrax._jax import sums
-
 
 def for_each(env: Any, function: Callable[..., Any], *values: Any) -> Any:
     """`function` of the values; in a world, a dict of its results for the values of each agent."""
@@ -21,18 +19,18 @@ def by_agent(env: Any, value: Any) -> Any:
     return dict.fromkeys(env.agents, value) or value
 
 
-def add_rewards(returns: Any, low: Any, rewards: Any) -> tuple[Any, Any]:
+def add_rewards(returns: Any, rewards: Any) -> Any:
     """
-    The sums of rewards so far, of each agent, and their rounding errors `low`: see `sums.add`.
+    The sums of the rewards so far, of each agent, in float32.
 
     The returns may have an axis of slots. A reward may have a trailing axis of 1.
     """
 
-    def as_term(total: jax.Array, reward: Any) -> jax.Array:
+    def add(total: jax.Array, reward: Any) -> jax.Array:
         reward = jnp.asarray(reward).reshape(*total.shape, -1)
-        return jnp.sum(reward, axis=-1, dtype=jnp.float32)
+        return total + jnp.sum(reward, axis=-1, dtype=jnp.float32)
 
-    return sums.add(returns, low, jax.tree.map(as_term, returns, rewards))
+    return jax.tree.map(add, returns, rewards)
 
 
 def require_rewards(env: Any, rewards: Any) -> None:

@@ -44,18 +44,18 @@ class Config(Replaceable):
     A copy, also by `replace`, can be edited until another environment has it.
     """
 
-    __slots__ = ("_containers", "_in_use")  # in no `__dict__`, which chex takes for the fields
+    __slots__ = ("_containers", "_frozen")  # in no `__dict__`, which chex takes for the fields
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._require_unused(name)
+        self._require_not_frozen(name)
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        self._require_unused(name)
+        self._require_not_frozen(name)
         object.__delattr__(self, name)
 
-    def _require_unused(self, name: str) -> None:
-        if getattr(self, "_in_use", False):
+    def _require_not_frozen(self, name: str) -> None:
+        if getattr(self, "_frozen", False):
             raise dataclasses.FrozenInstanceError(
                 f"{type(self).__name__}: expected the config of an environment to stay as it is, "
                 f"since compiled programs keep its values; got a new `{name}`. Build another "
@@ -81,29 +81,38 @@ def require_limit(expected: str, limit: Any, least: int = 1) -> None:
         require_count(expected, limit, least)
 
 
-def in_use(config: ObjectT) -> ObjectT:
+def freeze(config: ObjectT) -> ObjectT:
     """
-    The config for an environment. From now on, nobody can edit it.
+    Freeze a config, and return it for an environment: from now on, nobody can edit it.
 
-    Its NumPy arrays are read-only copies. A config with dicts or lists is itself a copy of the
-    caller's, which could edit them.
+    Its NumPy arrays become read-only copies. If it has dicts or lists, the returned config is a
+    copy with others: through the caller's config, those could still be edited.
     """
     fields = {name: _rebuild(_read_only, x) for name, x in vars(config).items()}
-    containers = [name for name, x in fields.items() if _rebuild(lambda x: x, x) is not x]
-    for name, value in {**fields, "_containers": containers, "_in_use": True}.items():
-        object.__setattr__(config, name, value)
-    return handed_out(config) if containers else config
+    containers = [name for name, x in fields.items() if _copy_containers(x) is not x]
+    _set_fields(config, {**fields, "_containers": containers, "_frozen": True})
+    return frozen_copy(config) if containers else config
 
 
-def handed_out(config: ObjectT, changes: dict[str, Any] | None = None) -> ObjectT:
-    """A copy of a config in use, with some fields changed, and with dicts and lists of its own."""
+def frozen_copy(config: ObjectT, changes: dict[str, Any] | None = None) -> ObjectT:
+    """A copy of a frozen config, with some fields changed, and with dicts and lists of its own."""
     copied = copy.copy(config)
     containers = cast(Any, config)._containers
-    fields = {name: _rebuild(lambda x: x, getattr(config, name)) for name in containers}
-    fields |= {**(changes or {}), "_containers": containers, "_in_use": True}
-    for name, value in fields.items():
-        object.__setattr__(copied, name, value)
+    fields = {name: _copy_containers(getattr(config, name)) for name in containers}
+    fields.update(changes or {})
+    _set_fields(copied, {**fields, "_containers": containers, "_frozen": True})
     return copied
+
+
+def _set_fields(config: Any, fields: dict[str, Any]) -> None:
+    """Set attributes of a config, frozen or not."""
+    for name, value in fields.items():
+        object.__setattr__(config, name, value)
+
+
+def _copy_containers(x: Any) -> Any:
+    """The same leaves in new dicts, lists and other containers; a leaf itself."""
+    return _rebuild(lambda leaf: leaf, x)
 
 
 def _rebuild(change: Callable[[Any], Any], x: Any) -> Any:
@@ -202,12 +211,15 @@ def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) 
         return config  # which the environment refuses
     if type(config) in type(default).__mro__[1:]:
         config = dataclasses.replace(default, **_values(config, default))
-    _, *keywords, _ = inspect.signature(factory).parameters
-    expected = f"{factory.__name__}: expected the keywords {', '.join(keywords)} or the fields of"
-    expected = f"{expected} {type(config).__name__}"
+    _, *keywords, _ = inspect.signature(factory).parameters  # between the id and `**fields`
+    expected = (
+        f"{factory.__name__}: expected the keywords {', '.join(keywords)} or the fields of "
+        f"{type(config).__name__}"
+    )
     got = "an unexpected keyword argument '{}'"  # Python's words, which TorchRL looks for
     require_known(expected, fields, _values(config, config), keywords, got=got)
-    return (dataclasses.replace(config, **fields) if fields else config).in_place_of(default)
+    changed = dataclasses.replace(config, **fields) if fields else config
+    return changed.in_place_of(default)
 
 
 def _values(config: Any, of: Any) -> dict[str, Any]:

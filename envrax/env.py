@@ -12,8 +12,8 @@ from envrax._checks.type_parameters import pinned_class
 from envrax.config import (
     Config,
     Replaceable,
-    handed_out,
-    in_use,
+    freeze,
+    frozen_copy,
     rebuilt,
     require_decorated,
     require_limit,
@@ -112,7 +112,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         resolved = resolve_config(cls.__name__, pinned, EnvConfig, config)
         expected = f"{cls.__name__}: expected config.max_steps"
         require_limit(expected, resolved.max_steps, self._least_limit)
-        self._config: ConfigT = in_use(resolved)
+        self._config: ConfigT = freeze(resolved)
 
     @property
     def config(self) -> ConfigT:
@@ -121,11 +121,11 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
         Dicts, lists and other pytrees in it are copies.
         """
-        if not getattr(self._config, "_in_use", False):  # in a pickle or a deep copy
-            self._config = in_use(self._config)
+        if not getattr(self._config, "_frozen", False):  # in a pickle or a deep copy
+            self._config = freeze(self._config)
         config = self._config
         has_containers = config._containers  # pyright: ignore[reportPrivateUsage]
-        return handed_out(config) if has_containers else config
+        return frozen_copy(config) if has_containers else config
 
     @property
     def name(self) -> str:
@@ -254,7 +254,7 @@ def carries_over(env: AnyEnv) -> bool:
     return env._keeps_state  # pyright: ignore[reportPrivateUsage]
 
 
-def episode_start(env: AnyEnv) -> str:
+def starting_method_name(env: AnyEnv) -> str:
     """The method that begins the next episode, for messages: an own `reset_after`, or `reset`."""
     return "reset_after" if carries_over(env) else "reset"
 

@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Container, Generator, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
@@ -16,15 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from envrax._checks.files import require_replaceable, temporary_path
+from envrax._checks.files import put_in_place, temporary_path
 from envrax._jax.keys import is_key
 from envrax.spaces.base import canonical
 
 FORMAT = "envrax.save, format 2"
 TYPES = "envrax.json"  # the entry with the format, and path and type of each node of the pytree
-
-# The first format had an empty entry of this name, and then one entry a leaf, "path type.npy".
-FIRST_FORMAT = "envrax.save, format 1"
 
 
 def save(path: str | os.PathLike[str], tree: Any) -> None:
@@ -33,8 +29,7 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
 
     The file appears only when it is complete: it is written under a temporary name in the same
     folder, and then renamed. A file of that name is replaced, and its permissions are kept. A
-    missing folder is made. What a `save` to the same path left when it was killed is removed
-    after an hour, by the next `save`.
+    missing folder is made.
 
     The file is an archive of NumPy: `numpy.load(path)["obs/image"]` is one array. Its entry
     "envrax.json" has the types. Arrays whose dtype NumPy lacks, such as bfloat16, are written as
@@ -51,6 +46,8 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     ------
     TypeError
         If a leaf is anything else, such as a string or a function.
+    OverflowError
+        If a number does not fit into 64 bits.
     FileExistsError
         If the path is that of a folder, a pipe, a device or a read-only file.
 
@@ -69,15 +66,18 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
         node = {"path": jax.tree_util.keystr(keys), "type": kind}
         if leaf is not None:
             node["array"] = _new_name(keys, arrays)
-            arrays[node["array"]] = _bits(leaf, "{path} {type}".format(**node))
+            arrays[node["array"]] = _bits(leaf, f"{node['path']} {kind}".strip())
         nodes.append(node)
-    types = json.dumps({"format": FORMAT, "tree": nodes})
-    with _replacing(Path(path).expanduser().resolve()) as file, ZipFile(file, "w") as archive:
-        with archive.open(TYPES, "w") as entry:
-            entry.write(types.encode())
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(cast(Any, entry), array, allow_pickle=False)
+    path = Path(path).expanduser().resolve()
+    part = temporary_path("save", path)
+    try:
+        with part.open("xb") as file:
+            _write(file, nodes, arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        put_in_place(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def load(path: str | os.PathLike[str], like: Any) -> Any:
@@ -110,13 +110,13 @@ def load(path: str | os.PathLike[str], like: Any) -> Any:
         another type, shape or dtype.
     """
     path = Path(path).expanduser()
+    nodes = list(_nodes(like))
+    expected = (f"{jax.tree_util.keystr(keys)} {kind}" for keys, kind, _ in nodes)
+    leaves = [leaf for _, _, leaf in nodes if leaf is not None]
     with path.open("rb") as file:
         with _refusing_damage(path):
             archive = ZipFile(file)
-            file_format, found = _contents(archive, os.fstat(file.fileno()).st_size)
-        # A file of the first format has leaves only.
-        nodes = [x for x in _nodes(like) if x[2] is not None or file_format == FORMAT]
-        expected = (f"{jax.tree_util.keystr(keys)} {kind}" for keys, kind, _ in nodes)
+            found = _contents(archive)
         for one, other in zip_longest(expected, (what for what, _ in found), fillvalue="nothing"):
             if one != other:
                 raise ValueError(
@@ -124,7 +124,6 @@ def load(path: str | os.PathLike[str], like: Any) -> Any:
                     "`envrax.save` wrote, with a `like` of the same environment, wrappers and "
                     "number of slots."
                 )
-        leaves = [leaf for _, _, leaf in nodes if leaf is not None]
         _require_x64(nodes)
         names = [name for _, name in found if name is not None]
         with _refusing_damage(path):
@@ -133,13 +132,25 @@ def load(path: str | os.PathLike[str], like: Any) -> Any:
     return jax.tree.unflatten(jax.tree.structure(like), restored)
 
 
+def _write(file: Any, nodes: list[dict[str, str]], arrays: dict[str, Any]) -> None:
+    """An archive of the types and the arrays."""
+    with ZipFile(file, "w") as archive:
+        with archive.open(TYPES, "w") as entry:
+            entry.write(json.dumps({"format": FORMAT, "tree": nodes}).encode())
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(cast(Any, entry), array, allow_pickle=False)
+
+
 def _restored(data: Any, like: Any) -> Any:
     """An array of the file as a leaf of the kind of `like`."""
     if not hasattr(like, "dtype"):
         return type(like)(data.item())
     if is_key(like):
-        concrete = jnp.empty((), like.dtype)  # `like` may be abstract
-        data = cast(Any, jax.random.wrap_key_data(data, impl=jax.random.key_impl(concrete)))
+        with jax.transfer_guard_host_to_device("allow"):  # of the shape of an empty array
+            concrete = jnp.empty((), like.dtype)  # `like` may be abstract
+        impl = jax.random.key_impl(concrete)
+        data = cast(Any, jax.random.wrap_key_data(jax.device_put(data), impl=impl))
     else:
         data = data.view(like.dtype)
     if not hasattr(like, "sharding"):  # a NumPy array or scalar
@@ -194,13 +205,15 @@ def _new_name(keys: tuple[Any, ...], taken: Container[str]) -> str:
 
 def _bits(leaf: Any, what: str) -> np.ndarray:
     """A leaf as an array of a dtype that NumPy can write."""
-    if isinstance(leaf, np.ma.MaskedArray):
-        raise TypeError(
-            f"save: expected arrays without a mask; got a masked array as `{what}`. Save its "
-            "`data` and its `mask`."
+    data = np.asarray(jax.device_get(jax.random.key_data(leaf) if is_key(leaf) else leaf))
+    if isinstance(leaf, int) and data.dtype.hasobject:
+        raise OverflowError(
+            f"save: expected numbers of at most 64 bits; got {leaf} as `{what}`. Save it as a "
+            "float, or as several numbers."
         )
-    data = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
-    if data.dtype.hasobject or data.dtype.kind in "SU":
+    # A mask would be lost.
+    is_masked = isinstance(leaf, np.ma.MaskedArray)
+    if is_masked or data.dtype.hasobject or data.dtype.kind in "SU":
         raise TypeError(f"save: expected arrays and numbers; got {leaf!r} as `{what}`.")
     return data.view(_written_dtype(data.dtype))
 
@@ -209,25 +222,6 @@ def _written_dtype(dtype: Any) -> np.dtype[Any]:
     """The dtype in the file. NumPy has no names for the dtypes of other packages."""
     registered = np.dtype(dtype).isbuiltin == 2
     return np.dtype(f"u{dtype.itemsize}") if registered else np.dtype(dtype)
-
-
-@contextmanager
-def _replacing(path: Path) -> Generator[Any]:
-    """A file to write, which then takes the place of the one at `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    mode = require_replaceable("save", path)
-    part = temporary_path(path)
-    opener = partial(os.open, mode=0o666 if mode is None else mode)
-    try:
-        with open(part, "xb", opener=opener) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            part.chmod(mode)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -242,29 +236,21 @@ def _refusing_damage(path: Path) -> Generator[None]:
         ) from error
 
 
-def _contents(archive: ZipFile, size: int) -> tuple[str, list[tuple[str, str | None]]]:
-    """The format of a file, and "path type" of each node, a leaf with the name of its array."""
-    names = [name.removesuffix(".npy") for name in archive.namelist()]
-    if names[:1] == [FIRST_FORMAT]:
-        return FIRST_FORMAT, [(name, name) for name in names[1:]]
-    with archive.open(TYPES) as entry:
-        types = json.loads(entry.read(size))  # not more, were it compressed by another tool
+def _contents(archive: ZipFile) -> list[tuple[str, str | None]]:
+    """ "path type" of each node, a leaf with the name of its array."""
+    types = json.loads(archive.read(TYPES))
     if types["format"] != FORMAT:
         raise ValueError(f"expected `{FORMAT}`; got `{types['format']}`")
-    return FORMAT, [(f"{x['path']} {x['type']}", x.get("array")) for x in types["tree"]]
+    return [(f"{x['path']} {x['type']}", x.get("array")) for x in types["tree"]]
 
 
 def _read(archive: ZipFile, name: str, like: Any) -> np.ndarray:
     """One array, if its dtype and shape are those that a leaf like this is written with."""
     like = jax.eval_shape(jax.random.key_data, like) if is_key(like) else _typed(like)
-    expected = (like.shape, _written_dtype(like.dtype))
     with archive.open(f"{name}.npy") as entry:
-        np.lib.format.read_magic(cast(Any, entry))
-        shape, _, dtype = np.lib.format.read_array_header_1_0(cast(Any, entry))
-        if (shape, dtype) != expected:
-            raise ValueError(f"expected `{name}` with {expected}; it holds {(shape, dtype)}")
-        entry.seek(0)
         array = np.lib.format.read_array(cast(Any, entry), allow_pickle=False)
-        if entry.read(1):  # the checksum is looked at after the last byte
-            raise ValueError(f"`{name}` holds more than one array")
+        entry.read()  # the checksum is compared at the end of an entry
+    expected, found = (like.shape, _written_dtype(like.dtype)), (array.shape, array.dtype)
+    if found != expected:
+        raise ValueError(f"expected `{name}` with {expected}; it holds {found}")
     return array

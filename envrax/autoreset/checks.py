@@ -7,7 +7,7 @@ import numpy as np
 
 from envrax._checks.tuples import RETURNS, require_tuple
 from envrax._jax.types import leaf_type, leaf_types, named_leaves, same_types, strip_weak_type
-from envrax.env import AnyEnv, EnvState, episode_start
+from envrax.env import AnyEnv, EnvState, starting_method_name
 
 
 def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
@@ -62,7 +62,7 @@ def require_same_types(
     """
     if same_types(start, other):
         return
-    begin = episode_start(env) if after_end else "reset"
+    begin = starting_method_name(env) if after_end else "reset"
     at_start = leaf_types(start)
     there = leaf_types(other)
     for leaf in [*at_start, *there]:

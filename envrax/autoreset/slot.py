@@ -9,7 +9,7 @@ from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import key_types
 from envrax.agent_values import require_rewards
 from envrax.autoreset.checks import as_arrays, checked
-from envrax.env import AnyEnv, EnvState, Info, episode_start
+from envrax.env import AnyEnv, EnvState, Info, starting_method_name
 from envrax.spaces import Space
 from envrax.spaces.conform import conform, fits
 from envrax.termination import step_env
@@ -73,5 +73,5 @@ def _classes(state: Any) -> list[str]:
 
 def next_episode(env: AnyEnv, last: EnvState) -> tuple[Any, EnvState]:
     """First observation and state of the episode after one that ended in state `last`."""
-    obs, state = checked(env, episode_start(env), env.reset_after(last))
+    obs, state = checked(env, starting_method_name(env), env.reset_after(last))
     return obs, state

@@ -2,17 +2,15 @@
 
 import contextlib
 import math
-import os
 import re
 from collections.abc import Iterable
-from glob import escape
 from numbers import Real
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from envrax._checks.files import HOUR, remove_abandoned
+from envrax._checks.files import put_in_place
 from envrax.video.ffmpeg import Encoder
 from envrax.video.forks import forget_in_forks
 
@@ -106,7 +104,7 @@ class VideoWriter:
                 f"{self._who}: expected ffmpeg to complete {self._path}; it ended with {failure}."
             )
         try:
-            os.replace(self._part, self._path)
+            put_in_place(self._part, self._path)
         except OSError:
             self.abandon()
             raise
@@ -133,12 +131,10 @@ def open_video(
     """
     Open a numbered MP4 file of `RecordVideo` in a folder, which is made if it is missing.
 
-    If the number is taken, the next free number is used. What killed processes left, and nobody
-    wrote to for a day, is removed.
+    If the number is taken, the next free number is used.
     """
     require_image("RecordVideo: expected `render` to give", frame)
     folder.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(folder, f"{escape(prefix)}_*.mp4.part", 24 * HOUR)
     return VideoWriter("RecordVideo", *_claim_path(folder, prefix, number), fps, frame)
 
 

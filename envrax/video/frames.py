@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from envrax._checks.counts import require_count
-from envrax._checks.files import require_replaceable, temporary_path
+from envrax._checks.files import temporary_path
 from envrax.video.encoder import VideoWriter, require_fps, require_image
 from envrax.video.ffmpeg import find_ffmpeg
 
@@ -24,8 +24,7 @@ def save_video(
     Write frames to an MP4 or a GIF file.
 
     The file gets its name when it is complete, and replaces a file of that name, whose permissions
-    are kept. Frames are encoded one by one, so an iterator of any length fits into memory. What a
-    killed process left is removed after an hour, by the next call with that path.
+    are kept. Frames are encoded one by one, so an iterator of any length fits into memory.
 
     Parameters
     ----------
@@ -77,11 +76,8 @@ def save_video(
     require_image("save_video: expected", first)
     form = path.suffix.lower()[1:]
     path = path.resolve()  # a link to a file, perhaps with another suffix
-    path.parent.mkdir(parents=True, exist_ok=True)
-    mode = require_replaceable("save_video", path)
-    VideoWriter("save_video", path, temporary_path(path), fps, first, form).complete(images)
-    if mode is not None:
-        path.chmod(mode)
+    part = temporary_path("save_video", path)
+    VideoWriter("save_video", path, part, fps, first, form).complete(images)
 
 
 def tile_frames(

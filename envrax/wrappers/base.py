@@ -17,7 +17,7 @@ from envrax.env import (
     ObsSpaceT,
     StateT,
     carries_over,
-    episode_start,
+    starting_method_name,
 )
 from envrax.termination import step_env
 from envrax.wrappers.deferred import AnyEnv, WrapperMeta, call_repr, keywords
@@ -150,7 +150,7 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         """
         if not self._replaces_reset:
             returned = self.env.reset_after(self._inner(state))
-            return self._start_episode(episode_start(self.env), returned)
+            return self._start_episode(starting_method_name(self.env), returned)
         if carries_over(self.env):
             raise NotImplementedError(
                 f"{type(self).__name__}.reset_after: expected a wrapper that overrides both "

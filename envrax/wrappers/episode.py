@@ -75,14 +75,10 @@ class EpisodeStatisticsState(WrapperState[InnerStateT]):
         with one for each agent.
     episode_length : jax.Array
         int32 scalar, number of steps of this episode.
-    return_low : jax.Array
-        The rounding error of `episode_return`, so that long sums do not drift. To set another
-        return, set this to 0.
     """
 
     episode_return: jax.Array
     episode_length: jax.Array
-    return_low: jax.Array
 
 
 class RecordEpisodeStatistics(
@@ -94,9 +90,9 @@ class RecordEpisodeStatistics(
     """
     Add the return and length of an episode as `info["episode"] = {"r": float32, "l": int32}`.
 
-    On the step that ends an episode, "r" is the sum of its rewards and "l" the number of its steps.
-    On all other steps both are zero, so `l > 0` marks the end of an episode. In a multi-agent
-    environment, "r" is a dict with one return for each agent.
+    On the step that ends an episode, "r" is the sum of its rewards, added in float32 one after the
+    other, and "l" the number of its steps. On all other steps both are zero, so `l > 0` marks the
+    end of an episode. In a multi-agent environment, "r" is a dict with one return for each agent.
 
     Raises
     ------
@@ -118,7 +114,7 @@ class RecordEpisodeStatistics(
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         zero = by_agent(self.env, jnp.float32(0))
-        return obs, {"episode_return": zero, "episode_length": jnp.int32(0), "return_low": zero}
+        return obs, {"episode_return": zero, "episode_length": jnp.int32(0)}
 
     def on_step(
         self,
@@ -128,14 +124,12 @@ class RecordEpisodeStatistics(
         done: jax.Array,
         info: Info,
     ) -> tuple[Any, EpisodeStatisticsState[InnerStateT], jax.Array, jax.Array, Info]:
-        episode_return, low = add_rewards(state.episode_return, state.return_low, reward)
+        episode_return = add_rewards(state.episode_return, reward)
         episode_length = state.episode_length + 1
         episode = {
             "r": jax.tree.map(lambda r: jnp.where(state.done, r, jnp.float32(0)), episode_return),
             "l": jnp.where(state.done, episode_length, jnp.int32(0)),
         }
-        state = state.replace(
-            episode_return=episode_return, episode_length=episode_length, return_low=low
-        )
+        state = state.replace(episode_return=episode_return, episode_length=episode_length)
         info = add_to_info(RecordEpisodeStatistics, self.env, info, "episode", episode)
         return obs, state, reward, done, info

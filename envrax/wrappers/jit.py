@@ -11,7 +11,16 @@ from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.keys import require_key
 from envrax._jax.types import is_traced, output_types
 from envrax.autoreset.checks import as_arrays, checked
-from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, episode_start
+from envrax.env import (
+    ActSpaceT,
+    AnyEnv,
+    ConfigT,
+    Info,
+    JaxEnv,
+    ObsSpaceT,
+    StateT,
+    starting_method_name,
+)
 from envrax.spaces.conform import conform
 from envrax.termination import step_env
 from envrax.wrappers.base import Wrapper, layers
@@ -127,7 +136,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         return checked(self.env, "reset", self.env.reset(rng))
 
     def _checked_reset_after(self, state: StateT) -> Any:
-        return checked(self.env, episode_start(self.env), self.env.reset_after(state))
+        return checked(self.env, starting_method_name(self.env), self.env.reset_after(state))
 
     def _checked_step(self, state: StateT, action: Any) -> Any:
         return as_arrays(self.env, "step", step_env(self.env, state, action))

@@ -13,7 +13,7 @@ from envrax._checks.callables import accepts
 from envrax._checks.drawn_field import DrawnField
 from envrax._jax.keys import key_types
 from envrax._jax.types import strip_weak_type
-from envrax.config import FieldError, handed_out
+from envrax.config import FieldError, frozen_copy
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, carries_over, with_config
 from envrax.termination import end_of_step, with_reasons
 from envrax.wrappers.base import require_that
@@ -106,7 +106,7 @@ class DomainRandomization(
     @property
     def config(self) -> ConfigT:
         """The config of the wrapped environment. Using a drawn field raises a TypeError."""
-        return handed_out(self.env.config, {name: DrawnField(name) for name in self._drawn})
+        return frozen_copy(self.env.config, {name: DrawnField(name) for name in self._drawn})
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"fields": self._fields}

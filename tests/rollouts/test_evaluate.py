@@ -66,7 +66,7 @@ def episodes_in_order(steps: envrax.Transition) -> list[tuple[int, int, float, i
     for slot in range(dones.shape[1]):
         begin = 0
         for end in np.flatnonzero(dones[:, slot]):
-            total = np.float32(rewards[begin : end + 1, slot].sum(dtype=np.float64))
+            total = np.add.accumulate(rewards[begin : end + 1, slot])[-1]  # one after the other
             found.append((begin, slot, float(total), int(end) + 1 - begin))
             begin = int(end) + 1
     return sorted(found)
@@ -173,7 +173,7 @@ def test_episodes_of_one_environment_run_side_by_side() -> None:
     for i, rng in enumerate(jax.random.split(jax.random.key(2), 6)):
         steps = envrax.rollout(env, None, envrax.start(env, rng), 60)[1]
         end = int(np.argmax(steps.done)) + 1
-        total = np.float32(np.asarray(steps.reward[:end]).sum(dtype=np.float64))
+        total = np.add.accumulate(np.asarray(steps.reward[:end]))[-1]
         assert (float(found.returns[i]), int(found.lengths[i])) == (float(total), end)
 
 

@@ -5,7 +5,6 @@ import os
 import pickle
 import re
 import stat
-import tracemalloc
 import zipfile
 from collections import OrderedDict, namedtuple
 from concurrent.futures import ThreadPoolExecutor
@@ -162,25 +161,6 @@ def test_what_a_link_points_to_is_written(tmp_path: Path) -> None:
     assert envrax.load(target, 0) == 2 and link.is_symlink()
 
 
-def older() -> Any:
-    """What `format_1.npz` holds: a file of the first format, before plain names."""
-    return {
-        "rng": jax.random.split(jax.random.key(1), 2),
-        "small": Pair(jnp.arange(3, dtype=jnp.bfloat16), jnp.full((), 1, jnp.int4)),
-        "obs": {"image": np.arange(6, dtype=np.uint8).reshape(2, 3)},
-        "empty": jnp.zeros((2, 0)),
-        "numbers": (3, 0.5, True),
-        "none": None,
-    }
-
-
-def test_a_file_of_the_first_format_loads() -> None:
-    path = Path(__file__).with_name("format_1.npz")
-    assert_trees_equal(envrax.load(path, older()), older())
-    with pytest.raises(ValueError, match=re.escape("expected `['numbers'][0] float64[]`")):
-        envrax.load(path, {**older(), "numbers": (0.0, 0.0, False)})
-
-
 @pytest.mark.parametrize("name", DTYPES_BEYOND_NUMPY)
 def test_every_dtype_of_ml_dtypes_comes_back(name: str, tmp_path: Path) -> None:
     given = np.ones((2, 3), getattr(ml_dtypes, name))
@@ -226,25 +206,18 @@ def test_another_structure_is_refused(given: Any, like: Any, tmp_path: Path) -> 
         envrax.load(tmp_path / "x", like)
 
 
-@pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize(
     "array", [np.arange(3.0), np.arange(4), np.zeros((3, 1), int), np.int64(0)]
 )
-def test_an_array_that_another_tool_rewrote(array: Any, first: bool, tmp_path: Path) -> None:
-    """In a file of either format."""
-    path, like = tmp_path / "x", older() if first else {"x": np.arange(3)}
+def test_an_array_that_another_tool_rewrote(array: Any, tmp_path: Path) -> None:
+    path, like = tmp_path / "x", {"x": np.arange(3)}
     envrax.save(path, like)
-    source = Path(__file__).with_name("format_1.npz") if first else path
-    with np.load(source) as archive:
-        entries = {name: archive[name] for name in archive.files}
-    rewritten = "['obs']['image'] uint8[2, 3].npy" if first else "x.npy"
+    with np.load(path) as archive:
+        types = archive["envrax.json"]
     with zipfile.ZipFile(path, "w") as archive:
-        for name, x in entries.items():
-            with archive.open(name if isinstance(x, bytes) else f"{name}.npy", "w") as entry:
-                if isinstance(x, bytes):
-                    entry.write(x)
-                else:
-                    np.save(entry, array if f"{name}.npy" == rewritten else x)
+        archive.writestr("envrax.json", types)
+        with archive.open("x.npy", "w") as entry:
+            np.save(entry, array)
     with pytest.raises(ValueError, match=r"load: .*holds"):
         envrax.load(path, like)
 
@@ -267,34 +240,9 @@ def test_a_damaged_file_is_refused_or_loads_as_it_was(tmp_path: Path) -> None:
     assert refused > len(whole) / 2
 
 
-def test_nothing_is_read_before_names_and_sizes_fit(tmp_path: Path) -> None:
-    """A file of 32 KiB that holds 32 MiB."""
-    path, like = tmp_path / "x", {"x": np.zeros(3)}
-    envrax.save(path, like)
-    with np.load(path) as archive:
-        types = archive["envrax.json"]
-    others = (
-        types.replace(b"'x'", b"'y'"),
-        types.replace(b"[3]", b"[4194304]"),
-        types + b" " * 2**25,
-    )
-    for type_of_it in (types, *others):
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("envrax.json", type_of_it)
-            with archive.open("x.npy", "w") as entry:
-                np.save(entry, np.zeros(2**22))
-        tracemalloc.start()
-        try:
-            with pytest.raises(ValueError, match=r"load: "):
-                envrax.load(path, like)
-            assert tracemalloc.get_traced_memory()[1] < 2**20
-        finally:
-            tracemalloc.stop()
-
-
 def test_a_mask_is_not_lost(tmp_path: Path) -> None:
     masked = np.ma.masked_array([1.0, 2.0], [True, False])
-    with pytest.raises(TypeError, match=r"without a mask; got a masked array as `\['x'\] float64"):
+    with pytest.raises(TypeError, match=r"arrays and numbers; got masked_array"):
         envrax.save(tmp_path / "x", {"x": masked})
 
 
@@ -311,14 +259,6 @@ def test_numbers_are_not_cut_to_32_bits(dtype: Any, tmp_path: Path) -> None:
     assert_trees_equal(envrax.load(tmp_path / "x", given), given)
 
 
-def test_what_cannot_be_removed_is_left(tmp_path: Path) -> None:
-    left = tmp_path / f".x.{'a' * 32}.part"
-    left.mkdir()
-    os.utime(left, (0, 0))
-    envrax.save(tmp_path / "x", 1)
-    assert left.exists() and envrax.load(tmp_path / "x", 0) == 1
-
-
 @pytest.mark.parametrize("name", ["x" * 255, "ü" * 127])
 def test_the_longest_names(name: str, tmp_path: Path) -> None:
     for value in (1, 2):
@@ -327,59 +267,45 @@ def test_the_longest_names(name: str, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [name]
 
 
-def test_only_a_regular_file_is_replaced(tmp_path: Path) -> None:
+def test_only_a_regular_file_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()
     (tmp_path / "read-only").write_text("mine")
-    (tmp_path / "read-only").chmod(0o444)
-    for name, mode in {"fifo": "p", "folder": "d", "read-only": "-r--r--r--"}.items():
-        before = os.lstat(tmp_path / name)
-        with pytest.raises(FileExistsError, match=f"save: expected .*{name}.*{mode}"):
-            envrax.save(tmp_path / name, 1)
-        assert os.lstat(tmp_path / name) == before
-    with pytest.raises(FileExistsError, match=r"save: expected .*crw"):
-        envrax.save("/dev/null", 1)
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, _: path.name != "read-only")
+    for path in (*tmp_path.iterdir(), Path("/dev/null")):
+        before = os.lstat(path)
+        with pytest.raises(FileExistsError, match=f"save: expected .*{path.name}"):
+            envrax.save(path, 1)
+        assert os.lstat(path).st_ino == before.st_ino
     assert len([*tmp_path.iterdir()]) == 3
 
 
-def test_the_mode_of_a_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mode_of_a_file_stays(tmp_path: Path) -> None:
     path, new = tmp_path / "x", tmp_path / "new"
-    write = np.lib.format.write_array
-
-    def look_and_write(*args: Any, **kwargs: Any) -> None:
-        (part,) = (x for x in tmp_path.iterdir() if x.name.endswith(".part"))
-        modes.append(stat.S_IMODE(part.stat().st_mode))
-        write(*args, **kwargs)
-
-    monkeypatch.setattr(np.lib.format, "write_array", look_and_write)
     for mode in (0o600, 0o666, 0o640):
-        modes: list[int] = []
         path.write_text("")
         path.chmod(mode)
         envrax.save(path, 1)
         assert stat.S_IMODE(path.stat().st_mode) == mode
-        assert not modes[0] & ~mode, "nor may others read the file while it is written"
     envrax.save(new, 1)
     (tmp_path / "plain").write_text("")
     assert new.stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-def test_what_a_killed_save_left_is_removed_by_a_later_one(run_python: Any, tmp_path: Path) -> None:
-    run_python(
-        """
-        import os
-        import numpy as np
-        import envrax
-        np.lib.format.write_array = lambda *args, **kwargs: os._exit(0)
-        envrax.save("x[1].npz", 1)
-        """
-    )
-    (left,) = tmp_path.iterdir()
-    other = tmp_path / ".x[1].npz.notes.part"
-    other.write_text("mine")
-    envrax.save(tmp_path / "x[1].npz", 2)
-    assert left.exists(), "another process may still be writing it"
-    for path in (left, other):
-        os.utime(path, (0, 0))
-    envrax.save(tmp_path / "x[1].npz", 3)
-    assert {path.name for path in tmp_path.iterdir()} == {"x[1].npz", other.name}
+def test_a_number_that_does_not_fit_64_bits(tmp_path: Path) -> None:
+    for number in (2**63 - 1, -(2**63), 2**64 - 1):
+        envrax.save(tmp_path / "x", {"n": number})
+        assert envrax.load(tmp_path / "x", {"n": number}) == {"n": number}
+    for number in (2**64, 2**70, -(2**63) - 1):
+        with pytest.raises(OverflowError, match=rf"at most 64 bits; got {number} as `\['n'\]"):
+            envrax.save(tmp_path / "x", {"n": number})
+
+
+@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg"])
+def test_transfers_are_meant(implementation: str, tmp_path: Path) -> None:
+    given, like = tree(1, implementation), tree(0, implementation)
+    with jax.transfer_guard("disallow"):
+        envrax.save(tmp_path / "x", given)
+        found = envrax.load(tmp_path / "x", like)
+    assert_trees_equal(found, given)

@@ -2,10 +2,8 @@
 
 import copy
 import gc
-import os
 import sys
 import threading
-import time
 import weakref
 from pathlib import Path
 from types import SimpleNamespace
@@ -210,19 +208,6 @@ def test_a_number_that_another_recorder_takes_meanwhile_is_left_to_it(
     play(film(tmp_path), 3)
     assert file_names(tmp_path) == [existing, "episode_0001.mp4"]
     assert (tmp_path / existing).read_bytes() == b"theirs"
-
-
-def test_what_a_killed_process_left_is_removed_after_a_day(tmp_path: Path) -> None:
-    for i, age in enumerate((0, 3600, 100_000)):
-        left = tmp_path / f"episode_000{i}.mp4.part"
-        left.write_bytes(b"theirs")
-        os.utime(left, (time.time() - age, time.time() - age))
-    play(film(tmp_path), 3)
-    assert file_names(tmp_path) == [
-        "episode_0000.mp4.part",
-        "episode_0001.mp4.part",
-        "episode_0003.mp4",
-    ]
 
 
 def test_recorders_in_threads_share_a_folder(tmp_path: Path) -> None:

@@ -22,15 +22,14 @@ class BatchedEpisodeState(BatchedWrapperState):
 
     Attributes
     ----------
-    episode_return, return_low : jax.Array
-        float32[n_slots], the return of the episode that each slot plays, and its rounding error. In
-        a multi-agent environment, a dict with one array for each agent.
+    episode_return : jax.Array
+        float32[n_slots], the return of the episode that each slot plays. In a multi-agent
+        environment, a dict with one array for each agent.
     episode_length : jax.Array
         int32[n_slots], the number of its steps.
     """
 
     episode_return: Any
-    return_low: Any
     episode_length: jax.Array
 
 
@@ -58,26 +57,26 @@ class RecordEpisodeStatistics(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         zeros = by_agent(self, jnp.zeros(self.n_slots, jnp.float32))
         length = jnp.zeros(self.n_slots, jnp.int32)
-        return obs, {"episode_return": zeros, "return_low": zeros, "episode_length": length}
+        return obs, {"episode_return": zeros, "episode_length": length}
 
     def on_step(
         self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
     ) -> Any:
         episode_end(_WHO, (self.n_slots,), dones, {})  # raises if `dones` are not bool
-        total, low = add_rewards(state.episode_return, state.return_low, rewards)
+        total = add_rewards(state.episode_return, rewards)
         length = state.episode_length + 1
         at_end = jax.tree.map(lambda x: jnp.where(dones, x, jnp.zeros_like(x)), (total, length))
         infos = with_info_entry(
             _WHO, self.env, infos, "episode", dict(zip("rl", at_end, strict=True))
         )
-        state = state.replace(episode_return=total, return_low=low, episode_length=length)
+        state = state.replace(episode_return=total, episode_length=length)
         return obs, self._begun_where(dones, state), rewards, dones, infos
 
     def on_reset_where(self, mask: jax.Array, obs: Any, state: Any, /) -> tuple[Any, Any]:
         return obs, self._begun_where(mask, state)
 
     def _begun_where(self, mask: jax.Array, state: Any) -> Any:
-        names = "episode_return", "return_low", "episode_length"
+        names = "episode_return", "episode_length"
         fields = {name: getattr(state, name) for name in names}
         zero = jax.tree.map(lambda x: jnp.where(mask, jnp.zeros_like(x), x), fields)
         return state.replace(**zero)

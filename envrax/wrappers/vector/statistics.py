@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from envrax._jax.sums import add
 from envrax.spaces import kind
+from envrax.wrappers.vector.sums import add
 
 F32 = jnp.float32
 
