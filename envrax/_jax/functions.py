@@ -40,6 +40,11 @@ def _class_of_jit() -> Any:
     return type(jax.jit(lambda: None))
 
 
+def _call_of(x: Any) -> Any:
+    """`__call__` as its class defines it; None if there is none."""
+    return next((vars(c)["__call__"] for c in type(x).__mro__ if "__call__" in vars(c)), None)
+
+
 @partial(
     jax.tree_util.register_dataclass, data_fields=["arrays"], meta_fields=["_function", "_static"]
 )
@@ -87,9 +92,9 @@ def as_jitted(function: Any) -> Jitted | None:
         elif isinstance(function, MethodType):
             args = function.__self__, *args
             function = function.__func__
-        elif isinstance(getattr(type(function), "__call__", None), _class_of_jit()):
+        elif isinstance(_call_of(function), _class_of_jit()):
             args = function, *args
-            function = cast(Any, type(function)).__call__
+            function = _call_of(function)
         else:
             return None
     arrays, static = split((args, kwargs))
@@ -186,8 +191,8 @@ def trace(
     except jax.errors.UnexpectedTracerError as error:
         raise TypeError(
             f"rollout, evaluate: expected a function that keeps no array of a call; got {who} "
-            f"{name}, which uses one that JAX traced in an earlier call. Keep what a later step needs in "
-            "`policy_state`."
+            f"{name}, which uses one that JAX traced in an earlier call. Keep what a later step "
+            "needs in `policy_state`."
         ) from error
     program = _Program(traced.jaxpr, jax.tree.structure(types), given)
     return Traced(arrays, traced.consts, program, who)

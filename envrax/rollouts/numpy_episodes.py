@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from envrax._jax.keys import is_key
-from envrax.rollouts.policy_step import Transition
+from envrax.rollouts.rollout import Transition
 
 _BLOCK = 64  # steps that are compared at a time
 

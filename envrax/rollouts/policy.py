@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from envrax._checks.callables import accepts
 from envrax._checks.tuples import require_tuple
-from envrax._jax.functions import Jitted, Traced, as_jitted, join, split, trace
+from envrax._jax.functions import Jitted, Traced, join, split, trace
 from envrax._jax.jaxprs import origin
 from envrax._jax.mesh import replicate
 from envrax._jax.programs import programs

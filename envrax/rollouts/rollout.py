@@ -322,9 +322,7 @@ def _scan(
 
 
 _compiled_scan = programs(_scan, 2)
-_transition_types = programs(
-    lambda env, policy, at: play_step(env, policy, strip_weak_type(at))[1]
-)
+_transition_types = programs(lambda env, policy, at: play_step(env, policy, strip_weak_type(at))[1])
 
 
 def play_step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollout, Transition]:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.tuples import require_tuple, with_info_entry

@@ -71,7 +71,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
                 "with JAX transforms. Put JitWrapper inside it."
             )
         self.cache_dir = cache_dir
-        self.compiled_to: tuple[CacheDir] | None = None  # the cache of `compile`; None before
+        self.compiled_with: Compilation | None = None  # the options of `compile`; None before
         self._action_space = env.action_space  # it may be built on every access
         if pre_warm:
             self.compile()
@@ -126,7 +126,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def compile(self) -> None:
         """Compile `reset` and `step` now, without running them. Later calls then only run."""
         super().compile()
-        self.compiled_to = (self.cache_dir,)
+        self.compiled_with = Compilation(self.cache_dir)
         compile_pair(self._reset, self._step, self._step_types, self.cache_dir)
 
     def _step_types(self, returned: Any) -> tuple[Any, Any]:

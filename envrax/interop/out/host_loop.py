@@ -63,8 +63,8 @@ class HostLoop:
     worlds : bool, default False
         Accept a world of several agents.
     same_step : bool, default True
-        Whether a batch resets a slot in the step that ends its episode. False: with `autoreset=False`
-        and without `final_obs`.
+        Whether a batch resets a slot in the step that ends its episode. If not, it is stepped
+        without auto-reset, and results have no `final_obs`.
     """
 
     def __init__(

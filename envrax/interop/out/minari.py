@@ -13,11 +13,10 @@ import jax
 import numpy as np
 
 from envrax.agent_values import require_one_agent
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.library import require
-from envrax.batched_env import AnyBatch
 from envrax.rollouts import Episode, Transition, episodes
 from envrax.spaces import Space
 from envrax.spaces.conform import conform

@@ -1,13 +1,13 @@
 """Rules on the dones, infos, slot states and images of a `BatchedEnv`."""
 
+import copy
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.batched_env import BatchedEnv
-from envrax.compiled_batch import with_autoreset, with_final_obs
+from envrax.batched_env import BatchedEnv, overrides
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.mismatch import why_outside
 from envrax.testing.probe import UNCOMPILED_STEPS, by_name

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.agent_values import by_agent
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import BatchedEnv, StepOptions
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces import Space
 from envrax.termination import episode_end

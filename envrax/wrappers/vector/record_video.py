@@ -274,7 +274,9 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
             states = [before, after, self._recorded_states(layers, stepped[1])]
             renderer = SlotRenderer(cast(AnyEnv, slot_env(base)).render, before)
             sent = jax.lax.stop_gradient([renderer.arrays(x) for x in states])
-            io_callback(partial(self._recording.receive, renderer), None, sent, after.done, ordered=True)
+            io_callback(
+                partial(self._recording.receive, renderer), None, sent, after.done, ordered=True
+            )
         return stepped
 
     def _recorded_states(self, layers: list[BatchedWrapper[Any, Any]], state: Any) -> Any:
