@@ -150,6 +150,9 @@ class NoopReset(
         require_that(isinstance(space, Discrete), AtariPreprocessing, "Discrete actions", space)
         self.noop_max = noop_max
 
+    def observe(self, state: NoopState[InnerStateT]) -> Any:
+        return self._observe_inner(state.env_state)
+
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"noops": jnp.int32(0)}
 
@@ -224,6 +227,9 @@ class LifeLoss(
     Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
 ):
     """Terminate the episode when `info["lives"]` falls."""
+
+    def observe(self, state: LifeLossState[InnerStateT]) -> Any:
+        return self._observe_inner(state.env_state)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"lives": jnp.int32(-1)}

@@ -32,6 +32,9 @@ class Drawn(JaxEnv[Box, Discrete, EnvState, EnvConfig]):
         super().__init__(config or EnvConfig(max_steps=50))
         self.drawn = list[int]()
 
+    def observe(self, state: EnvState) -> jax.Array:
+        return self.draw(state.step)
+
     def draw(self, step: jax.Array) -> jax.Array:
         def on_host(step: Any) -> np.ndarray:
             self.drawn.append(int(step))
@@ -42,13 +45,13 @@ class Drawn(JaxEnv[Box, Discrete, EnvState, EnvConfig]):
 
     def reset(self, rng: jax.Array) -> tuple[jax.Array, EnvState]:
         state = EnvState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False))
-        return self.draw(state.step), state
+        return self.observe(state), state
 
     def step(self, state: EnvState, action: jax.Array) -> Any:
         step = state.step + 1
         state = state.replace(step=step, done=step >= self.config.max_steps)
         info = {"terminated": jnp.bool_(False), "truncated": state.done, "lives": jnp.int32(3)}
-        return self.draw(step), state, jnp.float32(1), state.done, info
+        return self.observe(state), state, jnp.float32(1), state.done, info
 
     def taken(self) -> list[int]:
         """The steps that were drawn since the last call, in order."""
