@@ -85,6 +85,12 @@ class CraftaxEnv(PeerEnv):
         truncated = inner.timestep >= params.max_timesteps
         return PeerStep(obs, inner, reward, terminated, truncated, info)
 
+    def observation(self, params: Any, inner: Any) -> Any:
+        steps = type(self.peer).reset_env, type(self.peer).step_env
+        if not all(x.__module__.startswith("craftax.") for x in steps):
+            return None  # a class of the user may observe more than its `get_obs`
+        return self.peer.get_obs(inner)
+
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):
             image = np.asarray(self._draw(state.inner))
