@@ -135,7 +135,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         """
         The observation of the library's state, for `observe`; `params` as for `begin`.
 
-        By default None: the state does not determine it, or it costs nothing to compute.
+        By default None: the state does not determine it, or it costs too little to be left out.
         """
         return None
 

@@ -86,10 +86,9 @@ class CraftaxEnv(PeerEnv):
         return PeerStep(obs, inner, reward, terminated, truncated, info)
 
     def observation(self, params: Any, inner: Any) -> Any:
-        steps = type(self.peer).reset_env, type(self.peer).step_env
-        if not all(x.__module__.startswith("craftax.") for x in steps):
-            return None  # a class of the user may observe more than its `get_obs`
-        return self.peer.get_obs(inner)
+        cls = type(self.peer)  # one of the user may observe more than its `get_obs`
+        is_drawn = cls.__module__.startswith("craftax.") and "Pixels" in cls.__name__
+        return self.peer.get_obs(inner) if is_drawn else None
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):

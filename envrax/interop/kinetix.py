@@ -89,16 +89,20 @@ class KinetixEnv(PeerEnv):
 
     def begin(self, params: Any, rng: jax.Array) -> PeerReset:
         _, inner = self.peer.reset_env(rng, params, None)
-        return PeerReset(self.observation(params, inner), inner)
+        return PeerReset(self._observe(params, inner), inner)
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         # Without a limit, kinetix's `done` is a termination. No observation shows the time.
         endless = params.replace(max_timesteps=NO_LIMIT)
         _, inner, reward, terminated, info = self.peer.step_env(rng, inner, action, endless)
         truncated = inner.timestep >= params.max_timesteps
-        return PeerStep(self.observation(params, inner), inner, reward, terminated, truncated, info)
+        return PeerStep(self._observe(params, inner), inner, reward, terminated, truncated, info)
 
     def observation(self, params: Any, inner: Any) -> Any:
+        is_drawn = isinstance(self.peer.observation_type, PixelObservations)
+        return self._observe(params, inner) if is_drawn else None
+
+    def _observe(self, params: Any, inner: Any) -> Any:
         """The observation with these params; kinetix uses those that it was built with."""
         obs_type = self.peer.observation_type
         # A class of the user stays as it is.

@@ -245,29 +245,33 @@ def _repeat(wrapper: Any, step: Step, state: Any, action: Any, times: int) -> tu
     observe = wrapper._observe_inner
     draws_later = wrapper.traceable and jax.eval_shape(observe, state) is not None
 
-    def take_one(state: Any) -> tuple[Any, Any]:
-        obs, state, reward, done, info = strip_weak_type(step(state, action))
-        # A narrow dtype, such as int8, would overflow.
-        reward = jax.tree.map(lambda x: x.astype(jnp.float32), reward)
-        return state if draws_later else obs, (state, reward, done, info)
+    def kept(obs: Any, state: Any) -> Any:
+        return state if draws_later else obs
 
     def draw(kept: Any) -> Any:
         return strip_weak_type(observe(kept)) if draws_later else kept
 
+    def take_one(state: Any) -> tuple[Any, Any]:
+        obs, state, reward, done, info = strip_weak_type(step(state, action))
+        # A narrow dtype, such as int8, would overflow.
+        reward = jax.tree.map(lambda x: x.astype(jnp.float32), reward)
+        return None if draws_later else obs, (state, reward, done, info)
+
     def take_step(carry: Any) -> Any:
-        _, kept, (state, total, *_) = carry
-        next_kept, (state, reward, done, info) = take_one(state)
-        return kept, next_kept, (state, jax.tree.map(jnp.add, total, reward), done, info)
+        _, obs, (state, total, *_) = carry
+        previous = kept(obs, state)
+        obs, (state, reward, done, info) = take_one(state)
+        return previous, obs, (state, jax.tree.map(jnp.add, total, reward), done, info)
 
     def step_unless_done(carry: Any, _: None) -> tuple[Any, None]:
         return cond(carry[2][0].done, lambda carry: carry, take_step, carry), None
 
-    kept, results = take_one(state)
-    carry = (kept, kept, results)
+    obs, results = take_one(state)
+    carry = (kept(obs, results[0]), obs, results)
     if wrapper.traceable:
         carry = jax.lax.scan(step_unless_done, carry, None, times - 1)[0]
     else:
         for _ in range(times - 1):
             carry = carry if bool(carry[2][0].done) else take_step(carry)
-    previous, kept, results = carry
-    return lambda: draw(previous), draw(kept), *results
+    previous, obs, results = carry
+    return lambda: draw(previous), draw(kept(obs, results[0])), *results
