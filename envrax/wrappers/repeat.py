@@ -81,7 +81,7 @@ class MaxAndSkipObservation(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
 
     Rewards are added up, in float32. The repetition stops when the episode ends. The maximum is
     then over the last two observations of this call, or its only one. Gymnasium includes frames of
-    an earlier call. Images that are drawn from a smaller state are drawn only for these two steps.
+    an earlier call. If the environment has `observe`, only these two are drawn.
 
     If the environment has masks, `action_mask` raises a `NotImplementedError`, because a repeated
     action may become illegal.

@@ -12,7 +12,7 @@ from helpers import assert_trees_equal
 
 import envrax
 from envrax import AtariPreprocessing, Box, Discrete, EnvConfig, EnvState, JaxEnv
-from envrax.wrappers import MaxAndSkipObservation, RepeatAction
+from envrax.wrappers import MaxAndSkipObservation, RepeatAction, Wrapper
 
 SHAPE = 12, 10, 3
 
@@ -86,6 +86,22 @@ def test_the_last_frame_of_a_repeated_action() -> None:
     repeated = RepeatAction(env, 3)
     _, state = jax.jit(repeated.reset)(jax.random.key(0))
     assert called(env, repeated.step, state, 0)[1] == [3]
+
+
+class Stepped(Wrapper[Any, Any, Any, Any]):
+    """A wrapper that may change the observations of a step, so that it has no `observe`."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        return super().step(state, action)
+
+
+def test_without_observe_each_frame_is_drawn() -> None:
+    env = Drawn()
+    skipped = MaxAndSkipObservation(Stepped(env), 4)
+    _, state = jax.jit(skipped.reset)(jax.random.key(0))
+    (obs, *_), drawn = called(env, skipped.step, state, 0)
+    assert drawn == [1, 2, 3, 4]
+    assert_trees_equal(obs, jax.jit(MaxAndSkipObservation(env, 4).step)(state, 0)[0])
 
 
 def test_the_last_frame_of_the_no_ops() -> None:

@@ -137,8 +137,8 @@ class Brighter(Wrapper[Any, Any, Any, Any]):
 
 
 class Later(TimeLimit[Any, Any, Any, Any]):
-    def on_step(self, obs: Any, *rest: Any) -> Any:
-        _, *results = super().on_step(obs, *rest)
+    def on_step(self, obs: Any, state: Any, reward: Any, done: Any, info: Any) -> Any:
+        obs, *results = super().on_step(obs, state, reward, done, info)
         return obs + jnp.uint8(1), *results
 
 
