@@ -222,6 +222,16 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         """
         return None
 
+    def observe(self, state: StateT) -> Any:
+        """
+        The observation of a state; None, the default, if the state does not determine it.
+
+        An environment that defines it promises that `reset` and `step` return `observe(new_state)`.
+        Wrappers that skip frames then draw only those that they keep. A subclass that overrides
+        `reset` or `step` defines it again; otherwise wrappers do not use it.
+        """
+        return None
+
     def active(self, state: StateT) -> dict[str, jax.Array]:
         """Which agents act in the next step: a bool scalar for each, True by default."""
         return {agent: jnp.bool_(True) for agent in self.agents}
@@ -252,6 +262,22 @@ def carries_over(env: AnyEnv) -> bool:
     while env._is_wrapper and not env._keeps_state:  # pyright: ignore[reportPrivateUsage]
         env = vars(env)["env"]
     return env._keeps_state  # pyright: ignore[reportPrivateUsage]
+
+
+# The methods that return observations, those of wrappers included.
+_RETURN_OBSERVATIONS = frozenset(
+    ("reset", "reset_after", "step", "on_episode_start", "on_reset", "on_step")
+)
+
+
+def keeps_observe(env: AnyEnv) -> bool:
+    """Whether no class overrides what returns observations after the one that defines `observe`."""
+    for cls in type(env).__mro__:
+        if "observe" in vars(cls):
+            return True
+        if _RETURN_OBSERVATIONS & vars(cls).keys():
+            return False
+    return False
 
 
 def starting_method_name(env: AnyEnv) -> str:

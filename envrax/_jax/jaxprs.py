@@ -76,11 +76,6 @@ def called_program(eqn: JaxprEqn) -> Any:
     return None
 
 
-def jitted_program(eqn: JaxprEqn) -> Any:
-    """The program of a call of `jit`; None for other equations."""
-    return eqn.params["jaxpr"] if eqn.primitive is jit_p else None
-
-
 def origin(program: Any, var: Any) -> Any:
     """The variable of a jaxpr that `var` is a copy of, through calls of `jit` and `remat`."""
     for eqn in program.eqns:

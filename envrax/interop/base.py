@@ -29,9 +29,9 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     An environment of another library, without that library's own auto-reset.
 
     A subclass defines `build`, `begin`, `advance` and `spaces`; where needed also `default_params`,
-    `limit`, `with_limit`, `waivers`, `mended_bounds` and `render`. Results are cast to the same
-    types at reset and after a step, and no argument is edited. A step that draws nothing leaves
-    `state.rng` unchanged. The time limit truncates.
+    `limit`, `with_limit`, `observation`, `waivers`, `mended_bounds` and `render`. Results are cast
+    to the same types at reset and after a step, and no argument is edited. A step that draws
+    nothing leaves `state.rng` unchanged. The time limit truncates.
 
     Parameters
     ----------
@@ -80,6 +80,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         self.concrete_params = concrete_or_default(self.params, default)
         self._begin: Any = jax.jit(self._begin_with)
         self._advance: Any = jax.jit(self._advance_with)
+        self._observed_in: Any = jax.jit(self._observation_with)
         self._types_by_key: dict[Any, CommonTypes] = {}
         self._set_spaces()
 
@@ -130,6 +131,14 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         `action_space`.
         """
 
+    def observation(self, params: Any, inner: Any) -> Any:
+        """
+        The observation of the library's state, for `observe`; `params` as for `begin`.
+
+        By default None: the state does not determine it, or it costs too little to be left out.
+        """
+        return None
+
     @property
     def waivers(self) -> dict[str, str]:
         """Rules of `check_env` that the library itself breaks, and the reasons."""
@@ -163,6 +172,10 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     def action_mask(self, state: PeerState) -> Any:
         return state.mask
+
+    def observe(self, state: PeerState) -> Any:
+        obs = self._observed_in(self._params, state.inner)
+        return None if obs is None else cast_to(self._common_types(state.rng).obs, obs)
 
     def _with_config(self, fields: dict[str, Any]) -> Any:
         # A dict of `params` changes the current ones; the config then holds the result.
@@ -268,6 +281,10 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         inner = copy_containers(inner)  # without `jit` too
         with jax.numpy_dtype_promotion("standard"):
             return PeerStep(*self.advance(params.whole(), inner, action, rng))
+
+    def _observation_with(self, params: Params, inner: Any) -> Any:
+        with jax.numpy_dtype_promotion("standard"):
+            return self.observation(params.whole(), inner)
 
     def _reset_types(self, rng: Any) -> PeerReset:
         return PeerReset(*self._begin.trace(self._params, rng).out_info)

@@ -85,6 +85,11 @@ class CraftaxEnv(PeerEnv):
         truncated = inner.timestep >= params.max_timesteps
         return PeerStep(obs, inner, reward, terminated, truncated, info)
 
+    def observation(self, params: Any, inner: Any) -> Any:
+        cls = type(self.peer)  # one of the user may observe more than its `get_obs`
+        is_drawn = cls.__module__.startswith("craftax.") and "Pixels" in cls.__name__
+        return self.peer.get_obs(inner) if is_drawn else None
+
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):
             image = np.asarray(self._draw(state.inner))

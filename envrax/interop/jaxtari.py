@@ -137,6 +137,9 @@ class JaxtariEnv(PeerEnv):
         info = {**as_dicts(info), "lives": lives}
         return PeerStep(self._observe(objects, inner), inner, reward, terminated, info=info)
 
+    def observation(self, params: Any, inner: Any) -> Any:
+        return self._draw(inner) if self._observation == "pixels" else None
+
     def _lives(self, inner: Any) -> Any:
         if not hasattr(inner, "lives") and self.config.id not in LIVES:
             return 0

@@ -98,6 +98,10 @@ class KinetixEnv(PeerEnv):
         truncated = inner.timestep >= params.max_timesteps
         return PeerStep(self._observe(params, inner), inner, reward, terminated, truncated, info)
 
+    def observation(self, params: Any, inner: Any) -> Any:
+        is_drawn = isinstance(self.peer.observation_type, PixelObservations)
+        return self._observe(params, inner) if is_drawn else None
+
     def _observe(self, params: Any, inner: Any) -> Any:
         """The observation with these params; kinetix uses those that it was built with."""
         obs_type = self.peer.observation_type

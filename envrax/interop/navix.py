@@ -71,6 +71,13 @@ class NavixEnv(PeerEnv):
             dict(step.info),
         )
 
+    def observation(self, params: Any, inner: Any) -> Any:
+        # A function of the user may draw from the key, which `reset` replaces after it observed.
+        parts = type(self.peer), self.peer.observation_fn
+        if not all(x.__module__.startswith("navix.") for x in parts):
+            return None
+        return self.peer.observation_fn(_with_cache(inner.state))
+
     @property
     def waivers(self) -> dict[str, str]:
         name = type(self.peer).__name__

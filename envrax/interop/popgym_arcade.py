@@ -93,6 +93,15 @@ class ArcadeEnv(PeerEnv):
         obs, inner, reward, done, info = peer.step_env(rng, inner, action, params)
         return PeerStep(obs, inner, reward, terminated=done, truncated=None, info=info)
 
+    def observation(self, params: Any, inner: Any) -> Any:
+        is_own = type(self.peer).__module__.startswith("popgym_arcade.")
+        return self._limited(params).get_obs(inner) if is_own and not self._is_noisy else None
+
+    @property
+    def _is_noisy(self) -> bool:
+        """Whether images have noise from a key that is not in the state."""
+        return "key" in inspect.signature(self.peer.render).parameters
+
     def _limited(self, params: Any) -> Any:
         """The library's object with the time limit in force, which some rewards depend on."""
         peer = copy.copy(self.peer)
@@ -105,8 +114,7 @@ class ArcadeEnv(PeerEnv):
         return next(name for name in _LIMITS if hasattr(self.peer, name))
 
     def render(self, state: PeerState) -> np.ndarray:
-        needed = inspect.signature(self.peer.render).parameters
-        noise = (self.concrete_params, jax.random.key(0)) if "key" in needed else ()
+        noise = (self.concrete_params, jax.random.key(0)) if self._is_noisy else ()
         with jax.numpy_dtype_promotion("standard"):
             return np.array(self.peer.render(state.inner, *noise))
 

@@ -31,8 +31,8 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
 
     The steps are applied in this order, the innermost first: no-ops after a reset; end of the
     episode on loss of a life; grayscale; `MaxAndSkipObservation`; resizing; scaling to 0..1. To
-    stack frames, wrap the result in `FrameStackObservation`. Images that are drawn from a smaller
-    state are drawn only where they are kept: two for a step, and one after the no-ops.
+    stack frames, wrap the result in `FrameStackObservation`. If the environment has `observe`, two
+    images are drawn for a step. One is drawn after the no-ops.
 
     It differs from Gymnasium's wrapper in three ways. Images are resized by `ResizeObservation`,
     not by OpenCV's area interpolation. The no-op is action 0. An environment that skips frames
@@ -150,6 +150,9 @@ class NoopReset(
         require_that(isinstance(space, Discrete), AtariPreprocessing, "Discrete actions", space)
         self.noop_max = noop_max
 
+    def observe(self, state: NoopState[InnerStateT]) -> Any:
+        return self._observe_inner(state.env_state)
+
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"noops": jnp.int32(0)}
 
@@ -222,6 +225,9 @@ class LifeLoss(
     Generic[ObsSpaceT, ActSpaceT, InnerStateT, ConfigT],
 ):
     """Terminate the episode when `info["lives"]` falls."""
+
+    def observe(self, state: LifeLossState[InnerStateT]) -> Any:
+        return self._observe_inner(state.env_state)
 
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"lives": jnp.int32(-1)}

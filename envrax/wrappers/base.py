@@ -16,6 +16,7 @@ from envrax.env import (
     ObsSpaceT,
     StateT,
     carries_over,
+    keeps_observe,
     starting_method_name,
 )
 from envrax.termination import step_env
@@ -185,6 +186,20 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             reason = "it is for actions after the hook `action`, not before"
             refuse_mask(self, mask, reason, "Override `action_mask`")
         return mask
+
+    def observe(self, state: StateT) -> Any:
+        """
+        The observation of a state: that of the wrapped environment, after the hook `observation`.
+
+        None if the wrapped environment has none, or the class overrides `reset`, `step` or another
+        method that returns observations, but not this one.
+        """
+        return self._observe_inner(state) if keeps_observe(self) else None
+
+    def _observe_inner(self, inner: Any) -> Any:
+        """The same, from a state that the wrapped environment returned, whatever the class."""
+        obs = self.env.observe(inner) if keeps_observe(self.env) else None
+        return None if obs is None else self.observation(obs)
 
     def active(self, state: StateT) -> dict[str, jax.Array]:
         return self.env.active(self._inner(state))

@@ -112,6 +112,9 @@ class RecordEpisodeStatistics(
 
     _counts_episodes = True
 
+    def observe(self, state: EpisodeStatisticsState[InnerStateT]) -> Any:
+        return self._observe_inner(state.env_state)
+
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         zero = by_agent(self.env, jnp.float32(0))
         return obs, {"episode_return": zero, "episode_length": jnp.int32(0)}

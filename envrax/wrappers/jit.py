@@ -101,6 +101,10 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def _mask(self) -> Compiled:
         return Compiled(self.env.action_mask)
 
+    @cached_property
+    def _observe(self) -> Compiled:
+        return Compiled(self._observe_inner)
+
     def reset(self, rng: jax.Array) -> tuple[Any, StateT]:
         if isinstance(rng, Tracer):
             return self.env.reset(rng)
@@ -118,6 +122,9 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def action_mask(self, state: StateT) -> Any:
         return self._mask(state)
+
+    def observe(self, state: StateT) -> Any:
+        return self._observe(state)
 
     def _with_config(self, fields: dict[str, Any]) -> Any:
         # The result has no JitWrapper, because the values may be traced or change often.

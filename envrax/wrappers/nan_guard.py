@@ -56,6 +56,9 @@ class NanGuard(
 
     _changes_episodes = True
 
+    def observe(self, state: NanGuardState[InnerStateT]) -> Any:
+        return _replace_non_finite(self._observe_inner(state.env_state))
+
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return _replace_non_finite(obs), {"began_non_finite": _has_non_finite(obs)}
 

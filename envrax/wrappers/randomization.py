@@ -141,6 +141,9 @@ class DomainRandomization(
     def action_mask(self, state: RandomizedState[InnerStateT]) -> Any:
         return self._with_fields(state.fields).action_mask(state)
 
+    def observe(self, state: RandomizedState[InnerStateT]) -> Any:
+        return self._with_fields(state.fields)._observe_inner(state.env_state)
+
     def active(self, state: RandomizedState[InnerStateT]) -> dict[str, jax.Array]:
         return self._with_fields(state.fields).active(state)
 

@@ -143,6 +143,9 @@ class RecordVideo(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             self._end()
         return obs, state, reward, done, info
 
+    def observe(self, state: StateT) -> Any:
+        return self._observe_inner(state)
+
     def close(self) -> None:
         """Complete the file of an episode that is being recorded."""
         try:

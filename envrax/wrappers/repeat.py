@@ -1,14 +1,13 @@
 """Wrappers that repeat actions."""
 
 from collections.abc import Callable
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 import chex
 import jax
 import jax.numpy as jnp
 
 from envrax._checks.counts import require_count
-from envrax._jax.defer import defer_first, keep_first
 from envrax._jax.keys import cond
 from envrax._jax.types import strip_weak_type
 from envrax.agent_values import by_agent, for_each, require_one_agent
@@ -65,7 +64,11 @@ class RepeatAction(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         self.num_repeats = require_count("RepeatAction: expected num_repeats", num_repeats)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        return _repeat(super().step, self.traceable, state, action, self.num_repeats)[1]
+        _, *results = _repeat(self, super().step, state, action, self.num_repeats)
+        return cast(Any, tuple(results))
+
+    def observe(self, state: StateT) -> Any:
+        return self._observe_inner(state)
 
     def action_mask(self, state: StateT) -> Any:
         mask = super().action_mask(state)
@@ -78,7 +81,7 @@ class MaxAndSkipObservation(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
 
     Rewards are added up, in float32. The repetition stops when the episode ends. The maximum is
     then over the last two observations of this call, or its only one. Gymnasium includes frames of
-    an earlier call. Images that are drawn from a smaller state are drawn only for these two steps.
+    an earlier call. If the environment has `observe`, only these two are drawn.
 
     If the environment has masks, `action_mask` raises a `NotImplementedError`, because a repeated
     action may become illegal.
@@ -113,10 +116,8 @@ class MaxAndSkipObservation(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
         self.skip = require_count("MaxAndSkipObservation: expected skip", skip, least=2)
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
-        step = super().step
-        previous_obs, results = _repeat(step, self.traceable, state, action, self.skip)
-        obs, *rest = results
-        return jnp.maximum(previous_obs(), obs), *rest
+        previous_obs, obs, *rest = _repeat(self, super().step, state, action, self.skip)
+        return cast(Any, (jnp.maximum(previous_obs(), obs), *rest))
 
     def action_mask(self, state: StateT) -> Any:
         return refuse_mask(self, super().action_mask(state), _MAY_BECOME_ILLEGAL)
@@ -189,6 +190,9 @@ class StickyAction(
             )
         self.repeat_action_probability = repeat_action_probability
 
+    def observe(self, state: StickyActionState[InnerStateT]) -> Any:
+        return self._observe_inner(state.env_state)
+
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         has_acted = by_agent(self, jnp.bool_(False))
         return obs, {"last_action": zero_element(self.action_space), "has_acted": has_acted}
@@ -224,44 +228,50 @@ class StickyAction(
         return refuse_mask(self, super().action_mask(state), _MAY_BECOME_ILLEGAL)
 
 
-def _repeat(
-    step: Step, traceable: bool, state: Any, action: Any, times: int
-) -> tuple[Callable[[], Any], Any]:
+def _repeat(wrapper: Any, step: Step, state: Any, action: Any, times: int) -> tuple[Any, ...]:
     """
     Take up to `times` steps with the same action. Stop when the episode ends.
 
-    Only the last two observations are computed, where this saves more than it keeps. An image that
-    is drawn from a small state, for example, is not drawn in the other steps.
+    If the environment has `observe`, only the last two observations are drawn: the loop keeps
+    states, and XLA leaves out what the steps draw.
 
     Returns
     -------
     previous_obs : callable
-        Computes the observation of the step before the last one; after a single step, of this step.
-    results : tuple
+        Draws the observation of the step before the last one; after a single step, of this step.
+    obs, state, reward, done, info
         The results of the last step, with the sum of the rewards, float32.
     """
+    observe = wrapper._observe_inner
+    draws_later = wrapper.traceable and jax.eval_shape(observe, state) is not None
 
-    def take_one(state: Any) -> Any:
+    def kept(obs: Any, state: Any) -> Any:
+        return state if draws_later else obs
+
+    def draw(kept: Any) -> Any:
+        return strip_weak_type(observe(kept)) if draws_later else kept
+
+    def take_one(state: Any) -> tuple[Any, Any]:
         obs, state, reward, done, info = strip_weak_type(step(state, action))
         # A narrow dtype, such as int8, would overflow.
-        return obs, state, jax.tree.map(lambda x: x.astype(jnp.float32), reward), done, info
-
-    split = defer_first(take_one, state) if traceable else keep_first(take_one)
+        reward = jax.tree.map(lambda x: x.astype(jnp.float32), reward)
+        return None if draws_later else obs, (state, reward, done, info)
 
     def take_step(carry: Any) -> Any:
-        _, seen, (state, total, *_) = carry
-        (state, reward, done, info), next_seen = split.others(state)
-        return seen, next_seen, (state, jax.tree.map(jnp.add, total, reward), done, info)
+        _, obs, (state, total, *_) = carry
+        previous = kept(obs, state)
+        obs, (state, reward, done, info) = take_one(state)
+        return previous, obs, (state, jax.tree.map(jnp.add, total, reward), done, info)
 
     def step_unless_done(carry: Any, _: None) -> tuple[Any, None]:
         return cond(carry[2][0].done, lambda carry: carry, take_step, carry), None
 
-    results, seen = split.others(state)
-    carry = (seen, seen, results)
-    if traceable:
+    obs, results = take_one(state)
+    carry = (kept(obs, results[0]), obs, results)
+    if wrapper.traceable:
         carry = jax.lax.scan(step_unless_done, carry, None, times - 1)[0]
     else:
         for _ in range(times - 1):
             carry = carry if bool(carry[2][0].done) else take_step(carry)
-    previous, seen, results = carry
-    return lambda: split.first(previous), (split.first(seen), *results)
+    previous, obs, results = carry
+    return lambda: draw(previous), draw(kept(obs, results[0])), *results

@@ -116,6 +116,14 @@ class StatefulWrapper(
             updated.
         """
 
+    def observe(self, state: StateT) -> Any:
+        """
+        None, since `on_reset` and `on_step` may change the observation.
+
+        A subclass that leaves it unchanged returns `self.env.observe(state.env_state)`.
+        """
+        return None
+
     def on_episode_start(self, obs: Any, state: Any) -> tuple[Any, StateT]:
         obs, inner = super().on_episode_start(obs, state)
         obs, fields = require_tuple(type(self).__name__, "on_reset", self.on_reset(obs))

@@ -80,6 +80,9 @@ class TimeLimit(
             limit = within_int32(require_count("TimeLimit: expected max_steps", limit))
         self.max_steps = cast(int, limit)
 
+    def observe(self, state: TimeState[InnerStateT]) -> Any:
+        return self._observe_inner(state.env_state)
+
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         return obs, {"elapsed": jnp.int32(0)}
 
@@ -180,6 +183,10 @@ class TimeAwareObservation(Wrapper[Any, ActSpaceT, StateT, ConfigT]):
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         obs, state, reward, done, info = super().step(state, action)
         return self._with_time(obs, state), state, reward, done, info
+
+    def observe(self, state: StateT) -> Any:
+        obs = self._observe_inner(state)
+        return None if obs is None else self._with_time(obs, state)
 
     def _with_time(self, obs: Any, state: StateT) -> Any:
         time = jnp.asarray(counted_steps(self.env, state), jnp.int32)[None]

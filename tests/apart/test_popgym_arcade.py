@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import follow, make
+from interop.by_hand import follow, make, observes
 
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.apart, pytest.mark.filterwarnings("ignore")]
@@ -53,6 +53,11 @@ def test_200_steps_are_those_of_popgym_arcade(adapter: Any, id: str) -> None:
         return inner.replace(theta=inner.theta + 1) if id.startswith("CartPole") else inner
 
     assert follow(env, begin, advance, edit=fall) == expected
+
+
+@pytest.mark.parametrize("id", ["BreakoutEasy", "CartPoleEasy", "SkittlesEasy"])
+def test_images_without_noise_are_a_function_of_the_state(adapter: Any, id: str) -> None:
+    assert observes(make(f"popgym_arcade/{id}")) == (id != "CartPoleEasy")
 
 
 def test_limits(adapter: Any) -> None:

@@ -103,6 +103,32 @@ class NextEpisodeLiesOutside(Drift):
         return obs + 100.0, first
 
 
+class ObservationIsThatOfTheLastState(Drift):
+    def observe(self, state: DriftState) -> Any:
+        return state.place
+
+    def step(self, state: DriftState, action: Any) -> Any:
+        _, new, *rest = super().step(state, action)
+        return self.observe(state), new, *rest
+
+
+class FirstObservationIsNotThatOfTheState(Drift):
+    def observe(self, state: DriftState) -> Any:
+        return state.place
+
+    def reset(self, rng: jax.Array) -> Any:
+        obs, state = super().reset(rng)
+        return obs + F32(1), state
+
+
+class NextEpisodeHasTheObservationOfTheLast(Drift):
+    def observe(self, state: DriftState) -> Any:
+        return state.place
+
+    def reset_after(self, state: DriftState) -> Any:
+        return self.observe(state), super().reset_after(state)[1]
+
+
 class ImageIsAFloat(Drift):
     def render(self, state: DriftState) -> np.ndarray:
         return np.zeros((4, 5, 3))
@@ -129,6 +155,11 @@ BROKEN: dict[str, list[Any]] = {
         StateIsAPythonNumber,
         StateIsWeakAtReset,
         StateGrows,
+    ],
+    "observe_agrees": [
+        ObservationIsThatOfTheLastState,
+        FirstObservationIsNotThatOfTheState,
+        NextEpisodeHasTheObservationOfTheLast,
     ],
     "render_is_an_image": [ImageIsAFloat, ImageGrows],
 }

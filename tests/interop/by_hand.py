@@ -86,6 +86,26 @@ def follow(
     return ends
 
 
+def observes(env: Any) -> bool:
+    """Whether `observe` is not None; if so, it is what 20 steps return, to the bit."""
+
+    def both(method: Any) -> Any:
+        def call(*args: Any) -> Any:
+            obs, state = method(*args)[:2]
+            return obs, env.observe(state), state
+
+        return jax.jit(call)
+
+    obs, observed, state = both(env.reset)(jax.random.key(0))
+    if observed is None:
+        return False
+    step = both(env.step)
+    for rng in jax.random.split(jax.random.key(1), 20):
+        equal(observed, obs)
+        obs, observed, state = step(state, env.action_space.sample(rng))
+    return True
+
+
 def equal(ours: Any, theirs: Any) -> None:
     """Compare the leaves of two trees, whose containers may differ."""
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):

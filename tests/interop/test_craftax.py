@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import follow, make
+from interop.by_hand import follow, make, observes
 
 # Libraries warn when they are imported.
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -43,6 +43,12 @@ def test_the_limit_and_what_info_says_at_it(adapter: Any) -> None:
     assert info["truncated"] and not info["terminated"]
     assert info["Achievements/collect_coal"] == 100.0  # craftax tells them when an episode ends
     assert info["discount"] == 1.0
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("id", ["Craftax-Classic-Pixels-v1", "Craftax-Pixels-v1"])
+def test_images_are_a_function_of_the_state(adapter: Any, id: str) -> None:
+    assert observes(make(f"craftax/{id}"))
 
 
 def test_params_may_be_traced(adapter: Any) -> None:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from interop.by_hand import by_hand, equal, follow, make
+from interop.by_hand import by_hand, equal, follow, make, observes
 
 import envrax
 from benchmarks.libraries import verdicts
@@ -125,8 +125,9 @@ def test_pixels_are_what_jaxtari_draws(adapter: Any) -> None:
     _, state = envs["pixels"].reset(jax.random.key(5))
     image = by_hand(peer.render)(state.inner)
     assert image.shape == (210, 160, 3) and len(np.unique(image.reshape(-1, 3), axis=0)) > 2
-    for env in envs.values():
+    for kind, env in envs.items():
         np.testing.assert_array_equal(env.render(state), image)
+        assert observes(env) == (kind == "pixels")
 
 
 def test_the_pipeline_of_atari(adapter: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import bits, follow, make
+from interop.by_hand import bits, follow, make, observes
 
 import envrax
 
@@ -59,6 +59,12 @@ def test_the_state_carries_no_pictures(adapter: Any) -> None:
     env = make("navix/Navix-Empty-5x5-v0")
     _, state = env.reset(jax.random.key(0))
     assert sum(bits(leaf).nbytes for leaf in jax.tree.leaves(state)) < 400
+
+
+@pytest.mark.parametrize("name", ["rgb", "rgb_first_person"])
+def test_images_are_a_function_of_the_state(adapter: Any, name: str) -> None:
+    options = {"observation_fn": getattr(adapter.observations, name)}
+    assert observes(make("navix/Navix-DoorKey-5x5-v0", options=options))
 
 
 def turn(policy_state: Any, obs: Any, rng: Any) -> Any:

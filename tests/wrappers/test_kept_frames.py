@@ -12,7 +12,7 @@ from helpers import assert_trees_equal
 
 import envrax
 from envrax import AtariPreprocessing, Box, Discrete, EnvConfig, EnvState, JaxEnv
-from envrax.wrappers import MaxAndSkipObservation, RepeatAction
+from envrax.wrappers import MaxAndSkipObservation, RepeatAction, Wrapper
 
 SHAPE = 12, 10, 3
 
@@ -32,6 +32,9 @@ class Drawn(JaxEnv[Box, Discrete, EnvState, EnvConfig]):
         super().__init__(config or EnvConfig(max_steps=50))
         self.drawn = list[int]()
 
+    def observe(self, state: EnvState) -> jax.Array:
+        return self.draw(state.step)
+
     def draw(self, step: jax.Array) -> jax.Array:
         def on_host(step: Any) -> np.ndarray:
             self.drawn.append(int(step))
@@ -42,13 +45,13 @@ class Drawn(JaxEnv[Box, Discrete, EnvState, EnvConfig]):
 
     def reset(self, rng: jax.Array) -> tuple[jax.Array, EnvState]:
         state = EnvState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False))
-        return self.draw(state.step), state
+        return self.observe(state), state
 
     def step(self, state: EnvState, action: jax.Array) -> Any:
         step = state.step + 1
         state = state.replace(step=step, done=step >= self.config.max_steps)
         info = {"terminated": jnp.bool_(False), "truncated": state.done, "lives": jnp.int32(3)}
-        return self.draw(step), state, jnp.float32(1), state.done, info
+        return self.observe(state), state, jnp.float32(1), state.done, info
 
     def taken(self) -> list[int]:
         """The steps that were drawn since the last call, in order."""
@@ -83,6 +86,22 @@ def test_the_last_frame_of_a_repeated_action() -> None:
     repeated = RepeatAction(env, 3)
     _, state = jax.jit(repeated.reset)(jax.random.key(0))
     assert called(env, repeated.step, state, 0)[1] == [3]
+
+
+class Stepped(Wrapper[Any, Any, Any, Any]):
+    """A wrapper that may change the observations of a step, so that it has no `observe`."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        return super().step(state, action)
+
+
+def test_without_observe_each_frame_is_drawn() -> None:
+    env = Drawn()
+    skipped = MaxAndSkipObservation(Stepped(env), 4)
+    _, state = jax.jit(skipped.reset)(jax.random.key(0))
+    (obs, *_), drawn = called(env, skipped.step, state, 0)
+    assert drawn == [1, 2, 3, 4]
+    assert_trees_equal(obs, jax.jit(MaxAndSkipObservation(env, 4).step)(state, 0)[0])
 
 
 def test_the_last_frame_of_the_no_ops() -> None:

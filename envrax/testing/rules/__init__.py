@@ -34,6 +34,9 @@ ENV_RULES = (
     Rule(masks.masks_fit_the_space, _EPISODES),
     Rule(spaces.observations_are_in_the_space, _EPISODES),
     Rule(returns.reset_and_step_agree, ("observations_are_in_the_space",)),
+    Rule(
+        returns.observe_agrees, ("traces_under_jit", "observations_are_in_the_space"), traced=True
+    ),
     Rule(episodes.done_is_a_flag, _EPISODES),
     Rule(episodes.step_counts, (*_EPISODES, "done_is_a_flag")),
     Rule(episodes.reward_is_a_float, _EPISODES),

@@ -1,14 +1,21 @@
-"""Rules on the structure of the results of `reset`, `step` and `render`."""
+"""Rules on the results of `reset`, `step`, `observe` and `render`."""
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.tuples import RETURNS
-from envrax.env import carries_over
+from envrax.env import carries_over, keeps_observe
 from envrax.testing.probe import Probe
-from envrax.testing.pytrees import describe, describe_weak, leaves, type_differences
+from envrax.testing.pytrees import (
+    describe,
+    describe_weak,
+    leaves,
+    type_differences,
+    value_differences,
+)
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 
 _PYTHON_NUMBERS = (bool, int, float, complex)
@@ -102,6 +109,43 @@ weak types after a step as at reset."""
         if type(t.state) is not type(state):
             got, fix = type(t.state).__name__, "Return the same class from both."
             yield Fault(where, f"a state of class {type(state).__name__}", got, fix)
+
+
+def observe_agrees(probe: Probe) -> Faults:
+    """`observe(new_state)`, if it is not None, equals the observation that `reset` or `step` \
+returns, bit for bit where both are compiled together. Not checked where a subclass overrides \
+these and not `observe`, which wrappers then do not use."""
+    env = probe.env
+    if not keeps_observe(env):
+        return
+
+    def both(method: Any) -> Any:
+        def call(*args: Any) -> Any:
+            obs, state = method(*args)[:2]
+            return obs, env.observe(state)
+
+        return jax.jit(call)
+
+    def faults(method: str, obs: Any, observed: Any) -> Faults:
+        for leaf, a, b in value_differences({"obs": obs}, {"obs": observed}, exact=True):
+            fix = (
+                f"Return `self.observe(new_state)` from `{method}`, or None from `observe` if the "
+                "state does not determine the observation."
+            )
+            got = f"{b}, where `{method}` has {a}"
+            yield Fault(f"{probe.class_name}.observe", f"`{leaf}` of `{method}`", got, fix)
+            return
+
+    obs, observed = both(env.reset)(probe.rng)
+    if observed is None:
+        return
+    yield from faults("reset", obs, observed)
+    step = both(env.step)
+    for t in probe.transitions:
+        yield from faults("step", *step(probe.state_to_pass(t.before), t.action))
+    if carries_over(env):
+        last = probe.state_to_pass(probe.transitions[-1].state)
+        yield from faults("reset_after", *both(env.reset_after)(last))
 
 
 def info_is_fixed(probe: Probe) -> Faults:
