@@ -272,14 +272,11 @@ def step_with(batch: AnyBatch, state: Any, actions: Any, options: StepOptions) -
     return returned
 
 
-def before_call(env: Any) -> None:
-    """What a batch does before each call from Python; nothing for other environments."""
-    for function in getattr(env, "_before_calls", ()):
-        function()
-
-
 def overrides(batch: AnyBatch, public: str, private: str) -> bool:
     """Whether a class of the user overrides `public`, and not `private` in the same class."""
-    owners = (vars(x) for x in type(batch).__mro__)
-    owner = next(members for members in owners if public in members or private in members)
-    return private not in owner
+    for cls in type(batch).__mro__:
+        if private in vars(cls):
+            return False
+        if public in vars(cls):
+            return True
+    return False

@@ -229,6 +229,6 @@ def compilation_of(batch: BatchedEnv[Any, Any]) -> Compilation | None:
     return Compilation() if batch.traceable else None
 
 
-def layout_of(batch: BatchedEnv[Any, Any]) -> NamedSharding | None:
-    """The sharding of the slots of a batch over a mesh; None if it is not sharded."""
-    return batch.layout if isinstance(batch, CompiledBatch) else None
+def layout_of(env: Any) -> NamedSharding | None:
+    """The sharding of the slots of a batch over a mesh; None if it is not sharded, or no batch."""
+    return env.layout if isinstance(env, CompiledBatch) else None

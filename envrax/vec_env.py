@@ -110,9 +110,10 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
     @property
     def copied_env(self) -> AnyEnv | None:
         """The environment; None in a subclass that overrides one of the methods below."""
-        methods = "reset", "step", "reset_where", "action_mask", "active", "render_slot"
-        is_plain = all(getattr(type(self), name) is getattr(VecEnv, name) for name in methods)
-        return self.env if is_plain else None
+        for name in ("reset", "step", "reset_where", "action_mask", "active", "render_slot"):
+            if getattr(type(self), name) is not getattr(VecEnv, name):
+                return None
+        return self.env
 
     def _reset_slots(self, rng: jax.Array) -> Any:
         return rule.reset_slots(self.env, self._slot_keys(rng))

@@ -1,5 +1,6 @@
 """Functions that several test modules share."""
 
+import copy
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,13 @@ def jax_flag(name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         jax.config.update(name, getattr(before, "value", before))
+
+
+def with_final_obs(batch: Any) -> Any:
+    """The batch, which shares its programs, with `final_obs=True`."""
+    other = copy.copy(batch)
+    other._options = batch._options._replace(final_obs=True)
+    return other
 
 
 def plain(leaf: Any) -> np.ndarray:

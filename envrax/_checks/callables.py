@@ -1,11 +1,17 @@
 """Which parameters a function has."""
 
 import inspect
+from types import FunctionType
 from typing import Any
 
 
 def accepts(function: Any, names: tuple[str, ...], given: int) -> tuple[str, ...]:
     """The `names` that a function takes, after its first `given` parameters, and not yet bound."""
+    if type(function) is FunctionType and not vars(function):  # the usual case, without `inspect`
+        code = function.__code__
+        n = code.co_argcount
+        free = code.co_varnames[min(given, n) : n + code.co_kwonlyargcount]
+        return tuple(filter(free.__contains__, names))
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):

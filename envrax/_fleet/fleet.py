@@ -49,6 +49,7 @@ class Fleet(Members):
         if self._how:
             self._reset = Compiled(self._reset)
             self._step = Compiled(self._step, donate=(0,))
+        self._call_step: Any = self._step.jitted if self._how else self._step
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
@@ -66,6 +67,8 @@ class Fleet(Members):
         """
         who = type(self).__name__
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
+        for function in self._before_calls:
+            function()
         returned, rngs = self._reset(rng)
         return self._gathered("reset", returned, lambda i: (rngs[i],))
 
@@ -95,11 +98,13 @@ class Fleet(Members):
             a dict, or an action is of the wrong kind (bool, integer, float).
         """
         who = f"{type(self).__name__}.step"
+        for function in self._before_calls:
+            function()
         state, action = self._container.read(who, states=states, actions=actions)
         conform_each(self._action_spaces, action, who, self._labels)
         donated = {i: state[i] for i in self._donated}
         kept = {i: state[i] for i in self._kept}
-        stepped = self._step(donated, kept, {i: action[i] for i in self._how})
+        stepped = self._call_step(donated, kept, {i: action[i] for i in self._how})
         return self._gathered("step", stepped, lambda i: (state[i], action[i]))
 
     def pad_dims(self) -> tuple[int, int]:

@@ -30,6 +30,11 @@ class Compiled:
         The sharding of all results.
     static : tuple of int
         Positions of arguments that are constants of a program.
+
+    Attributes
+    ----------
+    jitted : callable
+        The function under `jax.jit`, to call it with less in between.
     """
 
     def __init__(
@@ -41,7 +46,7 @@ class Compiled:
     ) -> None:
         self._arguments = function, donate, layout, static
         # A new `partial`, because JAX shares traces between equal functions.
-        self._jitted: Any = jax.jit(
+        self.jitted: Any = jax.jit(
             partial(function),
             donate_argnums=donate,
             out_shardings=cast(Any, layout),
@@ -49,7 +54,7 @@ class Compiled:
         )
 
     def __call__(self, *args: Any) -> Any:
-        return self._jitted(*args)
+        return self.jitted(*args)
 
     def trace(self, *args: Any) -> Any:
         """
@@ -60,7 +65,7 @@ class Compiled:
         jax.stages.Traced
             Its `out_info` has the shapes and dtypes of the results.
         """
-        return self._jitted.trace(*args)
+        return self.jitted.trace(*args)
 
     def compile(self, cache_dir: CacheDir, *args: Any) -> Any:
         """

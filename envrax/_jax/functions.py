@@ -1,20 +1,20 @@
 """A function of the user as an argument of compiled programs, which then keep nothing of it."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import cache, partial
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, cast
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from envrax._jax.dead_code import arguments_read
-from envrax._jax.jaxprs import origin
-from envrax._jax.program_key import ProgramKey
+from envrax._jax.jaxprs import WITH_DERIVATIVE_RULES, origin
 from envrax._jax.types import leaf_type, same_types, strip_weak_type
 
 _ARRAYS = jax.Array | np.ndarray | np.generic | float | complex
@@ -24,8 +24,13 @@ Static = tuple[Any, tuple[Any, ...]]
 def split(tree: Any) -> tuple[list[Any], Static]:
     """The leaves of a pytree that are arrays or floats, None for the others; and the rest."""
     leaves, structure = cast(Any, jax.tree.flatten(tree))
-    arrays = [x if isinstance(x, _ARRAYS) else None for x in leaves]
-    return arrays, (structure, tuple([None if isinstance(x, _ARRAYS) else x for x in leaves]))
+    arrays: list[Any] = []
+    others: list[Any] = []
+    for x in leaves:
+        is_array = isinstance(x, _ARRAYS)
+        arrays.append(x if is_array else None)
+        others.append(None if is_array else x)
+    return arrays, (structure, tuple(others))
 
 
 def join(arrays: list[Any], static: Static) -> Any:
@@ -101,6 +106,119 @@ def as_jitted(function: Any) -> Jitted | None:
     return Jitted(arrays, ref(function), static)
 
 
+class _Same:
+    """An object that is equal only to itself, and kept, so that no other one gets its `id`."""
+
+    def __init__(self, x: Any) -> None:
+        self._x = x
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._x is other._x
+
+    def __hash__(self) -> int:
+        return id(self._x)
+
+
+class ProgramKey:
+    """
+    A jaxpr as a value: equal to that of another jaxpr only if both compute the same.
+
+    Their own constants count as inputs; those of a `jit` within compare by identity, and NumPy's,
+    which can be edited, by value. Functions that they call on the host compare by `==`, or by their
+    code if they close over nothing. Rules for derivatives, which are new in every trace, do not
+    count.
+
+    Parameters
+    ----------
+    program : jax.extend.core.Jaxpr
+        The program, without its constants.
+    """
+
+    __slots__ = "_hash", "_key"
+
+    def __init__(self, program: Any) -> None:
+        # Each variable by the number of its definition, and each literal by its value.
+        numbers = dict[Any, int]()
+        key: list[Any] = []
+        for x in (*program.constvars, *program.invars):
+            numbers[x] = len(numbers)
+            key.append(x.aval)
+        for eqn in program.eqns:
+            key += (eqn.primitive, eqn.ctx)
+            for x in eqn.invars:
+                key.append(_literal(x) if isinstance(x, Literal) else numbers[x])
+            has_rules = eqn.primitive in WITH_DERIVATIVE_RULES
+            params: Any = {"": eqn.params["call_jaxpr"]} if has_rules else eqn.params
+            for name, x in params.items():
+                items: Any = x if type(x) is tuple else (x,)
+                is_plain = _PLAIN.issuperset(map(type, items))
+                key += (name, tuple(map(type, items)), x) if is_plain else (name, _key(x))
+            for x in eqn.outvars:
+                numbers[x] = len(numbers)
+                key.append(x.aval)
+        for x in program.outvars:
+            key.append(_literal(x) if isinstance(x, Literal) else numbers[x])
+        self._key = len(program.constvars), key
+        self._hash = hash((len(key), *[eqn.primitive for eqn in program.eqns]))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, ProgramKey) and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+def _literal(x: Literal) -> tuple[Any, bytes]:
+    return x.aval, np.asarray(x.val).tobytes()
+
+
+_PLAIN = frozenset((int, bool, str, type(None)))  # compare by `==` within a type
+
+# Of the programs within programs: JAX caches those of `jit`, so that most occur again.
+_KEYS = WeakKeyDictionary[Any, ProgramKey]()
+
+
+def _key_within(program: Any) -> ProgramKey:
+    found = _KEYS.get(program)
+    if found is None:
+        found = _KEYS[program] = ProgramKey(program)
+    return found
+
+
+def _key(x: Any) -> Any:
+    """A parameter of an equation as a value."""
+    if isinstance(x, dict):
+        return tuple([(name, _key(value)) for name, value in cast(Any, x).items()])
+    if isinstance(x, tuple | list):
+        return cast(Any, type(cast(Any, x))), tuple([_key(item) for item in cast(Any, x)])
+    if hasattr(getattr(x, "jaxpr", x), "eqns"):
+        constants = [_constant(constant) for constant in getattr(x, "consts", ())]
+        return _key_within(getattr(x, "jaxpr", x)), tuple(constants)
+    if isinstance(x, FunctionType) and (not x.__closure__ or _is_of_jax(x)):
+        # JAX makes a new function around a callback in every trace, and the user perhaps a lambda.
+        cells = [_key(cell.cell_contents) for cell in x.__closure__ or ()]
+        defaults = _key((x.__defaults__, x.__kwdefaults__))
+        return x.__code__, _Same(x.__globals__), defaults, tuple(cells)
+    if dataclasses.is_dataclass(x) and _is_of_jax(type(x)):  # of `pure_callback`
+        fields = [_key(getattr(x, field.name)) for field in dataclasses.fields(x)]
+        return type(x), tuple(fields)
+    if isinstance(x, float):
+        return x.hex()
+    try:
+        hash(x)
+    except TypeError:
+        return _Same(x)
+    return cast(Any, type(x)), x
+
+
+def _is_of_jax(x: Any) -> bool:
+    return (x.__module__ or "").startswith("jax.")  # None for code that was given to `exec`
+
+
+def _constant(x: Any) -> Any:
+    return (x.dtype, x.shape, x.tobytes()) if isinstance(x, np.ndarray) else _Same(x)
+
+
 class _Program:
     """What a function computes from its arrays, constants and inputs; equal if it is the same."""
 
@@ -135,6 +253,11 @@ class Traced:
         self.constants = constants
         self.program = program
         self.who = who
+
+    @property
+    def closes_over_tracers(self) -> bool:
+        """Whether it is a part of the caller's own program, a `grad` for example."""
+        return any([isinstance(x, Tracer) for x in self.constants])
 
     def __call__(self, *given: Any) -> Any:
         if not same_types(given, self.program.inputs):

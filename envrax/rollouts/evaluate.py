@@ -20,7 +20,7 @@ from envrax._jax.types import is_traced, with_shardings
 from envrax.agent_values import add_rewards, by_agent
 from envrax.autoreset.checks import require_same_types
 from envrax.autoreset.slot import step_slot
-from envrax.batched_env import AnyBatch, StepOptions, before_call, step_with
+from envrax.batched_env import AnyBatch, StepOptions, step_with
 from envrax.compiled_batch import Begin, CompiledBatch, layout_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts.policy import (
@@ -28,27 +28,20 @@ from envrax.rollouts.policy import (
     Policies,
     Policy,
     UniformPolicy,
-    as_policy,
+    as_is_now,
     call_policy,
-    is_part_of_a_program,
+    called_policy,
+    input_types,
     on_devices_of,
-    trace_policy,
     what_is_asked,
 )
-from envrax.rollouts.rollout import (
-    Rollout,
-    act,
-    as_is_now,
-    input_types,
-    play_step,
-    require_env,
-    start,
-)
+from envrax.rollouts.rollout import Rollout, act, play_step, require_env, start
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 from envrax.termination import End, end_of_step, episode_end, with_reasons
 
 _OPTIONS = StepOptions(autoreset=False, reasons=True)
+_ONE_OR_EACH = "Pass one key, or one for each episode."
 
 
 class Evaluation(NamedTuple):
@@ -181,27 +174,28 @@ def evaluate(
         given: Any = dict(policy=policy, rng=rng, policy_state=policy_state)
         return Evaluation(*fleet._map("evaluate", one, **given))
     require_env("evaluate", env)
-    before_call(env)
-    played = as_policy(env, cast(Any, policy))
+    for function in getattr(env, "_before_calls", ()):
+        function()
+    played = called_policy(env, cast(Any, policy))
     if isinstance(env, JaxEnv):
-        return _of_one_environment(env, n_episodes, max_steps, played, rng, policy_state)
+        played = read_for_one(env, played, rng, policy_state)
+        return _run(side_by_side, env, n_episodes, max_steps, played, rng, policy_state)
+    # By key, what begins here is replaced at once: it has the types, and fields of wrappers.
+    is_one_key = require_keys(rng, "evaluate", _ONE_OR_EACH) is None
+    at = start(env, clone_keys(rng if is_one_key else rng[0]), policy_state)
     if not as_rollout and getattr(env, "copied_env", None) is not None:
-        # What the slots begin here is replaced at once: it has the types, and fields of wrappers.
-        one_rng = rng if require_keys(rng, "evaluate", "") is None else rng[0]
-        at = start(env, clone_keys(one_rng), policy_state)
         each_slot = _for_each_slot(cast(Any, env), played, at, rng)
         if each_slot is not None:
-            each_slot = on_devices_of(env, each_slot)
-            return _run(in_slots, env, n_episodes, max_steps, each_slot, at)
-    require_key(rng, "evaluate", f"Pass one key: {env!r} takes none for each episode.")
-    at = start(env, rng, policy_state)
-    if not env.traceable or not is_part_of_a_program(at, played.arrays):
+            return _run(in_slots, env, n_episodes, max_steps, on_devices_of(env, each_slot), at)
+    if not is_one_key:
+        require_key(rng, "evaluate", "Pass one key: these slots take none for each episode.")
+    if not (env.traceable and is_traced((at, played.arrays))):
         played = as_is_now(env, played, at)
     return _without_missing(_run(in_slots, env, n_episodes, max_steps, played, at), n_episodes)
 
 
 def require_counts(who: str, rng: Any, n_episodes: Any, max_steps: Any) -> tuple[int, int]:
-    n_keys = require_keys(rng, who, "Pass one key, or one for each episode.")
+    n_keys = require_keys(rng, who, _ONE_OR_EACH)
     if n_keys is None:
         n_episodes = require_count(f"{who}: expected n_episodes", n_episodes)
     elif n_episodes in (None, n_keys):
@@ -215,7 +209,7 @@ def require_counts(who: str, rng: Any, n_episodes: Any, max_steps: Any) -> tuple
 
 def _run(function: Any, env: AnyEnv | AnyBatch, n: int, max_steps: int, *given: Any) -> Evaluation:
     """`function`, as a compiled program unless it runs on the host or within one."""
-    if not env.traceable or is_part_of_a_program(given):
+    if not env.traceable or is_traced(given):
         return function(env, n, max_steps, *given)
     return _compiled[function](env)(n, max_steps, *given)
 
@@ -223,17 +217,9 @@ def _run(function: Any, env: AnyEnv | AnyBatch, n: int, max_steps: int, *given: 
 # One environment -------------------------------------------------------------------------------
 
 
-def _of_one_environment(
-    env: AnyEnv, n_episodes: int, max_steps: int, policy: AnyPolicy, rng: Any, policy_state: Any
-) -> Evaluation:
-    if env.traceable:
-        policy = read_for_one(env, policy, rng, policy_state)
-    return _run(side_by_side, env, n_episodes, max_steps, policy, rng, policy_state)
-
-
 def read_for_one(env: AnyEnv, policy: AnyPolicy, rng: Any, policy_state: Any) -> AnyPolicy:
     """The policy of one environment as it is now, unless the caller's own program calls it."""
-    if is_part_of_a_program(rng, policy_state, getattr(policy, "arrays", ())):
+    if not env.traceable or is_traced((rng, policy_state, getattr(policy, "arrays", ()))):
         return policy
     one_rng = jax.eval_shape(lambda: key_for_each(rng, 1)[0])
     return as_is_now(env, policy, _types_at_start(env).eval_shape(one_rng, policy_state))
@@ -269,7 +255,7 @@ def _episode(
 
     def next_step(carry: tuple[Rollout, Evaluation]) -> tuple[Rollout, Evaluation]:
         at, found = carry
-        at, reward, info = step(at)
+        at, reward, info = take_step(at)
         returns = add_rewards(found.returns, reward)
         ended = at.env_state.done
         return at, Evaluation(returns, found.lengths + 1, ended, info["terminated"], info)
@@ -279,8 +265,10 @@ def _episode(
 
     at = start(env, rng, policy_state)
     none: Any = {}
+    take_step = step
     if env.traceable:
-        none = _zeros(jax.eval_shape(step, at)[2])
+        take_step = jax.jit(step)  # traced once, for the types and for the loop
+        none = _zeros(jax.eval_shape(take_step, at)[2])
     else:
         policy = as_is_now(env, policy, at)
     zero = by_agent(env, jnp.float32(0))
@@ -374,7 +362,7 @@ def _for_each_slot(
         whole = NamedSharding(layout.mesh, PartitionSpec())
         given = jax.tree.map(lambda x: with_shardings(x, whole), given)
     try:
-        found = trace_policy(policy, *given)
+        found = policy.traced(*given)
         action = found.traced.outputs[0]
         if {x.shape[:1] for x in jax.tree.leaves(action)} == {(env.n_slots,)} != {(1,)}:
             return None
@@ -405,12 +393,13 @@ def in_slots(
     resets its slots itself, and the episodes count in the order in which they start.
     """
     by_key = isinstance(policy, EachSlot)
+    layout = layout_of(env)
     begin = step = cast(Any, None)
     if isinstance(policy, EachSlot):
         keys = jax.vmap(jax.random.split)(key_for_each(policy.rng, n_episodes))
-        begin, step = partial(_begin, env, keys, policy), partial(_step, env, keys, policy)
+        begin = partial(_begin, env, keys, policy)
+        step = partial(_step, env, clone_keys(keys)[0, 0], policy)
         memory = policy.first_memory(keys[jnp.zeros(env.n_slots, jnp.int32), 0])
-        layout = layout_of(env)
         at = at._replace(policy_state=memory if layout is None else reshard(memory, layout))
     else:
         step = partial(_play_step, env, policy)
@@ -423,9 +412,13 @@ def in_slots(
         if by_key:
             at = begin(at, tally)
         at, results = step(at)
+        results = results if layout is None else on_every_device(results)
         return at, _add_step(tally, *results, max_steps, by_key)
 
-    info = _zeros(jax.eval_shape(step, at)[1][2]) if env.traceable else None
+    info = None
+    if env.traceable:
+        step = jax.jit(step)  # traced once, for the types and for the loop
+        info = _zeros(jax.eval_shape(step, at)[1][2])
     tally = _first_tally(env, n_episodes, info)
     return while_loop(env.traceable, goes_on, next_step, (at, tally))[1].found
 
@@ -434,7 +427,8 @@ def _begin(env: Any, keys: jax.Array, policy: EachSlot, at: Rollout, tally: "Tal
     """Begin the episodes of the slots that have a new row."""
     # Rows beyond the last do not count: what they begin is any episode.
     rows = jnp.minimum(tally.row, keys.shape[0] - 1)
-    begins, own, of_reset = tally.begins, keys[rows, 0], keys[rows, 1]
+    pairs = clone_keys(keys)[rows]
+    begins, own, of_reset = tally.begins, pairs[:, 0], pairs[:, 1]
     layout = layout_of(env)
     if layout is not None:
         begins, own, of_reset = reshard((begins, own, of_reset), layout)
@@ -444,14 +438,13 @@ def _begin(env: Any, keys: jax.Array, policy: EachSlot, at: Rollout, tally: "Tal
     return clone_keys(Rollout(where_slots(begun, first, at.obs), state, memory, at.rng))
 
 
-def _step(env: Any, keys: jax.Array, policy: EachSlot, at: Rollout) -> tuple[Rollout, Any]:
+def _step(env: Any, unused_key: jax.Array, policy: EachSlot, at: Rollout) -> tuple[Rollout, Any]:
     """One step of every slot, without auto-reset."""
     asked = what_is_asked(env, policy.policy.asks, at.env_state)
-    action, memory = policy.act(at.policy_state, at.obs, asked, keys[0, 0])
+    action, memory = policy.act(at.policy_state, at.obs, asked, unused_key)
     obs, state, reward, done, info = step_with(env, at.env_state, action, _OPTIONS)
     end = episode_end(env.name, (env.n_slots,), done, info)
-    results = on_every_device((reward, end, with_reasons(info, end)))
-    return Rollout(obs, state, memory, at.rng), results
+    return Rollout(obs, state, memory, at.rng), (reward, end, with_reasons(info, end))
 
 
 def _play_step(env: AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollout, Any]:
@@ -459,7 +452,7 @@ def _play_step(env: AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollout, 
     at, step = play_step(env, policy, at)
     info = {name: x for name, x in step.info.items() if name != "final_mask"}
     end = End(step.done, step.terminated, step.truncated)
-    return at, on_every_device((step.reward, end, info))
+    return at, (step.reward, end, info)
 
 
 class Tally(NamedTuple):
@@ -497,16 +490,17 @@ def _first_tally(env: AnyBatch, n_episodes: int, info: Any) -> Tally:
     """The tally before the first step; `info` has the zeros of the infos of all slots, if known."""
     n_slots = env.n_slots
     flags = jnp.zeros(n_episodes, jnp.bool_)
-    returns = by_agent(env, jnp.zeros(n_episodes, jnp.float32))
+    returns = by_agent(env, jnp.zeros(n_slots, jnp.float32))
+    of_episodes = jax.tree.map(lambda _: jnp.zeros(n_episodes, jnp.float32), returns)
     lengths = jnp.zeros(n_episodes, jnp.int32)
     return Tally(
         steps=jnp.int32(0),
         row=jnp.minimum(jnp.arange(n_slots, dtype=jnp.int32), n_episodes),
         begins=jnp.ones(n_slots, jnp.bool_),
         begun=jnp.int32(min(n_slots, n_episodes)),
-        returns=by_agent(env, jnp.zeros(n_slots, jnp.float32)),
+        returns=returns,
         length=jnp.zeros(n_slots, jnp.int32),
-        found=Evaluation(returns, lengths, flags, flags, _of_episodes(n_episodes, info)),
+        found=Evaluation(of_episodes, lengths, flags, flags, _of_episodes(n_episodes, info)),
     )
 
 

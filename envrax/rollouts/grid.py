@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.programs import programs
-from envrax._jax.types import is_inside_jit, is_traced, strip_weak_type
+from envrax._jax.types import is_traced, strip_weak_type
 from envrax.env import AnyEnv, JaxEnv, with_config
 from envrax.rollouts.evaluate import Evaluation, read_for_one, require_counts, side_by_side
-from envrax.rollouts.policy import Policy, as_policy
+from envrax.rollouts.policy import Policy, called_policy
 from envrax.wrappers.traced_fields import require_dynamic
 
 
@@ -116,9 +116,9 @@ def evaluate_grid(
         )
     # As Python integers, for which JAX raises an error if int32 cannot hold them.
     axes = OrderedDict((name, [*map(_number, values)]) for name, values in grid.items())
-    played = read_for_one(env, as_policy(env, policy), rng, policy_state)
+    played = read_for_one(env, called_policy(env, policy), rng, policy_state)
     given = axes, played, rng, policy_state
-    inline = is_traced(given) or is_inside_jit()
+    inline = is_traced(given)
     run = partial(_evaluated_grid, env) if inline else _compiled_grid(env)
     with jax.transfer_guard_host_to_device("allow"):  # of the numbers in `grid`
         found: Any = run(n_episodes, max_steps, *given)

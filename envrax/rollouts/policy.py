@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, ClassVar
 
 import jax
@@ -13,13 +13,12 @@ import jax.numpy as jnp
 
 from envrax._checks.callables import accepts
 from envrax._checks.tuples import require_tuple
-from envrax._jax.functions import Jitted, Traced, join, split, trace
+from envrax._jax.functions import Jitted, Traced, as_jitted, join, split, trace
 from envrax._jax.jaxprs import origin
 from envrax._jax.mesh import replicate
 from envrax._jax.programs import programs
-from envrax._jax.types import is_inside_jit, is_traced, leaf_type, same_types, strip_weak_type
-from envrax.batched_env import AnyBatch, BatchedEnv
-from envrax.compiled_batch import layout_of
+from envrax._jax.types import leaf_type, same_types, strip_weak_type
+from envrax.batched_env import AnyBatch
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces import Space
 
@@ -51,10 +50,14 @@ class CalledPolicy:
             policy = jax.tree_util.Partial(policy.__func__, policy.__self__)
         self.arrays, self._static = split(policy)
         self.asks = accepts(policy, _OPTIONAL, 3)
-        _require_parameters(policy, self.asks)
 
     def __call__(self, *given: Any) -> tuple[Any, Any, Any]:
         return self.call(self.arrays, *given)
+
+    def traced(self, *given: Any) -> "TracedPolicy":
+        """What the policy computes now, from inputs like these, or of these types."""
+        traced = trace(self.call, self.arrays, given, "policy", self.name)
+        return TracedPolicy(traced, self.asks)
 
     def call(
         self, arrays: list[Any], policy_state: Any, obs: Any, rng: Any, asked: dict[str, Any]
@@ -62,7 +65,11 @@ class CalledPolicy:
         """The action, and the new state and the extras, of the policy with these arrays."""
         policy = join(arrays, self._static)
         before = [*map(id, jax.tree.leaves(policy))]
-        returned = policy(policy_state, obs, rng, **asked)
+        try:
+            returned = policy(policy_state, obs, rng, **asked)
+        except TypeError:
+            _require_parameters(policy, self.asks)
+            raise
         after = [*map(id, jax.tree.leaves(policy))]
         if after != before and self._changes(policy_state, obs, rng, asked):
             raise TypeError(
@@ -149,34 +156,52 @@ class UniformPolicy:
 AnyPolicy = CalledPolicy | JittedPolicy | TracedPolicy | UniformPolicy
 
 
-def as_policy(env: AnyEnv | AnyBatch, policy: Policy | None) -> CalledPolicy | UniformPolicy:
+def called_policy(env: AnyEnv | AnyBatch, policy: Policy | None) -> CalledPolicy | UniformPolicy:
     """The policy of the user, to be called or traced."""
     return UniformPolicy(env.action_space) if policy is None else CalledPolicy(policy)
 
 
-def trace_policy(policy: CalledPolicy, *given: Any) -> TracedPolicy:
-    """
-    What a policy computes now.
-
-    Parameters
-    ----------
-    policy : CalledPolicy
-        The policy.
-    *given : pytree
-        Its inputs, or their types: policy_state, obs, key, and a dict of what it asks for.
-    """
-    traced = trace(policy.call, policy.arrays, given, "policy", policy.name)
-    return TracedPolicy(traced, policy.asks)
+def as_policy(
+    env: AnyEnv | AnyBatch, policy: Policy | None
+) -> tuple[CalledPolicy | JittedPolicy | UniformPolicy, Any]:
+    """The policy of the user, and what of it the user compiled."""
+    jitted = None if policy is None or isinstance(policy, FunctionType) else as_jitted(policy)
+    if jitted is None:
+        return called_policy(env, policy), None
+    return JittedPolicy(jitted), jitted.function
 
 
-def is_part_of_a_program(*given: Any) -> bool:
-    """Whether the caller's own program uses these values, so that a policy is called in it."""
-    return is_traced(given) or is_inside_jit()
+def as_is_now(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Any) -> AnyPolicy:
+    """The policy as it is now, for a compiled program that begins `at` this `Rollout`."""
+    if isinstance(policy, CalledPolicy):
+        policy = policy.traced(*input_types(env, policy.asks, at))
+    return on_devices_of(env, policy)
+
+
+def input_types(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Any) -> Any:
+    """What a policy is called with, or the types of that."""
+    given = at.policy_state, at.obs, at.rng
+    as_types = bool(asks)
+    for x in jax.tree.leaves(given):
+        if not isinstance(x, jax.Array) or getattr(x, "weak_type", False):
+            as_types = True
+    if not as_types:
+        return *given, {}
+    inputs = _compiled_inputs(env).eval_shape if env.traceable else partial(inputs_of, env)
+    return inputs(asks, at)
+
+
+def inputs_of(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Any) -> tuple[Any, ...]:
+    """What a policy is called with, but with the key that its own is split from."""
+    return at.policy_state, at.obs, at.rng, what_is_asked(env, asks, at.env_state)
+
+
+_compiled_inputs = programs(lambda *args: strip_weak_type(inputs_of(*args)), 0)
 
 
 def on_devices_of(env: AnyEnv | AnyBatch, function: Any) -> Any:
     """The arrays of a function on the devices of an environment."""
-    layout = layout_of(env) if isinstance(env, BatchedEnv) else None
+    layout = getattr(env, "layout", None)
     return function if layout is None else replicate(function, layout.mesh, "policy")
 
 

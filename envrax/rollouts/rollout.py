@@ -1,7 +1,6 @@
 """`start` and `rollout`: many steps of a policy in an environment, as one compiled call."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -16,26 +15,23 @@ from envrax._jax.functions import as_jitted, trace
 from envrax._jax.keys import is_key, require_key, to_threefry
 from envrax._jax.mesh import replicate, varying_like
 from envrax._jax.programs import compilation_within, programs
-from envrax._jax.types import is_traced, strip_weak_type
+from envrax._jax.types import is_inside_jit, is_traced, strip_weak_type
 from envrax.autoreset.rule import step_through
 from envrax.autoreset.slot import reset_slot
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, before_call, step_with
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, step_with
 from envrax.compiled_batch import compilation_of, layout_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts.policy import (
     AnyPolicy,
-    CalledPolicy,
-    JittedPolicy,
     Policies,
     Policy,
     TracedPolicy,
+    as_is_now,
     as_policy,
     call_compiled,
     call_policy,
-    is_part_of_a_program,
+    inputs_of,
     on_devices_of,
-    trace_policy,
-    what_is_asked,
 )
 from envrax.spaces.conform import conform
 from envrax.termination import episode_end, reasons_in, with_reasons
@@ -130,7 +126,7 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
         fleet = cast(Any, env)
         return Rollout(*fleet._map("start", start, rng=rng, policy_state=policy_state))
     require_env("start", env)
-    layout = layout_of(env) if isinstance(env, BatchedEnv) else None
+    layout = layout_of(env)
     if layout is not None:
         rng, policy_state = replicate((rng, policy_state), layout.mesh, "start")
     rng, key = jax.random.split(to_threefry(rng))
@@ -257,58 +253,38 @@ def rollout(
         out = fleet._map("rollout", one, policy=policy, **start._asdict())
         return Rollout(*out[:4]), Transition(*out[4:]) if collect is None else out[4]
     require_env("rollout", env)
-    before_call(env)
-    jitted = None if policy is None else as_jitted(policy)
-    played = as_policy(env, cast(Any, policy)) if jitted is None else JittedPolicy(jitted)
+    for function in getattr(env, "_before_calls", ()):
+        function()
+    played, jitted = as_policy(env, cast(Any, policy))
     if not env.traceable:
-        return _on_the_host(env, as_is_now(env, played, start), collect, n_steps, start, progress)
-    given = start, played.arrays
-    is_read_now = isinstance(played, CalledPolicy)
-    inline = is_part_of_a_program(given) if is_read_now else is_traced(given)
-    if not inline:
         played = as_is_now(env, played, start)
-        inline = is_traced(played)  # it closes over tracers, of a `grad` for example
-    if inline:
+        return _on_the_host(env, played, collect, n_steps, start, progress)
+    if is_traced((start, played.arrays)):
         return _scan(env, played, collect, n_steps, start)
-    kept = collect if collect is None else as_jitted(collect)
-    owners = [x.function for x in (jitted, kept) if x is not None]
-    if collect is not None and kept is None:
-        types = _transition_types(env).eval_shape(played, start)
-        shown = getattr(collect, "__qualname__", repr(collect))
-        kept = trace(lambda _, step: collect(step), [], (types,), "collect", shown)
-    kept = on_devices_of(env, kept)
+    played = as_is_now(env, played, start)
+    if isinstance(played, TracedPolicy) and played.traced.closes_over_tracers:
+        return _scan(env, played, collect, n_steps, start)
+    kept, compiled_collect = _collect_as_is_now(env, played, collect, start)
+    owners = [x for x in (jitted, compiled_collect) if x is not None]
     run = _compiled_scan(env, *owners)
-    if progress:
+    if progress and not is_inside_jit():
         return _in_pieces(run, played, kept, n_steps, start)
     return run(played, kept, n_steps, start)
 
 
-def as_is_now(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> AnyPolicy:
-    """The policy as it is now, for a compiled program that is called next."""
-    if isinstance(policy, CalledPolicy):
-        policy = trace_policy(policy, *input_types(env, policy.asks, at))
-    return on_devices_of(env, policy)
-
-
-def input_types(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Rollout) -> Any:
-    """What a policy is called with, or the types of that."""
-    given = at.policy_state, at.obs, at.rng
-    is_strong = [
-        isinstance(x, jax.Array) and not getattr(x, "weak_type", False)
-        for x in jax.tree.leaves(given)
-    ]
-    if not asks and all(is_strong):
-        return *given, {}
-    inputs = _compiled_inputs(env).eval_shape if env.traceable else partial(_inputs, env)
-    return inputs(asks, at)
-
-
-def _inputs(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Rollout) -> tuple[Any, ...]:
-    """What a policy is called with, but with the key that its own is split from."""
-    return at.policy_state, at.obs, at.rng, what_is_asked(env, asks, at.env_state)
-
-
-_compiled_inputs = programs(lambda *args: strip_weak_type(_inputs(*args)), 0)
+def _collect_as_is_now(
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, collect: Any, at: Rollout
+) -> tuple[Any, Any]:
+    """`collect` as it is now, and what of it the user compiled."""
+    if collect is None:
+        return None, None
+    jitted = as_jitted(collect)
+    if jitted is not None:
+        return on_devices_of(env, jitted), jitted.function
+    types = _transition_types(env).eval_shape(policy, at)
+    shown = getattr(collect, "__qualname__", repr(collect))
+    traced = trace(lambda _, step: collect(step), [], (types,), "collect", shown)
+    return on_devices_of(env, traced), None
 
 
 def _scan(
@@ -351,7 +327,7 @@ _compiled_end: Any = jax.jit(episode_end, static_argnums=(0, 1))
 def act(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Any, Any, Any, Any]:
     """The next key, the action, and the new state and the extras of the policy."""
     call = call_policy if env.traceable else call_compiled(env)
-    return call(policy, *_inputs(env, policy.asks, at))
+    return call(policy, *inputs_of(env, policy.asks, at))
 
 
 def _in_pieces(

@@ -1,4 +1,4 @@
-"""`program_key`: equal for the same code, and different for programs that differ anywhere."""
+"""`ProgramKey`: equal for the same code, and different for programs that differ anywhere."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from jax.experimental import io_callback
 
-from envrax._jax.program_key import program_key
+from envrax._jax.functions import ProgramKey
 
 X = jnp.arange(3.0)
 
 
 def key_of(function: Callable[..., Any], *args: Any) -> Any:
     """The key of a new trace: JAX caches those of the same function."""
-    return program_key(jax.make_jaxpr(lambda *args: function(*args))(*args or (X,)).jaxpr)
+    return ProgramKey(jax.make_jaxpr(lambda *args: function(*args))(*args or (X,)).jaxpr)
 
 
 def show(x: Any) -> None:

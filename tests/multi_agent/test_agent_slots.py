@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import NamedLikeStatistics
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, with_final_obs
 from jax.sharding import AxisType
 
 from envrax import RecordEpisodeStatistics, VecEnv, rollout, shard, start
@@ -151,7 +151,7 @@ def test_agents_may_differ_in_masks_and_infos() -> None:
     mesh = jax.make_mesh((1,), ("slots",), axis_types=(AxisType.Explicit,))
     assert shard(env, mesh).action_mask(state).tolist() == masks
     with_final: Any = env
-    for batch in (with_final.with_final_obs(), shard(with_final.with_final_obs(), mesh)):
+    for batch in (with_final_obs(with_final), with_final_obs(shard(with_final, mesh))):
         infos = batch.step(batch.reset(RNG)[1], jnp.zeros(4, jnp.int32))[-1]
         assert infos["final_mask"].tolist() == masks
     infos = env.step(state, env.action_space.sample(RNG, env.action_mask(state)))[-1]

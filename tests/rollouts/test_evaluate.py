@@ -29,6 +29,8 @@ from envrax.wrappers.vector import (
 )
 from envrax_classic import CartPole as ClassicCartPole
 
+KEY = jax.random.key(0)
+
 
 @chex.dataclass
 class ToldState(EnvState):
@@ -294,24 +296,38 @@ def test_refusals(env: Any, n_episodes: int, max_steps: Any, error: Any, noun: s
         envrax.evaluate(env, None, jax.random.key(0), n_episodes, max_steps=max_steps)
 
 
-def test_a_policy_for_a_fixed_number_of_slots_plays_the_same_episodes() -> None:
-    """What draws nothing, with a memory of all slots, gives what it gives slot by slot."""
+def test_a_policy_for_a_fixed_number_of_slots_plays_as_rollout() -> None:
+    """By name, or where its actions have a row for each slot whatever it gets."""
     env = CoinEnv(CoinConfig(end_rate=0.2))
+    batch = VecEnv(env, 3, final_obs=True)
 
-    def everyone(memory: jax.Array, obs: jax.Array, rng: Any, first: jax.Array) -> Any:
+    def everyone(memory: jax.Array, obs: jax.Array, rng: jax.Array, first: jax.Array) -> Any:
         memory = jnp.where(first.reshape(3, 1), 0, memory) + 1
         return jnp.tanh(memory * obs[:, :2]), memory, None
 
-    def anyone(memory: jax.Array, obs: jax.Array, rng: Any, first: jax.Array) -> Any:
-        memory = jnp.where(first[:, None], 0, memory) + 1
-        return jnp.tanh(memory * obs[:, :2]), memory, None
+    def rows(memory: jax.Array, obs: jax.Array, rng: jax.Array) -> Any:
+        return jax.random.uniform(rng, (3, 2), jnp.float32), memory, None
 
-    batch = VecEnv(env, 3)
-    how: Any = dict(rng=jax.random.key(0), n_episodes=12)
-    found = envrax.evaluate(batch, everyone, policy_state=jnp.full((3, 2), 7, jnp.float32), **how)
-    expected = envrax.evaluate(batch, anyone, policy_state=jnp.full((1, 2), 7, jnp.float32), **how)
-    assert_trees_close(found.returns, expected.returns, rtol=1e-5)
-    assert_trees_equal(found.lengths, expected.lengths)
+    memory = jnp.full((3, 2), 7, jnp.float32)
+    for policy, how in ((everyone, dict(as_rollout=True)), (rows, {})):
+        found = envrax.evaluate(batch, policy, KEY, 12, policy_state=memory, **how)
+        at = envrax.start(batch, KEY, memory)
+        wanted = episodes_in_order(envrax.rollout(batch, policy, at, 150)[1])[:12]
+        assert found.lengths.tolist() == [x[3] for x in wanted]
+    with pytest.raises(TypeError, match="reshape") as error:
+        envrax.evaluate(batch, everyone, KEY, 12, policy_state=memory)
+    assert any("pass `as_rollout=True`" in note for note in error.value.__notes__)
+    keys = jax.random.split(KEY, 4)
+    with pytest.raises(ValueError, match="one PRNG key"):
+        envrax.evaluate(batch, rows, keys, policy_state=memory)
+
+
+def test_an_error_of_a_policy_is_seen() -> None:
+    def divides(state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return jnp.zeros((*obs.shape[:-1], 2)) / (1 // (obs.shape[0] - 1)), state, None
+
+    with pytest.raises(ZeroDivisionError):
+        envrax.evaluate(VecEnv(CoinEnv(), 3), divides, KEY, 2)
 
 
 def test_what_mixes_the_slots_or_is_overridden_does_not_play_by_keys() -> None:
@@ -320,13 +336,33 @@ def test_what_mixes_the_slots_or_is_overridden_does_not_play_by_keys() -> None:
             obs, *rest = super().step(state, actions)
             return obs * 0 + 7, *rest
 
-    batch = VecEnv(CoinEnv(), 2)
+    batch = VecEnv(CoinEnv(), 2, final_obs=True)
     for env in (Sevens(batch), NormalizeObservation(batch), NormalizeReward(batch)):
         assert env.copied_env is None
-        found = envrax.evaluate(env, noisy, jax.random.key(0), 5)
-        steps = envrax.rollout(env, noisy, envrax.start(env, jax.random.key(0)), 150)[1]
+        found = envrax.evaluate(env, noisy, KEY, 5)
+        steps = envrax.rollout(env, noisy, envrax.start(env, KEY), 150)[1]
         wanted = [x[3] for x in episodes_in_order(steps)[:5]]
         assert found.lengths.tolist() == wanted
+        assert not isinstance(env, Sevens) or (steps.obs[1:] == 7).all()
+    with pytest.raises(TypeError, match="final_obs=True"):
+        own = Sevens(VecEnv(CoinEnv(), 2))
+        envrax.rollout(own, noisy, envrax.start(own, KEY), 3)
+
+
+def test_a_step_of_ones_own_is_refused_where_it_resets_nothing() -> None:
+    """A rollout over such a batch would go on behind the ends of its episodes."""
+
+    class Own(VecEnv[Any, Any, Any, Any]):
+        def step(self, state: Any, actions: Any) -> Any:
+            return super().step(state, actions)
+
+    env = Own(CountingEnv(), 2, autoreset=False, final_obs=True)
+    at = envrax.start(env, KEY)
+    with pytest.raises(TypeError, match="with auto-reset; got one that overrides `step`"):
+        envrax.rollout(env, None, at, 3)
+    plain = VecEnv(CountingEnv(), 2, autoreset=False)
+    steps = envrax.rollout(plain, None, envrax.start(plain, KEY), 12)[1]
+    assert steps.done.sum() == 4
 
 
 def test_no_key_is_used_twice_and_no_batch_is_kept() -> None:

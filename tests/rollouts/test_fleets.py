@@ -41,13 +41,14 @@ def test_members_play_as_alone(fleet: Any) -> None:
         policies[name], memory[name] = partial(drawn, env=fleet.envs[name]), jnp.int32(0)
     at = envrax.start(fleet, KEY, memory)
     end, steps = envrax.rollout(fleet, policies, at, 30)
-    found = envrax.evaluate(fleet, policies, KEY, 4, policy_state=memory, max_steps=20)
+    how: Any = dict(max_steps=20, as_rollout=True)  # a policy for all slots
+    found = envrax.evaluate(fleet, policies, KEY, 4, policy_state=memory, **how)
     for name, rng in zip(names, jax.random.split(KEY, len(fleet)), strict=True):
         env, act = fleet.envs[name], policies[name]
         alone = envrax.rollout(env, act, envrax.start(env, rng, jnp.int32(0)), 30)
         ours = [type(x)(*(field[name] for field in x)) for x in (end, steps)]
         assert_trees_equal((*ours,), alone)
-        episodes = envrax.evaluate(env, act, rng, 4, policy_state=jnp.int32(0), max_steps=20)
+        episodes = envrax.evaluate(env, act, rng, 4, policy_state=jnp.int32(0), **how)
         assert_trees_equal(type(found)(*(field[name] for field in found)), episodes)
     assert {*map(type, (*end, *steps, *found))} == {type(fleet.envs)}
     if isinstance(steps.reward, dict):

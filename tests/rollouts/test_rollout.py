@@ -16,7 +16,7 @@ from batched_fakes import OnTheHost
 from fakes import CoinEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
 from flax import nnx
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from helpers import assert_trees_equal, slow_but
+from helpers import assert_trees_equal, slow_but, with_final_obs
 
 import envrax
 from envrax import MultiVecEnv, RecordEpisodeStatistics, Rollout, TimeLimit, Transition, VecEnv
@@ -49,7 +49,7 @@ def stack(steps: list[Any]) -> Any:
 def by_hand(env: Any, policy: Any, rng: jax.Array, n_steps: int, memory: Any = None) -> Any:
     """The loop of a user: one step at a time, compiled where the environment can be."""
     alone = isinstance(env, envrax.JaxEnv)
-    batch: Any = env if alone else env.with_final_obs()
+    batch: Any = env if alone else with_final_obs(env)
     compiled: Callable[..., Any] = jax.jit if env.traceable else lambda f: f
     reset, step, policy = compiled(batch.reset), compiled(batch.step), jax.jit(policy)
     rng, key = jax.random.split(rng)

@@ -12,7 +12,7 @@ import numpy as np
 from helpers import random_actions
 
 from envrax import Box, Dict, Discrete, EnvState, JaxEnv, MultiBinary, MultiDiscrete, Tuple, VecEnv
-from envrax.termination import episode_ended
+from envrax.termination import step_env
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv, NestedEnv
 from envrax.testing.fakes import FakeConfig, FakeState
 
@@ -199,8 +199,8 @@ def played(env: AnyEnv, actions: list[Any], seed: int) -> Iterator[Step]:
 
     @jax.jit
     def advance(state: Any, action: Any) -> Any:
-        obs, state, reward, done, info = env.step(state, action)
-        done = episode_ended(env, state, done)
+        obs, state, reward, _, info = step_env(env, state, action)
+        done = state.done
         at_limit = state.step >= env.config.max_steps
         ends = info.get("terminated", done & ~at_limit), info.get("truncated", done & at_limit)
         return state, done, Step(obs, env.action_mask(state), reward, *ends, info)

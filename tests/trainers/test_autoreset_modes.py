@@ -25,7 +25,7 @@ from envrax.interop.gymnasium_registration import register
 from envrax.interop.out.host_loop import StepResult
 from envrax.multi_agent import agents_as_slots
 from envrax.spaces import Box
-from envrax.termination import step_end
+from envrax.termination import end_of_step, step_env
 from envrax.testing import CountingEnv, MaskedEnv, NimWorld
 from envrax.wrappers import RecordEpisodeStatistics, Wrapper
 from envrax.wrappers import vector as batched
@@ -55,8 +55,8 @@ def programs(name: str) -> tuple[Any, Any, Any]:
 
     @jax.jit
     def step(state: Any, action: Any) -> Any:
-        obs, state, reward, _, info = env.step(state, action)
-        ends = step_end("test", env, state, info)
+        obs, state, reward, _, info = step_env(env, state, action)
+        _, *ends = end_of_step("test", env, state, info)
         info = {k: v for k, v in info.items() if k not in ("terminated", "truncated")}
         return state, StepResult(obs, env.action_mask(state), reward, *ends, info)
 

@@ -206,6 +206,6 @@ def test_a_simulator_belongs_to_one_batch() -> None:
         env = build(simulator)
         with pytest.raises(ValueError, match="batch"):
             build(again)
-        env.with_final_obs().reset(KEY)  # the same batch
+        env.reset(KEY)
         env.close()
         build(again)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from trainers.bridge_envs import EndsEnv, same
 
-from envrax import BatchedEnv, VecEnv
+from envrax import VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec
 from envrax.interop.out.host_loop import HostLoop
 from envrax.interop.out.packing import keys_as_bits, pack, unpack, unpack_on_device
@@ -127,7 +127,7 @@ def test_a_reset_and_a_step_of_different_types_are_an_error(leaf: str) -> None:
 
 def test_the_state_is_that_of_the_environment_and_is_not_consumed() -> None:
     for batch in (VecEnv(CountingEnv(), 3, donate=True), RingWorld()):
-        driver = HostLoop(_with_final_obs(batch), "who")
+        driver = HostLoop(batch if isinstance(batch, VecEnv) else _world_with_final_obs(), "who")
         driver.reset(1)
         before = driver.state
         driver.step(np.zeros(batch.n_slots, np.int32))
@@ -135,10 +135,7 @@ def test_the_state_is_that_of_the_environment_and_is_not_consumed() -> None:
         assert np.asarray(jax.random.key_data(before.rng)).size
 
 
-def _with_final_obs(batch: BatchedEnv[Any, Any]) -> Any:
-    if isinstance(batch, VecEnv):
-        return batch.with_final_obs()
-
+def _world_with_final_obs() -> Any:
     class Known(RingWorld):
         def step(self, state: Any, actions: Any) -> Any:
             obs, state, rewards, dones, infos = super().step(state, actions)
@@ -152,7 +149,7 @@ def test_batches_other_than_a_vec_env() -> None:
         env = to_gymnasium_vec(RingWorld())
         env.reset(seed=0)
         env.step(np.zeros(6, np.int32))
-    env = to_gymnasium_vec(_with_final_obs(RingWorld()))
+    env = to_gymnasium_vec(_world_with_final_obs())
     _, _ = env.reset(seed=0)
     for _ in range(20):
         _, _, terminated, truncated, infos = env.step(env.action_space.sample())

@@ -10,6 +10,7 @@ import envpool
 import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from helpers import with_final_obs
 from trainers.host_envs import KEY, MAKE
 
 from envrax.interop.host.envpool import from_envpool
@@ -98,7 +99,7 @@ def test_a_simulator_is_free_without_its_batch(end: str, twin: bool) -> None:
     for simulator, function in simulators:
         env: Any = function(simulator)
         env.reset(KEY)
-        env = env.with_final_obs() if twin else env
+        env = with_final_obs(env) if twin else env
         with pytest.raises(ValueError, match="already"):
             function(simulator)
         if end == "closed":

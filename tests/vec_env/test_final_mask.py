@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_trees_equal, random_actions, slow_but
+from helpers import assert_trees_equal, random_actions, slow_but, with_final_obs
 from jax.sharding import AxisType
 
 import envrax
@@ -102,7 +102,7 @@ def test_on_a_mesh(kind: AxisType) -> None:
     mesh = jax.make_mesh((1,), ("slots",), axis_types=(kind,))
     alone = final_masks(VecEnv(MaskedEnv(), N, final_obs=True))
     batch: Any = shard(VecEnv(MaskedEnv(), N), mesh)
-    steps = steps_of(batch.with_final_obs(), random_actions(batch.action_space, (STEPS,)))
+    steps = steps_of(with_final_obs(batch), random_actions(batch.action_space, (STEPS,)))
     assert_trees_equal([infos["final_mask"] for *_, (*_, infos) in steps], alone)
     constant = shard(VecEnv(Always(), N, final_obs=True), mesh)
     infos = constant.step(constant.reset(KEY)[1], np.zeros(N, np.int32))[4]

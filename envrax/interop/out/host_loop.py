@@ -118,6 +118,7 @@ class HostLoop:
         """
         if forks.jax_hangs:
             raise forks.fork_error(self._who, "reset")
+        self._before_call()
         if seed is not None or self._key is None:
             self._key = self._key_of(seed)
         if not self._has_state:
@@ -174,7 +175,12 @@ class HostLoop:
             )
         return number
 
+    def _before_call(self) -> None:
+        for function in getattr(self.env, "_before_calls", ()):
+            function()
+
     def _require_state(self, what: str) -> Any:
+        self._before_call()
         if forks.jax_hangs:
             raise forks.fork_error(self._who, what)
         if not self._has_state:
