@@ -49,7 +49,6 @@ class Fleet(Members):
         if self._how:
             self._reset = Compiled(self._reset)
             self._step = Compiled(self._step, donate=(0,))
-        self._call_step: Any = self._step.jitted if self._how else self._step
 
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
@@ -104,7 +103,8 @@ class Fleet(Members):
         conform_each(self._action_spaces, action, who, self._labels)
         donated = {i: state[i] for i in self._donated}
         kept = {i: state[i] for i in self._kept}
-        stepped = self._call_step(donated, kept, {i: action[i] for i in self._how})
+        step = self._step.jitted if self._how else self._step
+        stepped = step(donated, kept, {i: action[i] for i in self._how})
         return self._gathered("step", stepped, lambda i: (state[i], action[i]))
 
     def pad_dims(self) -> tuple[int, int]:
