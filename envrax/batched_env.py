@@ -253,10 +253,11 @@ def step_with(batch: AnyBatch, state: Any, actions: Any, options: StepOptions) -
     TypeError
         If such a class does not return `final_obs`, or not the auto-reset that `options` ask for.
     """
-    step: Any = partial(batch._step_with, options=options)
+    own: Any = batch  # its members are private
+    step: Any = partial(own._step_with, options=options)
     if overrides(batch, "step", "_step_with"):
         step = batch.step
-        if batch._options.autoreset != options.autoreset:
+        if own._options.autoreset != options.autoreset:
             wanted = "with" if options.autoreset else "without"
             raise TypeError(
                 f"{type(batch).__name__}.step: expected a batch that can be stepped {wanted} "

@@ -118,7 +118,7 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
                 f"{self.n_shards}, the size of mesh axis {axis!r}; got {env!r}."
             )
         self.env = env
-        self._options = env._options
+        self._options = self.env._options
         self._action_space = env.action_space
         self._result_layout = NamedSharding(mesh, PartitionSpec(axis))
         self._use(env.compilation, self._result_layout)

@@ -150,7 +150,7 @@ class ProgramKey:
             has_rules = eqn.primitive in WITH_DERIVATIVE_RULES
             params: Any = {"": eqn.params["call_jaxpr"]} if has_rules else eqn.params
             for name, x in params.items():
-                items: Any = x if type(x) is tuple else (x,)
+                items = cast(Any, x if type(x) is tuple else (x,))
                 is_plain = _PLAIN.issuperset(map(type, items))
                 key += (name, tuple(map(type, items)), x) if is_plain else (name, _key(x))
             for x in eqn.outvars:

@@ -99,7 +99,7 @@ def step(
 
     def step_all(state: EnvState, actions: Any) -> Step:
         one = partial(step_through, env, autoreset, final_obs=final_obs, reasons=reasons)
-        return cast(Step, jax.vmap(one)(state, actions))
+        return jax.vmap(one)(state, actions)
 
     if not is_sharded((state, actions)):
         return step_all(state, actions)

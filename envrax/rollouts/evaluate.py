@@ -265,7 +265,7 @@ def _episode(
 
     at = start(env, rng, policy_state)
     none: Any = {}
-    take_step = step
+    take_step: Any = step
     if env.traceable:
         take_step = jax.jit(step)  # traced once, for the types and for the loop
         none = _zeros(jax.eval_shape(take_step, at)[2])
@@ -394,7 +394,8 @@ def in_slots(
     """
     by_key = isinstance(policy, EachSlot)
     layout = layout_of(env)
-    begin = step = cast(Any, None)
+    begin: Any = None
+    step: Any
     if isinstance(policy, EachSlot):
         keys = jax.vmap(jax.random.split)(key_for_each(policy.rng, n_episodes))
         begin = partial(_begin, env, keys, policy)
@@ -405,7 +406,7 @@ def in_slots(
         step = partial(_play_step, env, policy)
 
     def goes_on(carry: tuple[Rollout, Tally]) -> jax.Array:
-        return _must_go_on(carry[1], max_steps, by_key)
+        return must_go_on(carry[1], max_steps, by_key)
 
     def next_step(carry: tuple[Rollout, Tally]) -> tuple[Rollout, Tally]:
         at, tally = carry
@@ -413,7 +414,7 @@ def in_slots(
             at = begin(at, tally)
         at, results = step(at)
         results = results if layout is None else on_every_device(results)
-        return at, _add_step(tally, *results, max_steps, by_key)
+        return at, add_step(tally, *results, max_steps, by_key)
 
     info = None
     if env.traceable:
@@ -508,8 +509,7 @@ def _of_episodes(n_episodes: int, info: Any) -> Any:
     return jax.tree.map(lambda x: jnp.zeros((n_episodes, *x.shape[1:]), x.dtype), info)
 
 
-@partial(jax.jit, static_argnums=(4, 5))
-def _add_step(
+def _with_step(
     tally: Tally, rewards: Any, end: End, info: Any, max_steps: int, by_key: bool
 ) -> Tally:
     """The tally after one more step, with the rows of the episodes that begin next."""
@@ -528,7 +528,8 @@ def _add_step(
     def clear(x: jax.Array) -> jax.Array:
         return jnp.where(over, jnp.zeros_like(x), x)
 
-    known = _of_episodes(n_episodes, info) if found.info is None else found.info
+    known: Any = found.info
+    known = _of_episodes(n_episodes, info) if known is None else known
     found = Evaluation(
         returns=jax.tree.map(write, found.returns, returns),
         lengths=write(found.lengths, length),
@@ -551,8 +552,7 @@ def _add_step(
     )
 
 
-@partial(jax.jit, static_argnums=(1, 2))
-def _must_go_on(tally: Tally, max_steps: int, by_key: bool) -> jax.Array:
+def _goes_on(tally: Tally, max_steps: int, by_key: bool) -> jax.Array:
     """Whether a requested episode is running, or will begin."""
     n_episodes = tally.found.lengths.size
     running = jnp.any(tally.row < n_episodes)
@@ -560,6 +560,10 @@ def _must_go_on(tally: Tally, max_steps: int, by_key: bool) -> jax.Array:
         return running
     begins = (tally.begun < n_episodes) & (tally.steps < _last_begin(tally, max_steps))
     return running | begins
+
+
+add_step: Any = jax.jit(_with_step, static_argnums=(4, 5))
+must_go_on: Any = jax.jit(_goes_on, static_argnums=(1, 2))
 
 
 def _last_begin(tally: Tally, max_steps: int) -> int:

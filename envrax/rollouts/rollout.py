@@ -317,7 +317,10 @@ def play_step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[R
     end = find_end(env.name, shape, done, reasons_in(info))
     info = with_reasons(info, end)
     next_obs = info.pop("final_obs")
-    transition = Transition(at.obs, action, reward, *end, next_obs, info, extras)
+    done, terminated, truncated = end
+    transition = Transition(
+        at.obs, action, reward, done, terminated, truncated, next_obs, info, extras
+    )
     return Rollout(obs, state, policy_state, rng), transition
 
 
