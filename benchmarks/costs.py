@@ -1,5 +1,6 @@
 """What `rollout`, parts of a training loop and a config in every slot cost, in a scan."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -42,7 +43,7 @@ def fixed_config(rng: jax.Array) -> dict[str, Any]:
 
 
 def rollouts(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
-    """`envrax.rollout` against the same scan by hand, with the same outputs."""
+    """`envrax.rollout` against the same scan by hand; and calls of one step from Python."""
     tables: list[Table] = []
     for n in sizes:
         steps = max(20, min(1000, 400_000 // n))
@@ -55,7 +56,50 @@ def rollouts(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:
             ),
         }
         tables.append(Table(f"CartPole, N = {n}, all transitions", compare(ways), steps))
-    return tables
+    return tables + [one_step_from_python(n_layers) for n_layers in (2, 24)]
+
+
+def one_step_from_python(n_layers: int, n: int = 8, calls: int = 50) -> Table:
+    """`rollout` of one step, called from Python, with a network in the policy."""
+    env = VecEnv(CartPole(), n)
+    keys = jax.random.split(jax.random.key(0), n_layers)
+    widths = [4, *[64] * (n_layers - 1), 2]
+    params = [
+        jax.random.normal(key, shape, jnp.float32) / 8
+        for key, shape in zip(keys, zip(widths, widths[1:], strict=False), strict=True)
+    ]
+
+    def act(params: Any, policy_state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        for weights in params[:-1]:
+            obs = jnp.tanh(obs @ weights)
+        return jax.random.categorical(rng, obs @ params[-1]), policy_state, None
+
+    def in_state(params: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return act(params, params, obs, rng)
+
+    def closed_over(policy_state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return act(params, policy_state, obs, rng)
+
+    at = envrax.start(env, jax.random.key(1))
+    with_params = envrax.start(env, jax.random.key(1), params)
+    own = jax.jit(lambda at: envrax.rollout(env, in_state, at, 1))
+    compiled = jax.jit(in_state)
+    bound = jax.tree_util.Partial(jax.jit(act), params)
+
+    def work(call: Callable[[], Any]) -> Work:
+        return lambda: [jax.block_until_ready(call()) for _ in range(calls)]
+
+    ways = {
+        "in one's own `jax.jit`": work(lambda: own(with_params)),
+        "`jax.jit(policy)`": work(lambda: envrax.rollout(env, compiled, with_params, 1)),
+        "`Partial(jax.jit(apply), params)`": work(lambda: envrax.rollout(env, bound, at, 1)),
+        "a plain policy": work(lambda: envrax.rollout(env, in_state, with_params, 1)),
+        "a plain policy that closes over them": work(
+            lambda: envrax.rollout(env, closed_over, at, 1)
+        ),
+    }
+    title = f"one step from Python, {n_layers} layers, N = {n}"
+    return Table(title, compare(ways), calls)
 
 
 class Legal(CartPole):

@@ -13,7 +13,7 @@ from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import reshard, to_sharding, where_slots
 from envrax._jax.types import output_types
-from envrax.batched_env import BatchedEnv, StepOptions
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces.conform import conform
 
@@ -222,7 +222,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return returned[1], actions, self._options
 
 
-def compilation_of(batch: BatchedEnv[Any, Any]) -> Compilation | None:
+def compilation_of(batch: AnyBatch) -> Compilation | None:
     """The options with which a batch is compiled, for what is around it; None if it is not."""
     if isinstance(batch, CompiledBatch):
         return batch.compilation

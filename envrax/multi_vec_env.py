@@ -10,11 +10,9 @@ from envrax._fleet.fleet import Fleet
 from envrax._fleet.members import view
 from envrax._jax.cache import CacheDir, Compilation
 from envrax._jax.keys import require_key
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.compiled_batch import compilation_of
 from envrax.spaces import Space
-
-AnyBatchedEnv = BatchedEnv[Any, Any]
 
 
 class MultiVecEnv(Fleet):
@@ -117,7 +115,7 @@ class MultiVecEnv(Fleet):
         if rng is not None:
             require_key(rng, "MultiVecEnv.reset_where", "Pass one key; MultiVecEnv splits it.")
 
-        def one(member: AnyBatchedEnv, *given: Any) -> tuple[Any, Any]:
+        def one(member: AnyBatch, *given: Any) -> tuple[Any, Any]:
             return member.reset_where(*given)
 
         given = dict(masks=masks, obs=obs, states=states, rng=rng)
@@ -150,22 +148,22 @@ class MultiVecEnv(Fleet):
         member, state = self._at("render_slot", states, idx)
         return member.render_slot(state, slot_idx)
 
-    def _at(self, method: str, states: Any, idx: Any) -> tuple[AnyBatchedEnv, Any]:
+    def _at(self, method: str, states: Any, idx: Any) -> tuple[AnyBatch, Any]:
         who = f"MultiVecEnv.{method}"
         (listed,) = self._container.read(who, states=states)
         position = self._container.position(who, idx)
         return self._members[position], listed[position]
 
-    def _spaces(self, member: AnyBatchedEnv) -> tuple[Space, Space]:
+    def _spaces(self, member: AnyBatch) -> tuple[Space, Space]:
         return member.single_action_space, member.single_observation_space
 
-    def _compilation(self, member: AnyBatchedEnv) -> Compilation | None:
+    def _compilation(self, member: AnyBatch) -> Compilation | None:
         return compilation_of(member)
 
-    def _functions(self, member: AnyBatchedEnv) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def _functions(self, member: AnyBatch) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return member.reset, member.step
 
-    def _compile_member(self, member: AnyBatchedEnv, cache_dir: CacheDir) -> None:
+    def _compile_member(self, member: AnyBatch, cache_dir: CacheDir) -> None:
         member.compile(cache_dir)
 
     def __repr__(self) -> str:

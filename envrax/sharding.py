@@ -15,7 +15,7 @@ from envrax._jax.mesh import over_shards, to_global, to_local, to_sharding
 from envrax._jax.types import is_traced, output_types
 from envrax.autoreset.checks import require_slots
 from envrax.autoreset.rule import reset_slots
-from envrax.batched_env import BatchedEnv, StepOptions
+from envrax.batched_env import AnyBatch, StepOptions
 from envrax.compiled_batch import Begin, CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces import Space
@@ -23,10 +23,8 @@ from envrax.vec_env import VecEnv
 from envrax.wrappers.vector.base import BatchedWrapper
 from envrax.wrappers.vector.forwarding import ForwardingBatch
 
-AnyBatchedEnv = BatchedEnv[Any, Any]
 
-
-def shard(batched_env: AnyBatchedEnv, mesh: Mesh, axis: str | None = None) -> AnyBatchedEnv:
+def shard(batched_env: AnyBatch, mesh: Mesh, axis: str | None = None) -> AnyBatch:
     """
     Spread the slots of a batch over the devices of a mesh.
 

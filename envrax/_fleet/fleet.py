@@ -34,19 +34,21 @@ class Fleet(Members):
         super().__init__(members)
         who = type(self).__name__
         how = {i: self._compilation(m) for i, m in enumerate(self._members) if m.traceable}
-        self._how = {i: compilation for i, compilation in how.items() if compilation is not None}
-        self._donated = [i for i, compilation in self._how.items() if compilation.donate]
-        self._kept = [i for i in self._how if i not in self._donated]
-        self._action_spaces = {i: self._members[i].action_space for i in self._how}
-        self._labels = {i: f"actions[{self._container.labels[i]!r}]" for i in self._how}
-        functions = {i: self._functions(self._members[i]) for i in self._how}
+        self._compilations = {
+            i: compilation for i, compilation in how.items() if compilation is not None
+        }
+        self._donated = [i for i, compilation in self._compilations.items() if compilation.donate]
+        self._kept = [i for i in self._compilations if i not in self._donated]
+        self._action_spaces = {i: self._members[i].action_space for i in self._compilations}
+        self._labels = {i: f"actions[{self._container.labels[i]!r}]" for i in self._compilations}
+        functions = {i: self._functions(self._members[i]) for i in self._compilations}
         resets = {i: reset for i, (reset, _) in functions.items()}
         steps = {i: step for i, (_, step) in functions.items()}
         names = [f"{who} member {label!r}" for label in self._container.labels]
         self._fused = Fused(resets, steps, names)
         self._reset: Any = self._fused.reset
         self._step: Any = self._fused.step
-        if self._how:
+        if self._compilations:
             self._reset = Compiled(self._reset)
             self._step = Compiled(self._step, donate=(0,))
 
@@ -103,8 +105,8 @@ class Fleet(Members):
         conform_each(self._action_spaces, action, who, self._labels)
         donated = {i: state[i] for i in self._donated}
         kept = {i: state[i] for i in self._kept}
-        step = self._step.jitted if self._how else self._step
-        stepped = step(donated, kept, {i: action[i] for i in self._how})
+        step = self._step.jitted if self._compilations else self._step
+        stepped = step(donated, kept, {i: action[i] for i in self._compilations})
         return self._gathered("step", stepped, lambda i: (state[i], action[i]))
 
     def pad_dims(self) -> tuple[int, int]:
@@ -245,16 +247,16 @@ class Fleet(Members):
         progress : bool, default True
             Show a progress bar over the members and their common program.
         """
-        named = (how.cache_dir for how in self._how.values())
+        named = (how.cache_dir for how in self._compilations.values())
         cache_dir = next((x for x in named if x != DEFAULT_CACHE_DIR), DEFAULT_CACHE_DIR)
         members = list({id(m): m for m in self._members}.values())
-        total = sum(self._compilation(m) is not None for m in members) + bool(self._how)
+        total = sum(self._compilation(m) is not None for m in members) + bool(self._compilations)
         shown = progress and total and can_show_progress()
         with tqdm(total=total, desc=self._bar, disable=not shown) as bar:
             for member in members:
                 self._compile_member(member, cache_dir)
                 bar.update(self._compilation(member) is not None)
-            if self._how:
+            if self._compilations:
                 compile_pair(self._reset, self._step, self._step_types, cache_dir)
                 bar.update()
 

@@ -14,7 +14,7 @@ from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import is_key
 from envrax._jax.mesh import reshard, where_slots
 from envrax.agent_values import map_info
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, step_with
+from envrax.batched_env import AnyBatch, StepOptions, step_with
 from envrax.compiled_batch import Begin
 from envrax.multi_agent.agents import require_agents
 from envrax.multi_agent.other_agents import OtherAgentsPolicy
@@ -25,10 +25,8 @@ from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
 
 
 def agents_as_slots(
-    batched_env: BatchedEnv[Any, Any],
-    agents: Sequence[str] | None = None,
-    others: Policy | None = None,
-) -> BatchedEnv[Any, Any]:
+    batched_env: AnyBatch, agents: Sequence[str] | None = None, others: Policy | None = None
+) -> AnyBatch:
     """
     A batch of worlds as a batch in which every agent is a slot, to train agents that are alike.
 

@@ -13,7 +13,7 @@ from envrax._jax.keys import cond
 from envrax._jax.loops import while_loop
 from envrax._jax.types import strip_weak_type
 from envrax.autoreset.slot import next_episode, reset_slot, step_slot
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, ConfigT, EnvState, Info, JaxEnv
 from envrax.multi_agent.agents import always_acts, require_agents
 from envrax.multi_agent.other_agents import OtherAgentsPolicy
@@ -210,7 +210,7 @@ class OneAgent(AgentSpaces[OneAgentState, ConfigT]):
         )
 
 
-def with_policy_state(env: AnyEnv | BatchedEnv[Any, Any], state: Any, policy_state: Any) -> Any:
+def with_policy_state(env: AnyEnv | AnyBatch, state: Any, policy_state: Any) -> Any:
     """
     The state of a `OneAgent`, or of wrappers or a batch around it, with other opponents.
 

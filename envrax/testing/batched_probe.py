@@ -7,7 +7,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
-from envrax.batched_env import BatchedEnv, StepOptions
+from envrax.batched_env import AnyBatch, StepOptions
 from envrax.termination import step_env
 from envrax.testing.probe import AnyEnv, Probe, Transition, apply_hooks, by_name
 from envrax.testing.pytrees import take
@@ -28,7 +28,7 @@ class BatchedProbe(Probe):
 
     state_class = object
 
-    def __init__(self, env: BatchedEnv[Any, Any], num_steps: int, seed: int) -> None:
+    def __init__(self, env: AnyBatch, num_steps: int, seed: int) -> None:
         super().__init__(cast(Any, env), num_steps, seed, gradients=False)
         self.batch = env
         self.options: StepOptions = vars(env).get("_options", StepOptions())

@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 
 from envrax._checks.counts import require_count
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import JaxEnv
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.probe import AnyEnv, Probe
@@ -107,7 +107,7 @@ def check_env(
 
 
 def report_batched_env(
-    batched_env: BatchedEnv[Any, Any],
+    batched_env: AnyBatch,
     *,
     num_steps: int = 50,
     seed: int = 0,
@@ -163,7 +163,7 @@ def report_batched_env(
 
 
 def check_batched_env(
-    batched_env: BatchedEnv[Any, Any],
+    batched_env: AnyBatch,
     *,
     num_steps: int = 50,
     seed: int = 0,

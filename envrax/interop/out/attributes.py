@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import JaxEnv
 
 
@@ -14,7 +14,7 @@ def layers(env: Any) -> Iterator[Any]:
         env = getattr(env, "env", None)
 
 
-def find(who: str, batch: BatchedEnv[Any, Any], name: str) -> Any:
+def find(who: str, batch: AnyBatch, name: str) -> Any:
     """
     The attribute of the first layer that has it, the outermost first.
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax.batched_env import BatchedEnv
+from envrax.batched_env import AnyBatch
 from envrax.compiled_batch import layout_of
 from envrax.interop.library import require
 
@@ -19,7 +19,7 @@ def require_torch() -> Any:
     return require("torch", "2.0", extra="torch")
 
 
-def require_tensors(who: str, batch: BatchedEnv[Any, Any]) -> None:
+def require_tensors(who: str, batch: AnyBatch) -> None:
     """Require Torch, and a batch whose arrays can become tensors."""
     require_torch()
     if layout_of(batch) is not None:
