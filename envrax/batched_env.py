@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -235,7 +235,7 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
         """
 
     def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
-        """`step` with other options; a batch of one's own has those of its `step`."""
+        """`step` with other options, which a batch of the user ignores."""
         return self.step(state, actions)
 
 
@@ -251,7 +251,7 @@ def step_with(batch: AnyBatch, state: Any, actions: Any, options: StepOptions) -
     Raises
     ------
     TypeError
-        If such a class does not return `final_obs`, or not the auto-reset that `options` ask for.
+        If such a class has not the auto-reset that `options` ask for.
     """
     own: Any = batch  # its members are private
     step: Any = partial(own._step_with, options=options)
@@ -263,14 +263,16 @@ def step_with(batch: AnyBatch, state: Any, actions: Any, options: StepOptions) -
                 f"{type(batch).__name__}.step: expected a batch that can be stepped {wanted} "
                 f"auto-reset; got one that overrides `step`. Build it {wanted} auto-reset."
             )
-    returned: Any = require_tuple(type(batch).__name__, "step", step(state, actions))
-    if options.final_obs and "final_obs" not in returned[4]:
+    return cast(Any, require_tuple(type(batch).__name__, "step", step(state, actions)))
+
+
+def require_final_obs(who: str, infos: Info) -> None:
+    """Raise a TypeError unless the infos have `final_obs`."""
+    if "final_obs" not in infos:
         raise TypeError(
-            f"{batch.name}: expected infos with `final_obs`; got {sorted(returned[4])}. Build the "
-            "batch with `final_obs=True`; in a batch or a wrapper of your own, let `step` return "
-            "it."
+            f"{who}: expected infos with `final_obs`; got {sorted(infos)}. Build the batch with "
+            "`final_obs=True`; in a batch or a wrapper of your own, let `step` return it."
         )
-    return returned
 
 
 def overrides(batch: AnyBatch, public: str, private: str) -> bool:

@@ -1,7 +1,7 @@
 """`CompiledBatch`: the base class of batches that compile their functions."""
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,22 +16,6 @@ from envrax._jax.types import output_types
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces.conform import conform
-
-
-class Begin(NamedTuple):
-    """
-    How slots begin an episode: by `reset_after` if neither is given.
-
-    Attributes
-    ----------
-    rngs : pytree of jax.Array, optional
-        The keys of their resets, as `_slot_keys` returns them.
-    starts : (pytree, EnvState), optional
-        The first observation and state of the innermost environment, for every slot.
-    """
-
-    rngs: Any = None
-    starts: Any = None
 
 
 class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
@@ -81,15 +65,23 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
     def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any: ...
 
     @abstractmethod
-    def _begin_slots(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
+    def _begin_slots(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
         """
         Begin an episode in the slots of a mask, as a pure function.
 
+        Parameters
+        ----------
+        mask, state
+            As for `reset_where`.
+        rngs : pytree of jax.Array, or None
+            The keys of all slots, as from `_slot_keys`; None for the episodes that follow the
+            present ones.
+
         Returns
         -------
-        first, state, begun
+        first, state, began
             Observations, which count only in the slots that began; the state of all slots; and the
-            mask of those that began.
+            mask of the slots that began, which are more where agents of one world are slots.
         """
 
     @abstractmethod
@@ -101,8 +93,8 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         if self.layout is not None:
             mask, obs = reshard((mask, obs), self.layout)
         rngs = None if rng is None else self._slot_keys(rng)
-        first, state, begun = self._begin_slots(mask, state, Begin(rngs=rngs))
-        return where_slots(begun, first, obs), state
+        first, state, began = self._begin_slots(mask, state, rngs)
+        return where_slots(began, first, obs), state
 
     def _mask_slots(self, state: Any) -> Any:
         """`action_mask` as a pure function."""
@@ -117,7 +109,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         """
         The environment of which every slot is a copy.
 
-        None if there is none, or if a wrapper does not say what starts again in some slots.
+        None if the slots are no copies of one, or a wrapper cannot begin episodes in some of them.
         """
         return None
 
@@ -177,6 +169,8 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         if rng is not None:
             require_key(rng, who, "Pass one key, as to `reset`.")
             rng = self._replicated(rng, "reset_where")
+        for function in self._before_calls:
+            function()
         obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
         state = self._on_mesh(state, "reset_where")
         if self.layout is not None:

@@ -16,7 +16,7 @@ from envrax._jax.types import is_traced, output_types
 from envrax.autoreset.checks import require_slots
 from envrax.autoreset.rule import reset_slots
 from envrax.batched_env import AnyBatch, StepOptions
-from envrax.compiled_batch import Begin, CompiledBatch
+from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces import Space
 from envrax.vec_env import VecEnv
@@ -136,10 +136,10 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
         return split_key(rng, self.num_envs)
 
     def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
-        return self._on_each_shard(partial(self.env._step_any, options=options))(state, actions)
+        return self._on_each_shard(partial(self.env._step_shard, options=options))(state, actions)
 
-    def _begin_slots(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
-        return self._on_each_shard(self.env._begin_any)(mask, state, begin)
+    def _begin_slots(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
+        return self._on_each_shard(self.env._begin_shard)(mask, state, rngs)
 
     def _mask_slots(self, state: Any) -> Any:
         return self._on_each_shard(self.env._mask_slots)(state)

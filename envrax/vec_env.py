@@ -9,11 +9,11 @@ from jax.core import Tracer
 from envrax._checks.counts import require_count, slot_index
 from envrax._jax.cache import Compilation
 from envrax._jax.keys import split_key
-from envrax._jax.mesh import take_slots, where_slots
+from envrax._jax.mesh import take_slots
 from envrax.autoreset import AutoReset, choose, rule
 from envrax.autoreset.checks import require_slots
 from envrax.batched_env import BatchedEnv, StepOptions
-from envrax.compiled_batch import Begin, CompiledBatch
+from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Space
 from envrax.wrappers.jit import cache_dir_of
@@ -123,24 +123,21 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
 
     def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
         require_slots(state, self.num_envs)
-        return self._step_any(state, actions, options)
+        return self._step_shard(state, actions, options)
 
-    def _step_any(self, state: Any, actions: Any, options: StepOptions) -> Any:
+    def _step_shard(self, state: Any, actions: Any, options: StepOptions) -> Any:
         """`_step_slots` of any number of slots, such as those of one device."""
         strategy = (self._autoreset or None) if options.autoreset else False
         shown: Any = dict(final_obs=options.final_obs, reasons=options.reasons)
         return rule.step(self.env, strategy, state, actions, **shown)
 
-    def _begin_slots(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
+    def _begin_slots(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
         require_slots(state, self.num_envs, "VecEnv.reset_where", "Pass `mask, obs, state`.")
-        return self._begin_any(mask, state, begin)
+        return self._begin_shard(mask, state, rngs)
 
-    def _begin_any(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
-        """`_begin_slots` of any number of slots."""
-        if begin.starts is not None:
-            first, begun = begin.starts
-            return first, where_slots(mask, begun, state), mask
-        return *rule.begin_where(self.env, self._autoreset, mask, state, begin.rngs), mask
+    def _begin_shard(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
+        """`_begin_slots` of any number of slots, such as those of one device."""
+        return *rule.begin_where(self.env, self._autoreset, mask, state, rngs), mask
 
     def _mask_slots(self, state: Any) -> Any:
         return jax.vmap(self.env.action_mask)(state)

@@ -1,4 +1,4 @@
-"""A function of the user as an argument of compiled programs, which then keep nothing of it."""
+"""A function of the user as an argument of a compiled program, which keeps nothing of it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Static = tuple[Any, tuple[Any, ...]]
 
 
 def split(tree: Any) -> tuple[list[Any], Static]:
-    """The leaves of a pytree that are arrays or floats, None for the others; and the rest."""
+    """The arrays and floats of a pytree, with None in place of other leaves; and all the rest."""
     leaves, structure = cast(Any, jax.tree.flatten(tree))
     arrays: list[Any] = []
     others: list[Any] = []
@@ -123,10 +123,10 @@ class ProgramKey:
     """
     A jaxpr as a value: equal to that of another jaxpr only if both compute the same.
 
-    Their own constants count as inputs; those of a `jit` within compare by identity, and NumPy's,
-    which can be edited, by value. Functions that they call on the host compare by `==`, or by their
-    code if they close over nothing. Rules for derivatives, which are new in every trace, do not
-    count.
+    Its own constants count as inputs. Of the constants of a `jit` within, NumPy arrays, which can
+    be edited, compare by value, and all others by identity. Functions that it calls on the host
+    compare by `==`, or by their code if they close over nothing. Rules for derivatives, which are
+    new in every trace, do not count.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def _constant(x: Any) -> Any:
     return (x.dtype, x.shape, x.tobytes()) if isinstance(x, np.ndarray) else _Same(x)
 
 
-class _Program:
+class _TracedProgram:
     """What a function computes from its arrays, constants and inputs; equal if it is the same."""
 
     def __init__(self, jaxpr: Any, outputs: Any, inputs: Any) -> None:
@@ -230,7 +230,7 @@ class _Program:
         self._hash = hash(self._key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Program) and self._key == other._key
+        return isinstance(other, _TracedProgram) and self._key == other._key
 
     def __hash__(self) -> int:
         return self._hash
@@ -248,7 +248,7 @@ class Traced:
     A compiled program that takes it keeps none of these arrays, and no function of the user.
     """
 
-    def __init__(self, arrays: list[Any], constants: list[Any], program: _Program, who: str):
+    def __init__(self, arrays: list[Any], constants: list[Any], program: _TracedProgram, who: str):
         self.arrays = arrays
         self.constants = constants
         self.program = program
@@ -290,7 +290,7 @@ class Traced:
 
 
 def trace(
-    function: Callable[..., Any], arrays: list[Any], given: Any, who: str, name: str
+    function: Callable[..., Any], arrays: list[Any], given: Any, who: str, name: str, hint: str
 ) -> Traced:
     """
     What `function(arrays, *given)` computes now.
@@ -303,8 +303,8 @@ def trace(
         Its first argument.
     given : tuple of pytree
         Its other arguments, or their types.
-    who, name : str
-        What it is for, and what it is, for messages.
+    who, name, hint : str
+        What it is for, what it is, and where it should keep values, for messages.
     """
     try:
         traced, types = jax.make_jaxpr(function, return_shape=True)(arrays, *given)
@@ -313,9 +313,8 @@ def trace(
                 jnp.copy(x)  # an error, if its trace has ended
     except jax.errors.UnexpectedTracerError as error:
         raise TypeError(
-            f"rollout, evaluate: expected a function that keeps no array of a call; got {who} "
-            f"{name}, which uses one that JAX traced in an earlier call. Keep what a later step "
-            "needs in `policy_state`."
+            f"{who}: expected a function that keeps no array of a call; got {name}, which uses one "
+            f"that JAX traced in an earlier call. {hint}"
         ) from error
-    program = _Program(traced.jaxpr, jax.tree.structure(types), given)
+    program = _TracedProgram(traced.jaxpr, jax.tree.structure(types), given)
     return Traced(arrays, traced.consts, program, who)

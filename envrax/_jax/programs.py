@@ -36,10 +36,11 @@ def programs(function: Callable[..., Any], *static: int) -> PerObject:
     """
     For each environment, `function(env, *args)` as a function of `args` under `jit`.
 
-    A program is compiled through the cache of its environment. It may belong to more objects, such
-    as a function that the user compiled, and is then freed with any of them.
+    A program is compiled through the cache of its environment. Pass more objects, such as a
+    function that the user compiled, to have a program for these too; it is freed with the first
+    that goes.
     """
-    return PerObject(lambda env, *_: _Program(env, function, static))
+    return PerObject(lambda env, *_: _CachedProgram(env, function, static))
 
 
 def compilation_within(env: Any) -> Compilation | None:
@@ -53,13 +54,13 @@ def compilation_within(env: Any) -> Compilation | None:
     return None
 
 
-class _Program:
+class _CachedProgram:
     """`function(env, *args)` under `jit`, compiled through the cache of the environment."""
 
     def __init__(
         self, env: Callable[[], Any], function: Callable[..., Any], static: tuple[int, ...]
     ) -> None:
-        self._here = threading.local()  # `after_trace`: what ends with the call of this thread
+        self._here = threading.local()  # `after_trace`: closes what a call of this thread opened
 
         def traced(*args: Any) -> Any:
             result = function(env(), *args)

@@ -98,7 +98,7 @@ def step(
     """
 
     def step_all(state: EnvState, actions: Any) -> Step:
-        one = partial(step_through, env, autoreset, final_obs=final_obs, reasons=reasons)
+        one = partial(step_and_reset, env, autoreset, final_obs=final_obs, reasons=reasons)
         return jax.vmap(one)(state, actions)
 
     if not is_sharded((state, actions)):
@@ -108,7 +108,7 @@ def step(
     return with_auto_axes(step_all, out, state, actions)
 
 
-def step_through(
+def step_and_reset(
     env: AnyEnv,
     autoreset: AutoReset | Literal[False] | None,
     state: EnvState,

@@ -15,7 +15,6 @@ from envrax._jax.keys import is_key
 from envrax._jax.mesh import reshard, where_slots
 from envrax.agent_values import map_info
 from envrax.batched_env import AnyBatch, StepOptions, step_with
-from envrax.compiled_batch import Begin
 from envrax.multi_agent.agents import require_agents
 from envrax.multi_agent.other_agents import OtherAgentsPolicy
 from envrax.rollouts.policy import Policy
@@ -162,9 +161,9 @@ class AgentSlots(BatchedWrapper[Space, Space]):
     def _slot_keys(self, rng: jax.Array) -> Any:
         return super()._slot_keys(jax.random.split(rng)[1] if self._others.agents else rng)
 
-    def _begin_slots(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
+    def _begin_slots(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
         worlds = jnp.any(mask.reshape(-1, len(self.slots)), axis=1)  # of which any slot begins
-        first, inner, begun = self._begin_inside(worlds, state.env_state, begin)
+        first, inner, begun = self._begin_inside(worlds, state.env_state, rngs)
         last_obs = where_slots(begun, self._others.of(first), state.last_obs)
         state = self._place_state(state.replace(env_state=inner, last_obs=last_obs), "")
         return self._agent_rows(first), state, self._world_rows(begun)

@@ -21,7 +21,7 @@ from envrax.agent_values import add_rewards, by_agent
 from envrax.autoreset.checks import require_same_types
 from envrax.autoreset.slot import step_slot
 from envrax.batched_env import AnyBatch, StepOptions, step_with
-from envrax.compiled_batch import Begin, CompiledBatch, layout_of
+from envrax.compiled_batch import CompiledBatch, layout_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts.policy import (
     AnyPolicy,
@@ -33,6 +33,7 @@ from envrax.rollouts.policy import (
     called_policy,
     input_types,
     on_devices_of,
+    require_env,
     what_is_asked,
 )
 from envrax.rollouts.rollout import Rollout, act, play_step, require_env, start
@@ -180,7 +181,7 @@ def evaluate(
     if isinstance(env, JaxEnv):
         played = read_for_one(env, played, rng, policy_state)
         return _run(side_by_side, env, n_episodes, max_steps, played, rng, policy_state)
-    # By key, what begins here is replaced at once: it has the types, and fields of wrappers.
+    # By key, the first step replaces these episodes: only types and fields of wrappers are used.
     is_one_key = require_keys(rng, "evaluate", _ONE_OR_EACH) is None
     at = start(env, clone_keys(rng if is_one_key else rng[0]), policy_state)
     if not as_rollout and getattr(env, "copied_env", None) is not None:
@@ -426,17 +427,17 @@ def in_slots(
 
 def _begin(env: Any, keys: jax.Array, policy: EachSlot, at: Rollout, tally: "Tally") -> Rollout:
     """Begin the episodes of the slots that have a new row."""
-    # Rows beyond the last do not count: what they begin is any episode.
+    # A slot without an episode plays the last one again, which does not count.
     rows = jnp.minimum(tally.row, keys.shape[0] - 1)
     pairs = clone_keys(keys)[rows]
     begins, own, of_reset = tally.begins, pairs[:, 0], pairs[:, 1]
     layout = layout_of(env)
     if layout is not None:
         begins, own, of_reset = reshard((begins, own, of_reset), layout)
-    first, state, begun = env._begin_slots(begins, at.env_state, Begin(rngs=of_reset))
-    memory = where_slots(begun, policy.first_memory(own), at.policy_state)
+    first, state, began = env._begin_slots(begins, at.env_state, of_reset)
+    memory = where_slots(began, policy.first_memory(own), at.policy_state)
     # JAX's checker counts a key as used by a select.
-    return clone_keys(Rollout(where_slots(begun, first, at.obs), state, memory, at.rng))
+    return clone_keys(Rollout(where_slots(began, first, at.obs), state, memory, at.rng))
 
 
 def _step(env: Any, unused_key: jax.Array, policy: EachSlot, at: Rollout) -> tuple[Rollout, Any]:
@@ -468,7 +469,7 @@ class Tally(NamedTuple):
         int32[n_slots], the number of the episode that each slot plays; `n_episodes` for none.
     begins : jax.Array
         bool[n_slots], whether that episode begins now.
-    begun : jax.Array
+    n_begun : jax.Array
         int32, how many episodes have begun.
     returns : jax.Array
         float32[n_slots], the return of the episode so far. A dict by agent in a world of several.
@@ -481,7 +482,7 @@ class Tally(NamedTuple):
     steps: jax.Array
     row: jax.Array
     begins: jax.Array
-    begun: jax.Array
+    n_begun: jax.Array
     returns: Any
     length: jax.Array
     found: Evaluation
@@ -498,7 +499,7 @@ def _first_tally(env: AnyBatch, n_episodes: int, info: Any) -> Tally:
         steps=jnp.int32(0),
         row=jnp.minimum(jnp.arange(n_slots, dtype=jnp.int32), n_episodes),
         begins=jnp.ones(n_slots, jnp.bool_),
-        begun=jnp.int32(min(n_slots, n_episodes)),
+        n_begun=jnp.int32(min(n_slots, n_episodes)),
         returns=returns,
         length=jnp.zeros(n_slots, jnp.int32),
         found=Evaluation(of_episodes, lengths, flags, flags, _of_episodes(n_episodes, info)),
@@ -539,13 +540,13 @@ def _with_step(
     )
     # A slot that cannot begin an episode at a cut waits for the end of the one that it plays.
     begins = over if by_key else end.done & (steps < _last_begin(tally, max_steps))
-    next_row = tally.begun + jnp.cumsum(begins, dtype=jnp.int32) - 1
+    next_row = tally.n_begun + jnp.cumsum(begins, dtype=jnp.int32) - 1
     waiting = jnp.where(over, n_episodes, tally.row)
     return Tally(
         steps=steps,
         row=jnp.where(begins, jnp.minimum(next_row, n_episodes), waiting),
         begins=begins,
-        begun=jnp.minimum(tally.begun + jnp.sum(begins, dtype=jnp.int32), n_episodes),
+        n_begun=jnp.minimum(tally.n_begun + jnp.sum(begins, dtype=jnp.int32), n_episodes),
         returns=jax.tree.map(clear, returns),
         length=clear(length),
         found=found,
@@ -558,7 +559,7 @@ def _goes_on(tally: Tally, max_steps: int, by_key: bool) -> jax.Array:
     running = jnp.any(tally.row < n_episodes)
     if by_key:
         return running
-    begins = (tally.begun < n_episodes) & (tally.steps < _last_begin(tally, max_steps))
+    begins = (tally.n_begun < n_episodes) & (tally.steps < _last_begin(tally, max_steps))
     return running | begins
 
 

@@ -18,7 +18,7 @@ from envrax._jax.jaxprs import origin
 from envrax._jax.mesh import replicate
 from envrax._jax.programs import programs
 from envrax._jax.types import leaf_type, same_types, strip_weak_type
-from envrax.batched_env import AnyBatch
+from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces import Space
 
@@ -56,7 +56,8 @@ class CalledPolicy:
 
     def traced(self, *given: Any) -> "TracedPolicy":
         """What the policy computes now, from inputs like these, or of these types."""
-        traced = trace(self.call, self.arrays, given, "policy", self.name)
+        hint = "Keep what a later step needs in `policy_state`."
+        traced = trace(self.call, self.arrays, given, "policy", self.name, hint)
         return TracedPolicy(traced, self.asks)
 
     def call(
@@ -156,6 +157,15 @@ class UniformPolicy:
 AnyPolicy = CalledPolicy | JittedPolicy | TracedPolicy | UniformPolicy
 
 
+def require_env(who: str, env: Any) -> None:
+    """Raise a TypeError for anything but an environment or a batch, such as the id of one."""
+    if not isinstance(env, JaxEnv | BatchedEnv):
+        raise TypeError(
+            f"{who}: expected a JaxEnv, a BatchedEnv or a fleet; got {env!r}. Pass one that `make` "
+            "or `make_vec` returned."
+        )
+
+
 def called_policy(env: AnyEnv | AnyBatch, policy: Policy | None) -> CalledPolicy | UniformPolicy:
     """The policy of the user, to be called or traced."""
     return UniformPolicy(env.action_space) if policy is None else CalledPolicy(policy)
@@ -179,7 +189,7 @@ def as_is_now(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Any) -> AnyPolicy:
 
 
 def input_types(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Any) -> Any:
-    """What a policy is called with, or the types of that."""
+    """Inputs of a policy: values if all are strongly typed arrays, else types."""
     given = at.policy_state, at.obs, at.rng
     as_types = bool(asks)
     for x in jax.tree.leaves(given):
@@ -192,7 +202,7 @@ def input_types(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Any) -> Any:
 
 
 def inputs_of(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Any) -> tuple[Any, ...]:
-    """What a policy is called with, but with the key that its own is split from."""
+    """The arguments of a policy, with the key not yet split."""
     return at.policy_state, at.obs, at.rng, what_is_asked(env, asks, at.env_state)
 
 

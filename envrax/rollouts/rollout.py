@@ -16,9 +16,9 @@ from envrax._jax.keys import is_key, require_key, to_threefry
 from envrax._jax.mesh import replicate, varying_like
 from envrax._jax.programs import compilation_within, programs
 from envrax._jax.types import is_inside_jit, is_traced, strip_weak_type
-from envrax.autoreset.rule import step_through
+from envrax.autoreset.rule import step_and_reset
 from envrax.autoreset.slot import reset_slot
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, step_with
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, require_final_obs, step_with
 from envrax.compiled_batch import compilation_of, layout_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts.policy import (
@@ -32,9 +32,10 @@ from envrax.rollouts.policy import (
     call_policy,
     inputs_of,
     on_devices_of,
+    require_env,
 )
 from envrax.spaces.conform import conform
-from envrax.termination import episode_end, reasons_in, with_reasons
+from envrax.termination import episode_end, reasons_in
 
 CHUNKS = 20  # of a rollout with a progress bar
 _OPTIONS = StepOptions(final_obs=True)
@@ -97,9 +98,6 @@ class Transition(NamedTuple):
     extras: Any
 
 
-Collect = Callable[[Transition], Any] | None
-
-
 def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = None) -> Rollout:
     """
     Begin a rollout: `rng, key = jax.random.split(rng)`, and reset with `key`.
@@ -129,29 +127,37 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
     layout = layout_of(env)
     if layout is not None:
         rng, policy_state = replicate((rng, policy_state), layout.mesh, "start")
-    rng, key = jax.random.split(to_threefry(rng))
-    obs, state = varying_like(key, first_of(env, key))
+    if is_traced(rng) or not env.traceable:
+        rng, key = _split(env, rng)
+        begun = env.reset(key) if isinstance(env, BatchedEnv) else reset_slot(env, key)
+        obs, state = varying_like(key, begun)
+    else:
+        rng, key = _compiled_split(env)(rng)
+        obs, state = _first_of(env, key)
     return Rollout(jax.tree.map(copy_if_numpy, obs), state, as_arrays(policy_state), rng)
 
 
-def first_of(env: AnyEnv | AnyBatch, key: jax.Array) -> tuple[Any, Any]:
-    """The first observation and state of an environment, compiled through its cache."""
-    if not env.traceable or is_traced(key):
-        return env.reset(key) if isinstance(env, BatchedEnv) else reset_slot(env, key)
+def _split(_: Any, rng: jax.Array) -> tuple[jax.Array, jax.Array]:
+    rng, key = jax.random.split(to_threefry(rng))
+    return rng, key
+
+
+def _first_of(env: AnyEnv | AnyBatch, key: jax.Array) -> tuple[Any, Any]:
+    """The first observation and state, by a program that is compiled through the cache."""
     if isinstance(env, JaxEnv):
         return _not_shared(_compiled_reset_of_one(env)(key))
-    compiled_ahead = compilation_within(env) is None or getattr(env, "compiled_with", None)
-    if compiled_ahead:
-        returned = env.reset(key)
-        return returned if compilation_of(env) else _not_shared(returned)
-    return _compiled_reset(env)(key)
+    if compilation_within(env) is not None and getattr(env, "compiled_with", None) is None:
+        return _compiled_reset(env)(key)  # of a wrapper around a batch that was compiled ahead
+    begun = env.reset(key)
+    return begun if compilation_of(env) else _not_shared(begun)
 
 
 def _not_shared(returned: Any) -> Any:
     """The same arrays without two that share memory, such as a key: those cannot be donated."""
-    return returned if is_traced(returned) else jax.device_put(returned, may_alias=False)
+    return jax.device_put(returned, may_alias=False)
 
 
+_compiled_split = programs(_split)
 _compiled_reset_of_one = programs(reset_slot)
 _compiled_reset = programs(lambda env, key: env.reset(key))
 
@@ -283,7 +289,8 @@ def _collect_as_is_now(
         return on_devices_of(env, jitted), jitted.function
     types = _transition_types(env).eval_shape(policy, at)
     shown = getattr(collect, "__qualname__", repr(collect))
-    traced = trace(lambda _, step: collect(step), [], (types,), "collect", shown)
+    hint = "Return what you need."
+    traced = trace(lambda _, step: collect(step), [], (types,), "collect", shown, hint)
     return on_devices_of(env, traced), None
 
 
@@ -305,19 +312,18 @@ def play_step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[R
     """One step of a policy."""
     rng, action, policy_state, extras = act(env, policy, at)
     if isinstance(env, JaxEnv):
-        shape: tuple[int, ...] = ()
         action = conform(env.action_space, action, "policy", "action")
-        stepped = step_through(env, None, at.env_state, action, final_obs=True)
+        stepped = step_and_reset(env, None, at.env_state, action, final_obs=True)
         obs, state, reward, _, info = stepped
-        done = info["terminated"] | info["truncated"]  # a wrapper may have changed the flag's type
+        terminated, truncated = info["terminated"], info["truncated"]
+        done = terminated | truncated  # a wrapper may have changed the type of the flag
     else:
-        shape = (env.n_slots,)
         obs, state, reward, done, info = step_with(env, at.env_state, action, _OPTIONS)
-    find_end = episode_end if env.traceable else _compiled_end
-    end = find_end(env.name, shape, done, reasons_in(info))
-    info = with_reasons(info, end)
+        require_final_obs(env.name, info)
+        find_end = episode_end if env.traceable else _compiled_end
+        done, terminated, truncated = find_end(env.name, (env.n_slots,), done, reasons_in(info))
+    info = {**info, "terminated": terminated, "truncated": truncated}
     next_obs = info.pop("final_obs")
-    done, terminated, truncated = end
     transition = Transition(
         at.obs, action, reward, done, terminated, truncated, next_obs, info, extras
     )
@@ -373,15 +379,6 @@ def _stacked(*leaves: Any) -> Any:
     return jnp.asarray(np.stack(leaves))  # compiles nothing, however many there are
 
 
-def require_env(who: str, env: Any) -> None:
-    """Raise a TypeError for anything but an environment or a batch, such as the id of one."""
-    if not isinstance(env, JaxEnv | BatchedEnv):
-        raise TypeError(
-            f"{who}: expected a JaxEnv, a BatchedEnv or a fleet; got {env!r}. Pass one that `make` "
-            "or `make_vec` returned."
-        )
-
-
 def as_arrays(policy_state: Any) -> Any:
     """The state of a policy as arrays that nobody else writes to."""
     return jax.tree.map(lambda x: strip_weak_type(copy_if_numpy(x)), policy_state)
@@ -390,6 +387,3 @@ def as_arrays(policy_state: Any) -> Any:
 def copy_if_numpy(x: Any) -> Any:
     """A copy of a NumPy array, whose memory a simulator or the caller may write to."""
     return cast(Any, x).copy() if isinstance(x, np.ndarray) else x
-
-
-__all__ = ["Rollout", "TracedPolicy", "Transition", "rollout", "start"]

@@ -16,7 +16,7 @@ from envrax._jax.keys import key_types
 from envrax._jax.types import output_types, strip_weak_type
 from envrax.agent_values import require_one_agent
 from envrax.autoreset.checks import checked, require_same_types
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, step_with
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, require_final_obs, step_with
 from envrax.compiled_batch import compilation_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.common_types import types_of
@@ -234,6 +234,7 @@ class HostLoop:
             shape = (self.env.n_slots,)
             stepped = self._checked("step", step_with(self.env, state, action, self._options))
             obs, state, reward, done, info = stepped
+            require_final_obs(self._who, info)
             end = episode_end(self._who, shape, done, info)
             final = info if self._same_step else {}
         require_reward_shape(self._who, reward, shape)

@@ -18,7 +18,7 @@ from envrax._jax.compiled import Compiled
 from envrax._jax.mesh import reshard, to_sharding, varying_like
 from envrax._jax.types import output_types
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, overrides, step_with
-from envrax.compiled_batch import Begin, CompiledBatch, compilation_of, layout_of
+from envrax.compiled_batch import CompiledBatch, compilation_of, layout_of
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces import Space
 from envrax.wrappers.base import refuse_mask
@@ -103,18 +103,18 @@ class BatchedWrapper(
         # A batch of the user splits the key itself.
         return self.env._slot_keys(rng) if isinstance(self.env, CompiledBatch) else rng
 
-    def _begin_slots(self, mask: jax.Array, state: Any, begin: Begin) -> tuple[Any, Any, jax.Array]:
-        first, inner, begun = self._begin_inside(mask, state.env_state, begin)
-        given = self.on_reset_where(begun, self.observation(first), state.replace(env_state=inner))
+    def _begin_slots(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
+        first, inner, began = self._begin_inside(mask, state.env_state, rngs)
+        given = self.on_reset_where(began, self.observation(first), state.replace(env_state=inner))
         first, state = require_tuple(type(self).__name__, "on_reset_where", given)
-        return first, self._place_state(state, "") if self.env.traceable else state, begun
+        return first, self._place_state(state, "") if self.env.traceable else state, began
 
-    def _begin_inside(self, mask: jax.Array, state: Any, begin: Begin) -> Any:
+    def _begin_inside(self, mask: jax.Array, state: Any, rngs: Any) -> Any:
         if not overrides(self.env, "reset_where", "_begin_slots"):
-            return cast(Any, self.env)._begin_slots(mask, state, begin)
+            return cast(Any, self.env)._begin_slots(mask, state, rngs)
         types = output_types(self.env.observation_space.sample)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types)
-        return *self.env.reset_where(mask, nothing, state, begin.rngs), mask
+        return *self.env.reset_where(mask, nothing, state, rngs), mask
 
     @property
     def observation_space(self) -> Space:
