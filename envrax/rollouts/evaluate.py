@@ -36,7 +36,7 @@ from envrax.rollouts.policy import (
     require_env,
     what_is_asked,
 )
-from envrax.rollouts.rollout import Rollout, act, play_step, require_env, start
+from envrax.rollouts.rollout import Rollout, act, play_step, start
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 from envrax.termination import End, end_of_step, episode_end, with_reasons
