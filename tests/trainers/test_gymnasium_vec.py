@@ -36,7 +36,7 @@ def follow(env: Any, make: Callable[[], gymnasium.Env], steps: int) -> np.ndarra
         *expected, terminated, truncated, last, result = hand.step(actions)
         ends += terminated.sum(), truncated.sum()
         assert_trees_equal([obs, rewards, dones], expected)
-        final = {"final_obs": last} if env.final_obs else {}
+        final = {"final_obs": last} if env._options.final_obs else {}
         assert infos.keys() >= {"terminated", "truncated", *final}
         if "final_mask" in infos:
             final["final_mask"] = np.array([info["action_mask"] for info in result]) == 1
