@@ -17,7 +17,8 @@ from envrax._jax.dead_code import arguments_read
 from envrax._jax.jaxprs import WITH_DERIVATIVE_RULES, origin
 from envrax._jax.types import leaf_type, same_types, strip_weak_type
 
-_ARRAYS = jax.Array | np.ndarray | np.generic | float | complex
+_SCALARS = np.generic | float | complex
+_ARRAYS = jax.Array | np.ndarray | _SCALARS
 Static = tuple[Any, tuple[Any, ...]]
 
 
@@ -29,7 +30,7 @@ def split(tree: Any) -> tuple[list[Any], Static]:
     for x in leaves:
         is_array = isinstance(x, _ARRAYS)
         arrays.append(x if is_array else None)
-        others.append(None if is_array else x)
+        others.append(None if is_array else (type(x), x))  # 1 and True are equal
     return arrays, (structure, tuple(others))
 
 
@@ -37,7 +38,7 @@ def join(arrays: list[Any], static: Static) -> Any:
     """The pytree that `split` took apart, with these arrays."""
     structure, others = static
     pairs = zip(arrays, others, strict=True)
-    return structure.unflatten([other if x is None else x for x, other in pairs])
+    return structure.unflatten([other[1] if x is None else x for x, other in pairs])
 
 
 @cache
@@ -85,7 +86,7 @@ def as_jitted(function: Any) -> Jitted | None:
     What the user compiled with `jax.jit`, if a function is that, or only binds arguments to it.
 
     A partial binds arguments, a bound method its object, and so does an object whose `__call__` is
-    compiled.
+    compiled. None also if a float or a NumPy scalar is bound: it may be a static argument.
     """
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
@@ -102,6 +103,8 @@ def as_jitted(function: Any) -> Jitted | None:
             function = _call_of(function)
         else:
             return None
+    if any([isinstance(x, _SCALARS) for x in jax.tree.leaves((args, kwargs))]):
+        return None
     arrays, static = split((args, kwargs))
     return Jitted(arrays, ref(function), static)
 
@@ -224,7 +227,7 @@ class _TracedProgram:
 
     def __init__(self, jaxpr: Any, outputs: Any, inputs: Any) -> None:
         self.jaxpr = jaxpr
-        self.outputs = outputs
+        self.outputs = outputs  # the structures of both, without arrays
         self.inputs = inputs
         self._key = outputs, ProgramKey(jaxpr)
         self._hash = hash(self._key)
@@ -260,15 +263,21 @@ class Traced:
         return any([isinstance(x, Tracer) for x in self.constants])
 
     def __call__(self, *given: Any) -> Any:
-        if not same_types(given, self.program.inputs):
+        if not same_types(given, self.inputs):
             raise TypeError(
                 f"{self.who}: expected inputs of the same types in every step; got "
-                f"{jax.tree.map(leaf_type, self.program.inputs)} in the first and "
+                f"{jax.tree.map(leaf_type, self.inputs)} in the first and "
                 f"{jax.tree.map(leaf_type, given)} in a later one."
             )
         function = cast(Any, jaxpr_as_fun)(ClosedJaxpr(self.program.jaxpr, self.constants))
         answer = function(*jax.tree.leaves((self.arrays, *given)))
         return self.program.outputs.unflatten(strip_weak_type(answer))  # literals are no arrays
+
+    @property
+    def inputs(self) -> Any:
+        """The types of what it takes, beside its arrays."""
+        invars = self.program.jaxpr.invars[len(jax.tree.leaves(self.arrays)) :]
+        return self.program.inputs.unflatten([x.aval for x in invars])
 
     @property
     def outputs(self) -> Any:
@@ -316,5 +325,6 @@ def trace(
             f"{who}: expected a function that keeps no array of a call; got {name}, which uses one "
             f"that JAX traced in an earlier call. {hint}"
         ) from error
-    program = _TracedProgram(traced.jaxpr, jax.tree.structure(types), given)
+    structures = jax.tree.structure(types), jax.tree.structure(given)
+    program = _TracedProgram(traced.jaxpr, *structures)
     return Traced(arrays, traced.consts, program, who)

@@ -53,6 +53,33 @@ def strip_weak_type(tree: Any) -> Any:
     return jax.tree.unflatten(structure, strong)
 
 
+def numbers_as_arrays(expected: str, named: Any, tree: Any) -> Any:
+    """
+    `strip_weak_type(tree)`, or an error that names the first leaf that is no number.
+
+    Parameters
+    ----------
+    expected : str
+        Who should return what, for the message: "Env: expected step".
+    named : dict
+        The parts of the tree, by their names.
+    tree : pytree
+        What was returned.
+    """
+    try:
+        return strip_weak_type(tree)
+    except (TypeError, ValueError):
+        for name, leaf in named_leaves(named).items():
+            try:
+                strip_weak_type(leaf)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"{expected} to return arrays and numbers; got {leaf!r} at `{name}`. Leave it "
+                    "out, or return a number in its place."
+                ) from None
+        raise
+
+
 def same_types(a: Any, b: Any) -> bool:
     """Whether two pytrees have the same structure, shapes and dtypes."""
     if jax.tree.structure(a) != jax.tree.structure(b):

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from envrax._checks.tuples import RETURNS, require_tuple
-from envrax._jax.types import leaf_type, leaf_types, named_leaves, same_types, strip_weak_type
+from envrax._jax.types import leaf_type, leaf_types, numbers_as_arrays, same_types
 from envrax.env import AnyEnv, EnvState, starting_method_name
 
 
@@ -18,23 +18,8 @@ def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
 
 def as_arrays(env: AnyEnv, method: str, returned: tuple[Any, ...]) -> tuple[Any, ...]:
     """The results of `reset` or `step` as strongly typed arrays."""
-    try:
-        return strip_weak_type(returned)
-    except (TypeError, ValueError):
-        names = RETURNS[method].split(", ")
-        for name, leaf in named_leaves(dict(zip(names, returned, strict=True))).items():
-            _require_number(f"{type(env).__name__}: expected {method}", name, leaf)
-        raise
-
-
-def _require_number(expected: str, name: str, leaf: Any) -> None:
-    try:
-        strip_weak_type(leaf)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{expected} to return arrays and numbers; got {leaf!r} at `{name}`. Leave it out, or "
-            "return a number in its place."
-        ) from None
+    named = dict(zip(RETURNS[method].split(", "), returned, strict=True))
+    return numbers_as_arrays(f"{type(env).__name__}: expected {method}", named, returned)
 
 
 def require_slots(

@@ -17,7 +17,7 @@ from envrax._jax.functions import Jitted, Traced, as_jitted, join, split, trace
 from envrax._jax.jaxprs import origin
 from envrax._jax.mesh import replicate
 from envrax._jax.programs import programs
-from envrax._jax.types import leaf_type, same_types, strip_weak_type
+from envrax._jax.types import leaf_type, numbers_as_arrays, same_types, strip_weak_type
 from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces import Space
@@ -45,6 +45,10 @@ class CalledPolicy:
     """
 
     def __init__(self, policy: Any) -> None:
+        if not callable(policy):
+            raise TypeError(
+                f"policy: expected a function `policy(policy_state, obs, rng)`; got {policy!r}."
+            )
         self.name = getattr(policy, "__qualname__", type(policy).__name__)
         if isinstance(policy, MethodType) and not jax.tree_util.all_leaves([policy.__self__]):
             policy = jax.tree_util.Partial(policy.__func__, policy.__self__)
@@ -78,7 +82,9 @@ class CalledPolicy:
                 f"{type(policy).__name__} that changes, and the change would be lost. Keep what "
                 "changes, such as random streams and running means, in `policy_state`."
             )
-        answer = strip_weak_type(require_tuple("policy", "the call", returned))
+        answer: Any = require_tuple("policy", "the call", returned)
+        named = dict(zip(("action", "policy_state", "extras"), answer, strict=True))
+        answer = numbers_as_arrays("policy: expected the call", named, answer)
         if not same_types(policy_state, answer[1]):
             expected = jax.tree.map(leaf_type, policy_state)
             got = jax.tree.map(leaf_type, answer[1])
@@ -255,10 +261,6 @@ def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
 
 
 def _require_parameters(policy: Any, asked: tuple[str, ...]) -> None:
-    if not callable(policy):
-        raise TypeError(
-            f"policy: expected a function `policy(policy_state, obs, rng)`; got {policy!r}."
-        )
     with contextlib.suppress(ValueError):  # some functions tell no signature
         signature = inspect.signature(policy)
         try:

@@ -15,7 +15,7 @@ from envrax._jax.functions import as_jitted, trace
 from envrax._jax.keys import is_key, require_key, to_threefry
 from envrax._jax.mesh import replicate, varying_like
 from envrax._jax.programs import compilation_within, programs
-from envrax._jax.types import is_inside_jit, is_traced, strip_weak_type
+from envrax._jax.types import is_inside_jit, is_traced, numbers_as_arrays, strip_weak_type
 from envrax.autoreset.rule import step_and_reset
 from envrax.autoreset.slot import reset_slot
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, require_final_obs, step_with
@@ -290,7 +290,12 @@ def _collect_as_is_now(
     types = _transition_types(env).eval_shape(policy, at)
     shown = getattr(collect, "__qualname__", repr(collect))
     hint = "Return what you need."
-    traced = trace(lambda _, step: collect(step), [], (types,), "collect", shown, hint)
+
+    def kept(_: Any, step: Transition) -> Any:
+        returned = collect(step)
+        return numbers_as_arrays("collect: expected the call", {"kept": returned}, returned)
+
+    traced = trace(kept, [], (types,), "collect", shown, hint)
     return on_devices_of(env, traced), None
 
 
@@ -319,7 +324,7 @@ def play_step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[R
         done = terminated | truncated  # a wrapper may have changed the type of the flag
     else:
         obs, state, reward, done, info = step_with(env, at.env_state, action, _OPTIONS)
-        require_final_obs(env.name, info)
+        require_final_obs(type(env).__name__, info)
         find_end = episode_end if env.traceable else _compiled_end
         done, terminated, truncated = find_end(env.name, (env.n_slots,), done, reasons_in(info))
     info = {**info, "terminated": terminated, "truncated": truncated}

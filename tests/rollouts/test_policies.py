@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -232,3 +233,108 @@ def test_a_policy_may_answer_with_constants() -> None:
         steps = envrax.rollout(ONE, form, envrax.start(ONE, jax.random.key(0)), 3)[1]
         assert steps.action.tolist() == [2, 2, 2]
         assert steps.extras["number"].dtype == np.float32 and steps.extras["true"].all()
+
+
+# What the user compiled -------------------------------------------------------------------------
+
+
+@partial(jax.jit, static_argnames="eps")
+def compiled(params: Any, state: Any, obs: jax.Array, rng: jax.Array, *, eps: Any = 0) -> Any:
+    best = jnp.argmax(params).astype(jnp.int32)
+    return jnp.full(obs.shape[:-1], best), state, jnp.asarray(eps)
+
+
+class JittedAgent(Agent):
+    @partial(jax.jit, static_argnums=0)
+    def __call__(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return self.act(state, obs, rng)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=[])
+@dataclass
+class JittedTree:
+    params: jax.Array
+
+    @jax.jit
+    def act(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return compiled(self.params, state, obs, rng)
+
+
+BOUND: dict[str, Callable[[Any], Any]] = {
+    "Partial": lambda params: jax.tree_util.Partial(compiled, params),
+    "partial": lambda params: partial(compiled, params, eps=1),
+    "method": lambda params: JittedTree(params).act,
+}
+
+
+@pytest.mark.parametrize("form", BOUND)
+def test_a_compiled_policy_is_traced_once_and_its_arrays_are_arguments(
+    form: str, compile_counter: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = envrax.start(BATCH, jax.random.key(0))
+
+    def play(best: int) -> int:
+        policy = BOUND[form](jnp.eye(3)[best])
+        return envrax.rollout(BATCH, policy, at, 3)[1].action.max().item()
+
+    assert play(1) == 1
+    monkeypatch.setattr(jax, "make_jaxpr", None)  # nothing is traced any more
+    with compile_counter() as counted:
+        assert [play(0), play(2)] == [0, 2]
+    assert counted.count == 0
+
+
+def test_what_a_compiled_policy_closes_over_stays_as_jax_traced_it() -> None:
+    agent = JittedAgent()
+    at = envrax.start(BATCH, jax.random.key(0))
+    for best in (0, 2):
+        agent.bias = jnp.eye(3)[best]
+        assert (envrax.rollout(BATCH, agent, at, 3)[1].action == 0).all()
+        assert (agent(None, jnp.zeros((2, 2)), None)[0] == 0).all()
+        assert (envrax.rollout(BATCH, agent.act, at, 3)[1].action == best).all()
+
+
+@pytest.mark.parametrize("values", [(1, True, 0, False), (0.5, 1.5), (np.int32(2), np.int32(1))])
+def test_bound_values_that_jax_takes_as_static(values: Any) -> None:
+    at = envrax.start(BATCH, jax.random.key(0))
+    for eps in values:
+        policy = partial(compiled, jnp.eye(3)[1], eps=eps)
+        extras = envrax.rollout(BATCH, policy, at, 3)[1].extras
+        assert extras.dtype == jnp.asarray(eps).dtype and (extras == eps).all()
+
+
+def test_a_program_is_freed_with_the_function_that_the_user_compiled() -> None:
+    at = envrax.start(BATCH, jax.random.key(0))
+    policy = jax.jit(lambda state, obs, rng: (jnp.zeros(2, jnp.int32), state, None))
+    kept = jax.jit(lambda step: step.reward)
+    envrax.rollout(BATCH, policy, at, 3, collect=kept)
+    refs = [weakref.ref(policy), weakref.ref(kept)]
+    del policy, kept
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
+
+
+def test_no_array_of_a_call_is_kept() -> None:
+    memory = jnp.arange(5.0)
+    at = envrax.start(BATCH, jax.random.key(0))._replace(policy_state=memory)
+    policy: Any = lambda state, obs, rng: (jnp.zeros(2, jnp.int32), state, None)  # noqa: E731
+    envrax.rollout(BATCH, policy, at, 3)
+    kept = weakref.ref(memory)
+    del memory, at
+    gc.collect()
+    assert kept() is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "collect", "message"),
+    [
+        (3, None, "expected a function `policy"),
+        (jnp.ones(2), None, r"got Array\(\[1., 1.\]"),
+        (lambda s, o, r: (jnp.zeros(2, jnp.int32), s, {"a": "b"}), None, "got 'b' at `extras.a`"),
+        (None, lambda step: {"a": "b"}, "got 'b' at `kept.a`"),
+    ],
+)
+def test_what_is_no_function_or_no_number_is_named(policy: Any, collect: Any, message: str) -> None:
+    at = envrax.start(BATCH, jax.random.key(0))
+    with pytest.raises(TypeError, match=message):
+        envrax.rollout(BATCH, policy, at, 3, collect=collect)

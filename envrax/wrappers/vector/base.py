@@ -83,7 +83,6 @@ class BatchedWrapper(
     def _wrap(self, env: AnyBatch) -> None:
         self.env = env
         self._options = env._options
-        self._before_calls = env._before_calls
         if env.traceable:
             self._use(compilation_of(env), layout_of(env))
             return
@@ -115,6 +114,10 @@ class BatchedWrapper(
         types = output_types(self.env.observation_space.sample)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types)
         return *self.env.reset_where(mask, nothing, state, rngs), mask
+
+    @property
+    def _before_calls(self) -> Any:
+        return self.env._before_calls
 
     @property
     def observation_space(self) -> Space:

@@ -162,7 +162,10 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         folder = Path(output_dir).expanduser().absolute()
         schedule = Schedule(episode_trigger, step_trigger, steps)
         self._recording = Recording(indices, folder, fps, grid, labels, schedule)
-        self._before_calls = (*env._before_calls, self._recording.write_before_call)
+
+    @property
+    def _before_calls(self) -> Any:
+        return *self.env._before_calls, self._recording.write_before_call
 
     @property
     def copied_env(self) -> AnyEnv | None:

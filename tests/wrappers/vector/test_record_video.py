@@ -128,6 +128,14 @@ def by_a_wrapper(env: Any) -> Any:
     return lambda: NormalizeObservation(env).step(state, [1, 1, 1])
 
 
+def by_a_bridge_without_reset(env: Any) -> Any:
+    bridge = to_gymnasium_vec(env, autoreset_mode="NextStep")
+    bridge.reset(seed=0)
+    for _ in range(5):
+        bridge.step(np.ones(3, np.int32))
+    return lambda: bridge.step(np.ones(3, np.int32))
+
+
 def by_a_fleet(env: Any) -> Any:
     fleet = envrax.MultiVecEnv([env, VecEnv(FilmEnv(), 2)])
     states = fleet.reset(KEY)[1]
@@ -136,7 +144,9 @@ def by_a_fleet(env: Any) -> Any:
     return lambda: fleet.step(states, [np.ones(3, np.int32), np.ones(2, np.int32)])
 
 
-@pytest.mark.parametrize("plays", [by_rollout, by_a_bridge, by_a_wrapper, by_a_fleet])
+@pytest.mark.parametrize(
+    "plays", [by_rollout, by_a_bridge, by_a_bridge_without_reset, by_a_wrapper, by_a_fleet]
+)
 def test_what_is_complete_is_written_whoever_calls(plays: Any, tmp_path: Path) -> None:
     env = film(tmp_path)
     call = plays(env)
