@@ -24,7 +24,7 @@ from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Box, Dict, Discrete, Space
 
-jaxtari = require("jaxtari", "0.2")
+jaxtari = require("jaxtari", "0.2", "core", "environment", "modification", "paths")
 
 from jaxtari.core import GAME_MODULES, MOD_MODULES  # noqa: E402
 from jaxtari.environment import JaxEnvironment  # noqa: E402

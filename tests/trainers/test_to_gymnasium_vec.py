@@ -292,3 +292,21 @@ def test_observations_of_a_64_bit_space_have_64_bits() -> None:
     result = env.step([1, 2])
     assert obs.dtype == result[0].dtype == env.observation_space.dtype == np.int64
     assert env.observation_space.contains(result[0])
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_nothing_is_transferred_without_asking(mode: AutoresetMode) -> None:
+    """Actions, seeds and masks come from the host on purpose."""
+    with jax.transfer_guard("disallow"):
+        env = to_gymnasium_vec(VecEnv(MaskedEnv(), 3), autoreset_mode=mode)
+        env.reset(seed=0)
+        env.reset()
+        for _ in range(8):
+            *_, terminated, truncated, _ = env.step(np.array([0, 1, 2]))
+            ended = terminated | truncated
+            if mode == AutoresetMode.DISABLED and ended.any():
+                env.reset(options={"reset_mask": ended})
+        single = to_gymnasium(MaskedEnv(), render_mode="rgb_array")
+        single.reset(seed=0)
+        single.step(1)
+        single.render()
