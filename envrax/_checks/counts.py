@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from envrax._checks.drawn_field import DrawnField
-
 INT32_MAX = 2**31 - 1  # the most steps that an int32 can count
 
 
@@ -56,8 +54,7 @@ def require_limit(expected: str, limit: Any, least: int = 1) -> Any:
     """
     A time limit as a Python int, at most `INT32_MAX`; a larger one means no limit.
 
-    An array that is traced, or has a limit for each environment, becomes int32 by the same rule. A
-    `DrawnField` stays as it is.
+    An array that is traced, or has a limit for each environment, becomes int32 by the same rule.
 
     Parameters
     ----------
@@ -71,8 +68,6 @@ def require_limit(expected: str, limit: Any, least: int = 1) -> Any:
     ValueError
         If `limit` is below `least`.
     """
-    if isinstance(limit, DrawnField):
-        return limit
     if isinstance(limit, jax.Array) and (isinstance(limit, Tracer) or limit.ndim):
         if not jnp.issubdtype(limit.dtype, jnp.integer):
             raise TypeError(f"{expected} to be an int; got {limit.dtype}{list(limit.shape)}.")
