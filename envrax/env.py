@@ -66,7 +66,8 @@ class EnvConfig(Config):
     ----------
     max_steps : int
         Time limit of an episode, in steps, at least 1. `2**31 - 1` means no limit, and a larger
-        number becomes it. Any other value raises an error.
+        number becomes it. Any other value raises an error. A JAX array stays one, int32, since it
+        may be drawn or traced.
     """
 
     max_steps: int = 1000

@@ -6,7 +6,6 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 INT32_MAX = 2**31 - 1  # the most steps that an int32 can count
 
@@ -54,7 +53,8 @@ def require_limit(expected: str, limit: Any, least: int = 1) -> Any:
     """
     A time limit as a Python int, at most `INT32_MAX`; a larger one means no limit.
 
-    An array that is traced, or has a limit for each environment, becomes int32 by the same rule.
+    A JAX array, which may be drawn or traced, becomes int32 by the same rule: nothing reads it, so
+    that one below `least` becomes `least`.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def require_limit(expected: str, limit: Any, least: int = 1) -> Any:
     ValueError
         If `limit` is below `least`.
     """
-    if isinstance(limit, jax.Array) and (isinstance(limit, Tracer) or limit.ndim):
+    if isinstance(limit, jax.Array):
         if not jnp.issubdtype(limit.dtype, jnp.integer):
             raise TypeError(f"{expected} to be an int; got {limit.dtype}{list(limit.shape)}.")
         return jnp.clip(limit, least, INT32_MAX).astype(jnp.int32)
