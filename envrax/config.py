@@ -6,13 +6,14 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks.counts import require_count
+from envrax._checks.counts import require_limit
+from envrax._checks.drawn_field import DrawnField
 from envrax._checks.names import require_known
 from envrax._jax.types import strip_weak_type
 from envrax.spaces.base import canonical, kind
@@ -45,9 +46,13 @@ class Config(Replaceable):
     """
 
     __slots__ = ("_containers", "_frozen")  # in no `__dict__`, which chex takes for the fields
+    _least_limit: ClassVar[int] = 1  # the smallest legal `max_steps`
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._require_not_frozen(name)
+        if name == "max_steps" and not isinstance(value, DrawnField):
+            who = f"{type(self).__name__}: expected {name}"
+            value = require_limit(who, value, self._least_limit)
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -73,12 +78,6 @@ class Config(Replaceable):
             If the config belongs to another environment; only some subclasses know that.
         """
         return self
-
-
-def require_limit(expected: str, limit: Any, least: int = 1) -> None:
-    """Raise an error for a time limit that is a Python number below `least`, or None."""
-    if limit is None or (isinstance(limit, int | np.integer) and limit < least):
-        require_count(expected, limit, least)
 
 
 def freeze(config: ObjectT) -> ObjectT:

@@ -16,7 +16,6 @@ from envrax.config import (
     frozen_copy,
     rebuilt,
     require_decorated,
-    require_limit,
     resolve_config,
 )
 from envrax.spaces import Space
@@ -66,7 +65,9 @@ class EnvConfig(Config):
     Attributes
     ----------
     max_steps : int
-        Time limit of an episode, in steps, at least 1; `2**31 - 1` or more means no limit.
+        Time limit of an episode, in steps, at least 1. `2**31 - 1` means no limit, and a larger
+        number becomes it. Any other value raises an error. A JAX array stays one, int32, since it
+        may be drawn or traced.
     """
 
     max_steps: int = 1000
@@ -97,7 +98,6 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     # False.
     _is_wrapper: bool = False
     _keeps_state: bool = False
-    _least_limit: int = 1  # the smallest legal `config.max_steps`
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -110,8 +110,6 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         for declared in (pinned_class(cls, JaxEnv, StateT), pinned):
             require_decorated(cls.__name__, declared)
         resolved = resolve_config(cls.__name__, pinned, EnvConfig, config)
-        expected = f"{cls.__name__}: expected config.max_steps"
-        require_limit(expected, resolved.max_steps, self._least_limit)
         self._config: ConfigT = freeze(resolved)
 
     @property

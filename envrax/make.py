@@ -118,7 +118,7 @@ def make_vec(
     >>> obs.shape
     (8, 4)
     """
-    env = _build(make_vec, name, config, wrappers, jit_compile, cache_dir, fields)
+    env = _build(make_vec, name, config, wrappers, jit_compile, cache_dir, fields, n_envs)
     options: dict[str, Any] = dict(jit_compile=jit_compile, final_obs=final_obs)
     options |= dict(autoreset=autoreset, donate=donate)
     vec_env: Any = VecEnv(env, n_envs, **options)
@@ -223,9 +223,11 @@ def _build(
     jit_compile: bool,
     cache_dir: CacheDir,
     fields: dict[str, Any],
+    n_envs: Any = None,
 ) -> AnyEnv:
     """The environment and its wrappers, with a `JitWrapper` inside any that runs on the host."""
     who = factory.__name__
+    _require_name(who, name, n_envs)
     spec = get_spec(name)
     if not isinstance(wrappers, Sequence | None) or isinstance(wrappers, str):
         raise TypeError(
@@ -248,6 +250,18 @@ def _build(
             jit = None
         env = cast(Any, wrapped)
     return jit(env) if jit else env
+
+
+def _require_name(who: str, name: Any, n_envs: Any) -> None:
+    """Raise a TypeError for an environment, or its class, in place of a name."""
+    cls: Any = name if isinstance(name, type) else type(name)
+    if issubclass(cls, JaxEnv):
+        made = f"{cls.__name__}()"
+        instead = f"JitWrapper({made})" if n_envs is None else f"VecEnv({made}, {n_envs})"
+        got = f"the class {cls.__name__}" if cls is name else f"an environment, {name!r}"
+        raise TypeError(
+            f"{who}: expected the name of a registered environment; got {got}. Write `{instead}`."
+        )
 
 
 def _members(factory: Any, build: Any, names: Any, options: Any, fields: Any) -> Any:

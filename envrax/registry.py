@@ -291,6 +291,7 @@ def _unknown_env(name: Any, among_suites: bool = False) -> ValueError:
         # Not imported above: only this message needs the ids of libraries.
         libraries: Any = importlib.import_module("envrax.interop.names")
         found = close_matches(name, libraries.find(name))
+        found = [] if name in found else found  # known, but its suite is not registered
         if not siblings:
             points = installed_suites()
             suites = libraries.about_suites(name, found)

@@ -3,6 +3,8 @@
 import operator
 from typing import Any, cast
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 INT32_MAX = 2**31 - 1  # the most steps that an int32 can count
@@ -45,6 +47,32 @@ def within_int32(limit: Any) -> Any:
     if isinstance(limit, int | np.integer) and limit > INT32_MAX:
         return INT32_MAX
     return cast(Any, limit)
+
+
+def require_limit(expected: str, limit: Any, least: int = 1) -> Any:
+    """
+    A time limit as a Python int, at most `INT32_MAX`; a larger one means no limit.
+
+    A JAX array, which may be drawn or traced, becomes int32 by the same rule: nothing reads it, so
+    that one below `least` becomes `least`.
+
+    Parameters
+    ----------
+    expected, limit, least
+        As for `require_count`.
+
+    Raises
+    ------
+    TypeError
+        If `limit` is not an integer, or is a bool.
+    ValueError
+        If `limit` is below `least`.
+    """
+    if isinstance(limit, jax.Array):
+        if not jnp.issubdtype(limit.dtype, jnp.integer):
+            raise TypeError(f"{expected} to be an int; got {limit.dtype}{list(limit.shape)}.")
+        return jnp.clip(limit, least, INT32_MAX).astype(jnp.int32)
+    return within_int32(require_count(expected, limit, least))
 
 
 def slot_index(who: str, slot_idx: Any, n_slots: int) -> int:

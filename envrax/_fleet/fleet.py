@@ -204,15 +204,20 @@ class Fleet(Members):
 
         Values come from containers. A PRNG key is split; None or one policy is the same for all.
         """
+        columns: dict[str, list[Any]] = {name: [] for name in given}
+        containers: dict[str, Any] = {}
         for name, x in given.items():
             if x is None or (name == "policy" and callable(x)):
-                given[name] = self._each(lambda _, x=x: x)
+                columns[name] = [x] * len(self)
             elif name == "rng" and hasattr(x, "dtype"):
-                given[name] = self._container.build(split_key(x, len(self)))
+                columns[name] = list(split_key(x, len(self)))
             elif not isinstance(x, list | dict):
                 raise TypeError(f"{who}: expected {name} in a list or dict; got {type(x)}.")
+            else:
+                containers[name] = x
+        columns |= zip(containers, self._container.read(who, **containers), strict=True)
         results: list[Any] = []
-        rows = zip(self._members, *self._container.read(who, **given), strict=True)
+        rows = zip(self._members, *columns.values(), strict=True)
         for name, row in zip(self._fused.names, rows, strict=True):
             with noting(name):
                 results.append(function(*row))

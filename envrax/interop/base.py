@@ -58,7 +58,6 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     """
 
     library: ClassVar[str]
-    _least_limit = 0  # for the library's own
 
     def __init__(self, config: PeerConfig | None = None, *, peer: Any = None) -> None:
         super().__init__(config)

@@ -17,7 +17,7 @@ from envrax.interop.out.auto_reset import Bridge
 from envrax.interop.peer_types import PeerConfig, PeerState
 from envrax.registry import register_suite
 
-require("brax", "0.14")
+require("brax", "0.14", "envs")
 
 from brax import envs  # noqa: E402
 

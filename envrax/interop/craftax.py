@@ -27,7 +27,7 @@ from envrax.interop.peer_types import (
 from envrax.registry import register_suite
 from envrax.spaces import Space
 
-require("craftax", "1.6")
+require("craftax", "1.6", "craftax_env")
 
 from craftax.craftax_env import make_craftax_env_from_name  # noqa: E402
 

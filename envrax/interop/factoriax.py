@@ -22,7 +22,7 @@ from envrax.interop.peer_types import (
 from envrax.registry import register_suite
 from envrax.spaces import Space
 
-require("factoriax", "0.1")
+require("factoriax", "0.1", "engine.envs.registry", "make")
 
 from factoriax.engine.envs.registry import list_scenarios  # noqa: E402
 from factoriax.make import env_from_name  # noqa: E402

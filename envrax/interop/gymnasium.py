@@ -24,7 +24,7 @@ from envrax.registry import register_suite
 from envrax.spaces import Space
 from envrax.spaces.base import canonical, kind
 
-gymnasium = require("gymnasium", "1.2")
+gymnasium = require("gymnasium", "1.2", "experimental.functional")
 
 from gymnasium.experimental.functional import FuncEnv  # noqa: E402
 

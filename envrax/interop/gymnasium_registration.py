@@ -9,11 +9,13 @@ Gymnasium has one slash: `gymnax/CartPole-v1` becomes `envrax/gymnax.CartPole-v1
 
 import contextlib
 import re
+import sys
 from typing import Any
 
 from envrax.interop.library import require
 from envrax.interop.names import installed_ids
 from envrax.interop.out.gymnasium import to_gymnasium
+from envrax.interop.out.gymnasium_spec import played_limit
 from envrax.interop.out.gymnasium_vec import to_gymnasium_vec
 from envrax.make import make, make_vec
 from envrax.registry import registered_names
@@ -38,8 +40,9 @@ def register(*prefixes: str) -> list[str]:
 
     Keywords of `gymnasium.make` go to `envrax.make`, those of `gymnasium.make_vec` to
     `envrax.make_vec`, except `wrappers`, which Gymnasium applies itself. `render_mode`, `array`
-    and `autoreset_mode` go to `to_gymnasium` and `to_gymnasium_vec`; `max_episode_steps` is a
-    `TimeLimit`.
+    and `autoreset_mode` go to `to_gymnasium` and `to_gymnasium_vec`. `max_episode_steps` is a
+    `TimeLimit`; where it is more than the limit of the environment, it is `max_steps` of the
+    config, unless that is given. With -1 the limit of the environment stays.
 
     Parameters
     ----------
@@ -69,8 +72,29 @@ def gymnasium_id(name: str) -> str:
 
 
 def _make(name: str, render_mode: str | None = None, **fields: Any) -> gymnasium.Env:
-    env = make(name, **{**_NOT_COMPILED, **fields})
+    fields = {**_NOT_COMPILED, **fields}
+    env = make(name, **fields)
+    limit = _limit_of_gymnasium_make()
+    if _is_longer(limit, env) and "max_steps" not in fields:
+        env = make(name, max_steps=limit, **fields)
     return to_gymnasium(env, render_mode=render_mode)
+
+
+def _limit_of_gymnasium_make() -> int | None:
+    """The `max_episode_steps` of the call of `gymnasium.make` that makes this environment."""
+    # It is an argument of `make`, or in the spec. Gymnasium gives it to its `TimeLimit` only.
+    caller = sys._getframe(2)
+    if caller.f_code is not gymnasium.make.__code__:
+        return None
+    given = caller.f_locals.get("max_episode_steps")
+    spec = caller.f_locals.get("env_spec")
+    return getattr(spec, "max_episode_steps", None) if given is None else given
+
+
+def _is_longer(limit: int | None, env: Any) -> bool:
+    """Whether the environment, or the batch, would end episodes before this limit."""
+    played = played_limit(env)
+    return limit is not None and played is not None and limit > played
 
 
 def _make_vec(
@@ -82,9 +106,15 @@ def _make_vec(
     max_episode_steps: int | None = None,
     **fields: Any,
 ) -> gymnasium.vector.VectorEnv:
-    # `gymnasium.make` applies `max_episode_steps` itself, by a `TimeLimit` of Gymnasium.
-    limit = [] if max_episode_steps is None else [TimeLimit(max_steps=max_episode_steps)]
-    batched_env = make_vec(name, num_envs, wrappers=limit, **{**_NOT_COMPILED, **fields})
+    fields = {**_NOT_COMPILED, **fields}
+    batched_env = make_vec(name, num_envs, **fields)
+    if _is_longer(max_episode_steps, batched_env):
+        fields.setdefault("max_steps", max_episode_steps)
+        batched_env = make_vec(name, num_envs, **fields)
+    elif max_episode_steps not in (None, -1, played_limit(batched_env)):
+        # `gymnasium.make` applies it itself, by a `TimeLimit` of Gymnasium.
+        limit = TimeLimit(max_steps=max_episode_steps)
+        batched_env = make_vec(name, num_envs, wrappers=[limit], **fields)
     return to_gymnasium_vec(
         batched_env, autoreset_mode=autoreset_mode, array=array, render_mode=render_mode
     )

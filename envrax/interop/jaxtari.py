@@ -5,9 +5,10 @@ JAXtari: `envrax.make("jaxtari/pong")`, or `wrap(env)` for a game that you built
 Building a game reads its sprites from the directory where the library installs them.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Box, Dict, Discrete, Space
 
-jaxtari = require("jaxtari", "0.2")
+jaxtari = require("jaxtari", "0.2", "core", "environment", "modification", "paths")
 
 from jaxtari.core import GAME_MODULES, MOD_MODULES  # noqa: E402
 from jaxtari.environment import JaxEnvironment  # noqa: E402
@@ -57,15 +58,46 @@ OUT_OF_BOUNDS: dict[str, tuple[str, ...]] = {
 }
 """Leaves of an observation that leave the bounds of the library's space, by game."""
 
-LIVES = {
-    **dict.fromkeys(("airraid", "assault", "bankheist", "riverraid"), "player_lives"),
-    "alien": "level.lifes",
-    "namethisgame": "lives_remaining",
-    "spaceinvaders": "player_lives",
-    "tron": "player.lives",
-    "turmoil": "ships",
+LIVES: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("airraid", "assault", "bankheist", "riverraid"), attrgetter("player_lives")),
+    "alien": attrgetter("level.lifes"),
+    "atlantis": lambda inner: inner.installations.sum(),
+    "gopher": lambda inner: inner.carrots_present.sum(),
+    "namethisgame": attrgetter("lives_remaining"),
+    "spaceinvaders": attrgetter("player_lives"),
+    "tron": attrgetter("player.lives"),
+    "turmoil": attrgetter("ships"),
+    "videopinball": lambda inner: 4 - inner.lives_lost,  # the ball in play is the first
 }
-"""Where the number of lives is in the state, if it is not `lives`, by game."""
+"""The number of lives in the state, if it is not `lives`, by game."""
+
+SPARE_LIVES = {
+    *("alien", "berzerk", "frostbite", "galaxian", "montezumarevenge", "qbert", "seaquest")
+}
+"""Games in which JAXtari counts the lives in reserve, and ALE also the one that is played."""
+
+ONE_LIFE = {
+    *("backgammon", "basicmath", "blackjack", "casinoblackjack", "casinofivestudpoker"),
+    *("casinopokersolitaire", "flagcapture", "humancannonball", "miniaturegolf", "othello"),
+    *("spacewar", "surround", "videocheckers", "videochess", "videocube", "wordzapper"),
+}
+"""Games without lives in which ALE has one while the game runs, and 0 at its end."""
+
+
+class _Counter(NamedTuple):
+    """A counter of the state that ends a game, and the number of frames after which it does."""
+
+    field: str
+    frames: Callable[[Any], int]
+
+
+COUNTERS = {
+    "skiing": _Counter("step_count", lambda consts: consts.max_steps),
+    "surround": _Counter(
+        "time", lambda consts: consts.MAX_STEPS * max(consts.MOVE_EVERY_N_STEPS, 1)
+    ),
+}
+"""Time limits that JAXtari adds to a game, by game."""
 
 
 class JaxtariEnv(PeerEnv):
@@ -74,8 +106,9 @@ class JaxtariEnv(PeerEnv):
 
     `options` are `observation` and keywords of `jaxtari.make`, such as `mods`. `observation` is
     "objects" (the default), nested dicts of the library's fields; "pixels", the image, uint8 RGB;
-    or "both", a dict of the two. `info` is that of the library, with the number of `lives`, 0 in a
-    game that has none, as ALE counts them.
+    or "both", a dict of the two. `info` is that of the library, with the number of `lives` as ALE
+    counts them: with the one that is played, 0 at the end of the game. In a game without lives it
+    is 1 until then, or always 0, as in ALE.
     """
 
     library = "jaxtari"
@@ -102,9 +135,15 @@ class JaxtariEnv(PeerEnv):
         )
 
     def limit(self) -> int:
-        return MAX_FRAMES
+        counter = COUNTERS.get(self.config.id)
+        return MAX_FRAMES if counter is None else int(counter.frames(self.peer.consts))
 
     def spaces(self) -> tuple[Space, Space]:
+        if self.config.id in COUNTERS and self.config.max_steps > self.limit():
+            raise ValueError(
+                f"{self._who}: expected `max_steps` of at most {self.limit()}, where JAXtari "
+                f"itself ends the game; got {self.config.max_steps}."
+            )
         who = f"{self._who}: expected the option `observation` to be one of"
         require_known(who, [self._observation], OBSERVATIONS, error=ValueError)
         return self._space_of(self.observed), Discrete(int(self.peer.action_space().n))
@@ -132,10 +171,12 @@ class JaxtariEnv(PeerEnv):
         return PeerReset(self._observe(objects, inner), inner)
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
-        objects, inner, reward, terminated, info = self.peer.step(inner, action)
-        lives = jnp.reshape(jnp.asarray(self._lives(inner), jnp.int32), ())
-        info = {**as_dicts(info), "lives": lives}
-        return PeerStep(self._observe(objects, inner), inner, reward, terminated, info=info)
+        objects, inner, reward, done, info = self.peer.step(inner, action)
+        terminated = done & self._is_over(inner)
+        info = {**as_dicts(info), "lives": self._lives(inner, terminated)}
+        truncated = done & ~terminated
+        obs = self._observe(objects, inner)
+        return PeerStep(obs, inner, reward, terminated, truncated, info)
 
     def observation(self, params: Any, inner: Any) -> Any:
         return self._draw(inner) if self._observation == "pixels" else None
@@ -144,6 +185,24 @@ class JaxtariEnv(PeerEnv):
         if not hasattr(inner, "lives") and self.config.id not in LIVES:
             return 0
         return attrgetter(LIVES.get(self.config.id, "lives"))(inner)
+
+    def _is_over(self, inner: Any) -> Any:
+        """Whether a game that ends has ended by its rules, and not by JAXtari's time limit."""
+        counter = COUNTERS.get(self.config.id)
+        if counter is None:
+            return True
+        start = jnp.zeros_like(getattr(inner, counter.field))
+        return self.peer._get_done(inner.replace(**{counter.field: start}))
+
+    def _lives(self, inner: Any, terminated: Any) -> jax.Array:
+        id = self.config.id
+        lives = LIVES[id](inner) if id in LIVES else getattr(inner, "lives", int(id in ONE_LIFE))
+        lives = jnp.reshape(jnp.asarray(lives, jnp.int32), ())
+        if id in SPARE_LIVES:
+            lives += 1
+        if id in SPARE_LIVES or id in ONE_LIFE:
+            lives = jnp.where(terminated, 0, lives)
+        return jnp.maximum(lives, 0)
 
     def render(self, state: PeerState) -> np.ndarray:
         with jax.numpy_dtype_promotion("standard"):

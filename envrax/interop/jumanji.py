@@ -14,7 +14,7 @@ from envrax.agent_values import by_agent, for_each
 from envrax.interop.base import PeerEnv
 from envrax.interop.containers import as_dicts
 from envrax.interop.jumanji_frames import draw
-from envrax.interop.jumanji_rules import AGENTS, MENDED, WAIVERS
+from envrax.interop.jumanji_rules import AGENTS, FINISHED, FIXED_LIMITS, MENDED, WAIVERS
 from envrax.interop.jumanji_specs import space_of
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
@@ -47,12 +47,15 @@ class JumanjiEnv(PeerEnv):
         options = {k: v for k, v in self.config.options.items() if k != "agents"}
         peer = jumanji.make(id, **options)
         # The state, the spec and the reward of some depend on the limit.
-        if steps and self._own_limit(peer) not in (steps, NO_LIMIT):
+        if steps and getattr(peer, "time_limit", steps) != steps:
             return jumanji.make(id, **{**options, "time_limit": steps})
         return peer
 
     def limit(self) -> int:
-        return self._own_limit(self.peer)
+        fixed = FIXED_LIMITS.get(self._class_name)
+        if fixed:
+            return int(fixed(self.peer.unwrapped))
+        return int(getattr(self.peer, "time_limit", NO_LIMIT))
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -67,7 +70,8 @@ class JumanjiEnv(PeerEnv):
         if self.config.max_steps > self.limit():
             raise ValueError(
                 f"{self._who}: expected `max_steps` of at most the library's own time limit, "
-                f"{self.limit()}; got {self.config.max_steps}. Build it with a larger `time_limit`."
+                f"{self.limit()}; got {self.config.max_steps}. Build it with a larger `time_limit` "
+                "or, where it has none, a larger problem."
             )
         obs_space = for_each(self, self._observation_space_of, self.observed)
         action_space = by_agent(self, self._action_space_of_one())
@@ -89,8 +93,8 @@ class JumanjiEnv(PeerEnv):
         discount = timestep.discount
         info = dict(timestep.extras)
         terminated = timestep.last() & jnp.all(discount == 0)
-        if isinstance(self.peer.unwrapped, jumanji.environments.SearchAndRescue):
-            terminated = jnp.all(inner.targets.found)
+        if self._class_name in FINISHED:
+            terminated = FINISHED[self._class_name](inner)
         truncated = timestep.last() & ~terminated
         if jnp.ndim(reward) and not self.agents:
             info |= {"rewards": reward, "discounts": discount}
@@ -163,10 +167,6 @@ class JumanjiEnv(PeerEnv):
         shape_of_rows = (*self.peer.action_spec.shape, max(counts, default=0))
         is_ambiguous = shape == shape_of_rows and len({*counts}) == 1
         return len(counts) > 1 and shape == counts and not is_ambiguous
-
-    @staticmethod
-    def _own_limit(peer: Any) -> int:
-        return int(getattr(peer, "time_limit", NO_LIMIT))
 
     def _mask(self, obs: Any) -> Any:
         """The library's mask in an observation, in the form of `JaxEnv.action_mask`."""

@@ -1,4 +1,7 @@
-"""Facts about single environments of jumanji: wrong bounds, agents, broken rules."""
+# pyright: basic
+"""Facts about single environments of jumanji: wrong bounds, agents, limits, broken rules."""
+
+import jax.numpy as jnp
 
 MENDED = {
     "Snake": {"step_count": (0, None, "it reaches the time limit, which the spec leaves out")},
@@ -15,6 +18,21 @@ AGENTS = {
     "SearchAndRescue": ("searcher_views", "positions"),
 }
 """Games of several agents: the entries of an observation with a row for each agent, by class."""
+
+FIXED_LIMITS = {
+    "FlatPack": lambda peer: peer.num_blocks,
+    "MultiCVRP": lambda peer: 2 * peer._num_customers,
+}
+"""The number of steps after which a game ends that has no option `time_limit`, by class."""
+
+FINISHED = {
+    "FlatPack": lambda inner: inner.placed_blocks.all(),
+    "MultiCVRP": lambda inner: (
+        (inner.nodes.demands.sum() == 0) & (inner.vehicles.positions == 0).all()
+    ),
+    "SearchAndRescue": lambda inner: jnp.all(inner.targets.found),
+}
+"""Whether the task is done, by class, where the library's end does not distinguish the limit."""
 
 _KEY_TWICE = "jumanji uses a key twice: "
 _IN_GENERATOR = dict.fromkeys(

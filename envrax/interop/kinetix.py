@@ -23,7 +23,7 @@ from envrax.interop.peer_types import (
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
 
-require("kinetix", "3.0", package="kinetix-env")
+require("kinetix", "3.0", "environment", "render", "util.saving", package="kinetix-env")
 
 from kinetix.environment import (  # noqa: E402
     ActionType,

@@ -31,7 +31,7 @@ _EPISODE_WRAPPERS = {
 }
 
 
-def require(module: str, least: str, *, package: str = "", extra: str = "") -> ModuleType:
+def require(module: str, least: str, *parts: str, package: str = "", extra: str = "") -> ModuleType:
     """
     Import a library.
 
@@ -41,6 +41,8 @@ def require(module: str, least: str, *, package: str = "", extra: str = "") -> M
         The name that is imported.
     least : str
         The oldest version that the adapter works with.
+    *parts : str
+        Modules of it that the adapter imports, such as "make", which may need more packages.
     package : str, optional
         The name of the package, where it is not `module`.
     extra : str, optional
@@ -57,6 +59,8 @@ def require(module: str, least: str, *, package: str = "", extra: str = "") -> M
     try:
         with _streams_kept():
             library = importlib.import_module(module)
+            for part in parts:
+                importlib.import_module(f"{module}.{part}")
     except ImportError as error:
         raise MissingPackageError(
             f"envrax.interop.{extra}: expected {package} {least} or newer; got an error: {error}. "

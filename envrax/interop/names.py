@@ -62,8 +62,14 @@ def about_suites(name: str, found: list[str]) -> str:
     text = f" Suites installed: {', '.join(x for x in suites if x not in missing) or 'none'}"
     if missing:
         text += f"; not installed: {', '.join(missing)}"
-    if found and (prefix := found[0].partition("/")[0]) in missing:
+    prefix = (name if name in library_ids() else (found or [""])[0]).partition("/")[0]
+    if prefix in missing:
         text += f". Install {prefix} with {how_to_install(prefix)}"
+    elif name in library_ids():
+        text += (
+            f". The adapter of {prefix} is not registered, as where a checkout of envrax is on the "
+            f"path: install it with `pip install -e .`, or import `envrax.interop.{prefix}`"
+        )
     if name.startswith("classic/") and "classic" not in suites:
         text += ". `classic` is the suite in `examples/envrax-classic` of envrax's repository"
     if name.startswith("ALE/"):

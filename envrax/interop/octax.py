@@ -17,7 +17,7 @@ from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 
-require("octax", "0.1.1")
+require("octax", "0.1.1", "environments", "rendering")
 
 environments: Any = importlib.import_module("octax.environments")
 rendering: Any = importlib.import_module("octax.rendering")

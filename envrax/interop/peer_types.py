@@ -1,7 +1,7 @@
 """The config, the state and the results of `PeerEnv`."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import chex
 import jax
@@ -35,6 +35,8 @@ class PeerConfig(EnvConfig):
     options : dict
         Keywords of the library's own constructor.
     """
+
+    _least_limit: ClassVar[int] = 0  # for the library's own
 
     id: str = ""
     max_steps: int = 0

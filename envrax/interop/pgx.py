@@ -1,9 +1,10 @@
 # pyright: basic
 """pgx: `envrax.make("pgx/minatar-breakout")`, or `wrap(env)` for one built by hand."""
 
+import copy
 import importlib
 import io
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from envrax.agent_values import by_agent
 from envrax.interop.base import PeerEnv
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.peer_spaces import nested, unbounded
-from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, Space
 from envrax.spaces.conform import conform
@@ -37,6 +38,9 @@ TAKE_TURNS = {
     "tic_tac_toe",
 }
 """Games of two players in which no player moves twice in a row."""
+
+MOST_MOVES = {"animal_shogi": 256, "chess": 512, "gardner_chess": 256, "shogi": 512}
+"""The number of moves of both players after which pgx calls the game a tie, by id."""
 
 ALL_PLAYERS = "all"
 """The option `player` of a world of all players."""
@@ -69,6 +73,9 @@ class PgxEnv(PeerEnv):
     all players. Rewards of moves in `reset` are added to the first step; until then they are in
     `state.inner.rewards`.
 
+    The limit of moves of chess and shogi truncates. That of go, after which the board is scored as
+    after two passes, terminates.
+
     Keys: `reset` splits its key in two, for `init` and the opponents; `step` does so for the
     player's move and the opponents. Each move of an opponent splits the second in three: the next
     key, the choice, the move.
@@ -96,7 +103,16 @@ class PgxEnv(PeerEnv):
             return peer
         return type(peer)(**{**GO_OPTIONS.get(self.config.id, {}), **options})
 
+    def limit(self) -> int:
+        moves = MOST_MOVES.get(self.peer.id, NO_LIMIT)
+        return moves // 2 if self.player is not None and moves < NO_LIMIT else moves
+
     def spaces(self) -> tuple[Space, Space]:
+        if self.peer.id in MOST_MOVES and self.config.max_steps > self.limit():
+            raise ValueError(
+                f"{self._who}: expected `max_steps` of at most {self.limit()}, where pgx itself "
+                f"ends the game; got {self.config.max_steps}."
+            )
         player = self.config.options.get("player")
         n = self.peer.num_players
         legal = [None, *range(n), *[ALL_PLAYERS] * (n > 1)]
@@ -129,14 +145,14 @@ class PgxEnv(PeerEnv):
         if self.player is None:
             if self.agents:
                 action = jnp.stack([action[x] for x in self.agents])[inner.current_player]
-            inner = self.peer.step(inner, action, rng)
+            inner = self._game.step(inner, action, rng)
             rewards: Any = inner.rewards
             if self.agents:
                 rewards = {x: rewards[i] for i, x in enumerate(self.agents)}
             return PeerStep(*self._observe(inner), rewards, inner.terminated, inner.truncated)
         key, opponents_key = jax.random.split(rng)
         pending_rewards = inner.rewards
-        inner = self.peer.step(inner, action, key)
+        inner = self._game.step(inner, action, key)
         inner = inner.replace(rewards=pending_rewards + inner.rewards)
         inner = self._move_opponents(inner, opponents_key)
         rewards = inner.rewards
@@ -160,6 +176,14 @@ class PgxEnv(PeerEnv):
         with jax.numpy_dtype_promotion("standard"):
             obs = self.peer.observe(state.inner)  # MinAtar draws its observation
             return _image(self._who, state.inner.replace(observation=obs).to_svg())
+
+    @cached_property
+    def _game(self) -> Any:
+        """`peer`, in which the limit of moves truncates; pgx calls it a termination."""
+        game = copy.copy(self.peer)
+        if type(game).__module__ == f"pgx.{game.id}" and game.id in MOST_MOVES:
+            game._step = partial(_step_and_truncate, self.peer)
+        return game
 
     def _observe(self, inner: Any) -> tuple[Any, Any]:
         """
@@ -192,7 +216,7 @@ class PgxEnv(PeerEnv):
             mask = inner.legal_action_mask
             action = opponent(inner.observation, mask, choice)
             action = conform(Discrete(mask.shape[0]), action, f"{self._who}: opponent", "action")
-            moved = self.peer.step(inner, action, key)
+            moved = self._game.step(inner, action, key)
             return moved.replace(rewards=inner.rewards + moved.rewards), rng
 
         carry = inner, rng
@@ -202,6 +226,19 @@ class PgxEnv(PeerEnv):
         moves = is_opponents_turn(carry)
         moved, _ = move(carry)
         return jax.tree.map(partial(jnp.where, moves), moved, inner)
+
+
+def _step_and_truncate(game: Any, state: Any, action: Any, key: Any) -> Any:
+    """`game._step`, in which the limit of moves truncates the game, unless it has ended there."""
+    if hasattr(state, "_x"):  # chess and shogi
+        rules = getattr(game, "game", None) or game._game
+        moved = game._step(state, action, key)
+        ended = rules.is_terminal(moved._x._replace(step_count=jnp.int32(0)))
+        return moved.replace(terminated=ended, truncated=moved.terminated & ~ended)
+    # The module's function has all rules but the limit.
+    moved = importlib.import_module(f"pgx.{game.id}")._step(state, action)
+    at_limit = moved._step_count >= MOST_MOVES[game.id]
+    return moved.replace(truncated=at_limit & ~moved.terminated)
 
 
 def _image(who: str, svg: str) -> np.ndarray:

@@ -13,7 +13,7 @@ from envrax.interop.mujoco_model import as_sample
 from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerState
 from envrax.registry import register_suite
 
-require("mujoco_playground", "0.2", package="playground", extra="playground")
+require("mujoco_playground", "0.2", "_src.mjx_env", package="playground", extra="playground")
 
 from mujoco_playground import MjxEnv, locomotion, manipulation, registry  # noqa: E402
 from mujoco_playground._src.mjx_env import MENAGERIE_PATH  # noqa: E402

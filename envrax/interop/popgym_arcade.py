@@ -16,7 +16,7 @@ from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Space
 
-popgym_arcade = require("popgym_arcade", "0.0.7", package="popgym-arcade")
+popgym_arcade = require("popgym_arcade", "0.0.7", "registration", package="popgym-arcade")
 
 from gymnax.environments.environment import Environment  # noqa: E402
 from popgym_arcade.registration import REGISTERED_ENVIRONMENTS  # noqa: E402

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._checks.counts import require_limit
 from envrax._jax.programs import programs
 from envrax._jax.types import is_traced, strip_weak_type
 from envrax.env import AnyEnv, JaxEnv, with_config
@@ -114,8 +115,7 @@ def evaluate_grid(
             "evaluate_grid: expected a dict from `field` or `params.x` to sequences of values, not "
             f"empty; got {grid!r}."
         )
-    # As Python integers, for which JAX raises an error if int32 cannot hold them.
-    axes = OrderedDict((name, [*map(_number, values)]) for name, values in grid.items())
+    axes = OrderedDict((name, _numbers(name, values)) for name, values in grid.items())
     played = read_for_one(env, called_policy(env, policy), rng, policy_state)
     given = axes, played, rng, policy_state
     inline = is_traced(given)
@@ -145,11 +145,34 @@ def _evaluated_grid(
 
 
 def _is_axis(values: Any) -> bool:
-    return hasattr(values, "__len__") and len(values) > 0 and not isinstance(values, Mapping)
+    is_sequence = hasattr(values, "__len__") and not isinstance(values, Mapping | str)
+    return is_sequence and len(values) > 0
+
+
+def _numbers(name: str, values: Any) -> list[Any]:
+    """The values of an axis; a TypeError unless they are numbers, or pytrees of one form."""
+    numbers = [*map(_number, values)]
+    forms = [jax.tree.map(_shape, x, is_leaf=lambda x: x is None) for x in numbers]
+    for x, form in zip(numbers, forms, strict=True):
+        if form != forms[0] or None in jax.tree.leaves(form, is_leaf=lambda x: x is None):
+            raise TypeError(
+                f"evaluate_grid: expected the values of `{name}` to be numbers, or arrays of one "
+                f"shape; got {x!r} among {values!r}."
+            )
+    if name == "max_steps":
+        return [require_limit("evaluate_grid: expected max_steps", x) for x in numbers]
+    return numbers
 
 
 def _number(x: Any) -> Any:
+    # A Python integer, for which JAX raises an error if int32 cannot hold it.
     return x.item() if isinstance(x, np.integer) else x
+
+
+def _shape(x: Any) -> Any:
+    """The shape of a number or an array, as text; None for anything else."""
+    is_number = isinstance(x, bool | int | float | complex) or hasattr(x, "dtype")
+    return f"{np.shape(x)}" if is_number else None
 
 
 _compiled_grid = programs(_evaluated_grid, 0, 1)

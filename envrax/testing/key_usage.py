@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, cast
 
 import jax
+import numpy as np
 from jax.extend import core
 
 from envrax._jax.jaxprs import branches, called_program, draws_random_bits, equations, selects
@@ -43,8 +44,35 @@ def reused_key(function: Callable[..., Any], *args: Any) -> Exception | None:
     if error is None:
         return None
     program = jax.make_jaxpr(function)(*args)
-    selected_is_new = partial(_run_with_new_selected_keys, program)
+    selected_is_new = partial(_run, program, _new_if_selected)
     return error if _key_reuse_error(selected_is_new, *jax.tree.leaves(args)) else None
+
+
+def drawn_keys(function: Callable[..., Any], *args: Any) -> set[bytes]:
+    """
+    The bits of each key from which a call draws random numbers.
+
+    The call runs compiled, without what does not lead to a key.
+    """
+    drawn: set[bytes] = set()
+
+    def record(bits: Any) -> None:
+        drawn.update(key.tobytes() for key in np.reshape(bits, (-1, np.shape(bits)[-1])))
+
+    def recorded(eqn: Any, inputs: list[Any]) -> None:
+        if draws_random_bits(eqn):
+            jax.debug.callback(record, jax.random.key_data(inputs[0]))
+
+    program = jax.make_jaxpr(function)(*args)
+    if not any(map(draws_random_bits, equations(program))):
+        return drawn
+
+    def run(leaves: list[Any]) -> None:
+        _run(program, recorded, *leaves)
+
+    jax.jit(run)(jax.tree.leaves(args))
+    jax.effects_barrier()
+    return drawn
 
 
 def _key_reuse_error(function: Callable[..., Any], *args: Any) -> Exception | None:
@@ -56,8 +84,16 @@ def _key_reuse_error(function: Callable[..., Any], *args: Any) -> Exception | No
     return None
 
 
-def _run_with_new_selected_keys(program: Any, *args: Any) -> list[Any]:
-    """Run a jaxpr; a `jnp.where` on keys returns a new key."""
+def _new_if_selected(eqn: Any, inputs: list[Any]) -> list[Any] | None:
+    """The result of a `jnp.where` on keys: a new key."""
+    if not (selects(eqn) and is_key(inputs[1])):
+        return None
+    same = all(x is inputs[1] for x in inputs[1:])
+    return [inputs[1] if same else jax.random.clone(inputs[1])]
+
+
+def _run(program: Any, special: Callable[[Any, list[Any]], Any], *args: Any) -> list[Any]:
+    """Run a jaxpr; where `special(equation, inputs)` is not None, it is the equation's result."""
     jaxpr = getattr(program, "jaxpr", program)
     consts = getattr(program, "consts", ())
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
@@ -69,24 +105,23 @@ def _run_with_new_selected_keys(program: Any, *args: Any) -> list[Any]:
         inputs = list(map(read, eqn.invars))
         called = called_program(eqn)
         if called is not None:  # inlined, so that the same key stays the same object
-            out: Any = _run_with_new_selected_keys(called, *inputs)
-        elif selects(eqn) and is_key(inputs[1]):
-            same = all(x is inputs[1] for x in inputs[1:])
-            out = [inputs[1] if same else jax.random.clone(inputs[1])]
+            out: Any = _run(called, special, *inputs)
         else:
+            out = special(eqn, inputs)
+        if out is None:
             params = eqn.params
             if branches(eqn):
-                params = {name: _rewritten(value) for name, value in params.items()}
+                params = {name: _rewritten(value, special) for name, value in params.items()}
             out = eqn.primitive.bind(*inputs, **params)
             out = out if eqn.primitive.multiple_results else [out]
         values.update(zip(eqn.outvars, out, strict=True))
     return list(map(read, jaxpr.outvars))
 
 
-def _rewritten(param: Any) -> Any:
-    """The parameter of a loop or a `cond`, in whose programs a selected key is a new key."""
+def _rewritten(param: Any, special: Any) -> Any:
+    """The parameter of a loop or a `cond`, whose programs run with `special` too."""
     if isinstance(param, tuple):
-        return tuple(map(_rewritten, cast(tuple[Any, ...], param)))
+        return tuple(_rewritten(x, special) for x in cast(tuple[Any, ...], param))
     if isinstance(param, core.ClosedJaxpr):
-        return jax.make_jaxpr(partial(_run_with_new_selected_keys, param))(*param.in_avals)
+        return jax.make_jaxpr(partial(_run, param, special))(*param.in_avals)
     return param

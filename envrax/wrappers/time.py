@@ -6,9 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
-from envrax._checks.counts import require_count, within_int32
+from envrax._checks.counts import require_limit
 from envrax.agent_values import require_one_agent
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
 from envrax.spaces import Box, Dict, Tuple
@@ -76,9 +75,7 @@ class TimeLimit(
     ) -> None:
         super().__init__(env)
         limit = env.config.max_steps if max_steps is None else max_steps
-        if not isinstance(limit, Tracer):  # that of a config that is drawn, or on a grid
-            limit = within_int32(require_count("TimeLimit: expected max_steps", limit))
-        self.max_steps = cast(int, limit)
+        self.max_steps = cast(int, require_limit("TimeLimit: expected max_steps", limit))
 
     def observe(self, state: TimeState[InnerStateT]) -> Any:
         return self._observe_inner(state.env_state)
@@ -204,7 +201,7 @@ class TimeAwareObservation(Wrapper[Any, ActSpaceT, StateT, ConfigT]):
 def limit_of(env: AnyEnv) -> int:
     """`max_steps` of the outermost `TimeLimit`, or else of the config."""
     limits = (layer.max_steps for layer in layers(env) if isinstance(layer, TimeLimit))
-    return within_int32(next(limits, env.config.max_steps))
+    return next(limits, env.config.max_steps)
 
 
 def counted_steps(env: AnyEnv, state: Any) -> jax.Array:

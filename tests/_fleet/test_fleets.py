@@ -242,3 +242,17 @@ def test_keys_of_the_same_member_twice_are_used_once() -> None:
 def test_the_widest_action_and_observation() -> None:
     assert MultiVecEnv([VecEnv(NestedEnv(), 9), VecEnv(CoinEnv(), 2)]).pad_dims() == (3, 7)
     assert MultiEnv([CoinEnv(), VectorEnv()]).pad_dims() == (2, 4)
+
+
+def test_reset_where_with_a_list_for_a_dict() -> None:
+    """The message names what was given, and no `rng`."""
+    fleet = MultiVecEnv({"a": VecEnv(CoinEnv(), 2), "b": VecEnv(CoinEnv(), 3)})
+    obs, states = fleet.reset(jax.random.key(0))
+    masks = {"a": np.ones(2, bool), "b": np.ones(3, bool)}
+    for rng in (None, jax.random.key(1)):
+        with pytest.raises(TypeError) as found:
+            fleet.reset_where(list(masks.values()), obs, states, rng)
+        assert str(found.value) == (
+            "MultiVecEnv.reset_where: expected masks and obs and states, each a dict with keys "
+            "'a', 'b'; got masks as a list."
+        )

@@ -95,6 +95,46 @@ class LimitBeyondReachHasNoReason(Drift):
         return obs, state.replace(done=done), reward, done, {}
 
 
+class LimitIsHardCoded(Drift):
+    """It ends at step 4, whatever the config says."""
+
+    def __init__(self) -> None:
+        super().__init__(DriftConfig(max_steps=30))
+
+    def is_limit(self, step: Any) -> Any:
+        return step >= 4
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, _, info = super().step(state, action)
+        done = self.is_limit(state.step)
+        return obs, state.replace(done=done), reward, done, {**info, "truncated": done}
+
+
+class LimitIsOneStep(LimitIsHardCoded):
+    def is_limit(self, step: Any) -> Any:
+        return (step == 4) | (step >= 30)
+
+
+class LimitIsOneEarly(LimitIsHardCoded):
+    def is_limit(self, step: Any) -> Any:
+        return step >= self.config.max_steps - 1
+
+
+class LimitHasACounter(Drift):
+    """It ends at step 12, counted in a field of its own, and a short check runs on to see it."""
+
+    def __init__(self) -> None:
+        super().__init__(DriftConfig(max_steps=30))
+
+    def next_extra(self, extra: Any) -> Any:
+        return extra + 1
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, _, info = super().step(state, action)
+        done = (state.extra >= 12) | (state.step >= 30)
+        return obs, state.replace(done=done), reward, done, {**info, "truncated": done}
+
+
 class _EndsEarly(Wrapper[Any, Any, Any, Any]):
     def step(self, state: Any, action: Any) -> Any:
         obs, state, reward, done, info = super().step(state, action)
@@ -115,5 +155,6 @@ BROKEN: dict[str, list[Any]] = {
     "reward_is_a_float": [RewardIsAnInteger, RewardIsAVector, RewardIsNaN],
     "ends_have_reasons": [EndHasNoReason, TruncatedIsNotDone, EndHasOneReason],
     "limits_have_reasons": [LimitHasNoReason, LimitBeyondReachHasNoReason],
+    "limit_is_in_the_config": [LimitIsHardCoded, LimitIsOneStep, LimitIsOneEarly, LimitHasACounter],
     "statistics_see_each_end": [EndIsNotCounted],
 }

@@ -64,6 +64,36 @@ class StateKeepsAUsedKey(Drift):
         return extra
 
 
+class StepFoldsAKeptKey(Drift):
+    """Each step draws the same number from a key of the episode."""
+
+    def reset(self, rng: jax.Array) -> Any:
+        rng, kept = jax.random.split(rng)
+        obs, state = super().reset(rng)
+        return obs, state.replace(extra=kept)
+
+    def next_extra(self, extra: Any) -> Any:
+        jax.random.uniform(self.derived(extra), (), F32)
+        return extra
+
+    def derived(self, key: Any) -> Any:
+        return jax.random.fold_in(key, 7)
+
+
+class StepRewrapsAKeptKey(StepFoldsAKeptKey):
+    def derived(self, key: Any) -> Any:
+        return jax.random.wrap_key_data(jax.random.key_data(key))
+
+
+class StepFoldsAKeptKeyInALoop(StepFoldsAKeptKey):
+    def next_extra(self, extra: Any) -> Any:
+        def body(total: Any, i: Any) -> Any:
+            return total + jax.random.uniform(jax.random.fold_in(extra, i), (), F32), None
+
+        jax.lax.scan(body, F32(0), jnp.arange(2, dtype=jnp.int32))
+        return extra
+
+
 class KeysMustBeTyped(Drift):
     def reset(self, rng: jax.Array) -> Any:
         return super().reset(jax.random.wrap_key_data(jax.random.key_data(rng)))
@@ -73,6 +103,11 @@ BROKEN: dict[str, list[Any]] = {
     "key_moves_on": [ResetKeepsTheKey, ResetIgnoresTheKey, StepKeepsTheKey, StepFoldsTheCountIn],
     "draws_depend_on_the_key": [ResetDrawsFromAFixedKey, StepDrawsFromAFixedKey],
     "keys_are_used_once": [KeyIsUsedTwice],
-    "calls_share_no_key": [StateKeepsAUsedKey],
+    "calls_share_no_key": [
+        StateKeepsAUsedKey,
+        StepFoldsAKeptKey,
+        StepRewrapsAKeptKey,
+        StepFoldsAKeptKeyInALoop,
+    ],
     "both_kinds_of_keys": [KeysMustBeTyped],
 }

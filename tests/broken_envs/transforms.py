@@ -62,6 +62,36 @@ class CannotBeBatched(Drift):
         return jax.pure_callback(lambda x: np.asarray(x), like, extra)
 
 
+class BatchIsMixed(Drift):
+    """A step that depends on the other slots of a batch, by a rule of its own for `vmap`."""
+
+    mixed: Any  # what a batch returns instead
+
+    def next_extra(self, extra: Any) -> Any:
+        own = jax.custom_batching.custom_vmap(lambda x: x)
+        own.def_vmap(lambda size, batched, x: (self.mixed(x), True))
+        return own(extra)
+
+    def step(self, state: DriftState, action: Any) -> Any:
+        obs, state, reward, *rest = super().step(state.replace(extra=state.place[0]), action)
+        return obs, state, state.extra, *rest
+
+
+class EverySlotIsSlot0(BatchIsMixed):
+    def mixed(self, x: Any) -> Any:
+        return jnp.broadcast_to(x[0], x.shape)
+
+
+class OnlySlot0IsRewarded(BatchIsMixed):
+    def mixed(self, x: Any) -> Any:
+        return jnp.where(jnp.arange(len(x), dtype=jnp.int32) == 0, x, F32(0))
+
+
+class EverySlotIsTheMean(BatchIsMixed):
+    def mixed(self, x: Any) -> Any:
+        return jnp.broadcast_to(x.mean(0), x.shape)
+
+
 class IsAnotherInAScan(Drift):
     def next_extra(self, extra: Any) -> Any:
         scanned = any(frame.function == "scan" for frame in inspect.stack(0))
@@ -77,7 +107,7 @@ BROKEN: dict[str, list[Any]] = {
     "traces_under_jit": [AsksATracer, DoneIsAPythonBool, RewardIsAPythonFloat],
     "jit_agrees": [IsAnotherWhenCompiled],
     "compiles_once": [CompilesEveryStep],
-    "vmap_agrees": [CannotBeBatched],
+    "vmap_agrees": [CannotBeBatched, EverySlotIsSlot0, OnlySlot0IsRewarded, EverySlotIsTheMean],
     "scan_agrees": [IsAnotherInAScan],
     "gradients_are_finite": [GradientIsNaN],
 }

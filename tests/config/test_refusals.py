@@ -1,14 +1,18 @@
 """Configs and state classes that an environment refuses."""
 
+import sys
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from config.test_config import Open
 from fakes import CoinConfig, VectorConfig, VectorEnv, VectorState
 
 import envrax
 from envrax import Box, Discrete, EnvConfig, EnvState
+from envrax.interop.peer_types import PeerConfig
 
 
 class PlainState(EnvState):
@@ -46,10 +50,62 @@ def test_other_configs_and_arguments_are_refused(call: Any, noun: str) -> None:
         call()
 
 
-@pytest.mark.parametrize(("limit", "error"), [(0, ValueError), (-1, ValueError), (None, TypeError)])
+@pytest.mark.parametrize(
+    ("limit", "error"),
+    [
+        *((x, ValueError) for x in (0, -1, np.int64(-(2**40)))),
+        *((x, TypeError) for x in (None, 1.5, 2.0, True, np.float32(2), np.bool_(True), "12")),
+        (jnp.float32(2), TypeError),
+    ],
+)
 def test_a_limit_that_is_no_count_of_steps_is_refused(limit: Any, error: Any) -> None:
-    """Each end would be a truncation."""
-    with pytest.raises(error, match=r"VectorEnv: expected config\.max_steps to be"):
-        VectorEnv(VectorConfig(max_steps=limit))
-    with pytest.raises(error, match=r"config\.max_steps"):
-        envrax.with_config(VectorEnv(), max_steps=limit)
+    """Whoever builds the config. Each end would be a truncation."""
+    env = VectorEnv()
+    for call in (
+        lambda: VectorConfig(max_steps=limit),
+        lambda: VectorConfig().replace(max_steps=limit),
+        lambda: setattr(VectorConfig(), "max_steps", limit),
+        lambda: envrax.with_config(env, max_steps=limit),
+        lambda: envrax.TimeLimit(env, limit) if limit is not None else VectorConfig(max_steps=None),
+    ):
+        with pytest.raises(error, match=r"max_steps"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("limit", "held"),
+    [
+        (np.int64(3), 3),
+        (np.array(3, np.uint8), 3),
+        *(
+            (x, 2**31 - 1)
+            for x in (2**31 - 1, 2**31, sys.maxsize, 2**70, np.uint32(2**31), np.int64(2**32 + 3))
+        ),
+    ],
+)
+def test_a_config_holds_one_legal_limit(limit: Any, held: int) -> None:
+    """A Python int that an int32 can count to: above it, `np.int64(2**32 + 3)` ended after 3."""
+    env = VectorEnv(VectorConfig(max_steps=limit))
+    configs = [
+        env.config,
+        VectorConfig().replace(max_steps=limit),
+        envrax.with_config(VectorEnv(), max_steps=limit).config,
+        PeerConfig(max_steps=limit),
+    ]
+    assert [(type(config.max_steps), config.max_steps) for config in configs] == [(int, held)] * 4
+    assert envrax.TimeLimit(VectorEnv(), limit).max_steps == held
+    state = env.reset(jax.random.key(0))[1]
+    lasts = not bool(env.step(state.replace(step=jnp.int32(held - 2)), 0)[1].done)
+    assert lasts and bool(env.step(state.replace(step=jnp.int32(held - 1)), 0)[1].done)
+
+
+def test_a_traced_limit_is_held_by_the_same_rule() -> None:
+    def held(limit: Any) -> Any:
+        return VectorConfig(max_steps=limit).max_steps
+
+    limits = jnp.asarray([0, 3, 2**31 - 1, 2**31], jnp.uint32)
+    assert held(limits[1]).dtype == jnp.int32  # drawn outside of `jit`, and not read
+    got = jax.jit(jax.vmap(held))(limits)
+    assert got.dtype == jnp.int32 and got.tolist() == [1, 3, 2**31 - 1, 2**31 - 1]
+    with pytest.raises(TypeError, match="VectorConfig: expected max_steps to be an int"):
+        jax.jit(held)(jnp.float32(2))

@@ -135,7 +135,7 @@ def test_configs_are_the_environments_own(adapter: Any) -> None:
         envrax.make("gymnax/Catch-bsuite", jit_compile=False, config=PeerConfig(id="CartPole-v1"))
 
 
-@pytest.mark.parametrize("steps", [-1, 2**31, 1.5])
+@pytest.mark.parametrize("steps", [-1, 1.5, True, "12"])
 def test_max_steps_is_a_number_of_steps(adapter: Any, steps: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="max_steps"):
         make("gymnax/CartPole-v1", max_steps=steps)

@@ -57,7 +57,8 @@ def test_200_steps_are_those_of_jaxtari(adapter: Any, game: str) -> None:
 
     def advance(key: Any, inner: Any, action: Any) -> Any:
         obs, inner, reward, done, info = peer.step(inner, action)
-        said = {"terminated": done, "lives": getattr(inner, "lives", 0), **as_dicts(info)}
+        lives = getattr(inner, "lives", int(game == "surround"))
+        said = {"terminated": done, "lives": lives, **as_dicts(info)}
         return as_dicts(obs), inner, reward, said
 
     assert follow(env, begin, advance) == {"truncated"}
@@ -81,11 +82,78 @@ def test_lives_are_in_the_info(adapter: Any) -> None:
     assert info["lives"].dtype == jnp.int32 and info["lives"] == 3
 
 
+# What `lives()` of ALE (ale-py 0.12) says at the first frame of a game; Galaxian from frame 62 on,
+# and the games of a casino as its Casino. JAXtari has another number of lives in `OTHERS`, and
+# Slot Machine and Tron are not in ALE.
+ALE_LIVES = {
+    0: ("boxing enduro fishingderby freeway journeyescape lasergates pong skiing tennis tetris"),
+    1: (
+        "backgammon basicmath blackjack casinoblackjack casinofivestudpoker"
+        " casinopokersolitaire flagcapture humancannonball miniaturegolf othello"
+        " spacewar surround videocheckers videochess videocube wordzapper"
+    ),
+    2: ("donkeykong"),
+    3: (
+        "alien asterix beamrider berzerk centipede choppercommand galaxian gopher"
+        " kangaroo kingkong mspacman namethisgame roadrunner sirlancelot spaceinvaders"
+        " videopinball wizardofwor"
+    ),
+    4: ("assault asteroids bankheist frostbite pacman qbert seaquest venture yarsrevenge"),
+    5: ("breakout timepilot upndown"),
+    6: ("atlantis gravitar montezumarevenge"),
+    9: ("hauntedhouse"),
+}
+OTHERS = {
+    **{"airraid": 3, "amidar": 3, "hangman": 11, "kaboom": 3, "klax": 3, "phoenix": 4},
+    **{"riverraid": 3, "slotmachine": 0, "tron": 5, "turmoil": 5},
+}
+LIVES = {game: n for n, games in ALE_LIVES.items() for game in games.split()} | OTHERS
+QUICK_LIVES = "alien", "atlantis", "basicmath", "gopher", "surround", "videopinball"
+
+
+def test_every_game_has_a_number_of_lives(adapter: Any) -> None:
+    assert LIVES.keys() == adapter.GAME_MODULES.keys()
+
+
+@pytest.mark.parametrize(
+    "game",
+    [pytest.param(x, marks=[] if x in QUICK_LIVES else pytest.mark.exhaustive) for x in LIVES],
+)
+def test_lives_are_those_of_ale_at_the_first_frame(adapter: Any, game: str) -> None:
+    env = make(f"jaxtari/{game}")
+    _, state = jax.jit(env.reset)(jax.random.key(0))
+    *_, info = jax.jit(env.step)(state, 0)
+    assert (info["lives"].dtype, info["lives"].shape) == (jnp.int32, ())
+    assert info["lives"] == LIVES[game]
+
+
+@pytest.mark.parametrize(
+    ("game", "fields", "lives", "over"),
+    [
+        ("gopher", {"carrots_present": [0, 1, 0]}, 1, False),
+        ("gopher", {"carrots_present": [0, 0, 0]}, 0, True),
+        ("surround", {"score0": 9}, 1, False),
+        ("surround", {"score0": 10, "substep": 14}, 0, True),
+        ("basicmath", {"numberProb": 10}, 0, True),
+        ("videopinball", {"lives_lost": 3}, 1, False),
+    ],
+)
+def test_lives_that_are_lost(
+    adapter: Any, game: str, fields: dict[str, Any], lives: int, over: bool
+) -> None:
+    """As ALE counts them, the last one is 1, and the end of the game is 0."""
+    env = make(f"jaxtari/{game}")
+    _, state = jax.jit(env.reset)(jax.random.key(0))
+    inner = state.inner
+    cast = {k: jnp.asarray(x, getattr(inner, k).dtype) for k, x in fields.items()}
+    *_, done, info = jax.jit(env.step)(state.replace(inner=inner.replace(**cast)), 0)
+    assert (int(info["lives"]), bool(done)) == (lives, over)
+
+
 @pytest.mark.parametrize(
     ("game", "where"),
     [
         ("riverraid", "player_lives"),
-        pytest.param("alien", "level.lifes", marks=pytest.mark.exhaustive),
         pytest.param("namethisgame", "lives_remaining", marks=pytest.mark.exhaustive),
         pytest.param("tron", "player.lives", marks=pytest.mark.exhaustive),
         pytest.param("turmoil", "ships", marks=pytest.mark.exhaustive),
@@ -110,6 +178,37 @@ def test_the_limit_is_that_of_atari(adapter: Any) -> None:
     _, state = jax.jit(env.reset)(jax.random.key(0))
     *_, info = jax.jit(env.step)(state.replace(step=jnp.int32(107_999)), 0)
     assert info["truncated"] and not info["terminated"]
+
+
+@pytest.mark.parametrize(
+    ("game", "frames", "before", "won"),
+    [
+        ("skiing", 18_000, {"step_count": 17_998}, {"gates_seen": 20}),
+        ("surround", 15_000, {"time": 999, "substep": 13}, {"score0": 10}),
+    ],
+)
+def test_a_limit_of_jaxtari_truncates(
+    adapter: Any, game: str, frames: int, before: dict[str, int], won: dict[str, int]
+) -> None:
+    """JAXtari has one flag for its own limit and for the end of the game."""
+    env = make(f"jaxtari/{game}")
+    assert env.config.max_steps == frames
+    with pytest.raises(ValueError, match=f"max_steps` of at most {frames}"):
+        make(f"jaxtari/{game}", max_steps=frames + 1)
+    step = jax.jit(env.step)
+    _, start = jax.jit(env.reset)(jax.random.key(0))
+    for changes, expected in (({}, (False, True)), (won, (True, True))):
+        fields = {
+            name: jnp.asarray(x, getattr(start.inner, name).dtype) for name, x in before.items()
+        }
+        state = start.replace(inner=start.inner.replace(**fields), step=jnp.int32(frames - 2))
+        _, state, _, done, _ = step(state, 0)
+        assert not done
+        fields = {
+            name: jnp.asarray(x, getattr(state.inner, name).dtype) for name, x in changes.items()
+        }
+        *_, done, info = step(state.replace(inner=state.inner.replace(**fields)), 0)
+        assert done and (bool(info["terminated"]), bool(info["truncated"])) == expected
 
 
 def test_pixels_are_what_jaxtari_draws(adapter: Any) -> None:

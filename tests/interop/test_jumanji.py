@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from interop.by_hand import follow, make
+from interop.by_hand import by_hand, follow, make
 
 import envrax
 
@@ -98,6 +98,26 @@ def test_worlds_are_games_of_several_agents(adapter: Any) -> None:
     world = make("jumanji/SearchAndRescue-v0", options={"agents": "all"})
     assert world.observation_space["agent_1"]["searcher_views"].shape == (3, 128)
     assert world.action_space["agent_1"] == envrax.Box(-1.0, 1.0, (2,))
+
+
+@pytest.mark.parametrize(("id", "limit"), [("MultiCVRP-v0", 40), ("FlatPack-v0", 25)])
+def test_a_limit_without_an_option_truncates(adapter: Any, id: str, limit: int) -> None:
+    """The first action, again and again, serves no customer and places at most one block."""
+    env = make(f"jumanji/{id}")
+    assert env.config.max_steps == limit
+    with pytest.raises(ValueError, match=f"max_steps` of at most .* {limit}"):
+        make(f"jumanji/{id}", max_steps=limit + 1)
+    assert make(f"jumanji/{id}", max_steps=3).config.max_steps == 3
+    peer = env.unwrapped.peer
+    _, state = jax.jit(env.reset)(jax.random.key(0))
+    step, theirs = jax.jit(env.step), jax.jit(by_hand(peer.step))
+    action = jnp.zeros(env.action_space.shape, env.action_space.dtype)
+    for i in range(1, limit + 1):
+        _, timestep = theirs(state.inner, peer.action_spec.generate_value())
+        _, state, reward, done, info = step(state, action)
+        assert bool(done) == bool(timestep.last()) == (i == limit)
+        np.testing.assert_allclose(reward, timestep.reward)
+    assert info["truncated"] and not info["terminated"]
 
 
 def test_ids_need_no_building(adapter: Any) -> None:

@@ -70,6 +70,26 @@ def test_an_episode_is_that_of_the_world(world: Any) -> None:
     assert bool(state.done) and over == set(world.agents)
 
 
+def test_an_agent_that_has_left_may_act_with_none() -> None:
+    """PettingZoo's convention; its actions are not read."""
+    envs = [to_pettingzoo(ChaseWorld()) for _ in range(3)]
+    gone = 0
+    for step in range(60):
+        if not envs[0].agents:
+            for env in envs:
+                env.reset(seed=step)
+        live = {agent: envs[0].action_space(agent).sample() for agent in envs[0].agents}
+        absent = [x for x in envs[0].possible_agents if x not in live]
+        gone += len(absent)
+        results = [
+            env.step({**live, **dict.fromkeys(absent, action)})
+            for env, action in zip(envs, (None, 99, "none"), strict=True)
+        ]
+        equal(results[0][:4], results[1][:4])
+        equal(results[0][:4], results[2][:4])
+    assert gone
+
+
 def test_infos_by_agent_are_told_by_their_place_and_not_by_their_keys() -> None:
     env = to_pettingzoo(envrax.RecordEpisodeStatistics(NamedLikeStatistics()))
     env.reset(seed=0)
@@ -112,3 +132,10 @@ def test_errors() -> None:
     for bridge, env in bridges:
         with pytest.raises(TypeError, match=bridge.__name__):
             bridge(env)
+
+
+def test_nothing_is_transferred_without_asking() -> None:
+    with jax.transfer_guard("disallow"):
+        env = to_pettingzoo(ChaseWorld())
+        env.reset(seed=0)
+        env.step({agent: env.action_space(agent).sample() for agent in env.agents})

@@ -242,3 +242,64 @@ def test_opponents_and_players_that_do_not_fit(adapter: Any) -> None:
         make("pgx/tic_tac_toe", options={"opponent": 3})
     with pytest.raises(ValueError, match="opponent"):
         make("pgx/tic_tac_toe", options={"opponent": two})
+
+
+LIMITS = {"animal_shogi": 256, "gardner_chess": 256, "chess": 512, "shogi": 512}
+
+
+@pytest.mark.parametrize("id", LIMITS)
+def test_the_limit_of_moves_truncates(adapter: Any, id: str) -> None:
+    """pgx reports a termination. One player has half of the moves."""
+    world = make(f"pgx/{id}", options={"player": "all"})
+    assert world.config.max_steps == LIMITS[id] == 2 * make(f"pgx/{id}").config.max_steps
+    with pytest.raises(ValueError, match=f"max_steps` of at most {LIMITS[id]}"):
+        make(f"pgx/{id}", options={"player": "all"}, max_steps=LIMITS[id] + 1)
+    step = jax.jit(world.step)
+    for moves, at_limit in ((LIMITS[id] - 2, False), (LIMITS[id] - 1, True)):
+        state = after_moves(world.reset(jax.random.key(0))[1], moves)
+        *_, done, info = step(state, legal_actions(world, state))
+        ends = [bool(x) for x in (done, info["terminated"], info["truncated"])]
+        assert ends == [at_limit, False, at_limit]
+        peer, inner = world.unwrapped.peer, state.inner
+        theirs = by_hand(peer.step)(inner, jnp.argmax(inner.legal_action_mask).astype(jnp.int32))
+        assert theirs.terminated == at_limit and not theirs.truncated
+
+
+@pytest.mark.parametrize("id", ["gardner_chess", "chess"])
+def test_an_end_at_the_limit_by_the_rules_terminates(adapter: Any, id: str) -> None:
+    """The 50th move of each without a capture, which is a tie."""
+    world = make(f"pgx/{id}", options={"player": "all"})
+    state = after_moves(world.reset(jax.random.key(0))[1], LIMITS[id] - 1, halfmove_count=99)
+    step = jax.jit(world.step)
+    moves = jnp.flatnonzero(state.inner.legal_action_mask).astype(jnp.int32)
+    infos = [step(state, {name: move for name in world.agents})[-1] for move in moves]
+    assert {bool(info["terminated"]) for info in infos} == {False, True}  # pawns and knights
+    assert all(bool(info["truncated"]) for info in infos)
+
+
+def test_the_limit_of_go_is_an_end_of_the_game(adapter: Any) -> None:
+    """The board is scored, and the rewards are those of the winner and the loser."""
+    world = make("pgx/go_9x9", options={"player": "all", "max_terminal_steps": 3})
+    _, state = jax.jit(world.reset)(jax.random.key(0))
+    step = jax.jit(world.step)
+    for move in range(3):
+        _, state, rewards, _, info = step(state, dict.fromkeys(world.agents, move))
+    assert info["terminated"] and not info["truncated"]
+    assert sorted(map(float, rewards.values())) == [-1.0, 1.0]
+
+
+def after_moves(state: Any, moves: int, **fields: int) -> Any:
+    """The state with another number of moves, wherever the game has it."""
+    inner = state.inner
+    moves = jnp.int32(moves)
+    fields = {name: jnp.int32(x) for name, x in fields.items()}
+    if hasattr(inner, "_x"):
+        inner = inner.replace(_x=inner._x._replace(step_count=moves, **fields))
+    else:
+        inner = inner.replace(**{f"_{name}": x for name, x in fields.items()})
+    return state.replace(step=moves, inner=inner.replace(_step_count=moves))
+
+
+def legal_actions(world: Any, state: Any) -> Any:
+    move = jnp.argmax(state.inner.legal_action_mask).astype(jnp.int32)
+    return dict.fromkeys(world.agents, move)

@@ -213,3 +213,15 @@ def test_a_field_named_like_an_option_is_set_by_config() -> None:
     env: Any = plain_vec("Donate-v0", 2, config=DonateConfig(wrappers=3), wrappers=[ClipReward])
     assert env.config.wrappers == 3 and stack(env.env) == [ClipReward, VectorEnv]
     assert plain("Donate-v0", max_steps=7).config.max_steps == 7
+
+
+@pytest.mark.parametrize("given", [CounterEnv, CounterEnv()])
+def test_an_environment_in_place_of_a_name(given: Any) -> None:
+    cases: Any = (
+        (make_vec, (4,), "VecEnv(CounterEnv(), 4)"),
+        (make, (), "JitWrapper(CounterEnv())"),
+    )
+    for factory, args, instead in cases:
+        with pytest.raises(TypeError) as found:
+            factory(given, *args)
+        assert str(found.value).endswith(f"Write `{instead}`.")

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from importlib import metadata
@@ -131,6 +132,7 @@ def test_import_brings_no_library(tmp_path: Path) -> None:
     """Nothing but jax, chex and tqdm, also when it is asked which suites are installed."""
     code = """
 import sys
+import tomllib
 import chex, jax, tqdm
 brought = lambda: {name.partition(".")[0] for name in sys.modules}
 before = brought()
@@ -146,6 +148,7 @@ assert not others, others
 def test_make_stays_callable(tmp_path: Path) -> None:
     code = """
 import sys
+import tomllib
 import jax
 import chex
 
@@ -248,3 +251,18 @@ def test_functions_import_only_optional_packages() -> None:
 def test_a_users_file_runs(tmp_path: Path) -> None:
     said = run(Path(__file__).parents[1] / "typing_samples" / "user.py", tmp_path)
     assert said.startswith("total reward:")
+
+
+def test_each_extra_is_tried_alone() -> None:
+    """`.ci/run nightly` takes one step with each extra in an environment of its own."""
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = {"bench", "docs", "examples", "interop", "jax-trainers", "test", "trainers"}
+    tried = subprocess.run(
+        [sys.executable, root / ".ci/extra_alone.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert {*tried.stdout.split()} == project["optional-dependencies"].keys() - groups

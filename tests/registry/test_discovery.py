@@ -452,3 +452,36 @@ def test_libraries_that_are_imported_in_two_threads_leave_the_streams(
             go_on[i].set()
             imports[i].result()
     assert (sys.stdout, sys.stderr, sys.__stdout__) == before
+
+
+def test_a_part_of_a_library_that_lacks_a_package_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As factoriax without `six`, which only its `make` imports."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    package = tmp_path / "library_of_this_test"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "make.py").write_text("import no_such_package_of_this_test")
+    assert package.name not in sys.modules
+    with pytest.raises(MissingPackageError) as found:
+        require("library_of_this_test", "1", "make", extra="factoriax")
+    said = str(found.value)
+    assert "library_of_this_test 1 or newer" in said and "no_such_package_of_this_test" in said
+    assert "Install it with `pip install" in said
+
+
+def test_an_id_whose_suite_is_not_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a checkout of envrax on the path; the id itself is no close match."""
+    monkeypatch.setattr("envrax.registry.installed_suites", dict)
+    monkeypatch.setattr("envrax.interop.names.installed_suites", dict)
+    for missing, advice in (
+        (["pgx"], r"Install pgx with `pip install"),
+        ([], r"The adapter of pgx is not registered, .* or import `envrax\.interop\.pgx`"),
+    ):
+        monkeypatch.setattr(names, "missing_libraries", lambda missing=missing: missing)
+        with pytest.raises(ValueError, match=advice) as found:
+            envrax.make("pgx/tic_tac_toe")
+        assert "Did you mean" not in str(found.value)
+    with pytest.raises(ValueError, match=r"Did you mean .*'pgx/tic_tac_toe'"):
+        envrax.make("pgx/tictactoe")

@@ -1,5 +1,6 @@
 """`evaluate_grid`: against `evaluate` of an environment for each point, and its table."""
 
+import sys
 from typing import Any
 
 import jax
@@ -92,7 +93,19 @@ def test_the_table() -> None:
         (CartPole(), {"force": []}, ValueError, "values"),
         (CartPole(), {"forse": [1.0]}, TypeError, "mean force"),
         (CartPole(), {"force": ["big"]}, TypeError, "force"),
-        (CartPole(), {"max_steps": [2**40]}, OverflowError, "max_steps"),
+        *(
+            (CartPole(), {"max_steps": values}, error, f"evaluate_grid: expected .*{noun}")
+            for values, error, noun in (
+                ("12", ValueError, "sequences"),
+                (["12"], TypeError, "`max_steps` to be numbers"),
+                ([None, 2], TypeError, "`max_steps` to be numbers"),
+                ([[1, 2], 2], TypeError, "`max_steps` to be numbers"),
+                ([2, 0], ValueError, "max_steps to be at least 1; got 0"),
+                ([-1], ValueError, "max_steps to be at least 1; got -1"),
+                ([2.5], TypeError, "max_steps to be an int; got 2.5"),
+                ([True], TypeError, "max_steps to be an int; got True"),
+            )
+        ),
         (Maze(), {"size": [3, 5]}, TypeError, "size"),
         (VecEnv(CartPole(), 2), {"force": [1.0]}, TypeError, "JaxEnv"),
         (DomainRandomization(VectorEnv(), draw_gravity), {"gravity": [1.0]}, TypeError, "gravity"),
@@ -101,6 +114,13 @@ def test_the_table() -> None:
 def test_what_is_refused(env: Any, grid: Any, error: Any, noun: str) -> None:
     with pytest.raises(error, match=noun):
         evaluate_grid(env, None, jax.random.key(0), grid, 2)
+
+
+def test_a_large_limit_is_none() -> None:
+    grid = {"max_steps": [3, sys.maxsize, np.uint32(2**31)]}
+    found = evaluate_grid(CountingEnv(), None, jax.random.key(0), grid, 1, max_steps=9)
+    assert found.lengths.tolist() == [[3], [9], [9]]
+    assert found.complete.tolist() == [[True], [False], [False]]
 
 
 def test_nothing_is_transferred_without_asking() -> None:

@@ -85,6 +85,52 @@ def test_both_factories_of_gymnasium_take_its_time_limit() -> None:
     assert not any(terminated.any() for terminated, _ in ends)
 
 
+@pytest.mark.usefixtures("clean_registry")
+def test_a_longer_limit_of_gymnasium_is_that_of_the_config() -> None:
+    """`max_episode_steps` above the environment's limit is played, and the spec states it."""
+    envrax.register("Five-v0", CountingEnv, FakeConfig(max_steps=5))
+    register()
+    id = "envrax/Five-v0"
+    cases: list[tuple[dict[str, Any], int]] = [
+        ({"max_episode_steps": 9}, 9),
+        ({"max_episode_steps": 3}, 3),
+        ({"max_episode_steps": 5}, 5),
+        ({"max_episode_steps": -1}, 5),
+        ({"max_episode_steps": 9, "max_steps": 7}, 7),
+        ({"max_episode_steps": 9, "config": FakeConfig(max_steps=4)}, 9),
+    ]
+    for fields, played in cases:
+        one: Any = gymnasium.make(id, **fields)
+        one.reset(seed=0)
+        ends = [one.step(0)[3] for _ in range(played)]
+        assert ends == [False] * (played - 1) + [True], fields
+        assert one.spec.max_episode_steps == played, fields
+        batch: Any = gymnasium.make_vec(id, num_envs=2, **fields)
+        batch.reset(seed=0)
+        ends = [batch.step(np.array([0, 0]))[3].tolist() for _ in range(played)]
+        assert ends == [[False] * 2] * (played - 1) + [[True] * 2], fields
+        assert batch.spec.max_episode_steps == played, fields
+    again: Any = gymnasium.make(gymnasium.make(id, max_episode_steps=9).spec)
+    again.reset(seed=0)
+    assert [again.step(0)[3] for _ in range(9)] == [False] * 8 + [True]
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_a_limit_that_a_wrapper_fixes_is_what_the_spec_states() -> None:
+    envrax.register(
+        "Fixed-v0", CountingEnv, FakeConfig(), wrappers=(envrax.TimeLimit(max_steps=2),)
+    )
+    register()
+    for env in (
+        gymnasium.make("envrax/Fixed-v0", max_episode_steps=9),
+        gymnasium.make_vec("envrax/Fixed-v0", 2, max_episode_steps=9),
+    ):
+        spec: Any = env.spec
+        assert spec.max_episode_steps == 2
+    longer: Any = gymnasium.wrappers.TimeLimit(to_gymnasium(CountingEnv()), 9)
+    assert longer.spec.max_episode_steps == 5
+
+
 class EndsOnceEnv(CountingEnv):
     """Terminates in its last step, and gives the reason itself: that is no truncation."""
 

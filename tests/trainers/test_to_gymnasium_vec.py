@@ -99,6 +99,45 @@ def test_infos_are_those_of_environments_side_by_side() -> None:
     assert {ended for ended, _ in kinds[True]} == {True, False}
 
 
+class Pairs(CountingEnv):
+    """Containers of all kinds in its infos; every episode begins alike."""
+
+    def reset(self, rng: Any) -> Any:
+        state = super().reset(rng)[1].replace(number=jnp.int32(7))
+        return self.observe(state), state
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = super().step(state, action)
+        step = state.step
+        more = {
+            "tuple": (step, jnp.full(3, step)),
+            "list": [step.astype(jnp.float32), (step > 2,)],
+            "nested": {"tuple": (step, {"number": step})},
+        }
+        return obs, state, reward, done, {**info, **more}
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
+def test_containers_in_infos_are_those_of_environments_side_by_side(mode: AutoresetMode) -> None:
+    """An object array with one tuple a slot, which `DictInfoToList` takes."""
+    env = Pairs()
+    mine = to_gymnasium_vec(VecEnv(env, 3), autoreset_mode=mode)
+    peer = SyncVectorEnv([lambda: to_gymnasium(env)] * 3, autoreset_mode=mode)
+    lists = [gym_vector.DictInfoToList(each) for each in (mine, peer)]
+    for each in lists:
+        each.reset(seed=0)
+    for _ in range(12):
+        ours, theirs = (each.step(np.array([0, 1, 2]))[-1] for each in lists)
+        for one, other in zip(ours, theirs, strict=True):
+            assert str(jax.tree.map(_kind, one)) == str(jax.tree.map(_kind, other))
+            jax.tree.map(np.testing.assert_array_equal, one, other)
+    mine.reset(seed=0)
+    infos = mine.step(np.array([0, 1, 2]))[-1]
+    assert infos["tuple"].dtype == infos["nested"]["tuple"].dtype == object
+    assert [int(first) for first, _ in infos["tuple"]] == [1, 1, 1]
+    assert infos["_tuple"].all()
+
+
 def _kind(x: Any) -> Any:
     return np.asarray(x).dtype, np.shape(x)
 
@@ -253,3 +292,21 @@ def test_observations_of_a_64_bit_space_have_64_bits() -> None:
     result = env.step([1, 2])
     assert obs.dtype == result[0].dtype == env.observation_space.dtype == np.int64
     assert env.observation_space.contains(result[0])
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_nothing_is_transferred_without_asking(mode: AutoresetMode) -> None:
+    """Actions, seeds and masks come from the host on purpose."""
+    with jax.transfer_guard("disallow"):
+        env = to_gymnasium_vec(VecEnv(MaskedEnv(), 3), autoreset_mode=mode)
+        env.reset(seed=0)
+        env.reset()
+        for _ in range(8):
+            *_, terminated, truncated, _ = env.step(np.array([0, 1, 2]))
+            ended = terminated | truncated
+            if mode == AutoresetMode.DISABLED and ended.any():
+                env.reset(options={"reset_mask": ended})
+        single = to_gymnasium(MaskedEnv(), render_mode="rgb_array")
+        single.reset(seed=0)
+        single.step(1)
+        single.render()

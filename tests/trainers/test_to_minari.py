@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import minari
 import numpy as np
 import pytest
@@ -69,6 +70,69 @@ def test_the_loader_reads_what_was_played(name: str) -> None:
         assert one.infos is None
         last = jax.tree.map(lambda x: np.asarray(x[-1]), one.observations)
         assert found.observation_space.contains(last)
+
+
+class Told(CountingEnv):
+    """An environment with another info, reward or name of its observation."""
+
+    def __init__(self, info: Any = None, key: str = "", reward: Any = None) -> None:
+        super().__init__()
+        self.info, self.key, self.reward_type = info or {}, key, reward
+
+    @property
+    def observation_space(self) -> Any:
+        return (
+            envrax.Dict({self.key: super().observation_space})
+            if self.key
+            else super().observation_space
+        )
+
+    def observe(self, state: Any) -> Any:
+        obs = super().observe(state)
+        return {self.key: obs} if self.key else obs
+
+    def step(self, state: Any, action: Any) -> tuple[Any, ...]:
+        obs, state, reward, done, info = super().step(state, action)
+        reward = reward if self.reward_type is None else reward.astype(self.reward_type)
+        return obs, state, reward, done, {**info, **self.info}
+
+
+@pytest.mark.parametrize(
+    ("env", "name"),
+    [
+        (Told(key="pixels/view_0"), "'pixels/view_0' in `obs`"),
+        (Told(key="."), "'.' in `obs`"),
+        (Told(info={"a/b": jnp.float32(1)}), "'a/b' in `info`"),
+        (Told(info={"a": ({"": jnp.float32(1)},)}), re.escape("'' in `info['a'][0]`")),
+        (Told(info={"by_number": {0: jnp.float32(1)}}), re.escape("0 in `info['by_number']`")),
+    ],
+)
+def test_a_key_that_is_no_name_in_a_file_is_refused(env: Any, name: str, folder: Path) -> None:
+    """Minari wrote data sets that it could not read."""
+    with pytest.raises(ValueError, match=f"to_minari: expected keys .* got {name}"):
+        to_minari(ID, pieces(env, 1), env, record_infos=True)
+    assert not any(folder.rglob("*.hdf5"))
+
+
+def test_keys_with_dots_and_spaces_are_read_back() -> None:
+    env = Told(key="a.b c")
+    to_minari(ID, pieces(env, 1), env)
+    assert minari.load_dataset(ID)[0].observations["a.b c"].shape == (6, 2)
+
+
+def test_lists_are_tuples_and_small_floats_are_float32() -> None:
+    """A list was stacked along a new axis, and bfloat16 became bytes."""
+    info = {"list": [jnp.bfloat16(1.5), jnp.zeros(3)], "half": jnp.float16(0.5)}
+    env = Told(info=info, reward=jnp.bfloat16)
+    to_minari(ID, pieces(env, 1), env, record_infos=True)
+    found = minari.load_dataset(ID)[0]
+    assert found.rewards.dtype == np.float32 and found.rewards.shape == (5,)
+    wanted = next(episodes(pieces(env, 1)))
+    np.testing.assert_array_equal(found.rewards, wanted.reward.astype(np.float32))
+    first, second = found.infos["list"].values()  # Minari reads a tuple as a dict of its indices
+    np.testing.assert_array_equal(first, np.array([0, *[1.5] * 5], np.float32))
+    assert first.dtype == np.float32 and second.shape == (6, 3)
+    assert found.infos["half"].dtype == np.float16
 
 
 def test_a_long_rollout_of_a_registered_environment() -> None:

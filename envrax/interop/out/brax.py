@@ -17,7 +17,7 @@ from envrax.spaces import Box
 from envrax.spaces.base import kind
 from envrax.wrappers import FlattenObservation, RepeatAction, RescaleAction, TimeLimit
 
-require("brax", "0.14")
+require("brax", "0.14", "envs.base", "envs.wrappers.training")
 
 from brax.envs.base import Env, State  # noqa: E402
 from brax.envs.wrappers.training import VmapWrapper  # noqa: E402

@@ -22,14 +22,14 @@ require("gymnasium", "1.2", extra="gymnasium")
 import gymnasium  # noqa: E402
 from gymnasium.envs.registration import EnvSpec  # noqa: E402
 
-from envrax.interop.out.gymnasium_spec import HasSpec  # noqa: E402  # needs Gymnasium
+from envrax.interop.out.gymnasium_spec import HasSpec, PlayedSpec  # noqa: E402  # needs Gymnasium
 
 __all__ = ["GymnasiumEnv", "to_gymnasium"]
 
 FPS = 30
 
 
-class _Spec(EnvSpec):
+class _Spec(PlayedSpec):
     """The spec of an object, which JSON cannot hold: its JSON has no entry point."""
 
     def to_json(self) -> str:

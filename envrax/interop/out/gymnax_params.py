@@ -6,10 +6,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax._checks.counts import within_int32
+from envrax._checks.counts import require_limit
 from envrax._checks.names import suggestion
 from envrax._jax.types import strip_weak_type
-from envrax.config import require_limit
 from envrax.env import AnyEnv, with_config
 from envrax.interop.base import PeerEnv
 from envrax.interop.params import numeric_params
@@ -76,8 +75,7 @@ class GymnaxParams:
             )
         limit = "max_steps" if "max_steps" in known else _LIMIT
         if limit in changes:
-            require_limit(f"{who}: expected {limit}", changes[limit])
-            changes[limit] = within_int32(changes[limit])
+            changes[limit] = require_limit(f"{who}: expected {limit}", changes[limit])
         for name in self._fixed:
             if name in changes and not _is_same(changes[name], known[name]):
                 raise TypeError(

@@ -123,7 +123,8 @@ class HostLoop:
             self._key = self._key_of(seed)
         if not self._has_state:
             self._compile_ahead()
-        self._key, self._state, result = self._reset(self._key)
+        with transfers():
+            self._key, self._state, result = self._reset(self._key)
         self._has_state = True
         return self._to_caller(result)
 
@@ -136,7 +137,8 @@ class HostLoop:
         state = self._require_state("reset of single slots")
         mask = require_mask(f"{self._who}: reset", from_torch(mask), cast(Any, self.env).n_slots)
         key = None if seed is None else self._key_of(seed)
-        next_key, self._state, result = self._begin(key, mask, state)
+        with transfers():
+            next_key, self._state, result = self._begin(key, mask, state)
         self._key = self._key if seed is None else next_key
         return self._to_caller(result)
 
@@ -148,7 +150,8 @@ class HostLoop:
         if self._on_device:
             # This step runs asynchronously, and may still read the caller's NumPy arrays.
             action = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), action)
-        self._state, result = self._step(state, action)
+        with transfers():
+            self._state, result = self._step(state, action)
         return self._to_caller(result)
 
     def has_masks(self) -> bool:
@@ -162,7 +165,9 @@ class HostLoop:
         return bool(jax.tree.leaves(jax.eval_shape(first_mask, key_types()[0])))
 
     def _key_of(self, seed: int | None) -> Any:
-        return jax.random.key_data(jax.random.key(self._seed(seed)))
+        number = self._seed(seed)
+        with transfers():
+            return jax.random.key_data(jax.random.key(number))
 
     def _seed(self, seed: int | None) -> int:
         if seed is None:
@@ -297,6 +302,11 @@ class HostLoop:
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         vars(self).update(attributes, _types=None)
         self._make_programs()
+
+
+def transfers() -> Any:
+    """Allow transfers to the device: a bridge is there for actions and seeds from the host."""
+    return jax.transfer_guard_host_to_device("allow")
 
 
 def _cast(dtypes: Any, tree: Any) -> Any:

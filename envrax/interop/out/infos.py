@@ -26,6 +26,9 @@ def with_slot_masks(infos: dict[str, Any], where: np.ndarray[Any, Any]) -> dict[
     """
     Infos of many slots, each `name` with a mask `_name` of the slots where it is valid.
 
+    A tuple, a list or another container is an object array with one in each slot, as Gymnasium's
+    `SyncVectorEnv` has it, and None where it is not valid.
+
     Raises
     ------
     ValueError
@@ -40,9 +43,18 @@ def with_slot_masks(infos: dict[str, Any], where: np.ndarray[Any, Any]) -> dict[
             )
         if isinstance(value, dict):
             value = with_slot_masks(cast(dict[str, Any], value), where)
-        converted[name] = value
+        converted[name] = _by_slot(value, where)
         converted[f"_{name}"] = where.copy()
     return converted
+
+
+def _by_slot(value: Any, where: np.ndarray[Any, Any]) -> Any:
+    if isinstance(value, dict | np.ndarray):
+        return cast(Any, value)
+    by_slot = np.full(where.shape, None, object)
+    for slot in np.flatnonzero(where):
+        by_slot[slot] = jax.tree.map(lambda x, i=slot: _scalar(x[i]), value)
+    return by_slot
 
 
 def slot_infos(
@@ -93,7 +105,7 @@ def vector_infos(
 def slot_masks(mask: Any, where: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Masks of legal actions as infos of many slots, valid in some of them."""
     mask = jax.tree.map(lambda x: x.astype(np.int8), mask)
-    return {"action_mask": mask, "_action_mask": where.copy()}
+    return {"action_mask": _by_slot(mask, where), "_action_mask": where.copy()}
 
 
 def _rows(tree: Any, slots: np.ndarray[Any, Any]) -> list[Any]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from envrax.agent_values import require_one_agent
@@ -67,7 +68,8 @@ def to_minari(
         `envrax.interop.gymnasium_registration`. Gymnasium makes it once here.
     record_infos : bool, default False
         Write `info` too, with zeros as the first entry: Minari's infos begin with that of the
-        reset.
+        reset. Lists are written as tuples. Here and in all else, float types that NumPy lacks, such
+        as bfloat16, are written as float32.
     jpeg_encoding : bool, default False
         Compress uint8 images of 32 x 32 pixels or more, with loss, as Minari does by default. Their
         shape must be (h, w) or (h, w, 3).
@@ -87,7 +89,8 @@ def to_minari(
     TypeError
         If `env` is no environment of one agent, or the steps are none, as for `episodes`.
     ValueError
-        If there are no steps, they do not fit the spaces of `env`, or the id is malformed or taken.
+        If there are no steps, they do not fit the spaces of `env`, a key of a dict cannot be a name
+        in the file, or the id is malformed or taken.
     """
     if not isinstance(env, JaxEnv | BatchedEnv):
         raise TypeError(
@@ -99,7 +102,7 @@ def to_minari(
     obs_space = env.single_observation_space if batched else env.observation_space
     action_space = env.single_action_space if batched else env.action_space
     path = _new_path(dataset_id)
-    found = _checked(_episodes(transitions), obs_space, action_space)
+    found = _checked(_episodes(transitions), obs_space, action_space, record_infos)
     spaces = {"observation_space": to_space(obs_space), "action_space": to_space(action_space)}
     try:
         with warnings.catch_warnings():
@@ -142,8 +145,10 @@ def _episodes(transitions: Any) -> Iterator[Episode]:
     return items if first and isinstance(first[0], Episode) else episodes(items)
 
 
-def _checked(found: Iterator[Episode], obs_space: Space, action_space: Space) -> Iterator[Episode]:
-    """The same episodes; the first one is made now, and fits the spaces."""
+def _checked(
+    found: Iterator[Episode], obs_space: Space, action_space: Space, record_infos: bool
+) -> Iterator[Episode]:
+    """The same episodes; the first one is made now, fits the spaces, and has legal keys."""
     first = next(found, None)
     if first is None:
         raise ValueError(f"{_WHO}: expected at least one step; got none.")
@@ -151,15 +156,42 @@ def _checked(found: Iterator[Episode], obs_space: Space, action_space: Space) ->
     for name, space in ("obs", obs_space), ("action", action_space):
         one = jax.tree.map(lambda x: x[0], getattr(first, name))
         conform(space, one, _WHO, name, hint)
+    for name in ("obs", "action", *["info"] * record_infos):
+        _require_names(name, getattr(first, name))
     return chain([first], found)
 
 
+def _require_names(where: str, tree: Any) -> None:
+    """Raise a ValueError for a key that the file would take for a path, or could not hold."""
+    if isinstance(tree, dict):
+        for key, value in cast(dict[Any, Any], tree).items():
+            if not isinstance(key, str) or "/" in key or key in ("", "."):
+                raise ValueError(
+                    f"{_WHO}: expected keys that are names in a file, without a slash; got {key!r} "
+                    f"in `{where}`. Rename it: `TransformObservation` renames observations."
+                )
+            _require_names(f"{where}[{key!r}]", value)
+    elif isinstance(tree, tuple | list):
+        for i, value in enumerate(cast(tuple[Any, ...], tree)):
+            _require_names(f"{where}[{i}]", value)
+
+
+def _writable(tree: Any) -> Any:
+    """The same with tuples for lists, and float32 for float types that NumPy lacks."""
+    if isinstance(tree, dict):
+        return {key: _writable(x) for key, x in cast(dict[Any, Any], tree).items()}
+    if isinstance(tree, tuple | list):
+        return tuple(map(_writable, cast(tuple[Any, ...], tree)))
+    is_small = isinstance(tree, np.ndarray) and jnp.issubdtype(tree.dtype, jnp.floating)
+    return tree.astype(np.float32) if is_small and tree.dtype.kind != "f" else tree
+
+
 def _to_buffer(episode: Episode, record_infos: bool) -> Any:
-    infos = jax.tree.map(_after_reset, episode.info) if record_infos else None
+    infos = jax.tree.map(_after_reset, _writable(episode.info)) if record_infos else None
     return EpisodeBuffer(
-        observations=episode.obs,
-        actions=episode.action,
-        rewards=episode.reward,
+        observations=_writable(episode.obs),
+        actions=_writable(episode.action),
+        rewards=_writable(episode.reward),
         terminations=episode.terminated,
         truncations=episode.truncated,
         infos=infos,

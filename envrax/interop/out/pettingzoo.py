@@ -12,7 +12,7 @@ from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
 from envrax.interop.library import require
 from envrax.interop.out.gymnasium import FPS, with_ints
-from envrax.interop.out.host_loop import HostLoop, StepResult
+from envrax.interop.out.host_loop import HostLoop, StepResult, transfers
 from envrax.interop.out.infos import single_info
 from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.out.rendering import can_render, require_render_mode
@@ -50,7 +50,8 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         self.action_spaces = {agent: to_space(action_spaces[agent]) for agent in env.agents}
         self._loop = HostLoop(env, _WHO, worlds=True)
         # Actions of agents that have left, which the world ignores.
-        self._ignored_actions = jax.tree.map(np.asarray, zero_element(env.action_space))
+        with transfers():
+            self._ignored_actions = jax.tree.map(np.asarray, zero_element(env.action_space))
 
     def observation_space(self, agent: str) -> Any:
         return self.observation_spaces[agent]
@@ -71,7 +72,9 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
                 f"{_WHO}: step: expected a dict with an action of {', '.join(self.agents)}; got "
                 f"{actions!r}. Agents that are not active need one too; it is ignored."
             )
-        result = self._loop.step({**self._ignored_actions, **actions})
+        # A dead agent may have any action, such as PettingZoo's None.
+        alive = {agent: actions[agent] for agent in self.agents}
+        result = self._loop.step({**self._ignored_actions, **alive})
         world_info: Any = result.info
         agent_ends = world_info.pop("agents", None)
         terminated = self._ends("terminated", bool(result.terminated), agent_ends)
@@ -119,7 +122,8 @@ def to_pettingzoo(env: AnyEnv, *, render_mode: str | None = None) -> PettingZooE
     A world of several agents as a `pettingzoo.ParallelEnv`.
 
     An agent leaves `agents` in the step in which its episode ends, or that of the world. Actions of
-    agents that are not active are ignored. `reset(seed=s)` works as for `to_gymnasium`; its
+    agents that are not active are ignored, and those of agents that have left may be anything, such
+    as None. `reset(seed=s)` works as for `to_gymnasium`; its
     `options` are ignored. `pettingzoo.utils.parallel_to_aec` makes an AEC environment of it.
 
     Parameters

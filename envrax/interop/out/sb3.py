@@ -18,7 +18,7 @@ from envrax.interop.out.rendering import can_render
 from envrax.spaces import Dict, MultiBinary, Space, Tuple
 from envrax.wrappers.vector import RecordEpisodeStatistics
 
-require("stable_baselines3", "2.9", extra="sb3")
+require("stable_baselines3", "2.9", "common.monitor", "common.vec_env", extra="sb3")
 
 from stable_baselines3.common.monitor import Monitor  # noqa: E402
 from stable_baselines3.common.vec_env import VecEnv  # noqa: E402

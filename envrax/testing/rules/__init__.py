@@ -17,6 +17,7 @@ from envrax.testing.rules.base import Rule
 _STEPS = ("step_returns",)
 _EPISODES = ("reset_after_begins_an_episode",)
 _PURE = ("traces_under_jit", "inputs_are_left_alone", "same_key_same_episode")
+_KEYS = ("draws_depend_on_the_key", "keys_are_used_once", "key_moves_on")
 
 # To add a rule, write a function in one of these modules and add a row here. The second argument
 # names the rules that must hold first.
@@ -42,12 +43,13 @@ ENV_RULES = (
     Rule(episodes.reward_is_a_float, _EPISODES),
     Rule(episodes.ends_have_reasons, ("info_is_fixed", "done_is_a_flag")),
     Rule(episodes.limits_have_reasons, ("info_is_fixed", "done_is_a_flag")),
+    Rule(episodes.limit_is_in_the_config, ("info_is_fixed", "step_counts"), traced=True),
     Rule(episodes.statistics_see_each_end, ("info_is_fixed", "done_is_a_flag")),
     Rule(returns.render_is_an_image, _EPISODES),
     Rule(keys.key_moves_on, ("same_key_same_episode",)),
     Rule(keys.draws_depend_on_the_key, ("traces_under_jit",), traced=True),
     Rule(keys.keys_are_used_once, ("traces_under_jit",), traced=True),
-    Rule(keys.calls_share_no_key, ("keys_are_used_once", "key_moves_on"), traced=True),
+    Rule(keys.calls_share_no_key, _KEYS, traced=True),
     Rule(keys.both_kinds_of_keys, ("same_key_same_episode", "key_moves_on")),
     Rule(transforms.jit_agrees, _PURE, traced=True),
     Rule(transforms.compiles_once, ("jit_agrees", "reset_and_step_agree"), traced=True),

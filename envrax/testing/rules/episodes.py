@@ -1,17 +1,22 @@
 """Rules on the values of an episode: reward, step count, done, terminated and truncated."""
 
+from bisect import bisect_left
+from functools import partial
 from itertools import takewhile
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from envrax.agent_values import by_agent
-from envrax.testing.probe import REASONS, Probe
+from envrax.testing.probe import REASONS, Probe, Transition
 from envrax.testing.pytrees import describe, describe_weak, leaves, tree_to_numpy
 from envrax.testing.rules.base import Fault, Faults, SkipRule
 from envrax.wrappers import EpisodicLife, RecordEpisodeStatistics
 from envrax.wrappers.base import layers
 
+_EPISODES = 7  # that several of them end at one step by chance
 _ONE_BOOL = "Return one bool, such as the result of a comparison."
 
 
@@ -138,6 +143,55 @@ def _ends_only_at(probe: Probe, limit: int) -> bool:
         for step in (limit - 2, limit - 1)
     ]
     return ends == [False, True]
+
+
+def limit_is_in_the_config(probe: Probe) -> Faults:
+    """The number of steps truncates no episode before `config.max_steps`. Not checked with \
+wrappers, which may have a limit of their own."""
+    limit = probe.env.config.max_steps
+    if not probe.compiles or probe.env.unwrapped is not probe.env:
+        return
+    seen = [int(t.state.step) for t in probe.numpy_transitions if _is_limit(t)]
+    steps = [step for step in {limit - 1, *seen[:1]} if 1 < step < limit]
+    found = next(filter(None, (_counted_limit(probe, step) for step in steps)), None)
+    if found or (found := _repeated_limit(probe, seen[:2], limit)):
+        fix = (
+            "Truncate where `step >= self.config.max_steps`, and nowhere before. If the game "
+            'itself ends there, set `info["terminated"]`.'
+        )
+        expected = f"no time limit before `config.max_steps`, {limit}"
+        yield Fault(f"{probe.class_name}.step", expected, f"one at step {found}", fix)
+
+
+def _is_limit(t: Transition) -> bool:
+    """Whether a step ends the episode, and does not say that this is a termination."""
+    return bool(t.state.done) and not bool(t.info.get("terminated", False))
+
+
+def _counted_limit(probe: Probe, step: int) -> int | None:
+    """The first step up to this one where `state.step` by itself ends each of several episodes."""
+
+    def ends(state: Any, step: int) -> bool:
+        action, before = probe.action(0, state), state.replace(step=jnp.int32(step - 1))
+        return _is_limit(Transition(before, action, *probe.step(before, action)))
+
+    keys = jax.random.split(probe.other_rng, _EPISODES)
+    starts = [probe.at_reset[1], *(probe.reset(key)[1] for key in keys)]
+    if not all(ends(state, step) for state in starts):
+        return None
+    steps = range(1, step)
+    first = {1 + bisect_left(steps, True, key=partial(ends, state)) for state in starts}
+    # Where a first step may end the episode, or each episode has a length of its own: no limit.
+    return None if len(first) > 1 or 1 in first else first.pop()
+
+
+def _repeated_limit(probe: Probe, seen: list[int], limit: int) -> int | None:
+    """The step below the limit where two episodes were truncated, whatever counts their steps."""
+    if not seen or seen[0] >= limit or "truncated" not in probe.uncompiled[0].info:
+        return None
+    again = probe.run_to_end(probe.reset(probe.other_rng)[1])
+    others = [*seen[1:], *(int(t.state.step) for t in again if _is_limit(t))]
+    return seen[0] if {*others} == {seen[0]} else None
 
 
 def statistics_see_each_end(probe: Probe) -> Faults:

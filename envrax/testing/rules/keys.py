@@ -7,7 +7,7 @@ import numpy as np
 
 from envrax._jax.keys import is_key, key_types
 from envrax.env import EnvState, carries_over
-from envrax.testing.key_usage import draws_from_a_fixed_key, reused_key
+from envrax.testing.key_usage import drawn_keys, draws_from_a_fixed_key, reused_key
 from envrax.testing.probe import Probe, Transition, by_name
 from envrax.testing.pytrees import describe_weak, tree_to_numpy, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
@@ -86,7 +86,8 @@ def _calls(probe: Probe) -> dict[str, tuple[Any, ...]]:
 
 
 def calls_share_no_key(probe: Probe) -> Faults:
-    """No two calls of an episode use the same key: `reset`, two steps, then `reset_after`."""
+    """No two calls of an episode use the same key, or draw from equal keys: `reset`, two steps, \
+then `reset_after`."""
     env, action = probe.env, probe.actions[0]
 
     def reset_and_step(rng: jax.Array) -> Any:
@@ -105,6 +106,25 @@ def calls_share_no_key(probe: Probe) -> Faults:
             expected = "every call to use keys of its own"
             fix = f"{_SPLIT} Keep no used key in the state."
             yield fault_of(error, f"{probe.class_name} ({calls})", expected, fix)
+            return
+    yield from _equal_draws(probe, action)
+
+
+def _equal_draws(probe: Probe, action: Any) -> Faults:
+    # To JAX, a key that each call computes again, as `fold_in` of one in the state, is a new key.
+    env, state = probe.env, probe.at_reset[1]
+    seen = drawn_keys(env.reset, probe.rng)
+    for call in "the first step", "the second step":
+        drawn = drawn_keys(env.step, state, action)
+        if seen & drawn:
+            expected = "every call to draw from keys of its own"
+            got = f"a draw in {call} from a key that an earlier call drew from"
+            fix = f"{_SPLIT} A key that an episode keeps gives the same numbers in every step."
+            yield Fault(f"{probe.class_name}.step", expected, got, fix)
+            return
+        seen |= drawn
+        state = probe.step(state, action)[1]
+        if state.done:  # a frame skip ignores what it draws after an end
             return
 
 

@@ -7,12 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.keys import is_key
-from envrax.testing.probe import Probe, by_name
+from envrax.testing.probe import Probe, Transition, by_name
 from envrax.testing.pytrees import leaves, stack, take, value_differences
 from envrax.testing.rules.base import Fault, Faults, SkipRule, fault_of
 from envrax.testing.rules.purity import PURE
 
 _NO_VALUE = "While JAX traces, an array has no value for"
+
+_SLOTS = f"{PURE} In a rule of your own for `vmap`, compute each slot from its own arguments."
 
 # The advice on an error is that of the first class in this list that it is an instance of.
 _TRACE_FIXES: tuple[tuple[type[Exception], str], ...] = (
@@ -71,23 +73,34 @@ def jit_agrees(probe: Probe) -> Faults:
 
 
 def vmap_agrees(probe: Probe) -> Faults:
-    """Under `vmap`, `reset` and `step` give the same results as without; floats up to rounding."""
-    t = probe.uncompiled[0]
-    reset = probe.env.reset
-    step = probe.env.step
-    rngs = stack([probe.rng, probe.other_rng])
-    states = stack([t.before] * 2)
-    actions = stack([t.action] * 2)
+    """Under `vmap`, `reset` and `step` give for each of several keys, states and actions what \
+they give for it without; floats up to rounding."""
+    reset, step = probe.env.reset, probe.env.step
+    rngs = [probe.rng, probe.other_rng]
+    resets = [probe.at_reset, probe.reset(probe.other_rng)]
+    steps = [probe.uncompiled[0], _step_of_another_episode(probe)]
+    given = stack(rngs), stack([t.before for t in steps]), stack([t.action for t in steps])
     try:
-        both = jax.jit(lambda r, s, a: (jax.vmap(reset)(r), jax.vmap(step)(s, a)))
-        at_reset, stepped = take(both(rngs, states, actions), 0)
+        both: Any = jax.jit(lambda r, s, a: (jax.vmap(reset)(r), jax.vmap(step)(s, a)))
+        at_reset, stepped = both(*given)
     except Exception as error:
         fix = "Use operations that JAX can batch; give a callback a `vmap_method`."
         where = f"{probe.class_name}.step"
         yield fault_of(error, where, "it to work under `jax.vmap`", fix)
         return
-    yield from _disagreements(probe, "reset", "vmap", probe.at_reset, at_reset)
-    yield from _disagreements(probe, "step", "vmap", t[2:], stepped)
+    compared: Any = (("reset", resets, at_reset), ("step", [t[2:] for t in steps], stepped))
+    for method, alone, batch in compared:
+        for i, plain in enumerate(alone):
+            if found := [*_disagreements(probe, method, "vmap", plain, take(batch, i))]:
+                yield from (fault._replace(fix=_SLOTS) for fault in found)
+                break
+
+
+def _step_of_another_episode(probe: Probe) -> Transition:
+    """The first step of an episode with another key, compiled, with another action."""
+    _, state = probe.reset(probe.other_rng)
+    action = probe.action(1, state)
+    return Transition(state, action, *probe.step(probe.state_to_pass(state), action))
 
 
 def scan_agrees(probe: Probe) -> Faults:

@@ -1,0 +1,141 @@
+"""
+One step with what one extra installs, in an environment without the others: an import that the
+extra lacks fails here.
+
+    python .ci/extra_alone.py             the names of the extras
+    python .ci/extra_alone.py factoriax   a step with this one
+"""
+
+import importlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+import envrax
+from envrax import interop
+from envrax.testing import ChaseWorld, CountingEnv, ImageEnv
+
+
+def of_library(id: str) -> Callable[[], Any]:
+    """A step of an environment of another library."""
+
+    def step() -> Any:
+        env = envrax.make(id, pre_warm=False)
+        _, state = env.reset(jax.random.key(0))
+        return env.step(state, env.action_space.sample(jax.random.key(1)))
+
+    return step
+
+
+def of_batch(batched_env: Any) -> Any:
+    _, state = batched_env.reset(jax.random.key(0))
+    return batched_env.step(state, batched_env.action_space.sample(jax.random.key(1)))
+
+
+def atari() -> Any:
+    gymnasium = importlib.import_module("gymnasium")
+    gymnasium.register_envs(importlib.import_module("ale_py"))
+    return of_batch(interop.from_gymnasium_vec(gymnasium.make_vec("ALE/Pong-v5", 1)))
+
+
+def envpool() -> Any:
+    pool = importlib.import_module("envpool").make("CartPole-v1", env_type="gymnasium", num_envs=2)
+    return of_batch(interop.from_envpool(pool))
+
+
+def gymnasium() -> Any:
+    env = interop.to_gymnasium(CountingEnv())
+    env.reset(seed=0)
+    return env.step(0)
+
+
+def dm_env() -> Any:
+    env = interop.to_dm_env(CountingEnv())
+    env.reset()
+    return env.step(0)
+
+
+def minari() -> Any:
+    env = CountingEnv()
+    start = envrax.start(env, jax.random.key(0))
+    os.environ["MINARI_DATASETS_PATH"] = tempfile.mkdtemp()
+    return interop.to_minari("tests/data-v0", envrax.rollout(env, None, start, 9)[1], env)
+
+
+def pettingzoo() -> Any:
+    env = interop.to_pettingzoo(ChaseWorld())
+    env.reset(seed=0)
+    return env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+
+
+def rsl_rl() -> Any:
+    torch = importlib.import_module("torch")
+    env = interop.to_rsl_rl(envrax.make_vec("classic/Pendulum-v0", 2, pre_warm=False))
+    env.reset()
+    return env.step(torch.zeros(2, env.num_actions))
+
+
+def sb3() -> Any:
+    env = interop.to_sb3(envrax.VecEnv(CountingEnv(), 2))
+    env.reset()
+    return env.step(np.zeros(2, np.int32))
+
+
+def torch() -> Any:
+    tensors = importlib.import_module("envrax.interop.out.tensors")
+    return tensors.to_torch(CountingEnv().reset(jax.random.key(0))[0])
+
+
+def stoa() -> Any:
+    env = interop.to_stoa(CountingEnv())
+    state, _ = env.reset(jax.random.key(0))
+    return env.step(state, jax.numpy.int32(0))
+
+
+def video() -> Any:
+    env = envrax.RecordVideo(ImageEnv(), tempfile.mkdtemp())
+    with env:
+        _, state = env.reset(jax.random.key(0))
+        return env.step(state, 0)
+
+
+STEPS: dict[str, Callable[[], Any]] = {
+    "atari": atari,
+    "brax": of_library("brax/inverted_pendulum"),
+    "craftax": of_library("craftax/Craftax-Classic-Symbolic-v1"),
+    "dm-env": dm_env,
+    "envpool": envpool,
+    "factoriax": of_library("factoriax/EasyRocket-v1"),
+    "gymnasium": gymnasium,
+    "gymnasium-jax": of_library("gymnasium/phys2d/CartPole-v1"),
+    "gymnax": of_library("gymnax/CartPole-v1"),
+    "jaxmarl": of_library("jaxmarl/switch_riddle"),
+    "jaxtari": lambda: envrax.load_suite("jaxtari"),  # a game needs its sprites
+    "jumanji": of_library("jumanji/Snake-v1"),
+    "kinetix": of_library("kinetix/s/h4_thrust_aim"),
+    "minari": minari,
+    "navix": of_library("navix/Navix-Empty-5x5-v0"),
+    "octax": of_library("octax/pong"),
+    "pettingzoo": pettingzoo,
+    "pgx": of_library("pgx/tic_tac_toe"),
+    "playground": of_library("playground/PendulumSwingup"),
+    "popgym-arcade": of_library("popgym_arcade/CartPoleEasy"),
+    "rsl-rl": rsl_rl,
+    "sb3": sb3,
+    "stoa": stoa,
+    "torch": torch,
+    "video": video,
+    "xminigrid": of_library("xminigrid/MiniGrid-Empty-5x5"),
+}
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        print(*STEPS, sep="\n")
+    else:
+        STEPS[sys.argv[1]]()
+        print(f"{sys.argv[1]}: a step")
