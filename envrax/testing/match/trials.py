@@ -350,8 +350,11 @@ def check_episodes(sides: Sides) -> Check:
     if not decided.any():
         return Check("episodes", OPEN, "rounding decides", left_out=(*left_out,))
     lists = Windows(None, take(actions, decided), lengths[decided])
-    widths = 2 * sides.sketch.tolerance(tolerance[decided])
-    widths = _summary(sides, np.zeros_like(widths[:, 0]), widths)
+    tolerance = sides.sketch.tolerance(tolerance[decided])
+    changes = 2 * tolerance[:, _times(length)].reshape(len(tolerance), -1)
+    returns = tolerance[:, :, sides.environment.rewards].sum(axis=(1, 2))
+    ends = np.stack([returns, np.zeros_like(returns)], axis=1)
+    widths = np.concatenate([ends, changes, changes], axis=1)
     names = _summary_names(sides, length)
     draws = max(40, round(sides.n_resets * EPISODES))
     for n_draws in (draws, MORE * draws):
