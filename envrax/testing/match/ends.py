@@ -15,6 +15,7 @@ LONGEST = 20_000  # steps to the limit that are tried
 TRIES = 20  # episodes of the reference that may terminate before the limit
 BISECTIONS = 60
 MOST_VALUES = 5000  # of a leaf, that are looked at
+ASKED = 20  # times, beside an edge
 REDRAWS = 8  # of keys, under which an edge must stay
 MARGIN = 0.05  # of the way, beside an edge, where both sides must agree
 
@@ -73,7 +74,9 @@ def check_ends(sides: Sides) -> Check:
     )
     action = take(last.action, ending)
 
-    def between(share: Any) -> tuple[Any, np.ndarray]:
+    def between(share: Any) -> tuple[Windows, np.ndarray, np.ndarray]:
+        """Steps from states a share of the way; whether they are running; whether they end."""
+
         def mix(x: Any, is_mixed: bool) -> Any:
             weight = np.reshape(share, (-1, *[1] * (x.ndim - 1)))
             a, b = x[running], x[ending]
@@ -82,37 +85,37 @@ def check_ends(sides: Sides) -> Check:
         state = jax.tree.map(mix, before.state, mixes)
         state, numbers = sides.environment.step(state, take(before.action, ending))
         terminated = sides.environment.step(state, action)[1][:, TERMINATED] > 0
-        return state, np.where(numbers[:, :REWARD].any(axis=1), False, terminated)
+        steps = Windows(state, jax.tree.map(lambda x: x[:, None], action), np.ones(WIDTH, int))
+        return steps, ~numbers[:, :REWARD].any(axis=1), terminated
 
     low = np.zeros(WIDTH)
     high = np.ones(WIDTH)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        ends = between(middle)[1]
+        ends = between(middle)[2]
         low = np.where(ends, low, middle)
         high = np.where(ends, middle, high)
     edge = 1e-9 if sides.precision is FLOAT64 else 1e-5
-    (inside, runs), (outside, ends) = between(low - edge), between(high + edge)
-    found = ~runs & ends & ~_is_random(sides, inside, action) & ~_is_random(sides, outside, action)
+    found = np.ones(WIDTH, bool)
     for share in (low - MARGIN, high + MARGIN):  # is a state between two visited ones a legal one?
-        state, _ = between(np.clip(share, 0, 1))
-        windows = Windows(state, jax.tree.map(lambda x: x[:, None], action), np.ones(WIDTH, int))
-        differs, rounded, _ = sides.pairs(windows)
-        found &= ~differs & ~rounded
+        steps, are_running, _ = between(np.clip(share, 0, 1))
+        differs, rounded, _ = sides.pairs(steps)
+        found &= are_running & ~differs & ~rounded
+    beside = [(between(low - edge), False), (between(high + edge), True)]
+    for (steps, are_running, ends), expected in beside:
+        on_edge = sides.nearby(steps)[2]
+        found &= are_running & (ends == expected) & ~on_edge & ~_is_random(sides, steps)
     if not found.any():
         return Check("ends", SKIPPED, "no edge was found at which both sides agree beside it")
     said = f"{found.sum()} edges, to {edge:g} of the way between two states"
-    for state, expected in ((inside, False), (outside, True)):
-        rows = np.flatnonzero(found)
-        steps = Windows(
-            take(state, rows), jax.tree.map(lambda x: x[rows, None], action), np.ones(len(rows), int)
-        )
-        theirs = sides.reference.play(*steps)[:, 0, TERMINATED]
-        differs = (theirs > 0) != expected
+    for (steps, *_), expected in beside:
+        differs = found.copy()
+        for _ in range(ASKED):  # all answers must differ: a reference may end at random
+            rows = np.flatnonzero(differs)
+            differs[rows] = _terminated(sides.reference.play(*steps.at(rows))) != expected
         if differs.any():
-            i = int(np.argmax(differs))
-            one = take(take(state, rows), i), take(take(action, rows), i)
-            case = Case(*one, "terminated", float(expected), float(theirs[i]))
+            state, action, _ = steps.at(int(np.argmax(differs)))
+            case = Case(state, take(action, 0), "terminated", float(expected), float(not expected))
             return Check("ends", DIFFERS, f"{differs.sum()} of {said}", case)
     return Check("ends", EQUAL, said)
 
@@ -236,10 +239,16 @@ def _is_continuum(x: Any) -> bool:
     return bool(len(np.unique(some)) > len(some) / 2)
 
 
-def _is_random(sides: Sides, state: Any, action: Any) -> np.ndarray:
+def _is_random(sides: Sides, steps: Windows) -> np.ndarray:
     """Whether it depends on the key that a step terminates."""
     flags = [
-        sides.environment.step(sides.environment.with_fresh_keys(state), action)[1][:, TERMINATED]
+        _terminated(
+            sides.environment.play(sides.environment.with_fresh_keys(steps.state), *steps[1:])
+        )
         for _ in range(REDRAWS)
     ]
-    return np.ptp(flags, axis=0) > 0
+    return np.ptp(np.array(flags, int), axis=0) > 0
+
+
+def _terminated(numbers: np.ndarray) -> np.ndarray:
+    return numbers[:, 0, TERMINATED] > 0

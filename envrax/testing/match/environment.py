@@ -11,7 +11,8 @@ import numpy as np
 from envrax._jax.keys import is_key
 from envrax._jax.types import named_leaves
 from envrax.env import AnyEnv
-from envrax.spaces import Box, Discrete
+from envrax.spaces import Box
+from envrax.spaces.masks import with_full_masks
 from envrax.termination import step_end, step_env
 from envrax.testing.match.numbers import (
     columns,
@@ -108,9 +109,8 @@ class Environment:
         """The states after one step from some states, and the numbers of each step."""
         n = count(actions)
         nudges = np.broadcast_to(np.float64(nudge), n)
-        states, outcomes = self._by_chunks(
-            self._step, n, states, actions, nudges, self.bits((n, 2))
-        )
+        seeds = self.bits((n, 2))
+        states, outcomes, _ = self._by_chunks(self._step, n, states, actions, nudges, seeds)
         return states, matrix(outcomes)
 
     def play(
@@ -118,6 +118,8 @@ class Environment:
     ) -> np.ndarray:
         """
         The numbers of windows of steps, with axes (windows, steps, numbers).
+
+        They are NaN from the first illegal action on.
 
         Parameters
         ----------
@@ -135,14 +137,15 @@ class Environment:
             found: list[Any] = []
             for t, seed in enumerate(seeds):
                 step = jax.tree.map(lambda x: x[:, t], actions)
-                states, outcome = self._step(states, step, nudges, seed)
-                found.append(outcome)
+                states, outcome, legal = self._step(states, step, nudges, seed)
+                found.append((outcome, legal))
             return found
 
         n, length = jax.tree.leaves(actions)[0].shape[:2]
         seeds = [self.bits((n, 2)) for _ in range(length)]
         found = self._by_chunks(window, n, states, actions, np.full(n, nudge), *seeds)
-        return hold(np.stack([*map(matrix, found)], axis=1), lengths, self.rewards)
+        rows = [np.where(legal[:, None], matrix(outcome), np.nan) for outcome, legal in found]
+        return hold(np.stack(rows, axis=1), lengths, self.rewards)
 
     def actions(self, states: Any) -> Any:
         """A random legal action for each state; half of the floats of a `Box` are at a bound."""
@@ -175,12 +178,7 @@ class Environment:
         for t in range(length):
             masks: Any = None
             if self.has_masks:
-                masks = jax.tree.map(
-                    lambda x: (x.reshape(len(rows), -1) | ended[:, None])
-                    .reshape(n, -1, *x.shape[1:])
-                    .all(axis=1),
-                    self.masks(probes),
-                )
+                masks = jax.tree.map(lambda x: _all_legal(x, ended, n), self.masks(probes))
                 lengths = np.where(_none_legal(masks), np.minimum(lengths, max(t, 1)), lengths)
             action = self._drawn(masks, n)
             if found and not self.has_masks:
@@ -262,12 +260,10 @@ class Environment:
         return new_state, Outcome(terminated, truncated, reward, self._mask(new_state), obs)
 
     def _mask(self, state: Any) -> Any:
-        """The mask to compare: where the environment has none, all actions of a `Discrete`."""
-        mask: Any = self.env.action_mask(state) if self.with_masks else None
-        space: Any = self.env.action_space
-        if mask is None and self.with_masks and isinstance(space, Discrete):
-            return jnp.ones(space.n, bool)
-        return mask
+        """The mask to compare: all is legal where the environment has none."""
+        if not self.with_masks:
+            return None
+        return with_full_masks(self.env.action_space, self.env.action_mask(state))
 
     def _reset_row(self, bits: Any) -> Any:
         obs, state = self.env.reset(jax.random.wrap_key_data(bits, impl="threefry2x32"))
@@ -278,9 +274,10 @@ class Environment:
 
     def _step_row(self, state: Any, action: Any, nudge: Any, seed: Any) -> Any:
         state = self._as_keys(self._nudged(state, nudge, seed))
+        legal = _is_legal(self.env.action_mask(state), action)
         new_state, outcome = self._outcome(state, action)
         keep = lambda x, old: x if is_key(x) else jnp.asarray(x).astype(old.dtype)  # noqa: E731
-        return self._as_bits(jax.tree.map(keep, new_state, state)), outcome
+        return self._as_bits(jax.tree.map(keep, new_state, state)), outcome, legal
 
     def _mask_row(self, state: Any) -> Any:
         return self.env.action_mask(self._as_keys(state))
@@ -332,7 +329,7 @@ def hold(numbers: np.ndarray, lengths: np.ndarray, rewards: slice) -> np.ndarray
     """
     Windows whose last step, the end of the episode or of the list, repeats without its reward.
 
-    A step that the reference refused has numbers that are NaN, and ends the window, too.
+    An illegal step, or one that the reference refused, is NaN, and ends the window, too.
     """
     steps = np.arange(numbers.shape[1])
     ended = numbers[:, :, :REWARD].astype(bool).any(axis=2)
@@ -341,6 +338,25 @@ def hold(numbers: np.ndarray, lengths: np.ndarray, rewards: slice) -> np.ndarray
     held = np.take_along_axis(numbers, np.minimum(steps, last)[:, :, None], axis=1)
     held[:, :, rewards] = np.where((steps > last)[:, :, None], 0, held[:, :, rewards])
     return held
+
+
+def _is_legal(mask: Any, action: Any) -> Any:
+    """Whether all parts of an action are legal."""
+
+    def part(mask: Any, action: Any) -> Any:
+        if mask is None:
+            return jnp.bool_(True)
+        chosen = jnp.expand_dims(jnp.asarray(action), -1).astype(jnp.int32)
+        return jnp.take_along_axis(mask, chosen, axis=-1).all()
+
+    legal = jax.tree.map(part, mask, action, is_leaf=lambda x: x is None)
+    return jnp.stack(jax.tree.leaves(legal)).all()
+
+
+def _all_legal(mask: np.ndarray, ended: np.ndarray, n: int) -> np.ndarray:
+    """What is legal in all running rows of each of n groups."""
+    free = ended.reshape(-1, *[1] * (mask.ndim - 1))
+    return (mask | free).reshape(n, -1, *mask.shape[1:]).all(axis=1)
 
 
 def _none_legal(masks: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from envrax._jax.types import named_leaves
 
-MOST_COLUMNS = 256  # numbers of a step that samples keep; of the others they keep sums
+MOST_COLUMNS = 64  # numbers of a step that samples keep; of the others they keep sums
 SUMS = 16
 
 
@@ -121,3 +121,21 @@ class Sketch:
         if not self.weights.size:
             return tolerance
         return np.concatenate([tolerance[..., self.columns], tolerance @ abs(self.weights)], -1)
+
+    def rounding(self, units: np.ndarray, scale: np.ndarray, largest: np.ndarray) -> np.ndarray:
+        """
+        Tolerances for the rounding of dtypes.
+
+        Parameters
+        ----------
+        units, scale : np.ndarray
+            For each number the precision of its dtype, and its largest value.
+        largest : np.ndarray
+            The largest values of what is kept, with any leading axes.
+        """
+        found = largest * np.resize(2 * self.tolerance(units), largest.shape[-1])
+        if self.weights.size:
+            sums = np.arange(largest.shape[-1]) % len(self.names) >= len(self.columns)
+            usual = np.resize(2 * self.tolerance(units * scale), largest.shape[-1])
+            found = np.where(sums, usual, found)
+        return np.nan_to_num(found, posinf=0.0)

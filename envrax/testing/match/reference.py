@@ -116,7 +116,8 @@ class Reference:
     def _episodes(
         self, states: Any, actions: Any, lengths: np.ndarray, seed: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        n_windows, n_steps = jax.tree.leaves(actions)[0].shape[:2]
+        leaves, structure = jax.tree.flatten(actions)
+        n_windows, n_steps = leaves[0].shape[:2]
         first = np.zeros((n_windows, len(self._environment.names)))
         found = np.zeros((n_windows, n_steps, len(self._environment.names)))
         for i, length in enumerate(lengths):
@@ -124,23 +125,27 @@ class Reference:
             if states is not None and self.inject is not None:
                 self.inject(self.raw, take(states, i))
             for t in range(length):
-                found[i, t] = self.step(take(actions, (i, t)))
+                action = jax.tree.unflatten(structure, [x[i, t].copy() for x in leaves])
+                found[i, t] = self.step(action)
                 if found[i, t, :2].astype(bool).any():
                     break
         return first, hold(found, lengths, self._environment.rewards)
 
     def _row(self, terminated: Any, truncated: Any, reward: Any, obs: Any, info: Any) -> np.ndarray:
         mask = [info["action_mask"]] if self._environment.template.mask is not None else []
-        leaves = [terminated, truncated, reward, *jax.tree.leaves(mask), *self._leaves(obs)]
-        return np.concatenate([np.ravel(x).astype(np.float64) for x in map(np.asarray, leaves)])
+        mask = jax.tree.leaves(mask)
+        leaves = [terminated, truncated, reward, *mask, *self._leaves(obs)]
+        return np.concatenate([np.asarray(x, np.float64).ravel() for x in leaves])
 
     def _leaves(self, obs: Any) -> list[Any]:
         """Leaves in the order of ours: by key where both are mappings, else by place."""
+        if isinstance(obs, np.ndarray):
+            return [obs]
         return [*map(np.asarray, _in_order(self._environment.template.obs, obs))]
 
     def _default_act(self, action: Any) -> Any:
         if not self._is_batch:
-            return jax.tree.map(lambda x: x.item() if np.ndim(x) == 0 else x, action)
+            return jax.tree.map(lambda x: x if x.ndim else x.item(), action)
         dtype = self.raw.action_space.dtype
         return jax.tree.map(lambda x: np.asarray(x)[None].astype(dtype), action)
 

@@ -305,7 +305,9 @@ def _by_outcome(common: np.ndarray, n_draws: int, column: int) -> Family:
     ours, theirs = (x.sum(axis=1).astype(int) for x in np.split(common, 2, axis=1))
     log_p = log_fisher(ours, ours + theirs, n_draws)
     state, i = np.unravel_index(np.argmin(log_p), log_p.shape)
-    text = f"a result comes {ours[state, i]} of {n_draws} times here, {theirs[state, i]} there"
+    text = (
+        f"commonest result comes {ours[state, i]} of {n_draws} times here, {theirs[state, i]} there"
+    )
     return float(log_p[state, i]), text, int(state), int(column), log_p.size
 
 
@@ -320,7 +322,7 @@ def _by_distribution(
     gaps = np.where(ends, abs(steps), 0).max(axis=1) / n_draws
     state, i = np.unravel_index(np.argmax(gaps), gaps.shape)
     log_p = min(0.0, 1 - n_draws * float(gaps[state, i]) ** 2)
-    text = f"the shares of {labels[i]} below a value differ by up to {gaps[state, i]:.2g}"
+    text = f"shares of {labels[i]} below a value differ by up to {gaps[state, i]:.2g}"
     return log_p, text, int(state), int(columns[i]), gaps.size
 
 
@@ -335,7 +337,8 @@ def _beyond(ranks: np.ndarray, n_draws: int, labels: list[str], columns: np.ndar
     ]
     who, side, counts = max(kinds, key=lambda kind: kind[2].max())
     state, i = np.unravel_index(np.argmax(counts), counts.shape)
-    text = f"{counts[state, i]} of {who} {n_draws} draws of {labels[i]} are {side} all others"
+    text = f"highest or lowest of {labels[i]}: {counts[state, i]} of {who} {n_draws} draws are "
+    text += f"{side} all others"
     log_p = -float(counts[state, i]) * math.log(2)
     return log_p, text, int(state), int(columns[i]), 4 * counts.size
 

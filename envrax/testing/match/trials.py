@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,14 +15,7 @@ from envrax.testing.match.environment import PROBES, REWARD, TERMINATED, Environ
 from envrax.testing.match.numbers import Sketch, columns, count, is_float, take, text
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
-from envrax.testing.match.statistics import (
-    Tested,
-    change,
-    compare,
-    compare_one,
-    grouped,
-    one_sided,
-)
+from envrax.testing.match.statistics import Tested, change, compare, compare_one, grouped, one_sided
 from envrax.testing.match.walk import Steps, extremes, spread
 
 ALPHA = 1e-4  # the chance that tests tell apart what is the same, in one call
@@ -33,7 +27,7 @@ DIGITS = 2e-8  # relative, less than half a unit of float32
 MOST_ROUNDED = 0.01  # the share of steps that rounding may decide
 MOST_LOST = 0.2  # the share of windows that rounding may decide
 BLOCK = 10_000_000  # numbers of a block of windows
-MOST_FLIPS = 0.02  # the share of a list's episodes that rounding may decide
+MOST_FLIPS = 0.002  # the share of a list's episodes that rounding may decide
 LISTS = 6  # of actions, for episodes
 EPISODE = 32  # steps of an episode that is compared
 LONG_EPISODE = 256  # where no state can be set
@@ -203,19 +197,23 @@ class Sides:
         fit = (steps + length < self.limit) | (steps == 0)  # the reference's clock begins at 0
         return self.visited.at(fit), int((~fit).sum())
 
-    def nearby(self, windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Our numbers, tolerances of them, and which windows a nudge of the states changes."""
+    def nearby(
+        self, windows: Windows, nudge: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """
+        Our numbers, how far theirs may be, and which windows a nudge of the states changes.
+
+        The rounding of dtypes comes on top.
+        """
         ours = self.environment.play(*windows)
-        around = np.stack(
-            [self.environment.play(*windows, self.precision.nudge) for _ in range(NUDGES)]
-        )
+        nudge = self.precision.nudge if nudge is None else nudge
+        around = np.stack([self.environment.play(*windows, nudge) for _ in range(NUDGES)])
         with np.errstate(invalid="ignore"):
             moved = np.nan_to_num(abs(around - ours).max(axis=0), nan=0.0, posinf=1e300)
         moved = np.where((np.isnan(around) != np.isnan(ours)).any(axis=0), 1e300, moved)
         exact = self.reference.precision == 0
         edges = (moved > np.where(exact, 0, JUMP * self.scale)).any(axis=(1, 2))
-        units = 2 * self.reference.precision * np.nan_to_num(abs(ours), posinf=0.0)
-        tolerance = self.precision.tolerance * self.scale + units + SLACK * moved
+        tolerance = self.precision.tolerance * self.scale + SLACK * moved
         return ours, np.where(exact, 0, tolerance), edges
 
     def pairs(self, windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -229,7 +227,9 @@ class Sides:
         for block in windows.blocks(width):
             ours, tolerance, edges = self.nearby(block)
             theirs = self.reference.play(*block)
-            differs = ~_close(ours, theirs, tolerance)
+            units = 2 * self.reference.precision * np.nan_to_num(abs(ours), posinf=0.0)
+            illegal = np.isnan(ours[:, :, :1])  # nothing is known of what comes after it
+            differs = ~_close(np.where(illegal, theirs, ours), theirs, tolerance + units)
             found.append((differs & ~edges, differs & edges, ours[:, -1]))
         differs, rounded, last = (np.concatenate(x) for x in zip(*found, strict=True))
         return differs, rounded, last
@@ -261,10 +261,15 @@ class Sides:
             theirs.append(_flat(self.sketch(self.reference.play(*block))))
         shape = len(windows.lengths), n_draws, -1
         both = np.concatenate(ours).reshape(shape), np.concatenate(theirs).reshape(shape)
+        illegal = np.isnan(both[0]).any(axis=1, keepdims=True)
+        if self.environment.has_masks:  # nothing is known of what comes after an illegal action
+            both = np.where(illegal, 0, both[0]), np.where(illegal, 0, both[1])
+        largest = np.fmax(*(abs(x).max(axis=1) for x in both))
+        rounding = self.sketch.rounding(self.reference.precision, self.scale, largest)
         first = columns({"action": jax.tree.map(lambda x: x[:, 0], windows.action)}, most=8)
         features = {**first, **self.environment.columns(windows.state, ("done",))}
         groups = grouped(features)
-        tested = compare(*both, tolerance[~edges], names, groups, self.random)
+        tested = compare(*both, tolerance[~edges] + rounding, names, groups, self.random)
         return Draws(windows, *both, names, tested, int(edges.sum()))
 
     def _with_fresh_keys(self, windows: Windows, rows: np.ndarray) -> Windows:
@@ -291,14 +296,13 @@ def compare_windows(sides: Sides, sizes: Sizes) -> Check:
         suspects = windows.at(np.flatnonzero(differs)[: sizes.suspects[0]])
         drawn, last = _searched(sides, suspects, sizes.suspects[1], sizes.worst)
         if last.differs:
-            shared = _shared(windows, ours, differs, sides.environment) if is_step else ""
-            return _difference(sides, sizes, last, f"{differs.sum()} of {n} pairs; ", shared)
+            return _difference(sides, sizes, last, windows, ours, differs)
     if sizes.drawn[1]:
         rows = spread(sides.environment, steps, sizes.drawn[0])
         several = _windows(sides, steps, rows, sizes.length)
         drawn, last = _searched(sides, several, sizes.drawn[1], sizes.again)
         if last.differs:
-            return _difference(sides, sizes, last)
+            return _difference(sides, sizes, last, windows, ours, differs)
     has_chance = bool(differs.any()) or (drawn is not None and drawn.tested.differing > 0)
     said = f"{n} pairs of windows of up to {sizes.length} steps" if not is_step else f"{n} pairs"
     power: list[str] = []
@@ -335,37 +339,29 @@ def check_episodes(sides: Sides) -> Check:
     longest = LONG_EPISODE if sides.reference.inject is None else EPISODE
     length = min(longest, sides.limit or longest)
     rows = sides.random.integers(count(sides.starts), size=LISTS * PROBES)
-    probes = take(sides.starts, rows)
-    actions, lengths = sides.environment.plan(probes, LISTS, length)
-    of_list = np.repeat(np.arange(LISTS), PROBES)
-    probed = Windows(probes, take(actions, of_list), lengths[of_list])
-    _, tolerance, edges = sides.nearby(probed)
-    tolerance[edges] = 0
-    tolerance = tolerance.reshape(LISTS, PROBES, length, -1).max(axis=1)
-    decided = edges.reshape(LISTS, PROBES).mean(axis=1) <= MOST_FLIPS
-    left_out = [f"{(~decided).sum()} of {LISTS} lists of actions, where rounding decides"]
-    left_out *= not decided.all()
+    actions, lengths = sides.environment.plan(take(sides.starts, rows), LISTS, length)
+    lists = Windows(None, actions, lengths)
+    left_out: list[str] = []
     if lengths.min() < length:
         left_out.append(f"what follows {lengths.min()} steps: no action is legal in all episodes")
-    if not decided.any():
-        return Check("episodes", OPEN, "rounding decides", left_out=(*left_out,))
-    lists = Windows(None, take(actions, decided), lengths[decided])
-    tolerance = sides.sketch.tolerance(tolerance[decided])
-    changes = 2 * tolerance[:, _times(length)].reshape(len(tolerance), -1)
-    returns = tolerance[:, :, sides.environment.rewards].sum(axis=(1, 2))
-    ends = np.stack([returns, np.zeros_like(returns)], axis=1)
-    widths = np.concatenate([ends, changes, changes], axis=1)
-    names = _summary_names(sides, length)
     draws = max(40, round(sides.n_resets * EPISODES))
     for n_draws in (draws, MORE * draws):
-        ours, theirs = _episodes(sides, lists, n_draws)
-        tested = compare(ours, theirs, widths, names, {}, sides.random)
+        episodes = [_episodes(sides, lists.at(slice(i, i + 1)), n_draws) for i in range(LISTS)]
+        tested = _compared_episodes(sides, episodes, length)
         if tested.log_p > math.log(0.5):
             break
-    said = f"{len(ours)} lists of up to {length} actions, {n_draws} episodes each"  # pyright: ignore
+    if tested.log_p < math.log(ALPHA / TRIALS):
+        episodes = [x for x in map(partial(_with_slack, sides), episodes) if x is not None]
+        lost = LISTS - len(episodes)
+        if lost:
+            left_out.append(f"{lost} of {LISTS} lists of actions, where rounding decides")
+        if lost > LISTS / 2:
+            return Check("episodes", OPEN, "rounding decides", left_out=(*left_out,))
+        tested = _compared_episodes(sides, episodes, length)
+    said = f"{len(episodes)} lists of up to {length} actions, {n_draws} episodes each"
     if tested.log_p < math.log(ALPHA / TRIALS):
         return Check("episodes", DIFFERS, f"{said}; {tested.text}", left_out=(*left_out,))
-    power = _powers(tested, len(ours) * n_draws)
+    power = _powers(tested, len(episodes) * n_draws)
     return Check("episodes", ALIKE, said, power="; ".join(power), left_out=(*left_out,))
 
 
@@ -523,12 +519,17 @@ def _searched(
 
 
 def _difference(
-    sides: Sides, sizes: Sizes, draws: Draws, before: str = "", shared: str = ""
+    sides: Sides, sizes: Sizes, draws: Draws, pairs: Windows, ours: np.ndarray, differs: np.ndarray
 ) -> Check:
-    said = f"{before}{draws.size} draws from {len(draws.ours)} states: {draws.tested.text}"
+    """What is said of draws that differ, and of the pairs before them."""
+    said = f"{differs.sum()} of {len(differs)} pairs; in {draws.size} draws from "
+    said += f"{len(draws.ours)} states the {draws.tested.text}"
     if np.isnan(draws.theirs[:, :, 0]).any():
         said += f"; the reference raised {sides.reference.refused}"
-    return Check(sizes.name, DIFFERS, said, draws.case(), shared)
+    case = draws.case()
+    has_shared = sizes.length == 1 and case.draws == 1 and differs.any()
+    shared = _shared(pairs, ours, differs, sides.environment) if has_shared else ""
+    return Check(sizes.name, DIFFERS, said, case, shared)
 
 
 def _powers(tested: Tested, n: int) -> list[str]:
@@ -551,43 +552,82 @@ def _compared_once(sides: Sides, ours: np.ndarray, theirs: np.ndarray) -> Tested
     return compare(ours[None], theirs[None], tolerance[None], sides.sketch.names, {}, sides.random)
 
 
-def _episodes(sides: Sides, lists: Windows, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Summaries of n episodes of each side under each list of actions."""
-    ours: list[np.ndarray] = []
-    theirs: list[np.ndarray] = []
-    for i in range(len(lists.lengths)):
-        _, actions, lengths = lists.at(np.full(n, i))
-        first, states = sides.environment.reset(n)
-        numbers = sides.environment.play(states, actions, lengths)
-        ours.append(_summary(sides, sides.sketch(first), sides.sketch(numbers)))
-        first, numbers = sides.reference.episodes(actions, lengths)
-        theirs.append(_summary(sides, sides.sketch(first), sides.sketch(numbers)))
-    return np.stack(ours), np.stack(theirs)
+class _Episodes(NamedTuple):
+    """Our windows under one list of actions, and summaries of both sides' episodes."""
+
+    windows: Windows
+    ours: np.ndarray
+    theirs: np.ndarray
+    slack: Any = 0.0  # for each step and number what rounding may change
+
+
+def _with_slack(sides: Sides, one: _Episodes) -> _Episodes | None:
+    """The same, and what a rounding of the states changes; None if that are results."""
+    _, tolerance, edges = sides.nearby(one.windows, FLOAT32.nudge)  # starts are float32
+    if edges.mean() > MOST_FLIPS:
+        return None
+    return one._replace(slack=sides.sketch.tolerance(tolerance[~edges].max(axis=0)))
+
+
+def _episodes(sides: Sides, one: Windows, n: int) -> _Episodes:
+    """Episodes of each side under one list of actions."""
+    _, actions, lengths = one.at(np.zeros(n, int))
+    first, states = sides.environment.reset(n)
+    windows = Windows(states, actions, lengths)
+    numbers = sides.environment.play(*windows)
+    their_first, theirs = sides.reference.episodes(actions, lengths)
+    illegal = np.isnan(numbers[:, :, 0]).any(axis=0)
+    if sides.environment.has_masks and illegal.any():  # nothing is known of what comes after
+        legal = max(1, int(illegal.argmax()))
+        numbers, theirs = numbers[:, :legal], theirs[:, :legal]
+        numbers, theirs = (
+            np.pad(x, [(0, 0), (0, len(illegal) - legal), (0, 0)]) for x in (numbers, theirs)
+        )
+    sketch = sides.sketch
+    ours = _summary(sides, sketch(first), sketch(numbers))
+    return _Episodes(windows, ours, _summary(sides, sketch(their_first), sketch(theirs)))
+
+
+def _compared_episodes(sides: Sides, episodes: list[_Episodes], length: int) -> Tested:
+    names = [
+        "return",
+        "length",
+        *(f"{x} in step {t + 1}, as a change" for t in _times(length) for x in sides.sketch.names),
+        *(
+            f"{x} since the start, after {t + 1}"
+            for t in _times(length)
+            for x in sides.sketch.names
+        ),
+    ]
+    units = sides.reference.precision
+    one = np.where(units > 0, 2 * (sides.precision.tolerance + 2 * units) * sides.scale, 0)
+    tolerances: list[np.ndarray] = []
+    for x in episodes:
+        steps = sides.sketch.tolerance(one) + np.broadcast_to(
+            x.slack, (length, len(sides.sketch.names))
+        )
+        ends = [steps[:, sides.environment.rewards].sum(), 0.0]
+        steps = steps[_times(length)].ravel()
+        tolerances.append(np.concatenate([ends, steps, steps]))
+    ours = np.stack([x.ours for x in episodes])
+    theirs = np.stack([x.theirs for x in episodes])
+    return compare(ours, theirs, np.stack(tolerances), names, {}, sides.random)
 
 
 def _summary(sides: Sides, first: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Changes of observations, which do not show the start itself; the return; the length."""
-    length = numbers.shape[1]
-    first = np.where(np.arange(first.shape[1]) < sides.environment.rewards.stop, 0, first)
+    """The return, the length, and changes of observations, which do not show the start itself."""
+    n, length, _ = numbers.shape
+    flags = np.arange(first.shape[1]) < sides.environment.rewards.stop  # and rewards: as they are
     before = np.concatenate([first[:, None], numbers[:, :-1]], axis=1)
-    before[:, :, : sides.environment.rewards.stop] = 0
     times = _times(length)
     with np.errstate(invalid="ignore"):
-        steps = numbers[:, times] - before[:, times]
-        since = numbers[:, times] - first[:, None]
+        steps = numbers[:, times] - np.where(flags, 0, before[:, times])
+        since = numbers[:, times] - np.where(flags, 0, first)[:, None]
     ended = numbers[:, :, :REWARD].astype(bool).any(axis=2)
     lengths = length - ended.sum(axis=1) + ended.any(axis=1)
     returns = numbers[:, :, sides.environment.rewards].sum(axis=(1, 2))
-    rows = len(numbers), -1
     ends = np.stack([returns, lengths], axis=1)
-    return np.concatenate([ends, steps.reshape(rows), since.reshape(rows)], axis=1)
-
-
-def _summary_names(sides: Sides, length: int) -> list[str]:
-    names = sides.sketch.names
-    steps = [f"{name} in step {t + 1}, as a change" for t in _times(length) for name in names]
-    since = [f"{name} since the start, after {t + 1}" for t in _times(length) for name in names]
-    return ["return", "length", *steps, *since]
+    return np.concatenate([ends, steps.reshape(n, -1), since.reshape(n, -1)], axis=1)
 
 
 def _times(length: int) -> list[int]:
