@@ -200,7 +200,7 @@ def _agree_by_injection(sides: Sides, limits: list[_Limit]) -> _Limit | None:
         if limit.step is None:
             continue
         rows = np.arange(min(8, count(limit.action)))
-        action = jax.tree.map(lambda x: x[rows, None], limit.action)
+        action = take(limit.action, (rows, None))
         ends, runs = (
             sides.reference.play(take(state, rows), action, np.ones(len(rows), int))
             for state in (limit.before, limit.earlier)

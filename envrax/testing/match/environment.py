@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -136,7 +137,7 @@ class Environment:
         def window(states: Any, actions: Any, nudges: Any, *seeds: Any) -> Any:
             found: list[Any] = []
             for t, seed in enumerate(seeds):
-                step = jax.tree.map(lambda x: x[:, t], actions)
+                step = take(actions, (slice(None), t))
                 states, outcome, legal = self._step(states, step, nudges, seed)
                 found.append((outcome, legal))
             return found
@@ -178,7 +179,7 @@ class Environment:
         for t in range(length):
             masks: Any = None
             if self.has_masks:
-                masks = jax.tree.map(lambda x: _all_legal(x, ended, n), self.masks(probes))
+                masks = jax.tree.map(partial(_all_legal, ended=ended, n=n), self.masks(probes))
                 lengths = np.where(_none_legal(masks), np.minimum(lengths, max(t, 1)), lengths)
             action = self._drawn(masks, n)
             if found and not self.has_masks:

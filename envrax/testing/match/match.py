@@ -102,8 +102,8 @@ def match_env(
     Returns
     -------
     Match
-        `ok` is True only with `inject` or `extract`; without them, or where a check is open, nothing
-        more can be said than that no difference was found, and it is None.
+        `ok` is True only with `inject` or `extract`. Without them, or where a check is open,
+        nothing more can be said than that no difference was found, and it is None.
 
     Raises
     ------

@@ -109,7 +109,9 @@ class Reference:
     def state(self, like: Any, age: int) -> Any:
         """Our state, read from it, with a leading axis; it has taken as many steps."""
         extract: Any = self.extract
-        state = jax.tree.map(lambda x: x[None] if hasattr(x, "ndim") else [x], extract(self.raw))
+        state = jax.tree.map(
+            lambda x: x[None] if hasattr(x, "ndim") else np.full(1, x), extract(self.raw)
+        )
         state = self._environment.as_numpy(state, like)
         return state.replace(step=np.full(1, age, np.int32), done=np.zeros(1, bool))
 

@@ -27,6 +27,7 @@ DIGITS = 2e-8  # relative, less than half a unit of float32
 MOST_ROUNDED = 0.01  # the share of steps that rounding may decide
 MOST_LOST = 0.2  # the share of windows that rounding may decide
 BLOCK = 10_000_000  # numbers of a block of windows
+MOST_DRAWS = 5000  # from one state
 MOST_FLIPS = 0.002  # the share of a list's episodes that rounding may decide
 LISTS = 6  # of actions, for episodes
 EPISODE = 32  # steps of an episode that is compared
@@ -299,8 +300,9 @@ def compare_windows(sides: Sides, sizes: Sizes) -> Check:
             return _difference(sides, sizes, last, windows, ours, differs)
     if sizes.drawn[1]:
         rows = spread(sides.environment, steps, sizes.drawn[0])
+        n_draws = sizes.drawn[0] * sizes.drawn[1] // len(rows)  # more of each where they are few
         several = _windows(sides, steps, rows, sizes.length)
-        drawn, last = _searched(sides, several, sizes.drawn[1], sizes.again)
+        drawn, last = _searched(sides, several, min(MOST_DRAWS, n_draws), sizes.again)
         if last.differs:
             return _difference(sides, sizes, last, windows, ours, differs)
     has_chance = bool(differs.any()) or (drawn is not None and drawn.tested.differing > 0)
