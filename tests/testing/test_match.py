@@ -21,7 +21,7 @@ from envrax.testing import Case, CountingEnv, match_env
 from envrax.testing.__main__ import main
 from envrax.testing.match.numbers import columns, named_as_key
 from envrax.testing.match.spaces import check_spaces
-from envrax.testing.match.statistics import Tested, compare, compare_one, one_sided
+from envrax.testing.match.statistics import Evidence, compare, compare_one, one_sided
 
 LIMIT = 60
 GOAL = 0.8
@@ -500,7 +500,7 @@ def test_the_classic_suite_is_gymnasiums(name: str) -> None:
     assert match_env(env, reference(env), n_resets=500).ok is None
 
 
-def compared(ours: np.ndarray, theirs: np.ndarray) -> Tested:
+def compared(ours: np.ndarray, theirs: np.ndarray) -> Evidence:
     """Two samples with axes (states, draws, numbers)."""
     names = ["a", "b", "c", "d"][: ours.shape[2]]
     tolerance = np.full((len(ours), ours.shape[2]), 1e-9)

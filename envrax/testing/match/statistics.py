@@ -19,7 +19,7 @@ WIDE = 1.5  # an outlier is so many times further out than 5 % and 95 % are apar
 Z99 = 2.33  # a normal number lies below with a chance of 99 %
 
 
-class Tested(NamedTuple):
+class Evidence(NamedTuple):
     """
     The most significant of many tests.
 
@@ -62,7 +62,7 @@ def compare(
     names: list[str],
     groups: dict[str, np.ndarray],
     random: np.random.Generator,
-) -> Tested:
+) -> Evidence:
     """
     Compare two samples.
 
@@ -85,7 +85,7 @@ def compare(
     often = (np.ptp(ranks, axis=1) > 0).sum(axis=0)
     varied = np.flatnonzero(often)
     if not len(varied):
-        return Tested(0.0, "", 0, 0, np.zeros(n_states), 1, 0)
+        return Evidence(0.0, "", 0, 0, np.zeros(n_states), 1, 0)
     kept = varied[np.argsort(-often[varied], kind="stable")[:MOST_TESTED]]
     turns = random.normal(size=(len(varied), DIRECTIONS))
     along = mid_ranks((ranks[:, :, varied] - 0.5) @ turns, np.full((n_states, DIRECTIONS), 1e-9))
@@ -121,12 +121,12 @@ def compare(
     if state < 0:
         state = int(suspicion.max(axis=1).argmax())
     log_p = min(0.0, log_p + math.log(tests))
-    return Tested(log_p, text, state, column, suspicion.max(axis=1), tests, differing)
+    return Evidence(log_p, text, state, column, suspicion.max(axis=1), tests, differing)
 
 
 def compare_one(
     samples: np.ndarray, tolerance: np.ndarray, names: list[str], groups: dict[str, np.ndarray]
-) -> Tested:
+) -> Evidence:
     """
     Whether the last draw of each state is one like the others; it may decide the next state.
 
@@ -142,7 +142,7 @@ def compare_one(
     often = (np.ptp(ranks, axis=1) > 0).sum(axis=0)
     varied = np.flatnonzero(often)
     if not len(varied):
-        return Tested(0.0, "", 0, 0, np.zeros(n_states), 1, 0)
+        return Evidence(0.0, "", 0, 0, np.zeros(n_states), 1, 0)
     kept = varied[np.argsort(-often[varied], kind="stable")[:MOST_TESTED]]
     common, _ = _outcomes(ranks)
     differing = int((common[:, :, 0].mean(axis=1) < 1).sum())
@@ -166,7 +166,7 @@ def compare_one(
     best = min(0.0, float(log_p[group, score]) + math.log(log_p.size))
     suspicion = abs(beyond).max(axis=1)
     state = int((masks[group] * abs(beyond[:, score])).argmax())
-    return Tested(best, text, state, column, suspicion, log_p.size, differing)
+    return Evidence(best, text, state, column, suspicion, log_p.size, differing)
 
 
 def mid_ranks(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
@@ -203,7 +203,7 @@ def grouped(features: dict[str, np.ndarray], most: int = 40) -> dict[str, np.nda
     return {name: mask for name, mask in found.items() if FEWEST <= mask.sum() < len(mask)}
 
 
-def one_sided(tested: Tested, alpha: float, n: int, odds: int = 2) -> float:
+def one_sided(tested: Evidence, alpha: float, n: int, odds: int = 2) -> float:
     """
     The chance, in n draws, of a result that one side lacks, which is found with 99 %.
 
@@ -213,7 +213,7 @@ def one_sided(tested: Tested, alpha: float, n: int, odds: int = 2) -> float:
     return ((Z99 + math.sqrt(Z99**2 + 4 * events)) / 2) ** 2 / n
 
 
-def change(tested: Tested, alpha: float, n: int) -> float:
+def change(tested: Evidence, alpha: float, n: int) -> float:
     """The change of the chance of a result, in n draws, that is found with 99 %."""
     needed = math.sqrt(2 * math.log(2 * tested.tests / alpha)) + Z99
     return needed * math.sqrt(tested.differing) / n

@@ -15,7 +15,14 @@ from envrax.testing.match.environment import PROBES, REWARD, TERMINATED, Environ
 from envrax.testing.match.numbers import Sketch, columns, count, is_float, take, text
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
-from envrax.testing.match.statistics import Tested, change, compare, compare_one, grouped, one_sided
+from envrax.testing.match.statistics import (
+    Evidence,
+    change,
+    compare,
+    compare_one,
+    grouped,
+    one_sided,
+)
 from envrax.testing.match.walk import Steps, extremes, spread
 
 ALPHA = 1e-4  # the chance that tests tell apart what is the same, in one call
@@ -105,7 +112,7 @@ class Draws(NamedTuple):
     ours: np.ndarray
     theirs: np.ndarray
     names: list[str]
-    tested: Tested
+    tested: Evidence
     edges: int
 
     @property
@@ -253,7 +260,7 @@ class Sides:
         names = _names(self.sketch.names, length)
         if not len(rows):
             nothing = np.zeros((0, n_draws, len(names)))
-            tested = Tested(0.0, "", 0, 0, np.zeros(0), 1, 0)
+            tested = Evidence(0.0, "", 0, 0, np.zeros(0), 1, 0)
             return Draws(windows, nothing, nothing, names, tested, int(edges.sum()))
         ours: list[np.ndarray] = []
         theirs: list[np.ndarray] = []
@@ -534,7 +541,7 @@ def _difference(
     return Check(sizes.name, DIFFERS, said, case, shared)
 
 
-def _powers(tested: Tested, n: int) -> list[str]:
+def _powers(tested: Evidence, n: int) -> list[str]:
     """What tests of n draws find."""
     alpha = ALPHA / TRIALS
     least = one_sided(tested, alpha, n)
@@ -545,7 +552,7 @@ def _powers(tested: Tested, n: int) -> list[str]:
     return found
 
 
-def _compared_once(sides: Sides, ours: np.ndarray, theirs: np.ndarray) -> Tested:
+def _compared_once(sides: Sides, ours: np.ndarray, theirs: np.ndarray) -> Evidence:
     """Samples of the numbers of one step, from one state."""
     largest = np.nan_to_num(np.maximum(abs(ours), abs(theirs)), posinf=0).max(axis=0)
     scale = sides.sketch.tolerance(sides.scale)
@@ -590,7 +597,7 @@ def _episodes(sides: Sides, one: Windows, n: int) -> _Episodes:
     return _Episodes(windows, ours, _summary(sides, sketch(their_first), sketch(theirs)))
 
 
-def _compared_episodes(sides: Sides, episodes: list[_Episodes], length: int) -> Tested:
+def _compared_episodes(sides: Sides, episodes: list[_Episodes], length: int) -> Evidence:
     names = [
         "return",
         "length",
