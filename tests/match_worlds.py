@@ -694,7 +694,7 @@ INVENTED: list[tuple[str, str, World, World]] = [
     ),
     ("ends", "a goal at .4501 for .45", spring(), spring(goal=0.4501)),
     ("ends", "an end at 3.9 for 4", gust(), _ends(gust(), lambda g, new, e: abs(new["x"]) > 3.9)),
-    ("ends", "an end in .025 for .02", lottery(0.02), lottery(0.025)),
+    ("ends", "an end in .03 for .02", lottery(0.02), lottery(0.03)),
     (
         "ends",
         "a hole that does not end it",

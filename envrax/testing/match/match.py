@@ -124,7 +124,7 @@ def match_env(
     environment = Environment(env, random, theirs.has_masks)
     theirs.imitate(environment)
     sides = _sides(environment, theirs, states, n_steps / N_STEPS, n_resets)
-    checks = [check_spaces(env, reference), check_limit(sides)]
+    checks = [check_spaces(env, theirs), check_limit(sides)]
     if inject is None:
         checks.append(Check("one step", SKIPPED, "needs `inject`"))
     else:

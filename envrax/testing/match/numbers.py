@@ -54,7 +54,7 @@ def columns(tree: Any, hidden: frozenset[str] = frozenset(), most: int = -1) -> 
 def named_as_key(path: str, x: Any) -> bool:
     """Whether a leaf is bits and has the name of a PRNG key, such as `rng` or `inner.key`."""
     name = re.split(r"[.\[]", path)[-1]
-    return x.dtype == np.uint32 and bool(re.search(r"(^|_)(rng|prng|key)s?(_|$|')", name))
+    return x.dtype == np.uint32 and bool(re.search(r"(^|_)(rng|prng|key)s?(_|$)", name))
 
 
 def is_float(dtype: Any) -> bool:

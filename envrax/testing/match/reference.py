@@ -31,6 +31,8 @@ class Reference:
         Whether its infos have an `action_mask`.
     seeded : bool
         Whether `reset` takes a seed.
+    narrows : list of str
+        Where its observations are floats of another dtype than ours, a sentence on that.
     refused : str
         The first exception that `step` raised; "" if there was none.
     """
@@ -69,6 +71,9 @@ class Reference:
                 f"match_env: expected observations of {expected} numbers, as the environment's; "
                 f"got {got} from the reference. Wrap one of them."
             )
+        pairs = [(x.dtype.name, _in_jax(y).name) for x, y in zip(ours, theirs, strict=False)]
+        floats = [pair for pair in pairs if "int" not in "".join(pair) and "bool" not in pair]
+        self.narrows = [f"observations are {x}, not {y}" for x, y in floats if x != y][:1]
         own = np.repeat([precision(x.dtype) for x in ours], [x.size for x in ours])
         other = np.repeat([precision(_in_jax(x)) for x in theirs], [x.size for x in theirs])
         wider = np.minimum(np.where(own > 0, own, other), np.where(other > 0, other, own))

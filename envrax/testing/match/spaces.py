@@ -7,23 +7,25 @@ import jax
 import numpy as np
 
 from envrax.testing.match.numbers import text
+from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import DIFFERS, EQUAL, SKIPPED, Check
 
 INFINITE = 3e38  # a bound that stands for none
 CHOICES = ("Discrete", "MultiDiscrete", "MultiBinary")  # the width of their integers says nothing
 
 
-def check_spaces(env: Any, reference: Any) -> Check:
-    """Both spaces."""
+def check_spaces(env: Any, reference: Reference) -> Check:
+    """Both spaces; the dtypes of observations where the reference has no spaces."""
     found: list[str] = []
     for name in ("observation_space", "action_space"):
-        theirs = getattr(reference, f"single_{name}", getattr(reference, name, None))
+        raw = reference.raw
+        theirs = getattr(raw, f"single_{name}", getattr(raw, name, None))
         if theirs is None:
-            return Check("spaces", SKIPPED, "the reference has none")
+            said = "; ".join(reference.narrows) or "the reference has none"
+            return Check("spaces", DIFFERS if reference.narrows else SKIPPED, said)
         found += _differences(getattr(env, name), theirs, name)
-    return Check(
-        "spaces", DIFFERS if found else EQUAL, "; ".join(found) or "kinds, shapes, dtypes, bounds"
-    )
+    said = "; ".join(found) or "kinds, shapes, dtypes, bounds"
+    return Check("spaces", DIFFERS if found else EQUAL, said)
 
 
 def _differences(ours: Any, theirs: Any, name: str) -> list[str]:

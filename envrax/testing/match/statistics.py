@@ -161,7 +161,7 @@ def compare_one(
     group, score = np.unravel_index(np.argmin(log_p), log_p.shape)
     ours, theirs = float(scores[:, :-1, score].mean()), float(scores[:, -1, score].mean())
     text = f"{says[score]} is {ours:.3g} here, {theirs:.3g} there"
-    text += f", where {[*groups][group - 1]}" * bool(group)
+    text += f", where {['', *groups][group]}" * bool(group)
     column = int([*kept, *kept, *kept, kept[0]][score])
     best = min(0.0, float(log_p[group, score]) + math.log(log_p.size))
     suspicion = abs(beyond).max(axis=1)

@@ -114,6 +114,7 @@ class Draws(NamedTuple):
     names: list[str]
     tested: Evidence
     edges: int
+    cut: int = 0  # windows in which an action was illegal in some draws
 
     @property
     def differs(self) -> bool:
@@ -278,7 +279,8 @@ class Sides:
         features = {**first, **self.environment.columns(windows.state, ("done",))}
         groups = grouped(features)
         tested = compare(*both, tolerance[~edges] + rounding, names, groups, self.random)
-        return Draws(windows, *both, names, tested, int(edges.sum()))
+        cut = int(illegal.any(axis=2).sum()) * self.environment.has_masks
+        return Draws(windows, *both, names, tested, int(edges.sum()), cut)
 
     def _with_fresh_keys(self, windows: Windows, rows: np.ndarray) -> Windows:
         windows = windows.at(rows)
@@ -324,6 +326,8 @@ def compare_windows(sides: Sides, sizes: Sizes) -> Check:
     if lost:
         of = n + (len(drawn.ours) + drawn.edges if drawn is not None else 0)
         left_out.append(f"{lost} of {of} where a rounding of the state changes the result")
+    if drawn is not None and drawn.cut:
+        left_out.append(f"{drawn.cut} windows from an action on that is illegal in some draws")
     most = MOST_ROUNDED if is_step else MOST_LOST
     is_open = rounded.sum() > most * n or (drawn is not None and not drawn.size)
     verdict = OPEN if is_open and sizes.drawn[1] else ALIKE if has_chance else EQUAL
@@ -351,14 +355,15 @@ def check_episodes(sides: Sides) -> Check:
     actions, lengths = sides.environment.plan(take(sides.starts, rows), LISTS, length)
     lists = Windows(None, actions, lengths)
     left_out: list[str] = []
-    if lengths.min() < length:
-        left_out.append(f"what follows {lengths.min()} steps: no action is legal in all episodes")
     draws = max(40, round(sides.n_resets * EPISODES))
     for n_draws in (draws, MORE * draws):
         episodes = [_episodes(sides, lists.at(slice(i, i + 1)), n_draws) for i in range(LISTS)]
         tested = _compared_episodes(sides, episodes, length)
         if tested.log_p > math.log(0.5):
             break
+    legal = min(*lengths, *(x.legal for x in episodes))
+    if legal < length:
+        left_out.append(f"what follows {legal} steps, where an action is illegal in some episodes")
     if tested.log_p < math.log(ALPHA / TRIALS):
         episodes = [x for x in map(partial(_with_slack, sides), episodes) if x is not None]
         lost = LISTS - len(episodes)
@@ -567,6 +572,7 @@ class _Episodes(NamedTuple):
     windows: Windows
     ours: np.ndarray
     theirs: np.ndarray
+    legal: int  # steps that are legal in all episodes
     slack: Any = 0.0  # for each step and number what rounding may change
 
 
@@ -585,16 +591,14 @@ def _episodes(sides: Sides, one: Windows, n: int) -> _Episodes:
     windows = Windows(states, actions, lengths)
     numbers = sides.environment.play(*windows)
     their_first, theirs = sides.reference.episodes(actions, lengths)
+    legal = numbers.shape[1]
     illegal = np.isnan(numbers[:, :, 0]).any(axis=0)
     if sides.environment.has_masks and illegal.any():  # nothing is known of what comes after
         legal = max(1, int(illegal.argmax()))
-        numbers, theirs = numbers[:, :legal], theirs[:, :legal]
-        numbers, theirs = (
-            np.pad(x, [(0, 0), (0, len(illegal) - legal), (0, 0)]) for x in (numbers, theirs)
-        )
-    sketch = sides.sketch
-    ours = _summary(sides, sketch(first), sketch(numbers))
-    return _Episodes(windows, ours, _summary(sides, sketch(their_first), sketch(theirs)))
+        numbers[:, legal:] = theirs[:, legal:] = 0
+    ours = _summary(sides, sides.sketch(first), sides.sketch(numbers))
+    theirs = _summary(sides, sides.sketch(their_first), sides.sketch(theirs))
+    return _Episodes(windows, ours, theirs, legal)
 
 
 def _compared_episodes(sides: Sides, episodes: list[_Episodes], length: int) -> Evidence:
