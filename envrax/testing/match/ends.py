@@ -86,7 +86,7 @@ def check_ends(sides: Sides) -> Check:
         state, numbers = sides.environment.step(state, take(before.action, ending))
         terminated = sides.environment.step(state, action)[1][:, TERMINATED] > 0
         steps = Windows(state, jax.tree.map(lambda x: x[:, None], action), np.ones(WIDTH, int))
-        return steps, ~numbers[:, :REWARD].any(axis=1), terminated
+        return steps, ~np.any(numbers[:, :REWARD], axis=1), terminated
 
     low = np.zeros(WIDTH)
     high = np.ones(WIDTH)
@@ -148,7 +148,7 @@ def _our_limit(sides: Sides, clocks: Any, most: int) -> _Limit:
     were_ended = np.zeros(WIDTH, bool)
     for step in range(1, most + 1):
         new, numbers = sides.environment.step(state, action, nudges)
-        ended = numbers[:, :REWARD].any(axis=1)
+        ended = np.any(numbers[:, :REWARD], axis=1)
         if ended[exact].all():
             wavers = not ended.all() or were_ended[~exact].all()
             return _Limit(step, bool(wavers), *(take(x, exact) for x in (state, earlier, action)))
@@ -162,10 +162,10 @@ def _clocks(sides: Sides) -> Any:
     """For each number of the state whether every step of the walk changes it by the same."""
     goes_on = ~sides.walk.ended[:-1]
 
-    def is_clock(x: Any) -> np.ndarray:
+    def is_clock(x: Any) -> Any:
         if x.dtype == bool or not goes_on.any():
             return np.zeros(x.shape[2:], bool)
-        moved = np.diff(x.astype(np.float64), axis=0)[goes_on]
+        moved: Any = np.diff(x.astype(np.float64), axis=0)[goes_on]
         size = abs(moved[0])
         return (size > 0) & (abs(moved - moved[0]) <= 1e-4 * size).all(axis=0)
 
@@ -213,7 +213,7 @@ def _agree_by_injection(sides: Sides, limits: list[_Limit]) -> _Limit | None:
 
 
 def _ended(numbers: np.ndarray) -> np.ndarray:
-    return (numbers[:, 0, :REWARD] > 0).any(axis=1)
+    return np.any(numbers[:, 0, :REWARD] > 0, axis=1)
 
 
 def _most(sides: Sides, declared: int | None) -> int:

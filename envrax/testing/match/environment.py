@@ -1,5 +1,6 @@
 """`Environment`: our side, stepped from states that NumPy holds, in float64 if it can."""
 
+import copy
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
@@ -93,9 +94,11 @@ class Environment:
         bits = {name for name, x in named_leaves(state).items() if named_as_key(name, x)}
         self.keys = frozenset(name for name in typed if typed[name] or name in bits)
         try:
+            self.env = copy.deepcopy(env)  # it may keep the types of its first call
             self.wide = self._keeps_float64(key)
         except Exception:  # whatever code raises that fixes its dtypes
             self.wide = False
+        self.env = self.env if self.wide else env
         self._reset: Any = jax.jit(jax.vmap(self._reset_row))
         self._step: Any = jax.jit(jax.vmap(self._step_row))
         self._masks: Any = jax.jit(jax.vmap(self._mask_row))
@@ -192,13 +195,13 @@ class Environment:
 
     def with_fresh_keys(self, states: Any) -> Any:
         """The same states with other PRNG keys."""
-        leaves, structure = jax.tree.flatten(states)
+        leaves: list[Any] = jax.tree.leaves(states)
         names = named_leaves(states)
         fresh = [
             self.bits(x.shape) if name in self.keys else x
             for name, x in zip(names, leaves, strict=True)
         ]
-        return jax.tree.unflatten(structure, fresh)
+        return jax.tree.unflatten(jax.tree.structure(states), fresh)
 
     def columns(self, states: Any, without: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
         """The first numbers of states, without keys and leaves of the given names."""
@@ -277,8 +280,11 @@ class Environment:
         state = self._as_keys(self._nudged(state, nudge, seed))
         legal = _is_legal(self.env.action_mask(state), action)
         new_state, outcome = self._outcome(state, action)
-        keep = lambda x, old: x if is_key(x) else jnp.asarray(x).astype(old.dtype)  # noqa: E731
-        return self._as_bits(jax.tree.map(keep, new_state, state)), outcome, legal
+
+        def keep_dtype(x: Any, old: Any) -> Any:
+            return x if is_key(x) else jnp.asarray(x).astype(old.dtype)
+
+        return self._as_bits(jax.tree.map(keep_dtype, new_state, state)), outcome, legal
 
     def _mask_row(self, state: Any) -> Any:
         return self.env.action_mask(self._as_keys(state))
@@ -291,23 +297,24 @@ class Environment:
 
     def _nudged(self, state: Any, nudge: Any, seed: Any) -> Any:
         """Floats a rounding away; whole ones are exact."""
-        leaves, structure = jax.tree.flatten(state)
+        leaves: list[Any] = jax.tree.leaves(state)
         keys = jax.random.split(jax.random.wrap_key_data(seed, impl="threefry2x32"), len(leaves))
         for i, x in enumerate(leaves):
             if is_float(x.dtype):
                 turn = jax.random.uniform(keys[i], x.shape, jnp.float32, -1, 1).astype(x.dtype)
                 moved = x * (1 + jnp.asarray(nudge, x.dtype) * turn)
                 leaves[i] = jnp.where(x == jnp.round(x), x, moved)
-        return jax.tree.unflatten(structure, leaves)
+        return jax.tree.unflatten(jax.tree.structure(state), leaves)
 
     def _as_bits(self, state: Any) -> Any:
         return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, state)
 
     def _as_keys(self, state: Any) -> Any:
-        leaves, structure = jax.tree.flatten(state)
-        wrap = lambda x: jax.random.wrap_key_data(x, impl="threefry2x32")  # noqa: E731
-        pairs = zip(leaves, self._typed, strict=True)
-        return jax.tree.unflatten(structure, [wrap(x) if typed else x for x, typed in pairs])
+        leaves: list[Any] = jax.tree.leaves(state)
+        for i, typed in enumerate(self._typed):
+            if typed:
+                leaves[i] = jax.random.wrap_key_data(leaves[i], impl="threefry2x32")
+        return jax.tree.unflatten(jax.tree.structure(state), leaves)
 
     def _widen(self, x: Any) -> Any:
         x = x if is_key(x) else jnp.asarray(x)
@@ -332,8 +339,8 @@ def hold(numbers: np.ndarray, lengths: np.ndarray, rewards: slice) -> np.ndarray
 
     An illegal step, or one that the reference refused, is NaN, and ends the window, too.
     """
-    steps = np.arange(numbers.shape[1])
-    ended = numbers[:, :, :REWARD].astype(bool).any(axis=2)
+    steps = cast(Any, np.arange(numbers.shape[1]))
+    ended = np.any(numbers[:, :, :REWARD].astype(bool), axis=2)
     last = np.where(ended.any(axis=1), ended.argmax(axis=1), len(steps) - 1)
     last = np.minimum(last, lengths - 1)[:, None]
     held = np.take_along_axis(numbers, np.minimum(steps, last)[:, :, None], axis=1)
@@ -357,10 +364,10 @@ def _is_legal(mask: Any, action: Any) -> Any:
 def _all_legal(mask: np.ndarray, ended: np.ndarray, n: int) -> np.ndarray:
     """What is legal in all running rows of each of n groups."""
     free = ended.reshape(-1, *[1] * (mask.ndim - 1))
-    return (mask | free).reshape(n, -1, *mask.shape[1:]).all(axis=1)
+    return np.all((mask | free).reshape(n, -1, *mask.shape[1:]), axis=1)
 
 
 def _none_legal(masks: Any) -> np.ndarray:
     """For which rows a part of the action has no legal choice."""
-    parts = [(~x.any(axis=-1)).reshape(len(x), -1).any(axis=1) for x in jax.tree.leaves(masks)]
+    parts = [np.any(~x.any(axis=-1).reshape(len(x), -1), axis=1) for x in jax.tree.leaves(masks)]
     return np.any(parts, axis=0)

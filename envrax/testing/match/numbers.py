@@ -1,7 +1,7 @@
 """Pytrees with a leading axis: rows of them, and their numbers as columns of float64."""
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -97,7 +97,7 @@ class Sketch:
         self, numbers: np.ndarray, kept: int, names: list[str], random: np.random.Generator
     ) -> None:
         n = numbers.shape[1]
-        self.names = names
+        self.names: list[str] = names
         self.columns = np.arange(n)
         self.weights = np.zeros((n, 0))
         if n > MOST_COLUMNS:
@@ -135,7 +135,8 @@ class Sketch:
         """
         found = largest * np.resize(2 * self.tolerance(units), largest.shape[-1])
         if self.weights.size:
-            sums = np.arange(largest.shape[-1]) % len(self.names) >= len(self.columns)
+            places = cast(Any, np.arange(largest.shape[-1]))
+            sums = places % len(self.names) >= len(self.columns)
             usual = np.resize(2 * self.tolerance(units * scale), largest.shape[-1])
             found = np.where(sums, usual, found)
         return np.nan_to_num(found, posinf=0.0)

@@ -1,7 +1,7 @@
 """`Reference`: their side, a simulator on the host, asked one step at a time."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -96,10 +96,10 @@ class Reference:
         except Exception as error:  # that is a difference, which the report shows
             self.refused = self.refused or f"{type(error).__name__}: {error}"
             return np.full(len(self._environment.names), np.nan)
-        if len(ends) == 1:
-            truncated = bool(info.get("TimeLimit.truncated", False))
-            ends = [ends[0] and not truncated, truncated]
-        return self._row(*ends, reward, obs, info)
+        terminated = ends[0]
+        truncated = ends[1] if len(ends) == 2 else bool(info.get("TimeLimit.truncated", False))
+        terminated = terminated and (len(ends) == 2 or not truncated)
+        return self._row(terminated, truncated, reward, obs, info)
 
     def play(
         self, states: Any, actions: Any, lengths: np.ndarray, seed: int | None = None
@@ -123,7 +123,8 @@ class Reference:
     def _episodes(
         self, states: Any, actions: Any, lengths: np.ndarray, seed: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        leaves, structure = jax.tree.flatten(actions)
+        leaves: list[Any] = jax.tree.leaves(actions)
+        structure = cast(Any, jax.tree.structure(actions))
         n_windows, n_steps = leaves[0].shape[:2]
         first = np.zeros((n_windows, len(self._environment.names)))
         found = np.zeros((n_windows, n_steps, len(self._environment.names)))
@@ -159,16 +160,19 @@ class Reference:
 
 def _obs_and_info(found: Any) -> tuple[Any, Mapping[str, Any]]:
     """What `reset` returned, with or without an info."""
-    has_info = isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Mapping)
-    return found if has_info else (found, {})
+    pair: object = found
+    has_info = isinstance(pair, tuple) and len(found) == 2 and isinstance(found[1], Mapping)
+    return (found[0], found[1]) if has_info else (found, {})
 
 
-def _in_order(like: Any, obs: Any) -> list[Any]:
-    if isinstance(like, Mapping) and isinstance(obs, Mapping) and set(like) == set(obs):
-        return [leaf for key in sorted(like) for leaf in _in_order(like[key], obs[key])]
-    if isinstance(like, tuple | list) and isinstance(obs, tuple | list) and len(like) == len(obs):
-        return [leaf for x, y in zip(like, obs, strict=True) for leaf in _in_order(x, y)]
-    return jax.tree.leaves(obs)
+def _in_order(ours: Any, theirs: Any) -> list[Any]:
+    """The leaves of theirs in the order of ours, where both have the same keys or lengths."""
+    kinds: tuple[object, object] = (ours, theirs)
+    if all(isinstance(x, Mapping) for x in kinds) and set(ours) == set(theirs):
+        return [leaf for key in sorted(ours) for leaf in _in_order(ours[key], theirs[key])]
+    if all(isinstance(x, tuple | list) for x in kinds) and len(ours) == len(theirs):
+        return [leaf for i in range(len(ours)) for leaf in _in_order(ours[i], theirs[i])]
+    return jax.tree.leaves(theirs)
 
 
 def _in_jax(x: np.ndarray) -> Any:

@@ -6,7 +6,7 @@ ranks among the draws of both sides from a state; those closer than a tolerance 
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def compare(
     common, differing = _outcomes(ranks)
     ranks = np.concatenate([ranks[:, :, kept], along], axis=2)
     columns = np.concatenate([kept, np.full(DIRECTIONS, kept[0])])
-    labels = [*(names[i] for i in kept), *["all numbers along a direction"] * DIRECTIONS]
+    labels: list[str] = [*(names[i] for i in kept), *["all numbers along a direction"] * DIRECTIONS]
     far = _outliers(both[:, :, kept], tolerance[:, kept])
     scores = _Scores(
         np.concatenate([ranks, np.square(2 * ranks - 1), far, common], axis=2, dtype=np.float32),
@@ -178,9 +178,9 @@ def mid_ranks(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
         new = np.diff(ordered, axis=1) > tolerance[:, None]
     new |= np.isnan(ordered[:, 1:]) & ~np.isnan(ordered[:, :-1])
     edge = np.ones_like(new[:, :1])
-    places = np.arange(n)[None, :, None]
+    places = cast(Any, np.arange(n))[None, :, None]
     first = np.maximum.accumulate(np.where(np.concatenate([edge, new], axis=1), places, 0), axis=1)
-    ends = np.where(np.concatenate([new, edge], axis=1), places, n)
+    ends = cast(Any, np.where(np.concatenate([new, edge], axis=1), places, n))
     last = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
     found = np.empty(x.shape)
     np.put_along_axis(found, order, (first + last) / (2 * (n - 1)), axis=1)
@@ -346,11 +346,11 @@ def _beyond(ranks: np.ndarray, n_draws: int, labels: list[str], columns: np.ndar
 def _outcomes(ranks: np.ndarray) -> tuple[np.ndarray, int]:
     """For each draw which of its state's commonest results it is, and how many pairs differ."""
     n_states, n, n_numbers = ranks.shape
-    weights = np.random.default_rng(0).integers(2**62, size=n_numbers, dtype=np.int64)
+    weights = cast(Any, np.random.default_rng(0).integers(2**62, size=n_numbers, dtype=np.int64))
     hashes = np.rint(ranks * (2 * (n - 1))).astype(np.int64) @ weights
     found = np.zeros((n_states, n, COMMONEST), np.float32)
     for state, row in enumerate(hashes):
-        _, inverse, counts = np.unique(row, return_inverse=True, return_counts=True)
+        _, inverse, counts = cast(Any, np.unique(row, return_inverse=True, return_counts=True))
         for place, outcome in enumerate(np.argsort(-counts, kind="stable")[:COMMONEST]):
             found[state, :, place] = inverse == outcome
     return found, int((hashes[:, : n // 2] != hashes[:, n // 2 :]).sum())

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -221,7 +221,7 @@ class Sides:
             moved = np.nan_to_num(abs(around - ours).max(axis=0), nan=0.0, posinf=1e300)
         moved = np.where((np.isnan(around) != np.isnan(ours)).any(axis=0), 1e300, moved)
         exact = self.reference.precision == 0
-        edges = (moved > np.where(exact, 0, JUMP * self.scale)).any(axis=(1, 2))
+        edges = np.any(moved > np.where(exact, 0, JUMP * self.scale), axis=(1, 2))
         tolerance = self.precision.tolerance * self.scale + SLACK * moved
         return ours, np.where(exact, 0, tolerance), edges
 
@@ -279,7 +279,7 @@ class Sides:
         features = {**first, **self.environment.columns(windows.state, ("done",))}
         groups = grouped(features)
         tested = compare(*both, tolerance[~edges] + rounding, names, groups, self.random)
-        cut = int(illegal.any(axis=2).sum()) * self.environment.has_masks
+        cut = int(np.any(illegal, axis=2).sum()) * self.environment.has_masks
         return Draws(windows, *both, names, tested, int(edges.sum()), cut)
 
     def _with_fresh_keys(self, windows: Windows, rows: np.ndarray) -> Windows:
@@ -602,23 +602,15 @@ def _episodes(sides: Sides, one: Windows, n: int) -> _Episodes:
 
 
 def _compared_episodes(sides: Sides, episodes: list[_Episodes], length: int) -> Evidence:
-    names = [
-        "return",
-        "length",
-        *(f"{x} in step {t + 1}, as a change" for t in _times(length) for x in sides.sketch.names),
-        *(
-            f"{x} since the start, after {t + 1}"
-            for t in _times(length)
-            for x in sides.sketch.names
-        ),
-    ]
+    kept = sides.sketch.names
+    names = ["return", "length"]
+    names += [f"{x} in step {t + 1}, as a change" for t in _times(length) for x in kept]
+    names += [f"{x} since the start, after {t + 1}" for t in _times(length) for x in kept]
     units = sides.reference.precision
     one = np.where(units > 0, 2 * (sides.precision.tolerance + 2 * units) * sides.scale, 0)
     tolerances: list[np.ndarray] = []
     for x in episodes:
-        steps = sides.sketch.tolerance(one) + np.broadcast_to(
-            x.slack, (length, len(sides.sketch.names))
-        )
+        steps = sides.sketch.tolerance(one) + np.broadcast_to(x.slack, (length, len(kept)))
         ends = [steps[:, sides.environment.rewards].sum(), 0.0]
         steps = steps[_times(length)].ravel()
         tolerances.append(np.concatenate([ends, steps, steps]))
@@ -630,14 +622,16 @@ def _compared_episodes(sides: Sides, episodes: list[_Episodes], length: int) -> 
 def _summary(sides: Sides, first: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """The return, the length, and changes of observations, which do not show the start itself."""
     n, length, _ = numbers.shape
-    flags = np.arange(first.shape[1]) < sides.environment.rewards.stop  # and rewards: as they are
+    flags = (
+        cast(Any, np.arange(first.shape[1])) < sides.environment.rewards.stop
+    )  # and rewards: as they are
     before = np.concatenate([first[:, None], numbers[:, :-1]], axis=1)
     times = _times(length)
     with np.errstate(invalid="ignore"):
         steps = numbers[:, times] - np.where(flags, 0, before[:, times])
         since = numbers[:, times] - np.where(flags, 0, first)[:, None]
-    ended = numbers[:, :, :REWARD].astype(bool).any(axis=2)
-    lengths = length - ended.sum(axis=1) + ended.any(axis=1)
+    ended = np.any(numbers[:, :, :REWARD].astype(bool), axis=2)
+    lengths = length - ended.sum(axis=1) + np.any(ended, axis=1)
     returns = numbers[:, :, sides.environment.rewards].sum(axis=(1, 2))
     ends = np.stack([returns, lengths], axis=1)
     return np.concatenate([ends, steps.reshape(n, -1), since.reshape(n, -1)], axis=1)

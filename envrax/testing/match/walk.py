@@ -31,7 +31,7 @@ class Steps(NamedTuple):
     @property
     def ended(self) -> np.ndarray:
         """Which steps ended the episode."""
-        return self.numbers[..., :REWARD].any(axis=-1)
+        return np.any(self.numbers[..., :REWARD], axis=-1)
 
     def at(self, index: Any) -> "Steps":
         """Some rows."""
