@@ -120,8 +120,9 @@ class Simulator:
         return _observed(np, self.world, self.inner)
 
     def _info(self) -> Any:
-        has_mask = self.world.mask is not None and self.world.tells_mask
-        return {"action_mask": self.world.mask(np, self.inner)} if has_mask else {}
+        if self.world.mask is None or not self.world.tells_mask:
+            return {}
+        return {"action_mask": self.world.mask(np, self.inner)}
 
     def _draws(self) -> Any:
         return self.random.random(DRAWS), self.random.normal(size=DRAWS)

@@ -588,6 +588,30 @@ class Pool(Simulator):
     num_envs = 3
 
 
+class PoolOfOne(worlds.Simulator):
+    """As a pool of EnvPool with one slot: actions and results have an axis of one."""
+
+    num_envs = 1
+    action_space = SimpleNamespace(dtype=np.dtype(np.int64))
+
+    def reset(self, seed: int | None = None) -> Any:
+        obs, info = super().reset(seed)
+        return obs[None], info
+
+    def step(self, action: Any) -> Any:
+        assert action.shape == (1,)
+        obs, reward, terminated, truncated, _ = super().step(action[0])
+        flags = np.array([[terminated], [truncated]])
+        return obs[None], np.array([reward]), *flags, {"elapsed_step": np.array([self.clock])}
+
+
+@pytest.mark.slow
+def test_a_pool_of_one_slot_is_compared_by_distributions() -> None:
+    for port, expected in ((worlds.gust(), None), (worlds.gust(0.3), False)):
+        match = small_match(Port(port), PoolOfOne(worlds.gust()))
+        assert match.ok is expected, str(match)
+
+
 def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(ValueError, match="one slot; got 3"):
         match_env(Slide(), Pool(), n_steps=1, n_resets=1)
