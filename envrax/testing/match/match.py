@@ -11,10 +11,13 @@ from envrax._jax.keys import is_key, require_key
 from envrax.env import AnyEnv, JaxEnv
 from envrax.testing.match.ends import check_ends, check_limit
 from envrax.testing.match.environment import Environment
+from envrax.testing.match.episodes import check_episodes, check_starts
 from envrax.testing.match.numbers import Sketch, take
+from envrax.testing.match.read import check_read_states
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import DIFFERS, SKIPPED, Check, Match
 from envrax.testing.match.spaces import check_spaces
+from envrax.testing.match.transfer import check_transfer
 from envrax.testing.match.trials import (
     FLOAT32,
     FLOAT64,
@@ -23,10 +26,6 @@ from envrax.testing.match.trials import (
     ONE_STEP,
     WINDOWS,
     Sides,
-    check_episodes,
-    check_read_states,
-    check_starts,
-    check_transfer,
     compare_windows,
     reacts,
 )

@@ -1,28 +1,18 @@
-"""What is sampled on both sides, in which order, and what is made of it."""
+"""Windows of steps of both sides: what is sampled in which order, and what is made of it."""
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from envrax.rollouts.evaluate import evaluate
-from envrax.testing.match.environment import PROBES, REWARD, TERMINATED, Environment
-from envrax.testing.match.numbers import Sketch, columns, count, is_float, take, text
+from envrax.testing.match.environment import PROBES, Environment
+from envrax.testing.match.numbers import Sketch, columns, is_float, take, text
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
-from envrax.testing.match.statistics import (
-    Evidence,
-    change,
-    compare,
-    compare_one,
-    grouped,
-    one_sided,
-)
+from envrax.testing.match.statistics import Evidence, change, compare, grouped, one_sided
 from envrax.testing.match.walk import Steps, extremes, spread
 
 ALPHA = 1e-4  # the chance that tests tell apart what is the same, in one call
@@ -35,16 +25,6 @@ MOST_ROUNDED = 0.01  # the share of steps that rounding may decide
 MOST_LOST = 0.2  # the share of windows that rounding may decide
 BLOCK = 10_000_000  # numbers of a block of windows
 MOST_DRAWS = 5000  # from one state
-MOST_FLIPS = 0.002  # the share of a list's episodes that rounding may decide
-LISTS = 6  # of actions, for episodes
-EPISODE = 32  # steps of an episode that is compared
-LONG_EPISODE = 256  # where no state can be set
-EPISODES = 0.075  # of a list, for each reset
-MORE = 5  # times as many, if the first look different
-READ = 2000  # steps of a reference that can be read
-READ_DRAWS = 63  # of ours, from each state
-OWN = ("step", "done")  # fields that `extract` need not know
-PLAYED = 64  # episodes of a policy, on each side
 
 
 class Precision(NamedTuple):
@@ -321,7 +301,7 @@ def compare_windows(sides: Sides, sizes: Sizes) -> Check:
         power.append(f"a difference without chance in {1 - 0.01 ** (1 / n):.2%} of visited states")
     if drawn is not None and drawn.size:
         said += f", and {drawn.size} draws from {len(drawn.ours)} states"
-        power += _powers(drawn.tested, drawn.size)
+        power += powers(drawn.tested, drawn.size)
     lost = int(rounded.sum()) + (drawn.edges if drawn is not None else 0)
     if lost:
         of = n + (len(drawn.ours) + drawn.edges if drawn is not None else 0)
@@ -332,159 +312,6 @@ def compare_windows(sides: Sides, sizes: Sizes) -> Check:
     is_open = rounded.sum() > most * n or (drawn is not None and not drawn.size)
     verdict = OPEN if is_open and sizes.drawn[1] else ALIKE if has_chance else EQUAL
     return Check(sizes.name, verdict, said, power="; ".join(power), left_out=(*left_out,))
-
-
-def check_starts(sides: Sides) -> Check:
-    """The distribution of the first observations."""
-    ours = sides.sketch(sides.environment.reset(sides.n_resets)[0])
-    theirs = sides.sketch(np.stack([sides.reference.reset() for _ in range(sides.n_resets)]))
-    tested = _compared_once(sides, ours, theirs)
-    said = f"{sides.n_resets} resets"
-    if tested.log_p >= math.log(ALPHA / TRIALS):
-        return Check("starts", ALIKE, said, power="; ".join(_powers(tested, sides.n_resets)))
-    if not np.ptp(theirs, axis=0).any() and np.ptp(ours, axis=0).any():
-        said += "; the reference's are all the same: does each of its resets begin with one seed?"
-    return Check("starts", DIFFERS, f"{said}; {tested.text}")
-
-
-def check_episodes(sides: Sides) -> Check:
-    """Episodes from starts of each side, under the same lists of actions."""
-    longest = LONG_EPISODE if sides.reference.inject is None else EPISODE
-    length = min(longest, sides.limit or longest)
-    rows = sides.random.integers(count(sides.starts), size=LISTS * PROBES)
-    actions, lengths = sides.environment.plan(take(sides.starts, rows), LISTS, length)
-    lists = Windows(None, actions, lengths)
-    left_out: list[str] = []
-    draws = max(40, round(sides.n_resets * EPISODES))
-    for n_draws in (draws, MORE * draws):
-        episodes = [_episodes(sides, lists.at(slice(i, i + 1)), n_draws) for i in range(LISTS)]
-        tested = _compared_episodes(sides, episodes, length)
-        if tested.log_p > math.log(0.5):
-            break
-    legal = min(*lengths, *(x.legal for x in episodes))
-    if legal < length:
-        left_out.append(f"what follows {legal} steps, where an action is illegal in some episodes")
-    if tested.log_p < math.log(ALPHA / TRIALS):
-        episodes = [x for x in map(partial(_with_slack, sides), episodes) if x is not None]
-        lost = LISTS - len(episodes)
-        if lost:
-            left_out.append(f"{lost} of {LISTS} lists of actions, where rounding decides")
-        if lost > LISTS / 2:
-            return Check("episodes", OPEN, "rounding decides", left_out=(*left_out,))
-        tested = _compared_episodes(sides, episodes, length)
-    said = f"{len(episodes)} lists of up to {length} actions, {n_draws} episodes each"
-    if tested.log_p < math.log(ALPHA / TRIALS):
-        return Check("episodes", DIFFERS, f"{said}; {tested.text}", left_out=(*left_out,))
-    power = _powers(tested, len(episodes) * n_draws)
-    return Check("episodes", ALIKE, said, power="; ".join(power), left_out=(*left_out,))
-
-
-def check_read_states(sides: Sides) -> Check:
-    """
-    Steps of the reference from states that `extract` reads, and the states after them.
-
-    From each state ours draws many results, among which the reference's must be one like others.
-    """
-    environment = sides.environment
-    n = max(200, round(sides.share * READ))
-    rows: list[tuple[Any, Any, np.ndarray, Any]] = []
-    age = 0
-    ended = True
-    for _ in range(n):
-        if ended:
-            sides.reference.reset()
-            age = 0
-        state = sides.reference.state(sides.starts, age)
-        action = environment.actions(state)
-        numbers = sides.reference.step(take(action, 0))
-        age += 1
-        ended = bool(numbers[:REWARD].astype(bool).any())
-        if np.isnan(numbers[TERMINATED]):
-            said = f"the reference raised {sides.reference.refused}"
-            case = Case(take(state, 0), take(action, 0), "terminated", 0.0, np.nan)
-            return Check("read states", DIFFERS, said, case)
-        rows.append((state, action, numbers[None], sides.reference.state(sides.starts, age)))
-    state, action, numbers, after = jax.tree.map(lambda *x: np.concatenate(x), *rows)
-
-    def asked(state: Any, action: Any, nudge: float = 0.0) -> np.ndarray:
-        after, numbers = environment.step(state, action, nudge)
-        return _joined(environment, numbers, after)
-
-    theirs = _joined(environment, numbers, after)
-    ours = asked(state, action)
-    around = [asked(state, action, sides.precision.nudge) for _ in range(NUDGES)]
-    with np.errstate(invalid="ignore"):
-        moved = np.nan_to_num(np.max([abs(x - ours) for x in around], axis=0), nan=0.0)
-    scale = np.maximum(np.nan_to_num(abs(ours), posinf=0.0).max(axis=0), 1e-3)
-    units = np.zeros(ours.shape[1])
-    units[: len(environment.names)] = sides.reference.precision
-    own = jax.tree.map(lambda x: np.full(x.shape, is_float(x.dtype), float), after)
-    units[len(environment.names) :] = _joined(environment, numbers[:, :0], own)[0] * 1e-7
-    edges = (moved > np.where(units == 0, 0, JUMP * scale)).any(axis=1)
-    tolerance = sides.precision.tolerance * scale + 2 * units * abs(ours) + SLACK * moved
-    tolerance = np.where(units == 0, 0, np.nan_to_num(tolerance))[~edges]
-    state, action, theirs, ours = take((state, action, theirs, ours), ~edges)
-    many = np.repeat(np.arange(len(ours)), READ_DRAWS)
-    drawn = asked(environment.with_fresh_keys(take(state, many)), take(action, many))
-    names = [*environment.names, *(f"new {x}" for x in environment.columns(after, OWN))]
-    features = {**columns({"action": action}, most=8), **environment.columns(state, ("done",))}
-    samples = np.concatenate([drawn.reshape(len(ours), READ_DRAWS, -1), theirs[:, None]], axis=1)
-    tested = compare_one(samples, tolerance, names, grouped(features))
-    left_out = [f"{edges.sum()} of {n} where a rounding of the state changes the result"]
-    left_out *= bool(edges.any())
-    said = f"{len(ours)} steps of the reference, and {READ_DRAWS} draws of ours for each"
-    if tested.log_p < math.log(ALPHA / TRIALS):
-        i, at = tested.state, tested.column
-        case = Case(
-            take(state, i), take(action, i), names[at], samples[i, 0, at], samples[i, -1, at]
-        )
-        return Check("read states", DIFFERS, f"{said}; {tested.text}", case, left_out=(*left_out,))
-    least = one_sided(tested, ALPHA / TRIALS, len(ours), READ_DRAWS + 1)
-    power = f"a result that one side lacks, where share x chance is {least:.2g}"
-    is_open = edges.mean() > MOST_ROUNDED
-    verdict = OPEN if is_open else ALIKE if tested.differing else EQUAL
-    return Check("read states", verdict, said, power=power, left_out=(*left_out,))
-
-
-def check_transfer(sides: Sides, policy: Any, rng: jax.Array) -> Check:
-    """Returns and lengths of episodes of a policy, such as one trained on one side."""
-    env = sides.environment.env
-    like: Any = jax.eval_shape(env.reset, rng)[0]
-    splits = np.cumsum([x.size for x in jax.tree.leaves(like)])
-    begin = len(sides.environment.names) - int(splits[-1])
-    limit = env.config.max_steps
-
-    def act(numbers: jax.Array, state: Any, rng: jax.Array) -> Any:
-        rng, key = jax.random.split(rng)
-        parts = jax.tree.unflatten(jax.tree.structure(like), jnp.split(numbers, splits)[:-1])
-        obs: Any = jax.tree.map(lambda x, y: x.reshape(y.shape).astype(y.dtype), parts, like)
-        action, state, _ = policy(state, obs, key)
-        return action, state, rng
-
-    program: Any = jax.jit(act)
-
-    def play(rng: jax.Array) -> tuple[float, int]:
-        numbers = sides.reference.reset()
-        state: Any = None
-        total = 0.0
-        length = 0
-        while length < limit and not numbers[:REWARD].astype(bool).any():
-            action, state, rng = program(numbers[begin:], state, rng)
-            numbers = sides.reference.step(jax.device_get(action))
-            total += float(numbers[sides.environment.rewards].sum())
-            length += 1
-        return total, length
-
-    found = jax.device_get(evaluate(env, policy, rng, PLAYED))
-    ours = np.stack([found.returns, found.lengths], axis=1).astype(np.float64)
-    theirs = np.array([play(key) for key in jax.random.split(rng, PLAYED)])
-    tolerance = np.array([[1e-5 * max(1e-3, abs(ours[:, 0]).max()), 0]])
-    tested = compare(ours[None], theirs[None], tolerance, ["return", "length"], {}, sides.random)
-    means = (f"{x.mean():.4g} +- {x.std() / PLAYED**0.5:.2g}" for x in (ours[:, 0], theirs[:, 0]))
-    said = f"{PLAYED} episodes, return {' here, '.join(means)} there"
-    if tested.log_p < math.log(ALPHA / TRIALS):
-        return Check("transfer", DIFFERS, f"{said}; {tested.text}")
-    return Check("transfer", ALIKE, said)
 
 
 def reacts(ask: Callable[[Any, Any], np.ndarray], states: Any, actions: Any) -> bool:
@@ -546,7 +373,7 @@ def _difference(
     return Check(sizes.name, DIFFERS, said, case, shared)
 
 
-def _powers(tested: Evidence, n: int) -> list[str]:
+def powers(tested: Evidence, n: int) -> list[str]:
     """What tests of n draws find."""
     alpha = ALPHA / TRIALS
     least = one_sided(tested, alpha, n)
@@ -555,97 +382,6 @@ def _powers(tested: Evidence, n: int) -> list[str]:
         by = change(tested, alpha, n)
         found.append(f"a chance that changes, where share x change is {by:.2g}")
     return found
-
-
-def _compared_once(sides: Sides, ours: np.ndarray, theirs: np.ndarray) -> Evidence:
-    """Samples of the numbers of one step, from one state."""
-    largest = np.nan_to_num(np.maximum(abs(ours), abs(theirs)), posinf=0).max(axis=0)
-    scale = sides.sketch.tolerance(sides.scale)
-    units = sides.sketch.tolerance(sides.reference.precision)
-    tolerance = np.where(units > 0, sides.precision.tolerance * scale + 2 * units * largest, 0)
-    return compare(ours[None], theirs[None], tolerance[None], sides.sketch.names, {}, sides.random)
-
-
-class _Episodes(NamedTuple):
-    """Our windows under one list of actions, and summaries of both sides' episodes."""
-
-    windows: Windows
-    ours: np.ndarray
-    theirs: np.ndarray
-    legal: int  # steps that are legal in all episodes
-    slack: Any = 0.0  # for each step and number what rounding may change
-
-
-def _with_slack(sides: Sides, one: _Episodes) -> _Episodes | None:
-    """The same, and what a rounding of the states changes; None if that are results."""
-    _, tolerance, edges = sides.nearby(one.windows, FLOAT32.nudge)  # starts are float32
-    if edges.mean() > MOST_FLIPS:
-        return None
-    return one._replace(slack=sides.sketch.tolerance(tolerance[~edges].max(axis=0)))
-
-
-def _episodes(sides: Sides, one: Windows, n: int) -> _Episodes:
-    """Episodes of each side under one list of actions."""
-    _, actions, lengths = one.at(np.zeros(n, int))
-    first, states = sides.environment.reset(n)
-    windows = Windows(states, actions, lengths)
-    numbers = sides.environment.play(*windows)
-    their_first, theirs = sides.reference.episodes(actions, lengths)
-    legal = numbers.shape[1]
-    illegal = np.isnan(numbers[:, :, 0]).any(axis=0)
-    if sides.environment.has_masks and illegal.any():  # nothing is known of what comes after
-        legal = max(1, int(illegal.argmax()))
-        numbers[:, legal:] = theirs[:, legal:] = 0
-    ours = _summary(sides, sides.sketch(first), sides.sketch(numbers))
-    theirs = _summary(sides, sides.sketch(their_first), sides.sketch(theirs))
-    return _Episodes(windows, ours, theirs, legal)
-
-
-def _compared_episodes(sides: Sides, episodes: list[_Episodes], length: int) -> Evidence:
-    kept = sides.sketch.names
-    names = ["return", "length"]
-    names += [f"{x} in step {t + 1}, as a change" for t in _times(length) for x in kept]
-    names += [f"{x} since the start, after {t + 1}" for t in _times(length) for x in kept]
-    units = sides.reference.precision
-    one = np.where(units > 0, 2 * (sides.precision.tolerance + 2 * units) * sides.scale, 0)
-    tolerances: list[np.ndarray] = []
-    for x in episodes:
-        steps = sides.sketch.tolerance(one) + np.broadcast_to(x.slack, (length, len(kept)))
-        ends = [steps[:, sides.environment.rewards].sum(), 0.0]
-        steps = steps[_times(length)].ravel()
-        tolerances.append(np.concatenate([ends, steps, steps]))
-    ours = np.stack([x.ours for x in episodes])
-    theirs = np.stack([x.theirs for x in episodes])
-    return compare(ours, theirs, np.stack(tolerances), names, {}, sides.random)
-
-
-def _summary(sides: Sides, first: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The return, the length, and changes of observations, which do not show the start itself."""
-    n, length, _ = numbers.shape
-    flags = (
-        cast(Any, np.arange(first.shape[1])) < sides.environment.rewards.stop
-    )  # and rewards: as they are
-    before = np.concatenate([first[:, None], numbers[:, :-1]], axis=1)
-    times = _times(length)
-    with np.errstate(invalid="ignore"):
-        steps = numbers[:, times] - np.where(flags, 0, before[:, times])
-        since = numbers[:, times] - np.where(flags, 0, first)[:, None]
-    ended = np.any(numbers[:, :, :REWARD].astype(bool), axis=2)
-    lengths = length - ended.sum(axis=1) + np.any(ended, axis=1)
-    returns = numbers[:, :, sides.environment.rewards].sum(axis=(1, 2))
-    ends = np.stack([returns, lengths], axis=1)
-    return np.concatenate([ends, steps.reshape(n, -1), since.reshape(n, -1)], axis=1)
-
-
-def _times(length: int) -> list[int]:
-    """Steps 1, 2, 4, 8, ... of an episode, counted from 0."""
-    return [2**i - 1 for i in range(length.bit_length())]
-
-
-def _joined(environment: Environment, numbers: np.ndarray, states: Any) -> np.ndarray:
-    """Numbers of steps, and those of the states after them."""
-    found = environment.columns(states, OWN).values()
-    return np.concatenate([numbers, *(x[:, None] for x in found)], axis=1)
 
 
 def _close(ours: np.ndarray, theirs: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
