@@ -1,6 +1,7 @@
 """What `rollout`, parts of a training loop and a config in every slot cost, in a scan."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -66,7 +67,7 @@ def one_step_from_python(n_layers: int, n: int = 8, calls: int = 50) -> Table:
     widths = [4, *[64] * (n_layers - 1), 2]
     params = [
         jax.random.normal(key, shape, jnp.float32) / 8
-        for key, shape in zip(keys, zip(widths, widths[1:], strict=False), strict=True)
+        for key, shape in zip(keys, pairwise(widths), strict=True)
     ]
 
     def act(params: Any, policy_state: Any, obs: jax.Array, rng: jax.Array) -> Any:

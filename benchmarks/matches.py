@@ -59,7 +59,8 @@ def compared(port: Port) -> dict[str, Any]:
     verdict = {True: f"the same ({match.precision})", None: "not refuted"}.get(match.ok, "")
     if not match.ok and differing:
         names = [check.name for check in differing]
-        only = set(names) <= SAME_STEP and match.checks[1].verdict == "equal"
+        step = next(check.verdict for check in match.checks if check.name == "one step")
+        only = set(names) <= SAME_STEP and step in ("equal", "alike")
         verdict = f"the same step; not the same {' and '.join(names)}" if only else "not the same"
     case = next((check.case for check in differing if check.case is not None), None)
     library = port.id.partition("/")[0]

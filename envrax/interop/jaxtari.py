@@ -181,11 +181,6 @@ class JaxtariEnv(PeerEnv):
     def observation(self, params: Any, inner: Any) -> Any:
         return self._draw(inner) if self._observation == "pixels" else None
 
-    def _lives(self, inner: Any) -> Any:
-        if not hasattr(inner, "lives") and self.config.id not in LIVES:
-            return 0
-        return attrgetter(LIVES.get(self.config.id, "lives"))(inner)
-
     def _is_over(self, inner: Any) -> Any:
         """Whether a game that ends has ended by its rules, and not by JAXtari's time limit."""
         counter = COUNTERS.get(self.config.id)

@@ -218,7 +218,7 @@ max_steps=None)
     testing.check_batched_env(batched_env, *, num_steps=50, seed=0, waive=None)
     testing.report_batched_env(batched_env, *, num_steps=50, seed=0, waive=None)
     testing.match_env(env, reference, inject=None, *, extract=None, act=None, states=None, \
-policy=None, n_steps=1000, n_resets=3000, rng=None)
+policy=None, n_steps=40000, n_resets=2000, rng=None)
     testing.Finding(rule, where, expected, got, fix)
     testing.Report(subject, findings, kept, skipped, notes=(), waived=FACTORY)
     testing.Report.raise_if_any()

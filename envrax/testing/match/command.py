@@ -7,6 +7,8 @@ from typing import Any
 
 from envrax.testing.match.report import Match
 
+UNKNOWN = 3  # exit code of what is not refuted, and not shown to be the same
+
 
 def main(argv: Sequence[str]) -> int:
     """
@@ -20,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
     Returns
     -------
     int
-        Exit code: 1 if one is not the same, else 0.
+        Exit code: 0 if all are the same, 1 if one is not, else 3: of one it is not known.
 
     Raises
     ------
@@ -41,7 +43,9 @@ def main(argv: Sequence[str]) -> int:
             parser.error(f"{name}: {type(error).__name__}: {error}")
         print(found, flush=True)
         matches.append(found)
-    return int(any(match.ok is False for match in matches))
+    if any(match.ok is False for match in matches):
+        return 1
+    return UNKNOWN if any(match.ok is None for match in matches) else 0
 
 
 def _call(name: str) -> Match:

@@ -9,25 +9,32 @@ import numpy as np
 from envrax._checks.counts import require_count
 from envrax._jax.keys import is_key, require_key
 from envrax.env import AnyEnv, JaxEnv
-from envrax.testing.match.checks import (
-    Pair,
-    check_one_step,
-    check_open_loop,
-    check_spaces,
-    check_starts,
-)
-from envrax.testing.match.compare import FLOAT32, FLOAT64, Rounding, tells_float64
-from envrax.testing.match.coverage import choose, explore, steps_from
 from envrax.testing.match.ends import check_ends, check_limit
-from envrax.testing.match.numbers import take
+from envrax.testing.match.environment import Environment
+from envrax.testing.match.episodes import check_episodes, check_starts
+from envrax.testing.match.numbers import Sketch, take
+from envrax.testing.match.read import check_read_states
 from envrax.testing.match.reference import Reference
-from envrax.testing.match.report import Match
-from envrax.testing.match.slots import Slots
+from envrax.testing.match.report import DIFFERS, SKIPPED, Check, Match
+from envrax.testing.match.spaces import check_spaces
 from envrax.testing.match.transfer import check_transfer
+from envrax.testing.match.trials import (
+    FLOAT32,
+    FLOAT64,
+    LONG_WINDOWS,
+    N_STEPS,
+    ONE_STEP,
+    WINDOWS,
+    Sides,
+    compare_windows,
+    reacts,
+)
+from envrax.testing.match.walk import MOST_STARTS, explore, steps_from
 
 WHO = "match_env"
-MOST_STARTS = 640  # first states that are kept
-SOME = 128  # cases
+SOME = 128  # steps
+LEAST_SCALE = 1e-3  # of a number
+SEED = 1  # of the reference, where it is asked twice
 
 
 def match_env(
@@ -39,22 +46,26 @@ def match_env(
     act: Callable[[Any], Any] | None = None,
     states: Any = None,
     policy: Callable[..., Any] | None = None,
-    n_steps: int = 1000,
-    n_resets: int = 3000,
+    n_steps: int = 40_000,
+    n_resets: int = 2000,
     rng: jax.Array | None = None,
 ) -> Match:
     """
     Compare an environment with a reference on the host: is it the same, or only a similar one?
 
-    Both sides take one step from about 4,000 states, and their numbers are compared in float64,
-    where both compute in it. Then come episodes under the same actions, the time limit, the
-    distribution of starts, and the states between which episodes begin to terminate. Steps that
-    depend on the PRNG key are left out. Print the result: it has the first case that differs, and
-    what all of them share. One step may differ by 1e-11 of the largest value of a number in
-    float64, by 1e-5 in float32, and by the rounding of an observation's dtype.
+    Both sides take one step, and windows of 8 and of 64 steps, from the same states under the same
+    actions. Where chance decides, the distributions of the results are compared: random steps are
+    drawn many times. Windows compare what a step changes without showing it. Then come the time
+    limit, the distribution of starts, episodes from starts of each side, and the edges at which
+    episodes terminate. Print the result: it has the first case that differs of each check, and else
+    says which differences would have been found, and what was not compared.
 
-    The reference is reset many times, and seeded once, if it takes a seed. Then the result depends
-    only on `rng`.
+    One step may differ by 1e-11 of the largest value of a number in float64, by 1e-5 in float32, by
+    the rounding of an observation's dtype, and by what a rounding of the state changes. All tests
+    together call the same different with a chance of 1e-4.
+
+    The reference is reset before each window, and seeded once, if it takes a seed. Then the result
+    depends only on `rng`. If its infos have an `action_mask`, it is compared with ours.
 
     Parameters
     ----------
@@ -64,38 +75,42 @@ def match_env(
         An environment of Gymnasium, a pool of EnvPool with one slot, or any object with `reset`
         and `step` like theirs. Its observations have as many numbers as ours, in the same order.
     inject : callable, optional
-        `inject(reference, state)` puts our state into the reference, which was reset before, and
-        leaves its clock alone. Leaves of the state are NumPy arrays; PRNG keys are their bits.
+        `inject(reference, state)` puts our whole state into the reference, which was reset before.
+        It may leave the reference's clock alone. Leaves of the state are NumPy arrays; PRNG keys
+        are their bits.
     extract : callable, optional
-        `extract(reference) -> state` reads our state from a reference that can be read and not set.
+        `extract(reference) -> state` reads our whole state, but for `rng`, `step` and `done`, from
+        a reference that can be read and not set.
     act : callable, optional
         From our action to the reference's. Default: an int for a scalar, else an array, of float64
         where states are.
     states : EnvState, optional
         States with a leading axis to step from, such as those that a trained policy visits.
-        Default: those of a walk of 64 slots.
+        Default: those of a walk under random actions.
     policy : callable, optional
         A policy, as for `evaluate`, but without `mask` and `first`, such as one that was trained on
         one of the sides. It plays 64 episodes on each, and their returns and lengths are compared.
-    n_steps : int, default 1000
-        Steps of the walk of each slot.
-    n_resets : int, default 3000
-        Resets of each side.
+    n_steps : int, default 40_000
+        Draws of random steps of each side; other trials grow with it. Twice as many find a change
+        of a chance that is smaller by a factor of 1.4.
+    n_resets : int, default 2000
+        Resets of each side; the number of episodes grows with it.
     rng : jax.Array, optional
         PRNG key. Default: `jax.random.key(0)`.
 
     Returns
     -------
     Match
-        `ok` is True only with `inject` or `extract`; without them nothing more can be said than
-        that no difference was found, and it is None.
+        `ok` is True only with `inject` or `extract`. Without them, or where a check is open,
+        nothing more can be said than that no difference was found, and it is None.
 
     Raises
     ------
     TypeError
         If `env` is no `JaxEnv` of one agent that JAX can trace.
     ValueError
-        If the reference has several slots, or observations of another size.
+        If the reference has several slots, or observations of another size; if no state of
+        `states` is of a running episode.
     """
     if not isinstance(cast(Any, env), JaxEnv) or env.agents or not env.traceable:
         raise TypeError(f"{WHO}: expected a traceable JaxEnv with one agent; got {env!r}.")
@@ -104,28 +119,65 @@ def match_env(
     rng = jax.random.key(0) if rng is None else rng
     require_key(rng, WHO, "Pass one key.")
     random = np.random.default_rng(np.asarray(jax.random.key_data(rng) if is_key(rng) else rng))
-    slots = Slots(env, random)
-    first, starts = slots.reset(n_resets)
-    visited, steps = explore(slots, take(starts, slice(MOST_STARTS)), n_steps)
-    if states is not None:
-        steps = steps_from(slots, slots.as_numpy(states, starts))
-    cases = choose(steps, random)
-    theirs = Reference(reference, slots, inject, act)
-    some = take((cases.state, cases.action), slice(-SOME, None))
-    is_wide = slots.wide and inject is not None
-    is_wide = is_wide and tells_float64(slots.ask, *some) and tells_float64(theirs.ask, *some)
-    rounding = Rounding(slots, theirs.units, FLOAT64 if is_wide else FLOAT32)
-    pair = Pair(slots, theirs, first, visited, cases, rounding)
-    checks = [
-        check_spaces(pair),
-        check_one_step(pair, extract),
-        check_open_loop(pair),
-        check_limit(pair),
-        check_starts(pair),
-        check_ends(pair),
-    ]
+    theirs = Reference(reference, inject, extract, act, random)
+    environment = Environment(env, random, theirs.has_masks)
+    theirs.imitate(environment)
+    sides = _sides(environment, theirs, states, n_steps / N_STEPS, n_resets)
+    checks = [check_spaces(env, theirs), check_limit(sides)]
+    if inject is None:
+        checks.append(Check("one step", SKIPPED, "needs `inject`"))
+    else:
+        checks += _check_steps(sides)
+    if extract is not None:
+        checks.append(check_read_states(sides))
+    checks += [check_starts(sides), check_episodes(sides), check_ends(sides)]
     if policy is not None:
-        checks.append(check_transfer(pair, policy, rng))
+        checks.append(check_transfer(sides, policy, rng))
     spec = getattr(reference, "spec", None)
     name = getattr(spec, "id", type(reference).__name__)
-    return Match(f"{env.name} against {name}", tuple(checks), rounding.precision.name)
+    return Match(f"{env.name} against {name}", tuple(checks), sides.precision.name)
+
+
+def _sides(
+    environment: Environment, reference: Reference, states: Any, share: float, n_resets: int
+) -> Sides:
+    """Both sides, after a walk of ours."""
+    first, starts = environment.reset(max(n_resets, MOST_STARTS))
+    starts = take(starts, slice(MOST_STARTS))
+    walk, visited = explore(environment, starts)
+    if states is not None:
+        visited = steps_from(environment, environment.as_numpy(states, starts))
+    some = visited.at(environment.random.integers(len(visited.numbers), size=SOME))
+    is_wide = environment.wide and reference.inject is not None
+
+    def ask_ours(states: Any, actions: Any) -> np.ndarray:
+        return environment.step(states, actions)[1]
+
+    def ask_theirs(states: Any, actions: Any) -> np.ndarray:
+        actions = jax.tree.map(lambda x: x[:, None], actions)
+        return reference.play(states, actions, np.ones(SOME, int), SEED)[:, 0]
+
+    is_wide = is_wide and reacts(ask_ours, some.state, some.action)
+    is_wide = is_wide and reacts(ask_theirs, some.state, some.action)
+    numbers = np.concatenate([first, walk.flat().numbers])
+    scale = np.nan_to_num(abs(numbers), posinf=0.0).max(axis=0)
+    sketch = Sketch(numbers, environment.rewards.stop, environment.names, environment.random)
+    precision = FLOAT64 if is_wide else FLOAT32
+    scale = np.maximum(scale, LEAST_SCALE)
+    return Sides(
+        environment, reference, walk, visited, starts, share, n_resets, precision, scale, sketch
+    )
+
+
+def _check_steps(sides: Sides) -> list[Check]:
+    """One step, and windows of several, from the same states; no windows if a step differs."""
+    limit = sides.limit or 2 * LONG_WINDOWS.length
+    checks = [compare_windows(sides, ONE_STEP.scaled(sides.share, 1))]
+    before = 1
+    for sizes in (WINDOWS, LONG_WINDOWS):
+        length = min(sizes.length, max(2, limit // 2))
+        if checks[-1].verdict == DIFFERS or length <= before or limit == 1:
+            break
+        checks.append(compare_windows(sides, sizes.scaled(sides.share, length)))
+        before = length
+    return checks

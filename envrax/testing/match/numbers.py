@@ -1,11 +1,16 @@
 """Pytrees with a leading axis: rows of them, and their numbers as columns of float64."""
 
-from typing import Any
+import re
+from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.types import named_leaves
+
+MOST_COLUMNS = 64  # numbers of a step that samples keep; of the others they keep sums
+SUMS = 16
 
 
 def take(tree: Any, index: Any) -> Any:
@@ -23,36 +28,43 @@ def where(mask: Any, a: Any, b: Any) -> Any:
     return jax.tree.map(lambda x, y: np.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, y), a, b)
 
 
+def count(tree: Any) -> int:
+    """The number of rows."""
+    return len(jax.tree.leaves(tree)[0])
+
+
 def matrix(tree: Any) -> np.ndarray:
     """All numbers of a tree: a row for each row of the tree."""
-    flat = [x.reshape(len(x), -1) for x in jax.tree.leaves(tree)]
-    return np.concatenate(flat, axis=1).astype(np.float64)
+    flat = [np.asarray(x).reshape(len(x), -1).astype(np.float64) for x in jax.tree.leaves(tree)]
+    return np.concatenate(flat, axis=1)
 
 
-def columns(tree: Any) -> dict[str, np.ndarray]:
-    """The columns of `matrix` by their names, such as "obs[1]", without PRNG keys."""
+def columns(tree: Any, hidden: frozenset[str] = frozenset(), most: int = -1) -> dict[str, Any]:
+    """The columns of `matrix` by their names, such as "obs[1]", without some leaves."""
     found: dict[str, np.ndarray] = {}
     for path, x in named_leaves(tree).items():
-        if not is_bits(x):
+        if path not in hidden:
             for i in np.ndindex(x.shape[1:]):
+                if len(found) == most:
+                    return found
                 found[f"{path}{[*i] or ''}"] = x[(slice(None), *i)].astype(np.float64)
     return found
 
 
-def half_units(leaves: list[Any]) -> np.ndarray:
-    """For each number of one row half a unit in the last place of 1; 0 if it is no float."""
-    eps = [np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0 for x in leaves]
-    return np.repeat(eps, [x.size for x in leaves]) / 1.99
+def named_as_key(path: str, x: Any) -> bool:
+    """Whether a leaf is bits and has the name of a PRNG key, such as `rng` or `inner.key`."""
+    name = re.split(r"[.\[]", path)[-1]
+    return x.dtype == np.uint32 and bool(re.search(r"(^|_)(rng|prng|key)s?(_|$)", name))
 
 
-def is_continuous(x: Any) -> bool:
-    """Whether a leaf is floats that are no whole numbers, such as a map of flags would be."""
-    return x.dtype.kind == "f" and bool(np.any(x != np.round(x)))
+def is_float(dtype: Any) -> bool:
+    """Whether a dtype is one of floats, such as bfloat16, which NumPy does not know."""
+    return bool(jnp.issubdtype(dtype, np.floating))
 
 
-def is_bits(x: Any) -> bool:
-    """Whether a leaf is the bits of PRNG keys."""
-    return x.dtype == np.uint32 and x.shape[-1:] in ((2,), (4,))
+def precision(dtype: Any) -> float:
+    """Relative distance of two neighbours in a dtype of floats; 0 in another."""
+    return float(jnp.finfo(dtype).eps) if is_float(dtype) else 0.0
 
 
 def text(x: Any) -> str:
@@ -62,4 +74,69 @@ def text(x: Any) -> str:
         return f"{x.dtype}{list(x.shape)}"
     if x.ndim:
         return f"[{', '.join(map(text, x))}]"
-    return str(x) if x.dtype.kind in "biu" else f"{x:.10g}"
+    return f"{x:.10g}" if is_float(x.dtype) else str(x)
+
+
+class Sketch:
+    """
+    What samples keep of the numbers of a step: all, or if they are many some, and sums of all.
+
+    Parameters
+    ----------
+    numbers : np.ndarray
+        Visited steps, of which the numbers that vary most are kept.
+    kept : int
+        The first numbers are kept in any case: flags and rewards.
+    names : list of str
+        Names of the numbers.
+    random : np.random.Generator
+        Draws the weights of the sums, which are whole numbers.
+    """
+
+    def __init__(
+        self, numbers: np.ndarray, kept: int, names: list[str], random: np.random.Generator
+    ) -> None:
+        n = numbers.shape[1]
+        self.names: list[str] = names
+        self.columns = np.arange(n)
+        self.weights = np.zeros((n, 0))
+        if n > MOST_COLUMNS:
+            spread = np.nan_to_num(numbers.std(axis=0))
+            spread[:kept] = np.inf
+            self.columns = np.sort(np.argsort(-spread, kind="stable")[:MOST_COLUMNS])
+            self.weights = random.integers(-99, 100, size=(n, SUMS)).astype(np.float64)
+            self.names = [names[i] for i in self.columns]
+            self.names += [f"sum {i} of all numbers" for i in range(SUMS)]
+
+    def __call__(self, numbers: np.ndarray) -> np.ndarray:
+        """Of numbers with any leading axes."""
+        if not self.weights.size:
+            return numbers
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = numbers @ self.weights
+        return np.concatenate([numbers[..., self.columns], sums], axis=-1)
+
+    def tolerance(self, tolerance: np.ndarray) -> np.ndarray:
+        """Of tolerances of the numbers."""
+        if not self.weights.size:
+            return tolerance
+        return np.concatenate([tolerance[..., self.columns], tolerance @ abs(self.weights)], -1)
+
+    def rounding(self, units: np.ndarray, scale: np.ndarray, largest: np.ndarray) -> np.ndarray:
+        """
+        Tolerances for the rounding of dtypes.
+
+        Parameters
+        ----------
+        units, scale : np.ndarray
+            For each number the precision of its dtype, and its largest value.
+        largest : np.ndarray
+            The largest values of what is kept, with any leading axes.
+        """
+        found = largest * np.resize(2 * self.tolerance(units), largest.shape[-1])
+        if self.weights.size:
+            places = cast(Any, np.arange(largest.shape[-1]))
+            sums = places % len(self.names) >= len(self.columns)
+            usual = np.resize(2 * self.tolerance(units * scale), largest.shape[-1])
+            found = np.where(sums, usual, found)
+        return np.nan_to_num(found, posinf=0.0)

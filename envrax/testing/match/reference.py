@@ -1,13 +1,13 @@
 """`Reference`: their side, a simulator on the host, asked one step at a time."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import jax
 import numpy as np
 
-from envrax.testing.match.numbers import half_units, take
-from envrax.testing.match.slots import TERMINATED, TRUNCATED, Slots
+from envrax.testing.match.environment import Environment, hold
+from envrax.testing.match.numbers import precision, take
 
 
 class Reference:
@@ -20,82 +20,164 @@ class Reference:
     ----------
     raw : Any
         The object.
-    slots : Slots
-        Our side.
-    inject, act : callable or None
+    inject, extract, act : callable or None
         As for `match_env`.
+    random : np.random.Generator
+        Draws the seed.
 
     Attributes
     ----------
-    units : np.ndarray
-        As those of `Slots`, for both sides together.
+    has_masks : bool
+        Whether its infos have an `action_mask`.
+    seeded : bool
+        Whether `reset` takes a seed.
+    narrows : list of str
+        Where its observations are floats of another dtype than ours, a sentence on that.
+    refused : str
+        The first exception that `step` raised; "" if there was none.
     """
 
-    def __init__(self, raw: Any, slots: Slots, inject: Any, act: Any) -> None:
+    def __init__(
+        self,
+        raw: Any,
+        inject: Callable[[Any, Any], Any] | None,
+        extract: Callable[[Any], Any] | None,
+        act: Callable[[Any], Any] | None,
+        random: np.random.Generator,
+    ) -> None:
         self.raw = raw
-        self.inject: Callable[[Any, Any], Any] | None = inject
+        self.inject = inject
+        self.extract = extract
+        self.refused = ""
         self._act = act or self._default_act
         self._is_batch = _is_batch(raw)
-        seed = {"seed": int(slots.random.integers(2**31))}
+        self.seeded = True
         try:
-            raw.reset(**seed)
-        except TypeError:  # it takes no seed
-            raw.reset()
-        leaves = self._leaves_at_reset()
-        n = len(slots.units) - 3
-        got = sum(x.size for x in leaves)
-        if got != n:
-            raise ValueError(
-                f"match_env: expected observations of {n} numbers, as the environment's; got {got} "
-                "from the reference. Wrap one of them."
-            )
-        ends = np.zeros(3)  # reward, terminated, truncated
-        self.units = slots.units + np.concatenate([half_units(leaves), ends])
+            found = raw.reset(seed=int(random.integers(2**31)))
+        except TypeError:
+            self.seeded = False
+            found = raw.reset()
+        self.has_masks = "action_mask" in _obs_and_info(found)[1]
 
-    def reset(self) -> np.ndarray:
-        """Begin an episode: the numbers of the observation."""
-        return _row(self._leaves_at_reset())
+    def imitate(self, environment: Environment) -> None:
+        """Give numbers in the order of an environment's; `precision` is that of each for both."""
+        self._environment = environment
+        template = environment.template.obs
+        theirs = self._leaves(_obs_and_info(self.raw.reset())[0])
+        ours = jax.tree.leaves(template)
+        expected, got = (sum(x.size for x in leaves) for leaves in (ours, theirs))
+        if expected != got:
+            raise ValueError(
+                f"match_env: expected observations of {expected} numbers, as the environment's; "
+                f"got {got} from the reference. Wrap one of them."
+            )
+        pairs = [(x.dtype.name, _in_jax(y).name) for x, y in zip(ours, theirs, strict=False)]
+        floats = [pair for pair in pairs if "int" not in "".join(pair) and "bool" not in pair]
+        self.narrows = [f"observations are {x}, not {y}" for x, y in floats if x != y][:1]
+        own = np.repeat([precision(x.dtype) for x in ours], [x.size for x in ours])
+        other = np.repeat([precision(_in_jax(x)) for x in theirs], [x.size for x in theirs])
+        wider = np.minimum(np.where(own > 0, own, other), np.where(other > 0, other, own))
+        begin = len(environment.names) - expected
+        self.precision = np.zeros(len(environment.names))
+        self.precision[begin:] = wider
+        self.precision[environment.rewards] = precision(environment.template.reward.dtype)
+
+    def reset(self, seed: int | None = None) -> np.ndarray:
+        """Begin an episode: the numbers of its first observation, as those of a step."""
+        options = {"seed": seed} if seed is not None and self.seeded else {}
+        obs, info = _obs_and_info(self.raw.reset(**options))
+        return self._row(False, False, np.zeros(self._environment.template.reward.shape), obs, info)
 
     def step(self, action: Any) -> np.ndarray:
-        """The numbers of one step."""
-        obs, reward, *ends, info = self.raw.step(self._act(action))
-        if len(ends) == 1:
-            truncated = bool(info.get("TimeLimit.truncated", False))
-            ends = [ends[0] and not truncated, truncated]
-        return _row([*jax.tree.leaves(obs), reward, *ends])
+        """The numbers of one step; NaN if it raises an exception, which is kept."""
+        action = self._act(action)
+        try:
+            obs, reward, *ends, info = self.raw.step(action)
+        except Exception as error:  # that is a difference, which the report shows
+            self.refused = self.refused or f"{type(error).__name__}: {error}"
+            return np.full(len(self._environment.names), np.nan)
+        terminated = ends[0]
+        truncated = ends[1] if len(ends) == 2 else bool(info.get("TimeLimit.truncated", False))
+        terminated = terminated and (len(ends) == 2 or not truncated)
+        return self._row(terminated, truncated, reward, obs, info)
 
-    def ask(self, states: Any, actions: Any) -> np.ndarray:
-        """The numbers of a step from each state, put into a new episode."""
-        found: list[np.ndarray] = []
-        for i in range(len(jax.tree.leaves(actions)[0])):
-            found.append(self.play(take(actions, slice(i, i + 1)), take(states, i))[0])
-        return np.stack(found)
+    def play(
+        self, states: Any, actions: Any, lengths: np.ndarray, seed: int | None = None
+    ) -> np.ndarray:
+        """As `Environment.play`. The clock begins anew in each window."""
+        return self._episodes(states, actions, lengths, seed)[1]
 
-    def play(self, actions: Any, state: Any = None) -> np.ndarray:
-        """The numbers of an episode under given actions, up to its end, from a state if given."""
-        self.raw.reset()
-        if self.inject is not None and state is not None:
-            self.inject(self.raw, state)
-        found: list[np.ndarray] = []
-        for i in range(len(jax.tree.leaves(actions)[0])):
-            found.append(self.step(take(actions, i)))
-            if found[-1][TERMINATED] or found[-1][TRUNCATED]:
-                break
-        return np.stack(found)
+    def episodes(self, actions: Any, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first numbers, and those of the steps, of episodes from starts of its own."""
+        return self._episodes(None, actions, lengths, None)
 
-    def _leaves_at_reset(self) -> list[Any]:
-        found = self.raw.reset()
-        has_info = isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict)
-        return [np.asarray(x) for x in jax.tree.leaves(found[0] if has_info else found)]
+    def state(self, like: Any, age: int) -> Any:
+        """Our state, read from it, with a leading axis; it has taken as many steps."""
+        extract: Any = self.extract
+        state = jax.tree.map(
+            lambda x: x[None] if hasattr(x, "ndim") else np.full(1, x), extract(self.raw)
+        )
+        state = self._environment.as_numpy(state, like)
+        return state.replace(step=np.full(1, age, np.int32), done=np.zeros(1, bool))
+
+    def _episodes(
+        self, states: Any, actions: Any, lengths: np.ndarray, seed: int | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        leaves: list[Any] = jax.tree.leaves(actions)
+        structure = cast(Any, jax.tree.structure(actions))
+        n_windows, n_steps = leaves[0].shape[:2]
+        first = np.zeros((n_windows, len(self._environment.names)))
+        found = np.zeros((n_windows, n_steps, len(self._environment.names)))
+        for i, length in enumerate(lengths):
+            first[i] = self.reset(seed)
+            if states is not None and self.inject is not None:
+                self.inject(self.raw, take(states, i))
+            for t in range(length):
+                action = jax.tree.unflatten(structure, [x[i, t].copy() for x in leaves])
+                found[i, t] = self.step(action)
+                if found[i, t, :2].astype(bool).any():
+                    break
+        return first, hold(found, lengths, self._environment.rewards)
+
+    def _row(self, terminated: Any, truncated: Any, reward: Any, obs: Any, info: Any) -> np.ndarray:
+        mask = [info["action_mask"]] if self._environment.template.mask is not None else []
+        mask = jax.tree.leaves(mask)
+        leaves = [terminated, truncated, reward, *mask, *self._leaves(obs)]
+        return np.concatenate([np.asarray(x, np.float64).ravel() for x in leaves])
+
+    def _leaves(self, obs: Any) -> list[Any]:
+        """Leaves in the order of ours: by key where both are mappings, else by place."""
+        if isinstance(obs, np.ndarray):
+            return [obs]
+        return [*map(np.asarray, _in_order(self._environment.template.obs, obs))]
 
     def _default_act(self, action: Any) -> Any:
-        if self._is_batch:
-            return np.asarray(action)[None].astype(self.raw.action_space.dtype)
-        return action.item() if np.ndim(action) == 0 else action
+        if not self._is_batch:
+            return jax.tree.map(lambda x: x if x.ndim else x.item(), action)
+        dtype = self.raw.action_space.dtype
+        return jax.tree.map(lambda x: np.asarray(x)[None].astype(dtype), action)
 
 
-def _row(leaves: list[Any]) -> np.ndarray:
-    return np.concatenate([np.ravel(x).astype(np.float64) for x in leaves])
+def _obs_and_info(found: Any) -> tuple[Any, Mapping[str, Any]]:
+    """What `reset` returned, with or without an info."""
+    pair: object = found
+    has_info = isinstance(pair, tuple) and len(found) == 2 and isinstance(found[1], Mapping)
+    return (found[0], found[1]) if has_info else (found, {})
+
+
+def _in_order(ours: Any, theirs: Any) -> list[Any]:
+    """The leaves of theirs in the order of ours, where both have the same keys or lengths."""
+    kinds: tuple[object, object] = (ours, theirs)
+    if all(isinstance(x, Mapping) for x in kinds) and set(ours) == set(theirs):
+        return [leaf for key in sorted(ours) for leaf in _in_order(ours[key], theirs[key])]
+    if all(isinstance(x, tuple | list) for x in kinds) and len(ours) == len(theirs):
+        return [leaf for i in range(len(ours)) for leaf in _in_order(ours[i], theirs[i])]
+    return jax.tree.leaves(theirs)
+
+
+def _in_jax(x: np.ndarray) -> Any:
+    """The dtype that JAX gives to an array: 32 bits for 64, unless `jax_enable_x64` is set."""
+    return jax.dtypes.canonicalize_dtype(x.dtype)
 
 
 def _is_batch(raw: Any) -> bool:

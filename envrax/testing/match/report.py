@@ -4,24 +4,27 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from envrax._jax.types import named_leaves
-from envrax.testing.match.numbers import is_bits, text
+from envrax.testing.match.numbers import named_as_key, text
 
-EQUAL, ALIKE, DIFFERS, SKIPPED = "equal", "alike", "differs", "skipped"
+EQUAL, ALIKE, DIFFERS, OPEN, SKIPPED = "equal", "alike", "differs", "open", "skipped"
 MOST_LEAVES = 16  # of a state, that are printed
 
 
 class Case(NamedTuple):
     """
-    A step whose results differ. `str(case)` is one line.
+    A step, or a window of steps, whose results differ. `str(case)` is one line.
 
     Attributes
     ----------
     state, action : pytree of np.ndarray
-        The state before the step, as `inject` gets it, and the action.
+        The state before the step, as `inject` gets it, and the action; of a window the first state
+        and all actions.
     field : str
         The number that differs most, such as "obs[1]".
     ours, theirs : float
-        Its value in the environment, and in the reference.
+        Its value in the environment, and in the reference; the mean of several draws.
+    draws : int
+        How many draws of each side those are.
     """
 
     state: Any
@@ -29,14 +32,16 @@ class Case(NamedTuple):
     field: str
     ours: float
     theirs: float
+    draws: int = 1
 
     def __str__(self) -> str:
-        state = {k: x for k, x in named_leaves(self.state).items() if not is_bits(x)}
+        state = {k: x for k, x in named_leaves(self.state).items() if not named_as_key(k, x)}
         shown = [f"{k}={text(x)}" for k, x in state.items()][:MOST_LEAVES]
         shown += ["..."] * (len(state) > MOST_LEAVES)
         shown += [f"{k}={text(x)}" for k, x in named_leaves({"action": self.action}).items()]
-        before = ", ".join(shown)
-        return f"{self.field} is {text(self.ours)}, not {text(self.theirs)}, after {before}"
+        mean = f" in the mean of {self.draws} draws" * (self.draws > 1)
+        before = f"after {', '.join(shown)}"
+        return f"{self.field} is {text(self.ours)}, not {text(self.theirs)},{mean} {before}"
 
 
 @dataclass(frozen=True)
@@ -47,15 +52,21 @@ class Check:
     Attributes
     ----------
     name : str
-        "spaces", "one step", "open loop", "limit", "starts", "ends" or "transfer".
+        "spaces", "one step", "windows", "limit", "starts", "episodes", "ends", "read states" or
+        "transfer".
     verdict : str
-        "equal"; "alike" for samples that no test tells apart; "differs"; "skipped".
+        "equal"; "alike" for samples that no test tells apart; "differs"; "open" if nothing differs,
+        but too much could not be compared; "skipped".
     text : str
         What was compared, or the difference, or why the check was skipped.
     case : Case or None
         The first case that differs.
     shared : str
         What all differing states have in common; may be empty.
+    power : str
+        Which differences would have been found.
+    left_out : tuple of str
+        What was not compared, with counts.
     """
 
     name: str
@@ -63,11 +74,18 @@ class Check:
     text: str
     case: Case | None = None
     shared: str = ""
+    power: str = ""
+    left_out: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"  {self.verdict:8} {self.name}: {self.text}."]
-        lines += [f"           first: {self.case}."] * (self.case is not None)
-        lines += [f"           all: {self.shared}."] * bool(self.shared)
+        more = [
+            ("first", str(self.case or "")),
+            ("all", self.shared),
+            ("found, with 99 %", self.power),
+            ("not compared", "; ".join(self.left_out)),
+        ]
+        lines += [f"           {name}: {said}." for name, said in more if said]
         return "\n".join(lines)
 
 
@@ -95,19 +113,23 @@ class Match:
         """
         Whether the two are the same.
 
-        False if a check differs. True if none does, and steps from the same states were compared;
-        without `inject` and `extract` None: not refuted.
+        False if a check differs. True if none does, steps from the same states were compared, by
+        `inject` or `extract`, and no check is open. Else None: not refuted.
         """
         verdicts = {check.name: check.verdict for check in self.checks}
         if DIFFERS in verdicts.values():
             return False
-        return True if verdicts.get("one step") == EQUAL else None
+        compared = {verdicts.get("one step"), verdicts.get("read states")} & {EQUAL, ALIKE}
+        return True if compared and OPEN not in verdicts.values() else None
 
     def __str__(self) -> str:
+        is_open = any(check.verdict == OPEN for check in self.checks)
         found: dict[bool | None, str] = {
             True: f"the same, compared in {self.precision}",
             False: "not the same",
-            None: "not refuted; `inject` or `extract` would tell more",
+            None: "not refuted; what is open could not be compared"
+            if is_open
+            else "not refuted; `inject` or `extract` would tell more",
         }
         said = found[self.ok]
         return "\n".join([f"{self.subject}: {said}.", *map(str, self.checks)])

@@ -1,5 +1,6 @@
 """A policy, such as one that was trained on one side, played on both."""
 
+import math
 from typing import Any
 
 import jax
@@ -7,19 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.rollouts.evaluate import evaluate
-from envrax.testing.match.checks import Pair
+from envrax.testing.match.environment import REWARD
 from envrax.testing.match.report import ALIKE, DIFFERS, Check
-from envrax.testing.match.samples import difference
-from envrax.testing.match.slots import REWARD, TERMINATED
+from envrax.testing.match.statistics import compare
+from envrax.testing.match.trials import ALPHA, TRIALS, Sides
 
-PLAYED = 64  # episodes of each side
+PLAYED = 64  # episodes of a policy, on each side
 
 
-def check_transfer(pair: Pair, policy: Any, rng: jax.Array) -> Check:
-    """Returns and lengths of episodes of a policy, cut at our limit."""
-    env = pair.slots.env
+def check_transfer(sides: Sides, policy: Any, rng: jax.Array) -> Check:
+    """Returns and lengths of episodes of a policy, such as one trained on one side."""
+    env = sides.environment.env
     like: Any = jax.eval_shape(env.reset, rng)[0]
     splits = np.cumsum([x.size for x in jax.tree.leaves(like)])
+    begin = len(sides.environment.names) - int(splits[-1])
+    limit = env.config.max_steps
 
     def act(numbers: jax.Array, state: Any, rng: jax.Array) -> Any:
         rng, key = jax.random.split(rng)
@@ -31,21 +34,24 @@ def check_transfer(pair: Pair, policy: Any, rng: jax.Array) -> Check:
     program: Any = jax.jit(act)
 
     def play(rng: jax.Array) -> tuple[float, int]:
-        numbers = np.append(pair.reference.reset(), [0.0, 0.0, 0.0])
+        numbers = sides.reference.reset()
         state: Any = None
         total = 0.0
         length = 0
-        while length < env.config.max_steps and not numbers[TERMINATED:].any():
-            action, state, rng = program(numbers, state, rng)
-            numbers = pair.reference.step(jax.device_get(action))
-            total += numbers[REWARD]
+        while length < limit and not numbers[:REWARD].astype(bool).any():
+            action, state, rng = program(numbers[begin:], state, rng)
+            numbers = sides.reference.step(jax.device_get(action))
+            total += float(numbers[sides.environment.rewards].sum())
             length += 1
         return total, length
 
     found = jax.device_get(evaluate(env, policy, rng, PLAYED))
     ours = np.stack([found.returns, found.lengths], axis=1).astype(np.float64)
     theirs = np.array([play(key) for key in jax.random.split(rng, PLAYED)])
-    said, p = difference(["return", "length"], ours, theirs, pair.slots.random)
+    tolerance = np.array([[1e-5 * max(1e-3, abs(ours[:, 0]).max()), 0]])
+    tested = compare(ours[None], theirs[None], tolerance, ["return", "length"], {}, sides.random)
     means = (f"{x.mean():.4g} +- {x.std() / PLAYED**0.5:.2g}" for x in (ours[:, 0], theirs[:, 0]))
-    text = f"{PLAYED} episodes, return {' here, '.join(means)} there; {said or p}"
-    return Check("transfer", DIFFERS if said else ALIKE, text)
+    said = f"{PLAYED} episodes, return {' here, '.join(means)} there"
+    if tested.log_p < math.log(ALPHA / TRIALS):
+        return Check("transfer", DIFFERS, f"{said}; {tested.text}")
+    return Check("transfer", ALIKE, said)

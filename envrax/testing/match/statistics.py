@@ -1,0 +1,369 @@
+"""
+Whether two samples have one distribution: tests that hold for any distribution, in NumPy.
+
+Samples have axes (states, draws, numbers), with as many draws on both sides. Numbers count by their
+ranks among the draws of both sides from a state; those closer than a tolerance share a rank.
+"""
+
+import math
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+MOST_TESTED = 64  # numbers: those that vary in most states
+DIRECTIONS = 8
+COMMONEST = 16  # outcomes of a state
+MOST_VALUES = 32  # of a number, to group states by its values
+FEWEST = 4  # states of a group
+WIDE = 1.5  # an outlier is so many times further out than 5 % and 95 % are apart
+Z99 = 2.33  # a normal number lies below with a chance of 99 %
+
+
+class Evidence(NamedTuple):
+    """
+    The most significant of many tests.
+
+    Attributes
+    ----------
+    log_p : float
+        Logarithm of its p, times the number of tests.
+    text : str
+        What it compares, and what it found.
+    state, column : int
+        Where the difference is largest: a state, and a number.
+    suspicion : np.ndarray
+        For each state how far its draws are apart, in standard deviations.
+    tests, differing : int
+        The number of tests, and of pairs of draws that differ.
+    """
+
+    log_p: float
+    text: str
+    state: int
+    column: int
+    suspicion: np.ndarray
+    tests: int
+    differing: int
+
+
+class _Scores(NamedTuple):
+    """Scores of draws, (states, draws, scores): the number that each is of, and what it says."""
+
+    values: np.ndarray
+    columns: np.ndarray
+    says: list[str]
+    is_share: np.ndarray  # whether a score is 0 or 1
+
+
+def compare(
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    tolerance: np.ndarray,
+    names: list[str],
+    groups: dict[str, np.ndarray],
+    random: np.random.Generator,
+) -> Evidence:
+    """
+    Compare two samples.
+
+    Parameters
+    ----------
+    ours, theirs : np.ndarray
+        With axes (states, draws, numbers).
+    tolerance : np.ndarray
+        With axes (states, numbers).
+    names : list of str
+        Names of the numbers.
+    groups : dict
+        Masks of states that are tested together, by what they have in common.
+    random : np.random.Generator
+        Draws directions, along which numbers are compared together.
+    """
+    n_states, n_draws, _ = ours.shape
+    both = np.concatenate([ours, theirs], axis=1)
+    ranks = mid_ranks(both, tolerance)
+    often = (np.ptp(ranks, axis=1) > 0).sum(axis=0)
+    varied = np.flatnonzero(often)
+    if not len(varied):
+        return Evidence(0.0, "", 0, 0, np.zeros(n_states), 1, 0)
+    kept = varied[np.argsort(-often[varied], kind="stable")[:MOST_TESTED]]
+    turns = random.normal(size=(len(varied), DIRECTIONS))
+    along = mid_ranks((ranks[:, :, varied] - 0.5) @ turns, np.full((n_states, DIRECTIONS), 1e-9))
+    common, differing = _outcomes(ranks)
+    ranks = np.concatenate([ranks[:, :, kept], along], axis=2)
+    columns = np.concatenate([kept, np.full(DIRECTIONS, kept[0])])
+    labels: list[str] = [*(names[i] for i in kept), *["all numbers along a direction"] * DIRECTIONS]
+    far = _outliers(both[:, :, kept], tolerance[:, kept])
+    scores = _Scores(
+        np.concatenate([ranks, np.square(2 * ranks - 1), far, common], axis=2, dtype=np.float32),
+        np.concatenate([columns, columns, kept, np.full(COMMONEST, kept[0])]),
+        [
+            *(f"mean rank of {x}" for x in labels),
+            *(f"mean squared rank of {x}" for x in labels),
+            *(f"share of outliers of {names[i]}" for i in kept),
+            *(f"share of the result that comes {_ordinal(i)}" for i in range(COMMONEST)),
+        ],
+        np.arange(2 * len(labels) + len(kept) + COMMONEST) >= 2 * len(labels),
+    )
+    gaps = scores.values[:, :n_draws] - scores.values[:, n_draws:]
+    total = gaps.sum(axis=1, dtype=np.float64)
+    squares = np.square(gaps).sum(axis=1, dtype=np.float64)
+    suspicion = abs(total) / np.sqrt(np.maximum(squares, 1e-12))
+    families = [
+        _pooled(scores, total, squares, {"": np.ones(n_states, bool), **groups}),
+        _learned(gaps, scores),
+        _by_outcome(common, n_draws, kept[0]),
+        _by_distribution(ranks, n_draws, labels, columns),
+        _beyond(ranks, n_draws, labels, columns),
+    ]
+    tests = sum(n for *_, n in families)
+    log_p, text, state, column, _ = min(families)
+    if state < 0:
+        state = int(suspicion.max(axis=1).argmax())
+    log_p = min(0.0, log_p + math.log(tests))
+    return Evidence(log_p, text, state, column, suspicion.max(axis=1), tests, differing)
+
+
+def compare_one(
+    samples: np.ndarray, tolerance: np.ndarray, names: list[str], groups: dict[str, np.ndarray]
+) -> Evidence:
+    """
+    Whether the last draw of each state is one like the others; it may decide the next state.
+
+    Parameters
+    ----------
+    samples : np.ndarray
+        With axes (states, draws, numbers).
+    tolerance, names, groups
+        As for `compare`.
+    """
+    n_states, n_draws, _ = samples.shape
+    ranks = mid_ranks(samples, tolerance)
+    often = (np.ptp(ranks, axis=1) > 0).sum(axis=0)
+    varied = np.flatnonzero(often)
+    if not len(varied):
+        return Evidence(0.0, "", 0, 0, np.zeros(n_states), 1, 0)
+    kept = varied[np.argsort(-often[varied], kind="stable")[:MOST_TESTED]]
+    common, _ = _outcomes(ranks)
+    differing = int((common[:, :, 0].mean(axis=1) < 1).sum())
+    ranks = ranks[:, :, kept]
+    alone = np.stack([(ranks == ranks[:, i, None]).sum(axis=1) == 1 for i in range(n_draws)], 1)
+    scores = np.concatenate([ranks, np.square(2 * ranks - 1), alone, common[:, :, :1]], axis=2)
+    says = [
+        *(f"mean rank of {names[i]}" for i in kept),
+        *(f"mean squared rank of {names[i]}" for i in kept),
+        *(f"share of results that come once of {names[i]}" for i in kept),
+        "share of the result that comes most often",
+    ]
+    beyond = scores[:, -1] - scores.mean(axis=1)
+    masks = np.array([np.ones(n_states), *groups.values()], np.float64)
+    log_p = log_freedman(masks @ beyond, masks @ scores.var(axis=1))
+    group, score = np.unravel_index(np.argmin(log_p), log_p.shape)
+    ours, theirs = float(scores[:, :-1, score].mean()), float(scores[:, -1, score].mean())
+    text = f"{says[score]} is {ours:.3g} here, {theirs:.3g} there"
+    text += f", where {['', *groups][group]}" * bool(group)
+    column = int([*kept, *kept, *kept, kept[0]][score])
+    best = min(0.0, float(log_p[group, score]) + math.log(log_p.size))
+    suspicion = abs(beyond).max(axis=1)
+    state = int((masks[group] * abs(beyond[:, score])).argmax())
+    return Evidence(best, text, state, column, suspicion, log_p.size, differing)
+
+
+def mid_ranks(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
+    """Ranks from 0 to 1 along the axis of draws; equal ones, and those close by, share theirs."""
+    n = x.shape[1]
+    order = np.argsort(x, axis=1, kind="stable")
+    ordered = np.take_along_axis(x, order, axis=1)
+    with np.errstate(invalid="ignore"):
+        new = np.diff(ordered, axis=1) > tolerance[:, None]
+    new |= np.isnan(ordered[:, 1:]) & ~np.isnan(ordered[:, :-1])
+    edge = np.ones_like(new[:, :1])
+    places = cast(Any, np.arange(n))[None, :, None]
+    first = np.maximum.accumulate(np.where(np.concatenate([edge, new], axis=1), places, 0), axis=1)
+    ends = cast(Any, np.where(np.concatenate([new, edge], axis=1), places, n))
+    last = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+    found = np.empty(x.shape)
+    np.put_along_axis(found, order, (first + last) / (2 * (n - 1)), axis=1)
+    return found
+
+
+def grouped(features: dict[str, np.ndarray], most: int = 40) -> dict[str, np.ndarray]:
+    """Masks of states by their numbers: each value of a few, else the upper half and both ends."""
+    found: dict[str, np.ndarray] = {}
+    varied = {name: x for name, x in features.items() if np.ptp(x) > 0}
+    for name, x in [*varied.items()][:most]:
+        values = np.unique(x)
+        if len(values) <= MOST_VALUES:
+            found.update({f"{name} is {value:.6g}": x == value for value in values})
+        else:
+            low, middle, high = np.quantile(x, [0.1, 0.5, 0.9])
+            found[f"{name} is below {low:.4g}"] = x < low
+            found[f"{name} is above {middle:.4g}"] = x > middle
+            found[f"{name} is above {high:.4g}"] = x > high
+    return {name: mask for name, mask in found.items() if FEWEST <= mask.sum() < len(mask)}
+
+
+def one_sided(tested: Evidence, alpha: float, n: int, odds: int = 2) -> float:
+    """
+    The chance, in n draws, of a result that one side lacks, which is found with 99 %.
+
+    Each such result is evidence of 1 in `odds`.
+    """
+    events = math.log(2 * tested.tests / alpha) / math.log(odds)
+    return ((Z99 + math.sqrt(Z99**2 + 4 * events)) / 2) ** 2 / n
+
+
+def change(tested: Evidence, alpha: float, n: int) -> float:
+    """The change of the chance of a result, in n draws, that is found with 99 %."""
+    needed = math.sqrt(2 * math.log(2 * tested.tests / alpha)) + Z99
+    return needed * math.sqrt(tested.differing) / n
+
+
+def log_sign_flips(total: np.ndarray, squares: np.ndarray, is_share: np.ndarray) -> np.ndarray:
+    """
+    Bound of the chance of a sum of differences as large, if each could have either sign.
+
+    It is Hoeffding's; for differences of -1, 0 and 1 it is Chernoff's, which is smaller.
+    """
+    n = np.maximum(squares, 1e-12)
+    share = np.clip((1 + abs(total) / n) / 2, 0.5, 1)
+    rest = np.maximum(1 - share, 1e-300)
+    exact = -n * (math.log(2) + share * np.log(share) + rest * np.log(rest))
+    return np.minimum(0, math.log(2) + np.where(is_share, exact, -(total**2) / (2 * n)))
+
+
+def log_freedman(total: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """
+    Bound of the chance of a sum as large, of terms of at most 1 whose means are 0, given the past.
+
+    It is Freedman's; 20 pays for both signs, and for a variance that was not known before.
+    """
+    variance = np.maximum(variance, 1e-12)
+    ratio = abs(total) / variance
+    exponent = variance * ((1 + ratio) * np.log1p(ratio) - ratio)
+    return np.minimum(0, math.log(20) - exponent)
+
+
+def log_fisher(k: np.ndarray, total: np.ndarray, n: int) -> np.ndarray:
+    """Fisher's exact test of k of n draws against total - k of n others, two-sided."""
+    factorials = np.concatenate([[0], np.cumsum(np.log(np.arange(1, 2 * n + 1)))])
+    x = np.arange(n + 1)
+    other = total[..., None] - x
+    legal = (other >= 0) & (other <= n)
+    y = np.clip(other, 0, n)
+    choose = factorials[n] - factorials[x] - factorials[n - x]
+    choose = choose + factorials[n] - factorials[y] - factorials[n - y]
+    rest = 2 * n - total
+    choose = choose - (factorials[2 * n] - factorials[total] - factorials[rest])[..., None]
+    extreme = legal & (abs(2 * x - total[..., None]) >= abs(2 * k - total)[..., None])
+    chances = np.exp(np.where(extreme, np.minimum(choose, 0), -np.inf))
+    return np.minimum(0, np.log(chances.sum(axis=-1) + 1e-300))
+
+
+Family = tuple[float, str, int, int, int]  # log p, text, state, column, number of tests
+
+
+def _pooled(
+    scores: _Scores, total: np.ndarray, squares: np.ndarray, groups: dict[str, np.ndarray]
+) -> Family:
+    """Scores of all states together, and of each group of them."""
+    masks = np.array([*groups.values()], np.float64)
+    log_p = log_sign_flips(masks @ total, masks @ squares, scores.is_share)
+    group, score = np.unravel_index(np.argmin(log_p), log_p.shape)
+    name, mask = [*groups.items()][group]
+    apart = np.where(mask, abs(total[:, score]) / np.sqrt(squares[:, score] + 1e-12), -1)
+    halves = np.split(scores.values[mask][:, :, score], 2, axis=1)
+    ours, theirs = (float(x.mean()) for x in halves)
+    text = f"{scores.says[score]} is {ours:.3g} here, {theirs:.3g} there"
+    text += f", where {name}" * bool(name)
+    best = float(log_p[group, score])
+    return best, text, int(apart.argmax()), int(scores.columns[score]), log_p.size
+
+
+def _learned(gaps: np.ndarray, scores: _Scores) -> Family:
+    """
+    Differences with another sign in each state: learned from half of the draws, tested on others.
+    """
+    half = gaps.shape[1] // 2
+    weights = gaps[:, :half].sum(axis=1)
+    tested = gaps[:, half:]
+    total = (weights * tested.sum(axis=1)).sum(axis=0, dtype=np.float64)
+    squares = (weights**2 * np.square(tested).sum(axis=1)).sum(axis=0, dtype=np.float64)
+    together = np.einsum("smk,sk->sm", tested[..., -COMMONEST:], weights[:, -COMMONEST:])
+    total = np.append(total, together.sum(dtype=np.float64))
+    squares = np.append(squares, np.square(together).sum(dtype=np.float64))
+    log_p = log_sign_flips(total, squares, np.zeros(len(total), bool))
+    best = int(np.argmin(log_p))
+    says = [*scores.says, "share of each result"][best]
+    text = f"{says} differs, in some states up and in others down"
+    column = int([*scores.columns, scores.columns[-1]][best])
+    return float(log_p[best]), text, -1, column, log_p.size
+
+
+def _by_outcome(common: np.ndarray, n_draws: int, column: int) -> Family:
+    """The commonest results of each state, by Fisher's test."""
+    ours, theirs = (x.sum(axis=1).astype(int) for x in np.split(common, 2, axis=1))
+    log_p = log_fisher(ours, ours + theirs, n_draws)
+    state, i = np.unravel_index(np.argmin(log_p), log_p.shape)
+    text = (
+        f"commonest result comes {ours[state, i]} of {n_draws} times here, {theirs[state, i]} there"
+    )
+    return float(log_p[state, i]), text, int(state), int(column), log_p.size
+
+
+def _by_distribution(
+    ranks: np.ndarray, n_draws: int, labels: list[str], columns: np.ndarray
+) -> Family:
+    """The distribution of each number in each state, by the test of Kolmogorov and Smirnov."""
+    order = np.argsort(ranks, axis=1, kind="stable")
+    ordered = np.take_along_axis(ranks, order, axis=1)
+    steps = np.cumsum(np.where(order < n_draws, 1, -1), axis=1)
+    ends = np.concatenate([np.diff(ordered, axis=1) > 0, np.ones_like(ordered[:, :1], bool)], 1)
+    gaps = np.where(ends, abs(steps), 0).max(axis=1) / n_draws
+    state, i = np.unravel_index(np.argmax(gaps), gaps.shape)
+    log_p = min(0.0, 1 - n_draws * float(gaps[state, i]) ** 2)
+    text = f"shares of {labels[i]} below a value differ by up to {gaps[state, i]:.2g}"
+    return log_p, text, int(state), int(columns[i]), gaps.size
+
+
+def _beyond(ranks: np.ndarray, n_draws: int, labels: list[str], columns: np.ndarray) -> Family:
+    """How many draws of one side lie beyond all of the other's, in each state."""
+    a, b = np.split(ranks, 2, axis=1)
+    kinds = [
+        ("ours", "above", (a > b.max(axis=1, keepdims=True)).sum(axis=1)),
+        ("ours", "below", (a < b.min(axis=1, keepdims=True)).sum(axis=1)),
+        ("the reference's", "above", (b > a.max(axis=1, keepdims=True)).sum(axis=1)),
+        ("the reference's", "below", (b < a.min(axis=1, keepdims=True)).sum(axis=1)),
+    ]
+    who, side, counts = max(kinds, key=lambda kind: kind[2].max())
+    state, i = np.unravel_index(np.argmax(counts), counts.shape)
+    text = f"highest or lowest of {labels[i]}: {counts[state, i]} of {who} {n_draws} draws are "
+    text += f"{side} all others"
+    log_p = -float(counts[state, i]) * math.log(2)
+    return log_p, text, int(state), int(columns[i]), 4 * counts.size
+
+
+def _outcomes(ranks: np.ndarray) -> tuple[np.ndarray, int]:
+    """For each draw which of its state's commonest results it is, and how many pairs differ."""
+    n_states, n, n_numbers = ranks.shape
+    weights = cast(Any, np.random.default_rng(0).integers(2**62, size=n_numbers, dtype=np.int64))
+    hashes = np.rint(ranks * (2 * (n - 1))).astype(np.int64) @ weights
+    found = np.zeros((n_states, n, COMMONEST), np.float32)
+    for state, row in enumerate(hashes):
+        _, inverse, counts = cast(Any, np.unique(row, return_inverse=True, return_counts=True))
+        for place, outcome in enumerate(np.argsort(-counts, kind="stable")[:COMMONEST]):
+            found[state, :, place] = inverse == outcome
+    return found, int((hashes[:, : n // 2] != hashes[:, n // 2 :]).sum())
+
+
+def _outliers(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
+    """Draws far from where most of both sides' draws from the state lie."""
+    n = x.shape[1]
+    ordered = np.sort(x, axis=1)
+    low, middle, high = (ordered[:, i, None] for i in (n // 20, n // 2, n - 1 - n // 20))
+    with np.errstate(invalid="ignore"):
+        return ~(abs(x - middle) <= WIDE * (high - low) + tolerance[:, None])
+
+
+def _ordinal(i: int) -> str:
+    return {0: "most often", 1: "second", 2: "third"}.get(i, f"{i + 1}th")

@@ -1,0 +1,426 @@
+"""Windows of steps of both sides: what is sampled in which order, and what is made of it."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from envrax.testing.match.environment import PROBES, Environment
+from envrax.testing.match.numbers import Sketch, columns, is_float, take, text
+from envrax.testing.match.reference import Reference
+from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
+from envrax.testing.match.statistics import Evidence, change, compare, grouped, one_sided
+from envrax.testing.match.walk import Steps, extremes, spread
+
+ALPHA = 1e-4  # the chance that tests tell apart what is the same, in one call
+TRIALS = 16  # at most, among which it is shared
+NUDGES = 6
+SLACK = 16  # a difference may be so many times that of nudged states
+JUMP = 1e-3  # of the scale: a nudged state that moves so much lies on an edge
+DIGITS = 2e-8  # relative, less than half a unit of float32
+MOST_ROUNDED = 0.01  # the share of steps that rounding may decide
+MOST_LOST = 0.2  # the share of windows that rounding may decide
+BLOCK = 10_000_000  # numbers of a block of windows
+MOST_DRAWS = 5000  # from one state
+
+
+class Precision(NamedTuple):
+    """What counts as rounding, relative to the largest value of a number in the walk."""
+
+    name: str
+    tolerance: float
+    nudge: float  # relative error of a state
+
+
+FLOAT64 = Precision("float64", 1e-11, 1e-14)
+FLOAT32 = Precision("float32", 1e-5, 1e-6)
+
+
+class Sizes(NamedTuple):
+    """How many windows of a length are compared, and with how many draws."""
+
+    name: str
+    length: int
+    pairs: int
+    suspects: tuple[int, int]  # pairs that differ, and draws of each
+    worst: tuple[int, int]  # the worst of those
+    drawn: tuple[int, int]  # windows in any case
+    again: tuple[int, int]  # the worst of those
+
+    def scaled(self, share: float, length: int) -> "Sizes":
+        """With a share of the draws, and another length."""
+
+        def fewer(windows_draws: tuple[int, int]) -> tuple[int, int]:
+            n, draws = windows_draws
+            return n, max(8, round(draws * share)) if draws else 0
+
+        sizes = map(fewer, self[3:])
+        return Sizes(self.name, length, max(16, round(self.pairs * share)), *sizes)
+
+
+N_STEPS = 40_000
+ONE_STEP = Sizes("one step", 1, 2000, (200, 30), (20, 500), (200, 200), (20, 2000))
+WINDOWS = Sizes("windows", 8, 300, (30, 30), (8, 300), (40, 60), (8, 500))
+LONG_WINDOWS = Sizes("long windows", 64, 40, (30, 25), (8, 60), (0, 0), (0, 0))
+
+
+class Windows(NamedTuple):
+    """First states, lists of actions, with axes (windows, steps), and how many are taken."""
+
+    state: Any
+    action: Any
+    lengths: np.ndarray
+
+    def at(self, index: Any) -> "Windows":
+        """Some of them."""
+        return Windows(*take(tuple(self), index))
+
+    def blocks(self, width: int) -> Iterator["Windows"]:
+        """All of them, a few at a time."""
+        n = max(1, BLOCK // max(1, width))
+        for begin in range(0, len(self.lengths), n):
+            yield self.at(slice(begin, begin + n))
+
+
+class Draws(NamedTuple):
+    """Samples of both sides, (windows, draws, numbers), their names, and the test of them."""
+
+    windows: Windows
+    ours: np.ndarray
+    theirs: np.ndarray
+    names: list[str]
+    tested: Evidence
+    edges: int
+    cut: int = 0  # windows in which an action was illegal in some draws
+
+    @property
+    def differs(self) -> bool:
+        """Whether the distributions differ."""
+        return self.tested.log_p < math.log(ALPHA / TRIALS)
+
+    @property
+    def size(self) -> int:
+        """Draws of each side."""
+        return self.ours.shape[0] * self.ours.shape[1]
+
+    def worst(self, n: int) -> Windows:
+        """The windows that look most different."""
+        return self.windows.at(np.argsort(-self.tested.suspicion, kind="stable")[:n])
+
+    def case(self) -> Case:
+        """The window that differs most, and its number that does."""
+        one = self.tested.state
+        ours, theirs = self.ours[one], self.theirs[one]
+        at = self.tested.column
+        draws = len(ours)
+        if not np.ptp(ours, axis=0).any() and not np.ptp(theirs, axis=0).any():  # no chance in it
+            draws = 1
+            with np.errstate(invalid="ignore"):
+                gaps = np.nan_to_num(abs(ours[0] - theirs[0]), nan=np.inf)
+            gaps[ours[0] == theirs[0]] = 0
+            at = int(np.argmax(gaps / np.maximum(abs(ours[0]), 1e-3)))
+        window = self.windows.at(one)
+        is_step = len(jax.tree.leaves(window.action)[0]) == 1
+        action = take(window.action, 0) if is_step else window.action
+        means = float(ours[:, at].mean()), float(theirs[:, at].mean())
+        return Case(window.state, action, self.names[at], *means, draws)
+
+
+@dataclass
+class Sides:
+    """
+    Both sides, what was visited, and what counts as rounding.
+
+    Attributes
+    ----------
+    environment, reference
+        Our side and theirs.
+    walk : Steps
+        A walk, with axes (steps, rows).
+    visited : Steps
+        The steps from which both are compared.
+    starts : pytree
+        States after resets.
+    share : float
+        The share of the usual draws.
+    n_resets : int
+        Resets of each side.
+    precision : Precision
+        That of the numbers.
+    scale : np.ndarray
+        The largest value of each number.
+    sketch : Sketch
+        What samples keep of the numbers.
+    limit : int or None
+        The step at which the clock ends our episodes; None if it was not found.
+    sets_clock : bool
+        Whether `inject` also sets the reference's clock.
+    """
+
+    environment: Environment
+    reference: Reference
+    walk: Steps
+    visited: Steps
+    starts: Any
+    share: float
+    n_resets: int
+    precision: Precision
+    scale: np.ndarray
+    sketch: Sketch
+    limit: int | None = None
+    sets_clock: bool = False
+
+    @property
+    def random(self) -> np.random.Generator:
+        """Draws everything."""
+        return self.environment.random
+
+    def before_limit(self, length: int) -> tuple[Steps, int]:
+        """Visited steps with as many steps to the limit, and how many others there are."""
+        steps = np.asarray(self.visited.state.step)
+        if self.limit is None or self.sets_clock:
+            return self.visited, 0
+        fit = (steps + length < self.limit) | (steps == 0)  # the reference's clock begins at 0
+        return self.visited.at(fit), int((~fit).sum())
+
+    def nearby(
+        self, windows: Windows, nudge: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """
+        Our numbers, how far theirs may be, and which windows a nudge of the states changes.
+
+        The rounding of dtypes comes on top.
+        """
+        ours = self.environment.play(*windows)
+        nudge = self.precision.nudge if nudge is None else nudge
+        around = np.stack([self.environment.play(*windows, nudge) for _ in range(NUDGES)])
+        with np.errstate(invalid="ignore"):
+            moved = np.nan_to_num(abs(around - ours).max(axis=0), nan=0.0, posinf=1e300)
+        moved = np.where((np.isnan(around) != np.isnan(ours)).any(axis=0), 1e300, moved)
+        exact = self.reference.precision == 0
+        edges = np.any(moved > np.where(exact, 0, JUMP * self.scale), axis=(1, 2))
+        tolerance = self.precision.tolerance * self.scale + SLACK * moved
+        return ours, np.where(exact, 0, tolerance), edges
+
+    def pairs(self, windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """
+        One run of each side: which windows differ, which rounding decides, our last numbers.
+
+        Rounding decides where a nudge of the state changes the result.
+        """
+        found: list[tuple[np.ndarray, ...]] = []
+        width = windows.lengths.max() * len(self.environment.names) * (NUDGES + 2)
+        for block in windows.blocks(width):
+            ours, tolerance, edges = self.nearby(block)
+            theirs = self.reference.play(*block)
+            units = 2 * self.reference.precision * np.nan_to_num(abs(ours), posinf=0.0)
+            illegal = np.isnan(ours[:, :, :1])  # nothing is known of what comes after it
+            differs = ~_close(np.where(illegal, theirs, ours), theirs, tolerance + units)
+            found.append((differs & ~edges, differs & edges, ours[:, -1]))
+        differs, rounded, last = (np.concatenate(x) for x in zip(*found, strict=True))
+        return differs, rounded, last
+
+    def draw(self, windows: Windows, n_draws: int) -> Draws:
+        """As many runs of each side from each window, without windows on an edge."""
+        length = jax.tree.leaves(windows.action)[0].shape[1]
+        few = np.repeat(np.arange(len(windows.lengths)), 4)
+        tolerances: list[np.ndarray] = []
+        on_edge: list[np.ndarray] = []
+        width = length * len(self.environment.names) * (NUDGES + 2)
+        for block in self._with_fresh_keys(windows, few).blocks(width // 4 * 4):
+            _, tolerance, edges = self.nearby(block)
+            tolerances.append(_flat(self.sketch.tolerance(tolerance)))
+            on_edge.append(edges)
+        tolerance = np.concatenate(tolerances).reshape(len(windows.lengths), 4, -1).max(axis=1)
+        edges = np.concatenate(on_edge).reshape(-1, 4).any(axis=1)
+        windows = windows.at(~edges)
+        rows = np.repeat(np.arange(len(windows.lengths)), n_draws)
+        names = _names(self.sketch.names, length)
+        if not len(rows):
+            nothing = np.zeros((0, n_draws, len(names)))
+            tested = Evidence(0.0, "", 0, 0, np.zeros(0), 1, 0)
+            return Draws(windows, nothing, nothing, names, tested, int(edges.sum()))
+        ours: list[np.ndarray] = []
+        theirs: list[np.ndarray] = []
+        for block in self._with_fresh_keys(windows, rows).blocks(width):
+            ours.append(_flat(self.sketch(self.environment.play(*block))))
+            theirs.append(_flat(self.sketch(self.reference.play(*block))))
+        shape = len(windows.lengths), n_draws, -1
+        both = np.concatenate(ours).reshape(shape), np.concatenate(theirs).reshape(shape)
+        illegal = np.isnan(both[0]).any(axis=1, keepdims=True)
+        if self.environment.has_masks:  # nothing is known of what comes after an illegal action
+            both = np.where(illegal, 0, both[0]), np.where(illegal, 0, both[1])
+        largest = np.fmax(*(abs(x).max(axis=1) for x in both))
+        rounding = self.sketch.rounding(self.reference.precision, self.scale, largest)
+        first = columns({"action": jax.tree.map(lambda x: x[:, 0], windows.action)}, most=8)
+        features = {**first, **self.environment.columns(windows.state, ("done",))}
+        groups = grouped(features)
+        tested = compare(*both, tolerance[~edges] + rounding, names, groups, self.random)
+        cut = int(np.any(illegal, axis=2).sum()) * self.environment.has_masks
+        return Draws(windows, *both, names, tested, int(edges.sum()), cut)
+
+    def _with_fresh_keys(self, windows: Windows, rows: np.ndarray) -> Windows:
+        windows = windows.at(rows)
+        return windows._replace(state=self.environment.with_fresh_keys(windows.state))
+
+
+def compare_windows(sides: Sides, sizes: Sizes) -> Check:
+    """Windows of some steps from the same states, under the same actions."""
+    is_step = sizes.length == 1
+    steps, at_limit = sides.before_limit(sizes.length)
+    steps = steps if is_step else steps.at(~steps.ended)
+    left_out = [f"{at_limit} of {len(sides.visited.numbers)} visited states, at the limit"]
+    left_out *= bool(at_limit)
+    if not len(steps.numbers):
+        return Check(sizes.name, OPEN, "no visited state is far enough from the limit")
+    rows = extremes(sides.environment, steps, sizes.pairs)
+    windows = _windows(sides, steps, rows, sizes.length)
+    differs, rounded, ours = sides.pairs(windows)
+    n = len(differs)
+    is_random = differs.sum() > max(sizes.suspects[0], n // 10)
+    drawn: Draws | None = None
+    if differs.any() and not (is_random and sizes.drawn[1]):
+        suspects = windows.at(np.flatnonzero(differs)[: sizes.suspects[0]])
+        drawn, last = _searched(sides, suspects, sizes.suspects[1], sizes.worst)
+        if last.differs:
+            return _difference(sides, sizes, last, windows, ours, differs)
+    if sizes.drawn[1]:
+        rows = spread(sides.environment, steps, sizes.drawn[0])
+        n_draws = sizes.drawn[0] * sizes.drawn[1] // len(rows)  # more of each where they are few
+        several = _windows(sides, steps, rows, sizes.length)
+        drawn, last = _searched(sides, several, min(MOST_DRAWS, n_draws), sizes.again)
+        if last.differs:
+            return _difference(sides, sizes, last, windows, ours, differs)
+    has_chance = bool(differs.any()) or (drawn is not None and drawn.tested.differing > 0)
+    said = f"{n} pairs of windows of up to {sizes.length} steps" if not is_step else f"{n} pairs"
+    power: list[str] = []
+    if not is_random:
+        power.append(f"a difference without chance in {1 - 0.01 ** (1 / n):.2%} of visited states")
+    if drawn is not None and drawn.size:
+        said += f", and {drawn.size} draws from {len(drawn.ours)} states"
+        power += powers(drawn.tested, drawn.size)
+    lost = int(rounded.sum()) + (drawn.edges if drawn is not None else 0)
+    if lost:
+        of = n + (len(drawn.ours) + drawn.edges if drawn is not None else 0)
+        left_out.append(f"{lost} of {of} where a rounding of the state changes the result")
+    if drawn is not None and drawn.cut:
+        left_out.append(f"{drawn.cut} windows from an action on that is illegal in some draws")
+    most = MOST_ROUNDED if is_step else MOST_LOST
+    is_open = rounded.sum() > most * n or (drawn is not None and not drawn.size)
+    verdict = OPEN if is_open and sizes.drawn[1] else ALIKE if has_chance else EQUAL
+    return Check(sizes.name, verdict, said, power="; ".join(power), left_out=(*left_out,))
+
+
+def reacts(ask: Callable[[Any, Any], np.ndarray], states: Any, actions: Any) -> bool:
+    """Whether results change with digits of states, and of actions, that float32 does not have."""
+
+    def moves(x: Any) -> bool:
+        return is_float(x.dtype) and bool(np.any(x != np.round(x)))
+
+    def moved(tree: Any, size: float) -> Any:
+        def move(x: Any) -> Any:
+            return x.astype(np.float32).astype(x.dtype) * (1 + size) if moves(x) else x
+
+        return jax.tree.map(move, tree)
+
+    states = moved(states, 0)
+    found = ask(states, actions)
+    others = [(moved(states, DIGITS), actions), (states, moved(actions, DIGITS))]
+    has_floats = [any(moves(x) for x in jax.tree.leaves(tree)) for tree in (states, actions)]
+    return not any(
+        has and np.array_equal(found, ask(*other), equal_nan=True)
+        for has, other in zip(has_floats, others, strict=True)
+    )
+
+
+def _windows(sides: Sides, steps: Steps, rows: np.ndarray, length: int) -> Windows:
+    """Windows from some visited steps; those of one step with the actions of the walk."""
+    chosen = steps.at(rows)
+    if length == 1:
+        action = jax.tree.map(lambda x: x[:, None], chosen.action)
+        return Windows(chosen.state, action, np.ones(len(rows), int))
+    probes = chosen.state
+    if sides.environment.has_masks:
+        probes = take(probes, np.repeat(np.arange(len(rows)), PROBES))
+        probes = sides.environment.with_fresh_keys(probes)
+    return Windows(chosen.state, *sides.environment.plan(probes, len(rows), length))
+
+
+def _searched(
+    sides: Sides, windows: Windows, n_draws: int, worst: tuple[int, int]
+) -> tuple[Draws, Draws]:
+    """Draws from some windows, and from the worst of them if those do not differ yet."""
+    first = sides.draw(windows, n_draws)
+    if first.differs or not first.tested.differing or not worst[1]:
+        return first, first
+    return first, sides.draw(first.worst(worst[0]), worst[1])
+
+
+def _difference(
+    sides: Sides, sizes: Sizes, draws: Draws, pairs: Windows, ours: np.ndarray, differs: np.ndarray
+) -> Check:
+    """What is said of draws that differ, and of the pairs before them."""
+    said = f"{differs.sum()} of {len(differs)} pairs; in {draws.size} draws from "
+    said += f"{len(draws.ours)} states the {draws.tested.text}"
+    if np.isnan(draws.theirs[:, :, 0]).any():
+        said += f"; the reference raised {sides.reference.refused}"
+    case = draws.case()
+    has_shared = sizes.length == 1 and case.draws == 1 and differs.any()
+    shared = _shared(pairs, ours, differs, sides.environment) if has_shared else ""
+    return Check(sizes.name, DIFFERS, said, case, shared)
+
+
+def powers(tested: Evidence, n: int) -> list[str]:
+    """What tests of n draws find."""
+    alpha = ALPHA / TRIALS
+    least = one_sided(tested, alpha, n)
+    found = [f"a result that one side lacks, where share x chance is {least:.2g}"]
+    if tested.differing:
+        by = change(tested, alpha, n)
+        found.append(f"a chance that changes, where share x change is {by:.2g}")
+    return found
+
+
+def _close(ours: np.ndarray, theirs: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
+    """Which windows are the same, up to tolerances."""
+    with np.errstate(invalid="ignore"):
+        same = (abs(ours - theirs) <= tolerance) | (ours == theirs)
+    return (same | (np.isnan(ours) & np.isnan(theirs))).all(axis=(1, 2))
+
+
+def _flat(numbers: np.ndarray) -> np.ndarray:
+    return numbers.reshape(len(numbers), -1)
+
+
+def _names(names: list[str], length: int) -> list[str]:
+    if length == 1:
+        return names
+    return [f"{name} after {t + 1} steps" for t in range(length) for name in names]
+
+
+def _shared(
+    windows: Windows, ours: np.ndarray, differs: np.ndarray, environment: Environment
+) -> str:
+    """
+    What all differing steps have in common: a range of one number in which few others lie.
+
+    Numbers of the state, of the action and of our results are tried.
+    """
+    if differs.all():
+        return "they are all states that were tried"
+    new = {f"the new {name}": x for name, x in zip(environment.names, ours.T, strict=True)}
+    action = columns({"action": jax.tree.map(lambda x: x[:, 0], windows.action)})
+    best = (0.5, "")
+    for name, x in {**new, **action, **environment.columns(windows.state)}.items():
+        low, high = x[differs].min(), x[differs].max()
+        others = float(np.mean((x[~differs] >= low) & (x[~differs] <= high)))
+        extremes = {x.min(): ", its minimum", x.max(): ", its maximum"}
+        said = f"from {text(low)} to {text(high)}"
+        if low == high:
+            said = text(low) + extremes.get(low, "")
+        if others < best[0]:
+            best = (others, f"{name} is {said}; so in {others:.1%} of the others")
+    return best[1] if differs.sum() > 1 else ""
