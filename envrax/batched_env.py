@@ -1,7 +1,6 @@
 """The batch interface: many environments stepped in one call."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, NamedTuple, cast
 
@@ -44,7 +43,7 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
 
     _options = StepOptions()  # of `step`
     # Functions that run before each call from Python: they write videos that are complete.
-    _before_calls: tuple[Callable[[], None], ...] = ()
+    _before_calls: Any = ()
 
     @property
     @abstractmethod

@@ -325,6 +325,6 @@ def trace(
             f"{who}: expected a function that keeps no array of a call; got {name}, which uses one "
             f"that JAX traced in an earlier call. {hint}"
         ) from error
-    structures = jax.tree.structure(types), jax.tree.structure(given)
-    program = _TracedProgram(traced.jaxpr, *structures)
+    structure: Any = jax.tree.structure
+    program = _TracedProgram(traced.jaxpr, structure(types), structure(given))
     return Traced(arrays, traced.consts, program, who)

@@ -30,30 +30,6 @@ class WrapperState(EnvState, Generic[InnerStateT]):
 
     env_state: InnerStateT
 
-    if not TYPE_CHECKING:
-
-        def __new__(cls, *args: Any, **fields: Any) -> Self:
-            # `@chex.dataclass` gives every subclass its own `replace`, which comes here.
-            for name in fields.keys() - cls.__dataclass_fields__.keys():
-                if depth := _depth_of(name, fields.get("env_state")):
-                    change = f"{name}=..."
-                    for i in reversed(range(1, depth + 1)):
-                        change = f"env_state=state{'.env_state' * i}.replace({change})"
-                    raise TypeError(
-                        f"{cls.__name__}: expected fields {', '.join(cls.__dataclass_fields__)}; "
-                        f"got {name}, which is `state{'.env_state' * depth}.{name}`. Write "
-                        f"`state.replace({change})`."
-                    )
-            return object.__new__(cls)  # chex builds the class again, which `super()` does not know
-
-
-def _depth_of(name: str, state: Any, depth: int = 1) -> int:
-    """How many times `env_state` leads to the state that has a field; 0 if none has it."""
-    if name in getattr(state, "__dataclass_fields__", ()):
-        return depth
-    inner = getattr(state, "env_state", None)
-    return 0 if inner is None else _depth_of(name, inner, depth + 1)
-
 
 class StatefulWrapper(
     Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT],

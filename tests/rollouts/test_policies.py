@@ -246,7 +246,9 @@ def compiled(params: Any, state: Any, obs: jax.Array, rng: jax.Array, *, eps: An
 
 class JittedAgent(Agent):
     @partial(jax.jit, static_argnums=0)
-    def __call__(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, state: Any, obs: jax.Array, rng: jax.Array
+    ) -> Any:
         return self.act(state, obs, rng)
 
 
