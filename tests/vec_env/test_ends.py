@@ -1,0 +1,126 @@
+"""A batch returns True where an episode ended, whichever of `done` and `state.done` says so."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import EnvConfig, VecEnv, Wrapper
+from envrax.interop import to_gymnasium_vec
+from envrax.testing import CountingEnv, ImageEnv
+from envrax.wrappers import vector
+
+KEY = jax.random.key(0)
+
+
+class OnlyInTheState(CountingEnv):
+    """The returned `done` is always False."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, _, info = super().step(state, action)
+        return obs, state, reward, jnp.bool_(False), info
+
+
+class OnlyReturned(CountingEnv):
+    """`state.done` is always False."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = super().step(state, action)
+        return obs, state.replace(done=jnp.bool_(False)), reward, done, info
+
+
+class EndsAtTwo(Wrapper[Any, Any, Any, Any]):
+    """Ends an episode after two steps, and says so in the state only."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, *rest = super().step(state, action)
+        return obs, state.replace(done=state.done | (state.step >= 2)), *rest
+
+
+LIMIT = EnvConfig(max_steps=5)
+ENVS = {
+    "only in the state": (OnlyInTheState(LIMIT), 5),
+    "only returned": (OnlyReturned(LIMIT), 5),
+    "by a wrapper": (EndsAtTwo(CountingEnv(LIMIT)), 2),
+}
+
+
+@pytest.fixture(params=ENVS)
+def ends(request: Any) -> tuple[Any, int]:
+    return ENVS[request.param]
+
+
+def dones_of(step: Any, reset: Any, n_steps: int) -> np.ndarray:
+    _, state = reset
+    found: list[np.ndarray] = []
+    for _ in range(n_steps):
+        _, state, _, dones, _ = step(state, jnp.ones(2, jnp.int32))
+        found.append(np.asarray(dones))
+    return np.array(found)
+
+
+def test_the_dones_of_a_batch(ends: Any) -> None:
+    env, length = ends
+    expected = [[(i + 1) % length == 0] * 2 for i in range(12)]
+    for batch in (
+        VecEnv(env, 2),
+        VecEnv(env, 2, jit_compile=False),
+        vector.RecordEpisodeStatistics(VecEnv(env, 2)),
+        envrax.MultiVecEnv([VecEnv(env, 2)]).vec_envs[0],
+    ):
+        assert dones_of(batch.step, batch.reset(KEY), 12).tolist() == expected
+
+
+def test_rollouts_and_evaluations_of_an_environment_and_of_its_batch(ends: Any) -> None:
+    env, length = ends
+    batch = VecEnv(env, 2)
+    one = envrax.rollout(env, None, envrax.start(env, KEY), 12)[1]
+    both = envrax.rollout(batch, None, envrax.start(batch, KEY), 12)[1]
+    for name in ("done", "terminated", "truncated"):
+        flags = getattr(both, name)
+        assert_trees_equal(flags, np.stack([getattr(one, name)] * 2, axis=1))
+    found = envrax.evaluate(batch, None, KEY, 3, max_steps=9)
+    assert found.lengths.tolist() == [length] * 3 and found.complete.all()
+    assert_trees_equal(found, envrax.evaluate(env, None, KEY, 3, max_steps=9))
+
+
+def test_statistics_see_the_end(ends: Any) -> None:
+    env, length = ends
+    for batch in (
+        VecEnv(envrax.RecordEpisodeStatistics(env), 2),
+        vector.RecordEpisodeStatistics(VecEnv(env, 2)),
+    ):
+        steps = envrax.rollout(batch, None, envrax.start(batch, KEY), 10)[1]
+        assert steps.info["episode"]["l"].max() == length
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
+def test_trainers_see_the_end(ends: Any, mode: str) -> None:
+    env, length = ends
+    out = to_gymnasium_vec(VecEnv(env, 2), autoreset_mode=mode)
+    out.reset(seed=0)
+    for i in range(length):
+        _, _, terminated, truncated, _ = out.step(np.ones(2, np.int64))
+        assert (terminated | truncated).tolist() == [i + 1 == length] * 2
+
+
+def test_a_done_of_another_type_stays_as_its_wrapper_made_it() -> None:
+    env = VecEnv(envrax.ExpandDims(envrax.EpisodeDiscount(OnlyInTheState(LIMIT))), 2)
+    dones = dones_of(env.step, env.reset(KEY), 5)
+    assert dones.dtype == np.float32 and dones.shape == (5, 2, 1)
+    assert dones[:, 0, 0].tolist() == [1, 1, 1, 1, 0]
+
+
+def test_the_memory_of_an_evaluation_is_that_of_the_slots() -> None:
+    batch = VecEnv(ImageEnv(), 4)
+
+    def bytes_of(n_episodes: int) -> int:
+        run: Any = jax.jit(lambda rng: envrax.evaluate(batch, None, rng, n_episodes))
+        return run.lower(KEY).compile().memory_analysis().temp_size_in_bytes
+
+    one_image = int(np.prod(batch.single_observation_space.shape))
+    assert (bytes_of(2_000) - bytes_of(1_000)) / 1_000 < one_image / 2
