@@ -1,8 +1,9 @@
 """Playing a policy: `start`, `rollout`, `episodes`, `evaluate`, `evaluate_grid`."""
 
 from envrax.rollouts.episodes import Episode, episodes
-from envrax.rollouts.evaluate import Evaluation, evaluate
+from envrax.rollouts.evaluate import evaluate
 from envrax.rollouts.grid import GridEvaluation, evaluate_grid
+from envrax.rollouts.results import Evaluation
 from envrax.rollouts.rollout import Rollout, Transition, rollout, start
 
 __all__ = [

@@ -14,8 +14,9 @@ from envrax._checks.counts import require_limit
 from envrax._jax.programs import programs
 from envrax._jax.types import is_traced, strip_weak_type
 from envrax.env import AnyEnv, JaxEnv, with_config
-from envrax.rollouts.evaluate import Evaluation, read_for_one, require_counts, side_by_side
+from envrax.rollouts.evaluate import read_for_one, require_counts, side_by_side
 from envrax.rollouts.policy import Policy, called_policy
+from envrax.rollouts.results import Evaluation
 from envrax.wrappers.traced_fields import require_dynamic
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType, MethodType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
 
 from envrax._checks.callables import accepts
 from envrax._checks.tuples import require_tuple
@@ -17,10 +18,18 @@ from envrax._jax.functions import Jitted, Traced, as_jitted, join, split, trace
 from envrax._jax.jaxprs import origin
 from envrax._jax.mesh import replicate
 from envrax._jax.programs import programs
-from envrax._jax.types import leaf_type, numbers_as_arrays, same_types, strip_weak_type
+from envrax._jax.types import (
+    leaf_type,
+    numbers_as_arrays,
+    same_types,
+    strip_weak_type,
+    with_shardings,
+)
 from envrax.batched_env import AnyBatch, BatchedEnv
+from envrax.compiled_batch import CompiledBatch, layout_of
 from envrax.env import AnyEnv, EnvState, JaxEnv
 from envrax.spaces import Space
+from envrax.spaces.conform import conform
 
 Policy = Callable[..., tuple[Any, Any, Any]]
 Policies = list[Any] | dict[Any, Any]  # of the members of a fleet
@@ -258,6 +267,110 @@ def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
             f"parameter `first`; got {env!r}. Leave that parameter out."
         )
     return state.step == 0
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["policy", "rng", "policy_state"],
+    meta_fields=["draws", "changes", "action_space"],
+)
+@dataclass
+class EachSlot:
+    """
+    A policy that is called for every slot on its own, in episodes that their keys decide.
+
+    Attributes
+    ----------
+    policy : TracedPolicy or UniformPolicy
+        The policy of a batch of one slot.
+    rng : jax.Array
+        The key of all episodes, or one for each.
+    policy_state : pytree
+        The state of the policy at the beginning of each episode.
+    draws : bool
+        Whether the policy uses its key.
+    changes : tuple of bool
+        Whether it may change each leaf of its state. Only those are kept for each slot.
+    action_space : Space
+        The actions of a batch of one slot.
+    """
+
+    policy: Any
+    rng: jax.Array
+    policy_state: Any
+    draws: bool
+    changes: tuple[bool, ...]
+    action_space: Space
+
+    def first_memory(self, rngs: jax.Array) -> Any:
+        """What is kept for each slot at the beginning of an episode, with these keys."""
+        rows = self._changing(self.policy_state)
+        rows = [jnp.broadcast_to(x, (rngs.shape[0], *x.shape)) for x in rows]
+        return rngs if self.draws else None, rows
+
+    def act(self, memory: Any, obs: Any, asked: Any, unused_key: jax.Array) -> tuple[Any, Any]:
+        """The actions of all slots, and what is kept for each."""
+        leaves, structure = cast(Any, jax.tree.flatten(self.policy_state))
+        has_batch_axis = not isinstance(self.policy, UniformPolicy)
+
+        def one(memory: Any, obs: Any, asked: Any) -> tuple[Any, Any]:
+            rng, kept = memory
+            rows = iter(kept)
+            pairs = zip(leaves, self.changes, strict=True)
+            state: Any = structure.unflatten([next(rows) if new else x for x, new in pairs])
+            if has_batch_axis:
+                obs, asked = jax.tree.map(lambda x: x[None], (obs, asked))
+            if self.draws:
+                rng, action, state, _ = call_policy(self.policy, state, obs, rng, asked)
+            else:
+                action, state, _ = self.policy(state, obs, unused_key, asked)
+            if has_batch_axis:
+                action = conform(self.action_space, action, "policy", "action")
+                action = jax.tree.map(lambda x: x[0], action)
+            return action, (rng, self._changing(state))
+
+        return jax.vmap(one)(memory, obs, asked)
+
+    def _changing(self, policy_state: Any) -> list[Any]:
+        pairs = zip(jax.tree.leaves(policy_state), self.changes, strict=True)
+        return [x for x, changes in pairs if changes]
+
+
+def for_each_slot(
+    env: CompiledBatch[Any, Any], policy: Any, at: Any, rng: jax.Array
+) -> EachSlot | None:
+    """The policy as it is now; None if its actions have a row for each slot even for one."""
+    space = env.single_action_space
+    leaves = jax.tree.leaves(at.policy_state)
+    if isinstance(policy, UniformPolicy):
+        never = (False,) * len(leaves)
+        return EachSlot(UniformPolicy(space), rng, at.policy_state, True, never, space)
+    inputs = input_types(env, policy.asks, at)
+    state, obs, key, asked = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), inputs)
+    given = state, *jax.tree.map(_one_row, (obs,)), key, jax.tree.map(_one_row, asked)
+    if layout := layout_of(env):
+        whole = NamedSharding(layout.mesh, PartitionSpec())
+        given = jax.tree.map(lambda x: with_shardings(x, whole), given)
+    try:
+        found = policy.traced(*given)
+        action = found.traced.outputs[0]
+        if {x.shape[:1] for x in jax.tree.leaves(action)} == {(env.n_slots,)} != {(1,)}:
+            return None
+        jax.eval_shape(lambda x: conform(space.batch(1), x, "policy", "action"), action)
+    except Exception as error:
+        error.add_note(
+            "evaluate calls a policy for every slot on its own: an observation has shape (1, ...). "
+            "For a policy that must be called for all slots at once, pass `as_rollout=True`."
+        )
+        raise
+    sources = jax.tree.leaves(found.traced.copies()[1])
+    changes = tuple(source != i for i, source in enumerate(sources))
+    draws = found.traced.reads()[len(leaves) + len(jax.tree.leaves(obs))]
+    return EachSlot(found, rng, at.policy_state, draws, changes, space.batch(1))
+
+
+def _one_row(x: Any) -> Any:
+    return jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
 
 
 def _require_parameters(policy: Any, asked: tuple[str, ...]) -> None:
