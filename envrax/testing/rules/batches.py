@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax.batched_env import BatchedEnv, overrides
+from envrax.batched_env import BatchedEnv, StepOptions, overrides, step_with
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.mismatch import why_outside
 from envrax.testing.probe import UNCOMPILED_STEPS, by_name
@@ -138,7 +138,8 @@ def _gives_final_obs(batch: Any, rng: jax.Array) -> bool:
     if not isinstance(batch, BatchedEnv):
         return False
     _, state = batch.reset(rng)
-    return "final_obs" in batch.step(state, batch.action_space.sample(rng))[4]
+    asked = StepOptions(final_obs=True)
+    return "final_obs" in step_with(batch, state, batch.action_space.sample(rng), asked)[4]
 
 
 def next_episode_begins_at_once(probe: BatchedProbe) -> Faults:
