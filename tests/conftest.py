@@ -91,7 +91,11 @@ def run_python(tmp_path: Path) -> Callable[..., str]:
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(code)],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path)), **environment},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, map(str, sys.path))),
+                **environment,
+            },
             capture_output=True,
             text=True,
             timeout=300,
