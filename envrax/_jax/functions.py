@@ -325,6 +325,5 @@ def trace(
             f"{who}: expected a function that keeps no array of a call; got {name}, which uses one "
             f"that JAX traced in an earlier call. {hint}"
         ) from error
-    structure: Any = jax.tree.structure
-    program = _TracedProgram(traced.jaxpr, structure(types), structure(given))
+    program = _TracedProgram(traced.jaxpr, jax.tree.flatten(types)[1], jax.tree.flatten(given)[1])
     return Traced(arrays, traced.consts, program, who)
