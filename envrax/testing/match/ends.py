@@ -100,8 +100,9 @@ def check_ends(sides: Sides) -> Check:
     for share in (low - MARGIN, high + MARGIN):  # is a state between two visited ones a legal one?
         steps, are_running, _ = between(np.clip(share, 0, 1))
         found &= are_running
-        differs, rounded, _ = sides.pairs(steps.at(found)) if found.any() else (found, found, found)
-        found[found] = ~differs & ~rounded
+        if found.any():
+            differs, rounded, _ = sides.pairs(steps.at(found))
+            found[found] = ~differs & ~rounded
     beside = [(between(low - edge), False), (between(high + edge), True)]
     for (steps, are_running, ends), expected in beside:
         on_edge = sides.nearby(steps)[2]
