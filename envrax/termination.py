@@ -1,5 +1,6 @@
 """How an episode ended: whether a step ended it, and why."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 from envrax._checks.counts import within_int32
 from envrax._checks.drawn_field import DrawnField
 from envrax._checks.tuples import require_tuple
+from envrax._jax.types import leaf_type
 from envrax.env import AnyEnv, EnvState, Info
 
 _FLAG = ((), np.dtype(bool))  # shape and dtype of a bool scalar
@@ -43,25 +45,33 @@ def step_env(
     ------
     TypeError
         If `new_state.done`, or the `done` that an environment without wrappers returned, is not a
-        bool scalar.
+        bool scalar, or `info` is no dict with str keys.
     """
     returned = require_tuple(type(env).__name__, "step", env.step(state, action), EnvState)
     obs, new_state, reward, done, info = returned
+    if not isinstance(info, Mapping) or not all(isinstance(key, str) for key in info):
+        raise TypeError(
+            f"{type(env).__name__}.step: expected info to be a dict with str keys; got {info!r}. "
+            "Return `{}` if there is nothing to say."
+        )
+    if not _is_flag(new_state.done):
+        raise _no_flag(env, "new_state.done", new_state.done)
     ended = jnp.asarray(new_state.done)
-    flag = jnp.asarray(done)
-    if (ended.shape, ended.dtype) != _FLAG:
-        raise _no_flag(env, "new_state.done", ended)
-    is_flag = (flag.shape, flag.dtype) == _FLAG
-    if not is_flag and not env._is_wrapper:  # pyright: ignore[reportPrivateUsage]
-        raise _no_flag(env, "done", flag)
-    if is_flag:
-        done = ended = ended if done is new_state.done else ended | flag
+    if _is_flag(done):
+        done = ended = ended if done is new_state.done else ended | done
+    elif not env._is_wrapper or not hasattr(done, "dtype"):  # pyright: ignore[reportPrivateUsage]
+        raise _no_flag(env, "done", done)
     return obs, new_state.replace(done=ended), reward, done, info
 
 
-def _no_flag(env: AnyEnv, name: str, x: jax.Array) -> TypeError:
+def _is_flag(x: Any) -> bool:
+    return (np.shape(x), getattr(x, "dtype", type(x))) == ((), np.dtype(bool))
+
+
+def _no_flag(env: AnyEnv, name: str, x: Any) -> TypeError:
+    got = leaf_type(x) if hasattr(x, "dtype") else repr(x)
     return TypeError(
-        f"{type(env).__name__}.step: expected {name} of shape (), bool; got {x.shape} {x.dtype}. "
+        f"{type(env).__name__}.step: expected {name} of shape (), bool; got {got}. "
         "Return one bool, for example the result of a comparison, without a cast."
     )
 

@@ -17,10 +17,12 @@ def require_mask(who: str, mask: Any, n_slots: int) -> Any:
     ValueError
         If its shape is not `(n_slots,)`.
     """
+    given = mask
     mask = mask if isinstance(mask, jax.Array) else np.asarray(mask)
     if mask.dtype != np.bool_:
+        got = given if mask.dtype == object else mask.dtype
         raise TypeError(
-            f"{who}: expected a mask that is bool; got {mask.dtype}. Pass `dones`, or a comparison."
+            f"{who}: expected a mask that is bool; got {got}. Pass `dones`, or a comparison."
         )
     if mask.shape != (n_slots,):
         raise ValueError(

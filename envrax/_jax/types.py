@@ -60,7 +60,7 @@ def numbers_as_arrays(expected: str, named: Any, tree: Any) -> Any:
     Parameters
     ----------
     expected : str
-        Who should return what, for the message: "Env: expected step".
+        Who should return or hold them, for the message: "Env: expected step to return".
     named : dict
         The parts of the tree, by their names.
     tree : pytree
@@ -74,8 +74,8 @@ def numbers_as_arrays(expected: str, named: Any, tree: Any) -> Any:
                 strip_weak_type(leaf)
             except (TypeError, ValueError):
                 raise TypeError(
-                    f"{expected} to return arrays and numbers; got {leaf!r} at `{name}`. Leave it "
-                    "out, or return a number in its place."
+                    f"{expected} arrays and numbers; got {leaf!r} at `{name}`. Leave it "
+                    "out, or put a number in its place."
                 ) from None
         raise
 

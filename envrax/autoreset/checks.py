@@ -19,7 +19,7 @@ def checked(env: AnyEnv, method: str, returned: Any) -> tuple[Any, ...]:
 def as_arrays(env: AnyEnv, method: str, returned: tuple[Any, ...]) -> tuple[Any, ...]:
     """The results of `reset` or `step` as strongly typed arrays."""
     named = dict(zip(RETURNS[method].split(", "), returned, strict=True))
-    return numbers_as_arrays(f"{type(env).__name__}: expected {method}", named, returned)
+    return numbers_as_arrays(f"{type(env).__name__}: expected {method} to return", named, returned)
 
 
 def require_slots(

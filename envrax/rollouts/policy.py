@@ -93,7 +93,7 @@ class CalledPolicy:
             )
         answer: Any = require_tuple("policy", "the call", returned)
         named = dict(zip(("action", "policy_state", "extras"), answer, strict=True))
-        answer = numbers_as_arrays("policy: expected the call", named, answer)
+        answer = numbers_as_arrays("policy: expected the call to return", named, answer)
         if not same_types(policy_state, answer[1]):
             expected = jax.tree.map(leaf_type, policy_state)
             got = jax.tree.map(leaf_type, answer[1])

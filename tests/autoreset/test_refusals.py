@@ -46,6 +46,49 @@ def test_a_value_that_is_no_array(wrap: Any, info: Any, obs: Any, noun: str) -> 
         step(wrap(Noted(info, obs)))
 
 
+class Returns(VectorEnv):
+    """Changes what a step returns."""
+
+    def __init__(self, **changed: Any) -> None:
+        super().__init__()
+        self.changed = changed
+
+    def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
+        names = "obs", "state", "reward", "done", "info"
+        returned = dict(zip(names, super().step(state, action), strict=True))
+        changed = {name: change(returned[name]) for name, change in self.changed.items()}
+        return tuple({**returned, **changed}.values())
+
+
+def _evaluate(env: Any) -> Any:
+    return envrax.evaluate(env, None, jax.random.key(0), 2)
+
+
+def _rollout(env: Any) -> Any:
+    return envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 2)
+
+
+@pytest.mark.parametrize("take", [step, _evaluate, _rollout])
+@pytest.mark.parametrize(
+    ("changed", "noun"),
+    [
+        ({"info": lambda _: None}, "info to be a dict with str keys; got None"),
+        ({"info": lambda _: [1]}, r"info to be a dict with str keys; got \[1\]"),
+        ({"info": lambda _: {1: 2, "a": 3}}, "info to be a dict with str keys; got {1: 2, 'a': 3}"),
+        ({"done": lambda _: None}, r"done of shape \(\), bool; got None"),
+        (
+            {"state": lambda state: state.replace(rng=jax.random.key_data(state.rng))},
+            r"agree on `state.rng`; got key<fry>\[\] from reset and uint32\[2\] from step",
+        ),
+    ],
+)
+def test_what_a_step_returns_is_checked_where_it_is_taken(
+    take: Any, changed: Any, noun: str
+) -> None:
+    with pytest.raises(TypeError, match=noun):
+        take(Returns(**changed))
+
+
 def test_an_info_with_a_final_obs_of_its_own() -> None:
     env = Noted({"final_obs": jnp.float32(1)})
     with pytest.raises(ValueError, match="final_obs"):
