@@ -126,7 +126,7 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
         """
 
     def reset_where(
-        self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None
+        self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
     ) -> tuple[Any, Any]:
         """
         Begin an episode in the slots of a mask. The other slots stay as they are.
@@ -140,6 +140,11 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
         rng : jax.Array, optional
             One PRNG key: slot i then begins as in `reset(rng)`. Without it, slot i begins the
             episode that follows its present one, as auto-reset does.
+        starts : (obs, state), optional
+            The starts of all slots, of which those in the mask are used: what
+            `jax.vmap(env.unwrapped.reset)(rngs)` returns, or a method of your own such as
+            `reset_to(level)`. They take the place of the innermost environment's reset; wrappers
+            begin around them as ever.
 
         Returns
         -------
@@ -149,7 +154,8 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
         Raises
         ------
         TypeError, ValueError
-            If `mask` is not bool of that shape, or `obs` or `state` are not of this batch.
+            If `mask` is not bool of that shape, `obs`, `state` or `starts` are not of this batch,
+            or a wrapper such as `StartStates` begins episodes in another way.
         NotImplementedError
             If the batch cannot begin episodes in some of its slots.
         """

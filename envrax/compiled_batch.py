@@ -65,13 +65,15 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
     def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any: ...
 
     @abstractmethod
-    def _begin_slots(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
+    def _begin_slots(
+        self, mask: Any, state: Any, rngs: Any, starts: Any = None
+    ) -> tuple[Any, Any, jax.Array]:
         """
         Begin an episode in the slots of a mask, as a pure function.
 
         Parameters
         ----------
-        mask, state
+        mask, state, starts
             As for `reset_where`.
         rngs : pytree of jax.Array, or None
             The keys of all slots, as from `_slot_keys`; None for the episodes that follow the
@@ -88,12 +90,14 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
     def _slot_keys(self, rng: jax.Array) -> Any:
         """The keys of the slots in `reset(rng)`, for `_begin_slots`."""
 
-    def _reset_slots_where(self, mask: Any, obs: Any, state: Any, rng: Any) -> tuple[Any, Any]:
+    def _reset_slots_where(
+        self, mask: Any, obs: Any, state: Any, rng: Any, starts: Any
+    ) -> tuple[Any, Any]:
         """`reset_where` as a pure function."""
         if self.layout is not None:
             mask, obs = reshard((mask, obs), self.layout)
         rngs = None if rng is None else self._slot_keys(rng)
-        first, state, began = self._begin_slots(mask, state, rngs)
+        first, state, began = self._begin_slots(mask, state, rngs, starts)
         return where_slots(began, first, obs), state
 
     def _mask_slots(self, state: Any) -> Any:
@@ -162,7 +166,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         return self._step(state, actions, options)
 
     def reset_where(
-        self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None
+        self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
     ) -> tuple[Any, Any]:
         who = f"{type(self).__name__}.reset_where"
         mask = require_mask(who, mask, self.n_slots)
@@ -174,8 +178,8 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
         state = self._on_mesh(state, "reset_where")
         if self.layout is not None:
-            mask, obs = to_sharding((mask, obs), self.layout, who)
-        return self._begin(mask, obs, state, rng)
+            mask, obs, starts = to_sharding((mask, obs, starts), self.layout, who)
+        return self._begin(mask, obs, state, rng, starts)
 
     def action_mask(self, state: Any) -> Any:
         return self._mask(self._on_mesh(state, "action_mask"))

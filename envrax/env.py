@@ -1,6 +1,8 @@
 """The environment interface: two pure functions, `reset` and `step`, over an explicit state."""
 
+import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar
 
 import chex
@@ -246,6 +248,19 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def _with_config(self, fields: dict[str, Any]) -> Any:
         return rebuilt(self, fields)
+
+    def _beginning_with(self, begin: Callable[[], tuple[Any, Any]]) -> Any:
+        """A copy of the stack in which the innermost environment begins every episode so."""
+
+        def given(_: Any) -> Any:
+            return begin()
+
+        def with_config(fields: dict[str, Any]) -> Any:
+            return self._with_config(fields)._beginning_with(begin)
+
+        other = copy.copy(self)
+        vars(other).update(reset=given, reset_after=given, _with_config=with_config)
+        return other
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config})"

@@ -94,7 +94,7 @@ class MultiVecEnv(Fleet):
     total_slots = total_envs
 
     def reset_where(
-        self, masks: Any, obs: Any, states: Any, rng: jax.Array | None = None
+        self, masks: Any, obs: Any, states: Any, rng: jax.Array | None = None, *, starts: Any = None
     ) -> tuple[Any, Any]:
         """
         Begin an episode in some slots of every member; see `BatchedEnv.reset_where`.
@@ -105,6 +105,8 @@ class MultiVecEnv(Fleet):
             The masks of slots, observations and states of the members.
         rng : jax.Array, optional
             One PRNG key. Member i gets `jax.random.split(rng, M)[i]`.
+        starts : list or dict, optional
+            The starts of the members, None for one that has none.
 
         Returns
         -------
@@ -116,9 +118,11 @@ class MultiVecEnv(Fleet):
             require_key(rng, "MultiVecEnv.reset_where", "Pass one key; MultiVecEnv splits it.")
 
         def one(member: AnyBatch, *given: Any) -> tuple[Any, Any]:
-            return member.reset_where(*given)
+            *given, starts = given
+            how: Any = {} if starts is None else {"starts": starts}  # a batch of one's own lacks it
+            return member.reset_where(*given, **how)
 
-        given = dict(masks=masks, obs=obs, states=states, rng=rng)
+        given = dict(masks=masks, obs=obs, states=states, rng=rng, starts=starts)
         obs, states = self._map("MultiVecEnv.reset_where", one, **given)
         return obs, states
 

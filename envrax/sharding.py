@@ -138,8 +138,8 @@ class ShardedEnv(ForwardingBatch[ObsSpaceT, ActSpaceT], CompiledBatch[ObsSpaceT,
     def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
         return self._on_each_shard(partial(self.env._step_shard, options=options))(state, actions)
 
-    def _begin_slots(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
-        return self._on_each_shard(self.env._begin_shard)(mask, state, rngs)
+    def _begin_slots(self, mask: Any, state: Any, *how: Any) -> tuple[Any, Any, jax.Array]:
+        return self._on_each_shard(self.env._begin_shard)(mask, state, *how)
 
     def _mask_slots(self, state: Any) -> Any:
         return self._on_each_shard(self.env._mask_slots)(state)

@@ -131,13 +131,13 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         shown: Any = dict(final_obs=options.final_obs, reasons=options.reasons)
         return rule.step(self.env, strategy, state, actions, **shown)
 
-    def _begin_slots(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
+    def _begin_slots(self, mask: Any, state: Any, *how: Any) -> tuple[Any, Any, jax.Array]:
         require_slots(state, self.num_envs, "VecEnv.reset_where", "Pass `mask, obs, state`.")
-        return self._begin_shard(mask, state, rngs)
+        return self._begin_shard(mask, state, *how)
 
-    def _begin_shard(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
+    def _begin_shard(self, mask: Any, state: Any, *how: Any) -> tuple[Any, Any, jax.Array]:
         """`_begin_slots` of any number of slots, such as those of one device."""
-        return *rule.begin_where(self.env, self._autoreset, mask, state, rngs), mask
+        return *rule.begin_where(self.env, self._autoreset, mask, state, *how), mask
 
     def _mask_slots(self, state: Any) -> Any:
         return jax.vmap(self.env.action_mask)(state)

@@ -16,7 +16,9 @@ from envrax._jax.mesh import is_sharded, sharding, varying_like, with_auto_axes
 from envrax._jax.types import strip_weak_type
 from envrax.autoreset.checks import require_same_types
 from envrax.autoreset.slot import (
+    begin_at,
     next_episode,
+    require_starts,
     require_state_of,
     reset_slot,
     step_slot,
@@ -170,6 +172,7 @@ def begin_where(
     mask: jax.Array,
     state: EnvState,
     rngs: jax.Array | None = None,
+    starts: Any = None,
 ) -> tuple[Any, EnvState]:
     """
     Begin an episode in the slots of a mask.
@@ -186,6 +189,8 @@ def begin_where(
         State of all slots, leading axis N.
     rngs : jax.Array, optional
         PRNG keys, one for each slot. Without them by `env.reset_after(state)`.
+    starts : (obs, state), optional
+        How the innermost environment of each slot begins, in place of its own reset.
 
     Returns
     -------
@@ -194,9 +199,16 @@ def begin_where(
     state : EnvState
         Of all slots.
     """
-    begin = next_episode if rngs is None else reset_slot
+    how = next_episode if rngs is None else reset_slot
     source = state if rngs is None else of_kind(to_threefry(rngs), state.rng)
     state = strip_weak_type(state)
+    starts = strip_weak_type(starts)
+    if starts is not None:
+        require_starts(env, starts, state)
+
+    def begin(env: AnyEnv, source: tuple[Any, Any]) -> tuple[Any, EnvState]:
+        source, start = source
+        return how(env, source) if start is None else begin_at(env, how, source, start)
 
     def all_slots(source: Any, mask: Any, state: Any) -> tuple[Any, EnvState]:
         def one(source: Any, begins: jax.Array, state: Any) -> tuple[Any, EnvState]:
@@ -204,6 +216,7 @@ def begin_where(
 
         return jax.vmap(one)(source, mask, state)
 
+    source = source, starts
     if not is_sharded((source, mask, state)):
         return all_slots(source, mask, state)
     slots = PartitionSpec(*sharding(state.done).spec)

@@ -1,5 +1,6 @@
 """One slot: its reset and its step, checked against the contract."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -7,6 +8,7 @@ import jax
 
 from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import key_types
+from envrax._jax.types import leaf_types, same_types
 from envrax.agent_values import require_rewards
 from envrax.autoreset.checks import as_arrays, checked, require_same_types
 from envrax.env import AnyEnv, EnvState, Info, starting_method_name
@@ -76,3 +78,39 @@ def next_episode(env: AnyEnv, last: EnvState) -> tuple[Any, EnvState]:
     """First observation and state of the episode after one that ended in state `last`."""
     obs, state = checked(env, starting_method_name(env), env.reset_after(last))
     return obs, state
+
+
+def begin_at(
+    env: AnyEnv, begin: Callable[[AnyEnv, Any], Any], source: Any, start: Any
+) -> tuple[Any, EnvState]:
+    """`begin(env, source)`, in which the innermost environment begins with `start`."""
+    used: list[Any] = []
+
+    def give() -> Any:
+        used.append(start)
+        return start
+
+    begun = begin(env._beginning_with(give), source)  # pyright: ignore[reportPrivateUsage]
+    if not used:
+        raise TypeError(
+            "reset_where: expected, with `starts`, wrappers that reset what they wrap; got "
+            f"{env!r}, where one begins episodes otherwise, as `StartStates` does. Leave it out."
+        )
+    return begun
+
+
+def require_starts(env: AnyEnv, starts: Any, state: EnvState) -> None:
+    """Raise an error unless `starts` are those of the innermost environment, for all slots."""
+    inner = env.unwrapped
+    expected = jax.eval_shape(jax.vmap(partial(reset_slot, inner)), state.rng)
+    if same_types(expected, starts):
+        return
+    form = f"reset_where: expected starts like `jax.vmap({inner.name}.reset)(rngs)`, (obs, state)"
+    names = "obs", "state"
+    pair = dict(zip(names, starts, strict=False)) if isinstance(starts, tuple | list) else starts
+    found = leaf_types(pair)
+    for leaf, expected_type in leaf_types(dict(zip(names, expected, strict=True))).items():
+        if found.get(leaf) != expected_type:
+            got = found.get(leaf, "no such leaf")
+            raise TypeError(f"{form}, with `{leaf}` {expected_type}; got {got}.")
+    raise TypeError(f"{form}; got another structure, {jax.tree.structure(starts)}.")

@@ -161,9 +161,9 @@ class AgentSlots(BatchedWrapper[Space, Space]):
     def _slot_keys(self, rng: jax.Array) -> Any:
         return super()._slot_keys(jax.random.split(rng)[1] if self._others.agents else rng)
 
-    def _begin_slots(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
+    def _begin_slots(self, mask: Any, state: Any, *how: Any) -> tuple[Any, Any, jax.Array]:
         worlds = jnp.any(mask.reshape(-1, len(self.slots)), axis=1)  # of which any slot begins
-        first, inner, begun = self._begin_inside(worlds, state.env_state, rngs)
+        first, inner, begun = self._begin_inside(worlds, state.env_state, *how)
         last_obs = where_slots(begun, self._others.of(first), state.last_obs)
         state = self._place_state(state.replace(env_state=inner, last_obs=last_obs), "")
         return self._agent_rows(first), state, self._world_rows(begun)

@@ -126,9 +126,9 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def observe(self, state: StateT) -> Any:
         return self._observe(state)
 
-    def _with_config(self, fields: dict[str, Any]) -> Any:
-        # The result has no JitWrapper, because the values may be traced or change often.
-        return self.env._with_config(fields)
+    def _around(self, env: Any) -> Any:
+        # Built again without a JitWrapper, because what changes may be traced or change often.
+        return env
 
     def compile(self) -> None:
         """Compile `reset` and `step` now, without running them. Later calls then only run."""

@@ -86,7 +86,13 @@ class GymnasiumBatch(HostEnv):
         return SimulatorStep(obs, ends, kept_infos, last)
 
     def reset_where(
-        self, mask: Any, obs: Any, state: HostState, rng: jax.Array | None = None
+        self,
+        mask: Any,
+        obs: Any,
+        state: HostState,
+        rng: jax.Array | None = None,
+        *,
+        starts: Any = None,
     ) -> tuple[Any, HostState]:
         """
         Begin an episode in the slots of a mask, by Gymnasium's `options={"reset_mask": mask}`.
@@ -95,8 +101,15 @@ class GymnasiumBatch(HostEnv):
         ------
         ValueError
             If the vector environment cannot reset single slots.
+        NotImplementedError
+            With `starts`.
         """
         who = f"{type(self).__name__}.reset_where"
+        if starts is not None:
+            raise NotImplementedError(
+                f"{who}: expected no `starts`, since a simulator on the host cannot be set to a "
+                "state. Give its own seeds or options."
+            )
         obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
         self._refuse_tracers(who, (mask, rng))
         newest = self._current.require_newest(state, who)

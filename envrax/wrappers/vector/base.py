@@ -102,18 +102,19 @@ class BatchedWrapper(
         # A batch of the user splits the key itself.
         return self.env._slot_keys(rng) if isinstance(self.env, CompiledBatch) else rng
 
-    def _begin_slots(self, mask: jax.Array, state: Any, rngs: Any) -> tuple[Any, Any, jax.Array]:
-        first, inner, began = self._begin_inside(mask, state.env_state, rngs)
+    def _begin_slots(self, mask: Any, state: Any, *how: Any) -> tuple[Any, Any, jax.Array]:
+        first, inner, began = self._begin_inside(mask, state.env_state, *how)
         given = self.on_reset_where(began, self.observation(first), state.replace(env_state=inner))
         first, state = require_tuple(type(self).__name__, "on_reset_where", given)
         return first, self._place_state(state, "") if self.env.traceable else state, began
 
-    def _begin_inside(self, mask: jax.Array, state: Any, rngs: Any) -> Any:
+    def _begin_inside(self, mask: Any, state: Any, rngs: Any, starts: Any = None) -> Any:
         if not overrides(self.env, "reset_where", "_begin_slots"):
-            return cast(Any, self.env)._begin_slots(mask, state, rngs)
+            return cast(Any, self.env)._begin_slots(mask, state, rngs, starts)
         types = output_types(self.env.observation_space.sample)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), types)
-        return *self.env.reset_where(mask, nothing, state, rngs), mask
+        given: Any = {} if starts is None else {"starts": starts}
+        return *self.env.reset_where(mask, nothing, state, rngs, **given), mask
 
     @property
     def _before_calls(self) -> Any:
@@ -154,10 +155,10 @@ class BatchedWrapper(
         return super()._step_with(state, actions, options)
 
     def reset_where(
-        self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None
+        self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
     ) -> tuple[Any, Any]:
         self._require_own(state, "reset_where")
-        return super().reset_where(mask, obs, state, rng)
+        return super().reset_where(mask, obs, state, rng, starts=starts)
 
     def _require_own(self, state: Any, method: str) -> None:
         if not isinstance(state, self.state_class):
