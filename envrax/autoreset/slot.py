@@ -94,7 +94,7 @@ def begin_at(
     if not used:
         raise TypeError(
             "reset_where: expected, with `starts`, wrappers that reset what they wrap; got "
-            f"{env!r}, where one begins episodes otherwise, as `StartStates` does. Leave it out."
+            f"{env!r}, where one begins episodes otherwise. Leave it out."
         )
     return begun
 

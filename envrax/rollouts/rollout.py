@@ -293,7 +293,9 @@ def _collect_as_is_now(
 
     def kept(_: Any, step: Transition) -> Any:
         returned = collect(step)
-        return numbers_as_arrays("collect: expected the call to return", {"kept": returned}, returned)
+        return numbers_as_arrays(
+            "collect: expected the call to return", {"kept": returned}, returned
+        )
 
     traced = trace(kept, [], (types,), "collect", shown, hint)
     return on_devices_of(env, traced), None
@@ -387,7 +389,9 @@ def _stacked(*leaves: Any) -> Any:
 def as_arrays(policy_state: Any) -> Any:
     """The state of a policy as arrays that nobody else writes to."""
     copied = jax.tree.map(copy_if_numpy, policy_state)
-    return numbers_as_arrays("start: expected policy_state to hold", {"policy_state": copied}, copied)
+    return numbers_as_arrays(
+        "start: expected policy_state to hold", {"policy_state": copied}, copied
+    )
 
 
 def copy_if_numpy(x: Any) -> Any:

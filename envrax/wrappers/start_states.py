@@ -179,6 +179,12 @@ class StartStates(
         leaves = named_leaves({"state": state}) | dict.fromkeys(rng_names, rng) | other_keys
         return jax.tree.unflatten(jax.tree.structure(state), leaves.values())
 
+    def _beginning_with(self, begin: Any) -> Any:
+        raise TypeError(
+            f"reset_where: expected, with `starts`, an environment without StartStates; got {self}, "
+            "which begins episodes by `sample`. Leave one of the two out."
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         # JAX 0.9 cannot pickle the types of PRNG keys.
         return {name: value for name, value in vars(self).items() if name != "_at_reset"}

@@ -377,6 +377,16 @@ def test_no_key_is_used_twice_and_no_batch_is_kept() -> None:
     assert kept() is None
 
 
+@pytest.mark.parametrize("make", [CoinEnv, lambda: VecEnv(CoinEnv(), 4)])
+def test_nothing_is_transferred_without_asking(make: Any) -> None:
+    one = jax.random.key(0)
+    each = jax.random.split(one, 3)
+    env = make()
+    with jax.transfer_guard("disallow"):
+        for given in (one, each):
+            evaluate(env, None, given, 3)
+
+
 def test_a_fleet_prints_member_by_member() -> None:
     batch = VecEnv(CountingEnv(), 2)
     for fleet in (envrax.MultiVecEnv([batch, batch]), envrax.MultiVecEnv({"0": batch, "1": batch})):

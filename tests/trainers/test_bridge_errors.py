@@ -26,6 +26,12 @@ class Naming(CountingEnv):
         return *rest, reward, done, {**info, "truth": reward, self.info_name: reward}
 
 
+class NoReward(CountingEnv):
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, _, done, info = super().step(state, action)
+        return obs, state, None, done, info
+
+
 BATCH = VecEnv(CountingEnv(), 2)
 
 
@@ -57,6 +63,11 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "one to to_gymnasium_vec": (lambda: to_gymnasium_vec(CountingEnv()), TypeError, "VecEnv"),
     "one to to_sb3": (lambda: to_sb3(CountingEnv()), TypeError, "VecEnv"),
     "a fleet": (lambda: to_gymnasium_vec(MultiVecEnv([BATCH])), TypeError, "MultiVecEnv"),
+    "no reward": (
+        lambda: begun(to_gymnasium(NoReward())).step(0),
+        TypeError,
+        "one reward; got None",
+    ),
     "array": (lambda: many(array="tensorflow"), ValueError, "array"),
     "render mode": (lambda: single(render_mode="human"), ValueError, "render_mode"),
     "no picture": (lambda: to_gymnasium(NestedEnv(), render_mode="rgb_array"), TypeError, "render"),

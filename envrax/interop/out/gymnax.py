@@ -134,10 +134,12 @@ class ToGymnax(Bridge):
         info = {**out.info, "final_observation": out.final_obs}
         returned = state.returned
         if self._has_statistics:
-            ended = {"returns": info["episode"]["r"], "lengths": info["episode"]["l"]}
-            returned = {k: jnp.where(out.done, ended[k], x) for k, x in returned.items()}
+            last = {"returns": info["episode"]["r"], "lengths": info["episode"]["l"]}
+            # Inside an `EpisodicLife`, the statistics count games.
+            ended = last["lengths"] > 0
+            returned = {k: jnp.where(ended, last[k], x) for k, x in returned.items()}
             info |= {f"returned_episode_{k}": x for k, x in returned.items()}
-            info["returned_episode"] = out.done
+            info["returned_episode"] = ended
         ends = (out.terminated, out.truncated) if self.version else (out.done,)
         return out.obs, GymnaxState(out.state, returned), out.reward, *ends, info
 

@@ -14,7 +14,7 @@ from envrax._jax import forks
 from envrax._jax.compiled import Compiled
 from envrax._jax.keys import key_types
 from envrax._jax.types import output_types, strip_weak_type
-from envrax.agent_values import require_one_agent
+from envrax.agent_values import require_one_agent, require_rewards
 from envrax.autoreset.checks import checked, require_same_types
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, require_final_obs, step_with
 from envrax.compiled_batch import compilation_of
@@ -234,6 +234,7 @@ class HostLoop:
             shape = ()
             stepped = self._checked("step", step_env(self.env, state, action))
             obs, state, reward, _, info = stepped
+            require_rewards(self.env, reward)
             end = end_of_step(self._who, self.env, state, info)
         else:
             shape = (self.env.n_slots,)

@@ -12,7 +12,7 @@ from fakes import CoinEnv, NestedEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_close, assert_trees_equal, slow_but
 
 import envrax
-from envrax import RecordEpisodeStatistics, TimeLimit, VecEnv, with_config
+from envrax import EpisodicLife, RecordEpisodeStatistics, TimeLimit, VecEnv, with_config
 from envrax.interop import to_gymnax
 from envrax.testing import CountingEnv, MaskedEnv
 from envrax_classic import CartPole
@@ -101,6 +101,22 @@ def test_statistics_of_the_last_episode_stay() -> None:
         np.testing.assert_array_equal(info["returned_episode_returns"][t], seen[0])
         np.testing.assert_array_equal(info["returned_episode_lengths"][t], seen[1])
     np.testing.assert_array_equal(info["returned_episode"], done)
+
+
+def test_statistics_of_games_whose_lives_are_episodes() -> None:
+    """A lost life ends an episode for the trainer, and no game."""
+
+    class Game(CountingEnv):  # five steps with a reward of 1 each, and a life lost in every second
+        def step(self, state: Any, action: Any) -> Any:
+            obs, state, reward, done, info = super().step(state, action)
+            return obs, state, jnp.float32(1), done, {**info, "lives": 3 - state.step // 2}
+
+    env = EpisodicLife(RecordEpisodeStatistics(Game()))
+    _, (*_, done, info) = played(to_gymnax(env), jax.random.key(0), 20)
+    ended = np.asarray(info["returned_episode"])
+    assert ended.sum() == 4 * N and done.sum() > ended.sum()
+    np.testing.assert_array_equal(info["returned_episode_returns"][ended], 5)
+    np.testing.assert_array_equal(info["returned_episode_lengths"][4:], 5)
 
 
 def test_masks_are_those_of_the_next_step() -> None:

@@ -1,0 +1,195 @@
+"""`reset_where` with `starts`: episodes that begin where the caller says."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fakes import NestedEnv, PixelEnv, VectorEnv
+from helpers import assert_trees_equal
+from reset_after_envs import CountEpisodes
+
+import envrax
+from envrax import (
+    DomainRandomization,
+    FrameStackObservation,
+    JitWrapper,
+    MultiVecEnv,
+    RecordEpisodeStatistics,
+    StartStates,
+    TimeLimit,
+    VecEnv,
+    shard,
+)
+from envrax.multi_agent import OneAgent, agents_as_slots
+from envrax.testing import ChaseWorld, CountingEnv, NimWorld
+from envrax.wrappers import vector
+
+KEY = jax.random.key(0)
+N = 4
+MASK = np.array([True, False, True, False])
+
+
+def _mesh() -> Any:
+    return jax.make_mesh((1,), ("slots",))
+
+
+BATCHES: dict[str, Any] = {
+    "plain": lambda: VecEnv(VectorEnv(), N),
+    "eager": lambda: VecEnv(VectorEnv(), N, jit_compile=False),
+    "nested": lambda: VecEnv(NestedEnv(), N, autoreset=False),
+    "stack": lambda: VecEnv(
+        RecordEpisodeStatistics(FrameStackObservation(JitWrapper(PixelEnv()), n_stack=2)), N
+    ),
+    "limit": lambda: VecEnv(TimeLimit(VectorEnv(), max_steps=3), N),
+    "wrapped": lambda: vector.RecordEpisodeStatistics(VecEnv(VectorEnv(), N)),
+    "normalized": lambda: vector.NormalizeObservation(VecEnv(VectorEnv(), N)),
+    "sharded": lambda: shard(VecEnv(VectorEnv(), N), _mesh()),
+    "worlds": lambda: agents_as_slots(VecEnv(NimWorld(), 2)),
+}
+
+
+def _innermost(env: Any) -> Any:
+    while not hasattr(env, "unwrapped"):
+        env = env.env
+    return env.unwrapped
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_starts_of_the_own_reset_equal_a_reset(name: str) -> None:
+    """With the keys of a reset, in every field of every wrapper; the other slots stay."""
+    env = BATCHES[name]()
+    obs, state = env.reset(KEY)
+    for i in range(2):
+        obs, state, *_ = env.step(state, env.action_space.sample(jax.random.key(i)))
+    rng = jax.random.key(5)
+    n_envs = 2 if name == "worlds" else N
+    starts = jax.vmap(_innermost(env).reset)(jax.random.split(rng, n_envs))
+    found = env.reset_where(MASK, obs, state, rng, starts=starts)
+    assert_trees_equal(found, env.reset_where(MASK, obs, state, rng))
+
+
+def test_each_slot_begins_in_its_own_level() -> None:
+    """In a `jit`, a `scan` and a `vmap` over levels, without another compilation."""
+    inner = CountingEnv()
+    env = VecEnv(RecordEpisodeStatistics(inner), N)
+    obs, state = env.reset(KEY)
+
+    @jax.jit
+    def begin(levels: jax.Array, obs: Any, state: Any) -> Any:
+        first, starts = jax.vmap(inner.reset)(jax.random.split(KEY, N))
+        first = first.at[:, 0].set(levels)
+        return env.reset_where(MASK, obs, state, starts=(first, starts.replace(number=levels)))
+
+    levels = jnp.arange(3 * N, dtype=jnp.int32).reshape(3, N)
+    expected = [np.where(MASK, row, state.env_state.number) for row in levels]
+    singly = [begin(row, obs, state) for row in levels]
+    np.testing.assert_array_equal([at[1].env_state.number for at in singly], expected)
+    together = jax.vmap(begin, (0, None, None))(levels, obs, state)
+    assert_trees_equal(together, jax.tree.map(lambda *x: jnp.stack(x), *singly))
+    scanned = jax.lax.map(lambda row: begin(row, obs, state), levels)
+    assert_trees_equal(scanned, together)
+
+
+def test_other_starts_compile_nothing(compile_counter: Any) -> None:
+    inner = VectorEnv()
+    env = VecEnv(inner, N)
+    obs, state = env.reset(KEY)
+    starts = [jax.vmap(inner.reset)(jax.random.split(jax.random.key(i), N)) for i in range(3)]
+    env.reset_where(MASK, obs, state, starts=starts[0])
+    with compile_counter() as compiled:
+        for start in starts[1:]:
+            obs, state = env.reset_where(MASK, obs, state, starts=start)
+    assert compiled.count == 0
+
+
+def test_what_wrappers_draw_or_keep_is_as_in_a_reset() -> None:
+    """Drawn fields are drawn, kept ones kept; the number of an episode goes on."""
+    inner = VectorEnv()
+    starts = jax.vmap(inner.reset)(jax.random.split(jax.random.key(9), N))
+
+    def sample(rng: jax.Array) -> dict[str, Any]:
+        return {"max_steps": jax.random.randint(rng, (), 2, 90)}
+
+    for redraw in (True, False):
+        env = VecEnv(DomainRandomization(inner, sample, redraw=redraw), N)
+        obs, state = env.reset(KEY)
+        found, begun = env.reset_where(MASK, obs, state, starts=starts)
+        assert_trees_equal(found[MASK], starts[0][MASK])
+        kept = np.asarray(begun.fields["max_steps"] == state.fields["max_steps"])
+        np.testing.assert_array_equal(kept, ~MASK if redraw else np.ones(N, bool))
+    env = VecEnv(CountEpisodes(inner), N)
+    obs, state = env.reset(KEY)
+    expected = env.reset_where(MASK, obs, state)[1]
+    found, begun = env.reset_where(MASK, obs, state, starts=starts)
+    assert_trees_equal(found[MASK], starts[0][MASK])
+    np.testing.assert_array_equal(begun.episodes, expected.episodes)
+    assert begun.episodes.max() == 2
+
+
+def test_a_view_of_one_agent_plays_on_from_the_start() -> None:
+    """Turns of others within the view's reset are played from the given start."""
+    world = ChaseWorld()
+    env = VecEnv(OneAgent(world, world.agents[0], None), N)
+    obs, state = env.reset(KEY)
+    rng = jax.random.key(3)
+    other = env.reset(rng)
+    starts = jax.vmap(world.reset)(jax.random.split(jax.random.key(8), N))
+    found, begun = env.reset_where(MASK, obs, state, rng, starts=starts)
+    assert not np.array_equal(found[MASK], other[0][MASK])
+    np.testing.assert_array_equal(found[MASK], starts[0][world.agents[0]][MASK])
+    assert_trees_equal(
+        jax.tree.map(lambda x: x[~MASK], begun), jax.tree.map(lambda x: x[~MASK], state)
+    )
+
+
+def test_fleets_take_containers_of_starts() -> None:
+    members = {"a": VecEnv(VectorEnv(), N), "b": VecEnv(NestedEnv(), N)}
+    fleet = MultiVecEnv(members)
+    obs, states = fleet.reset(KEY)
+    starts = {"a": jax.vmap(members["a"].env.reset)(jax.random.split(KEY, N)), "b": None}
+    found = fleet.reset_where(dict.fromkeys(members, MASK), obs, states, starts=starts)
+    for name, member in members.items():
+        expected = member.reset_where(MASK, obs[name], states[name], starts=starts[name])
+        assert_trees_equal((found[0][name], found[1][name]), expected)
+
+
+def test_refusals() -> None:
+    inner = VectorEnv()
+    env = VecEnv(inner, N)
+    obs, state = env.reset(KEY)
+    starts = jax.vmap(inner.reset)(jax.random.split(KEY, N))
+    begun: Any = starts[1]
+    for given, noun in [
+        (starts[1], "obs.* got no such leaf"),
+        ((starts[0][:2], begun), r"`obs` float32\[4, 3\]; got float32\[2, 3\]"),
+        ((starts[0], begun.replace(step=begun.step.astype(jnp.float32))), "`state.step` int32"),
+        (jax.tree.map(lambda x: x[0], starts), "`obs`"),
+    ]:
+        with pytest.raises(TypeError, match=f"expected starts like.*{noun}"):
+            env.reset_where(MASK, obs, state, starts=given)
+    chosen = VecEnv(StartStates(inner, inner.reset), N)
+    obs, state = chosen.reset(KEY)
+    with pytest.raises(TypeError, match="without StartStates"):
+        chosen.reset_where(MASK, obs, state, starts=starts)
+
+    class Otherwise(envrax.Wrapper[Any, Any, Any, Any]):
+        def reset(self, rng: jax.Array) -> Any:
+            return VectorEnv().reset(rng)
+
+    own = VecEnv(Otherwise(inner), N)
+    with pytest.raises(TypeError, match="wrappers that reset what they wrap; got Otherwise"):
+        own.reset_where(MASK, *own.reset(KEY), starts=starts)
+    with pytest.raises(TypeError, match="starts in a list or dict"):
+        MultiVecEnv([env]).reset_where([MASK], [obs], [state], starts=starts)
+
+
+def test_rollouts_go_on_from_there() -> None:
+    inner = CountingEnv()
+    env = VecEnv(inner, N)
+    at = envrax.start(env, KEY)
+    starts = jax.vmap(inner.reset)(jax.random.split(jax.random.key(4), N))
+    obs, state = env.reset_where(np.ones(N, bool), at.obs, at.env_state, starts=starts)
+    _, steps = envrax.rollout(env, None, at._replace(obs=obs, env_state=state), 3)
+    np.testing.assert_array_equal(steps.obs[0], starts[0])
