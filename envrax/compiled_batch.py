@@ -66,7 +66,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
 
     @abstractmethod
     def _begin_slots(
-        self, mask: Any, state: Any, rngs: Any, starts: Any = None
+        self, mask: Any, state: Any, rngs: Any, starts: Any = None, /
     ) -> tuple[Any, Any, jax.Array]:
         """
         Begin an episode in the slots of a mask, as a pure function.

@@ -118,9 +118,9 @@ class MultiVecEnv(Fleet):
             require_key(rng, "MultiVecEnv.reset_where", "Pass one key; MultiVecEnv splits it.")
 
         def one(member: AnyBatch, *given: Any) -> tuple[Any, Any]:
-            *given, starts = given
+            *of_slots, starts = given
             how: Any = {} if starts is None else {"starts": starts}  # a batch of one's own lacks it
-            return member.reset_where(*given, **how)
+            return member.reset_where(*of_slots, **how)
 
         given = dict(masks=masks, obs=obs, states=states, rng=rng, starts=starts)
         obs, states = self._map("MultiVecEnv.reset_where", one, **given)

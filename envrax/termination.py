@@ -1,7 +1,6 @@
 """How an episode ended: whether a step ended it, and why."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +48,7 @@ def step_env(
     """
     returned = require_tuple(type(env).__name__, "step", env.step(state, action), EnvState)
     obs, new_state, reward, done, info = returned
-    if not isinstance(info, Mapping) or not all(isinstance(key, str) for key in info):
+    if not isinstance(info, dict) or not all(isinstance(key, str) for key in cast(Any, info)):
         raise TypeError(
             f"{type(env).__name__}.step: expected info to be a dict with str keys; got {info!r}. "
             "Return `{}` if there is nothing to say."
@@ -61,7 +60,7 @@ def step_env(
         done = ended = ended if done is new_state.done else ended | done
     elif not env._is_wrapper or not hasattr(done, "dtype"):  # pyright: ignore[reportPrivateUsage]
         raise _no_flag(env, "done", done)
-    return obs, new_state.replace(done=ended), reward, done, info
+    return obs, new_state.replace(done=ended), reward, done, cast(Info, info)
 
 
 def _is_flag(x: Any) -> bool:

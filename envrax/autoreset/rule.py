@@ -206,8 +206,8 @@ def begin_where(
     if starts is not None:
         require_starts(env, starts, state)
 
-    def begin(env: AnyEnv, source: tuple[Any, Any]) -> tuple[Any, EnvState]:
-        source, start = source
+    def begin(env: AnyEnv, source_and_start: tuple[Any, Any]) -> tuple[Any, EnvState]:
+        source, start = source_and_start
         return how(env, source) if start is None else begin_at(env, how, source, start)
 
     def all_slots(source: Any, mask: Any, state: Any) -> tuple[Any, EnvState]:

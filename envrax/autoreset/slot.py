@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 
@@ -107,8 +107,8 @@ def require_starts(env: AnyEnv, starts: Any, state: EnvState) -> None:
         return
     form = f"reset_where: expected starts like `jax.vmap({inner.name}.reset)(rngs)`, (obs, state)"
     names = "obs", "state"
-    pair = dict(zip(names, starts, strict=False)) if isinstance(starts, tuple | list) else starts
-    found = leaf_types(pair)
+    is_pair = isinstance(starts, tuple | list)
+    found = leaf_types(dict(zip(names, cast(Any, starts), strict=False))) if is_pair else {}
     for leaf, expected_type in leaf_types(dict(zip(names, expected, strict=True))).items():
         if found.get(leaf) != expected_type:
             got = found.get(leaf, "no such leaf")

@@ -181,8 +181,8 @@ class StartStates(
 
     def _beginning_with(self, begin: Any) -> Any:
         raise TypeError(
-            f"reset_where: expected, with `starts`, an environment without StartStates; got {self}, "
-            "which begins episodes by `sample`. Leave one of the two out."
+            "reset_where: expected, with `starts`, an environment without StartStates; got "
+            f"{self}, which begins episodes by `sample`. Leave one of the two out."
         )
 
     def __getstate__(self) -> dict[str, Any]:

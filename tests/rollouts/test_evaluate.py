@@ -384,7 +384,7 @@ def test_nothing_is_transferred_without_asking(make: Any) -> None:
     env = make()
     with jax.transfer_guard("disallow"):
         for given in (one, each):
-            evaluate(env, None, given, 3)
+            envrax.evaluate(env, None, given, 3)
 
 
 def test_a_fleet_prints_member_by_member() -> None:

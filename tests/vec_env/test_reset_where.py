@@ -302,8 +302,10 @@ def test_off_the_types_of_reset_and_step_are_compared() -> None:
 class Sevens(BatchedWrapper[Any, Any]):
     """First observations of its own, by the public method."""
 
-    def reset_where(self, mask: Any, obs: Any, state: Any, rng: Any = None) -> Any:
-        obs, state = super().reset_where(mask, obs, state, rng)
+    def reset_where(
+        self, mask: Any, obs: Any, state: Any, rng: Any = None, *, starts: Any = None
+    ) -> Any:
+        obs, state = super().reset_where(mask, obs, state, rng, starts=starts)
         return jnp.where(jnp.asarray(mask)[:, None], jnp.float32(7), obs), state
 
 
