@@ -7,31 +7,17 @@ from typing import Any
 
 import pytest
 
-# Counts what JAX compiles, and what of that the persistent cache served or was given.
 COUNTING = """
 import json, os
 import jax
-
-counts = dict(compiled=0, hits=0, misses=0)
-EVENTS = {
-    "/jax/core/compile/backend_compile_duration": "compiled",
-    "/jax/compilation_cache/cache_hits": "hits",
-    "/jax/compilation_cache/cache_misses": "misses",
-}
-
-def count(event, *args, **kwargs):
-    if event in EVENTS:
-        counts[EVENTS[event]] += 1
-
-jax.monitoring.register_event_listener(count)
-jax.monitoring.register_event_duration_secs_listener(count)
+from conftest import count_compilations
 
 report = []
 
 def measure(compile, *args, **kwargs):
-    counts.update(compiled=0, hits=0, misses=0)
-    out = compile(*args, **kwargs)
-    report.append(dict(counts))
+    with count_compilations() as counted:
+        out = compile(*args, **kwargs)
+    report.append(vars(counted))
     return out
 
 def unrelated(seed):
@@ -49,9 +35,9 @@ for name in ("classic/CartPole-v0", "Quick-v0"):
     unrelated(os.getpid() + 10)
     vec_env = measure(envrax.make_vec, name, n_envs=4)
     rng = jax.random.key(1)
-    counts.update(compiled=0)
-    vec_env.step(vec_env.reset(rng)[1], [0, 1, 1, 0])
-    assert counts["compiled"] == 0, counts
+    with count_compilations() as counted:
+        vec_env.step(vec_env.reset(rng)[1], [0, 1, 1, 0])
+    assert counted.count == 0, counted
 """
 PRINT = "print(json.dumps(report))"
 
@@ -67,9 +53,9 @@ def assert_second_compiles_nothing(reports: list[Any]) -> None:
     assert first and len(first) == len(second)
     for one, two in zip(first, second, strict=True):
         assert one["misses"] > 0
-        assert one["compiled"] == one["hits"] + one["misses"]
+        assert one["count"] == one["hits"] + one["misses"]
         assert two["misses"] == 0
-        assert two["hits"] == two["compiled"] == one["compiled"]
+        assert two["hits"] == two["count"] == one["count"]
 
 
 def test_two_processes(run_python: Any, tmp_path: Path) -> None:

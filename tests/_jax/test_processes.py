@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,8 @@ def meet():
     printed = [process.communicate(timeout=300) for process in both]
     assert [process.returncode for process in both] == [0, 0], printed
     third = run_python(
-        "events = []\nimport jax\n"
-        "jax.monitoring.register_event_listener(lambda e, **_: events.append(e))\n"
-        f"meet = list\n{COMPILING}\n"
-        "assert '/jax/compilation_cache/cache_hits' in events\n"
-        "assert '/jax/compilation_cache/cache_misses' not in events, events\n"
+        "from conftest import count_compilations\nmeet = list\n"
+        f"with count_compilations() as counted:\n{textwrap.indent(COMPILING, '    ')}\n"
+        "assert counted.hits and not counted.misses, counted\n"
     )
     assert printed[0][0] == printed[1][0] == third
