@@ -252,5 +252,3 @@ def test_home_and_file_urls(spelled: str, tmp_path: Path, monkeypatch: Any) -> N
     warm(spelled.format(home=tmp_path))
     assert any((tmp_path / "cache").iterdir())
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
-
-

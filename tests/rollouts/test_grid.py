@@ -116,7 +116,9 @@ def test_nothing_is_transferred_without_asking() -> None:
 
 def test_time_limits_and_the_callers_own_jit() -> None:
     """A limit of the config is that of each point, one of a wrapper's own stays."""
-    fixed, free = (RecordEpisodeStatistics(TimeLimit(CountingEnv(), max_steps=n)) for n in (3, None))
+    fixed, free = (
+        RecordEpisodeStatistics(TimeLimit(CountingEnv(), max_steps=n)) for n in (3, None)
+    )
 
     @jax.jit
     def lengths(limits: Any) -> Any:

@@ -65,7 +65,9 @@ def test_it_is_the_mask_of_the_state_before_the_reset(name: str) -> None:
     batch = VecEnv(MaskedEnv(), N, final_obs=True, **OPTIONS[name])
     final_masks(batch)
     at_reset = 0
-    for *_, (_, state, _, dones, infos) in steps_of(batch, random_actions(batch.action_space, (9,))):
+    for *_, (_, state, _, dones, infos) in steps_of(
+        batch, random_actions(batch.action_space, (9,))
+    ):
         differ = (batch.action_mask(state) != infos["final_mask"]).any(axis=1)
         assert not differ[~dones].any()
         at_reset += int(differ[dones].sum())

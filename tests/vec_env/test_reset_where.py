@@ -145,7 +145,9 @@ def test_under_vmap_and_grad() -> None:
     for i in range(3):
         assert_trees_equal(_rows(together, i), env.reset_where(masks[i], *_rows((obs, states), i)))
     seen = lambda obs: env.reset_where(masks[0], obs, _rows(states, 0))[0].sum()  # noqa: E731
-    assert_trees_equal(jax.grad(seen)(obs[0]), np.where(masks[0][:, None], np.zeros_like(obs[0]), 1))
+    assert_trees_equal(
+        jax.grad(seen)(obs[0]), np.where(masks[0][:, None], np.zeros_like(obs[0]), 1)
+    )
 
 
 def test_it_compiles_once(compile_counter: Any) -> None:
