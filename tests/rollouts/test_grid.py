@@ -116,14 +116,12 @@ def test_nothing_is_transferred_without_asking() -> None:
 
 def test_time_limits_and_the_callers_own_jit() -> None:
     """A limit of the config is that of each point, one of a wrapper's own stays."""
-    fixed, free = (
-        RecordEpisodeStatistics(TimeLimit(CountingEnv(), max_steps=n)) for n in (3, None)
-    )
+    envs = [RecordEpisodeStatistics(TimeLimit(CountingEnv(), max_steps=n)) for n in (3, None)]
 
     @jax.jit
     def lengths(limits: Any) -> Any:
         grid = {"max_steps": [*limits]}
-        return [evaluate_grid(env, None, KEY, grid, 2).lengths for env in (fixed, free)]
+        return [evaluate_grid(env, None, KEY, grid, 2).lengths for env in envs]
 
     found = lengths(jnp.asarray([2, 7], jnp.int32))
     assert [x.tolist() for x in found] == [[[2, 2], [3, 3]], [[2, 2], [7, 7]]]
