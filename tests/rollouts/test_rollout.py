@@ -169,24 +169,12 @@ class Noise(nnx.Module):
         return jax.random.randint(self.rngs(), (), 0, 3, jnp.int32), state, None
 
 
-class Means(nnx.Module):
-    """A policy that normalises observations by running means."""
-
-    def __init__(self) -> None:
-        self.norm = nnx.BatchNorm(2, rngs=nnx.Rngs(0))
-
-    def __call__(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
-        return jnp.int32(0), state, self.norm(obs[None].astype(jnp.float32))
-
-
-@pytest.mark.parametrize("make", [Noise, Means])
-def test_a_policy_that_changes_itself_is_refused(make: Any) -> None:
+def test_a_policy_that_changes_itself_is_refused() -> None:
     env = CountingEnv()
-    with jax.numpy_dtype_promotion("standard"):
-        with pytest.raises(TypeError, match=make.__name__):
-            envrax.rollout(env, make(), envrax.start(env, KEY), 3)
-        with pytest.raises(TypeError, match="policy_state"):
-            envrax.evaluate(env, make(), KEY, 3)
+    with pytest.raises(TypeError, match="Noise"):
+        envrax.rollout(env, Noise(), envrax.start(env, KEY), 3)
+    with pytest.raises(TypeError, match="policy_state"):
+        envrax.evaluate(env, Noise(), KEY, 3)
 
 
 class Jitted(nnx.Module):
