@@ -35,7 +35,8 @@ sys.stdin.readline()
 with count_compilations() as counted:
     single = envrax.make("classic/CartPole-v0", **given)
     batch, quick = (envrax.make_vec(x, 4, **given) for x in ("classic/CartPole-v0", "Quick-v0"))
-    for env, act in (batch, policy), (NormalizeReward(batch), policy), (single, policy), (quick, None):
+    for env in (batch, NormalizeReward(batch), single, quick):
+        act = None if env is quick else policy
         at, _ = envrax.rollout(env, act, envrax.start(env, key), 3)
         envrax.evaluate(env, act, key, 3)
     found = envrax.evaluate_grid(single, policy, key, {"max_steps": [3, 4]}, 2)
@@ -50,7 +51,7 @@ print(counted.misses, counted.count - counted.hits, found.lengths.tolist())
 def run(tmp_path: Path, n_processes: int, cache: str | None = "default", **environ: str) -> Any:
     """What processes that compile at the same time print: misses, programs compiled, a result."""
     options: Any = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environ}
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ}
     environ["ENVRAX_CACHE_DIR"] = str(tmp_path / "default")
     command = [sys.executable, "-c", f"CACHE = {cache!r}\n{CODE}"]
     processes = [

@@ -85,18 +85,6 @@ def test_the_division_into_pieces_changes_nothing(
     assert_trees_equal(found, list(episodes(steps)))
 
 
-def test_only_ends_of_the_data_are_marked_as_truncated() -> None:
-    env = envrax.with_config(fakes.VectorEnv(), max_steps=10)  # truncates
-    found = list(episodes(played(env, n_steps=34)))
-    assert [len(x.action) for x in found] == [10, 10, 10, 4]
-    assert [x.done[-1] for x in found] == [True, True, True, False]
-    assert all(x.truncated[-1] and not x.terminated.any() for x in found)
-    assert not any(x.truncated[:-1].any() for x in found)
-
-    *whole, _ = episodes(played(fakes.CoinEnv()))  # terminates
-    assert whole and all(x.terminated[-1] and not x.truncated.any() for x in whole)
-
-
 def test_the_caller_may_edit_and_keep_each_array(steps: Transition) -> None:
     numpy_steps: Transition = jax.tree.map(np.array, steps._replace(extras=None))
     before = jax.tree.map(np.copy, numpy_steps)

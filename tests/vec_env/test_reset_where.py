@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from batched_fakes import OnTheHost
 from fakes import CoinConfig, CoinEnv, NestedEnv, PixelEnv
-from helpers import assert_trees_close, assert_trees_equal, slow_but
+from helpers import assert_trees_close, assert_trees_equal, plain, slow_but
 from reset_after_envs import CountEpisodes
 
 import envrax
@@ -105,36 +105,27 @@ def test_statistics_of_observations_count_the_first_ones_of_the_mask() -> None:
     assert_trees_equal(same.statistics, state.statistics)
 
 
-@pytest.mark.parametrize("jit_compile", [True, False])
-def test_with_a_key_slots_begin_as_in_a_reset(jit_compile: bool) -> None:
-    env = VecEnv(coin("loop"), N, jit_compile=jit_compile)
-    obs, state = env.reset(KEY)
-    obs, state, *_ = env.step(state, jnp.ones((N, 2), jnp.float32))
-    mask = np.arange(N) % 2 == 0
-    for key in (jax.random.key(5), jax.random.PRNGKey(5)):
-        fresh = env.reset(key)
-        found = env.reset_where(mask, obs, state, key)
-        assert_trees_equal(jax.tree.map(lambda x: x[mask], found), _rows(fresh, mask))
-        assert_trees_equal(jax.tree.map(lambda x: x[~mask], found), _rows((obs, state), ~mask))
-
-
 def _rows(tree: Any, mask: Any) -> Any:
     return jax.tree.map(lambda x: x[mask], tree)
 
 
-def test_masks_equal_a_loop_by_hand() -> None:
-    """Any mask, not only that of ends: slot by slot with the environment itself."""
-    env = CountEpisodes(coin())
-    batch = VecEnv(env, N, autoreset=False)
+@pytest.mark.parametrize("jit_compile", [True, False])
+def test_masks_equal_a_loop_by_hand(jit_compile: bool) -> None:
+    """Any mask, not only that of ends: slot by slot, by `reset_after` or the keys of a reset."""
+    env = CountEpisodes(coin("loop"))
+    batch = VecEnv(env, 4, autoreset=False, jit_compile=jit_compile)
     obs, state = batch.reset(KEY)
-    rng = np.random.default_rng(0)
-    for i in range(5):
+    draw = np.random.default_rng(0)
+    for i, rng in enumerate((None, jax.random.key(5), None, jax.random.PRNGKey(5))):
         obs, state, *_ = batch.step(state, batch.action_space.sample(jax.random.key(i)))
-        mask = rng.random(N) < 0.5
-        rows = [_rows((obs, state), k) for k in range(N)]
-        begun = [env.reset_after(row[1]) if mask[k] else row for k, row in enumerate(rows)]
-        obs, state = batch.reset_where(mask, obs, state)
-        assert_trees_equal((obs, state), jax.tree.map(lambda *x: jnp.stack(x), *begun))
+        mask = draw.random(4) < 0.5
+        rows = [_rows((obs, state), k) for k in range(4)]
+        keys = [None] * 4 if rng is None else jax.random.split(rng, 4)
+        for k in np.flatnonzero(mask):
+            rows[k] = env.reset_after(rows[k][1]) if rng is None else env.reset(keys[k])
+        obs, state = batch.reset_where(mask, obs, state, rng)
+        wanted = jax.tree.map(lambda *x: np.stack([*map(plain, x)]), *rows)
+        assert_trees_equal(jax.tree.map(plain, (obs, state)), wanted)
 
 
 def test_under_vmap_and_grad() -> None:
