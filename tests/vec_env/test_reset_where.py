@@ -181,6 +181,7 @@ def test_rollouts_and_evaluations_have_auto_reset_again() -> None:
     on = VecEnv(coin(), N)
     off = VecEnv(coin(), N, autoreset=False)
     wrapped = NormalizeReward(off)
+    assert on.autoreset is not False and off.autoreset is False
     assert_trees_equal(
         rollout(off, None, start(off, KEY), STEPS), rollout(on, None, start(on, KEY), STEPS)
     )
