@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 from rollouts.test_rollout import vec_cartpole
 
 import envrax
@@ -117,7 +117,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("form", NUMBERS)
+@pytest.mark.parametrize("form", slow_but("object", "static", values=NUMBERS))
 def test_a_python_number_compiles_once_for_each_value(
     form: str, compile_counter: Callable[..., Any]
 ) -> None:
