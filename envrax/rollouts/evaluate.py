@@ -283,12 +283,11 @@ def _begin(env: Any, keys: jax.Array, policy: EachSlot, at: Rollout, tally: Tall
     # A slot without an episode plays the last one again, which does not count.
     rows = jnp.minimum(tally.row, keys.shape[0] - 1)
     pairs = clone_keys(keys)[rows]
-    begins, own, of_reset = tally.begins, pairs[:, 0], pairs[:, 1]
+    given = tally.begins, pairs[:, 1], policy.first_memory(pairs[:, 0])
     layout = layout_of(env)
-    if layout is not None:
-        begins, own, of_reset = reshard((begins, own, of_reset), layout)
+    begins, of_reset, memory = given if layout is None else reshard(given, layout)
     first, state, began = env._begin_slots(begins, at.env_state, of_reset)
-    memory = where_slots(began, policy.first_memory(own), at.policy_state)
+    memory = where_slots(began, memory, at.policy_state)
     # JAX's checker counts a key as used by a select.
     return clone_keys(Rollout(where_slots(began, first, at.obs), state, memory, at.rng))
 

@@ -1,17 +1,22 @@
 """A fleet returns what its members return by themselves, with the keys that it splits for them."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
 from fakes import CoinConfig, CoinEnv, CounterEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_close, assert_trees_equal
+from reset_after_envs import CountEpisodes, CountState
+from wrapper_rows import draw_gravity
 
 from envrax import (
     ClipReward,
+    DomainRandomization,
     EpisodeDiscount,
     FrameStackObservation,
     JitWrapper,
@@ -51,12 +56,23 @@ SINGLES: list[Callable[[], Any]] = [
 ]
 
 
+class CountInTwos(CountEpisodes):
+    """Its reset and step are those of `CountEpisodes`."""
+
+    def reset_after(self, state: CountState) -> tuple[Any, CountState]:
+        obs, first = super().reset_after(state)
+        return obs, first.replace(episodes=first.episodes + 1)
+
+
+COIN = CoinEnv(CoinConfig(end_rate=0.5))
+
+
 def counters() -> Any:
     return VecEnv(CounterEnv(), 3)
 
 
 def coins() -> Any:
-    return VecEnv(CoinEnv(CoinConfig(end_rate=0.5)), 4)
+    return VecEnv(COIN, 4)
 
 
 def nests() -> Any:
@@ -67,6 +83,10 @@ def scene() -> Any:
     return Scene(5)
 
 
+def counted() -> Any:
+    return VecEnv(CountEpisodes(COIN), 4)
+
+
 BATCHES: list[Callable[[], Any]] = [
     counters,
     coins,
@@ -75,16 +95,20 @@ BATCHES: list[Callable[[], Any]] = [
     lambda: VecEnv(CounterEnv(), 3, jit_compile=False),
     scene,
     coins,
-    lambda: VecEnv(CoinEnv(CoinConfig(end_rate=0.5)), 4, autoreset=Select()),
+    lambda: VecEnv(COIN, 4, autoreset=Select()),
     lambda: VecEnv(RecordEpisodeStatistics(EpisodeDiscount(CounterEnv())), 2),
     scene,
     nests,
+    counted,
+    lambda: VecEnv(CountInTwos(COIN), 4),
+    counted,
+    lambda: VecEnv(DomainRandomization(VectorEnv(), draw_gravity, redraw=False), 2),
 ]
 
 
-def as_dict(members: list[Any]) -> dict[str, Any]:
+def keyed(members: list[Any]) -> dict[str, Any]:
     """Keys in an order that is not sorted, as JAX would return them."""
-    return {f"{len(members) - i}-{m.name}": m for i, m in enumerate(members)}
+    return {f"{len(members) - i}": member for i, member in enumerate(members)}
 
 
 def listed(container: Any) -> list[Any]:
@@ -92,19 +116,17 @@ def listed(container: Any) -> list[Any]:
 
 
 SLOW = pytest.mark.slow
-LIST, DICT = (list, jax.random.PRNGKey), (as_dict, jax.random.key)
-SINGLE, VEC = (MultiEnv, SINGLES), (MultiVecEnv, BATCHES)
-FEW = (MultiVecEnv, [counters, coins, counters, scene])
+FEW = [counters, coins, counters, scene]
 
 
 @pytest.mark.parametrize(
     ("fleet", "recipes", "form", "keys"),
     [
-        pytest.param(*SINGLE, *LIST, id="single-list-legacy", marks=SLOW),
-        pytest.param(*SINGLE, *DICT, id="single-dict-typed", marks=SLOW),
-        pytest.param(*VEC, *LIST, id="vec-list-legacy", marks=SLOW),
-        pytest.param(*VEC, *DICT, id="vec-dict-typed", marks=SLOW),
-        pytest.param(*FEW, *DICT, id="few-dict-typed"),
+        pytest.param(MultiEnv, SINGLES, list, jax.random.PRNGKey, marks=SLOW),
+        pytest.param(MultiEnv, SINGLES, keyed, jax.random.key, marks=SLOW),
+        pytest.param(MultiVecEnv, BATCHES, list, jax.random.PRNGKey, marks=SLOW),
+        pytest.param(MultiVecEnv, BATCHES, keyed, jax.random.key, marks=SLOW),
+        pytest.param(MultiVecEnv, FEW, keyed, jax.random.key),
     ],
 )
 def test_a_fleet_equals_its_members(
@@ -114,22 +136,17 @@ def test_a_fleet_equals_its_members(
     made = {recipe: recipe() for recipe in recipes}  # compiled once where equal, to save time
     alone = [made[recipe] for recipe in recipes]
     rngs = jax.random.split(keys(3), len(alone))
-    obs, states = together.reset(keys(3))
+    returned = together.reset(keys(3))
     theirs = [member.reset(rng) for member, rng in zip(alone, rngs, strict=True)]
-    if form is as_dict:
-        assert list(obs) == list(states) == list(as_dict(alone))
     for t in range(STEPS):
-        returned = together.step(states, together._container.build(actions_of(alone, t)))
-        states = returned[1]
+        if form is keyed:
+            assert all(list(part) == list(keyed(alone)) for part in returned)
         ours = zip(*map(listed, returned), strict=True)
-        theirs = [
-            member.step(last[1], action)
-            for member, last, action in zip(alone, theirs, actions_of(alone, t), strict=True)
-        ]
         for mine, yours in zip(ours, theirs, strict=True):
             assert_trees_equal(mine, yours)
-        if form is as_dict:
-            assert all(list(part) == list(as_dict(alone)) for part in returned)
+        actions = actions_of(alone, t)
+        returned = together.step(returned[1], form(actions))
+        theirs = [m.step(last[1], a) for m, last, a in zip(alone, theirs, actions, strict=True)]
 
 
 def actions_of(members: list[Any], t: int) -> list[Any]:
@@ -137,26 +154,22 @@ def actions_of(members: list[Any], t: int) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("transform", ["scan", "jit", "vmap"])
-def test_inside_the_callers_own_transform(transform: str) -> None:
+def test_inside_the_callers_own_jit_vmap_and_scan() -> None:
+    """Together with XLA's choices for a larger program: floats to the last bit."""
     fleet = MultiVecEnv([counters(), scene(), counters(), coins(), scene()])
     actions = actions_of(fleet.vec_envs, 0)
-    _, states = fleet.reset(jax.random.key(0))
-    one = fleet.step(states, actions)[1]
-    if transform == "jit":
-        # Together with XLA's choices for a larger program: floats to the last bit.
-        assert_trees_close(jax.jit(fleet.step)(states, actions)[1], one, rtol=1e-6)
-    elif transform == "scan":
-        stepped = jax.jit(
-            lambda s: jax.lax.scan(lambda s, _: (fleet.step(s, actions)[1], None), s, length=2)[0]
-        )(states)
-        assert_trees_close(stepped, fleet.step(one, actions)[1], rtol=1e-6)
-    else:
-        many = jax.vmap(fleet.reset)(jax.random.split(jax.random.key(1), 2))
-        twice = jax.tree.map(lambda x: np.stack([x, x]), actions)
-        _, stepped, *_ = jax.vmap(fleet.step)(many[1], twice)
-        slot = jax.tree.map(lambda x: x[1], (many[1], stepped))
-        assert_trees_close(slot[1], fleet.step(slot[0], actions)[1], rtol=1e-6)
+
+    @jax.jit
+    @jax.vmap
+    def run(rng: jax.Array) -> Any:
+        states = fleet.reset(rng)[1]
+        return jax.lax.scan(lambda s, _: (fleet.step(s, actions)[1], None), states, length=2)[0]
+
+    _, states = fleet.reset(jax.random.key(1))
+    for _ in range(2):
+        states = fleet.step(states, actions)[1]
+    found = run(jnp.stack([jax.random.key(0), jax.random.key(1)]))
+    assert_trees_close(jax.tree.map(lambda x: x[1], found), states, rtol=1e-6)
 
 
 def test_gradients_reach_through_a_fleet() -> None:
@@ -167,16 +180,13 @@ def test_gradients_reach_through_a_fleet() -> None:
         states = [env.reset(jax.random.key(i))[1].replace(pos=pos) for i, env in enumerate(envs)]
         return sum(step(states, [2, 1, 2])[2])
 
-    multi = jax.grad(lambda pos: score(MultiEnv(envs).step, pos))(np.ones(3, np.float32))
-    alone = jax.grad(
-        lambda pos: score(
-            lambda s, a: list(
-                zip(*[e.step(x, y) for e, x, y in zip(envs, s, a, strict=True)], strict=True)
-            ),
-            pos,
-        )
-    )(np.ones(3, np.float32))
-    np.testing.assert_allclose(multi, alone, rtol=1e-6)
+    def alone(states: Any, actions: Any) -> Any:
+        steps = [env.step(*both) for env, *both in zip(envs, states, actions, strict=True)]
+        return [*zip(*steps, strict=True)]
+
+    at = np.ones(3, np.float32)
+    found, expected = (jax.grad(partial(score, step))(at) for step in (MultiEnv(envs).step, alone))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_a_subclass_with_a_step_of_its_own_keeps_it() -> None:
@@ -197,17 +207,11 @@ def test_members_on_the_host_step_beside_the_compiled_ones() -> None:
     first, _ = alone.reset(jax.random.split(jax.random.key(0), 3)[0])
     np.testing.assert_array_equal(obs["gym"], first)
     for t in range(60):  # past the ends of some episodes
-        actions = {
-            "scene": np.full(4, t % 3),
-            "gym": np.asarray([0, 1, t % 2]),
-            "jax": np.zeros(2, np.int32),
-        }
-        obs, states, rewards, dones, infos = fleet.step(states, actions)
-        theirs = alone.step(None, actions["gym"])
-        assert_trees_equal(
-            (obs["gym"], rewards["gym"], dones["gym"], infos["gym"]), (theirs[0], *theirs[2:])
-        )
-        assert list(obs) == ["gym", "scene", "jax"]
+        gym_actions = np.asarray([0, 1, t % 2])
+        actions = {"scene": np.full(4, t % 3), "gym": gym_actions, "jax": np.zeros(2, np.int32)}
+        obs, states, *rest = fleet.step(states, actions)
+        first, _, *expected = alone.step(None, gym_actions)
+        assert_trees_equal((obs["gym"], *(x["gym"] for x in rest)), (first, *expected))
     gym = fleet.vec_envs["gym"]
     assert gym.steps == 60
     fleet.close()

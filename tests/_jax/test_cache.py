@@ -6,7 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import ScriptEnv
+from helpers import jax_flag
 
-from envrax import DEFAULT_CACHE_DIR, JitWrapper, VecEnv, make, make_vec, register, unregister
+from envrax import DEFAULT_CACHE_DIR, JitWrapper
 from envrax._jax.cache import compile_cache
 
 REWARDS = (1.0, 2.0)
@@ -52,14 +53,10 @@ def entries(directory: Path) -> set[str]:
 @contextmanager
 def settings(**values: Any) -> Generator[None]:
     """Values of `jax.config`, as a user sets them."""
-    before = {name: getattr(jax.config, name) for name in values}
-    try:
+    with ExitStack() as stack:
         for name, value in values.items():
-            jax.config.update(name, value)
+            stack.enter_context(jax_flag(name, value))
         yield
-    finally:
-        for name, value in before.items():
-            jax.config.update(name, value)
 
 
 @pytest.fixture
@@ -72,9 +69,11 @@ def default_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_second_compilation_is_read_and_not_compiled(
     default_dir: Path, compile_counter: Any
 ) -> None:
+    """The default directory ignores itself for git, as that of pytest does."""
     with compile_counter() as first:
         warm()
     assert first.misses == len(entries(default_dir)) > 0
+    assert (default_dir / ".gitignore").read_text() == "*\n"
     with compile_counter() as second:
         JitWrapper(QuickEnv())
     assert (second.hits, second.misses) == (second.count, 0)
@@ -84,20 +83,12 @@ def test_default_is_resolved_when_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default_dir: Path
 ) -> None:
     monkeypatch.setenv("ENVRAX_CACHE_DIR", str(tmp_path / "later"))
-    warm()
+    warm(pickle.loads(pickle.dumps(DEFAULT_CACHE_DIR)))
     assert entries(tmp_path / "later") and not default_dir.exists()
     monkeypatch.delenv("ENVRAX_CACHE_DIR")
     monkeypatch.chdir(tmp_path)
     assert os.fspath(DEFAULT_CACHE_DIR) == str(tmp_path / ".jax_cache")
     assert repr(DEFAULT_CACHE_DIR) == "DEFAULT_CACHE_DIR"
-
-
-def test_git_leaves_the_default_directory_alone(tmp_path: Path, default_dir: Path) -> None:
-    """As pytest and ruff do it: the directory ignores itself. One of the user's own is theirs."""
-    warm()
-    warm(tmp_path / "explicit")
-    assert (default_dir / ".gitignore").read_text() == "*\n"
-    assert entries(tmp_path / "explicit") and not (tmp_path / "explicit/.gitignore").exists()
 
 
 def test_a_lazy_first_call_follows_the_users_own_settings(default_dir: Path) -> None:
@@ -106,29 +97,19 @@ def test_a_lazy_first_call_follows_the_users_own_settings(default_dir: Path) -> 
     assert not default_dir.exists()
 
 
-def test_default_gives_way_to_the_users_own(
-    tmp_path: Path, default_dir: Path, compile_counter: Any
+@pytest.mark.parametrize(
+    ("explicit", "enabled", "used"),
+    [(False, True, ["users"]), (False, False, []), (True, True, ["ours"]), (True, False, ["ours"])],
+)
+def test_explicit_wins_over_the_users_own_and_that_over_the_default(
+    explicit: bool, enabled: bool, used: list[str], tmp_path: Path, default_dir: Path
 ) -> None:
-    users = tmp_path / "users"
-    with settings(jax_compilation_cache_dir=str(users)):
-        warm(pickle.loads(pickle.dumps(DEFAULT_CACHE_DIR)))
-        with compile_counter() as events:
-            JitWrapper(QuickEnv())
-    assert entries(users) and not default_dir.exists()
-    assert events.hits and not events.misses
-
-
-def test_default_gives_way_to_a_cache_that_the_user_switched_off(default_dir: Path) -> None:
-    with settings(jax_enable_compilation_cache=False):
-        warm()
-    assert not default_dir.exists()
-
-
-def test_explicit_wins_over_the_users_own(tmp_path: Path, default_dir: Path) -> None:
-    users, explicit = tmp_path / "users", tmp_path / "deep" / "explicit"
-    with settings(jax_compilation_cache_dir=str(users), jax_enable_compilation_cache=False):
-        warm(explicit)
-    assert entries(explicit) and not users.exists() and not default_dir.exists()
+    users = str(tmp_path / "users")
+    with settings(jax_compilation_cache_dir=users, jax_enable_compilation_cache=enabled):
+        warm(tmp_path / "ours" if explicit else DEFAULT_CACHE_DIR)
+    assert [path.name for path in tmp_path.iterdir()] == used
+    assert all(entries(tmp_path / name) for name in used)
+    assert not (tmp_path / "ours" / ".gitignore").exists()
 
 
 @pytest.mark.parametrize("users_own", [True, False])
@@ -149,36 +130,24 @@ def test_none_neither_reads_nor_writes(
     assert events.hits
 
 
-def test_a_later_call_with_another_directory_uses_that_one(
+def test_each_program_goes_to_the_directory_of_its_compilation(
     tmp_path: Path, compile_counter: Any
 ) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    for directory in (one, two):
-        with compile_counter() as events:
-            warm(directory)
-        assert events.misses
-    assert entries(one) == entries(two)  # each has all it needs
-    for directory in (one, two):
-        with compile_counter() as events:
-            JitWrapper(QuickEnv(), directory)
-        assert events.hits and not events.misses
-
-
-def test_what_is_compiled_before_and_after_goes_where_the_user_says(
-    tmp_path: Path, compile_counter: Any
-) -> None:
-    users, ours = tmp_path / "users", tmp_path / "ours"
+    """Those of a later call elsewhere too, and what the user compiles before and after."""
+    users, one, two = (tmp_path / name for name in ("users", "one", "two"))
     with settings(
         jax_compilation_cache_dir=str(users), jax_persistent_cache_min_compile_time_secs=0.0
     ):
         jax.jit(lambda x: x * 3 + 1)(np.float32(1))
         before = entries(users)
-        warm(ours)
+        warm(one)
+        warm(two)
         assert before and entries(users) == before
+        assert entries(one) == entries(two)  # each has all it needs
         jax.jit(lambda x: x * 5 + 2)(np.float32(1))
         assert len(entries(users)) > len(before)
         with compile_counter() as events:
-            JitWrapper(QuickEnv(), ours)
+            JitWrapper(QuickEnv(), one)
         assert events.hits and not events.misses
 
 
@@ -200,6 +169,11 @@ def test_every_setting_is_restored(cache_dir: Any, tmp_path: Path, default_dir: 
         with pytest.raises(ZeroDivisionError), compile_cache(cache_dir):
             raise ZeroDivisionError
         assert dict(jax.config.values) == before
+        # What the user sets meanwhile, in another thread, stays.
+        later = str(tmp_path / "later")
+        with compile_cache(tmp_path / "ours"), ThreadPoolExecutor(1) as pool:
+            pool.submit(jax.config.update, "jax_compilation_cache_dir", later).result()
+        assert dict(jax.config.values) == {**before, "jax_compilation_cache_dir": later}
 
 
 @pytest.mark.parametrize("source", ["argument", "environment", "users"])
@@ -217,29 +191,12 @@ def test_a_url_passes_unchanged(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
-def test_every_way_to_compile_takes_the_directory(tmp_path: Path) -> None:
-    register("Quick-v0", QuickEnv, QuickEnv().config)
-    try:
-        ways: dict[str, Callable[[Path], Any]] = {
-            "make": lambda path: make("Quick-v0", cache_dir=path),
-            "make_vec": lambda path: make_vec("Quick-v0", 2, cache_dir=path),
-            "jit_wrapper": lambda path: JitWrapper(QuickEnv(), path, pre_warm=False).compile(),
-            "vec_env": lambda path: VecEnv(QuickEnv(), 2).compile(path),
-        }
-        for name, compile_into in ways.items():
-            compile_into(tmp_path / name)
-            assert entries(tmp_path / name), name
-    finally:
-        unregister("Quick-v0")
-
-
 # A directory that cannot be used costs a warning, never the run: `warm` sees that the env works.
 
 
-def test_a_file_where_the_directory_should_be(tmp_path: Path, default_dir: Path) -> None:
+def test_a_file_where_the_directory_should_be(default_dir: Path) -> None:
     default_dir.write_text("I am a file.")
-    for cache_dir in (DEFAULT_CACHE_DIR, default_dir, str(default_dir / "below")):
+    for cache_dir in (DEFAULT_CACHE_DIR, str(default_dir / "below")):
         with pytest.warns(UserWarning, match="compile cache"):
             warm(cache_dir)
     assert default_dir.read_text() == "I am a file."
@@ -290,7 +247,15 @@ def test_a_directory_that_takes_no_file(run_python: Any) -> None:
     assert "Error writing persistent compilation cache entry" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("spelled", ["~/cache", "file://{home}/cache"])
+def test_home_and_file_urls(spelled: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    warm(spelled.format(home=tmp_path))
+    assert any((tmp_path / "cache").iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
 def test_users_threads_may_compile_meanwhile(tmp_path: Path) -> None:
     stop = threading.Event()
 
@@ -310,15 +275,6 @@ def test_users_threads_may_compile_meanwhile(tmp_path: Path) -> None:
             stop.set()
         assert dict(jax.config.values) == before
     assert [thread.result() for thread in done] == [None, None]
-
-
-@pytest.mark.parametrize("spelled", ["~/cache", "file://{home}/cache"])
-def test_home_and_file_urls(spelled: str, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    warm(spelled.format(home=tmp_path))
-    assert any((tmp_path / "cache").iterdir())
-    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
 def test_what_the_user_sets_meanwhile_stays(tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 """Programs as JAX traces them: a renamed primitive would change a choice without a word."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.experimental import io_callback
 
+from envrax._jax.dead_code import arguments_read
 from envrax._jax.jaxprs import (
     branches,
     called_program,
@@ -28,50 +31,27 @@ def in_scan(x: jax.Array) -> Any:
     return jax.lax.scan(lambda x, _: (x + 1, x), x, None, 3)
 
 
-def in_fori(x: jax.Array) -> Any:
-    return jax.lax.fori_loop(0, x.astype(int), lambda _, x: x + 1, x)
+def in_cond(x: jax.Array) -> Any:
+    return jax.lax.cond(x > 0, jnp.sin, jnp.cos, x)
 
 
-def pure(x: jax.Array) -> Any:
-    return jax.pure_callback(lambda x: x, x, x, vmap_method="sequential")
-
-
-def impure(x: jax.Array) -> Any:
-    return io_callback(lambda x: None, None, x)
-
-
-def debug(x: jax.Array) -> Any:
-    return jax.debug.callback(lambda x: None, x)
-
-
-def plain(x: jax.Array) -> Any:
-    return jax.lax.cond(x > 0, jnp.sin, jnp.cos, x) + jax.jit(jnp.tanh)(x)
+LOOPS: dict[str, tuple[Callable[..., Any], bool]] = {
+    "while": (in_while, True),
+    "scan": (in_scan, True),
+    "fori": (lambda x: jax.lax.fori_loop(0, x.astype(int), lambda _, x: x + 1, x), True),
+    "pure": (lambda x: jax.pure_callback(np.sin, x, x, vmap_method="sequential"), True),
+    "impure": (lambda x: io_callback(lambda x: None, None, x), True),
+    "debug": (lambda x: jax.debug.callback(lambda x: None, x), True),
+    "plain": (lambda x: in_cond(x) + jax.jit(jnp.tanh)(x), False),
+}
 
 
 @pytest.mark.parametrize("inside", [lambda f: f, jax.jit, jax.vmap], ids=["", "jit", "vmap"])
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (in_while, True),
-        (in_scan, True),
-        (in_fori, True),
-        (pure, True),
-        (impure, True),
-        (debug, True),
-        (plain, False),
-    ],
-    ids=lambda x: getattr(x, "__name__", ""),
-)
-def test_loops_and_calls_to_the_host(
-    inside: Callable[..., Any], function: Callable[..., Any], expected: bool
-) -> None:
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_and_calls_to_the_host(inside: Callable[..., Any], name: str) -> None:
+    function, expected = LOOPS[name]
     x = jnp.ones(3) if inside is jax.vmap else jnp.float32(1)
     assert has_loop(jax.make_jaxpr(inside(function))(x)) == expected
-
-
-def test_equations_of_inner_programs_are_found() -> None:
-    traced = jax.make_jaxpr(jax.jit(lambda x: jax.lax.cond(x > 0, jnp.sin, jnp.cos, x)))(1.0)
-    assert {"sin", "cos", "cond"} <= {eqn.primitive.name for eqn in equations(traced)}
 
 
 @pytest.mark.parametrize("call", [lambda f: f, jax.jit, jax.checkpoint], ids=["", "jit", "remat"])
@@ -82,17 +62,9 @@ def test_the_origin_of_a_copy(call: Callable[..., Any]) -> None:
     assert origin(program, computed) not in program.invars
 
 
-def drawn(key: jax.Array) -> Any:
-    return jax.random.uniform(key)
-
-
-def drawn_by_gamma(key: jax.Array) -> Any:
-    return jax.random.gamma(key, 2.0)
-
-
-@pytest.mark.parametrize("function", [drawn, drawn_by_gamma])
-def test_draws_are_recognised_by_their_key(function: Callable[..., Any]) -> None:
-    program = jax.make_jaxpr(function)(jax.random.key(0))
+@pytest.mark.parametrize("draw", [jax.random.uniform, partial(jax.random.gamma, a=2.0)])
+def test_draws_are_recognised_by_their_key(draw: Callable[..., Any]) -> None:
+    program = jax.make_jaxpr(draw)(jax.random.key(0))
     draws = [eqn for eqn in equations(program) if draws_random_bits(eqn)]
     assert draws and all(is_key(eqn.invars[0].aval) for eqn in draws)
     split = jax.make_jaxpr(jax.random.split)(jax.random.key(0))
@@ -102,10 +74,6 @@ def test_draws_are_recognised_by_their_key(function: Callable[..., Any]) -> None
 def test_a_selection_is_recognised() -> None:
     program = jax.make_jaxpr(lambda x: jax.lax.select(x > 0, x, -x))(1.0)
     assert [selects(eqn) for eqn in equations(program)] == [False, False, True]
-
-
-def in_cond(x: jax.Array) -> Any:
-    return jax.lax.cond(x > 0, jnp.sin, jnp.cos, x)
 
 
 @pytest.mark.parametrize("function", [in_while, in_scan, in_cond])
@@ -132,3 +100,23 @@ def test_the_program_of_a_call(function: Callable[..., Any]) -> None:
     assert [x.primitive.name for x in equations(called_program(eqn))][-1] == "sin"
     (other,) = jax.make_jaxpr(jax.lax.neg)(1.0).eqns
     assert called_program(other) is None
+
+
+def drop(x: jax.Array, y: jax.Array) -> jax.Array:
+    jnp.sin(y)
+    return x + 1
+
+
+def branch(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jax.lax.cond(x > 0, lambda x, y: x, lambda x, y: -x, x, y)
+
+
+def loop(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jax.lax.scan(lambda c, _: ((c[0] + 1, c[1]), None), (x, y), None, 3)[0][0]
+
+
+@pytest.mark.parametrize("function", [drop, jax.jit(drop), jax.checkpoint(drop), branch, loop])
+def test_an_argument_that_is_not_read(function: Callable[..., Any]) -> None:
+    assert list(arguments_read(jax.make_jaxpr(function)(1.0, 1.0))) == [True, False]
+    with_output = jax.make_jaxpr(lambda x, y: (function(x, y), y))(1.0, 1.0)
+    assert list(arguments_read(with_output)) == [True, True]

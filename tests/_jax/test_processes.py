@@ -1,4 +1,4 @@
-"""Two processes that compile at once."""
+"""The compile cache between processes: what one has compiled, no other compiles again."""
 
 import os
 import subprocess
@@ -8,55 +8,86 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
-COMPILING = """
-import envrax, jax, numpy as np
-from fakes import PixelEnv
-meet()
-vec_env = envrax.VecEnv(envrax.FrameStackObservation(PixelEnv()), 3)
-vec_env.compile("cache")
-obs, state = vec_env.reset(jax.random.key(0))
-obs, state, reward, *_ = vec_env.step(state, [0, 1, 2])
-print(int(np.asarray(obs, np.int64).sum()), np.asarray(reward).tolist())
-"""
-
-
-def test_two_processes_fill_one_cache_at_once(tmp_path: Path, run_python: Any) -> None:
-    """Both are right, neither warns, and a third process finds every program in the cache."""
-    code = f"""
-import sys, warnings
+CODE = """
+import os, sys, warnings
 warnings.simplefilter("error")
-def meet():
-    print("ready", flush=True)
-    sys.stdin.readline()
-{COMPILING}
+from conftest import count_compilations
+import jax, jax.numpy as jnp
+import envrax, envrax_classic
+from _jax.test_cache import QuickEnv
+from envrax.wrappers.vector import NormalizeReward
+
+envrax.register("Quick-v0", QuickEnv, QuickEnv().config)  # compiles in a millisecond
+key = jax.random.key(0)
+weights = jnp.ones((4, 2))
+given = dict(cache_dir=None) if CACHE is None else {}
+
+def policy(state, obs, rng):
+    return jax.random.categorical(rng, obs @ weights), state, None
+
+def unrelated():
+    for i in range(3):
+        jax.jit(lambda x: x * (os.getpid() + i) + 1)(jnp.arange(3.0))
+
+unrelated()
+print("ready", flush=True)
+sys.stdin.readline()
+with count_compilations() as counted:
+    single = envrax.make("classic/CartPole-v0", **given)
+    batch, quick = (envrax.make_vec(x, 4, **given) for x in ("classic/CartPole-v0", "Quick-v0"))
+    for env in (batch, NormalizeReward(batch), single, quick):
+        act = None if env is quick else policy
+        at, _ = envrax.rollout(env, act, envrax.start(env, key), 3)
+        envrax.evaluate(env, act, key, 3)
+    found = envrax.evaluate_grid(single, policy, key, {"max_steps": [3, 4]}, 2)
+unrelated()
+with count_compilations() as first_calls:
+    batch.step(batch.reset(jax.random.key(1))[1], [0, 1, 1, 0])
+assert first_calls.count == 0
+print(counted.misses, counted.count - counted.hits, found.lengths.tolist())
 """
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
+
+
+def run(tmp_path: Path, n_processes: int, cache: str | None = "default", **environ: str) -> Any:
+    """What processes that compile at the same time print: misses, programs compiled, a result."""
+    options: Any = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ}
+    environ["ENVRAX_CACHE_DIR"] = str(tmp_path / "default")
+    command = [sys.executable, "-c", f"CACHE = {cache!r}\n{CODE}"]
+    processes = [
+        subprocess.Popen(command, cwd=tmp_path, env=environ, text=True, **options)
+        for _ in range(n_processes)
     ]
-    for process in both:
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    for process in both:
-        assert process.stdin is not None
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * n_processes
+    for process in processes:
         process.stdin.write("go on\n")
         process.stdin.flush()
-    printed = [process.communicate(timeout=300) for process in both]
-    assert [process.returncode for process in both] == [0, 0], printed
-    third = run_python(
-        "events = []\nimport jax\n"
-        "jax.monitoring.register_event_listener(lambda e, **_: events.append(e))\n"
-        f"meet = list\n{COMPILING}\n"
-        "assert '/jax/compilation_cache/cache_hits' in events\n"
-        "assert '/jax/compilation_cache/cache_misses' not in events, events\n"
-    )
-    assert printed[0][0] == printed[1][0] == third
+    printed = [process.communicate(timeout=300) for process in processes]
+    assert not any(process.returncode for process in processes), printed
+    return [text.split(maxsplit=2) for text, _ in printed]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("n_processes", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_later_process_compiles_nothing(n_processes: int, tmp_path: Path) -> None:
+    """Whatever is compiled in between; two that fill one cache at once are right, too."""
+    (misses, _, result), *others = run(tmp_path, n_processes)
+    assert int(misses) >= 7 and all(other[2] == result for other in others)
+    assert run(tmp_path, 1) == [["0", "0", result]]
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_a_cache_of_the_users_own(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    for _ in range(2):
+        [[misses, *_]] = run(tmp_path, 1, JAX_COMPILATION_CACHE_DIR=str(users))
+    assert misses == "0"
+    assert list(users.glob("*-cache")) and not (tmp_path / "default").exists()
+
+
+@pytest.mark.integration
+def test_nothing_is_written_for_an_environment_that_was_not_cached(tmp_path: Path) -> None:
+    [[misses, *_]] = run(tmp_path, 1, cache=None)
+    assert misses == "0"
+    assert not [*tmp_path.glob("**/*cache*")] and not (tmp_path / "default").exists()

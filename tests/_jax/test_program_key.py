@@ -43,10 +43,8 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "cond": lambda x: jax.lax.cond(x[0] > 0, lambda x: x, lambda x: -x, x),
     "while": lambda x: jax.lax.while_loop(lambda x: x[0] < 9, lambda x: x + 1, x),
     "derivative rules": lambda x: jax.nn.relu(clipped(x)),
-    "remat": lambda x: jax.checkpoint(lambda x: jnp.sin(x))(x),
     "solve": lambda x: jax.scipy.sparse.linalg.cg(lambda y: y * 2.0, x)[0],
     "random": lambda x: jax.random.normal(jax.random.key(0), (3,)) + x,
-    "sort": lambda x: jnp.sort(x)[jnp.array([0, 1, 1])],
     "callbacks": printed,
     "pure callback": lambda x: jax.pure_callback(lambda x: np.sin(x), x, x),
     "io callback": lambda x: io_callback(lambda x: np.sin(x), x, x),
@@ -67,17 +65,11 @@ DIFFERENT: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "literal": (lambda x: x * 2.0, lambda x: x * 3.0),
     "sign of zero": (lambda x: x * 0.0, lambda x: x * -0.0),
     "order": (lambda x, y: x - y, lambda x, y: y - x),
-    "which input": (lambda x, y: x + x, lambda x, y: x + y),
     "output": (lambda x: (x, -x), lambda x: (-x, x)),
     "branch": (
         lambda x: jax.lax.cond(x[0] > 0, lambda x: x, lambda x: -x, x),
         lambda x: jax.lax.cond(x[0] > 0, lambda x: -x, lambda x: x, x),
     ),
-    "number of steps": (
-        lambda x: jax.lax.fori_loop(0, 3, lambda i, x: x + 1, x),
-        lambda x: jax.lax.fori_loop(0, 4, lambda i, x: x + 1, x),
-    ),
-    "dtype": (lambda x: x.astype(jnp.int32), lambda x: x.astype(jnp.int16)),
     "precision": (
         lambda x: jnp.dot(x, x),
         lambda x: jnp.dot(x, x, precision=jax.lax.Precision.HIGHEST),
@@ -125,27 +117,21 @@ def test_arrays_that_can_be_edited_are_read_again() -> None:
     assert key_of(lambda x: jax.jit(lambda x: x * table)(x)) != before
 
 
-def test_defaults_of_a_function_on_the_host() -> None:
-    def with_default(n: int, by_keyword: bool) -> Any:
+@pytest.mark.parametrize("by_keyword", [False, True])
+def test_defaults_of_a_function_on_the_host(by_keyword: bool) -> None:
+    def with_default(n: int) -> Any:
         def at(x: Any, n: int = n) -> None: ...
         def keyword(x: Any, *, n: int = n) -> None: ...
 
-        def program(x: Any) -> Any:
-            jax.debug.callback(keyword if by_keyword else at, x)
-            return x
+        return key_of(lambda x: jax.debug.callback(keyword if by_keyword else at, x))
 
-        return key_of(program)
-
-    for by_keyword in (False, True):
-        assert with_default(1, by_keyword) == with_default(1, by_keyword)
-        assert with_default(1, by_keyword) != with_default(2, by_keyword)
+    assert with_default(1) == with_default(1) != with_default(2)
 
 
 def test_a_function_without_a_module() -> None:
     scope: dict[str, Any] = {}
     exec("def make(n):\n    return lambda x: x + n\nfunction = make(1)", scope)
     function = scope["function"]
-    assert function.__module__ is None or function.__module__ == "builtins"
     one, other = (key_of(lambda x: jax.pure_callback(function, x, x)) for _ in range(2))
     assert one == other
 

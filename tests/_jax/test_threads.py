@@ -26,47 +26,30 @@ def episode(env: Any, seed: int) -> Any:
 
 @pytest.mark.slow
 def test_registering_making_and_stepping_at_once() -> None:
-    """Each thread its own name, all of them one that they share; the results are those of one."""
-    envrax.register("Threads-v0", VectorEnv, VectorConfig(max_steps=4))
-    start = threading.Barrier(THREADS)
+    """Each thread a name of its own, and one that only the first of them gets."""
+    start, won = threading.Barrier(THREADS), []
 
     def work(i: int) -> Any:
         start.wait()
-        name = f"Threads{i}-v0"
-        envrax.register(name, CoinEnv, CoinEnv().config)
-        own, shared = envrax.make_vec(name, 3), envrax.make_vec("Threads-v0", 3)
-        single = envrax.make("Threads-v0", wrappers=[envrax.RecordEpisodeStatistics])
-        return [episode(env, 0) for env in (own, shared, single)]
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        results = list(pool.map(work, range(THREADS)))
-    expected = [
-        episode(envrax.VecEnv(CoinEnv(), 3), 0),
-        episode(envrax.VecEnv(VectorEnv(VectorConfig(max_steps=4)), 3), 0),
-    ]
-    for result in results:
-        assert_trees_equal(result[:2], expected)
-        assert_trees_equal(result[2], results[0][2])
-    names = {f"Threads{i}-v0" for i in range(THREADS)} | {"Threads-v0"}
-    assert names <= set(envrax.registered_names())
-
-
-def test_only_one_thread_wins_a_name() -> None:
-    start, won = threading.Barrier(THREADS), []
-
-    def work(i: int) -> None:
-        start.wait()
+        envrax.register(f"Threads{i}-v0", CoinEnv, CoinEnv().config)
         try:
-            envrax.register("Threads-v1", VectorEnv, VectorConfig(max_steps=i + 1))
+            envrax.register("Threads-v0", VectorEnv, VectorConfig(max_steps=i + 4))
         except ValueError as error:
             assert "already registered" in str(error)
         else:
             won.append(i)
+        start.wait()
+        envs = envrax.make_vec(f"Threads{i}-v0", 3), envrax.make_vec("Threads-v0", 3)
+        return [episode(env, 0) for env in envs]
 
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(work, range(THREADS)))
+        results = list(pool.map(work, range(THREADS)))
     assert len(won) == 1
-    assert envrax.get_spec("Threads-v1").default_config.max_steps == won[0] + 1
+    config = VectorConfig(max_steps=won[0] + 4)
+    assert envrax.get_spec("Threads-v0").default_config == config
+    expected = [episode(envrax.VecEnv(env, 3), 0) for env in (CoinEnv(), VectorEnv(config))]
+    for result in results:
+        assert_trees_equal(result, expected)
 
 
 def test_one_environment_stepped_by_all(compile_counter: Any) -> None:

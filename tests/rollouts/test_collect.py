@@ -69,19 +69,3 @@ def test_it_is_read_at_each_call(compile_counter: Any) -> None:
     assert_trees_equal(third, second)
     _, other = rollout(env, None, at, 5, collect=lambda step: step.reward + weights)
     assert not (other == second).all()
-
-
-def test_what_is_not_kept_is_not_computed() -> None:
-    """The program of a pixel rollout that keeps rewards has no room for observations."""
-    env = VecEnv(PixelEnv(), 4)
-    at = start(env, KEY)
-
-    def size(collect: Any) -> int:
-        run = jax.jit(lambda at: rollout(env, None, at, 50, collect=collect)[1])
-        memory: Any = run.lower(at).compile().memory_analysis()
-        return memory.output_size_in_bytes
-
-    frames = 50 * 4 * 3 * env.single_observation_space.size // 3
-    whole, without = size(None), size(lambda step: (step.obs, step.reward))
-    assert whole > 2 * frames > 2 * size(lambda step: step.reward)
-    assert without < whole * 0.6

@@ -15,6 +15,7 @@ from envrax import DomainRandomization, RecordEpisodeStatistics, TimeLimit, VecE
 from envrax.testing import CountingEnv
 from envrax_classic import CartPole, CartPoleConfig, Maze
 
+KEY = jax.random.key(0)
 GRID = {"half_length": [0.25, 1.0], "force": [5, 10.0, 20.0]}
 
 
@@ -25,8 +26,7 @@ def lean(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
 
 @pytest.fixture(scope="module")
 def found() -> envrax.GridEvaluation:
-    rng = jax.random.key(0)
-    return evaluate_grid(CartPole(), lean, rng, GRID, 4, policy_state=0.0, max_steps=60)
+    return evaluate_grid(CartPole(), lean, KEY, GRID, 4, policy_state=0.0, max_steps=60)
 
 
 def test_each_point_is_an_evaluation_of_its_own(found: envrax.GridEvaluation) -> None:
@@ -36,8 +36,7 @@ def test_each_point_is_an_evaluation_of_its_own(found: envrax.GridEvaluation) ->
     for i, length in enumerate(GRID["half_length"]):
         for j, force in enumerate(GRID["force"]):
             env = CartPole(CartPoleConfig(half_length=length, force=force))
-            rng = jax.random.key(0)
-            one = envrax.evaluate(env, lean, rng, 4, policy_state=0.0, max_steps=60)
+            one = envrax.evaluate(env, lean, KEY, 4, policy_state=0.0, max_steps=60)
             np.testing.assert_array_equal(found.lengths[i, j], one.lengths)
             np.testing.assert_array_equal(found.complete[i, j], one.complete)
             np.testing.assert_allclose(found.returns[i, j], one.returns, rtol=1e-5)
@@ -48,23 +47,13 @@ def test_its_axes_stay_in_order_as_jax_maps_over_it(found: envrax.GridEvaluation
 
 
 def test_it_is_one_compiled_call(compile_counter: Any) -> None:
-    env, rng = CountingEnv(), jax.random.key(0)
+    env = CountingEnv()
     with compile_counter() as compiled:
-        evaluate_grid(env, None, rng, {"max_steps": [2, 3, 4]}, 2)
+        evaluate_grid(env, None, KEY, {"max_steps": [2, 3, 4]}, 2)
     assert compiled.count == 1
     with compile_counter() as compiled:
-        evaluate_grid(env, None, rng, {"max_steps": [5, 6, 7]}, 2)
+        evaluate_grid(env, None, KEY, {"max_steps": [5, 6, 7]}, 2)
     assert compiled.count == 0
-
-
-def test_wrappers_and_the_callers_own_jit() -> None:
-    env = RecordEpisodeStatistics(TimeLimit(CountingEnv(), max_steps=3))
-
-    @jax.jit
-    def lengths(limits: Any) -> jax.Array:
-        return evaluate_grid(env, None, jax.random.key(0), {"max_steps": [*limits]}, 2).lengths
-
-    assert lengths(jnp.asarray([2, 9], jnp.int32)).tolist() == [[2, 2], [3, 3]]
 
 
 def _of(grid: dict[str, Any]) -> envrax.GridEvaluation:
@@ -96,12 +85,9 @@ def test_the_table() -> None:
         *(
             (CartPole(), {"max_steps": values}, error, f"evaluate_grid: expected .*{noun}")
             for values, error, noun in (
-                ("12", ValueError, "sequences"),
                 (["12"], TypeError, "`max_steps` to be numbers"),
-                ([None, 2], TypeError, "`max_steps` to be numbers"),
                 ([[1, 2], 2], TypeError, "`max_steps` to be numbers"),
                 ([2, 0], ValueError, "max_steps to be at least 1; got 0"),
-                ([-1], ValueError, "max_steps to be at least 1; got -1"),
                 ([2.5], TypeError, "max_steps to be an int; got 2.5"),
                 ([True], TypeError, "max_steps to be an int; got True"),
             )
@@ -113,26 +99,29 @@ def test_the_table() -> None:
 )
 def test_what_is_refused(env: Any, grid: Any, error: Any, noun: str) -> None:
     with pytest.raises(error, match=noun):
-        evaluate_grid(env, None, jax.random.key(0), grid, 2)
+        evaluate_grid(env, None, KEY, grid, 2)
 
 
 def test_a_large_limit_is_none() -> None:
     grid = {"max_steps": [3, sys.maxsize, np.uint32(2**31)]}
-    found = evaluate_grid(CountingEnv(), None, jax.random.key(0), grid, 1, max_steps=9)
+    found = evaluate_grid(CountingEnv(), None, KEY, grid, 1, max_steps=9)
     assert found.lengths.tolist() == [[3], [9], [9]]
     assert found.complete.tolist() == [[True], [False], [False]]
 
 
 def test_nothing_is_transferred_without_asking() -> None:
-    rng = jax.random.key(0)
     with jax.transfer_guard("disallow"):
-        envrax.evaluate_grid(CountingEnv(), None, rng, {"max_steps": [2, 3]}, 2)
+        evaluate_grid(CountingEnv(), None, KEY, {"max_steps": [2, 3]}, 2)
 
 
-def test_a_time_limit_of_the_config_is_that_of_each_point() -> None:
-    env = TimeLimit(CountingEnv())
-    found = evaluate_grid(env, None, jax.random.key(0), {"max_steps": [2, 7]}, 2)
-    assert found.lengths.tolist() == [[2, 2], [7, 7]]
-    fixed = TimeLimit(CountingEnv(), max_steps=3)
-    found = evaluate_grid(fixed, None, jax.random.key(0), {"max_steps": [2, 7]}, 1)
-    assert found.lengths.tolist() == [[2], [3]]
+def test_time_limits_and_the_callers_own_jit() -> None:
+    """A limit of the config is that of each point, one of a wrapper's own stays."""
+    envs = [RecordEpisodeStatistics(TimeLimit(CountingEnv(), max_steps=n)) for n in (3, None)]
+
+    @jax.jit
+    def lengths(limits: Any) -> Any:
+        grid = {"max_steps": [*limits]}
+        return [evaluate_grid(env, None, KEY, grid, 2).lengths for env in envs]
+
+    found = lengths(jnp.asarray([2, 7], jnp.int32))
+    assert [x.tolist() for x in found] == [[[2, 2], [3, 3]], [[2, 2], [7, 7]]]

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, plain
 
 import envrax
 from envrax import Episode, Transition, VecEnv, episodes
@@ -26,12 +26,14 @@ def random_policy(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
     return actions, None, {"mean": obs.mean(-1), "keys": jax.random.split(rng, N_SLOTS)}
 
 
+def played(env: Any, policy: Any = None, n_steps: int = N_STEPS, seed: int = 0) -> Transition:
+    return envrax.rollout(env, policy, envrax.start(env, jax.random.key(seed)), n_steps)[1]
+
+
 @pytest.fixture(scope="module")
 def steps() -> Transition:
     """Episodes of random lengths, that end for no reason, in several slots."""
-    env = VecEnv(fakes.CoinEnv(), N_SLOTS)
-    begin = envrax.start(env, jax.random.key(0))
-    return envrax.rollout(env, random_policy, begin, N_STEPS)[1]
+    return played(VecEnv(fakes.CoinEnv(), N_SLOTS), random_policy)
 
 
 def split(steps: Transition, *lengths: int) -> list[Transition]:
@@ -40,42 +42,39 @@ def split(steps: Transition, *lengths: int) -> list[Transition]:
     return [jax.tree.map(lambda x: x[a:b], steps) for a, b in pairwise(bounds) if a < b]  # noqa: B023
 
 
-def row(steps: Any, time: int, slot: int) -> Any:
-    return jax.tree.map(lambda x: x[time, slot], steps)
-
-
 def by_hand(steps: Transition) -> Iterator[dict[str, Any]]:
     """One step of one slot after the other; the episodes in the order of their ends."""
-    open_rows: list[list[Transition]] = [[] for _ in range(N_SLOTS)]
-    for time in range(N_STEPS):
-        for slot in range(N_SLOTS):
-            open_rows[slot].append(row(steps, time, slot))
+    n_steps, n_slots = steps.done.shape
+    open_rows: list[list[Transition]] = [[] for _ in range(n_slots)]
+    for time in range(n_steps):
+        for slot in range(n_slots):
+            open_rows[slot].append(jax.tree.map(lambda x: x[time, slot], steps))  # noqa: B023
             if steps.done[time, slot]:
                 yield from_rows(open_rows[slot])
                 open_rows[slot] = []
-    for rows in open_rows:
-        if rows:
-            rows[-1] = rows[-1]._replace(truncated=jnp.bool_(True))
-            yield from_rows(rows)
+    for rows in filter(None, open_rows):
+        rows[-1] = rows[-1]._replace(truncated=np.bool_(True))
+        yield from_rows(rows)
 
 
 def from_rows(rows: list[Transition]) -> dict[str, Any]:
-    wanted = jax.tree.map(lambda *x: jnp.stack(x), *rows)._asdict()
+    wanted = jax.tree.map(lambda *x: np.stack(x), *rows)._asdict()
     seen = [x.obs for x in rows] + [rows[-1].next_obs]
-    wanted["obs"] = jax.tree.map(lambda *x: jnp.stack(x), *seen)
+    wanted["obs"] = jax.tree.map(lambda *x: np.stack(x), *seen)
     del wanted["next_obs"]
     return wanted
 
 
-def test_they_are_those_of_a_loop_by_hand(steps: Transition) -> None:
-    found = [episode._asdict() for episode in episodes(steps)]
-    bits: Any = jax.tree.map(lambda x: x, steps)
-    bits.extras["keys"] = jax.random.key_data(steps.extras["keys"])
-    wanted = list(by_hand(bits))
-    assert len(found) == len(wanted) > N_SLOTS
-    for one, other in zip(found, wanted, strict=True):
-        assert_trees_equal(one, other)
-        assert len(one["obs"]) == len(one["action"]) + 1
+@pytest.mark.parametrize("env", [None, fakes.NestedEnv(), NimWorld()], ids=["batch", "nested", "2"])
+def test_they_are_those_of_a_loop_by_hand(steps: Transition, env: Any) -> None:
+    """Of a batch, of nested observations, and of a world of several agents."""
+    given = steps if env is None else played(env, n_steps=12)
+    arrays: Any = jax.tree.map(plain, given)
+    one_slot = jax.tree.map(lambda x: x[:, None], arrays)
+    found = [episode._asdict() for episode in episodes(given)]
+    wanted = list(by_hand(arrays if env is None else one_slot))
+    assert len(found) == len(wanted) > 1
+    assert_trees_equal(found, wanted)
 
 
 @pytest.mark.parametrize("lengths", [(20,), (1, 30, 3), (1,) * N_STEPS])
@@ -84,26 +83,6 @@ def test_the_division_into_pieces_changes_nothing(
 ) -> None:
     found = list(episodes(iter(split(steps, *lengths))))
     assert_trees_equal(found, list(episodes(steps)))
-
-
-def test_one_environment_is_one_slot_of_a_batch(steps: Transition) -> None:
-    found = list(episodes(jax.tree.map(lambda x: x[:, 0], steps)))
-    assert len(found) > 1
-    assert_trees_equal(found, list(episodes(jax.tree.map(lambda x: x[:, :1], steps))))
-
-
-def test_only_ends_of_the_data_are_marked_as_truncated() -> None:
-    env = envrax.with_config(fakes.VectorEnv(), max_steps=10)  # truncates
-    found = list(episodes(envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 34)[1]))
-    assert [len(x.action) for x in found] == [10, 10, 10, 4]
-    assert [x.done[-1] for x in found] == [True, True, True, False]
-    assert all(x.truncated[-1] and not x.terminated.any() for x in found)
-    assert not any(x.truncated[:-1].any() for x in found)
-
-    env = fakes.CoinEnv()  # terminates
-    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), N_STEPS)[1]
-    *whole, _ = episodes(steps)
-    assert whole and all(x.terminated[-1] and not x.truncated.any() for x in whole)
 
 
 def test_the_caller_may_edit_and_keep_each_array(steps: Transition) -> None:
@@ -116,62 +95,26 @@ def test_the_caller_may_edit_and_keep_each_array(steps: Transition) -> None:
     assert_trees_equal(numpy_steps, before)
 
 
-def test_pieces_are_not_kept() -> None:
-    env = envrax.with_config(fakes.VectorEnv(), max_steps=1000)
-    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), N_STEPS)[1]
+def test_pieces_are_read_when_their_episodes_are_taken_and_not_kept(steps: Transition) -> None:
     n_leaves = len(jax.tree.leaves(steps))
     alive: list[weakref.ref[Any]] = []
     most = 0
 
     def pieces() -> Iterator[Transition]:
         nonlocal most
-        for piece in split(steps, *[5] * 9):
+        for piece in split(steps._replace(extras=None), *[5] * 9):
             copy: Transition = jax.tree.map(np.array, piece)
             alive.extend(map(weakref.ref, jax.tree.leaves(copy)))
             most = max(most, sum(x() is not None for x in alive))
             yield copy
             del copy
 
-    [episode] = episodes(pieces())
-    assert len(episode.action) == N_STEPS
-    assert len(alive) == 10 * n_leaves
-    assert most <= 2 * n_leaves  # the last piece, and the one that was made
-
-
-def test_a_piece_is_read_when_its_episodes_are_taken(steps: Transition) -> None:
-    taken: list[int] = []
-
-    def pieces() -> Iterator[Transition]:
-        for i, piece in enumerate(split(steps, 25)):
-            taken.append(i)
-            yield piece
-
     found = episodes(pieces())
-    assert taken == []
+    assert not alive
     next(found)
-    assert taken == [0]
-
-
-def test_observations_and_actions_may_be_nested() -> None:
-    env = fakes.NestedEnv()
-    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 12)[1]
-    found = list(episodes(steps))
-    assert sum(len(x.done) for x in found) == 12
-    for episode in found:
-        for name, more in ("obs", 1), ("action", 0), ("info", 0):
-            ours, theirs = getattr(episode, name), getattr(steps, name)
-            assert jax.tree.structure(ours) == jax.tree.structure(theirs)
-            assert {len(x) for x in jax.tree.leaves(ours)} <= {len(episode.done) + more}
-
-
-def test_in_a_world_rewards_are_by_agent() -> None:
-    env = NimWorld()
-    steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 12)[1]
-    found = list(episodes(steps))
-    assert all(x.done[-1] for x in found[:-1])
-    total = sum(float(x.reward[agent].sum()) for x in found for agent in env.agents)
-    assert total == float(sum(x.sum() for x in steps.reward.values()))
-    assert all(set(x.reward) == set(env.agents) for x in found)
+    assert len(alive) <= 2 * n_leaves
+    list(found)
+    assert most <= 2 * n_leaves < len(alive)  # the last piece, and the one that was made
 
 
 def test_no_pieces_have_no_episodes() -> None:
@@ -211,8 +154,7 @@ def test_rounding_and_nan_do_not_divide_pieces(steps: Transition) -> None:
 def test_steps_out_of_order_are_refused() -> None:
     """Seeds side by side, two rollouts as one, every second step."""
     env = VecEnv(fakes.CounterEnv(), 2)
-    play = lambda seed: envrax.rollout(env, None, envrax.start(env, jax.random.key(seed)), 7)[1]  # noqa: E731
-    first, second = play(0), play(1)
+    first, second = (played(env, n_steps=7, seed=seed) for seed in (0, 1))
     swapped = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), first)
     glued = jax.tree.map(lambda *x: jnp.concatenate(x), first, second)
     thinned = jax.tree.map(lambda x: x[::2], first)

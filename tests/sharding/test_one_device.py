@@ -57,14 +57,6 @@ def test_make_vec_takes_a_mesh() -> None:
     assert_trees_equal(batch.reset(KEY), plain.reset(KEY))
 
 
-@pytest.mark.slow
-def test_uncompiled_it_is_the_same() -> None:
-    batch, alone = shard(coin(jit_compile=False), mesh()), coin()
-    obs, state = batch.reset(KEY)
-    out = batch.step(state, jnp.ones((4, 2), jnp.float32))
-    assert_trees_equal(out, alone.step(alone.reset(KEY)[1], jnp.ones((4, 2), jnp.float32)))
-
-
 def test_around_and_within_a_wrapper_are_the_same() -> None:
     inside = shard(vector.NormalizeReward(coin()), mesh())
     assert isinstance(inside, vector.NormalizeReward) and isinstance(inside.env, ShardedEnv)
@@ -106,14 +98,6 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
 def test_what_it_refuses(call: Any, error: Any, noun: str) -> None:
     with pytest.raises(error, match=noun):
         call()
-
-
-def test_a_donated_state_is_refused() -> None:
-    batch = shard(coin(donate=True), mesh())
-    _, state = batch.reset(KEY)
-    batch.step(state, np.ones((4, 2), np.float32))
-    with pytest.raises((RuntimeError, ValueError), match="deleted"):
-        batch.step(state, np.ones((4, 2), np.float32))
 
 
 class Counted(vector.BatchedWrapper[Any, Any]):

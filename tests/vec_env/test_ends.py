@@ -66,12 +66,8 @@ def dones_of(step: Any, reset: Any, n_steps: int) -> np.ndarray:
 def test_the_dones_of_a_batch(ends: Any) -> None:
     env, length = ends
     expected = [[(i + 1) % length == 0] * 2 for i in range(12)]
-    for batch in (
-        VecEnv(env, 2),
-        VecEnv(env, 2, jit_compile=False),
-        vector.RecordEpisodeStatistics(VecEnv(env, 2)),
-        envrax.MultiVecEnv([VecEnv(env, 2)]).vec_envs[0],
-    ):
+    for jit_compile in (True, False):
+        batch = VecEnv(env, 2, jit_compile=jit_compile)
         assert dones_of(batch.step, batch.reset(KEY), 12).tolist() == expected
 
 
