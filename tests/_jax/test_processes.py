@@ -58,10 +58,11 @@ def run(tmp_path: Path, n_processes: int, cache: str | None = "default", **envir
         subprocess.Popen(command, cwd=tmp_path, env=environ, text=True, **options)
         for _ in range(n_processes)
     ]
-    assert [process.stdout.readline() for process in processes] == ["ready\n"] * n_processes
-    for process in processes:
-        process.stdin.write("go on\n")
-        process.stdin.flush()
+    pipes: list[Any] = [(process.stdin, process.stdout) for process in processes]
+    assert [output.readline() for _, output in pipes] == ["ready\n"] * n_processes
+    for given, _ in pipes:
+        given.write("go on\n")
+        given.flush()
     printed = [process.communicate(timeout=300) for process in processes]
     assert not any(process.returncode for process in processes), printed
     return [text.split(maxsplit=2) for text, _ in printed]

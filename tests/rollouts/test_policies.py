@@ -94,8 +94,8 @@ class Branching(NamedTuple):
 
     def __call__(self, state: Any, obs: jax.Array, rng: jax.Array) -> Any:
         assert isinstance(self.x, int | float)
-        extras = [jnp.asarray(self.x)] * (self.x if self.x else 1)
-        return jnp.zeros(obs.shape[:-1], jnp.int32), state, extras[0]
+        extras = jnp.asarray(self.x) if self.x else jnp.zeros_like(jnp.asarray(self.x))
+        return jnp.zeros(obs.shape[:-1], jnp.int32), state, extras
 
 
 def shown(x: Any, state: Any, obs: jax.Array, rng: jax.Array) -> Any:

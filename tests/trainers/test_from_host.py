@@ -1,0 +1,230 @@
+"""`from_host`: simulators inside compiled programs."""
+
+import threading
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import assert_trees_equal
+
+import envrax
+from envrax import Box, Dict, Discrete
+from envrax.interop import from_host
+from envrax.interop.host.simulators import seed_of
+from envrax.testing import CountingEnv
+from envrax.wrappers import vector
+
+pytestmark = pytest.mark.trainers
+
+KEY = jax.random.key(0)
+N = 4
+
+
+class Cart:
+    """Gymnasium's CartPole."""
+
+    def __init__(self) -> None:
+        self.env: Any = gymnasium.make("CartPole-v1")
+
+    def reset(self, seed: int) -> Any:
+        return self.env.reset(seed=seed)[0]
+
+    def step(self, action: Any) -> Any:
+        return self.env.step(int(action))
+
+
+class Walk:
+    """Counts to its limit, on one array; moves beyond the limit are illegal."""
+
+    obs = None
+
+    def __init__(self) -> None:
+        self.where = np.zeros(1, np.float32)
+        self.legal = np.ones(3, bool)
+        self.fails = False
+
+    def reset(self, seed: int) -> Any:
+        self.where[:] = seed % 3
+        self.fails = False
+        return {"where": self.where}
+
+    def step(self, action: Any) -> Any:
+        if self.fails:
+            raise ZeroDivisionError("the wheel is off")
+        assert self.action_mask()[action]
+        self.where += action
+        info = {"far": self.where[0] > 3, "note": "unread"}
+        return {"where": self.where}, float(action), self.where[0] >= 6, False, info
+
+    def action_mask(self) -> Any:
+        self.legal[:] = self.where[0] + np.arange(3) <= 6
+        return self.legal
+
+    def render(self) -> Any:
+        return np.full((2, 2, 3), int(self.where[0]), np.uint8)
+
+
+def carts(**options: Any) -> Any:
+    return from_host(Cart, N, Box(-np.inf, np.inf, (4,)), Discrete(2), **options)
+
+
+def walks(**options: Any) -> Any:
+    infos = {"far": Discrete(2, jnp.int32)}
+    return from_host(
+        Walk, N, Dict(where=Box(0, 9, (1,))), Discrete(3), infos=infos, final_obs=True, **options
+    )
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_rollout_is_a_loop_by_hand(threads: int) -> None:
+    """Every observation, before and after an end, from the seeds that the docs give."""
+    env = carts(final_obs=True, threads=threads)
+    _, steps = envrax.rollout(env, None, envrax.start(env, KEY), 120)
+    assert steps.done.sum() > N
+    keys = jax.random.split(jax.random.split(KEY)[1], N)
+    for i in range(N):
+        cart = Cart()
+        rng, seed = seed_of(keys[i])
+        obs = cart.reset(int(seed))
+        for t in range(120):
+            np.testing.assert_array_equal(steps.obs[t, i], obs)
+            obs, reward, terminated, truncated, _ = cart.step(steps.action[t, i])
+            np.testing.assert_array_equal(steps.next_obs[t, i], obs)
+            got = [x[t, i] for x in (steps.reward, steps.terminated, steps.truncated)]
+            assert got == [reward, terminated, truncated]
+            if terminated or truncated:
+                rng, seed = seed_of(jax.random.split(rng)[0])
+                obs = cart.reset(int(seed))
+
+
+def test_steps_scans_and_rollouts_are_the_same() -> None:
+    env = walks()
+    actions = jnp.ones((20, N), jnp.int32).at[:, 1].set(0)
+
+    def step(state: Any, actions: Any) -> Any:
+        obs, state, *rest = env.step(state, actions)
+        return state, (obs, *rest)
+
+    scanned = jax.jit(lambda state: jax.lax.scan(step, state, actions))(env.reset(KEY)[1])
+    state = env.reset(KEY)[1]
+    rows: list[Any] = []
+    for row in actions:
+        state, out = step(state, row)
+        rows.append(out)
+    assert_trees_equal(scanned[1], jax.tree.map(lambda *x: jnp.stack(x), *rows))
+    assert_trees_equal(scanned[0].replace(call=0), state.replace(call=0))
+    assert scanned[1][2].sum() > N
+
+
+def test_masks_infos_and_ends() -> None:
+    env = walks()
+    _, steps = envrax.rollout(env, None, envrax.start(env, KEY), 60)  # the walk checks its actions
+    ended = np.asarray(steps.done)
+    assert ended.sum() > N
+    where = np.asarray(steps.next_obs["where"])[..., 0]
+    np.testing.assert_array_equal(steps.info["far"], where > 3)
+    legal = where[..., None] + np.arange(3) <= 6
+    np.testing.assert_array_equal(steps.info["final_mask"], legal)
+    assert (where[ended] == 6).all() and (np.asarray(steps.obs["where"])[..., 0] < 6).all()
+    found = envrax.evaluate(env, None, KEY, 10)
+    assert found.complete.all() and found.terminated.all()
+
+
+def test_wrappers_and_resets_by_mask() -> None:
+    env = vector.RecordEpisodeStatistics(walks(autoreset=False))
+    obs, state = env.reset(KEY)
+    for _ in range(9):
+        moves = jnp.where(obs["where"][:, 0] < 6, 1, 0)
+        obs, state, _, dones, infos = env.step(state, moves)
+        np.testing.assert_array_equal(infos["episode"]["l"] > 0, dones)
+        first, state = env.reset_where(dones, obs, state)
+        assert_trees_equal(first["where"][~dones], obs["where"][~dones])
+        assert (first["where"][dones] < 3).all()
+        obs = first
+    env = walks()
+    obs, state = env.reset(KEY)
+    mask = np.arange(N) < 2
+    again, _ = env.reset_where(mask, *env.step(state, jnp.ones(N, jnp.int32))[:2], KEY)
+    assert_trees_equal(again["where"][mask], obs["where"][mask])
+
+
+def test_errors_of_a_simulator_arrive() -> None:
+    env = walks()
+    state = env.reset(KEY)[1]
+    env.simulators[2].fails = True
+    with pytest.raises(ZeroDivisionError, match="the wheel is off"):
+        env.step(state, jnp.ones(N, jnp.int32))
+    end, _ = envrax.rollout(env, None, envrax.start(env, KEY), 3)
+    env.simulators[1].fails = True
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the wheel is off"):
+        jax.block_until_ready(envrax.rollout(env, None, end, 3))
+    _, steps = envrax.rollout(env, None, envrax.start(env, KEY), 5)
+    fresh = walks()
+    _, expected = envrax.rollout(fresh, None, envrax.start(fresh, KEY), 1)
+    assert_trees_equal(steps.obs["where"][:1], expected.obs["where"])
+
+
+def test_only_the_newest_state_counts() -> None:
+    env = walks()
+    obs, state = env.reset(KEY)
+    newer = env.step(state, jnp.ones(N, jnp.int32))[1]
+    for call in (
+        lambda: env.step(state, jnp.ones(N, jnp.int32)),
+        lambda: env.reset_where(np.ones(N, bool), obs, state),
+        lambda: env.render_slot(state, 1),
+    ):
+        with pytest.raises(RuntimeError, match="cannot go back"):
+            call()
+    assert env.render_slot(newer, -1).shape == (2, 2, 3)
+    with pytest.raises(IndexError):
+        env.render_slot(newer, N)
+
+
+def test_refusals() -> None:
+    env = walks()
+    obs, state = env.reset(KEY)
+    ones = jnp.ones(N, jnp.int32)
+    stacked = jax.tree.map(lambda x: x[None], (state, ones))
+    with pytest.raises(TypeError, match="without `vmap`"):
+        jax.vmap(env.step)(*stacked)
+    floats = from_host(Cart, N, Box(-9, 9, (4,)), Box(-1, 1, (1,)))
+    at = floats.reset(KEY)[1]
+    with pytest.raises(TypeError, match="without `grad`"):
+        jax.grad(lambda x: floats.step(at, x)[2].sum())(jnp.ones((N, 1)))
+    with pytest.raises(NotImplementedError, match="without `starts`"):
+        env.reset_where(np.ones(N, bool), obs, state, starts=(obs, state))
+    with pytest.raises(TypeError, match="that reset or step returned; got int"):
+        env.step(3, ones)
+    with pytest.raises(ValueError, match="n_envs to be at least 1"):
+        from_host(Cart, 0, Box(-9, 9, (4,)), Discrete(2))
+    with pytest.raises(TypeError, match="builds a simulator"):
+        from_host(Cart(), 2, Box(-9, 9, (4,)), Discrete(2))  # type: ignore
+    wrong = from_host(Cart, 2, Box(-9, 9, (5,)), Discrete(2))
+    with pytest.raises(ValueError, match=r"array of \(2, 5\), float32; got \(2, 4\)"):
+        wrong.reset(KEY)
+    lacks = from_host(Cart, 2, Box(-9, 9, (4,)), Discrete(2), infos={"far": Discrete(2)})
+    with pytest.raises(ValueError, match="an info 'far' from every step"):
+        lacks.step(lacks.reset(KEY)[1], jnp.ones(2, jnp.int32))
+
+
+def test_simulators_step_side_by_side() -> None:
+    """Both wait for each other in a step, which one thread could not do."""
+    barrier = threading.Barrier(2, timeout=20)
+
+    class Waits(Walk):
+        def step(self, action: Any) -> Any:
+            barrier.wait()
+            return super().step(action)
+
+    env = from_host(Waits, 2, Dict(where=Box(0, 9, (1,))), Discrete(3), threads=2)
+    assert not env.step(env.reset(KEY)[1], jnp.ones(2, jnp.int32))[3].any()
+
+
+def test_fleets_mix_them() -> None:
+    fleet = envrax.MultiVecEnv([walks(), envrax.VecEnv(CountingEnv(), 2)])
+    obs, states = fleet.reset(KEY)
+    obs, states, *_ = fleet.step(states, [jnp.ones(N, jnp.int32), jnp.zeros(2, jnp.int32)])
+    assert obs[0]["where"].shape == (N, 1)
