@@ -21,7 +21,7 @@ from envrax.testing import Case, CountingEnv, match_env
 from envrax.testing.__main__ import main
 from envrax.testing.match.numbers import columns, named_as_key
 from envrax.testing.match.spaces import check_spaces
-from envrax.testing.match.statistics import Evidence, compare, compare_one, one_sided
+from envrax.testing.match.statistics import Evidence, compare, one_sided
 
 LIMIT = 60
 GOAL = 0.8
@@ -557,14 +557,19 @@ def test_the_stated_power_is_that_of_the_tests() -> None:
 
 def test_one_result_among_many_is_told_apart_only_if_it_is_another() -> None:
     random = np.random.default_rng(0)
-    tolerance = np.full((2000, 2), 1e-9)
-    samples = random.normal(size=(2000, 32, 2))
-    assert compare_one(samples, tolerance, ["a", "b"], {}).log_p > np.log(1e-4)
-    samples[:, -1, 1] += 0.3
-    assert compare_one(samples, tolerance, ["a", "b"], {}).log_p < np.log(1e-6)
-    samples = np.zeros((2000, 32, 2))
-    samples[:15, -1, 0] = 1
-    assert compare_one(samples, tolerance, ["a", "b"], {}).log_p < np.log(1e-6)
+
+    def log_p(samples: np.ndarray) -> float:
+        tolerance = np.full((len(samples), 2), 1e-9)
+        pairs = samples[:, :1], samples[:, 1:2]
+        return compare(*pairs, tolerance, ["a", "b"], {}, random, samples[:, 2:]).log_p
+
+    samples = random.normal(size=(2000, 17, 2))
+    assert log_p(samples) > np.log(1e-4)
+    samples[:, 1, 1] += 0.3
+    assert log_p(samples) < np.log(1e-6)
+    samples = np.zeros((2000, 17, 2))
+    samples[:40, 1, 0] = 1
+    assert log_p(samples) < np.log(1e-6)
 
 
 def test_a_bitboard_is_no_key() -> None:

@@ -10,7 +10,7 @@ from envrax.testing.match.environment import PROBES, REWARD
 from envrax.testing.match.numbers import count, take
 from envrax.testing.match.report import ALIKE, DIFFERS, OPEN, Check
 from envrax.testing.match.statistics import Evidence, compare
-from envrax.testing.match.trials import ALPHA, FLOAT32, TRIALS, Sides, Windows, powers
+from envrax.testing.match.trials import FLOAT32, LOG_ALPHA, Sides, Windows, powers
 
 MOST_FLIPS = 0.002  # the share of a list's episodes that rounding may decide
 LISTS = 6  # of actions, for episodes
@@ -26,7 +26,7 @@ def check_starts(sides: Sides) -> Check:
     theirs = sides.sketch(np.stack([sides.reference.reset() for _ in range(sides.n_resets)]))
     tested = _compared_once(sides, ours, theirs)
     said = f"{sides.n_resets} resets"
-    if tested.log_p >= math.log(ALPHA / TRIALS):
+    if tested.log_p >= LOG_ALPHA:
         return Check("starts", ALIKE, said, power="; ".join(powers(tested, sides.n_resets)))
     if not np.ptp(theirs, axis=0).any() and np.ptp(ours, axis=0).any():
         said += "; the reference's are all the same: does each of its resets begin with one seed?"
@@ -50,7 +50,7 @@ def check_episodes(sides: Sides) -> Check:
     legal = min(*lengths, *(x.legal for x in episodes))
     if legal < length:
         left_out.append(f"what follows {legal} steps, where an action is illegal in some episodes")
-    if tested.log_p < math.log(ALPHA / TRIALS):
+    if tested.log_p < LOG_ALPHA:
         episodes = [x for x in map(partial(_with_slack, sides), episodes) if x is not None]
         lost = LISTS - len(episodes)
         if lost:
@@ -59,7 +59,7 @@ def check_episodes(sides: Sides) -> Check:
             return Check("episodes", OPEN, "rounding decides", left_out=(*left_out,))
         tested = _compared_episodes(sides, episodes, length)
     said = f"{len(episodes)} lists of up to {length} actions, {n_draws} episodes each"
-    if tested.log_p < math.log(ALPHA / TRIALS):
+    if tested.log_p < LOG_ALPHA:
         return Check("episodes", DIFFERS, f"{said}; {tested.text}", left_out=(*left_out,))
     power = powers(tested, len(episodes) * n_draws)
     return Check("episodes", ALIKE, said, power="; ".join(power), left_out=(*left_out,))
@@ -86,7 +86,7 @@ class _Episodes(NamedTuple):
 
 def _with_slack(sides: Sides, one: _Episodes) -> _Episodes | None:
     """The same, and what a rounding of the states changes; None if that are results."""
-    _, tolerance, edges = sides.nearby(one.windows, FLOAT32.nudge)  # starts are float32
+    _, tolerance, edges = sides.nearby(one.windows, FLOAT32)  # starts are float32
     if edges.mean() > MOST_FLIPS:
         return None
     return one._replace(slack=sides.sketch.tolerance(tolerance[~edges].max(axis=0)))

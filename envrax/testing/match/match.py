@@ -12,7 +12,7 @@ from envrax.env import AnyEnv, JaxEnv
 from envrax.testing.match.ends import check_ends, check_limit
 from envrax.testing.match.environment import Environment
 from envrax.testing.match.episodes import check_episodes, check_starts
-from envrax.testing.match.numbers import Sketch, take
+from envrax.testing.match.numbers import LEAST_SCALE, Sketch, take
 from envrax.testing.match.read import check_read_states
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import DIFFERS, SKIPPED, Check, Match
@@ -33,7 +33,6 @@ from envrax.testing.match.walk import MOST_STARTS, explore, steps_from
 
 WHO = "match_env"
 SOME = 128  # steps
-LEAST_SCALE = 1e-3  # of a number
 SEED = 1  # of the reference, where it is asked twice
 
 

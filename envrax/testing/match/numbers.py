@@ -11,6 +11,7 @@ from envrax._jax.types import named_leaves
 
 MOST_COLUMNS = 64  # numbers of a step that samples keep; of the others they keep sums
 SUMS = 16
+LEAST_SCALE = 1e-3  # of a number
 
 
 def take(tree: Any, index: Any) -> Any:

@@ -62,6 +62,7 @@ def compare(
     names: list[str],
     groups: dict[str, np.ndarray],
     random: np.random.Generator,
+    others: np.ndarray | None = None,
 ) -> Evidence:
     """
     Compare two samples.
@@ -78,9 +79,11 @@ def compare(
         Masks of states that are tested together, by what they have in common.
     random : np.random.Generator
         Draws directions, along which numbers are compared together.
+    others : np.ndarray, optional
+        More draws of ours from the same states, which say what is usual where there is one pair.
     """
     n_states, n_draws, _ = ours.shape
-    both = np.concatenate([ours, theirs], axis=1)
+    both = np.concatenate([ours, theirs] if others is None else [ours, theirs, others], axis=1)
     ranks = mid_ranks(both, tolerance)
     often = (np.ptp(ranks, axis=1) > 0).sum(axis=0)
     varied = np.flatnonzero(often)
@@ -89,11 +92,12 @@ def compare(
     kept = varied[np.argsort(-often[varied], kind="stable")[:MOST_TESTED]]
     turns = random.normal(size=(len(varied), DIRECTIONS))
     along = mid_ranks((ranks[:, :, varied] - 0.5) @ turns, np.full((n_states, DIRECTIONS), 1e-9))
-    common, differing = _outcomes(ranks)
+    common, differing = _outcomes(ranks, n_draws)
+    far = _outliers(both[:, :, kept], tolerance[:, kept])
     ranks = np.concatenate([ranks[:, :, kept], along], axis=2)
+    ranks, far, common = (x[:, : 2 * n_draws] for x in (ranks, far, common))
     columns = np.concatenate([kept, np.full(DIRECTIONS, kept[0])])
     labels: list[str] = [*(names[i] for i in kept), *["all numbers along a direction"] * DIRECTIONS]
-    far = _outliers(both[:, :, kept], tolerance[:, kept])
     scores = _Scores(
         np.concatenate([ranks, np.square(2 * ranks - 1), far, common], axis=2, dtype=np.float32),
         np.concatenate([columns, columns, kept, np.full(COMMONEST, kept[0])]),
@@ -122,51 +126,6 @@ def compare(
         state = int(suspicion.max(axis=1).argmax())
     log_p = min(0.0, log_p + math.log(tests))
     return Evidence(log_p, text, state, column, suspicion.max(axis=1), tests, differing)
-
-
-def compare_one(
-    samples: np.ndarray, tolerance: np.ndarray, names: list[str], groups: dict[str, np.ndarray]
-) -> Evidence:
-    """
-    Whether the last draw of each state is one like the others; it may decide the next state.
-
-    Parameters
-    ----------
-    samples : np.ndarray
-        With axes (states, draws, numbers).
-    tolerance, names, groups
-        As for `compare`.
-    """
-    n_states, n_draws, _ = samples.shape
-    ranks = mid_ranks(samples, tolerance)
-    often = (np.ptp(ranks, axis=1) > 0).sum(axis=0)
-    varied = np.flatnonzero(often)
-    if not len(varied):
-        return Evidence(0.0, "", 0, 0, np.zeros(n_states), 1, 0)
-    kept = varied[np.argsort(-often[varied], kind="stable")[:MOST_TESTED]]
-    common, _ = _outcomes(ranks)
-    differing = int((common[:, :, 0].mean(axis=1) < 1).sum())
-    ranks = ranks[:, :, kept]
-    alone = np.stack([(ranks == ranks[:, i, None]).sum(axis=1) == 1 for i in range(n_draws)], 1)
-    scores = np.concatenate([ranks, np.square(2 * ranks - 1), alone, common[:, :, :1]], axis=2)
-    says = [
-        *(f"mean rank of {names[i]}" for i in kept),
-        *(f"mean squared rank of {names[i]}" for i in kept),
-        *(f"share of results that come once of {names[i]}" for i in kept),
-        "share of the result that comes most often",
-    ]
-    beyond = scores[:, -1] - scores.mean(axis=1)
-    masks = np.array([np.ones(n_states), *groups.values()], np.float64)
-    log_p = log_freedman(masks @ beyond, masks @ scores.var(axis=1))
-    group, score = np.unravel_index(np.argmin(log_p), log_p.shape)
-    ours, theirs = float(scores[:, :-1, score].mean()), float(scores[:, -1, score].mean())
-    text = f"{says[score]} is {ours:.3g} here, {theirs:.3g} there"
-    text += f", where {['', *groups][group]}" * bool(group)
-    column = int([*kept, *kept, *kept, kept[0]][score])
-    best = min(0.0, float(log_p[group, score]) + math.log(log_p.size))
-    suspicion = abs(beyond).max(axis=1)
-    state = int((masks[group] * abs(beyond[:, score])).argmax())
-    return Evidence(best, text, state, column, suspicion, log_p.size, differing)
 
 
 def mid_ranks(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
@@ -203,13 +162,9 @@ def grouped(features: dict[str, np.ndarray], most: int = 40) -> dict[str, np.nda
     return {name: mask for name, mask in found.items() if FEWEST <= mask.sum() < len(mask)}
 
 
-def one_sided(tested: Evidence, alpha: float, n: int, odds: int = 2) -> float:
-    """
-    The chance, in n draws, of a result that one side lacks, which is found with 99 %.
-
-    Each such result is evidence of 1 in `odds`.
-    """
-    events = math.log(2 * tested.tests / alpha) / math.log(odds)
+def one_sided(tested: Evidence, alpha: float, n: int) -> float:
+    """The chance, in n draws, of a result that one side lacks, which is found with 99 %."""
+    events = math.log2(2 * tested.tests / alpha)
     return ((Z99 + math.sqrt(Z99**2 + 4 * events)) / 2) ** 2 / n
 
 
@@ -230,18 +185,6 @@ def log_sign_flips(total: np.ndarray, squares: np.ndarray, is_share: np.ndarray)
     rest = np.maximum(1 - share, 1e-300)
     exact = -n * (math.log(2) + share * np.log(share) + rest * np.log(rest))
     return np.minimum(0, math.log(2) + np.where(is_share, exact, -(total**2) / (2 * n)))
-
-
-def log_freedman(total: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """
-    Bound of the chance of a sum as large, of terms of at most 1 whose means are 0, given the past.
-
-    It is Freedman's; 20 pays for both signs, and for a variance that was not known before.
-    """
-    variance = np.maximum(variance, 1e-12)
-    ratio = abs(total) / variance
-    exponent = variance * ((1 + ratio) * np.log1p(ratio) - ratio)
-    return np.minimum(0, math.log(20) - exponent)
 
 
 def log_fisher(k: np.ndarray, total: np.ndarray, n: int) -> np.ndarray:
@@ -343,7 +286,7 @@ def _beyond(ranks: np.ndarray, n_draws: int, labels: list[str], columns: np.ndar
     return log_p, text, int(state), int(columns[i]), 4 * counts.size
 
 
-def _outcomes(ranks: np.ndarray) -> tuple[np.ndarray, int]:
+def _outcomes(ranks: np.ndarray, pairs: int) -> tuple[np.ndarray, int]:
     """For each draw which of its state's commonest results it is, and how many pairs differ."""
     n_states, n, n_numbers = ranks.shape
     weights = cast(Any, np.random.default_rng(0).integers(2**62, size=n_numbers, dtype=np.int64))
@@ -353,7 +296,7 @@ def _outcomes(ranks: np.ndarray) -> tuple[np.ndarray, int]:
         _, inverse, counts = cast(Any, np.unique(row, return_inverse=True, return_counts=True))
         for place, outcome in enumerate(np.argsort(-counts, kind="stable")[:COMMONEST]):
             found[state, :, place] = inverse == outcome
-    return found, int((hashes[:, : n // 2] != hashes[:, n // 2 :]).sum())
+    return found, int((hashes[:, :pairs] != hashes[:, pairs : 2 * pairs]).sum())
 
 
 def _outliers(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from envrax.testing.match.walk import Steps, extremes, spread
 
 ALPHA = 1e-4  # the chance that tests tell apart what is the same, in one call
 TRIALS = 16  # at most, among which it is shared
+LOG_ALPHA = math.log(ALPHA / TRIALS)
 NUDGES = 6
 SLACK = 16  # a difference may be so many times that of nudged states
 JUMP = 1e-3  # of the scale: a nudged state that moves so much lies on an edge
@@ -99,7 +101,7 @@ class Draws(NamedTuple):
     @property
     def differs(self) -> bool:
         """Whether the distributions differ."""
-        return self.tested.log_p < math.log(ALPHA / TRIALS)
+        return self.tested.log_p < LOG_ALPHA
 
     @property
     def size(self) -> int:
@@ -187,23 +189,12 @@ class Sides:
         return self.visited.at(fit), int((~fit).sum())
 
     def nearby(
-        self, windows: Windows, nudge: float | None = None
+        self, windows: Windows, precision: Precision | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """
-        Our numbers, how far theirs may be, and which windows a nudge of the states changes.
-
-        The rounding of dtypes comes on top.
-        """
-        ours = self.environment.play(*windows)
-        nudge = self.precision.nudge if nudge is None else nudge
-        around = np.stack([self.environment.play(*windows, nudge) for _ in range(NUDGES)])
-        with np.errstate(invalid="ignore"):
-            moved = np.nan_to_num(abs(around - ours).max(axis=0), nan=0.0, posinf=1e300)
-        moved = np.where((np.isnan(around) != np.isnan(ours)).any(axis=0), 1e300, moved)
-        exact = self.reference.precision == 0
-        edges = np.any(moved > np.where(exact, 0, JUMP * self.scale), axis=(1, 2))
-        tolerance = self.precision.tolerance * self.scale + SLACK * moved
-        return ours, np.where(exact, 0, tolerance), edges
+        """As `around`, for windows of steps."""
+        precision = precision or self.precision
+        play = partial(self.environment.play, *windows)
+        return around(play, precision, self.scale, self.reference.precision)
 
     def pairs(self, windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """
@@ -255,16 +246,46 @@ class Sides:
             both = np.where(illegal, 0, both[0]), np.where(illegal, 0, both[1])
         largest = np.fmax(*(abs(x).max(axis=1) for x in both))
         rounding = self.sketch.rounding(self.reference.precision, self.scale, largest)
-        first = columns({"action": jax.tree.map(lambda x: x[:, 0], windows.action)}, most=8)
-        features = {**first, **self.environment.columns(windows.state, ("done",))}
-        groups = grouped(features)
+        groups = self.groups(windows.state, jax.tree.map(lambda x: x[:, 0], windows.action))
         tested = compare(*both, tolerance[~edges] + rounding, names, groups, self.random)
         cut = int(np.any(illegal, axis=2).sum()) * self.environment.has_masks
         return Draws(windows, *both, names, tested, int(edges.sum()), cut)
 
+    def groups(self, states: Any, actions: Any) -> dict[str, np.ndarray]:
+        """States that are tested together, by their numbers and by the actions in them."""
+        first = columns({"action": actions}, most=8)
+        return grouped({**first, **self.environment.columns(states, ("done",))})
+
     def _with_fresh_keys(self, windows: Windows, rows: np.ndarray) -> Windows:
         windows = windows.at(rows)
         return windows._replace(state=self.environment.with_fresh_keys(windows.state))
+
+
+def around(
+    play: Callable[[float], np.ndarray], precision: Precision, scale: np.ndarray, units: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """
+    Our numbers, how far theirs may be, and in which rows a nudge of the states changes the result.
+
+    The rounding of dtypes comes on top.
+
+    Parameters
+    ----------
+    play : callable
+        From a relative error of each state to our numbers.
+    precision : Precision
+        How large the error is.
+    scale, units : np.ndarray
+        The largest value of each number, and the precision of its dtype; 0 if it is exact.
+    """
+    ours = play(0.0)
+    nudged = np.stack([play(precision.nudge) for _ in range(NUDGES)])
+    with np.errstate(invalid="ignore"):
+        moved = np.nan_to_num(abs(nudged - ours).max(axis=0), nan=0.0, posinf=1e300)
+    moved = np.where((np.isnan(nudged) != np.isnan(ours)).any(axis=0), 1e300, moved)
+    edges: Any = moved > np.where(units == 0, 0, JUMP * scale)
+    tolerance = np.where(units == 0, 0, precision.tolerance * scale + SLACK * moved)
+    return ours, tolerance, edges.reshape(len(edges), -1).any(axis=1)
 
 
 def compare_windows(sides: Sides, sizes: Sizes) -> Check:
@@ -281,19 +302,22 @@ def compare_windows(sides: Sides, sizes: Sizes) -> Check:
     differs, rounded, ours = sides.pairs(windows)
     n = len(differs)
     is_random = differs.sum() > max(sizes.suspects[0], n // 10)
-    drawn: Draws | None = None
+    samples: list[tuple[Windows, int, tuple[int, int]]] = []
     if differs.any() and not (is_random and sizes.drawn[1]):
         suspects = windows.at(np.flatnonzero(differs)[: sizes.suspects[0]])
-        drawn, last = _searched(sides, suspects, sizes.suspects[1], sizes.worst)
-        if last.differs:
-            return _difference(sides, sizes, last, windows, ours, differs)
+        samples.append((suspects, sizes.suspects[1], sizes.worst))
     if sizes.drawn[1]:
         rows = spread(sides.environment, steps, sizes.drawn[0])
         n_draws = sizes.drawn[0] * sizes.drawn[1] // len(rows)  # more of each where they are few
         several = _windows(sides, steps, rows, sizes.length)
-        drawn, last = _searched(sides, several, min(MOST_DRAWS, n_draws), sizes.again)
+        samples.append((several, min(MOST_DRAWS, n_draws), sizes.again))
+    drawn: Draws | None = None
+    for some, n_draws, (n_worst, more_draws) in samples:
+        drawn = last = sides.draw(some, n_draws)
+        if not drawn.differs and drawn.tested.differing and more_draws:
+            last = sides.draw(drawn.worst(n_worst), more_draws)
         if last.differs:
-            return _difference(sides, sizes, last, windows, ours, differs)
+            return difference(sides, sizes.name, last, windows, ours, differs)
     has_chance = bool(differs.any()) or (drawn is not None and drawn.tested.differing > 0)
     said = f"{n} pairs of windows of up to {sizes.length} steps" if not is_step else f"{n} pairs"
     power: list[str] = []
@@ -349,18 +373,8 @@ def _windows(sides: Sides, steps: Steps, rows: np.ndarray, length: int) -> Windo
     return Windows(chosen.state, *sides.environment.plan(probes, len(rows), length))
 
 
-def _searched(
-    sides: Sides, windows: Windows, n_draws: int, worst: tuple[int, int]
-) -> tuple[Draws, Draws]:
-    """Draws from some windows, and from the worst of them if those do not differ yet."""
-    first = sides.draw(windows, n_draws)
-    if first.differs or not first.tested.differing or not worst[1]:
-        return first, first
-    return first, sides.draw(first.worst(worst[0]), worst[1])
-
-
-def _difference(
-    sides: Sides, sizes: Sizes, draws: Draws, pairs: Windows, ours: np.ndarray, differs: np.ndarray
+def difference(
+    sides: Sides, name: str, draws: Draws, pairs: Windows, ours: np.ndarray, differs: np.ndarray
 ) -> Check:
     """What is said of draws that differ, and of the pairs before them."""
     said = f"{differs.sum()} of {len(differs)} pairs; in {draws.size} draws from "
@@ -368,9 +382,9 @@ def _difference(
     if np.isnan(draws.theirs[:, :, 0]).any():
         said += f"; the reference raised {sides.reference.refused}"
     case = draws.case()
-    has_shared = sizes.length == 1 and case.draws == 1 and differs.any()
+    has_shared = pairs.lengths.max() == 1 and case.draws == 1 and differs.any()
     shared = _shared(pairs, ours, differs, sides.environment) if has_shared else ""
-    return Check(sizes.name, DIFFERS, said, case, shared)
+    return Check(name, DIFFERS, said, case, shared)
 
 
 def powers(tested: Evidence, n: int) -> list[str]:
