@@ -195,7 +195,7 @@ def _ends_at(sides: Sides, moves: Any, limit: int) -> bool:
     action = sides.environment.actions(_at_times(sides, moves, np.zeros(1)))
     action = jax.tree.map(lambda x: x[:, None], action)
     ends, runs = (
-        sides.reference.play(_at_times(sides, moves, time), action, np.ones(STARTS, int))
+        sides.reference.play(_at_times(sides, moves, time), action, np.ones(STARTS, int))[1]
         for time in (np.array([limit - 1]), np.array([max(limit - 2, 0)]))
     )
     ended, were_ended = (x[:, 0, :REWARD].astype(bool).any(axis=1).all() for x in (ends, runs))

@@ -154,7 +154,7 @@ def _sides(
 
     def ask_theirs(states: Any, actions: Any) -> np.ndarray:
         actions = jax.tree.map(lambda x: x[:, None], actions)
-        return reference.play(states, actions, np.ones(SOME, int), SEED)[:, 0]
+        return reference.play(states, actions, np.ones(SOME, int), SEED)[1][:, 0]
 
     is_wide = is_wide and reacts(ask_ours, some.state, some.action)
     is_wide = is_wide and reacts(ask_theirs, some.state, some.action)

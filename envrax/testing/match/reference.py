@@ -103,26 +103,12 @@ class Reference:
 
     def play(
         self, states: Any, actions: Any, lengths: np.ndarray, seed: int | None = None
-    ) -> np.ndarray:
-        """As `Environment.play`. The clock begins anew in each window."""
-        return self._episodes(states, actions, lengths, seed)[1]
-
-    def episodes(self, actions: Any, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first numbers, and those of the steps, of episodes from starts of its own."""
-        return self._episodes(None, actions, lengths, None)
-
-    def state(self, like: Any, age: int) -> Any:
-        """Our state, read from it, with a leading axis; it has taken as many steps."""
-        extract: Any = self.extract
-        state = jax.tree.map(
-            lambda x: x[None] if hasattr(x, "ndim") else np.full(1, x), extract(self.raw)
-        )
-        state = self._environment.as_numpy(state, like)
-        return state.replace(step=np.full(1, age, np.int32), done=np.zeros(1, bool))
-
-    def _episodes(
-        self, states: Any, actions: Any, lengths: np.ndarray, seed: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
+        """
+        The first numbers of windows, and those of their steps, as `Environment.play` gives them.
+
+        They begin in states that are put in, if there are any; else, and for the clock, at a reset.
+        """
         leaves: list[Any] = jax.tree.leaves(actions)
         structure = cast(Any, jax.tree.structure(actions))
         n_windows, n_steps = leaves[0].shape[:2]
@@ -138,6 +124,15 @@ class Reference:
                 if found[i, t, :2].astype(bool).any():
                     break
         return first, hold(found, lengths, self._environment.rewards)
+
+    def state(self, like: Any, age: int) -> Any:
+        """Our state, read from it, with a leading axis; it has taken as many steps."""
+        extract: Any = self.extract
+        state = jax.tree.map(
+            lambda x: x[None] if hasattr(x, "ndim") else np.full(1, x), extract(self.raw)
+        )
+        state = self._environment.as_numpy(state, like)
+        return state.replace(step=np.full(1, age, np.int32), done=np.zeros(1, bool))
 
     def _row(self, terminated: Any, truncated: Any, reward: Any, obs: Any, info: Any) -> np.ndarray:
         mask = [info["action_mask"]] if self._environment.template.mask is not None else []

@@ -46,6 +46,9 @@ class Evidence(NamedTuple):
     differing: int
 
 
+NOTHING = Evidence(0.0, "", 0, 0, np.zeros(0), 1, 0)  # of no samples
+
+
 class _Scores(NamedTuple):
     """Scores of draws, (states, draws, scores): the number that each is of, and what it says."""
 
@@ -88,7 +91,7 @@ def compare(
     often = (np.ptp(ranks, axis=1) > 0).sum(axis=0)
     varied = np.flatnonzero(often)
     if not len(varied):
-        return Evidence(0.0, "", 0, 0, np.zeros(n_states), 1, 0)
+        return NOTHING._replace(suspicion=np.zeros(n_states))
     kept = varied[np.argsort(-often[varied], kind="stable")[:MOST_TESTED]]
     turns = random.normal(size=(len(varied), DIRECTIONS))
     along = mid_ranks((ranks[:, :, varied] - 0.5) @ turns, np.full((n_states, DIRECTIONS), 1e-9))

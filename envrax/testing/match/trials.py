@@ -1,7 +1,7 @@
 """Windows of steps of both sides: what is sampled in which order, and what is made of it."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from envrax.testing.match.environment import PROBES, Environment
 from envrax.testing.match.numbers import Sketch, columns, is_float, take, text
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
-from envrax.testing.match.statistics import Evidence, change, compare, grouped, one_sided
+from envrax.testing.match.statistics import NOTHING, Evidence, change, compare, grouped, one_sided
 from envrax.testing.match.walk import Steps, extremes, spread
 
 ALPHA = 1e-4  # the chance that tests tell apart what is the same, in one call
@@ -79,12 +79,6 @@ class Windows(NamedTuple):
     def at(self, index: Any) -> "Windows":
         """Some of them."""
         return Windows(*take(tuple(self), index))
-
-    def blocks(self, width: int) -> Iterator["Windows"]:
-        """All of them, a few at a time."""
-        n = max(1, BLOCK // max(1, width))
-        for begin in range(0, len(self.lengths), n):
-            yield self.at(slice(begin, begin + n))
 
 
 class Draws(NamedTuple):
@@ -202,63 +196,68 @@ class Sides:
 
         Rounding decides where a nudge of the state changes the result.
         """
-        found: list[tuple[np.ndarray, ...]] = []
-        width = windows.lengths.max() * len(self.environment.names) * (NUDGES + 2)
-        for block in windows.blocks(width):
+
+        def ask(block: Windows) -> tuple[np.ndarray, ...]:
             ours, tolerance, edges = self.nearby(block)
-            theirs = self.reference.play(*block)
+            _, theirs = self.reference.play(*block)
             units = 2 * self.reference.precision * np.nan_to_num(abs(ours), posinf=0.0)
             illegal = np.isnan(ours[:, :, :1])  # nothing is known of what comes after it
             differs = ~_close(np.where(illegal, theirs, ours), theirs, tolerance + units)
-            found.append((differs & ~edges, differs & edges, ours[:, -1]))
-        differs, rounded, last = (np.concatenate(x) for x in zip(*found, strict=True))
+            return differs & ~edges, differs & edges, ours[:, -1]
+
+        differs, rounded, last = (x[:, 0] for x in self._sampled(ask, windows, 1))
         return differs, rounded, last
 
     def draw(self, windows: Windows, n_draws: int) -> Draws:
         """As many runs of each side from each window, without windows on an edge."""
-        length = jax.tree.leaves(windows.action)[0].shape[1]
-        few = np.repeat(np.arange(len(windows.lengths)), 4)
-        tolerances: list[np.ndarray] = []
-        on_edge: list[np.ndarray] = []
-        width = length * len(self.environment.names) * (NUDGES + 2)
-        for block in self._with_fresh_keys(windows, few).blocks(width // 4 * 4):
+
+        def ask_nearby(block: Windows) -> tuple[np.ndarray, ...]:
             _, tolerance, edges = self.nearby(block)
-            tolerances.append(_flat(self.sketch.tolerance(tolerance)))
-            on_edge.append(edges)
-        tolerance = np.concatenate(tolerances).reshape(len(windows.lengths), 4, -1).max(axis=1)
-        edges = np.concatenate(on_edge).reshape(-1, 4).any(axis=1)
+            return self.sketch.tolerance(tolerance).reshape(len(tolerance), -1), edges
+
+        def ask_both(block: Windows) -> tuple[np.ndarray, ...]:
+            both = self.environment.play(*block), self.reference.play(*block)[1]
+            return tuple(self.sketch(x).reshape(len(x), -1) for x in both)
+
+        tolerance, on_edge = self._sampled(ask_nearby, windows, 4)
+        edges: Any = on_edge.any(axis=1)
         windows = windows.at(~edges)
-        rows = np.repeat(np.arange(len(windows.lengths)), n_draws)
-        names = _names(self.sketch.names, length)
-        if not len(rows):
+        n_steps = jax.tree.leaves(windows.action)[0].shape[1]
+        names = _names(self.sketch.names, n_steps)
+        if edges.all():
             nothing = np.zeros((0, n_draws, len(names)))
-            tested = Evidence(0.0, "", 0, 0, np.zeros(0), 1, 0)
-            return Draws(windows, nothing, nothing, names, tested, int(edges.sum()))
-        ours: list[np.ndarray] = []
-        theirs: list[np.ndarray] = []
-        for block in self._with_fresh_keys(windows, rows).blocks(width):
-            ours.append(_flat(self.sketch(self.environment.play(*block))))
-            theirs.append(_flat(self.sketch(self.reference.play(*block))))
-        shape = len(windows.lengths), n_draws, -1
-        both = np.concatenate(ours).reshape(shape), np.concatenate(theirs).reshape(shape)
-        illegal = np.isnan(both[0]).any(axis=1, keepdims=True)
+            return Draws(windows, nothing, nothing, names, NOTHING, len(edges))
+        ours, theirs = self._sampled(ask_both, windows, n_draws)
+        illegal = np.isnan(ours).any(axis=1, keepdims=True)
         if self.environment.has_masks:  # nothing is known of what comes after an illegal action
-            both = np.where(illegal, 0, both[0]), np.where(illegal, 0, both[1])
-        largest = np.fmax(*(abs(x).max(axis=1) for x in both))
+            ours, theirs = np.where(illegal, 0, ours), np.where(illegal, 0, theirs)
+        largest = np.fmax(abs(ours).max(axis=1), abs(theirs).max(axis=1))
         rounding = self.sketch.rounding(self.reference.precision, self.scale, largest)
+        tolerance = tolerance[~edges].max(axis=1) + rounding
         groups = self.groups(windows.state, jax.tree.map(lambda x: x[:, 0], windows.action))
-        tested = compare(*both, tolerance[~edges] + rounding, names, groups, self.random)
+        tested = compare(ours, theirs, tolerance, names, groups, self.random)
         cut = int(np.any(illegal, axis=2).sum()) * self.environment.has_masks
-        return Draws(windows, *both, names, tested, int(edges.sum()), cut)
+        return Draws(windows, ours, theirs, names, tested, int(edges.sum()), cut)
+
+    def _sampled(
+        self, ask: Callable[[Windows], tuple[np.ndarray, ...]], windows: Windows, n_draws: int
+    ) -> list[np.ndarray]:
+        """Arrays that `ask` gives, a few windows at a time, with axes (windows, draws, ...)."""
+        rows = np.repeat(np.arange(len(windows.lengths)), n_draws)
+        n_numbers = windows.lengths.max() * len(self.environment.names) * (NUDGES + 2)
+        n = max(1, BLOCK // n_numbers)
+        found: list[tuple[np.ndarray, ...]] = []
+        for begin in range(0, len(rows), n):
+            block = windows.at(rows[begin : begin + n])
+            found.append(ask(block._replace(state=self.environment.with_fresh_keys(block.state))))
+        shape = len(windows.lengths), n_draws
+        joined = (np.concatenate(x) for x in zip(*found, strict=True))
+        return [x.reshape(*shape, *x.shape[1:]) for x in joined]
 
     def groups(self, states: Any, actions: Any) -> dict[str, np.ndarray]:
         """States that are tested together, by their numbers and by the actions in them."""
         first = columns({"action": actions}, most=8)
         return grouped({**first, **self.environment.columns(states, ("done",))})
-
-    def _with_fresh_keys(self, windows: Windows, rows: np.ndarray) -> Windows:
-        windows = windows.at(rows)
-        return windows._replace(state=self.environment.with_fresh_keys(windows.state))
 
 
 def around(
@@ -341,23 +340,26 @@ def compare_windows(sides: Sides, sizes: Sizes) -> Check:
 def reacts(ask: Callable[[Any, Any], np.ndarray], states: Any, actions: Any) -> bool:
     """Whether results change with digits of states, and of actions, that float32 does not have."""
 
-    def moves(x: Any) -> bool:
-        return is_float(x.dtype) and bool(np.any(x != np.round(x)))
-
     def moved(tree: Any, size: float) -> Any:
         def move(x: Any) -> Any:
-            return x.astype(np.float32).astype(x.dtype) * (1 + size) if moves(x) else x
+            return x.astype(np.float32).astype(x.dtype) * (1 + size) if _has_digits(x) else x
 
         return jax.tree.map(move, tree)
 
     states = moved(states, 0)
     found = ask(states, actions)
-    others = [(moved(states, DIGITS), actions), (states, moved(actions, DIGITS))]
-    has_floats = [any(moves(x) for x in jax.tree.leaves(tree)) for tree in (states, actions)]
-    return not any(
-        has and np.array_equal(found, ask(*other), equal_nan=True)
-        for has, other in zip(has_floats, others, strict=True)
-    )
+    for tree, other in (
+        (states, (moved(states, DIGITS), actions)),
+        (actions, (states, moved(actions, DIGITS))),
+    ):
+        has_digits = any(map(_has_digits, jax.tree.leaves(tree)))
+        if has_digits and np.array_equal(found, ask(*other), equal_nan=True):
+            return False
+    return True
+
+
+def _has_digits(x: Any) -> bool:
+    return is_float(x.dtype) and bool(np.any(x != np.round(x)))
 
 
 def _windows(sides: Sides, steps: Steps, rows: np.ndarray, length: int) -> Windows:
@@ -387,6 +389,14 @@ def difference(
     return Check(name, DIFFERS, said, case, shared)
 
 
+def verdict(name: str, said: str, tested: Evidence, n: int, left_out: list[str]) -> Check:
+    """What is said of samples of n draws that were tested."""
+    if tested.log_p < LOG_ALPHA:
+        return Check(name, DIFFERS, f"{said}; {tested.text}", left_out=(*left_out,))
+    power = "; ".join(powers(tested, n))
+    return Check(name, ALIKE, said, power=power, left_out=(*left_out,))
+
+
 def powers(tested: Evidence, n: int) -> list[str]:
     """What tests of n draws find."""
     alpha = ALPHA / TRIALS
@@ -403,10 +413,6 @@ def _close(ours: np.ndarray, theirs: np.ndarray, tolerance: np.ndarray) -> np.nd
     with np.errstate(invalid="ignore"):
         same = (abs(ours - theirs) <= tolerance) | (ours == theirs)
     return (same | (np.isnan(ours) & np.isnan(theirs))).all(axis=(1, 2))
-
-
-def _flat(numbers: np.ndarray) -> np.ndarray:
-    return numbers.reshape(len(numbers), -1)
 
 
 def _names(names: list[str], length: int) -> list[str]:

@@ -12,7 +12,6 @@ N_STEPS = 200  # of each row
 ROUNDS = 6
 ROUND_STEPS = 50
 MOST_BYTES = 5e8  # of the states of a walk
-MOST_ROWS = 20_000  # that are compared with each other
 MOST_STARTS = 640  # first states that are kept
 
 
@@ -51,7 +50,9 @@ def explore(environment: Environment, starts: Any) -> tuple[Steps, Steps]:
     first = walk(environment, starts, N_STEPS)
     visited = first.flat()
     for _ in range(ROUNDS):
-        begins = join([far(environment, visited), take(starts, slice(WIDTH // 4))])
+        running = visited if visited.ended.all() else visited.at(~visited.ended)
+        apart = take(running.state, spread(environment, running, WIDTH))
+        begins = join([apart, take(starts, slice(WIDTH // 4))])
         found = walk(environment, begins, ROUND_STEPS).flat()
         visited = Steps(*join([tuple(visited), tuple(found)]))
     return first, visited
@@ -91,18 +92,6 @@ def steps_from(environment: Environment, states: Any) -> Steps:
     states = take(states, running)
     action = environment.actions(states)
     return Steps(states, action, environment.step(states, action)[1])
-
-
-def far(environment: Environment, steps: Steps) -> Any:
-    """A running state for each row, the one that lies furthest in a random direction."""
-    random = environment.random
-    rows = np.flatnonzero(~steps.ended) if not steps.ended.all() else np.arange(len(steps.numbers))
-    running = steps.at(random.permutation(rows)[:MOST_ROWS])
-    numbers = normalised(environment, running.state)
-    if not numbers.shape[1]:
-        return take(running.state, random.integers(len(numbers), size=WIDTH))
-    turns = random.normal(size=(WIDTH, numbers.shape[1])) ** 3  # some numbers count more
-    return take(running.state, np.argmax(turns @ numbers.T, axis=1))
 
 
 def normalised(environment: Environment, states: Any) -> np.ndarray:
