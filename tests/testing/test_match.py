@@ -237,6 +237,23 @@ def test_a_random_port_is_the_same_and_its_power_is_stated() -> None:
 
 
 @pytest.mark.slow
+def test_where_every_step_is_random_the_report_says_so() -> None:
+    match = everything_random()
+    assert match.ok is True, str(match)
+    assert verdicts(match)["one step"] == verdicts(match)["windows"] == "alike"
+    assert "a difference without chance" not in str(match)
+    assert re.search(r"a chance that changes, where share x change is 0\.\d+", str(match))
+
+
+@pytest.mark.slow
+def test_where_rounding_decides_every_step_nothing_is_known() -> None:
+    match = everything_rounded()
+    assert match.ok is None, str(match)
+    assert verdicts(match)["one step"] == "open"
+    assert "not refuted; what is open could not be compared" in str(match)
+
+
+@pytest.mark.slow
 def test_another_chance_is_a_difference_with_the_means_of_both_sides() -> None:
     match = small_match_of(*NAMED["a slip of .3 for .1"])
     assert match.ok is False
@@ -347,6 +364,35 @@ def test_observations_in_a_mapping_of_another_order_are_compared_by_key() -> Non
 
 
 @pytest.mark.slow
+def test_infinite_numbers_and_bounds_of_0_are_compared_without_a_warning() -> None:
+    record = worlds.record()
+    assert small_match_of(record, record).ok is True
+    assert small_match_of(record, worlds.record(fade=0.7)).ok is False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["turn", "move"])
+def test_a_part_of_an_action_that_is_not_read_is_a_difference(part: str) -> None:
+    """Actions are a `Dict` with a `Tuple`."""
+    right = worlds.nested()
+
+    def advance(xp: Any, s: Any, a: Any, u: Any, n: Any) -> Any:
+        still = {"turn": 0 * a["turn"], "move": (a["move"][0], 0 * a["move"][1])}
+        return right.advance(xp, s, {**a, part: still[part]}, u, n)
+
+    assert small_match_of(right, right).ok is True
+    assert "one step" in differ(small_match_of(right, replace(right, advance=advance)))
+
+
+@pytest.mark.slow
+def test_masks_that_chance_decides_are_compared() -> None:
+    right = worlds.levers()
+    match = small_match_of(right, right)
+    assert match.ok is True, str(match)
+    assert small_match_of(right, worlds.levers(wear=0.3), n_steps=20_000).ok is False
+
+
+@pytest.mark.slow
 def test_what_the_reference_raises_is_a_difference() -> None:
     class Breaks(worlds.Simulator):
         def step(self, action: Any) -> Any:
@@ -400,6 +446,15 @@ def test_spaces_differ_by_dtype_and_not_by_the_width_of_choices() -> None:
 
     assert against(np.float32) == against(np.float64) == "equal"
     assert against(np.float16) == against(jnp.bfloat16) == against(np.int32) == "differs"
+
+
+@pytest.mark.slow
+def test_bfloat16_is_compared_and_called_by_its_name() -> None:
+    right = replace(worlds.noise(), dtype=jnp.bfloat16)
+    assert small_match_of(right, right).ok is True
+    match = small_match_of(replace(right, dtype=np.float32), right)
+    assert "spaces" in differ(match)
+    assert "observations are bfloat16, not float32" in str(match)
 
 
 @pytest.mark.slow
@@ -636,6 +691,14 @@ def unknown() -> Any:
     return small_match(Slide(), Simulator())
 
 
+def everything_random() -> Any:
+    return small_match_of(worlds.noise(), worlds.noise())
+
+
+def everything_rounded() -> Any:
+    return small_match_of(worlds.doubling(), worlds.doubling())
+
+
 def wrong() -> Any:
     return True
 
@@ -646,6 +709,8 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["match", f"{module}:different"]) == 1
     assert "first: obs[1] is 0" in capsys.readouterr().out
     assert main(["match", f"{module}:unknown"]) == 3
+    assert main(["match", f"{module}:everything_rounded"]) == 3
+    assert main(["match", f"{module}:everything_random"]) == 0
     with pytest.raises(SystemExit) as caught:
         main(["match", f"{module}:wrong"])
     assert caught.value.code == 2

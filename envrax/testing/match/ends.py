@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from envrax.testing.match.environment import REWARD, TERMINATED, TRUNCATED, WIDTH
-from envrax.testing.match.numbers import count, is_float, join, take
+from envrax.testing.match.numbers import count, finite, is_float, join, take
 from envrax.testing.match.report import DIFFERS, EQUAL, OPEN, SKIPPED, Check
 from envrax.testing.match.trials import FLOAT64, Sides, Windows, difference
 from envrax.testing.match.walk import Steps
@@ -126,7 +126,7 @@ def _clocks(sides: Sides) -> Any:
     def change(x: Any) -> Any:
         if x.dtype == bool or not goes_on.any():
             return np.zeros(x.shape[2:])
-        moved: Any = np.diff(x.astype(np.float64), axis=0)[goes_on]
+        moved: Any = np.diff(finite(x), axis=0)[goes_on]
         is_clock = (abs(moved - moved[0]) <= 1e-4 * abs(moved[0])).all(axis=0)
         return np.where(is_clock, moved[0], 0)
 

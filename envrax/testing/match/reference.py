@@ -51,13 +51,17 @@ class Reference:
         self.refused = ""
         self._act = act or self._default_act
         self._is_batch = _is_batch(raw)
-        self.seeded = True
-        try:
-            found = raw.reset(seed=int(random.integers(2**31)))
-        except TypeError:
-            self.seeded = False
-            found = raw.reset()
+        self.seeded = not self._is_batch  # the seed of a pool of EnvPool is that of its creation
+        found = self._first_reset(int(random.integers(2**31)))
         self.has_masks = "action_mask" in _obs_and_info(found)[1]
+
+    def _first_reset(self, seed: int) -> Any:
+        if self.seeded:
+            try:
+                return self.raw.reset(seed=seed)
+            except TypeError:
+                self.seeded = False
+        return self.raw.reset()
 
     def imitate(self, environment: Environment) -> None:
         """Give numbers in the order of an environment's; `precision` is that of each for both."""

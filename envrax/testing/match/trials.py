@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from envrax.testing.match.environment import PROBES, Environment
-from envrax.testing.match.numbers import Sketch, columns, is_float, take, text
+from envrax.testing.match.numbers import Sketch, columns, is_constant, is_float, take, text
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
 from envrax.testing.match.statistics import NOTHING, Evidence, change, compare, grouped, one_sided
@@ -112,7 +112,7 @@ class Draws(NamedTuple):
         ours, theirs = self.ours[one], self.theirs[one]
         at = self.tested.column
         draws = len(ours)
-        if not np.ptp(ours, axis=0).any() and not np.ptp(theirs, axis=0).any():  # no chance in it
+        if is_constant(ours) and is_constant(theirs):  # there is no chance in it
             draws = 1
             with np.errstate(invalid="ignore"):
                 gaps = np.nan_to_num(abs(ours[0] - theirs[0]), nan=np.inf)

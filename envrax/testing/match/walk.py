@@ -98,7 +98,6 @@ def normalised(environment: Environment, states: Any) -> np.ndarray:
     """Numbers of states but for clocks, of mean 0 and deviation 1; a row for each state."""
     found = [*environment.columns(states, ("step", "done")).values()]
     numbers = np.stack([np.zeros(count(states)), *found], axis=1)
-    numbers = np.nan_to_num(numbers, posinf=0, neginf=0)
     spread = numbers.std(axis=0)
     return ((numbers - numbers.mean(axis=0)) / np.where(spread > 0, spread, 1))[:, spread > 0]
 
