@@ -134,11 +134,12 @@ def inject(simulator: Any, state: Any) -> None:
 
 def extract(simulator: Any) -> Any:
     inner = {name: np.asarray(x) for name, x in simulator.inner.items()}
-    return WorldState(rng=jax.random.key(0), step=0, done=False, inner=inner)
+    fields: Any = {"step": 0, "done": False, "inner": inner}
+    return WorldState(rng=jax.random.key(0), **fields)
 
 
 def _observed(xp: Any, world: World, inner: Any) -> Any:
-    obs = world.observe(xp, inner)
+    obs: Any = world.observe(xp, inner)
     return (
         xp.stack([xp.asarray(x).astype(world.dtype) for x in obs]) if isinstance(obs, list) else obs
     )

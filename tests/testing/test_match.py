@@ -133,7 +133,7 @@ class OldProtocol(Simulator):
         return super().reset()[0]
 
     def step(self, action: Any) -> Any:
-        obs, reward, terminated, truncated, info = super().step(action)
+        obs, reward, terminated, truncated, _ = super().step(action)
         return obs, reward, terminated or truncated, {"TimeLimit.truncated": truncated}
 
 

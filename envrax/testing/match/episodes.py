@@ -10,7 +10,7 @@ from envrax.testing.match.environment import PROBES, REWARD
 from envrax.testing.match.numbers import count, is_constant, take
 from envrax.testing.match.report import OPEN, Check
 from envrax.testing.match.statistics import Evidence, compare
-from envrax.testing.match.trials import FLOAT32, LOG_ALPHA, Sides, Windows, verdict
+from envrax.testing.match.trials import FLOAT32, LOG_ALPHA, Sides, Windows, check_of
 
 MOST_FLIPS = 0.002  # the share of a list's episodes that rounding may decide
 LISTS = 6  # of actions, for episodes
@@ -33,7 +33,7 @@ def check_starts(sides: Sides) -> Check:
     said = f"{sides.n_resets} resets"
     if is_constant(theirs) and not is_constant(ours):
         said += "; the reference's are all the same: does each of its resets begin with one seed?"
-    return verdict("starts", said, tested, sides.n_resets, [])
+    return check_of("starts", said, tested, sides.n_resets, [])
 
 
 def check_episodes(sides: Sides) -> Check:
@@ -62,7 +62,7 @@ def check_episodes(sides: Sides) -> Check:
             return Check("episodes", OPEN, "rounding decides", left_out=(*left_out,))
         tested = _compared_episodes(sides, episodes, length)
     said = f"{len(episodes)} lists of up to {length} actions, {n_draws} episodes each"
-    return verdict("episodes", said, tested, len(episodes) * n_draws, left_out)
+    return check_of("episodes", said, tested, len(episodes) * n_draws, left_out)
 
 
 class _Episodes(NamedTuple):

@@ -10,7 +10,7 @@ from envrax.rollouts.evaluate import evaluate
 from envrax.testing.match.environment import REWARD
 from envrax.testing.match.report import Check
 from envrax.testing.match.statistics import compare
-from envrax.testing.match.trials import Sides, verdict
+from envrax.testing.match.trials import Sides, check_of
 
 PLAYED = 64  # episodes of a policy, on each side
 
@@ -51,4 +51,4 @@ def check_transfer(sides: Sides, policy: Any, rng: jax.Array) -> Check:
     tested = compare(ours[None], theirs[None], tolerance, ["return", "length"], {}, sides.random)
     means = (f"{x.mean():.4g} +- {x.std() / PLAYED**0.5:.2g}" for x in (ours[:, 0], theirs[:, 0]))
     said = f"{PLAYED} episodes, return {' here, '.join(means)} there"
-    return verdict("transfer", said, tested, PLAYED, [])
+    return check_of("transfer", said, tested, PLAYED, [])

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from envrax.testing.match.environment import PROBES, Environment
-from envrax.testing.match.numbers import Sketch, columns, is_constant, is_float, take, text
+from envrax.testing.match.numbers import Sketch, columns, is_constant, is_float, join, take, text
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
 from envrax.testing.match.statistics import NOTHING, Evidence, change, compare, grouped, one_sided
@@ -26,7 +26,7 @@ DIGITS = 2e-8  # relative, less than half a unit of float32
 MOST_ROUNDED = 0.01  # the share of steps that rounding may decide
 MOST_LOST = 0.2  # the share of windows that rounding may decide
 BLOCK = 10_000_000  # numbers of a block of windows
-MOST_DRAWS = 5000  # from one state
+FEWEST_DRAWS, MOST_DRAWS = 8, 5000  # from one state
 
 
 class Precision(NamedTuple):
@@ -47,26 +47,26 @@ class Sizes(NamedTuple):
     name: str
     length: int
     pairs: int
-    suspects: tuple[int, int]  # pairs that differ, and draws of each
-    worst: tuple[int, int]  # the worst of those
-    drawn: tuple[int, int]  # windows in any case
-    again: tuple[int, int]  # the worst of those
+    suspects: int  # pairs that differ, which are drawn again
+    spread: int  # windows that are drawn in any case
+    draws: int  # of all of these together
+    worst: tuple[int, int]  # windows that look most different, and draws of each
 
     def scaled(self, share: float, length: int) -> "Sizes":
         """With a share of the draws, and another length."""
-
-        def fewer(windows_draws: tuple[int, int]) -> tuple[int, int]:
-            n, draws = windows_draws
-            return n, max(8, round(draws * share)) if draws else 0
-
-        sizes = map(fewer, self[3:])
-        return Sizes(self.name, length, max(16, round(self.pairs * share)), *sizes)
+        n, again = self.worst
+        return self._replace(
+            length=length,
+            pairs=max(16, round(self.pairs * share)),
+            draws=round(self.draws * share),
+            worst=(n, max(FEWEST_DRAWS, round(again * share))),
+        )
 
 
 N_STEPS = 40_000
-ONE_STEP = Sizes("one step", 1, 2000, (200, 30), (20, 500), (200, 200), (20, 2000))
-WINDOWS = Sizes("windows", 8, 300, (30, 30), (8, 300), (40, 60), (8, 500))
-LONG_WINDOWS = Sizes("long windows", 64, 40, (30, 25), (8, 60), (0, 0), (0, 0))
+ONE_STEP = Sizes("one step", 1, 2000, 200, 200, N_STEPS, (20, 2000))
+WINDOWS = Sizes("windows", 8, 300, 30, 40, 3000, (8, 500))
+LONG_WINDOWS = Sizes("long windows", 64, 40, 30, 0, 750, (8, 60))
 
 
 class Windows(NamedTuple):
@@ -300,21 +300,18 @@ def compare_windows(sides: Sides, sizes: Sizes) -> Check:
     windows = _windows(sides, steps, rows, sizes.length)
     differs, rounded, ours = sides.pairs(windows)
     n = len(differs)
-    is_random = differs.sum() > max(sizes.suspects[0], n // 10)
-    samples: list[tuple[Windows, int, tuple[int, int]]] = []
-    if differs.any() and not (is_random and sizes.drawn[1]):
-        suspects = windows.at(np.flatnonzero(differs)[: sizes.suspects[0]])
-        samples.append((suspects, sizes.suspects[1], sizes.worst))
-    if sizes.drawn[1]:
-        rows = spread(sides.environment, steps, sizes.drawn[0])
-        n_draws = sizes.drawn[0] * sizes.drawn[1] // len(rows)  # more of each where they are few
-        several = _windows(sides, steps, rows, sizes.length)
-        samples.append((several, min(MOST_DRAWS, n_draws), sizes.again))
+    is_random = differs.sum() > n // 10
+    several = windows.at(np.flatnonzero(differs)[: sizes.suspects])
+    if sizes.spread:
+        rows = spread(sides.environment, steps, sizes.spread)
+        others = _windows(sides, steps, rows, sizes.length)
+        several = Windows(*join([tuple(several), tuple(others)]))
     drawn: Draws | None = None
-    for some, n_draws, (n_worst, more_draws) in samples:
-        drawn = last = sides.draw(some, n_draws)
-        if not drawn.differs and drawn.tested.differing and more_draws:
-            last = sides.draw(drawn.worst(n_worst), more_draws)
+    if len(several.lengths):
+        n_draws = int(np.clip(sizes.draws // len(several.lengths), FEWEST_DRAWS, MOST_DRAWS))
+        drawn = last = sides.draw(several, n_draws)
+        if not drawn.differs and drawn.tested.differing:
+            last = sides.draw(drawn.worst(sizes.worst[0]), sizes.worst[1])
         if last.differs:
             return difference(sides, sizes.name, last, windows, ours, differs)
     has_chance = bool(differs.any()) or (drawn is not None and drawn.tested.differing > 0)
@@ -332,9 +329,10 @@ def compare_windows(sides: Sides, sizes: Sizes) -> Check:
     if drawn is not None and drawn.cut:
         left_out.append(f"{drawn.cut} windows from an action on that is illegal in some draws")
     most = MOST_ROUNDED if is_step else MOST_LOST
-    is_open = rounded.sum() > most * n or (drawn is not None and not drawn.size)
-    verdict = OPEN if is_open and sizes.drawn[1] else ALIKE if has_chance else EQUAL
-    return Check(sizes.name, verdict, said, power="; ".join(power), left_out=(*left_out,))
+    is_lost = drawn is not None and drawn.edges >= len(drawn.ours)
+    is_open = rounded.sum() > most * n or is_lost
+    found = OPEN if is_open and sizes.spread else ALIKE if has_chance else EQUAL
+    return Check(sizes.name, found, said, power="; ".join(power), left_out=(*left_out,))
 
 
 def reacts(ask: Callable[[Any, Any], np.ndarray], states: Any, actions: Any) -> bool:
@@ -389,7 +387,7 @@ def difference(
     return Check(name, DIFFERS, said, case, shared)
 
 
-def verdict(name: str, said: str, tested: Evidence, n: int, left_out: list[str]) -> Check:
+def check_of(name: str, said: str, tested: Evidence, n: int, left_out: list[str]) -> Check:
     """What is said of samples of n draws that were tested."""
     if tested.log_p < LOG_ALPHA:
         return Check(name, DIFFERS, f"{said}; {tested.text}", left_out=(*left_out,))

@@ -108,9 +108,11 @@ def extremes(environment: Environment, steps: Steps, n: int) -> np.ndarray:
     varied = [x for x in environment.columns(steps.state).values() if np.ptp(x) > 0]
     each = max(1, n // 8 // max(1, len(varied)))
     chosen = [random.permutation(np.flatnonzero(steps.terminated))[: n // 4]]
+    mixed = random.permutation(len(steps.numbers))
+    each = min(each, len(mixed))
     for x in varied:
-        order = np.lexsort((random.random(len(x)), x))
-        chosen += [order[:each], order[-each:]]
+        order = np.argpartition(x[mixed], (each - 1, len(mixed) - each))
+        chosen += [mixed[order[:each]], mixed[order[-each:]]]
     rest = max(n // 2, n - sum(map(len, chosen)))
     chosen.append(random.integers(len(steps.numbers), size=rest))
     return np.concatenate(chosen)
@@ -122,7 +124,8 @@ def spread(environment: Environment, steps: Steps, n: int) -> np.ndarray:
     rows = random.permutation(len(steps.numbers))[: 20 * n]
     actions = np.stack([*columns(take(steps.action, rows)).values()], axis=1)
     numbers = np.concatenate([normalised(environment, take(steps.state, rows)), actions], axis=1)
-    _, first = np.unique(numbers, axis=0, return_index=True)
+    weights: Any = random.normal(size=numbers.shape[1])
+    first: Any = np.unique(numbers @ weights, return_index=True)[1]
     first = random.permutation(first)
     chosen = [*first[: n // 2]] or [0]
     distance = np.full(len(numbers), np.inf)
