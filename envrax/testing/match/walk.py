@@ -1,6 +1,6 @@
 """The states from which both sides are compared: a long walk of ours, and a choice from it."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -124,7 +124,7 @@ def spread(environment: Environment, steps: Steps, n: int) -> np.ndarray:
     rows = random.permutation(len(steps.numbers))[: 20 * n]
     actions = np.stack([*columns(take(steps.action, rows)).values()], axis=1)
     numbers = np.concatenate([normalised(environment, take(steps.state, rows)), actions], axis=1)
-    weights: Any = random.normal(size=numbers.shape[1])
+    weights = cast(Any, random.normal(size=numbers.shape[1]))
     first: Any = np.unique(numbers @ weights, return_index=True)[1]
     first = random.permutation(first)
     chosen = [*first[: n // 2]] or [0]
