@@ -618,12 +618,12 @@ def test_one_result_among_many_is_told_apart_only_if_it_is_another() -> None:
         pairs = samples[:, :1], samples[:, 1:2]
         return compare(*pairs, tolerance, ["a", "b"], {}, random, samples[:, 2:]).log_p
 
-    samples = random.normal(size=(2000, 17, 2))
+    samples = random.normal(size=(2000, 32, 2))
     assert log_p(samples) > np.log(1e-4)
     samples[:, 1, 1] += 0.3
     assert log_p(samples) < np.log(1e-6)
-    samples = np.zeros((2000, 17, 2))
-    samples[:40, 1, 0] = 1
+    samples = np.zeros((2000, 32, 2))
+    samples[:15, 1, 0] = 1
     assert log_p(samples) < np.log(1e-6)
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from envrax.testing.match.environment import REWARD, TERMINATED, Environment
 from envrax.testing.match.numbers import LEAST_SCALE, is_float, join, precision, take
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
-from envrax.testing.match.statistics import compare
-from envrax.testing.match.trials import LOG_ALPHA, MOST_ROUNDED, Sides, around, powers
+from envrax.testing.match.statistics import compare, one_sided
+from envrax.testing.match.trials import ALPHA, LOG_ALPHA, MOST_ROUNDED, TRIALS, Sides, around
 
 EPS = precision(np.float32)
-READ = 5000  # steps of a reference that can be read
-READ_DRAWS = 16  # of ours, from each state
+READ = 2000  # steps of a reference that can be read
+READ_DRAWS = 63  # of ours, from each state
 OWN = ("step", "done")  # fields that `extract` need not know
 
 
@@ -25,7 +25,7 @@ def check_read_states(sides: Sides) -> Check:
     From each state ours draws some results, among which the reference's must be one like others.
     """
     environment = sides.environment
-    state, action, numbers, after = _played(sides, max(500, round(sides.share * READ)))
+    state, action, numbers, after = _played(sides, max(200, round(sides.share * READ)))
     if np.isnan(numbers[-1, TERMINATED]):
         case = Case(take(state, -1), take(action, -1), "terminated", 0.0, math.nan)
         return Check("read states", DIFFERS, f"it raised {sides.reference.refused}", case)
@@ -57,7 +57,8 @@ def check_read_states(sides: Sides) -> Check:
         i, at = tested.state, tested.column
         case = Case(take(state, i), take(action, i), names[at], drawn[i, 0, at], theirs[i, at])
         return Check("read states", DIFFERS, f"{said}; {tested.text}", case, left_out=(*left_out,))
-    power = "; ".join(powers(tested, len(theirs)))
+    least = one_sided(tested, ALPHA / TRIALS, len(theirs), READ_DRAWS + 1)
+    power = f"a result that one side lacks, where share x chance is {least:.2g}"
     is_open = edges.mean() > MOST_ROUNDED
     verdict = OPEN if is_open else ALIKE if tested.differing else EQUAL
     return Check("read states", verdict, said, power=power, left_out=(*left_out,))

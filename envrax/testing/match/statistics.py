@@ -6,6 +6,8 @@ ranks among the draws of both sides from a state; those closer than a tolerance 
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -83,7 +85,8 @@ def compare(
     random : np.random.Generator
         Draws directions, along which numbers are compared together.
     others : np.ndarray, optional
-        More draws of ours from the same states, which say what is usual where there is one pair.
+        More draws of ours from the same states. Then there is one pair, and the question is whether
+        the draw of theirs is one like all others; it may decide the state of the next.
     """
     n_states, n_draws, _ = ours.shape
     both = np.concatenate([ours, theirs] if others is None else [ours, theirs, others], axis=1)
@@ -98,7 +101,6 @@ def compare(
     common, differing = _outcomes(ranks, n_draws)
     far = _outliers(both[:, :, kept], tolerance[:, kept])
     ranks = np.concatenate([ranks[:, :, kept], along], axis=2)
-    ranks, far, common = (x[:, : 2 * n_draws] for x in (ranks, far, common))
     columns = np.concatenate([kept, np.full(DIRECTIONS, kept[0])])
     labels: list[str] = [*(names[i] for i in kept), *["all numbers along a direction"] * DIRECTIONS]
     scores = _Scores(
@@ -112,12 +114,21 @@ def compare(
         ],
         np.arange(2 * len(labels) + len(kept) + COMMONEST) >= 2 * len(labels),
     )
+    groups = {"": np.ones(n_states, bool), **groups}
+    if others is not None:
+        beyond = scores.values[:, 1] - scores.values.mean(axis=1)
+        variance = scores.values.var(axis=1)
+        found = _pooled(scores, beyond, variance, groups, n_draws, log_freedman)
+        log_p, text, state, column, tests = found
+        log_p = min(0.0, log_p + math.log(tests))
+        return Evidence(log_p, text, state, column, abs(beyond).max(axis=1), tests, differing)
     gaps = scores.values[:, :n_draws] - scores.values[:, n_draws:]
     total = gaps.sum(axis=1, dtype=np.float64)
     squares = np.square(gaps).sum(axis=1, dtype=np.float64)
     suspicion = abs(total) / np.sqrt(np.maximum(squares, 1e-12))
+    sign_flips = partial(log_sign_flips, is_share=scores.is_share)
     families = [
-        _pooled(scores, total, squares, {"": np.ones(n_states, bool), **groups}),
+        _pooled(scores, total, squares, groups, n_draws, sign_flips),
         _learned(gaps, scores),
         _by_outcome(common, n_draws, kept[0]),
         _by_distribution(ranks, n_draws, labels, columns),
@@ -165,9 +176,13 @@ def grouped(features: dict[str, np.ndarray], most: int = 40) -> dict[str, np.nda
     return {name: mask for name, mask in found.items() if FEWEST <= mask.sum() < len(mask)}
 
 
-def one_sided(tested: Evidence, alpha: float, n: int) -> float:
-    """The chance, in n draws, of a result that one side lacks, which is found with 99 %."""
-    events = math.log2(2 * tested.tests / alpha)
+def one_sided(tested: Evidence, alpha: float, n: int, odds: int = 2) -> float:
+    """
+    The chance, in n draws, of a result that one side lacks, which is found with 99 %.
+
+    Each such result is evidence of 1 in `odds`.
+    """
+    events = math.log(2 * tested.tests / alpha) / math.log(odds)
     return ((Z99 + math.sqrt(Z99**2 + 4 * events)) / 2) ** 2 / n
 
 
@@ -190,6 +205,18 @@ def log_sign_flips(total: np.ndarray, squares: np.ndarray, is_share: np.ndarray)
     return np.minimum(0, math.log(2) + np.where(is_share, exact, -(total**2) / (2 * n)))
 
 
+def log_freedman(total: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """
+    Bound of the chance of a sum as large, of terms of at most 1 whose means are 0, given the past.
+
+    It is Freedman's; 20 pays for both signs, and for a variance that was not known before.
+    """
+    variance = np.maximum(variance, 1e-12)
+    ratio = abs(total) / variance
+    exponent = variance * ((1 + ratio) * np.log1p(ratio) - ratio)
+    return np.minimum(0, math.log(20) - exponent)
+
+
 def log_fisher(k: np.ndarray, total: np.ndarray, n: int) -> np.ndarray:
     """Fisher's exact test of k of n draws against total - k of n others, two-sided."""
     factorials = np.concatenate([[0], np.cumsum(np.log(np.arange(1, 2 * n + 1)))])
@@ -210,16 +237,21 @@ Family = tuple[float, str, int, int, int]  # log p, text, state, column, number 
 
 
 def _pooled(
-    scores: _Scores, total: np.ndarray, squares: np.ndarray, groups: dict[str, np.ndarray]
+    scores: _Scores,
+    total: np.ndarray,
+    squares: np.ndarray,
+    groups: dict[str, np.ndarray],
+    n_draws: int,
+    bound: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> Family:
     """Scores of all states together, and of each group of them."""
     masks = np.array([*groups.values()], np.float64)
-    log_p = log_sign_flips(masks @ total, masks @ squares, scores.is_share)
+    log_p = bound(masks @ total, masks @ squares)
     group, score = np.unravel_index(np.argmin(log_p), log_p.shape)
     name, mask = [*groups.items()][group]
     apart = np.where(mask, abs(total[:, score]) / np.sqrt(squares[:, score] + 1e-12), -1)
-    halves = np.split(scores.values[mask][:, :, score], 2, axis=1)
-    ours, theirs = (float(x.mean()) for x in halves)
+    values = scores.values[mask][:, :, score]
+    ours, theirs = float(values[:, :n_draws].mean()), float(values[:, n_draws : 2 * n_draws].mean())
     text = f"{scores.says[score]} is {ours:.3g} here, {theirs:.3g} there"
     text += f", where {name}" * bool(name)
     best = float(log_p[group, score])
