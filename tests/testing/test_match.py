@@ -327,6 +327,16 @@ def test_a_reference_that_can_be_read_is_compared_with_its_hidden_numbers() -> N
 
 
 @pytest.mark.slow
+def test_hidden_numbers_of_starts_are_read() -> None:
+    right = worlds.glide(start=1.0)
+    for port, expected in ((right, True), (worlds.glide(start=0.8), False)):
+        simulator = worlds.Simulator(right)
+        match = small_match(Port(port), simulator, extract=worlds.extract)
+        assert match.ok is expected, str(match)
+        assert (verdicts(match)["read starts"] == "differs") is not expected
+
+
+@pytest.mark.slow
 def test_a_reference_that_can_be_read_gets_legal_actions() -> None:
     nim = worlds.nim()
     match = small_match(Port(nim), worlds.Simulator(nim), extract=worlds.extract)

@@ -13,7 +13,7 @@ from envrax.testing.match.ends import check_ends, check_limit
 from envrax.testing.match.environment import Environment
 from envrax.testing.match.episodes import check_episodes, check_starts
 from envrax.testing.match.numbers import LEAST_SCALE, Sketch, take
-from envrax.testing.match.read import check_read_states
+from envrax.testing.match.read import check_read_starts, check_read_states
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import DIFFERS, SKIPPED, Check, Match
 from envrax.testing.match.spaces import check_spaces
@@ -128,7 +128,7 @@ def match_env(
     else:
         checks += _check_steps(sides)
     if extract is not None:
-        checks.append(check_read_states(sides))
+        checks += [check_read_states(sides), check_read_starts(sides)]
     checks += [check_starts(sides), check_episodes(sides), check_ends(sides)]
     if policy is not None:
         checks.append(check_transfer(sides, policy, rng))

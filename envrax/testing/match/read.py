@@ -10,7 +10,16 @@ from envrax.testing.match.environment import REWARD, TERMINATED, Environment
 from envrax.testing.match.numbers import LEAST_SCALE, is_float, join, precision, take
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
 from envrax.testing.match.statistics import compare, one_sided
-from envrax.testing.match.trials import ALPHA, LOG_ALPHA, MOST_ROUNDED, TRIALS, Sides, around
+from envrax.testing.match.trials import (
+    ALPHA,
+    FLOAT32,
+    LOG_ALPHA,
+    MOST_ROUNDED,
+    TRIALS,
+    Sides,
+    around,
+    check_of,
+)
 
 EPS = precision(np.float32)
 READ = 2000  # steps of a reference that can be read
@@ -62,6 +71,21 @@ def check_read_states(sides: Sides) -> Check:
     is_open = edges.mean() > MOST_ROUNDED
     verdict = OPEN if is_open else ALIKE if tested.differing else EQUAL
     return Check("read states", verdict, said, power=power, left_out=(*left_out,))
+
+
+def check_read_starts(sides: Sides) -> Check:
+    """The distribution of first states, whose hidden numbers can be read."""
+    environment = sides.environment
+    found: list[Any] = []
+    for _ in range(sides.n_resets):
+        sides.reference.reset()
+        found.append(sides.reference.state(sides.starts, 0))
+    ours = environment.columns(environment.reset(sides.n_resets)[1], OWN)
+    theirs = environment.columns(join(found), OWN)
+    both = tuple(np.stack([*x.values()], axis=1)[None] for x in (ours, theirs))
+    tolerance = FLOAT32.tolerance * abs(both[0]).max(axis=1)
+    tested = compare(both[0], both[1], tolerance, [*ours], {}, sides.random)
+    return check_of("read starts", f"{sides.n_resets} resets", tested, sides.n_resets, [])
 
 
 def _played(sides: Sides, n: int) -> tuple[Any, Any, np.ndarray, Any]:
