@@ -327,6 +327,26 @@ def test_a_reference_that_can_be_read_is_compared_with_its_hidden_numbers() -> N
 
 
 @pytest.mark.slow
+def test_one_number_of_a_large_first_observation_is_compared() -> None:
+    """Many others vary more."""
+
+    def large(chance: float) -> worlds.World:
+        def begin(xp: Any, u: Any, n: Any) -> Any:
+            wave = 10 * xp.sin(50 * xp.arange(200) * u[0])
+            return {"v": xp.where(xp.arange(200) == 150, 1.0 * (u[1] < chance), wave)}
+
+        def advance(xp: Any, s: Any, a: Any, u: Any, n: Any) -> Any:
+            return {"v": 0.9 * s["v"]}, 0.0 * s["v"][0], False
+
+        space = Box(-10.0, 10.0, (200,))
+        see = lambda xp, s: s["v"].astype(xp.float32)  # noqa: E731
+        return worlds.World(begin, advance, see, observations=space)
+
+    assert verdicts(small_match_of(large(0.3), large(0.3)))["starts"] == "alike"
+    assert verdicts(small_match_of(large(0.3), large(0.0)))["starts"] == "differs"
+
+
+@pytest.mark.slow
 def test_hidden_numbers_of_starts_are_read() -> None:
     right = worlds.glide(start=1.0)
     for port, expected in ((right, True), (worlds.glide(start=0.8), False)):

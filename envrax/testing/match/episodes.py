@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from envrax.testing.match.environment import PROBES, REWARD
-from envrax.testing.match.numbers import count, is_constant, take
+from envrax.testing.match.numbers import Sketch, count, is_constant, take
 from envrax.testing.match.report import OPEN, Check
 from envrax.testing.match.statistics import Evidence, compare
 from envrax.testing.match.trials import FLOAT32, LOG_ALPHA, Sides, Windows, check_of
@@ -17,19 +17,24 @@ LISTS = 6  # of actions, for episodes
 EPISODE = 32  # steps of an episode that is compared
 LONG_EPISODE = 256  # where no state can be set
 EPISODES = 0.075  # of a list, for each reset
+MOST_OF_START = 1200  # numbers of a first observation that are tested
+SOME = 200  # starts of each side, of which the numbers that vary most are kept
 MORE = 5  # times as many, if the first look different
 
 
 def check_starts(sides: Sides) -> Check:
     """The distribution of the first observations."""
-    ours = sides.sketch(sides.environment.reset(sides.n_resets)[0])
-    theirs = sides.sketch(np.stack([sides.reference.reset() for _ in range(sides.n_resets)]))
+    ours = sides.environment.reset(sides.n_resets)[0]
+    theirs = np.stack([sides.reference.reset() for _ in range(sides.n_resets)])
+    some = np.concatenate([ours[:SOME], theirs[:SOME]])
+    sketch = Sketch(some, 0, sides.environment.names, sides.random, MOST_OF_START)
+    ours, theirs = map(sketch, (ours, theirs))
     largest = np.nan_to_num(np.maximum(abs(ours), abs(theirs)), posinf=0).max(axis=0)
-    scale = sides.sketch.tolerance(sides.scale)
-    units = sides.sketch.tolerance(sides.reference.precision)
+    scale = sketch.tolerance(sides.scale)
+    units = sketch.tolerance(sides.reference.precision)
     tolerance = np.where(units > 0, sides.precision.tolerance * scale + 2 * units * largest, 0)
     both = ours[None], theirs[None]
-    tested = compare(*both, tolerance[None], sides.sketch.names, {}, sides.random)
+    tested = compare(*both, tolerance[None], sketch.names, {}, sides.random, most=MOST_OF_START)
     said = f"{sides.n_resets} resets"
     if is_constant(theirs) and not is_constant(ours):
         said += "; the reference's are all the same: does each of its resets begin with one seed?"

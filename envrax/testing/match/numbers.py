@@ -103,19 +103,26 @@ class Sketch:
         Names of the numbers.
     random : np.random.Generator
         Draws the weights of the sums, which are whole numbers.
+    most : int, default 64
+        The most numbers that are kept.
     """
 
     def __init__(
-        self, numbers: np.ndarray, kept: int, names: list[str], random: np.random.Generator
+        self,
+        numbers: np.ndarray,
+        kept: int,
+        names: list[str],
+        random: np.random.Generator,
+        most: int = MOST_COLUMNS,
     ) -> None:
         n = numbers.shape[1]
         self.names: list[str] = names
         self.columns = np.arange(n)
         self.weights = np.zeros((n, 0))
-        if n > MOST_COLUMNS:
+        if n > most:
             spread = np.nan_to_num(numbers.std(axis=0))
             spread[:kept] = np.inf
-            self.columns = np.sort(np.argsort(-spread, kind="stable")[:MOST_COLUMNS])
+            self.columns = np.sort(np.argsort(-spread, kind="stable")[:most])
             self.weights = random.integers(-99, 100, size=(n, SUMS)).astype(np.float64)
             self.names = [names[i] for i in self.columns]
             self.names += [f"sum {i} of all numbers" for i in range(SUMS)]

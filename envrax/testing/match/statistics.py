@@ -68,6 +68,7 @@ def compare(
     groups: dict[str, np.ndarray],
     random: np.random.Generator,
     others: np.ndarray | None = None,
+    most: int = MOST_TESTED,
 ) -> Evidence:
     """
     Compare two samples.
@@ -87,6 +88,8 @@ def compare(
     others : np.ndarray, optional
         More draws of ours from the same states. Then there is one pair, and the question is whether
         the draw of theirs is one like all others; it may decide the state of the next.
+    most : int, default 64
+        The most numbers that are tested.
     """
     n_states, n_draws, _ = ours.shape
     both = np.concatenate([ours, theirs] if others is None else [ours, theirs, others], axis=1)
@@ -95,7 +98,7 @@ def compare(
     varied = np.flatnonzero(often)
     if not len(varied):
         return NOTHING._replace(suspicion=np.zeros(n_states))
-    kept = varied[np.argsort(-often[varied], kind="stable")[:MOST_TESTED]]
+    kept = varied[np.argsort(-often[varied], kind="stable")[:most]]
     turns = random.normal(size=(len(varied), DIRECTIONS))
     along = mid_ranks((ranks[:, :, varied] - 0.5) @ turns, np.full((n_states, DIRECTIONS), 1e-9))
     common, differing = _outcomes(ranks, n_draws)
