@@ -134,11 +134,12 @@ def inject(simulator: Any, state: Any) -> None:
 
 def extract(simulator: Any) -> Any:
     inner = {name: np.asarray(x) for name, x in simulator.inner.items()}
-    return WorldState(rng=jax.random.key(0), step=0, done=False, inner=inner)
+    fields: Any = {"step": 0, "done": False, "inner": inner}
+    return WorldState(rng=jax.random.key(0), **fields)
 
 
 def _observed(xp: Any, world: World, inner: Any) -> Any:
-    obs = world.observe(xp, inner)
+    obs: Any = world.observe(xp, inner)
     return (
         xp.stack([xp.asarray(x).astype(world.dtype) for x in obs]) if isinstance(obs, list) else obs
     )
@@ -447,6 +448,35 @@ def nested(chance: float = 0.2) -> World:
     return World(begin, advance, observe, actions=actions, observations=observations)
 
 
+def record(fade: float = 0.9) -> World:
+    """The smallest distance so far, at first infinite, and a part that is always 0."""
+
+    def begin(xp: Any, u: Any, n: Any) -> Any:
+        return {"x": u[0] - 0.5, "best": xp.asarray(xp.inf), "never": xp.asarray(xp.inf)}
+
+    def advance(xp: Any, s: Any, a: Any, u: Any, n: Any) -> Any:
+        x = fade * s["x"] + 0.1 * (a - 1) + 0.05 * n[0]
+        best = xp.minimum(s["best"], xp.where(a == 2, abs(x), xp.inf))
+        return {"x": x, "best": best, "never": s["never"]}, 0.0 * x, False
+
+    def observe(xp: Any, s: Any) -> Any:
+        best = xp.asarray(s["best"]).astype(xp.float32).reshape(1)
+        return {"best": best, "none": xp.zeros(1, xp.float32)}
+
+    spaces = {"best": Box(0.0, np.inf, (1,)), "none": Box(0.0, 0.0, (1,))}
+    return World(begin, advance, observe, observations=DictSpace(spaces))
+
+
+def doubling(by: float = 2e12) -> World:
+    """Each step depends on digits that rounding decides."""
+
+    def advance(xp: Any, s: Any, a: Any, u: Any, n: Any) -> Any:
+        x = (by * (0.3 + s["x"])) % 1
+        return {"x": x}, x, False
+
+    return World(uniform, advance, see_x)
+
+
 def picture(chance: float = 0.1) -> World:
     """A spot in a picture of 20 x 20."""
 
@@ -554,6 +584,7 @@ RIGHT: dict[str, Callable[[], World]] = {
     "orbit": orbit,
     "ruler": ruler,
     "spring": spring,
+    "record": record,
 }
 
 # What is right, what the port does instead.

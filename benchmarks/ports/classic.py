@@ -42,7 +42,8 @@ def pool(id: str) -> Any:
 
 
 def pooled(id: str, original: str) -> Port:
-    return Port(id, f"EnvPool's {original}", "envpool", partial(pool, original))
+    cause = CAUSES.get(id.partition("/")[2], "")
+    return Port(id, f"EnvPool's {original}", "envpool", partial(pool, original), cause=cause)
 
 
 PORTS = {

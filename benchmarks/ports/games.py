@@ -78,7 +78,7 @@ def board(name: str) -> Port:
     return Port(f"pgx/{name}", f"OpenSpiel's {name}", package, make, how, options=options)
 
 
-TILES = "each step draws a tile, so that no step can be compared"
+TILES = "nobody has written yet what puts a board into the original"
 NO_BOARD = "OpenSpiel cannot be set to a position of this game"
 PORTS = {
     "pgx": [

@@ -21,7 +21,7 @@ from envrax.testing import Case, CountingEnv, match_env
 from envrax.testing.__main__ import main
 from envrax.testing.match.numbers import columns, named_as_key
 from envrax.testing.match.spaces import check_spaces
-from envrax.testing.match.statistics import Evidence, compare, compare_one, one_sided
+from envrax.testing.match.statistics import Evidence, compare, one_sided
 
 LIMIT = 60
 GOAL = 0.8
@@ -133,7 +133,7 @@ class OldProtocol(Simulator):
         return super().reset()[0]
 
     def step(self, action: Any) -> Any:
-        obs, reward, terminated, truncated, info = super().step(action)
+        obs, reward, terminated, truncated, _ = super().step(action)
         return obs, reward, terminated or truncated, {"TimeLimit.truncated": truncated}
 
 
@@ -237,6 +237,23 @@ def test_a_random_port_is_the_same_and_its_power_is_stated() -> None:
 
 
 @pytest.mark.slow
+def test_where_every_step_is_random_the_report_says_so() -> None:
+    match = everything_random()
+    assert match.ok is True, str(match)
+    assert verdicts(match)["one step"] == verdicts(match)["windows"] == "alike"
+    assert "a difference without chance" not in str(match)
+    assert re.search(r"a chance that changes, where share x change is 0\.\d+", str(match))
+
+
+@pytest.mark.slow
+def test_where_rounding_decides_every_step_nothing_is_known() -> None:
+    match = everything_rounded()
+    assert match.ok is None, str(match)
+    assert verdicts(match)["one step"] == "open"
+    assert "not refuted; what is open could not be compared" in str(match)
+
+
+@pytest.mark.slow
 def test_another_chance_is_a_difference_with_the_means_of_both_sides() -> None:
     match = small_match_of(*NAMED["a slip of .3 for .1"])
     assert match.ok is False
@@ -310,6 +327,36 @@ def test_a_reference_that_can_be_read_is_compared_with_its_hidden_numbers() -> N
 
 
 @pytest.mark.slow
+def test_one_number_of_a_large_first_observation_is_compared() -> None:
+    """Many others vary more."""
+
+    def large(chance: float) -> worlds.World:
+        def begin(xp: Any, u: Any, n: Any) -> Any:
+            wave = 10 * xp.sin(50 * xp.arange(200) * u[0])
+            return {"v": xp.where(xp.arange(200) == 150, 1.0 * (u[1] < chance), wave)}
+
+        def advance(xp: Any, s: Any, a: Any, u: Any, n: Any) -> Any:
+            return {"v": 0.9 * s["v"]}, 0.0 * s["v"][0], False
+
+        space = Box(-10.0, 10.0, (200,))
+        see = lambda xp, s: s["v"].astype(xp.float32)  # noqa: E731
+        return worlds.World(begin, advance, see, observations=space)
+
+    assert verdicts(small_match_of(large(0.3), large(0.3)))["starts"] == "alike"
+    assert verdicts(small_match_of(large(0.3), large(0.0)))["starts"] == "differs"
+
+
+@pytest.mark.slow
+def test_hidden_numbers_of_starts_are_read() -> None:
+    right = worlds.glide(start=1.0)
+    for port, expected in ((right, True), (worlds.glide(start=0.8), False)):
+        simulator = worlds.Simulator(right)
+        match = small_match(Port(port), simulator, extract=worlds.extract)
+        assert match.ok is expected, str(match)
+        assert (verdicts(match)["read starts"] == "differs") is not expected
+
+
+@pytest.mark.slow
 def test_a_reference_that_can_be_read_gets_legal_actions() -> None:
     nim = worlds.nim()
     match = small_match(Port(nim), worlds.Simulator(nim), extract=worlds.extract)
@@ -344,6 +391,35 @@ def test_observations_in_a_mapping_of_another_order_are_compared_by_key() -> Non
     world = worlds.nested()
     match = small_match(Port(world), Ordered(world), worlds.inject)
     assert match.ok is True, str(match)
+
+
+@pytest.mark.slow
+def test_infinite_numbers_and_bounds_of_0_are_compared_without_a_warning() -> None:
+    record = worlds.record()
+    assert small_match_of(record, record).ok is True
+    assert small_match_of(record, worlds.record(fade=0.7)).ok is False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["turn", "move"])
+def test_a_part_of_an_action_that_is_not_read_is_a_difference(part: str) -> None:
+    """Actions are a `Dict` with a `Tuple`."""
+    right = worlds.nested()
+
+    def advance(xp: Any, s: Any, a: Any, u: Any, n: Any) -> Any:
+        still = {"turn": 0 * a["turn"], "move": (a["move"][0], 0 * a["move"][1])}
+        return right.advance(xp, s, {**a, part: still[part]}, u, n)
+
+    assert small_match_of(right, right).ok is True
+    assert "one step" in differ(small_match_of(right, replace(right, advance=advance)))
+
+
+@pytest.mark.slow
+def test_masks_that_chance_decides_are_compared() -> None:
+    right = worlds.levers()
+    match = small_match_of(right, right)
+    assert match.ok is True, str(match)
+    assert small_match_of(right, worlds.levers(wear=0.3), n_steps=20_000).ok is False
 
 
 @pytest.mark.slow
@@ -400,6 +476,15 @@ def test_spaces_differ_by_dtype_and_not_by_the_width_of_choices() -> None:
 
     assert against(np.float32) == against(np.float64) == "equal"
     assert against(np.float16) == against(jnp.bfloat16) == against(np.int32) == "differs"
+
+
+@pytest.mark.slow
+def test_bfloat16_is_compared_and_called_by_its_name() -> None:
+    right = replace(worlds.noise(), dtype=jnp.bfloat16)
+    assert small_match_of(right, right).ok is True
+    match = small_match_of(replace(right, dtype=np.float32), right)
+    assert "spaces" in differ(match)
+    assert "observations are bfloat16, not float32" in str(match)
 
 
 @pytest.mark.slow
@@ -557,14 +642,19 @@ def test_the_stated_power_is_that_of_the_tests() -> None:
 
 def test_one_result_among_many_is_told_apart_only_if_it_is_another() -> None:
     random = np.random.default_rng(0)
-    tolerance = np.full((2000, 2), 1e-9)
+
+    def log_p(samples: np.ndarray) -> float:
+        tolerance = np.full((len(samples), 2), 1e-9)
+        pairs = samples[:, :1], samples[:, 1:2]
+        return compare(*pairs, tolerance, ["a", "b"], {}, random, samples[:, 2:]).log_p
+
     samples = random.normal(size=(2000, 32, 2))
-    assert compare_one(samples, tolerance, ["a", "b"], {}).log_p > np.log(1e-4)
-    samples[:, -1, 1] += 0.3
-    assert compare_one(samples, tolerance, ["a", "b"], {}).log_p < np.log(1e-6)
+    assert log_p(samples) > np.log(1e-4)
+    samples[:, 1, 1] += 0.3
+    assert log_p(samples) < np.log(1e-6)
     samples = np.zeros((2000, 32, 2))
-    samples[:15, -1, 0] = 1
-    assert compare_one(samples, tolerance, ["a", "b"], {}).log_p < np.log(1e-6)
+    samples[:15, 1, 0] = 1
+    assert log_p(samples) < np.log(1e-6)
 
 
 def test_a_bitboard_is_no_key() -> None:
@@ -631,6 +721,14 @@ def unknown() -> Any:
     return small_match(Slide(), Simulator())
 
 
+def everything_random() -> Any:
+    return small_match_of(worlds.noise(), worlds.noise())
+
+
+def everything_rounded() -> Any:
+    return small_match_of(worlds.doubling(), worlds.doubling())
+
+
 def wrong() -> Any:
     return True
 
@@ -641,6 +739,8 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["match", f"{module}:different"]) == 1
     assert "first: obs[1] is 0" in capsys.readouterr().out
     assert main(["match", f"{module}:unknown"]) == 3
+    assert main(["match", f"{module}:everything_rounded"]) == 3
+    assert main(["match", f"{module}:everything_random"]) == 0
     with pytest.raises(SystemExit) as caught:
         main(["match", f"{module}:wrong"])
     assert caught.value.code == 2

@@ -1,22 +1,23 @@
 """Where episodes end: the limit by the clock, and the edges at which they terminate."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from envrax.testing.match.environment import REWARD, TERMINATED, TRUNCATED, WIDTH
-from envrax.testing.match.numbers import count, is_float, take
-from envrax.testing.match.report import DIFFERS, EQUAL, OPEN, SKIPPED, Case, Check
-from envrax.testing.match.trials import FLOAT64, Sides, Windows
+from envrax.testing.match.numbers import count, finite, is_float, join, take
+from envrax.testing.match.report import DIFFERS, EQUAL, OPEN, SKIPPED, Check
+from envrax.testing.match.trials import FLOAT64, Sides, Windows, difference
 from envrax.testing.match.walk import Steps
 
 LONGEST = 20_000  # steps to the limit that are tried
-TRIES = 20  # episodes of the reference that may terminate before the limit
+TRIES = 100  # episodes of the reference that may terminate before the limit
+STARTS = 32  # with which our limit is found
 BISECTIONS = 60
 MOST_VALUES = 5000  # of a leaf, that are looked at
-ASKED = 20  # times, beside an edge
-REDRAWS = 8  # of keys, under which an edge must stay
+DRAWS = 25  # of both sides, beside an edge where they differ
+MOST_DRAWN = 20  # edges of those
 MARGIN = 0.05  # of the way, beside an edge, where both sides must agree
 
 
@@ -24,35 +25,37 @@ def check_limit(sides: Sides) -> Check:
     """
     The step at which the clock ends an episode.
 
-    All but the clock is put back before each step, on both sides: in ours either only `state.step`
-    is a clock, or whatever changes by the same number in each step.
+    The reference takes its steps from one state, which is put back before each. Ours takes one
+    step for each time: either only `state.step` is a clock, or whatever changes by the same number
+    in each step of the walk.
     """
     declared = getattr(getattr(sides.reference.raw, "spec", None), "max_episode_steps", None)
-    most = _most(sides, declared)
+    limit: Any = sides.environment.env.config.max_steps
+    most = min(max(limit if isinstance(limit, int) else LONGEST, declared or 0), LONGEST) + 1
     clocks = _clocks(sides)
-    only_step = jax.tree.map(np.zeros_like, clocks).replace(step=np.bool_(True))
-    limits = [_our_limit(sides, which, most) for which in (only_step, clocks)]
-    limits = [x for x in limits if x.step is not None] or limits[:1]
-    if sides.reference.inject is None:
-        theirs = declared
-        is_known = declared is not None
-    else:
+    only_step = jax.tree.map(np.zeros_like, clocks).replace(step=np.ones(()))
+    found = [(_our_limits(sides, moves, most), moves) for moves in (only_step, clocks)]
+    ours = [(limits, moves) for limits, moves in found if limits]
+    theirs, is_known = declared, declared is not None
+    if sides.reference.inject is not None:
         theirs, is_known = _their_limit(sides, most)
-        if theirs is None and (agreed := _agree_by_injection(sides, limits)) is not None:
-            sides.limit = agreed.step
-            sides.sets_clock = True
-            said = f"at step {agreed.step} on both sides; `inject` sets the reference's clock"
-            return Check("limit", EQUAL, said)
+        if theirs is None:
+            for limits, moves in ours:
+                if _ends_at(sides, moves, limits[0]):
+                    sides.limit = limits[0]
+                    sides.sets_clock = True
+                    said = f"at step {sides.limit} on both sides; `inject` sets the clock"
+                    return Check("limit", EQUAL, said)
         theirs = theirs or declared
-    same = [x for x in limits if x.step == theirs or _wavers(x, theirs)]
-    sides.limit = [*same, *limits][0].step
-    ours = f"later than {most - 1}" if sides.limit is None else f"{sides.limit}"
+    same = [limits for limits, _ in ours if theirs in limits]
+    sides.limit = [*same, *(limits for limits, _ in ours), [None]][0][0]
+    later = f"later than {most - 1}"
+    said = f"ours at step {sides.limit or later}, the reference's "
     if theirs is None and not is_known:
         verdict = SKIPPED if sides.reference.inject is None else OPEN
-        return Check("limit", verdict, f"ours at step {ours}, the reference's was not found")
-    when = f"later than {most - 1}" if theirs is None else f"{theirs}"
-    said = f"ours at step {ours}, the reference's at step {when}"
-    return Check("limit", EQUAL if same or ours == when else DIFFERS, said)
+        return Check("limit", verdict, f"{said}was not found")
+    is_same = bool(same) or (theirs is None and not ours)
+    return Check("limit", EQUAL if is_same else DIFFERS, f"{said}at step {theirs or later}")
 
 
 def check_ends(sides: Sides) -> Check:
@@ -65,28 +68,28 @@ def check_ends(sides: Sides) -> Check:
         return Check("ends", SKIPPED, "needs `inject`")
     before, last = _consecutive(sides)
     mixes = jax.tree.map(_is_continuum, before.state)
-    some = before.numbers.shape[0] > 0 and last.terminated.any() and not last.terminated.all()
+    some = len(before.numbers) > 0 and last.terminated.any() and not last.terminated.all()
     if not any(jax.tree.leaves(mixes)) or not some:
         return Check("ends", SKIPPED, "no step terminates, or no number of the state is a float")
     running, ending = (
         np.resize(sides.random.permutation(np.flatnonzero(which)), WIDTH)
         for which in (~last.terminated, last.terminated)
     )
-    action = take(last.action, ending)
+    action = jax.tree.map(lambda x: x[ending][:, None], last.action)
 
-    def between(share: Any) -> tuple[Windows, np.ndarray, np.ndarray]:
-        """Steps from states a share of the way; whether they are running; whether they end."""
+    def between(share: np.ndarray) -> tuple[Windows, Any, Any]:
+        """Steps from states a share of the way; which are running; which steps terminate."""
 
         def mix(x: Any, is_mixed: bool) -> Any:
-            weight = np.reshape(share, (-1, *[1] * (x.ndim - 1)))
+            weight = share.reshape(-1, *[1] * (x.ndim - 1))
             a, b = x[running], x[ending]
             return (a + weight * (b - a)).astype(x.dtype) if is_mixed else b
 
         state = jax.tree.map(mix, before.state, mixes)
         state, numbers = sides.environment.step(state, take(before.action, ending))
-        terminated = sides.environment.step(state, action)[1][:, TERMINATED] > 0
-        steps = Windows(state, jax.tree.map(lambda x: x[:, None], action), np.ones(WIDTH, int))
-        return steps, ~np.any(numbers[:, :REWARD], axis=1), terminated
+        windows = Windows(state, action, np.ones(WIDTH, int))
+        ends = sides.environment.play(*windows)[:, 0, TERMINATED] > 0
+        return windows, ~numbers[:, :REWARD].any(axis=1), ends
 
     low = np.zeros(WIDTH)
     high = np.ones(WIDTH)
@@ -95,83 +98,74 @@ def check_ends(sides: Sides) -> Check:
         ends = between(middle)[2]
         low = np.where(ends, low, middle)
         high = np.where(ends, middle, high)
-    edge = 1e-9 if sides.precision is FLOAT64 else 1e-5
     found = np.ones(WIDTH, bool)
     for share in (low - MARGIN, high + MARGIN):  # is a state between two visited ones a legal one?
-        steps, are_running, _ = between(np.clip(share, 0, 1))
-        found &= are_running
-        if found.any():
-            differs, rounded, _ = sides.pairs(steps.at(found))
-            found[found] = ~differs & ~rounded
-    beside = [(between(low - edge), False), (between(high + edge), True)]
-    for (steps, are_running, ends), expected in beside:
-        on_edge = sides.nearby(steps)[2]
-        found &= are_running & (ends == expected) & ~on_edge & _is_sure(sides, steps, expected)
+        windows, are_running, _ = between(np.clip(share, 0, 1))
+        differs, rounded, _ = sides.pairs(windows)
+        found &= are_running & ~differs & ~rounded
+    edge = 1e-9 if sides.precision is FLOAT64 else 1e-5
+    beside = [between(low - edge), between(high + edge)]
+    for (_, are_running, ends), expected in zip(beside, (False, True), strict=True):
+        found &= are_running & (ends == expected)
     if not found.any():
         return Check("ends", SKIPPED, "no edge was found at which both sides agree beside it")
     said = f"{found.sum()} edges, to {edge:g} of the way between two states"
-    for (steps, *_), expected in beside:
-        differs = found.copy()
-        for _ in range(ASKED):  # all answers must differ: a reference may end at random
-            rows = np.flatnonzero(differs)
-            differs[rows] = _terminated(sides.reference.play(*steps.at(rows))) != expected
-        if differs.any():
-            state, action, _ = steps.at(int(np.argmax(differs)))
-            case = Case(state, take(action, 0), "terminated", float(expected), float(not expected))
-            return Check("ends", DIFFERS, f"{differs.sum()} of {said}", case)
+    windows = Windows(*join([tuple(windows.at(found)) for windows, *_ in beside]))
+    differs, _, ours = sides.pairs(windows)
+    if differs.any():
+        drawn = sides.draw(windows.at(np.flatnonzero(differs)[:MOST_DRAWN]), DRAWS)
+        if drawn.differs:
+            return difference(sides, "ends", drawn, windows, ours, differs)
     return Check("ends", EQUAL, said)
 
 
-class _Limit(NamedTuple):
-    """Where the clock ends our episodes: the step, and the states before it and one earlier."""
-
-    step: int | None
-    wavers: bool  # whether a rounding of the state moves it by a step
-    before: Any = None
-    earlier: Any = None
-    action: Any = None
-
-
-def _wavers(limit: "_Limit", theirs: int | None) -> bool:
-    """Whether only rounding is between two limits, as where a clock adds up tenths."""
-    if limit.step is None or theirs is None:
-        return False
-    return limit.wavers and abs(limit.step - theirs) == 1
-
-
-def _our_limit(sides: Sides, clocks: Any, most: int) -> _Limit:
-    """The first step that ends all rows, while only clocks go on."""
-    first = take(sides.starts, np.arange(WIDTH) % count(sides.starts))
-    action = sides.environment.actions(first)
-    nudges = np.where(np.arange(WIDTH) % 2, sides.precision.nudge, 0)
-    exact = nudges == 0
-    state = earlier = first
-    were_ended = np.zeros(WIDTH, bool)
-    for step in range(1, most + 1):
-        new, numbers = sides.environment.step(state, action, nudges)
-        ended = np.any(numbers[:, :REWARD], axis=1)
-        if ended[exact].all():
-            wavers = not ended.all() or were_ended[~exact].all()
-            return _Limit(step, bool(wavers), *(take(x, exact) for x in (state, earlier, action)))
-        were_ended = ended
-        earlier = state
-        state = jax.tree.map(lambda x, old, goes_on: np.where(goes_on, x, old), new, first, clocks)
-    return _Limit(None, False)
-
-
 def _clocks(sides: Sides) -> Any:
-    """For each number of the state whether every step of the walk changes it by the same."""
+    """For each number of the state by how much every step of the walk changes it, else 0."""
     goes_on = ~sides.walk.ended[:-1]
 
-    def is_clock(x: Any) -> Any:
+    def change(x: Any) -> Any:
         if x.dtype == bool or not goes_on.any():
-            return np.zeros(x.shape[2:], bool)
-        moved: Any = np.diff(x.astype(np.float64), axis=0)[goes_on]
-        size = abs(moved[0])
-        return (size > 0) & (abs(moved - moved[0]) <= 1e-4 * size).all(axis=0)
+            return np.zeros(x.shape[2:])
+        moved: Any = np.diff(finite(x), axis=0)[goes_on]
+        is_clock = (abs(moved - moved[0]) <= 1e-4 * abs(moved[0])).all(axis=0)
+        return np.where(is_clock, moved[0], 0)
 
-    found = jax.tree.map(is_clock, sides.walk.state)
-    return found.replace(step=np.bool_(True))
+    return jax.tree.map(change, sides.walk.state).replace(step=np.ones(()))
+
+
+def _at_times(sides: Sides, moves: Any, times: np.ndarray) -> Any:
+    """The first of `starts`, each at some times after it: only clocks have gone on."""
+
+    def move(x: Any, change: Any) -> Any:
+        passed = np.tile(times, STARTS).reshape(-1, *[1] * (x.ndim - 1))
+        return (x + passed * change).astype(x.dtype) if change.any() else x
+
+    rows = np.repeat(np.arange(STARTS) % count(sides.starts), len(times))
+    return jax.tree.map(move, take(sides.starts, rows), moves)
+
+
+def _our_limits(sides: Sides, moves: Any, most: int) -> list[int]:
+    """The first step that ends all of some episodes; then steps that a rounding makes of it."""
+    first = take(sides.starts, np.arange(STARTS) % count(sides.starts))
+    actions = sides.environment.actions(first)
+
+    def ended(times: np.ndarray, nudge: float = 0.0) -> np.ndarray:
+        states = _at_times(sides, moves, times)
+        action = take(actions, np.repeat(np.arange(STARTS), len(times)))
+        numbers = sides.environment.step(states, action, nudge)[1]
+        return numbers[:, :REWARD].any(axis=1).reshape(STARTS, -1)
+
+    n = WIDTH // STARTS
+    for begin in range(0, most, n):
+        times = np.arange(begin, begin + n)
+        all_ended = ended(times).all(axis=0)
+        if all_ended.any():
+            limit = int(times[all_ended.argmax()]) + 1
+            around = np.array([max(limit - 2, 0), limit - 1])
+            moved = ended(around) != ended(around, sides.precision.nudge)
+            others = zip((limit - 1, limit + 1), moved.any(axis=0), strict=True)
+            return [limit, *(other for other, is_near in others if is_near)]
+    return []
 
 
 def _their_limit(sides: Sides, most: int) -> tuple[int | None, bool]:
@@ -196,41 +190,16 @@ def _their_limit(sides: Sides, most: int) -> tuple[int | None, bool]:
     return (ends[0] if is_clock else None), is_clock
 
 
-def _agree_by_injection(sides: Sides, limits: list[_Limit]) -> _Limit | None:
-    """The limit of ours at which the reference ends as well, put before it and one step earlier."""
-    for limit in limits:
-        if limit.step is None:
-            continue
-        rows = np.arange(min(8, count(limit.action)))
-        action = take(limit.action, (rows, None))
-        ends, runs = (
-            sides.reference.play(take(state, rows), action, np.ones(len(rows), int))
-            for state in (limit.before, limit.earlier)
-        )
-        at_start = limit.step == 1
-        if _ended(ends).all() and (at_start or not _ended(runs).all()):
-            return limit
-    return None
-
-
-def _ended(numbers: np.ndarray) -> np.ndarray:
-    return np.any(numbers[:, 0, :REWARD] > 0, axis=1)
-
-
-def _most(sides: Sides, declared: int | None) -> int:
-    """How many steps are tried."""
-    limit: Any = sides.environment.env.config.max_steps
-    ours = limit if isinstance(limit, int) else LONGEST
-    return min(max(ours, declared or 0), LONGEST) + 1
-
-
-def _consecutive(sides: Sides) -> tuple[Steps, Steps]:
-    """Steps of the walk, and those after them, before the limit."""
-    steps = np.asarray(sides.walk.state.step)[1:]
-    fit = ~sides.walk.ended[:-1]
-    if sides.limit is not None and not sides.sets_clock:
-        fit = fit & (steps + 1 < sides.limit)
-    return sides.walk.at(slice(-1)).at(fit), sides.walk.at(slice(1, None)).at(fit)
+def _ends_at(sides: Sides, moves: Any, limit: int) -> bool:
+    """Whether the reference, put before our limit, ends as well, and put a step earlier not."""
+    action = sides.environment.actions(_at_times(sides, moves, np.zeros(1)))
+    action = jax.tree.map(lambda x: x[:, None], action)
+    ends, runs = (
+        sides.reference.play(_at_times(sides, moves, time), action, np.ones(STARTS, int))[1]
+        for time in (np.array([limit - 1]), np.array([max(limit - 2, 0)]))
+    )
+    ended, were_ended = (x[:, 0, :REWARD].astype(bool).any(axis=1).all() for x in (ends, runs))
+    return bool(ended and (limit == 1 or not were_ended))
 
 
 def _is_continuum(x: Any) -> bool:
@@ -241,14 +210,10 @@ def _is_continuum(x: Any) -> bool:
     return bool(len(np.unique(some)) > len(some) / 2)
 
 
-def _is_sure(sides: Sides, steps: Windows, expected: bool) -> np.ndarray:
-    """Whether steps terminate, or not, with any key."""
-    found = np.ones(len(steps.lengths), bool)
-    for _ in range(REDRAWS):
-        state = sides.environment.with_fresh_keys(steps.state)
-        found &= _terminated(sides.environment.play(state, *steps[1:])) == expected
-    return found
-
-
-def _terminated(numbers: np.ndarray) -> np.ndarray:
-    return numbers[:, 0, TERMINATED] > 0
+def _consecutive(sides: Sides) -> tuple[Steps, Steps]:
+    """Steps of the walk, and those after them, before the limit."""
+    steps = np.asarray(sides.walk.state.step)[1:]
+    fit = ~sides.walk.ended[:-1]
+    if sides.limit is not None and not sides.sets_clock:
+        fit = fit & (steps + 1 < sides.limit)
+    return sides.walk.at(slice(-1)).at(fit), sides.walk.at(slice(1, None)).at(fit)

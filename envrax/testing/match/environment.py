@@ -159,10 +159,6 @@ class Environment:
         """The masks of some states; None without masks."""
         return self._by_chunks(self._masks, count(states), states) if self.has_masks else None
 
-    def choose(self, masks: Any, seeds: np.ndarray) -> Any:
-        """Random legal actions, which the bits of keys decide."""
-        return self._by_chunks(self._choose, len(seeds), masks, seeds)
-
     def plan(self, probes: Any, n: int, length: int) -> tuple[Any, np.ndarray]:
         """
         Lists of actions that are legal whatever chance decides, and how many of each are legal.
@@ -226,7 +222,7 @@ class Environment:
         return self.random.integers(2**32, size=shape, dtype=np.uint32)
 
     def _drawn(self, masks: Any, n: int) -> Any:
-        action: Any = self.choose(masks, self.bits((n, 2)))
+        action: Any = self._by_chunks(self._choose, n, masks, self.bits((n, 2)))
         space: Any = self.env.action_space
         if not isinstance(space, Box) or not is_float(action.dtype):
             return action

@@ -7,30 +7,38 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from envrax.testing.match.environment import PROBES, REWARD
-from envrax.testing.match.numbers import count, take
-from envrax.testing.match.report import ALIKE, DIFFERS, OPEN, Check
+from envrax.testing.match.numbers import Sketch, count, is_constant, take
+from envrax.testing.match.report import OPEN, Check
 from envrax.testing.match.statistics import Evidence, compare
-from envrax.testing.match.trials import ALPHA, FLOAT32, TRIALS, Sides, Windows, powers
+from envrax.testing.match.trials import FLOAT32, LOG_ALPHA, Sides, Windows, check_of
 
 MOST_FLIPS = 0.002  # the share of a list's episodes that rounding may decide
 LISTS = 6  # of actions, for episodes
 EPISODE = 32  # steps of an episode that is compared
 LONG_EPISODE = 256  # where no state can be set
 EPISODES = 0.075  # of a list, for each reset
+MOST_OF_START = 1200  # numbers of a first observation that are tested
+SOME = 200  # starts of each side, of which the numbers that vary most are kept
 MORE = 5  # times as many, if the first look different
 
 
 def check_starts(sides: Sides) -> Check:
     """The distribution of the first observations."""
-    ours = sides.sketch(sides.environment.reset(sides.n_resets)[0])
-    theirs = sides.sketch(np.stack([sides.reference.reset() for _ in range(sides.n_resets)]))
-    tested = _compared_once(sides, ours, theirs)
+    ours = sides.environment.reset(sides.n_resets)[0]
+    theirs = np.stack([sides.reference.reset() for _ in range(sides.n_resets)])
+    some = np.concatenate([ours[:SOME], theirs[:SOME]])
+    sketch = Sketch(some, 0, sides.environment.names, sides.random, MOST_OF_START)
+    ours, theirs = map(sketch, (ours, theirs))
+    largest = np.nan_to_num(np.maximum(abs(ours), abs(theirs)), posinf=0).max(axis=0)
+    scale = sketch.tolerance(sides.scale)
+    units = sketch.tolerance(sides.reference.precision)
+    tolerance = np.where(units > 0, sides.precision.tolerance * scale + 2 * units * largest, 0)
+    both = ours[None], theirs[None]
+    tested = compare(*both, tolerance[None], sketch.names, {}, sides.random, most=MOST_OF_START)
     said = f"{sides.n_resets} resets"
-    if tested.log_p >= math.log(ALPHA / TRIALS):
-        return Check("starts", ALIKE, said, power="; ".join(powers(tested, sides.n_resets)))
-    if not np.ptp(theirs, axis=0).any() and np.ptp(ours, axis=0).any():
+    if is_constant(theirs) and not is_constant(ours):
         said += "; the reference's are all the same: does each of its resets begin with one seed?"
-    return Check("starts", DIFFERS, f"{said}; {tested.text}")
+    return check_of("starts", said, tested, sides.n_resets, [])
 
 
 def check_episodes(sides: Sides) -> Check:
@@ -50,7 +58,7 @@ def check_episodes(sides: Sides) -> Check:
     legal = min(*lengths, *(x.legal for x in episodes))
     if legal < length:
         left_out.append(f"what follows {legal} steps, where an action is illegal in some episodes")
-    if tested.log_p < math.log(ALPHA / TRIALS):
+    if tested.log_p < LOG_ALPHA:
         episodes = [x for x in map(partial(_with_slack, sides), episodes) if x is not None]
         lost = LISTS - len(episodes)
         if lost:
@@ -59,19 +67,7 @@ def check_episodes(sides: Sides) -> Check:
             return Check("episodes", OPEN, "rounding decides", left_out=(*left_out,))
         tested = _compared_episodes(sides, episodes, length)
     said = f"{len(episodes)} lists of up to {length} actions, {n_draws} episodes each"
-    if tested.log_p < math.log(ALPHA / TRIALS):
-        return Check("episodes", DIFFERS, f"{said}; {tested.text}", left_out=(*left_out,))
-    power = powers(tested, len(episodes) * n_draws)
-    return Check("episodes", ALIKE, said, power="; ".join(power), left_out=(*left_out,))
-
-
-def _compared_once(sides: Sides, ours: np.ndarray, theirs: np.ndarray) -> Evidence:
-    """Samples of the numbers of one step, from one state."""
-    largest = np.nan_to_num(np.maximum(abs(ours), abs(theirs)), posinf=0).max(axis=0)
-    scale = sides.sketch.tolerance(sides.scale)
-    units = sides.sketch.tolerance(sides.reference.precision)
-    tolerance = np.where(units > 0, sides.precision.tolerance * scale + 2 * units * largest, 0)
-    return compare(ours[None], theirs[None], tolerance[None], sides.sketch.names, {}, sides.random)
+    return check_of("episodes", said, tested, len(episodes) * n_draws, left_out)
 
 
 class _Episodes(NamedTuple):
@@ -86,7 +82,7 @@ class _Episodes(NamedTuple):
 
 def _with_slack(sides: Sides, one: _Episodes) -> _Episodes | None:
     """The same, and what a rounding of the states changes; None if that are results."""
-    _, tolerance, edges = sides.nearby(one.windows, FLOAT32.nudge)  # starts are float32
+    _, tolerance, edges = sides.nearby(one.windows, FLOAT32)  # starts are float32
     if edges.mean() > MOST_FLIPS:
         return None
     return one._replace(slack=sides.sketch.tolerance(tolerance[~edges].max(axis=0)))
@@ -98,7 +94,7 @@ def _episodes(sides: Sides, one: Windows, n: int) -> _Episodes:
     first, states = sides.environment.reset(n)
     windows = Windows(states, actions, lengths)
     numbers = sides.environment.play(*windows)
-    their_first, theirs = sides.reference.episodes(actions, lengths)
+    their_first, theirs = sides.reference.play(None, actions, lengths)
     legal = numbers.shape[1]
     illegal = np.isnan(numbers[:, :, 0]).any(axis=0)
     if sides.environment.has_masks and illegal.any():  # nothing is known of what comes after

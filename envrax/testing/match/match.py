@@ -12,8 +12,8 @@ from envrax.env import AnyEnv, JaxEnv
 from envrax.testing.match.ends import check_ends, check_limit
 from envrax.testing.match.environment import Environment
 from envrax.testing.match.episodes import check_episodes, check_starts
-from envrax.testing.match.numbers import Sketch, take
-from envrax.testing.match.read import check_read_states
+from envrax.testing.match.numbers import LEAST_SCALE, Sketch, take
+from envrax.testing.match.read import check_read_starts, check_read_states
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import DIFFERS, SKIPPED, Check, Match
 from envrax.testing.match.spaces import check_spaces
@@ -33,7 +33,6 @@ from envrax.testing.match.walk import MOST_STARTS, explore, steps_from
 
 WHO = "match_env"
 SOME = 128  # steps
-LEAST_SCALE = 1e-3  # of a number
 SEED = 1  # of the reference, where it is asked twice
 
 
@@ -129,7 +128,7 @@ def match_env(
     else:
         checks += _check_steps(sides)
     if extract is not None:
-        checks.append(check_read_states(sides))
+        checks += [check_read_states(sides), check_read_starts(sides)]
     checks += [check_starts(sides), check_episodes(sides), check_ends(sides)]
     if policy is not None:
         checks.append(check_transfer(sides, policy, rng))
@@ -155,7 +154,7 @@ def _sides(
 
     def ask_theirs(states: Any, actions: Any) -> np.ndarray:
         actions = jax.tree.map(lambda x: x[:, None], actions)
-        return reference.play(states, actions, np.ones(SOME, int), SEED)[:, 0]
+        return reference.play(states, actions, np.ones(SOME, int), SEED)[1][:, 0]
 
     is_wide = is_wide and reacts(ask_ours, some.state, some.action)
     is_wide = is_wide and reacts(ask_theirs, some.state, some.action)

@@ -11,6 +11,8 @@ from envrax._jax.types import named_leaves
 
 MOST_COLUMNS = 64  # numbers of a step that samples keep; of the others they keep sums
 SUMS = 16
+LEAST_SCALE = 1e-3  # of a number
+INFINITE = 1e100  # stands for an infinite number
 
 
 def take(tree: Any, index: Any) -> Any:
@@ -40,15 +42,25 @@ def matrix(tree: Any) -> np.ndarray:
 
 
 def columns(tree: Any, hidden: frozenset[str] = frozenset(), most: int = -1) -> dict[str, Any]:
-    """The columns of `matrix` by their names, such as "obs[1]", without some leaves."""
+    """The columns of `matrix` by their names, such as "obs[1]", finite, without some leaves."""
     found: dict[str, np.ndarray] = {}
     for path, x in named_leaves(tree).items():
         if path not in hidden:
             for i in np.ndindex(x.shape[1:]):
                 if len(found) == most:
                     return found
-                found[f"{path}{[*i] or ''}"] = x[(slice(None), *i)].astype(np.float64)
+                found[f"{path}{[*i] or ''}"] = finite(x[(slice(None), *i)])
     return found
+
+
+def finite(x: Any) -> np.ndarray:
+    """Numbers with which one can calculate: a large one for an infinite one, 0 for NaN."""
+    return np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=INFINITE, neginf=-INFINITE)
+
+
+def is_constant(x: np.ndarray) -> bool:
+    """Whether all rows are the same."""
+    return bool(np.all(x == x[0]))
 
 
 def named_as_key(path: str, x: Any) -> bool:
@@ -91,19 +103,26 @@ class Sketch:
         Names of the numbers.
     random : np.random.Generator
         Draws the weights of the sums, which are whole numbers.
+    most : int, default 64
+        The most numbers that are kept.
     """
 
     def __init__(
-        self, numbers: np.ndarray, kept: int, names: list[str], random: np.random.Generator
+        self,
+        numbers: np.ndarray,
+        kept: int,
+        names: list[str],
+        random: np.random.Generator,
+        most: int = MOST_COLUMNS,
     ) -> None:
         n = numbers.shape[1]
         self.names: list[str] = names
         self.columns = np.arange(n)
         self.weights = np.zeros((n, 0))
-        if n > MOST_COLUMNS:
+        if n > most:
             spread = np.nan_to_num(numbers.std(axis=0))
             spread[:kept] = np.inf
-            self.columns = np.sort(np.argsort(-spread, kind="stable")[:MOST_COLUMNS])
+            self.columns = np.sort(np.argsort(-spread, kind="stable")[:most])
             self.weights = random.integers(-99, 100, size=(n, SUMS)).astype(np.float64)
             self.names = [names[i] for i in self.columns]
             self.names += [f"sum {i} of all numbers" for i in range(SUMS)]

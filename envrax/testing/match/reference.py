@@ -51,13 +51,17 @@ class Reference:
         self.refused = ""
         self._act = act or self._default_act
         self._is_batch = _is_batch(raw)
-        self.seeded = True
-        try:
-            found = raw.reset(seed=int(random.integers(2**31)))
-        except TypeError:
-            self.seeded = False
-            found = raw.reset()
+        self.seeded = not self._is_batch  # the seed of a pool of EnvPool is that of its creation
+        found = self._first_reset(int(random.integers(2**31)))
         self.has_masks = "action_mask" in _obs_and_info(found)[1]
+
+    def _first_reset(self, seed: int) -> Any:
+        if self.seeded:
+            try:
+                return self.raw.reset(seed=seed)
+            except TypeError:
+                self.seeded = False
+        return self.raw.reset()
 
     def imitate(self, environment: Environment) -> None:
         """Give numbers in the order of an environment's; `precision` is that of each for both."""
@@ -103,26 +107,12 @@ class Reference:
 
     def play(
         self, states: Any, actions: Any, lengths: np.ndarray, seed: int | None = None
-    ) -> np.ndarray:
-        """As `Environment.play`. The clock begins anew in each window."""
-        return self._episodes(states, actions, lengths, seed)[1]
-
-    def episodes(self, actions: Any, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first numbers, and those of the steps, of episodes from starts of its own."""
-        return self._episodes(None, actions, lengths, None)
-
-    def state(self, like: Any, age: int) -> Any:
-        """Our state, read from it, with a leading axis; it has taken as many steps."""
-        extract: Any = self.extract
-        state = jax.tree.map(
-            lambda x: x[None] if hasattr(x, "ndim") else np.full(1, x), extract(self.raw)
-        )
-        state = self._environment.as_numpy(state, like)
-        return state.replace(step=np.full(1, age, np.int32), done=np.zeros(1, bool))
-
-    def _episodes(
-        self, states: Any, actions: Any, lengths: np.ndarray, seed: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
+        """
+        The first numbers of windows, and those of their steps, as `Environment.play` gives them.
+
+        They begin in states that are put in, if there are any; else, and for the clock, at a reset.
+        """
         leaves: list[Any] = jax.tree.leaves(actions)
         structure = cast(Any, jax.tree.structure(actions))
         n_windows, n_steps = leaves[0].shape[:2]
@@ -138,6 +128,15 @@ class Reference:
                 if found[i, t, :2].astype(bool).any():
                     break
         return first, hold(found, lengths, self._environment.rewards)
+
+    def state(self, like: Any, age: int) -> Any:
+        """Our state, read from it, with a leading axis; it has taken as many steps."""
+        extract: Any = self.extract
+        state = jax.tree.map(
+            lambda x: x[None] if hasattr(x, "ndim") else np.full(1, x), extract(self.raw)
+        )
+        state = self._environment.as_numpy(state, like)
+        return state.replace(step=np.full(1, age, np.int32), done=np.zeros(1, bool))
 
     def _row(self, terminated: Any, truncated: Any, reward: Any, obs: Any, info: Any) -> np.ndarray:
         mask = [info["action_mask"]] if self._environment.template.mask is not None else []

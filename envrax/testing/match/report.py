@@ -52,8 +52,8 @@ class Check:
     Attributes
     ----------
     name : str
-        "spaces", "one step", "windows", "limit", "starts", "episodes", "ends", "read states" or
-        "transfer".
+        "spaces", "one step", "windows", "limit", "starts", "episodes", "ends", "read states",
+        "read starts" or "transfer".
     verdict : str
         "equal"; "alike" for samples that no test tells apart; "differs"; "open" if nothing differs,
         but too much could not be compared; "skipped".

@@ -6,6 +6,8 @@ ranks among the draws of both sides from a state; those closer than a tolerance 
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -46,6 +48,9 @@ class Evidence(NamedTuple):
     differing: int
 
 
+NOTHING = Evidence(0.0, "", 0, 0, np.zeros(0), 1, 0)  # of no samples
+
+
 class _Scores(NamedTuple):
     """Scores of draws, (states, draws, scores): the number that each is of, and what it says."""
 
@@ -62,6 +67,8 @@ def compare(
     names: list[str],
     groups: dict[str, np.ndarray],
     random: np.random.Generator,
+    others: np.ndarray | None = None,
+    most: int = MOST_TESTED,
 ) -> Evidence:
     """
     Compare two samples.
@@ -78,22 +85,27 @@ def compare(
         Masks of states that are tested together, by what they have in common.
     random : np.random.Generator
         Draws directions, along which numbers are compared together.
+    others : np.ndarray, optional
+        More draws of ours from the same states. Then there is one pair, and the question is whether
+        the draw of theirs is one like all others; it may decide the state of the next.
+    most : int, default 64
+        The most numbers that are tested.
     """
     n_states, n_draws, _ = ours.shape
-    both = np.concatenate([ours, theirs], axis=1)
+    both = np.concatenate([ours, theirs] if others is None else [ours, theirs, others], axis=1)
     ranks = mid_ranks(both, tolerance)
     often = (np.ptp(ranks, axis=1) > 0).sum(axis=0)
     varied = np.flatnonzero(often)
     if not len(varied):
-        return Evidence(0.0, "", 0, 0, np.zeros(n_states), 1, 0)
-    kept = varied[np.argsort(-often[varied], kind="stable")[:MOST_TESTED]]
+        return NOTHING._replace(suspicion=np.zeros(n_states))
+    kept = varied[np.argsort(-often[varied], kind="stable")[:most]]
     turns = random.normal(size=(len(varied), DIRECTIONS))
     along = mid_ranks((ranks[:, :, varied] - 0.5) @ turns, np.full((n_states, DIRECTIONS), 1e-9))
-    common, differing = _outcomes(ranks)
+    common, differing = _outcomes(ranks, n_draws)
+    far = _outliers(both[:, :, kept], tolerance[:, kept])
     ranks = np.concatenate([ranks[:, :, kept], along], axis=2)
     columns = np.concatenate([kept, np.full(DIRECTIONS, kept[0])])
     labels: list[str] = [*(names[i] for i in kept), *["all numbers along a direction"] * DIRECTIONS]
-    far = _outliers(both[:, :, kept], tolerance[:, kept])
     scores = _Scores(
         np.concatenate([ranks, np.square(2 * ranks - 1), far, common], axis=2, dtype=np.float32),
         np.concatenate([columns, columns, kept, np.full(COMMONEST, kept[0])]),
@@ -105,12 +117,21 @@ def compare(
         ],
         np.arange(2 * len(labels) + len(kept) + COMMONEST) >= 2 * len(labels),
     )
+    groups = {"": np.ones(n_states, bool), **groups}
+    if others is not None:
+        beyond = scores.values[:, 1] - scores.values.mean(axis=1)
+        variance = scores.values.var(axis=1)
+        found = _pooled(scores, beyond, variance, groups, n_draws, log_freedman)
+        log_p, text, state, column, tests = found
+        log_p = min(0.0, log_p + math.log(tests))
+        return Evidence(log_p, text, state, column, abs(beyond).max(axis=1), tests, differing)
     gaps = scores.values[:, :n_draws] - scores.values[:, n_draws:]
     total = gaps.sum(axis=1, dtype=np.float64)
     squares = np.square(gaps).sum(axis=1, dtype=np.float64)
     suspicion = abs(total) / np.sqrt(np.maximum(squares, 1e-12))
+    sign_flips = partial(log_sign_flips, is_share=scores.is_share)
     families = [
-        _pooled(scores, total, squares, {"": np.ones(n_states, bool), **groups}),
+        _pooled(scores, total, squares, groups, n_draws, sign_flips),
         _learned(gaps, scores),
         _by_outcome(common, n_draws, kept[0]),
         _by_distribution(ranks, n_draws, labels, columns),
@@ -122,51 +143,6 @@ def compare(
         state = int(suspicion.max(axis=1).argmax())
     log_p = min(0.0, log_p + math.log(tests))
     return Evidence(log_p, text, state, column, suspicion.max(axis=1), tests, differing)
-
-
-def compare_one(
-    samples: np.ndarray, tolerance: np.ndarray, names: list[str], groups: dict[str, np.ndarray]
-) -> Evidence:
-    """
-    Whether the last draw of each state is one like the others; it may decide the next state.
-
-    Parameters
-    ----------
-    samples : np.ndarray
-        With axes (states, draws, numbers).
-    tolerance, names, groups
-        As for `compare`.
-    """
-    n_states, n_draws, _ = samples.shape
-    ranks = mid_ranks(samples, tolerance)
-    often = (np.ptp(ranks, axis=1) > 0).sum(axis=0)
-    varied = np.flatnonzero(often)
-    if not len(varied):
-        return Evidence(0.0, "", 0, 0, np.zeros(n_states), 1, 0)
-    kept = varied[np.argsort(-often[varied], kind="stable")[:MOST_TESTED]]
-    common, _ = _outcomes(ranks)
-    differing = int((common[:, :, 0].mean(axis=1) < 1).sum())
-    ranks = ranks[:, :, kept]
-    alone = np.stack([(ranks == ranks[:, i, None]).sum(axis=1) == 1 for i in range(n_draws)], 1)
-    scores = np.concatenate([ranks, np.square(2 * ranks - 1), alone, common[:, :, :1]], axis=2)
-    says = [
-        *(f"mean rank of {names[i]}" for i in kept),
-        *(f"mean squared rank of {names[i]}" for i in kept),
-        *(f"share of results that come once of {names[i]}" for i in kept),
-        "share of the result that comes most often",
-    ]
-    beyond = scores[:, -1] - scores.mean(axis=1)
-    masks = np.array([np.ones(n_states), *groups.values()], np.float64)
-    log_p = log_freedman(masks @ beyond, masks @ scores.var(axis=1))
-    group, score = np.unravel_index(np.argmin(log_p), log_p.shape)
-    ours, theirs = float(scores[:, :-1, score].mean()), float(scores[:, -1, score].mean())
-    text = f"{says[score]} is {ours:.3g} here, {theirs:.3g} there"
-    text += f", where {['', *groups][group]}" * bool(group)
-    column = int([*kept, *kept, *kept, kept[0]][score])
-    best = min(0.0, float(log_p[group, score]) + math.log(log_p.size))
-    suspicion = abs(beyond).max(axis=1)
-    state = int((masks[group] * abs(beyond[:, score])).argmax())
-    return Evidence(best, text, state, column, suspicion, log_p.size, differing)
 
 
 def mid_ranks(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
@@ -264,16 +240,21 @@ Family = tuple[float, str, int, int, int]  # log p, text, state, column, number 
 
 
 def _pooled(
-    scores: _Scores, total: np.ndarray, squares: np.ndarray, groups: dict[str, np.ndarray]
+    scores: _Scores,
+    total: np.ndarray,
+    squares: np.ndarray,
+    groups: dict[str, np.ndarray],
+    n_draws: int,
+    bound: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> Family:
     """Scores of all states together, and of each group of them."""
     masks = np.array([*groups.values()], np.float64)
-    log_p = log_sign_flips(masks @ total, masks @ squares, scores.is_share)
+    log_p = bound(masks @ total, masks @ squares)
     group, score = np.unravel_index(np.argmin(log_p), log_p.shape)
     name, mask = [*groups.items()][group]
     apart = np.where(mask, abs(total[:, score]) / np.sqrt(squares[:, score] + 1e-12), -1)
-    halves = np.split(scores.values[mask][:, :, score], 2, axis=1)
-    ours, theirs = (float(x.mean()) for x in halves)
+    values = scores.values[mask][:, :, score]
+    ours, theirs = float(values[:, :n_draws].mean()), float(values[:, n_draws : 2 * n_draws].mean())
     text = f"{scores.says[score]} is {ours:.3g} here, {theirs:.3g} there"
     text += f", where {name}" * bool(name)
     best = float(log_p[group, score])
@@ -343,7 +324,7 @@ def _beyond(ranks: np.ndarray, n_draws: int, labels: list[str], columns: np.ndar
     return log_p, text, int(state), int(columns[i]), 4 * counts.size
 
 
-def _outcomes(ranks: np.ndarray) -> tuple[np.ndarray, int]:
+def _outcomes(ranks: np.ndarray, pairs: int) -> tuple[np.ndarray, int]:
     """For each draw which of its state's commonest results it is, and how many pairs differ."""
     n_states, n, n_numbers = ranks.shape
     weights = cast(Any, np.random.default_rng(0).integers(2**62, size=n_numbers, dtype=np.int64))
@@ -353,7 +334,7 @@ def _outcomes(ranks: np.ndarray) -> tuple[np.ndarray, int]:
         _, inverse, counts = cast(Any, np.unique(row, return_inverse=True, return_counts=True))
         for place, outcome in enumerate(np.argsort(-counts, kind="stable")[:COMMONEST]):
             found[state, :, place] = inverse == outcome
-    return found, int((hashes[:, : n // 2] != hashes[:, n // 2 :]).sum())
+    return found, int((hashes[:, :pairs] != hashes[:, pairs : 2 * pairs]).sum())
 
 
 def _outliers(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:

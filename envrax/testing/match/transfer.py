@@ -1,6 +1,5 @@
 """A policy, such as one that was trained on one side, played on both."""
 
-import math
 from typing import Any
 
 import jax
@@ -9,9 +8,9 @@ import numpy as np
 
 from envrax.rollouts.evaluate import evaluate
 from envrax.testing.match.environment import REWARD
-from envrax.testing.match.report import ALIKE, DIFFERS, Check
+from envrax.testing.match.report import Check
 from envrax.testing.match.statistics import compare
-from envrax.testing.match.trials import ALPHA, TRIALS, Sides
+from envrax.testing.match.trials import Sides, check_of
 
 PLAYED = 64  # episodes of a policy, on each side
 
@@ -52,6 +51,4 @@ def check_transfer(sides: Sides, policy: Any, rng: jax.Array) -> Check:
     tested = compare(ours[None], theirs[None], tolerance, ["return", "length"], {}, sides.random)
     means = (f"{x.mean():.4g} +- {x.std() / PLAYED**0.5:.2g}" for x in (ours[:, 0], theirs[:, 0]))
     said = f"{PLAYED} episodes, return {' here, '.join(means)} there"
-    if tested.log_p < math.log(ALPHA / TRIALS):
-        return Check("transfer", DIFFERS, f"{said}; {tested.text}")
-    return Check("transfer", ALIKE, said)
+    return check_of("transfer", said, tested, PLAYED, [])

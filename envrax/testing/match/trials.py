@@ -1,22 +1,24 @@
 """Windows of steps of both sides: what is sampled in which order, and what is made of it."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from envrax.testing.match.environment import PROBES, Environment
-from envrax.testing.match.numbers import Sketch, columns, is_float, take, text
+from envrax.testing.match.numbers import Sketch, columns, is_constant, is_float, join, take, text
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
-from envrax.testing.match.statistics import Evidence, change, compare, grouped, one_sided
+from envrax.testing.match.statistics import NOTHING, Evidence, change, compare, grouped, one_sided
 from envrax.testing.match.walk import Steps, extremes, spread
 
 ALPHA = 1e-4  # the chance that tests tell apart what is the same, in one call
 TRIALS = 16  # at most, among which it is shared
+LOG_ALPHA = math.log(ALPHA / TRIALS)
 NUDGES = 6
 SLACK = 16  # a difference may be so many times that of nudged states
 JUMP = 1e-3  # of the scale: a nudged state that moves so much lies on an edge
@@ -24,7 +26,7 @@ DIGITS = 2e-8  # relative, less than half a unit of float32
 MOST_ROUNDED = 0.01  # the share of steps that rounding may decide
 MOST_LOST = 0.2  # the share of windows that rounding may decide
 BLOCK = 10_000_000  # numbers of a block of windows
-MOST_DRAWS = 5000  # from one state
+FEWEST_DRAWS, MOST_DRAWS = 8, 5000  # from one state
 
 
 class Precision(NamedTuple):
@@ -45,26 +47,26 @@ class Sizes(NamedTuple):
     name: str
     length: int
     pairs: int
-    suspects: tuple[int, int]  # pairs that differ, and draws of each
-    worst: tuple[int, int]  # the worst of those
-    drawn: tuple[int, int]  # windows in any case
-    again: tuple[int, int]  # the worst of those
+    suspects: int  # pairs that differ, which are drawn again
+    spread: int  # windows that are drawn in any case
+    draws: int  # of all of these together
+    worst: tuple[int, int]  # windows that look most different, and draws of each
 
     def scaled(self, share: float, length: int) -> "Sizes":
         """With a share of the draws, and another length."""
-
-        def fewer(windows_draws: tuple[int, int]) -> tuple[int, int]:
-            n, draws = windows_draws
-            return n, max(8, round(draws * share)) if draws else 0
-
-        sizes = map(fewer, self[3:])
-        return Sizes(self.name, length, max(16, round(self.pairs * share)), *sizes)
+        n, again = self.worst
+        return self._replace(
+            length=length,
+            pairs=max(16, round(self.pairs * share)),
+            draws=round(self.draws * share),
+            worst=(n, max(FEWEST_DRAWS, round(again * share))),
+        )
 
 
 N_STEPS = 40_000
-ONE_STEP = Sizes("one step", 1, 2000, (200, 30), (20, 500), (200, 200), (20, 2000))
-WINDOWS = Sizes("windows", 8, 300, (30, 30), (8, 300), (40, 60), (8, 500))
-LONG_WINDOWS = Sizes("long windows", 64, 40, (30, 25), (8, 60), (0, 0), (0, 0))
+ONE_STEP = Sizes("one step", 1, 2000, 200, 200, N_STEPS, (20, 2000))
+WINDOWS = Sizes("windows", 8, 300, 30, 40, 3000, (8, 500))
+LONG_WINDOWS = Sizes("long windows", 64, 40, 30, 0, 750, (8, 60))
 
 
 class Windows(NamedTuple):
@@ -77,12 +79,6 @@ class Windows(NamedTuple):
     def at(self, index: Any) -> "Windows":
         """Some of them."""
         return Windows(*take(tuple(self), index))
-
-    def blocks(self, width: int) -> Iterator["Windows"]:
-        """All of them, a few at a time."""
-        n = max(1, BLOCK // max(1, width))
-        for begin in range(0, len(self.lengths), n):
-            yield self.at(slice(begin, begin + n))
 
 
 class Draws(NamedTuple):
@@ -99,7 +95,7 @@ class Draws(NamedTuple):
     @property
     def differs(self) -> bool:
         """Whether the distributions differ."""
-        return self.tested.log_p < math.log(ALPHA / TRIALS)
+        return self.tested.log_p < LOG_ALPHA
 
     @property
     def size(self) -> int:
@@ -116,7 +112,7 @@ class Draws(NamedTuple):
         ours, theirs = self.ours[one], self.theirs[one]
         at = self.tested.column
         draws = len(ours)
-        if not np.ptp(ours, axis=0).any() and not np.ptp(theirs, axis=0).any():  # no chance in it
+        if is_constant(ours) and is_constant(theirs):  # there is no chance in it
             draws = 1
             with np.errstate(invalid="ignore"):
                 gaps = np.nan_to_num(abs(ours[0] - theirs[0]), nan=np.inf)
@@ -187,23 +183,12 @@ class Sides:
         return self.visited.at(fit), int((~fit).sum())
 
     def nearby(
-        self, windows: Windows, nudge: float | None = None
+        self, windows: Windows, precision: Precision | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """
-        Our numbers, how far theirs may be, and which windows a nudge of the states changes.
-
-        The rounding of dtypes comes on top.
-        """
-        ours = self.environment.play(*windows)
-        nudge = self.precision.nudge if nudge is None else nudge
-        around = np.stack([self.environment.play(*windows, nudge) for _ in range(NUDGES)])
-        with np.errstate(invalid="ignore"):
-            moved = np.nan_to_num(abs(around - ours).max(axis=0), nan=0.0, posinf=1e300)
-        moved = np.where((np.isnan(around) != np.isnan(ours)).any(axis=0), 1e300, moved)
-        exact = self.reference.precision == 0
-        edges = np.any(moved > np.where(exact, 0, JUMP * self.scale), axis=(1, 2))
-        tolerance = self.precision.tolerance * self.scale + SLACK * moved
-        return ours, np.where(exact, 0, tolerance), edges
+        """As `around`, for windows of steps."""
+        precision = precision or self.precision
+        play = partial(self.environment.play, *windows)
+        return around(play, precision, self.scale, self.reference.precision)
 
     def pairs(self, windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """
@@ -211,60 +196,95 @@ class Sides:
 
         Rounding decides where a nudge of the state changes the result.
         """
-        found: list[tuple[np.ndarray, ...]] = []
-        width = windows.lengths.max() * len(self.environment.names) * (NUDGES + 2)
-        for block in windows.blocks(width):
+
+        def ask(block: Windows) -> tuple[np.ndarray, ...]:
             ours, tolerance, edges = self.nearby(block)
-            theirs = self.reference.play(*block)
+            _, theirs = self.reference.play(*block)
             units = 2 * self.reference.precision * np.nan_to_num(abs(ours), posinf=0.0)
             illegal = np.isnan(ours[:, :, :1])  # nothing is known of what comes after it
             differs = ~_close(np.where(illegal, theirs, ours), theirs, tolerance + units)
-            found.append((differs & ~edges, differs & edges, ours[:, -1]))
-        differs, rounded, last = (np.concatenate(x) for x in zip(*found, strict=True))
+            return differs & ~edges, differs & edges, ours[:, -1]
+
+        differs, rounded, last = (x[:, 0] for x in self._sampled(ask, windows, 1))
         return differs, rounded, last
 
     def draw(self, windows: Windows, n_draws: int) -> Draws:
         """As many runs of each side from each window, without windows on an edge."""
-        length = jax.tree.leaves(windows.action)[0].shape[1]
-        few = np.repeat(np.arange(len(windows.lengths)), 4)
-        tolerances: list[np.ndarray] = []
-        on_edge: list[np.ndarray] = []
-        width = length * len(self.environment.names) * (NUDGES + 2)
-        for block in self._with_fresh_keys(windows, few).blocks(width // 4 * 4):
-            _, tolerance, edges = self.nearby(block)
-            tolerances.append(_flat(self.sketch.tolerance(tolerance)))
-            on_edge.append(edges)
-        tolerance = np.concatenate(tolerances).reshape(len(windows.lengths), 4, -1).max(axis=1)
-        edges = np.concatenate(on_edge).reshape(-1, 4).any(axis=1)
-        windows = windows.at(~edges)
-        rows = np.repeat(np.arange(len(windows.lengths)), n_draws)
-        names = _names(self.sketch.names, length)
-        if not len(rows):
-            nothing = np.zeros((0, n_draws, len(names)))
-            tested = Evidence(0.0, "", 0, 0, np.zeros(0), 1, 0)
-            return Draws(windows, nothing, nothing, names, tested, int(edges.sum()))
-        ours: list[np.ndarray] = []
-        theirs: list[np.ndarray] = []
-        for block in self._with_fresh_keys(windows, rows).blocks(width):
-            ours.append(_flat(self.sketch(self.environment.play(*block))))
-            theirs.append(_flat(self.sketch(self.reference.play(*block))))
-        shape = len(windows.lengths), n_draws, -1
-        both = np.concatenate(ours).reshape(shape), np.concatenate(theirs).reshape(shape)
-        illegal = np.isnan(both[0]).any(axis=1, keepdims=True)
-        if self.environment.has_masks:  # nothing is known of what comes after an illegal action
-            both = np.where(illegal, 0, both[0]), np.where(illegal, 0, both[1])
-        largest = np.fmax(*(abs(x).max(axis=1) for x in both))
-        rounding = self.sketch.rounding(self.reference.precision, self.scale, largest)
-        first = columns({"action": jax.tree.map(lambda x: x[:, 0], windows.action)}, most=8)
-        features = {**first, **self.environment.columns(windows.state, ("done",))}
-        groups = grouped(features)
-        tested = compare(*both, tolerance[~edges] + rounding, names, groups, self.random)
-        cut = int(np.any(illegal, axis=2).sum()) * self.environment.has_masks
-        return Draws(windows, *both, names, tested, int(edges.sum()), cut)
 
-    def _with_fresh_keys(self, windows: Windows, rows: np.ndarray) -> Windows:
-        windows = windows.at(rows)
-        return windows._replace(state=self.environment.with_fresh_keys(windows.state))
+        def ask_nearby(block: Windows) -> tuple[np.ndarray, ...]:
+            _, tolerance, edges = self.nearby(block)
+            return self.sketch.tolerance(tolerance).reshape(len(tolerance), -1), edges
+
+        def ask_both(block: Windows) -> tuple[np.ndarray, ...]:
+            both = self.environment.play(*block), self.reference.play(*block)[1]
+            return tuple(self.sketch(x).reshape(len(x), -1) for x in both)
+
+        tolerance, on_edge = self._sampled(ask_nearby, windows, 4)
+        edges: Any = on_edge.any(axis=1)
+        windows = windows.at(~edges)
+        n_steps = jax.tree.leaves(windows.action)[0].shape[1]
+        names = _names(self.sketch.names, n_steps)
+        if edges.all():
+            nothing = np.zeros((0, n_draws, len(names)))
+            return Draws(windows, nothing, nothing, names, NOTHING, len(edges))
+        ours, theirs = self._sampled(ask_both, windows, n_draws)
+        illegal = np.isnan(ours).any(axis=1, keepdims=True)
+        if self.environment.has_masks:  # nothing is known of what comes after an illegal action
+            ours, theirs = np.where(illegal, 0, ours), np.where(illegal, 0, theirs)
+        largest = np.fmax(abs(ours).max(axis=1), abs(theirs).max(axis=1))
+        rounding = self.sketch.rounding(self.reference.precision, self.scale, largest)
+        tolerance = tolerance[~edges].max(axis=1) + rounding
+        groups = self.groups(windows.state, jax.tree.map(lambda x: x[:, 0], windows.action))
+        tested = compare(ours, theirs, tolerance, names, groups, self.random)
+        cut = int(np.any(illegal, axis=2).sum()) * self.environment.has_masks
+        return Draws(windows, ours, theirs, names, tested, int(edges.sum()), cut)
+
+    def _sampled(
+        self, ask: Callable[[Windows], tuple[np.ndarray, ...]], windows: Windows, n_draws: int
+    ) -> list[np.ndarray]:
+        """Arrays that `ask` gives, a few windows at a time, with axes (windows, draws, ...)."""
+        rows = np.repeat(np.arange(len(windows.lengths)), n_draws)
+        n_numbers = windows.lengths.max() * len(self.environment.names) * (NUDGES + 2)
+        n = max(1, BLOCK // n_numbers)
+        found: list[tuple[np.ndarray, ...]] = []
+        for begin in range(0, len(rows), n):
+            block = windows.at(rows[begin : begin + n])
+            found.append(ask(block._replace(state=self.environment.with_fresh_keys(block.state))))
+        shape = len(windows.lengths), n_draws
+        joined = (np.concatenate(x) for x in zip(*found, strict=True))
+        return [x.reshape(*shape, *x.shape[1:]) for x in joined]
+
+    def groups(self, states: Any, actions: Any) -> dict[str, np.ndarray]:
+        """States that are tested together, by their numbers and by the actions in them."""
+        first = columns({"action": actions}, most=8)
+        return grouped({**first, **self.environment.columns(states, ("done",))})
+
+
+def around(
+    play: Callable[[float], np.ndarray], precision: Precision, scale: np.ndarray, units: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """
+    Our numbers, how far theirs may be, and in which rows a nudge of the states changes the result.
+
+    The rounding of dtypes comes on top.
+
+    Parameters
+    ----------
+    play : callable
+        From a relative error of each state to our numbers.
+    precision : Precision
+        How large the error is.
+    scale, units : np.ndarray
+        The largest value of each number, and the precision of its dtype; 0 if it is exact.
+    """
+    ours = play(0.0)
+    nudged = np.stack([play(precision.nudge) for _ in range(NUDGES)])
+    with np.errstate(invalid="ignore"):
+        moved = np.nan_to_num(abs(nudged - ours).max(axis=0), nan=0.0, posinf=1e300)
+    moved = np.where((np.isnan(nudged) != np.isnan(ours)).any(axis=0), 1e300, moved)
+    edges: Any = moved > np.where(units == 0, 0, JUMP * scale)
+    tolerance = np.where(units == 0, 0, precision.tolerance * scale + SLACK * moved)
+    return ours, tolerance, edges.reshape(len(edges), -1).any(axis=1)
 
 
 def compare_windows(sides: Sides, sizes: Sizes) -> Check:
@@ -280,20 +300,20 @@ def compare_windows(sides: Sides, sizes: Sizes) -> Check:
     windows = _windows(sides, steps, rows, sizes.length)
     differs, rounded, ours = sides.pairs(windows)
     n = len(differs)
-    is_random = differs.sum() > max(sizes.suspects[0], n // 10)
+    is_random = differs.sum() > n // 10
+    several = windows.at(np.flatnonzero(differs)[: sizes.suspects])
+    if sizes.spread:
+        rows = spread(sides.environment, steps, sizes.spread)
+        others = _windows(sides, steps, rows, sizes.length)
+        several = Windows(*join([tuple(several), tuple(others)]))
     drawn: Draws | None = None
-    if differs.any() and not (is_random and sizes.drawn[1]):
-        suspects = windows.at(np.flatnonzero(differs)[: sizes.suspects[0]])
-        drawn, last = _searched(sides, suspects, sizes.suspects[1], sizes.worst)
+    if len(several.lengths):
+        n_draws = int(np.clip(sizes.draws // len(several.lengths), FEWEST_DRAWS, MOST_DRAWS))
+        drawn = last = sides.draw(several, n_draws)
+        if not drawn.differs and drawn.tested.differing:
+            last = sides.draw(drawn.worst(sizes.worst[0]), sizes.worst[1])
         if last.differs:
-            return _difference(sides, sizes, last, windows, ours, differs)
-    if sizes.drawn[1]:
-        rows = spread(sides.environment, steps, sizes.drawn[0])
-        n_draws = sizes.drawn[0] * sizes.drawn[1] // len(rows)  # more of each where they are few
-        several = _windows(sides, steps, rows, sizes.length)
-        drawn, last = _searched(sides, several, min(MOST_DRAWS, n_draws), sizes.again)
-        if last.differs:
-            return _difference(sides, sizes, last, windows, ours, differs)
+            return difference(sides, sizes.name, last, windows, ours, differs)
     has_chance = bool(differs.any()) or (drawn is not None and drawn.tested.differing > 0)
     said = f"{n} pairs of windows of up to {sizes.length} steps" if not is_step else f"{n} pairs"
     power: list[str] = []
@@ -309,31 +329,35 @@ def compare_windows(sides: Sides, sizes: Sizes) -> Check:
     if drawn is not None and drawn.cut:
         left_out.append(f"{drawn.cut} windows from an action on that is illegal in some draws")
     most = MOST_ROUNDED if is_step else MOST_LOST
-    is_open = rounded.sum() > most * n or (drawn is not None and not drawn.size)
-    verdict = OPEN if is_open and sizes.drawn[1] else ALIKE if has_chance else EQUAL
-    return Check(sizes.name, verdict, said, power="; ".join(power), left_out=(*left_out,))
+    is_lost = drawn is not None and drawn.edges >= len(drawn.ours)
+    is_open = rounded.sum() > most * n or is_lost
+    found = OPEN if is_open and sizes.spread else ALIKE if has_chance else EQUAL
+    return Check(sizes.name, found, said, power="; ".join(power), left_out=(*left_out,))
 
 
 def reacts(ask: Callable[[Any, Any], np.ndarray], states: Any, actions: Any) -> bool:
     """Whether results change with digits of states, and of actions, that float32 does not have."""
 
-    def moves(x: Any) -> bool:
-        return is_float(x.dtype) and bool(np.any(x != np.round(x)))
-
     def moved(tree: Any, size: float) -> Any:
         def move(x: Any) -> Any:
-            return x.astype(np.float32).astype(x.dtype) * (1 + size) if moves(x) else x
+            return x.astype(np.float32).astype(x.dtype) * (1 + size) if _has_digits(x) else x
 
         return jax.tree.map(move, tree)
 
     states = moved(states, 0)
     found = ask(states, actions)
-    others = [(moved(states, DIGITS), actions), (states, moved(actions, DIGITS))]
-    has_floats = [any(moves(x) for x in jax.tree.leaves(tree)) for tree in (states, actions)]
-    return not any(
-        has and np.array_equal(found, ask(*other), equal_nan=True)
-        for has, other in zip(has_floats, others, strict=True)
-    )
+    for tree, other in (
+        (states, (moved(states, DIGITS), actions)),
+        (actions, (states, moved(actions, DIGITS))),
+    ):
+        has_digits = any(map(_has_digits, jax.tree.leaves(tree)))
+        if has_digits and np.array_equal(found, ask(*other), equal_nan=True):
+            return False
+    return True
+
+
+def _has_digits(x: Any) -> bool:
+    return is_float(x.dtype) and bool(np.any(x != np.round(x)))
 
 
 def _windows(sides: Sides, steps: Steps, rows: np.ndarray, length: int) -> Windows:
@@ -349,18 +373,8 @@ def _windows(sides: Sides, steps: Steps, rows: np.ndarray, length: int) -> Windo
     return Windows(chosen.state, *sides.environment.plan(probes, len(rows), length))
 
 
-def _searched(
-    sides: Sides, windows: Windows, n_draws: int, worst: tuple[int, int]
-) -> tuple[Draws, Draws]:
-    """Draws from some windows, and from the worst of them if those do not differ yet."""
-    first = sides.draw(windows, n_draws)
-    if first.differs or not first.tested.differing or not worst[1]:
-        return first, first
-    return first, sides.draw(first.worst(worst[0]), worst[1])
-
-
-def _difference(
-    sides: Sides, sizes: Sizes, draws: Draws, pairs: Windows, ours: np.ndarray, differs: np.ndarray
+def difference(
+    sides: Sides, name: str, draws: Draws, pairs: Windows, ours: np.ndarray, differs: np.ndarray
 ) -> Check:
     """What is said of draws that differ, and of the pairs before them."""
     said = f"{differs.sum()} of {len(differs)} pairs; in {draws.size} draws from "
@@ -368,9 +382,17 @@ def _difference(
     if np.isnan(draws.theirs[:, :, 0]).any():
         said += f"; the reference raised {sides.reference.refused}"
     case = draws.case()
-    has_shared = sizes.length == 1 and case.draws == 1 and differs.any()
+    has_shared = pairs.lengths.max() == 1 and case.draws == 1 and differs.any()
     shared = _shared(pairs, ours, differs, sides.environment) if has_shared else ""
-    return Check(sizes.name, DIFFERS, said, case, shared)
+    return Check(name, DIFFERS, said, case, shared)
+
+
+def check_of(name: str, said: str, tested: Evidence, n: int, left_out: list[str]) -> Check:
+    """What is said of samples of n draws that were tested."""
+    if tested.log_p < LOG_ALPHA:
+        return Check(name, DIFFERS, f"{said}; {tested.text}", left_out=(*left_out,))
+    power = "; ".join(powers(tested, n))
+    return Check(name, ALIKE, said, power=power, left_out=(*left_out,))
 
 
 def powers(tested: Evidence, n: int) -> list[str]:
@@ -389,10 +411,6 @@ def _close(ours: np.ndarray, theirs: np.ndarray, tolerance: np.ndarray) -> np.nd
     with np.errstate(invalid="ignore"):
         same = (abs(ours - theirs) <= tolerance) | (ours == theirs)
     return (same | (np.isnan(ours) & np.isnan(theirs))).all(axis=(1, 2))
-
-
-def _flat(numbers: np.ndarray) -> np.ndarray:
-    return numbers.reshape(len(numbers), -1)
 
 
 def _names(names: list[str], length: int) -> list[str]:

@@ -1,6 +1,6 @@
 """The states from which both sides are compared: a long walk of ours, and a choice from it."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -12,7 +12,6 @@ N_STEPS = 200  # of each row
 ROUNDS = 6
 ROUND_STEPS = 50
 MOST_BYTES = 5e8  # of the states of a walk
-MOST_ROWS = 20_000  # that are compared with each other
 MOST_STARTS = 640  # first states that are kept
 
 
@@ -51,7 +50,9 @@ def explore(environment: Environment, starts: Any) -> tuple[Steps, Steps]:
     first = walk(environment, starts, N_STEPS)
     visited = first.flat()
     for _ in range(ROUNDS):
-        begins = join([far(environment, visited), take(starts, slice(WIDTH // 4))])
+        running = visited if visited.ended.all() else visited.at(~visited.ended)
+        apart = take(running.state, spread(environment, running, WIDTH))
+        begins = join([apart, take(starts, slice(WIDTH // 4))])
         found = walk(environment, begins, ROUND_STEPS).flat()
         visited = Steps(*join([tuple(visited), tuple(found)]))
     return first, visited
@@ -93,23 +94,10 @@ def steps_from(environment: Environment, states: Any) -> Steps:
     return Steps(states, action, environment.step(states, action)[1])
 
 
-def far(environment: Environment, steps: Steps) -> Any:
-    """A running state for each row, the one that lies furthest in a random direction."""
-    random = environment.random
-    rows = np.flatnonzero(~steps.ended) if not steps.ended.all() else np.arange(len(steps.numbers))
-    running = steps.at(random.permutation(rows)[:MOST_ROWS])
-    numbers = normalised(environment, running.state)
-    if not numbers.shape[1]:
-        return take(running.state, random.integers(len(numbers), size=WIDTH))
-    turns = random.normal(size=(WIDTH, numbers.shape[1])) ** 3  # some numbers count more
-    return take(running.state, np.argmax(turns @ numbers.T, axis=1))
-
-
 def normalised(environment: Environment, states: Any) -> np.ndarray:
     """Numbers of states but for clocks, of mean 0 and deviation 1; a row for each state."""
     found = [*environment.columns(states, ("step", "done")).values()]
     numbers = np.stack([np.zeros(count(states)), *found], axis=1)
-    numbers = np.nan_to_num(numbers, posinf=0, neginf=0)
     spread = numbers.std(axis=0)
     return ((numbers - numbers.mean(axis=0)) / np.where(spread > 0, spread, 1))[:, spread > 0]
 
@@ -120,9 +108,11 @@ def extremes(environment: Environment, steps: Steps, n: int) -> np.ndarray:
     varied = [x for x in environment.columns(steps.state).values() if np.ptp(x) > 0]
     each = max(1, n // 8 // max(1, len(varied)))
     chosen = [random.permutation(np.flatnonzero(steps.terminated))[: n // 4]]
+    mixed = random.permutation(len(steps.numbers))
+    each = min(each, len(mixed))
     for x in varied:
-        order = np.lexsort((random.random(len(x)), x))
-        chosen += [order[:each], order[-each:]]
+        order = np.argpartition(x[mixed], (each - 1, len(mixed) - each))
+        chosen += [mixed[order[:each]], mixed[order[-each:]]]
     rest = max(n // 2, n - sum(map(len, chosen)))
     chosen.append(random.integers(len(steps.numbers), size=rest))
     return np.concatenate(chosen)
@@ -134,7 +124,8 @@ def spread(environment: Environment, steps: Steps, n: int) -> np.ndarray:
     rows = random.permutation(len(steps.numbers))[: 20 * n]
     actions = np.stack([*columns(take(steps.action, rows)).values()], axis=1)
     numbers = np.concatenate([normalised(environment, take(steps.state, rows)), actions], axis=1)
-    _, first = np.unique(numbers, axis=0, return_index=True)
+    weights = cast(Any, random.normal(size=numbers.shape[1]))
+    first: Any = np.unique(numbers @ weights, return_index=True)[1]
     first = random.permutation(first)
     chosen = [*first[: n // 2]] or [0]
     distance = np.full(len(numbers), np.inf)
