@@ -1,5 +1,6 @@
 """How an episode ended: whether a step ended it, and why."""
 
+from itertools import repeat
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -44,31 +45,36 @@ def step_env(
     ------
     TypeError
         If `new_state.done`, or the `done` that an environment without wrappers returned, is not a
-        bool scalar, or `info` is no dict with str keys.
+        bool scalar; if `info` is no dict with str keys, or `new_state.rng` a key of another kind.
     """
     returned = require_tuple(type(env).__name__, "step", env.step(state, action), EnvState)
     obs, new_state, reward, done, info = returned
-    if not isinstance(info, dict) or not all(isinstance(key, str) for key in cast(Any, info)):
+    if not isinstance(info, dict) or not all(map(isinstance, cast(Any, info), repeat(str))):
         raise TypeError(
             f"{type(env).__name__}.step: expected info to be a dict with str keys; got {info!r}. "
             "Return `{}` if there is nothing to say."
         )
-    if not _is_flag(new_state.done):
-        raise _no_flag(env, "new_state.done", new_state.done)
-    ended = jnp.asarray(new_state.done)
-    if _is_flag(done):
-        done = ended = ended if done is new_state.done else ended | done
-    elif not env._is_wrapper or not hasattr(done, "dtype"):  # pyright: ignore[reportPrivateUsage]
-        raise _no_flag(env, "done", done)
+    if new_state.rng.dtype != state.rng.dtype:
+        raise TypeError(
+            f"{type(env).__name__}.step: expected new_state.rng of {state.rng.dtype}, as in the "
+            f"state before; got {new_state.rng.dtype}. Split the key of the state."
+        )
+    ended = new_state.done if hasattr(new_state.done, "dtype") else np.asarray(new_state.done)
+    flag = done if hasattr(done, "dtype") else np.asarray(done)
+    if (ended.shape, ended.dtype) != _FLAG:
+        raise _no_flag(env, "new_state.done", ended)
+    is_flag = (flag.shape, flag.dtype) == _FLAG
+    is_wrapper = env._is_wrapper  # pyright: ignore[reportPrivateUsage]
+    if not is_flag and (not is_wrapper or flag.dtype == object):
+        raise _no_flag(env, "done", flag)
+    ended = jnp.asarray(ended)
+    if is_flag:
+        done = ended = ended if done is new_state.done else ended | flag
     return obs, new_state.replace(done=ended), reward, done, cast(Info, info)
 
 
-def _is_flag(x: Any) -> bool:
-    return (np.shape(x), getattr(x, "dtype", type(x))) == ((), np.dtype(bool))
-
-
 def _no_flag(env: AnyEnv, name: str, x: Any) -> TypeError:
-    got = leaf_type(x) if hasattr(x, "dtype") else repr(x)
+    got = x if x.dtype == object else leaf_type(x)
     return TypeError(
         f"{type(env).__name__}.step: expected {name} of shape (), bool; got {got}. "
         "Return one bool, for example the result of a comparison, without a cast."

@@ -10,7 +10,7 @@ from envrax._checks.tuples import with_info_entry
 from envrax._jax.keys import key_types
 from envrax._jax.types import leaf_types, same_types
 from envrax.agent_values import require_rewards
-from envrax.autoreset.checks import as_arrays, checked, require_same_types
+from envrax.autoreset.checks import as_arrays, checked
 from envrax.env import AnyEnv, EnvState, Info, starting_method_name
 from envrax.spaces import Space
 from envrax.spaces.conform import conform, fits
@@ -36,7 +36,6 @@ def _require_obs(who: str, space: Space, obs: Any) -> None:
 def step_slot(env: AnyEnv, state: EnvState, action: Any) -> tuple[Any, ...]:
     """`step_env`, checked, with strongly typed arrays."""
     stepped = as_arrays(env, "step", step_env(env, state, action))
-    require_same_types(env, {"state": state}, {"state": stepped[1]})
     require_rewards(env, stepped[2])
     return stepped
 

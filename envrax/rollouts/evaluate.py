@@ -206,7 +206,8 @@ def _episode(
         rng, action, policy_state, _ = act(env, policy, at)
         action = conform(env.action_space, action, "policy", "action")
         obs, state, reward, _, info = step_slot(env, at.env_state, action)
-        require_same_types(env, {"obs": at.obs}, {"obs": obs})
+        before = {"obs": at.obs, "state": at.env_state}
+        require_same_types(env, before, {"obs": obs, "state": state})
         info = with_reasons(info, end_of_step(env.name, env, state, info))
         return Rollout(obs, state, policy_state, rng), reward, info
 

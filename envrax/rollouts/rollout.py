@@ -388,10 +388,11 @@ def _stacked(*leaves: Any) -> Any:
 
 def as_arrays(policy_state: Any) -> Any:
     """The state of a policy as arrays that nobody else writes to."""
-    copied = jax.tree.map(copy_if_numpy, policy_state)
-    return numbers_as_arrays(
-        "start: expected policy_state to hold", {"policy_state": copied}, copied
-    )
+    try:
+        return jax.tree.map(lambda x: strip_weak_type(copy_if_numpy(x)), policy_state)
+    except (TypeError, ValueError):  # the next line names the leaf
+        named = {"policy_state": policy_state}
+        return numbers_as_arrays("start: expected policy_state to hold", named, policy_state)
 
 
 def copy_if_numpy(x: Any) -> Any:

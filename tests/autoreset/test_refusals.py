@@ -78,7 +78,7 @@ def _rollout(env: Any) -> Any:
         ({"done": lambda _: None}, r"done of shape \(\), bool; got None"),
         (
             {"state": lambda state: state.replace(rng=jax.random.key_data(state.rng))},
-            r"agree on `state.rng`; got key<fry>\[\] from reset and uint32\[2\] from step",
+            "new_state.rng of key<fry>, as in the state before; got uint32",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from helpers import assert_trees_equal
 import envrax
 from envrax import Box, Dict, Discrete
 from envrax.interop import from_host
-from envrax.interop.host.simulators import seed_of
+from envrax.interop.host.host_batch import seed_of
 from envrax.testing import CountingEnv
 from envrax.wrappers import vector
 

@@ -1,61 +1,30 @@
-"""`from_host`: simulators in Python or C++ as a batch that JAX can trace."""
+"""`Simulators`: the host's side of `from_host`, called once a step for all slots."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, NamedTuple, cast
 
-import chex
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.experimental import io_callback
 
-from envrax._checks.counts import require_count, slot_index
-from envrax._jax.cache import Compilation
-from envrax._jax.keys import split_key, to_threefry
-from envrax._jax.types import is_traced, output_types
-from envrax.batched_env import StepOptions
-from envrax.compiled_batch import CompiledBatch
-from envrax.env import EnvState
 from envrax.interop.host.arrays import copy_as, copy_rewards_and_ends
-from envrax.spaces import Dict, Space
 from envrax.spaces.base import is_list, is_mapping
 
-__all__ = ["HostBatch", "from_host", "seed_of"]
-
 WHO = "from_host"
-_NEWEST = (
+NEWEST = (
     f"{WHO}: expected the state of the last call, since a simulator cannot go back; got an older "
     "one. Pass the newest state, or reset the batch."
 )
 
 
-@chex.dataclass
-class HostBatchState(EnvState):
-    """
-    State of a batch of simulators: `rng`, `step` and `done` have a row for each slot.
-
-    Attributes
-    ----------
-    call : jax.Array
-        int32 scalar, the number of the call that returned this state.
-    mask : pytree of jax.Array
-        The masks of legal actions; None if the simulators have none.
-    """
-
-    call: jax.Array
-    mask: Any = None
-
-
-class _Begun(NamedTuple):
+class Begun(NamedTuple):
     obs: Any
     mask: Any
     call: Any
 
 
-class _Stepped(NamedTuple):
-    begun: _Begun
+class Stepped(NamedTuple):
+    begun: Begun
     reward: Any
     terminated: Any
     truncated: Any
@@ -64,7 +33,7 @@ class _Stepped(NamedTuple):
     info: Any
 
 
-class _Simulators:
+class Simulators:
     """The simulators on the host, called once for all slots."""
 
     def __init__(self, make: Callable[[], Any], n: int, threads: int) -> None:
@@ -73,10 +42,10 @@ class _Simulators:
         self.error: Exception | None = None
         self.n_calls = 0
         self._map: Any = ThreadPoolExecutor(threads).map if threads else map
-        self.types: Any = None  # of one `_Stepped` of all slots
+        self.types: Any = None  # of one `Stepped` of all slots
         self._last: Any = None  # observations and masks of all slots
 
-    def begin(self, call: Any, mask: Any, seeds: Any) -> _Begun:
+    def begin(self, call: Any, mask: Any, seeds: Any) -> Begun:
         """Reset the simulators of the mask."""
         with _Kept(self):
             if call >= 0:
@@ -85,7 +54,7 @@ class _Simulators:
             self._last = self._reset(np.asarray(mask), np.asarray(seeds), obs, masks)
             return self._begun()
 
-    def step(self, autoreset: bool, call: Any, actions: Any, seeds: Any) -> _Stepped:
+    def step(self, autoreset: bool, call: Any, actions: Any, seeds: Any) -> Stepped:
         """Step all simulators, and reset those whose episode ended."""
         with _Kept(self):
             self._require_newest(call)
@@ -100,7 +69,7 @@ class _Simulators:
             if autoreset and ends.done.any():
                 self._last = self._reset(ends.done, np.asarray(seeds), *self._last)
             final_mask = self._stacked_masks(masks)
-            return _Stepped(
+            return Stepped(
                 begun=self._begun(),
                 reward=ends.rewards,
                 terminated=ends.terminated,
@@ -155,20 +124,20 @@ class _Simulators:
             found[name] = copy_as(types, _stacked(types, [x[name] for x in infos]), WHO)
         return found
 
-    def _begun(self) -> _Begun:
+    def _begun(self) -> Begun:
         obs, masks = self._last
         self.n_calls += 1
-        return _Begun(self._obs(obs), self._stacked_masks(masks), np.int32(self.n_calls))
+        return Begun(self._obs(obs), self._stacked_masks(masks), np.int32(self.n_calls))
 
     def _require_newest(self, call: Any) -> None:
         if int(call) != self.n_calls:
-            raise RuntimeError(_NEWEST)
+            raise RuntimeError(NEWEST)
 
 
 class _Kept:
     """Keep an error of a simulator: JAX raises another in its place."""
 
-    def __init__(self, simulators: _Simulators) -> None:
+    def __init__(self, simulators: Simulators) -> None:
         self._simulators = simulators
 
     def __enter__(self) -> None:
@@ -186,285 +155,3 @@ def _stacked(types: Any, rows: Any) -> Any:
         columns = zip(types, zip(*rows, strict=True), strict=True)
         return tuple(_stacked(x, column) for x, column in columns)
     return np.stack([np.asarray(row) for row in rows])
-
-
-def seed_of(rng: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The key that an episode which begins with `rng` keeps, and the seed of its simulator."""
-    rng, key = jax.random.split(rng)
-    return rng, jax.random.randint(key, (), 0, 2**31 - 1)
-
-
-class HostBatch(CompiledBatch[Any, Any]):
-    """Simulators on the host as a `BatchedEnv` that JAX can trace; see `from_host`."""
-
-    def __init__(
-        self,
-        make: Callable[[], Any],
-        n_envs: int,
-        observation_space: Space,
-        action_space: Space,
-        infos: Mapping[str, Space],
-        options: StepOptions,
-        name: str | None,
-        threads: int,
-    ) -> None:
-        self._n = n_envs
-        self._single_observation_space = observation_space
-        self._single_action_space = action_space
-        self._action_space = action_space.batch(n_envs)
-        self._options = options
-        simulators = self._simulators = _Simulators(make, n_envs, threads)
-        self._name = name or type(simulators.all[0]).__name__
-        obs = output_types(observation_space.batch(n_envs).sample)
-        info: Any = output_types(Dict(dict(infos)).batch(n_envs).sample) if infos else {}
-        mask = None
-        if simulators.has_mask:
-            one = jax.tree.map(np.asarray, simulators.all[0].action_mask())
-            mask = jax.tree.map(lambda x: jax.ShapeDtypeStruct((n_envs, *x.shape), bool), one)
-        flags = jax.ShapeDtypeStruct((n_envs,), bool)
-        rewards = jax.ShapeDtypeStruct((n_envs,), np.float32)
-        begun = _Begun(obs, mask, jax.ShapeDtypeStruct((), np.int32))
-        simulators.types = _Stepped(begun, rewards, flags, flags, obs, mask, info)
-        self._use(Compilation())
-
-    def _reset_slots(self, rng: jax.Array) -> Any:
-        rngs, seeds = jax.vmap(seed_of)(self._slot_keys(rng))
-        begun = self._begin_on_host(jnp.int32(-1), jnp.ones(self._n, bool), seeds)
-        zeros = jnp.zeros(self._n, jnp.int32)
-        state = HostBatchState(
-            rng=rngs, step=zeros, done=zeros > 0, call=begun.call, mask=begun.mask
-        )
-        return begun.obs, state
-
-    def _slot_keys(self, rng: jax.Array) -> jax.Array:
-        return split_key(rng, self._n)
-
-    def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
-        next_rngs, seeds = self._next_episodes(state)
-        types = self._simulators.types
-        step = partial(self._simulators.step, options.autoreset)
-        out = cast(_Stepped, _call(step, types, state.call, actions, seeds))
-        done = out.terminated | out.truncated
-        begins = done & options.autoreset
-        new = self._with_episodes(state.replace(step=state.step + 1), begins, next_rngs)
-        new = new.replace(done=done & ~begins, call=out.begun.call, mask=out.begun.mask)
-        infos = {**out.info, "terminated": out.terminated, "truncated": out.truncated}
-        if options.final_obs:
-            infos["final_obs"] = out.final_obs
-            if out.final_mask is not None:
-                infos["final_mask"] = out.final_mask
-        return out.begun.obs, new, out.reward, done, infos
-
-    def _begin_slots(
-        self, mask: Any, state: Any, rngs: Any, starts: Any = None, /
-    ) -> tuple[Any, Any, jax.Array]:
-        if starts is not None:
-            raise NotImplementedError(
-                f"{WHO}: expected `reset_where` without `starts`, since a simulator on the host "
-                "begins by a seed. Give a key."
-            )
-        given = self._next_episodes(state) if rngs is None else jax.vmap(seed_of)(rngs)
-        begun = self._begin_on_host(state.call, mask, given[1])
-        new = self._with_episodes(state, mask, given[0])
-        new = new.replace(done=state.done & ~mask, call=begun.call, mask=begun.mask)
-        return begun.obs, new, mask
-
-    def _begin_on_host(self, *given: Any) -> _Begun:
-        return cast(_Begun, _call(self._simulators.begin, self._simulators.types.begun, *given))
-
-    def _next_episodes(self, state: Any) -> tuple[jax.Array, jax.Array]:
-        """The keys and the seeds of the episodes that follow, as after an auto-reset."""
-        return jax.vmap(lambda rng: seed_of(to_threefry(jax.random.split(rng)[0])))(state.rng)
-
-    def _with_episodes(self, state: Any, begins: Any, rngs: Any) -> Any:
-        def choose(new: Any, old: Any) -> Any:
-            return jax.vmap(lambda which, x, y: jax.lax.select(which, x, y))(begins, new, old)
-
-        zeros = jnp.zeros_like(state.step)
-        return state.replace(rng=choose(rngs, state.rng), step=choose(zeros, state.step))
-
-    def _require_state(self, state: Any, method: str) -> None:
-        if not isinstance(state, HostBatchState):
-            raise TypeError(
-                f"{WHO}.{method}: expected the state that reset or step returned; got "
-                f"{type(state).__name__}. Pass that one."
-            )
-
-    def _mask_slots(self, state: Any) -> Any:
-        return state.mask
-
-    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
-        return self._raising(super().reset, rng)
-
-    def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
-        self._require_state(state, "step")
-        return self._raising(super()._step_with, state, actions, options)
-
-    def reset_where(
-        self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
-    ) -> tuple[Any, Any]:
-        self._require_state(state, "reset_where")
-        begin = partial(super().reset_where, starts=starts)
-        return self._raising(begin, mask, obs, state, rng)
-
-    def _raising(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a program, and raise an error of a simulator as itself."""
-        if is_traced(args):
-            return function(*args)
-        try:
-            return cast(Any, jax.block_until_ready(function(*args)))
-        except jax.errors.JaxRuntimeError:
-            if self._simulators.error is not None:
-                raise self._simulators.error from None
-            raise
-
-    @property
-    def n_slots(self) -> int:
-        return self._n
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def single_observation_space(self) -> Space:
-        return self._single_observation_space
-
-    @property
-    def single_action_space(self) -> Space:
-        return self._single_action_space
-
-    @property
-    def action_space(self) -> Space:
-        return self._action_space
-
-    @property
-    def simulators(self) -> list[Any]:
-        """The simulators, one for each slot."""
-        return self._simulators.all
-
-    def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
-        """`render()` of a simulator, as it is now."""
-        self._require_state(state, "render_slot")
-        if int(state.call) != self._simulators.n_calls:
-            raise RuntimeError(_NEWEST)
-        slot = slot_index(f"{WHO}.render_slot", slot_idx, self._n)
-        return np.array(self.simulators[slot].render())
-
-    def close(self) -> None:
-        for simulator in self.simulators:
-            if hasattr(simulator, "close"):
-                simulator.close()
-
-    def __repr__(self) -> str:
-        return f"HostBatch({self._name}, n_envs={self._n})"
-
-
-def _call(function: Callable[..., Any], types: Any, *args: Any) -> Any:
-    """Call the host in order, from a compiled program."""
-
-    @jax.custom_batching.custom_vmap
-    def call(*args: Any) -> Any:
-        return io_callback(function, types, *args, ordered=True)
-
-    @call.def_vmap
-    def refuse_vmap(*_: Any) -> Any:
-        raise TypeError(
-            f"{WHO}: expected a call without `vmap`, since each simulator has one state; got a "
-            "mapped one. Build a batch with more slots."
-        )
-
-    differentiable: Any = jax.custom_jvp(call)
-
-    @differentiable.defjvp
-    def refuse_grad(*_: Any) -> Any:
-        raise TypeError(
-            f"{WHO}: expected a call without `grad`, since a simulator on the host has no "
-            "derivative. Use `jax.lax.stop_gradient` on its actions."
-        )
-
-    return differentiable(*args)
-
-
-def from_host(
-    make: Callable[[], Any],
-    n_envs: int,
-    observation_space: Space,
-    action_space: Space,
-    *,
-    infos: Mapping[str, Space] | None = None,
-    autoreset: bool = True,
-    final_obs: bool = False,
-    name: str | None = None,
-    threads: int = 0,
-) -> HostBatch:
-    """
-    Simulators in Python, NumPy or C++ as a batch that JAX can trace.
-
-    Each step of the batch is one ordered call of the host from within the compiled program, so that
-    `rollout`, `evaluate`, wrappers around batches, and your own `jit` and `scan` take it.
-
-    Parameters
-    ----------
-    make : callable
-        `make()` builds one simulator, with `reset(seed: int) -> obs` and `step(action) -> obs,
-        reward, terminated, truncated[, info]`. It may have `action_mask()`, the legal actions now;
-        `render()`, an image; and `close()`.
-    n_envs : int
-        Number of simulators, one for each slot.
-    observation_space, action_space : Space
-        The spaces of one simulator. It gets actions as NumPy arrays, or a container of those.
-    infos : mapping of str to Space, optional
-        Which entries of each step's info to pass on, and what they look like.
-    autoreset : bool, default True
-        Whether a step that ends an episode begins the next one, as in a `VecEnv`.
-    final_obs : bool, default False
-        Whether to add `infos["final_obs"]`, and `infos["final_mask"]` if there are masks.
-    name : str, optional
-        The name for logs; by default that of the simulator's class.
-    threads : int, default 0
-        Call the simulators from so many threads, for those that let go of the interpreter's lock.
-
-    Returns
-    -------
-    HostBatch
-        `state.rng` of a slot decides its episodes: with a key `rng` of `reset`, slot i begins with
-        `rng_i, seed = seed_of(jax.random.split(rng, n_envs)[i])`, and after an end with
-        `seed_of(jax.random.split(rng_i)[0])`. `infos` has `terminated` and `truncated`.
-
-    Raises
-    ------
-    TypeError
-        If a result of `step` is no such tuple; under `vmap` and `grad`.
-    ValueError
-        If `n_envs` is below 1, or arrays of a simulator do not fit the spaces.
-    RuntimeError
-        If an older state than the newest is stepped, since a simulator cannot go back.
-
-    Notes
-    -----
-    An error of a simulator is raised as itself by `reset`, `step` and `reset_where`. From a larger
-    program, such as a `rollout`, it is JAX's `JaxRuntimeError`, whose text ends with it. Reset the
-    batch afterwards.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> class Count:
-    ...     def reset(self, seed):
-    ...         self.n = seed % 3
-    ...         return np.float32([self.n])
-    ...     def step(self, action):
-    ...         self.n += int(action)
-    ...         return np.float32([self.n]), 1.0, self.n > 3, False
-    >>> env = from_host(Count, 4, envrax.Box(0, 9, (1,)), envrax.Discrete(2))
-    >>> end, steps = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 100)
-    >>> steps.obs.shape, bool(steps.done.any())
-    ((100, 4, 1), True)
-    """
-    n_envs = require_count(f"{WHO}: expected n_envs", n_envs)
-    if not callable(make):
-        raise TypeError(f"{WHO}: expected a function that builds a simulator; got {make!r}.")
-    options = StepOptions(autoreset=autoreset, final_obs=final_obs)
-    spaces = observation_space, action_space
-    return HostBatch(make, n_envs, *spaces, infos or {}, options, name, threads)
