@@ -10,7 +10,6 @@ import numpy as np
 from envrax._checks.counts import within_int32
 from envrax._checks.drawn_field import DrawnField
 from envrax._checks.tuples import require_tuple
-from envrax._jax.types import leaf_type
 from envrax.env import AnyEnv, EnvState, Info
 
 _FLAG = ((), np.dtype(bool))  # shape and dtype of a bool scalar
@@ -74,7 +73,7 @@ def step_env(
 
 
 def _no_flag(env: AnyEnv, name: str, x: Any) -> TypeError:
-    got = x if x.dtype == object else leaf_type(x)
+    got = x if x.dtype == object else f"{x.shape} {x.dtype}"
     return TypeError(
         f"{type(env).__name__}.step: expected {name} of shape (), bool; got {got}. "
         "Return one bool, for example the result of a comparison, without a cast."

@@ -208,14 +208,14 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return self.env.render(self._inner(state))
 
     def _with_config(self, fields: dict[str, Any]) -> Any:
-        return self._around(self.env._with_config(fields))
+        return self._around(self._arguments[0][0]._with_config(fields))
 
     def _beginning_with(self, begin: Any) -> Any:
-        return self._around(self.env._beginning_with(begin))
+        return self._around(self._arguments[0][0]._beginning_with(begin))
 
     def _around(self, env: AnyEnv) -> Any:
         """This wrapper, built again around another environment of the same kind."""
-        (_, *args), kwargs = self._arguments
+        (_, *args), kwargs = self._arguments  # `self.env` may be within other wrappers
         return type(self)(env, *args, **kwargs)
 
     def compile(self) -> None:

@@ -12,6 +12,7 @@ from reset_after_envs import CountEpisodes
 
 import envrax
 from envrax import (
+    AtariPreprocessing,
     DomainRandomization,
     FrameStackObservation,
     JitWrapper,
@@ -42,6 +43,7 @@ BATCHES: dict[str, Any] = {
     "stack": lambda: VecEnv(
         RecordEpisodeStatistics(FrameStackObservation(JitWrapper(PixelEnv()), n_stack=2)), N
     ),
+    "atari": lambda: VecEnv(AtariPreprocessing(PixelEnv(), noop_max=0, screen_size=4), N),
     "limit": lambda: VecEnv(TimeLimit(VectorEnv(), max_steps=3), N),
     "wrapped": lambda: vector.RecordEpisodeStatistics(VecEnv(VectorEnv(), N)),
     "normalized": lambda: vector.NormalizeObservation(VecEnv(VectorEnv(), N)),
