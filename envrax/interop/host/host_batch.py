@@ -301,11 +301,12 @@ def from_host(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import envrax
     >>> class Count:
     ...     def reset(self, seed):
     ...         self.n = seed % 3
     ...         return np.float32([self.n])
+    ...
     ...     def step(self, action):
     ...         self.n += int(action)
     ...         return np.float32([self.n]), 1.0, self.n > 3, False
