@@ -157,6 +157,8 @@ def test_errors_of_a_simulator_arrive() -> None:
     env.simulators[2].fails = True
     with pytest.raises(ZeroDivisionError, match="the wheel is off"):
         env.step(state, jnp.ones(N, jnp.int32))
+    with pytest.raises(RuntimeError, match="cannot go back"):  # two of them have moved on
+        env.step(state, jnp.ones(N, jnp.int32))
     end, _ = envrax.rollout(env, None, envrax.start(env, KEY), 3)
     env.simulators[1].fails = True
     with pytest.raises(jax.errors.JaxRuntimeError, match="the wheel is off"):
@@ -205,6 +207,8 @@ def test_refusals() -> None:
     wrong = from_host(Cart, 2, Box(-9, 9, (5,)), Discrete(2))
     with pytest.raises(ValueError, match=r"array of \(2, 5\), float32; got \(2, 4\)"):
         wrong.reset(KEY)
+    with pytest.raises(ValueError, match="final_obs"):
+        from_host(Cart, 2, Box(-9, 9, (4,)), Discrete(2), infos={"final_obs": Discrete(2)})
     lacks = from_host(Cart, 2, Box(-9, 9, (4,)), Discrete(2), infos={"far": Discrete(2)})
     with pytest.raises(ValueError, match="an info 'far' from every step"):
         lacks.step(lacks.reset(KEY)[1], jnp.ones(2, jnp.int32))
@@ -221,6 +225,20 @@ def test_simulators_step_side_by_side() -> None:
 
     env = from_host(Waits, 2, Dict(where=Box(0, 9, (1,))), Discrete(3), threads=2)
     assert not env.step(env.reset(KEY)[1], jnp.ones(2, jnp.int32))[3].any()
+
+
+def test_what_the_policy_returned_has_a_gradient() -> None:
+    env = walks()
+    at = envrax.start(env, KEY)
+
+    def loss(weight: jax.Array) -> jax.Array:
+        def policy(state: Any, obs: Any, rng: jax.Array) -> Any:
+            return jnp.zeros(N, jnp.int32), state, weight * obs["where"][:, 0]
+
+        return envrax.rollout(env, policy, at, 2)[1].extras.sum()
+
+    gradient = jax.grad(loss)(jnp.float32(1))
+    np.testing.assert_allclose(gradient, 2 * at.obs["where"].sum())
 
 
 def test_fleets_mix_them() -> None:

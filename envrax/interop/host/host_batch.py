@@ -17,7 +17,7 @@ from envrax._jax.types import is_traced, output_types
 from envrax.batched_env import StepOptions
 from envrax.compiled_batch import CompiledBatch
 from envrax.env import EnvState
-from envrax.interop.host.simulators import NEWEST, WHO, Begun, Simulators, Stepped
+from envrax.interop.host.simulators import NEWEST, RESET, WHO, Begun, Simulators, Stepped
 from envrax.spaces import Dict, Space
 
 __all__ = ["HostBatch", "from_host", "seed_of"]
@@ -81,7 +81,7 @@ class HostBatch(CompiledBatch[Any, Any]):
 
     def _reset_slots(self, rng: jax.Array) -> Any:
         rngs, seeds = jax.vmap(seed_of)(self._slot_keys(rng))
-        begun = self._begin_on_host(jnp.int32(-1), jnp.ones(self._n, bool), seeds)
+        begun = self._begin_on_host(jnp.int32(RESET), jnp.ones(self._n, bool), seeds)
         zeros = jnp.zeros(self._n, jnp.int32)
         state = HostBatchState(
             rng=rngs, step=zeros, done=zeros > 0, call=begun.call, mask=begun.mask
@@ -204,9 +204,7 @@ class HostBatch(CompiledBatch[Any, Any]):
         return np.array(self.simulators[slot].render())
 
     def close(self) -> None:
-        for simulator in self.simulators:
-            if hasattr(simulator, "close"):
-                simulator.close()
+        self._simulators.close()
 
     def __repr__(self) -> str:
         return f"HostBatch({self._name}, n_envs={self._n})"
@@ -318,6 +316,11 @@ def from_host(
     n_envs = require_count(f"{WHO}: expected n_envs", n_envs)
     if not callable(make):
         raise TypeError(f"{WHO}: expected a function that builds a simulator; got {make!r}.")
+    reserved = {"terminated", "truncated", "final_obs", "final_mask"} & {*(infos or {})}
+    if reserved:
+        raise ValueError(
+            f"{WHO}: expected infos of other names than {sorted(reserved)}. Leave out."
+        )
     options = StepOptions(autoreset=autoreset, final_obs=final_obs)
     spaces = observation_space, action_space
     return HostBatch(make, n_envs, *spaces, infos or {}, options, name, threads)

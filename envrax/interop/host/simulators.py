@@ -11,6 +11,7 @@ from envrax.interop.host.arrays import copy_as, copy_rewards_and_ends
 from envrax.spaces.base import is_list, is_mapping
 
 WHO = "from_host"
+RESET = -1  # in place of the number of a call
 NEWEST = (
     f"{WHO}: expected the state of the last call, since a simulator cannot go back; got an older "
     "one. Pass the newest state, or reset the batch."
@@ -41,15 +42,15 @@ class Simulators:
         self.has_mask = hasattr(self.all[0], "action_mask")
         self.error: Exception | None = None
         self.n_calls = 0
-        self._map: Any = ThreadPoolExecutor(threads).map if threads else map
+        self._pool = ThreadPoolExecutor(threads) if threads else None
+        self._map: Any = self._pool.map if self._pool else map
         self.types: Any = None  # of one `Stepped` of all slots
         self._last: Any = None  # observations and masks of all slots
 
     def begin(self, call: Any, mask: Any, seeds: Any) -> Begun:
         """Reset the simulators of the mask."""
         with _Kept(self):
-            if call >= 0:
-                self._require_newest(call)
+            self._take_turn(call)
             obs, masks = self._last or ([None] * len(self.all), [None] * len(self.all))
             self._last = self._reset(np.asarray(mask), np.asarray(seeds), obs, masks)
             return self._begun()
@@ -57,7 +58,7 @@ class Simulators:
     def step(self, autoreset: bool, call: Any, actions: Any, seeds: Any) -> Stepped:
         """Step all simulators, and reset those whose episode ended."""
         with _Kept(self):
-            self._require_newest(call)
+            self._take_turn(call)
             actions = jax.tree.map(np.asarray, actions)
             rows = [jax.tree.map(lambda x, i=i: x[i], actions) for i in range(len(self.all))]
             results = [*self._map(self._step_one, self.all, rows)]
@@ -126,12 +127,21 @@ class Simulators:
 
     def _begun(self) -> Begun:
         obs, masks = self._last
-        self.n_calls += 1
         return Begun(self._obs(obs), self._stacked_masks(masks), np.int32(self.n_calls))
 
-    def _require_newest(self, call: Any) -> None:
-        if int(call) != self.n_calls:
+    def _take_turn(self, call: Any) -> None:
+        """Count the call first: if it fails, no state is the newest until a reset."""
+        if call not in (RESET, self.n_calls):
             raise RuntimeError(NEWEST)
+        self.n_calls += 1
+
+    def close(self) -> None:
+        """Close the simulators that can be."""
+        for simulator in self.all:
+            if hasattr(simulator, "close"):
+                simulator.close()
+        if self._pool is not None:
+            self._pool.shutdown()
 
 
 class _Kept:
