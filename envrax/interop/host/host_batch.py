@@ -287,7 +287,8 @@ def from_host(
     TypeError
         If a result of `step` is no such tuple; under `vmap` and `grad`.
     ValueError
-        If `n_envs` is below 1, or arrays of a simulator do not fit the spaces.
+        If `n_envs` is below 1, arrays of a simulator do not fit the spaces, or `infos` has
+        `terminated`, `truncated`, `final_obs` or `final_mask`.
     RuntimeError
         If an older state than the newest is stepped, since a simulator cannot go back.
 
@@ -319,7 +320,8 @@ def from_host(
     reserved = {"terminated", "truncated", "final_obs", "final_mask"} & {*(infos or {})}
     if reserved:
         raise ValueError(
-            f"{WHO}: expected infos of other names than {sorted(reserved)}. Leave out."
+            f"{WHO}: expected infos without names that it gives itself; got {sorted(reserved)}. "
+            "Leave them out."
         )
     options = StepOptions(autoreset=autoreset, final_obs=final_obs)
     spaces = observation_space, action_space
