@@ -189,7 +189,8 @@ class NextStep(ForwardingBatch[Any, Any]):
             stepped = env.step(state, action)
             nothing = jax.tree.map(jnp.zeros_like, stepped[2:])
             begun = *env.reset_after(state), *nothing
-            return jax.tree.map(lambda x, y: jnp.where(state.done, x, y), begun, stepped)
+            chosen = jax.tree.map(lambda x, y: jnp.where(state.done, x, y), begun, stepped)
+            return *chosen[:4], {**chosen[4], "final_obs": chosen[0]}
 
         return jax.vmap(one)(state, actions)
 
