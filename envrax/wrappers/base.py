@@ -1,5 +1,6 @@
 """`Wrapper`, the base class of wrappers, and functions that several wrappers use."""
 
+import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -208,15 +209,13 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
         return self.env.render(self._inner(state))
 
     def _with_config(self, fields: dict[str, Any]) -> Any:
-        return self._around(self._arguments[0][0]._with_config(fields))
+        (env, *args), kwargs = self._arguments
+        return type(self)(env._with_config(fields), *args, **kwargs)
 
     def _beginning_with(self, begin: Any) -> Any:
-        return self._around(self._arguments[0][0]._beginning_with(begin))
-
-    def _around(self, env: AnyEnv) -> Any:
-        """This wrapper, built again around another environment of the same kind."""
-        (_, *args), kwargs = self._arguments  # `self.env` may be within other wrappers
-        return type(self)(env, *args, **kwargs)
+        other = copy.copy(self)
+        other.env = self.env._beginning_with(begin)
+        return other
 
     def compile(self) -> None:
         self.env.compile()

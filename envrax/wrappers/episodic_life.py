@@ -80,6 +80,8 @@ class EpisodicLife(
     (0, 2)
     """
 
+    _begins_games = False  # even where a life was lost
+
     def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
         fields = {"lives": jnp.int32(-1), "begun": jnp.int32(0), "goes_on": jnp.bool_(False)}
         return obs, {**fields, "obs": obs}
@@ -97,8 +99,15 @@ class EpisodicLife(
         state = state.replace(lives=lives, goes_on=goes_on, obs=obs, step=step)
         return obs, state, reward, done, info
 
+    def _beginning_with(self, begin: Any) -> Any:
+        other = super()._beginning_with(begin)
+        other._begins_games = True
+        return other
+
     def reset_after(self, state: LifeState[InnerStateT]) -> tuple[Any, LifeState[InnerStateT]]:
         carry = strip_weak_type((state.obs, state))
+        if self._begins_games:
+            return self._new_game(carry)
         if not self.traceable:
             return self._go_on(carry) if bool(state.goes_on) else self._new_game(carry)
         return cond(state.goes_on, self._go_on, self._new_game, carry)

@@ -126,9 +126,12 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     def observe(self, state: StateT) -> Any:
         return self._observe(state)
 
-    def _around(self, env: Any) -> Any:
-        # Built again without a JitWrapper, because what changes may be traced or change often.
-        return env
+    def _with_config(self, fields: dict[str, Any]) -> Any:
+        # The result has no JitWrapper, because the values may be traced or change often.
+        return self.env._with_config(fields)
+
+    def _beginning_with(self, begin: Any) -> Any:
+        return self.env._beginning_with(begin)  # its programs call the environment as it was
 
     def compile(self) -> None:
         """Compile `reset` and `step` now, without running them. Later calls then only run."""

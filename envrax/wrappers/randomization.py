@@ -156,16 +156,14 @@ class DomainRandomization(
                 "with_config of DomainRandomization: expected fields that `sample` does not draw; "
                 f"got {', '.join(drawn)}. Use the environment without DomainRandomization."
             )
-        return super()._with_config(fields)
-
-    def _around(self, env: Any) -> Any:
         changed = copy.copy(self)
-        changed.env = env
+        changed.env = with_config(self.env, **fields)
         return changed
 
     def _with_fields(self, fields: Fields) -> Any:
         """`super()` of a copy of this wrapper, whose environment has these fields in its config."""
-        changed = self._around(with_config(self.env, **fields))
+        changed = copy.copy(self)
+        changed.env = with_config(self.env, **fields)
         changed._fields = fields
         return super(DomainRandomization, changed)
 

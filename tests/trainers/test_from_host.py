@@ -1,6 +1,7 @@
 """`from_host`: simulators inside compiled programs."""
 
 import threading
+import time
 from typing import Any
 
 import gymnasium
@@ -204,14 +205,59 @@ def test_refusals() -> None:
         from_host(Cart, 0, Box(-9, 9, (4,)), Discrete(2))
     with pytest.raises(TypeError, match="builds a simulator"):
         from_host(Cart(), 2, Box(-9, 9, (4,)), Discrete(2))  # type: ignore
+    with pytest.raises(ValueError, match="threads to be at least 1; got -1"):
+        from_host(Cart, 2, Box(-9, 9, (4,)), Discrete(2), threads=-1)
+    another = walks()
+    another.reset(KEY)
+    with pytest.raises(RuntimeError, match="cannot go back"):
+        another.step(state, ones)
     wrong = from_host(Cart, 2, Box(-9, 9, (5,)), Discrete(2))
-    with pytest.raises(ValueError, match=r"array of \(2, 5\), float32; got \(2, 4\)"):
+    with pytest.raises(
+        ValueError, match=r"arrays of shape \(5,\) from every simulator; got \(4,\)"
+    ):
         wrong.reset(KEY)
     with pytest.raises(ValueError, match="final_obs"):
         from_host(Cart, 2, Box(-9, 9, (4,)), Discrete(2), infos={"final_obs": Discrete(2)})
     lacks = from_host(Cart, 2, Box(-9, 9, (4,)), Discrete(2), infos={"far": Discrete(2)})
     with pytest.raises(ValueError, match="an info 'far' from every step"):
         lacks.step(lacks.reset(KEY)[1], jnp.ones(2, jnp.int32))
+
+
+@pytest.mark.parametrize("threads", [0, 3])
+def test_one_buffer_for_all_and_errors_while_others_run(threads: int) -> None:
+    """Results are copied at once, and a call ends when each simulator is done."""
+
+    class Slow(Walk):
+        def step(self, action: Any) -> Any:
+            if self.fails:
+                next(iter(()))
+            time.sleep(0.05)
+            obs, *rest, info = super().step(action)
+            return obs, *rest, {**info, "far": self.where.astype(np.int32)[0]}
+
+        def action_mask(self) -> Any:
+            return super().action_mask().astype(np.int8)
+
+    space = Dict(where=Box(0, 9, (1,)))
+    infos = {"far": Box(0, 9, (), jnp.int32)}
+    options: Any = dict(infos=infos, final_obs=True, threads=threads)
+    env = from_host(Slow, 3, space, Discrete(3), **options)
+    obs, state = env.reset(KEY)
+    for _ in range(6):
+        actions = jnp.where(obs["where"][:, 0] < 6, 1, 0)
+        obs, state, _, _, infos = env.step(state, actions)
+        np.testing.assert_array_equal(infos["far"], infos["final_obs"]["where"][:, 0])
+    begun = env.reset(KEY)
+    env.simulators[0].fails = True
+    with pytest.raises(StopIteration):
+        env.step(begun[1], jnp.ones(3, jnp.int32))
+    again = env.reset(KEY)
+    time.sleep(0.1)
+    assert_trees_equal(again[0], begun[0])
+    np.testing.assert_array_equal([x.where[0] for x in env.simulators], begun[0]["where"][:, 0])
+    legacy = jax.random.PRNGKey(3)
+    found, _ = env.reset_where(np.arange(3) > 0, *again, legacy)
+    assert_trees_equal(found["where"][1:], env.reset(legacy)[0]["where"][1:])
 
 
 def test_simulators_step_side_by_side() -> None:

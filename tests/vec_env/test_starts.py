@@ -14,6 +14,7 @@ import envrax
 from envrax import (
     AtariPreprocessing,
     DomainRandomization,
+    EpisodicLife,
     FrameStackObservation,
     JitWrapper,
     MultiVecEnv,
@@ -21,6 +22,7 @@ from envrax import (
     StartStates,
     TimeLimit,
     VecEnv,
+    Wrapper,
     shard,
 )
 from envrax.multi_agent import OneAgent, agents_as_slots
@@ -130,6 +132,37 @@ def test_what_wrappers_draw_or_keep_is_as_in_a_reset() -> None:
     assert begun.episodes.max() == 2
 
 
+def test_a_lost_life_is_no_start() -> None:
+    class Game(CountingEnv):
+        def step(self, state: Any, action: Any) -> Any:
+            *out, info = super().step(state, action)
+            return *out, {**info, "lives": 3 - out[1].step // 2}
+
+    env = VecEnv(EpisodicLife(Game()), N, autoreset=False)
+    obs, state = env.reset(KEY)
+    for _ in range(2):
+        obs, state, _, dones, _ = env.step(state, jnp.ones(N, jnp.int32))
+    assert dones.all()
+    starts = jax.vmap(CountingEnv().reset)(jax.random.split(jax.random.key(9), N))
+    assert_trees_equal(env.reset_where(dones, obs, state, starts=starts)[0], starts[0])
+
+
+def test_a_wrapper_keeps_what_was_set_after_it_was_built() -> None:
+    class Scale(Wrapper[Any, Any, Any, Any]):
+        k = 1
+
+        def observation(self, obs: Any) -> Any:
+            return obs * self.k
+
+    wrapper = Scale(CountingEnv())
+    wrapper.k = 3
+    env = VecEnv(wrapper, N)
+    obs, state = env.reset(KEY)
+    starts = jax.vmap(CountingEnv().reset)(jax.random.split(jax.random.key(9), N))
+    found = env.reset_where(np.ones(N, bool), obs, state, starts=starts)[0]
+    assert_trees_equal(found, 3 * starts[0])
+
+
 def test_a_view_of_one_agent_plays_on_from_the_start() -> None:
     """Turns of others within the view's reset are played from the given start."""
     world = ChaseWorld()
@@ -176,7 +209,7 @@ def test_refusals() -> None:
     with pytest.raises(TypeError, match="without StartStates"):
         chosen.reset_where(MASK, obs, state, starts=starts)
 
-    class Otherwise(envrax.Wrapper[Any, Any, Any, Any]):
+    class Otherwise(Wrapper[Any, Any, Any, Any]):
         def reset(self, rng: jax.Array) -> Any:
             return VectorEnv().reset(rng)
 

@@ -12,13 +12,14 @@ from jax.experimental import io_callback
 
 from envrax._checks.counts import require_count, slot_index
 from envrax._jax.cache import Compilation
-from envrax._jax.keys import split_key, to_threefry
+from envrax._jax.keys import of_kind, split_key, to_threefry
 from envrax._jax.types import is_traced, output_types
 from envrax.batched_env import StepOptions
 from envrax.compiled_batch import CompiledBatch
 from envrax.env import EnvState
 from envrax.interop.host.simulators import NEWEST, RESET, WHO, Begun, Simulators, Stepped
 from envrax.spaces import Dict, Space
+from envrax.spaces.masks import with_full_masks
 
 __all__ = ["HostBatch", "from_host", "seed_of"]
 
@@ -71,7 +72,7 @@ class HostBatch(CompiledBatch[Any, Any]):
         info: Any = output_types(Dict(dict(infos)).batch(n_envs).sample) if infos else {}
         mask = None
         if simulators.has_mask:
-            one = jax.tree.map(np.asarray, simulators.all[0].action_mask())
+            one: Any = jax.eval_shape(lambda: with_full_masks(action_space, None))
             mask = jax.tree.map(lambda x: jax.ShapeDtypeStruct((n_envs, *x.shape), bool), one)
         flags = jax.ShapeDtypeStruct((n_envs,), bool)
         rewards = jax.ShapeDtypeStruct((n_envs,), np.float32)
@@ -115,7 +116,10 @@ class HostBatch(CompiledBatch[Any, Any]):
                 f"{WHO}: expected `reset_where` without `starts`, since a simulator on the host "
                 "begins by a seed. Give a key."
             )
-        given = self._next_episodes(state) if rngs is None else jax.vmap(seed_of)(rngs)
+        if rngs is None:
+            given = self._next_episodes(state)
+        else:
+            given = jax.vmap(seed_of)(of_kind(to_threefry(rngs), state.rng))
         begun = self._begin_on_host(state.call, mask, given[1])
         new = self._with_episodes(state, mask, given[0])
         new = new.replace(done=state.done & ~mask, call=begun.call, mask=begun.mask)
@@ -315,6 +319,7 @@ def from_host(
     ((100, 4, 1), True)
     """
     n_envs = require_count(f"{WHO}: expected n_envs", n_envs)
+    threads = require_count(f"{WHO}: expected threads", threads) if threads else 0
     if not callable(make):
         raise TypeError(f"{WHO}: expected a function that builds a simulator; got {make!r}.")
     reserved = {"terminated", "truncated", "final_obs", "final_mask"} & {*(infos or {})}
