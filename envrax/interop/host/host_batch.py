@@ -13,6 +13,7 @@ from jax.experimental import io_callback
 from envrax._checks.counts import require_count, slot_index
 from envrax._jax.cache import Compilation
 from envrax._jax.keys import of_kind, split_key, to_threefry
+from envrax._jax.mesh import where_slots
 from envrax._jax.types import is_traced, output_types
 from envrax.batched_env import StepOptions
 from envrax.compiled_batch import CompiledBatch
@@ -117,11 +118,11 @@ class HostBatch(CompiledBatch[Any, Any]):
                 "begins by a seed. Give a key."
             )
         if rngs is None:
-            given = self._next_episodes(state)
+            next_rngs, seeds = self._next_episodes(state)
         else:
-            given = jax.vmap(seed_of)(of_kind(to_threefry(rngs), state.rng))
-        begun = self._begin_on_host(state.call, mask, given[1])
-        new = self._with_episodes(state, mask, given[0])
+            next_rngs, seeds = jax.vmap(seed_of)(of_kind(to_threefry(rngs), state.rng))
+        begun = self._begin_on_host(state.call, mask, seeds)
+        new = self._with_episodes(state, mask, next_rngs)
         new = new.replace(done=state.done & ~mask, call=begun.call, mask=begun.mask)
         return begun.obs, new, mask
 
@@ -133,11 +134,10 @@ class HostBatch(CompiledBatch[Any, Any]):
         return jax.vmap(lambda rng: seed_of(to_threefry(jax.random.split(rng)[0])))(state.rng)
 
     def _with_episodes(self, state: Any, begins: Any, rngs: Any) -> Any:
-        def choose(new: Any, old: Any) -> Any:
-            return jax.vmap(lambda which, x, y: jax.lax.select(which, x, y))(begins, new, old)
-
-        zeros = jnp.zeros_like(state.step)
-        return state.replace(rng=choose(rngs, state.rng), step=choose(zeros, state.step))
+        """The state with step 0 and new keys in the slots that begin an episode."""
+        new = rngs, jnp.zeros_like(state.step)
+        rng, step = where_slots(begins, new, (state.rng, state.step))
+        return state.replace(rng=rng, step=step)
 
     def _require_state(self, state: Any, method: str) -> None:
         if not isinstance(state, HostBatchState):

@@ -21,12 +21,16 @@ NEWEST = (
 
 
 class Begun(NamedTuple):
+    """What all slots show now, and the number of the call."""
+
     obs: Any
     mask: Any
     call: Any
 
 
 class Stepped(NamedTuple):
+    """The results of a step; `begun` is after the resets, all others before."""
+
     begun: Begun
     reward: Any
     terminated: Any
