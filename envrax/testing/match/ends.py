@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax.testing.match.environment import REWARD, TERMINATED, TRUNCATED, WIDTH
+from envrax.testing.match.environment import TERMINATED, TRUNCATED, WIDTH, ended
 from envrax.testing.match.numbers import count, finite, is_float, join, take
 from envrax.testing.match.report import DIFFERS, EQUAL, OPEN, SKIPPED, Check
 from envrax.testing.match.trials import FLOAT64, Sides, Windows, difference
@@ -34,21 +34,20 @@ def check_limit(sides: Sides) -> Check:
     most = min(max(limit if isinstance(limit, int) else LONGEST, declared or 0), LONGEST) + 1
     clocks = _clocks(sides)
     only_step = jax.tree.map(np.zeros_like, clocks).replace(step=np.ones(()))
-    found = [(_our_limits(sides, moves, most), moves) for moves in (only_step, clocks)]
-    ours = [(limits, moves) for limits, moves in found if limits]
+    found = [(limits, x) for x in (only_step, clocks) if (limits := _our_limits(sides, x, most))]
     theirs, is_known = declared, declared is not None
     if sides.reference.inject is not None:
         theirs, is_known = _their_limit(sides, most)
-        if theirs is None:
-            for limits, moves in ours:
-                if _ends_at(sides, moves, limits[0]):
-                    sides.limit = limits[0]
-                    sides.sets_clock = True
-                    said = f"at step {sides.limit} on both sides; `inject` sets the clock"
-                    return Check("limit", EQUAL, said)
+        together = [limits[0] for limits, x in found if _ends_at(sides, x, limits[0])]
+        if theirs is None and together:
+            sides.limit = together[0]
+            sides.sets_clock = True
+            said = f"at step {sides.limit} on both sides; `inject` sets the clock"
+            return Check("limit", EQUAL, said)
         theirs = theirs or declared
-    same = [limits for limits, _ in ours if theirs in limits]
-    sides.limit = [*same, *(limits for limits, _ in ours), [None]][0][0]
+    ours = [limits for limits, _ in found]
+    same = [limits for limits in ours if theirs in limits]
+    sides.limit = next((limits[0] for limits in [*same, *ours]), None)
     later = f"later than {most - 1}"
     said = f"ours at step {sides.limit or later}, the reference's "
     if theirs is None and not is_known:
@@ -66,9 +65,9 @@ def check_ends(sides: Sides) -> Check:
     """
     if sides.reference.inject is None:
         return Check("ends", SKIPPED, "needs `inject`")
-    before, last = _consecutive(sides)
-    mixes = jax.tree.map(_is_continuum, before.state)
-    some = len(before.numbers) > 0 and last.terminated.any() and not last.terminated.all()
+    steps, last = _consecutive(sides)
+    mixes = jax.tree.map(_is_continuum, steps.state)
+    some = last.terminated.any() and not last.terminated.all()
     if not any(jax.tree.leaves(mixes)) or not some:
         return Check("ends", SKIPPED, "no step terminates, or no number of the state is a float")
     running, ending = (
@@ -77,7 +76,7 @@ def check_ends(sides: Sides) -> Check:
     )
     action = jax.tree.map(lambda x: x[ending][:, None], last.action)
 
-    def between(share: np.ndarray) -> tuple[Windows, Any, Any]:
+    def between(share: np.ndarray) -> tuple[Windows, np.ndarray, np.ndarray]:
         """Steps from states a share of the way; which are running; which steps terminate."""
 
         def mix(x: Any, is_mixed: bool) -> Any:
@@ -85,11 +84,10 @@ def check_ends(sides: Sides) -> Check:
             a, b = x[running], x[ending]
             return (a + weight * (b - a)).astype(x.dtype) if is_mixed else b
 
-        state = jax.tree.map(mix, before.state, mixes)
-        state, numbers = sides.environment.step(state, take(before.action, ending))
-        windows = Windows(state, action, np.ones(WIDTH, int))
-        ends = sides.environment.play(*windows)[:, 0, TERMINATED] > 0
-        return windows, ~numbers[:, :REWARD].any(axis=1), ends
+        state = jax.tree.map(mix, steps.state, mixes)
+        state, numbers = sides.environment.step(state, take(steps.action, ending))
+        windows = Windows(state, action)
+        return windows, ~ended(numbers), sides.environment.play(*windows)[:, 0, TERMINATED] > 0
 
     low = np.zeros(WIDTH)
     high = np.ones(WIDTH)
@@ -104,16 +102,16 @@ def check_ends(sides: Sides) -> Check:
         differs, rounded, _ = sides.pairs(windows)
         found &= are_running & ~differs & ~rounded
     edge = 1e-9 if sides.precision is FLOAT64 else 1e-5
-    beside = [between(low - edge), between(high + edge)]
-    for (_, are_running, ends), expected in zip(beside, (False, True), strict=True):
-        found &= are_running & (ends == expected)
+    before, is_running, early = between(low - edge)
+    behind, are_running, late = between(high + edge)
+    found &= is_running & are_running & ~early & late
     if not found.any():
         return Check("ends", SKIPPED, "no edge was found at which both sides agree beside it")
     said = f"{found.sum()} edges, to {edge:g} of the way between two states"
-    windows = Windows(*join([tuple(windows.at(found)) for windows, *_ in beside]))
+    windows = take(join([before, behind]), np.tile(found, 2))
     differs, _, ours = sides.pairs(windows)
     if differs.any():
-        drawn = sides.draw(windows.at(np.flatnonzero(differs)[:MOST_DRAWN]), DRAWS)
+        drawn = sides.draw(take(windows, np.flatnonzero(differs)[:MOST_DRAWN]), DRAWS)
         if drawn.differs:
             return difference(sides, "ends", drawn, windows, ours, differs)
     return Check("ends", EQUAL, said)
@@ -149,20 +147,19 @@ def _our_limits(sides: Sides, moves: Any, most: int) -> list[int]:
     first = take(sides.starts, np.arange(STARTS) % count(sides.starts))
     actions = sides.environment.actions(first)
 
-    def ended(times: np.ndarray, nudge: float = 0.0) -> np.ndarray:
+    def over(times: np.ndarray, nudge: float = 0.0) -> np.ndarray:
         states = _at_times(sides, moves, times)
         action = take(actions, np.repeat(np.arange(STARTS), len(times)))
-        numbers = sides.environment.step(states, action, nudge)[1]
-        return numbers[:, :REWARD].any(axis=1).reshape(STARTS, -1)
+        return ended(sides.environment.step(states, action, nudge)[1]).reshape(STARTS, -1)
 
     n = WIDTH // STARTS
     for begin in range(0, most, n):
         times = np.arange(begin, begin + n)
-        all_ended = ended(times).all(axis=0)
+        all_ended = over(times).all(axis=0)
         if all_ended.any():
             limit = int(times[all_ended.argmax()]) + 1
             around = np.array([max(limit - 2, 0), limit - 1])
-            moved = ended(around) != ended(around, sides.precision.nudge)
+            moved = over(around) != over(around, sides.precision.nudge)
             others = zip((limit - 1, limit + 1), moved.any(axis=0), strict=True)
             return [limit, *(other for other, is_near in others if is_near)]
     return []
@@ -194,12 +191,12 @@ def _ends_at(sides: Sides, moves: Any, limit: int) -> bool:
     """Whether the reference, put before our limit, ends as well, and put a step earlier not."""
     action = sides.environment.actions(_at_times(sides, moves, np.zeros(1)))
     action = jax.tree.map(lambda x: x[:, None], action)
-    ends, runs = (
-        sides.reference.play(_at_times(sides, moves, time), action, np.ones(STARTS, int))[1]
-        for time in (np.array([limit - 1]), np.array([max(limit - 2, 0)]))
-    )
-    ended, were_ended = (x[:, 0, :REWARD].astype(bool).any(axis=1).all() for x in (ends, runs))
-    return bool(ended and (limit == 1 or not were_ended))
+
+    def over(time: int) -> bool:
+        states = _at_times(sides, moves, np.array([time]))
+        return bool(ended(sides.reference.play(states, action)[1]).all())
+
+    return over(limit - 1) and (limit == 1 or not over(limit - 2))
 
 
 def _is_continuum(x: Any) -> bool:
@@ -212,8 +209,9 @@ def _is_continuum(x: Any) -> bool:
 
 def _consecutive(sides: Sides) -> tuple[Steps, Steps]:
     """Steps of the walk, and those after them, before the limit."""
-    steps = np.asarray(sides.walk.state.step)[1:]
     fit = ~sides.walk.ended[:-1]
     if sides.limit is not None and not sides.sets_clock:
-        fit = fit & (steps + 1 < sides.limit)
-    return sides.walk.at(slice(-1)).at(fit), sides.walk.at(slice(1, None)).at(fit)
+        fit &= np.asarray(sides.walk.state.step)[1:] + 1 < sides.limit
+    first: Steps = jax.tree.map(lambda x: x[:-1][fit], sides.walk)
+    second: Steps = jax.tree.map(lambda x: x[1:][fit], sides.walk)
+    return first, second

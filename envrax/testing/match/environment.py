@@ -109,17 +109,15 @@ class Environment:
         outcomes, states = self._by_chunks(self._reset, n, self.bits((n, 2)))
         return matrix(outcomes), states
 
-    def step(self, states: Any, actions: Any, nudge: Any = 0.0) -> tuple[Any, np.ndarray]:
-        """The states after one step from some states, and the numbers of each step."""
+    def step(self, states: Any, actions: Any, nudge: float = 0.0) -> tuple[Any, np.ndarray]:
+        """The states after one step from some, and its numbers; NaN if the action is illegal."""
         n = count(actions)
-        nudges = np.broadcast_to(np.float64(nudge), n)
-        seeds = self.bits((n, 2))
-        states, outcomes, _ = self._by_chunks(self._step, n, states, actions, nudges, seeds)
-        return states, matrix(outcomes)
+        nudges = np.full(n, nudge)
+        found = self._by_chunks(self._step, n, states, actions, nudges, self.bits((n, 2)))
+        states, outcomes, legal = found
+        return states, np.where(legal[:, None], matrix(outcomes), np.nan)
 
-    def play(
-        self, states: Any, actions: Any, lengths: np.ndarray, nudge: float = 0.0
-    ) -> np.ndarray:
+    def play(self, states: Any, actions: Any, nudge: float = 0.0) -> np.ndarray:
         """
         The numbers of windows of steps, with axes (windows, steps, numbers).
 
@@ -131,25 +129,14 @@ class Environment:
             The first state of each.
         actions : pytree
             Actions, with axes (windows, steps).
-        lengths : np.ndarray
-            How many of the actions are taken, if the episode does not end before.
         nudge : float, default 0
             Relative error of each state before each step; whole numbers are exact.
         """
-
-        def window(states: Any, actions: Any, nudges: Any, *seeds: Any) -> Any:
-            found: list[Any] = []
-            for t, seed in enumerate(seeds):
-                step = take(actions, (slice(None), t))
-                states, outcome, legal = self._step(states, step, nudges, seed)
-                found.append((outcome, legal))
-            return found
-
-        n, length = jax.tree.leaves(actions)[0].shape[:2]
-        seeds = [self.bits((n, 2)) for _ in range(length)]
-        found = self._by_chunks(window, n, states, actions, np.full(n, nudge), *seeds)
-        rows = [np.where(legal[:, None], matrix(outcome), np.nan) for outcome, legal in found]
-        return hold(np.stack(rows, axis=1), lengths, self.rewards)
+        rows: list[np.ndarray] = []
+        for t in range(jax.tree.leaves(actions)[0].shape[1]):
+            states, numbers = self.step(states, take(actions, (slice(None), t)), nudge)
+            rows.append(numbers)
+        return hold(np.stack(rows, axis=1), self.rewards)
 
     def actions(self, states: Any) -> Any:
         """A random legal action for each state; half of the floats of a `Box` are at a bound."""
@@ -159,9 +146,11 @@ class Environment:
         """The masks of some states; None without masks."""
         return self._by_chunks(self._masks, count(states), states) if self.has_masks else None
 
-    def plan(self, probes: Any, n: int, length: int) -> tuple[Any, np.ndarray]:
+    def plan(self, probes: Any, n: int, length: int) -> Any:
         """
-        Lists of actions that are legal whatever chance decides, and how many of each are legal.
+        Lists of actions, with axes (lists, steps), that are legal whatever chance decides.
+
+        Where there is no such action, it is one that may be illegal.
 
         Parameters
         ----------
@@ -171,23 +160,19 @@ class Environment:
             The number of lists, and of actions in each.
         """
         repeats = self.random.random((length, n)) < np.resize(PERSISTENCE, n)
-        lengths = np.full(n, length)
-        found: list[Any] = []
         rows = np.repeat(np.arange(n), count(probes) // n)
-        ended = np.zeros(len(rows), bool)
+        over = np.zeros(len(rows), bool)
+        found: list[Any] = []
         for t in range(length):
-            masks: Any = None
-            if self.has_masks:
-                masks = jax.tree.map(partial(_all_legal, ended=ended, n=n), self.masks(probes))
-                lengths = np.where(_none_legal(masks), np.minimum(lengths, max(t, 1)), lengths)
+            masks = jax.tree.map(partial(_all_legal, ended=over, n=n), self.masks(probes))
             action = self._drawn(masks, n)
-            if found and not self.has_masks:
+            if self.has_masks:
+                probes, numbers = self.step(probes, take(action, rows))
+                over |= ended(numbers)
+            elif found:
                 action = where(repeats[t], found[-1], action)
             found.append(action)
-            if self.has_masks and t < length - 1:
-                probes, numbers = self.step(probes, take(action, rows))
-                ended |= numbers[:, :REWARD].any(axis=1)
-        return jax.tree.map(lambda *x: np.stack(x, axis=1), *found), lengths
+        return jax.tree.map(lambda *x: np.stack(x, axis=1), *found)
 
     def with_fresh_keys(self, states: Any) -> Any:
         """The same states with other PRNG keys."""
@@ -329,16 +314,16 @@ class Environment:
             yield
 
 
-def hold(numbers: np.ndarray, lengths: np.ndarray, rewards: slice) -> np.ndarray:
-    """
-    Windows whose last step, the end of the episode or of the list, repeats without its reward.
+def ended(numbers: np.ndarray) -> np.ndarray:
+    """Which steps ended the episode; also one that is NaN, which is illegal or was refused."""
+    return np.any(numbers[..., :REWARD], axis=-1)
 
-    An illegal step, or one that the reference refused, is NaN, and ends the window, too.
-    """
+
+def hold(numbers: np.ndarray, rewards: slice) -> np.ndarray:
+    """Windows in which the step that ends the episode repeats without its reward."""
+    is_end = ended(numbers)
     steps = cast(Any, np.arange(numbers.shape[1]))
-    ended = np.any(numbers[:, :, :REWARD].astype(bool), axis=2)
-    last = np.where(ended.any(axis=1), ended.argmax(axis=1), len(steps) - 1)
-    last = np.minimum(last, lengths - 1)[:, None]
+    last = np.where(is_end.any(axis=1), is_end.argmax(axis=1), len(steps) - 1)[:, None]
     held = np.take_along_axis(numbers, np.minimum(steps, last)[:, :, None], axis=1)
     held[:, :, rewards] = np.where((steps > last)[:, :, None], 0, held[:, :, rewards])
     return held
@@ -361,9 +346,3 @@ def _all_legal(mask: np.ndarray, ended: np.ndarray, n: int) -> np.ndarray:
     """What is legal in all running rows of each of n groups."""
     free = ended.reshape(-1, *[1] * (mask.ndim - 1))
     return np.all((mask | free).reshape(n, -1, *mask.shape[1:]), axis=1)
-
-
-def _none_legal(masks: Any) -> np.ndarray:
-    """For which rows a part of the action has no legal choice."""
-    parts = [np.any(~x.any(axis=-1).reshape(len(x), -1), axis=1) for x in jax.tree.leaves(masks)]
-    return np.any(parts, axis=0)

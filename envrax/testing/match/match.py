@@ -11,13 +11,12 @@ from envrax._jax.keys import is_key, require_key
 from envrax.env import AnyEnv, JaxEnv
 from envrax.testing.match.ends import check_ends, check_limit
 from envrax.testing.match.environment import Environment
-from envrax.testing.match.episodes import check_episodes, check_starts
-from envrax.testing.match.numbers import LEAST_SCALE, Sketch, take
+from envrax.testing.match.episodes import check_episodes, check_starts, check_transfer
+from envrax.testing.match.numbers import LEAST_SCALE, Sketch, size, take
 from envrax.testing.match.read import check_read_starts, check_read_states
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import DIFFERS, SKIPPED, Check, Match
 from envrax.testing.match.spaces import check_spaces
-from envrax.testing.match.transfer import check_transfer
 from envrax.testing.match.trials import (
     FLOAT32,
     FLOAT64,
@@ -29,7 +28,7 @@ from envrax.testing.match.trials import (
     compare_windows,
     reacts,
 )
-from envrax.testing.match.walk import MOST_STARTS, explore, steps_from
+from envrax.testing.match.walk import MOST_STARTS, explore, flat, steps_from
 
 WHO = "match_env"
 SOME = 128  # steps
@@ -146,23 +145,20 @@ def _sides(
     walk, visited = explore(environment, starts)
     if states is not None:
         visited = steps_from(environment, environment.as_numpy(states, starts))
-    some = visited.at(environment.random.integers(len(visited.numbers), size=SOME))
-    is_wide = environment.wide and reference.inject is not None
+    some = take(visited, environment.random.integers(len(visited.numbers), size=SOME))
 
     def ask_ours(states: Any, actions: Any) -> np.ndarray:
         return environment.step(states, actions)[1]
 
     def ask_theirs(states: Any, actions: Any) -> np.ndarray:
-        actions = jax.tree.map(lambda x: x[:, None], actions)
-        return reference.play(states, actions, np.ones(SOME, int), SEED)[1][:, 0]
+        return reference.play(states, jax.tree.map(lambda x: x[:, None], actions), SEED)[1]
 
-    is_wide = is_wide and reacts(ask_ours, some.state, some.action)
-    is_wide = is_wide and reacts(ask_theirs, some.state, some.action)
-    numbers = np.concatenate([first, walk.flat().numbers])
-    scale = np.nan_to_num(abs(numbers), posinf=0.0).max(axis=0)
-    sketch = Sketch(numbers, environment.rewards.stop, environment.names, environment.random)
+    is_wide = environment.wide and reference.inject is not None
+    is_wide = is_wide and all(reacts(ask, *some[:2]) for ask in (ask_ours, ask_theirs))
     precision = FLOAT64 if is_wide else FLOAT32
-    scale = np.maximum(scale, LEAST_SCALE)
+    numbers = np.concatenate([first, flat(walk).numbers])
+    scale = np.maximum(size(numbers).max(axis=0), LEAST_SCALE)
+    sketch = Sketch(numbers, environment.rewards.stop, environment.names, environment.random)
     return Sides(
         environment, reference, walk, visited, starts, share, n_resets, precision, scale, sketch
     )

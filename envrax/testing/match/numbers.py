@@ -1,7 +1,7 @@
 """Pytrees with a leading axis: rows of them, and their numbers as columns of float64."""
 
 import re
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -51,6 +51,16 @@ def columns(tree: Any, hidden: frozenset[str] = frozenset(), most: int = -1) -> 
                     return found
                 found[f"{path}{[*i] or ''}"] = finite(x[(slice(None), *i)])
     return found
+
+
+def size(x: np.ndarray) -> np.ndarray:
+    """Absolute values; 0 where a number is infinite or NaN."""
+    return np.nan_to_num(abs(x), posinf=0.0)
+
+
+def stacked(columns: dict[str, np.ndarray], n: int) -> np.ndarray:
+    """A matrix of n rows from columns, of which there may be none."""
+    return np.stack([*columns.values()], axis=1) if columns else np.zeros((n, 0))
 
 
 def finite(x: Any) -> np.ndarray:
@@ -116,46 +126,23 @@ class Sketch:
         most: int = MOST_COLUMNS,
     ) -> None:
         n = numbers.shape[1]
-        self.names: list[str] = names
-        self.columns = np.arange(n)
-        self.weights = np.zeros((n, 0))
-        if n > most:
-            spread = np.nan_to_num(numbers.std(axis=0))
-            spread[:kept] = np.inf
-            self.columns = np.sort(np.argsort(-spread, kind="stable")[:most])
-            self.weights = random.integers(-99, 100, size=(n, SUMS)).astype(np.float64)
-            self.names = [names[i] for i in self.columns]
-            self.names += [f"sum {i} of all numbers" for i in range(SUMS)]
+        n_sums = SUMS if n > most else 0
+        spread = np.nan_to_num(numbers.std(axis=0))
+        spread[:kept] = np.inf
+        self.columns = np.sort(np.argsort(-spread, kind="stable")[:most])
+        self.weights = random.integers(-99, 100, size=(n, n_sums)).astype(np.float64)
+        self.names = [names[i] for i in self.columns]
+        self.names += [f"sum {i} of all numbers" for i in range(n_sums)]
 
     def __call__(self, numbers: np.ndarray) -> np.ndarray:
         """Of numbers with any leading axes."""
-        if not self.weights.size:
-            return numbers
-        with np.errstate(invalid="ignore", over="ignore"):
-            sums = numbers @ self.weights
-        return np.concatenate([numbers[..., self.columns], sums], axis=-1)
+        return self._kept(numbers, self.weights)
 
     def tolerance(self, tolerance: np.ndarray) -> np.ndarray:
         """Of tolerances of the numbers."""
-        if not self.weights.size:
-            return tolerance
-        return np.concatenate([tolerance[..., self.columns], tolerance @ abs(self.weights)], -1)
+        return self._kept(tolerance, abs(self.weights))
 
-    def rounding(self, units: np.ndarray, scale: np.ndarray, largest: np.ndarray) -> np.ndarray:
-        """
-        Tolerances for the rounding of dtypes.
-
-        Parameters
-        ----------
-        units, scale : np.ndarray
-            For each number the precision of its dtype, and its largest value.
-        largest : np.ndarray
-            The largest values of what is kept, with any leading axes.
-        """
-        found = largest * np.resize(2 * self.tolerance(units), largest.shape[-1])
-        if self.weights.size:
-            places = cast(Any, np.arange(largest.shape[-1]))
-            sums = places % len(self.names) >= len(self.columns)
-            usual = np.resize(2 * self.tolerance(units * scale), largest.shape[-1])
-            found = np.where(sums, usual, found)
-        return np.nan_to_num(found, posinf=0.0)
+    def _kept(self, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = numbers @ weights
+        return np.concatenate([numbers[..., self.columns], sums], axis=-1)

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax.testing.match.environment import REWARD, TERMINATED, Environment
-from envrax.testing.match.numbers import LEAST_SCALE, is_float, join, precision, take
+from envrax.testing.match.environment import TERMINATED, Environment, ended
+from envrax.testing.match.numbers import LEAST_SCALE, is_float, join, precision, size, stacked, take
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
 from envrax.testing.match.statistics import compare, one_sided
 from envrax.testing.match.trials import (
@@ -40,23 +40,21 @@ def check_read_states(sides: Sides) -> Check:
         return Check("read states", DIFFERS, f"it raised {sides.reference.refused}", case)
 
     def step(nudge: float) -> np.ndarray:
-        new, numbers = environment.step(state, action, nudge)
-        return _joined(environment, numbers, new)
+        return _joined(environment, *environment.step(state, action, nudge))
 
+    theirs = _joined(environment, after, numbers)
     digits = jax.tree.map(lambda x: np.full(x.shape, EPS * is_float(x.dtype)), after)
-    units = _joined(environment, np.tile(sides.reference.precision, (len(numbers), 1)), digits)[0]
-    theirs = _joined(environment, numbers, after)
-    scale = np.maximum(np.nan_to_num(abs(theirs), posinf=0.0).max(axis=0), LEAST_SCALE)
+    own = np.broadcast_to(sides.reference.precision, numbers.shape)
+    units = _joined(environment, digits, own)[0]
+    scale = np.maximum(size(theirs).max(axis=0), LEAST_SCALE)
     ours, tolerance, edges = around(step, sides.precision, scale, units)
-    tolerance = tolerance + 2 * units * np.nan_to_num(abs(ours), posinf=0.0)
+    tolerance = tolerance + 2 * units * size(ours)
     left_out = [f"{edges.sum()} of {len(edges)} where a rounding of the state changes the result"]
     left_out *= bool(edges.any())
     state, action, theirs, tolerance = take((state, action, theirs, tolerance), ~edges)
-    many = np.repeat(np.arange(len(theirs)), READ_DRAWS)
-    new, numbers = environment.step(
-        environment.with_fresh_keys(take(state, many)), take(action, many)
-    )
-    drawn = _joined(environment, numbers, new).reshape(len(theirs), READ_DRAWS, -1)
+    many = take((state, action), np.repeat(np.arange(len(theirs)), READ_DRAWS))
+    drawn = _joined(environment, *environment.step(environment.with_fresh_keys(many[0]), many[1]))
+    drawn = drawn.reshape(len(theirs), READ_DRAWS, -1)
     names = [*environment.names, *(f"new {x}" for x in environment.columns(after, OWN))]
     groups = sides.groups(state, action)
     pairs = drawn[:, :1], theirs[:, None]
@@ -80,11 +78,12 @@ def check_read_starts(sides: Sides) -> Check:
     for _ in range(sides.n_resets):
         sides.reference.reset()
         found.append(sides.reference.state(sides.starts, 0))
-    ours = environment.columns(environment.reset(sides.n_resets)[1], OWN)
-    theirs = environment.columns(join(found), OWN)
-    both = tuple(np.stack([*x.values()], axis=1)[None] for x in (ours, theirs))
-    tolerance = FLOAT32.tolerance * abs(both[0]).max(axis=1)
-    tested = compare(both[0], both[1], tolerance, [*ours], {}, sides.random)
+    states = environment.reset(sides.n_resets)[1], join(found)
+    names = [*environment.columns(states[0], OWN)]
+    none = np.zeros((sides.n_resets, 0))
+    ours, theirs = (_joined(environment, x, none)[None] for x in states)
+    tolerance = FLOAT32.tolerance * abs(ours).max(axis=1)
+    tested = compare(ours, theirs, tolerance, names, {}, sides.random)
     return check_of("read starts", f"{sides.n_resets} resets", tested, sides.n_resets, [])
 
 
@@ -99,7 +98,7 @@ def _played(sides: Sides, n: int) -> tuple[Any, Any, np.ndarray, Any]:
             state = sides.reference.state(sides.starts, age)
         action = sides.environment.actions(state)
         numbers = sides.reference.step(take(action, 0))
-        age = 0 if numbers[:REWARD].any() else age + 1
+        age = 0 if ended(numbers) else age + 1
         after = sides.reference.state(sides.starts, age)
         rows.append((state, action, numbers[None], after))
         state = after
@@ -108,7 +107,7 @@ def _played(sides: Sides, n: int) -> tuple[Any, Any, np.ndarray, Any]:
     return join(rows)
 
 
-def _joined(environment: Environment, numbers: np.ndarray, states: Any) -> np.ndarray:
+def _joined(environment: Environment, states: Any, numbers: np.ndarray) -> np.ndarray:
     """Numbers of steps, and those of the states after them."""
-    found = environment.columns(states, OWN).values()
-    return np.concatenate([numbers, *(x[:, None] for x in found)], axis=1)
+    hidden = stacked(environment.columns(states, OWN), len(numbers))
+    return np.concatenate([numbers, hidden], axis=1)

@@ -1,12 +1,12 @@
 """`Reference`: their side, a simulator on the host, asked one step at a time."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
 
-from envrax.testing.match.environment import Environment, hold
+from envrax.testing.match.environment import Environment, ended, hold
 from envrax.testing.match.numbers import precision, take
 
 
@@ -106,28 +106,26 @@ class Reference:
         return self._row(terminated, truncated, reward, obs, info)
 
     def play(
-        self, states: Any, actions: Any, lengths: np.ndarray, seed: int | None = None
+        self, states: Any, actions: Any, seed: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """
         The first numbers of windows, and those of their steps, as `Environment.play` gives them.
 
         They begin in states that are put in, if there are any; else, and for the clock, at a reset.
         """
-        leaves: list[Any] = jax.tree.leaves(actions)
-        structure = cast(Any, jax.tree.structure(actions))
-        n_windows, n_steps = leaves[0].shape[:2]
-        first = np.zeros((n_windows, len(self._environment.names)))
-        found = np.zeros((n_windows, n_steps, len(self._environment.names)))
-        for i, length in enumerate(lengths):
+        inject: Any = self.inject
+        shape = jax.tree.leaves(actions)[0].shape[:2]
+        first = np.zeros((shape[0], len(self._environment.names)))
+        found = np.zeros((*shape, len(self._environment.names)))
+        for i in range(shape[0]):
             first[i] = self.reset(seed)
-            if states is not None and self.inject is not None:
-                self.inject(self.raw, take(states, i))
-            for t in range(length):
-                action = jax.tree.unflatten(structure, [x[i, t].copy() for x in leaves])
-                found[i, t] = self.step(action)
-                if found[i, t, :2].astype(bool).any():
+            if states is not None:
+                inject(self.raw, take(states, i))
+            for t in range(shape[1]):
+                found[i, t] = self.step(take(actions, (i, t)))
+                if ended(found[i, t]):
                     break
-        return first, hold(found, lengths, self._environment.rewards)
+        return first, hold(found, self._environment.rewards)
 
     def state(self, like: Any, age: int) -> Any:
         """Our state, read from it, with a leading axis; it has taken as many steps."""

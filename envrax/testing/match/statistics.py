@@ -118,31 +118,30 @@ def compare(
         np.arange(2 * len(labels) + len(kept) + COMMONEST) >= 2 * len(labels),
     )
     groups = {"": np.ones(n_states, bool), **groups}
-    if others is not None:
-        beyond = scores.values[:, 1] - scores.values.mean(axis=1)
+    if others is None:
+        gaps = scores.values[:, :n_draws] - scores.values[:, n_draws:]
+        total = gaps.sum(axis=1, dtype=np.float64)
+        squares = np.square(gaps).sum(axis=1, dtype=np.float64)
+        apart = abs(total) / np.sqrt(np.maximum(squares, 1e-12))
+        bound: Any = partial(log_sign_flips, is_share=scores.is_share)
+        families = [
+            _pooled(scores, total, squares, groups, n_draws, bound),
+            _learned(gaps, scores),
+            _by_state(scores, bound(total, squares)),
+            _by_distribution(ranks, n_draws, labels, columns),
+        ]
+    else:
+        total = scores.values[:, 1] - scores.values.mean(axis=1)
+        apart = abs(total)
         variance = scores.values.var(axis=1)
-        found = _pooled(scores, beyond, variance, groups, n_draws, log_freedman)
-        log_p, text, state, column, tests = found
-        log_p = min(0.0, log_p + math.log(tests))
-        return Evidence(log_p, text, state, column, abs(beyond).max(axis=1), tests, differing)
-    gaps = scores.values[:, :n_draws] - scores.values[:, n_draws:]
-    total = gaps.sum(axis=1, dtype=np.float64)
-    squares = np.square(gaps).sum(axis=1, dtype=np.float64)
-    suspicion = abs(total) / np.sqrt(np.maximum(squares, 1e-12))
-    sign_flips = partial(log_sign_flips, is_share=scores.is_share)
-    families = [
-        _pooled(scores, total, squares, groups, n_draws, sign_flips),
-        _learned(gaps, scores),
-        _by_outcome(common, n_draws, kept[0]),
-        _by_distribution(ranks, n_draws, labels, columns),
-        _beyond(ranks, n_draws, labels, columns),
-    ]
+        families = [_pooled(scores, total, variance, groups, n_draws, log_freedman)]
     tests = sum(n for *_, n in families)
     log_p, text, state, column, _ = min(families)
-    if state < 0:
-        state = int(suspicion.max(axis=1).argmax())
-    log_p = min(0.0, log_p + math.log(tests))
-    return Evidence(log_p, text, state, column, suspicion.max(axis=1), tests, differing)
+    suspicion = apart.max(axis=1)
+    state = int(suspicion.argmax()) if state < 0 else state
+    return Evidence(
+        min(0.0, log_p + math.log(tests)), text, state, column, suspicion, tests, differing
+    )
 
 
 def mid_ranks(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
@@ -220,22 +219,6 @@ def log_freedman(total: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return np.minimum(0, math.log(20) - exponent)
 
 
-def log_fisher(k: np.ndarray, total: np.ndarray, n: int) -> np.ndarray:
-    """Fisher's exact test of k of n draws against total - k of n others, two-sided."""
-    factorials = np.concatenate([[0], np.cumsum(np.log(np.arange(1, 2 * n + 1)))])
-    x = np.arange(n + 1)
-    other = total[..., None] - x
-    legal = (other >= 0) & (other <= n)
-    y = np.clip(other, 0, n)
-    choose = factorials[n] - factorials[x] - factorials[n - x]
-    choose = choose + factorials[n] - factorials[y] - factorials[n - y]
-    rest = 2 * n - total
-    choose = choose - (factorials[2 * n] - factorials[total] - factorials[rest])[..., None]
-    extreme = legal & (abs(2 * x - total[..., None]) >= abs(2 * k - total)[..., None])
-    chances = np.exp(np.where(extreme, np.minimum(choose, 0), -np.inf))
-    return np.minimum(0, np.log(chances.sum(axis=-1) + 1e-300))
-
-
 Family = tuple[float, str, int, int, int]  # log p, text, state, column, number of tests
 
 
@@ -281,47 +264,35 @@ def _learned(gaps: np.ndarray, scores: _Scores) -> Family:
     return float(log_p[best]), text, -1, column, log_p.size
 
 
-def _by_outcome(common: np.ndarray, n_draws: int, column: int) -> Family:
-    """The commonest results of each state, by Fisher's test."""
-    ours, theirs = (x.sum(axis=1).astype(int) for x in np.split(common, 2, axis=1))
-    log_p = log_fisher(ours, ours + theirs, n_draws)
-    state, i = np.unravel_index(np.argmin(log_p), log_p.shape)
-    text = (
-        f"commonest result comes {ours[state, i]} of {n_draws} times here, {theirs[state, i]} there"
-    )
-    return float(log_p[state, i]), text, int(state), int(column), log_p.size
+def _by_state(scores: _Scores, log_p: np.ndarray) -> Family:
+    """Each score in each state."""
+    state, score = np.unravel_index(np.argmin(log_p), log_p.shape)
+    text = f"{scores.says[score]} differs in one state"
+    return float(log_p[state, score]), text, int(state), int(scores.columns[score]), log_p.size
 
 
 def _by_distribution(
     ranks: np.ndarray, n_draws: int, labels: list[str], columns: np.ndarray
 ) -> Family:
-    """The distribution of each number in each state, by the test of Kolmogorov and Smirnov."""
+    """
+    The distribution of each number in each state.
+
+    Two tests: that of Kolmogorov and Smirnov, and how many draws of one side lie above, or below,
+    all of the other's.
+    """
     order = np.argsort(ranks, axis=1, kind="stable")
     ordered = np.take_along_axis(ranks, order, axis=1)
-    steps = np.cumsum(np.where(order < n_draws, 1, -1), axis=1)
     ends = np.concatenate([np.diff(ordered, axis=1) > 0, np.ones_like(ordered[:, :1], bool)], 1)
-    gaps = np.where(ends, abs(steps), 0).max(axis=1) / n_draws
-    state, i = np.unravel_index(np.argmax(gaps), gaps.shape)
-    log_p = min(0.0, 1 - n_draws * float(gaps[state, i]) ** 2)
-    text = f"shares of {labels[i]} below a value differ by up to {gaps[state, i]:.2g}"
-    return log_p, text, int(state), int(columns[i]), gaps.size
-
-
-def _beyond(ranks: np.ndarray, n_draws: int, labels: list[str], columns: np.ndarray) -> Family:
-    """How many draws of one side lie beyond all of the other's, in each state."""
-    a, b = np.split(ranks, 2, axis=1)
-    kinds = [
-        ("ours", "above", (a > b.max(axis=1, keepdims=True)).sum(axis=1)),
-        ("ours", "below", (a < b.min(axis=1, keepdims=True)).sum(axis=1)),
-        ("the reference's", "above", (b > a.max(axis=1, keepdims=True)).sum(axis=1)),
-        ("the reference's", "below", (b < a.min(axis=1, keepdims=True)).sum(axis=1)),
-    ]
-    who, side, counts = max(kinds, key=lambda kind: kind[2].max())
-    state, i = np.unravel_index(np.argmax(counts), counts.shape)
-    text = f"highest or lowest of {labels[i]}: {counts[state, i]} of {who} {n_draws} draws are "
-    text += f"{side} all others"
-    log_p = -float(counts[state, i]) * math.log(2)
-    return log_p, text, int(state), int(columns[i]), 4 * counts.size
+    ahead = abs(np.cumsum(np.where(order < n_draws, 1, -1), axis=1)) * ends
+    below = cast(Any, np.arange(1, 2 * n_draws + 1))[None, :, None]
+    of_one_side = (ahead == below) | (ahead == 2 * n_draws - below)
+    most = ahead.max(axis=1)
+    beyond = (ahead * of_one_side).max(axis=1)
+    log_p = np.minimum(np.minimum(1 - most**2 / n_draws, -math.log(2) * beyond), 0)
+    state, i = np.unravel_index(np.argmin(log_p), log_p.shape)
+    text = f"shares of {labels[i]} below a value differ by up to {most[state, i] / n_draws:.2g}"
+    text += f", and {beyond[state, i]} draws of one side lie beyond the other's"
+    return float(log_p[state, i]), text, int(state), int(columns[i]), 5 * log_p.size
 
 
 def _outcomes(ranks: np.ndarray, pairs: int) -> tuple[np.ndarray, int]:

@@ -10,10 +10,20 @@ import jax
 import numpy as np
 
 from envrax.testing.match.environment import PROBES, Environment
-from envrax.testing.match.numbers import Sketch, columns, is_constant, is_float, join, take, text
+from envrax.testing.match.numbers import (
+    Sketch,
+    columns,
+    count,
+    is_constant,
+    is_float,
+    join,
+    size,
+    take,
+    text,
+)
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
-from envrax.testing.match.statistics import NOTHING, Evidence, change, compare, grouped, one_sided
+from envrax.testing.match.statistics import Evidence, change, compare, grouped, one_sided
 from envrax.testing.match.walk import Steps, extremes, spread
 
 ALPHA = 1e-4  # the chance that tests tell apart what is the same, in one call
@@ -24,7 +34,6 @@ SLACK = 16  # a difference may be so many times that of nudged states
 JUMP = 1e-3  # of the scale: a nudged state that moves so much lies on an edge
 DIGITS = 2e-8  # relative, less than half a unit of float32
 MOST_ROUNDED = 0.01  # the share of steps that rounding may decide
-MOST_LOST = 0.2  # the share of windows that rounding may decide
 BLOCK = 10_000_000  # numbers of a block of windows
 FEWEST_DRAWS, MOST_DRAWS = 8, 5000  # from one state
 
@@ -51,6 +60,7 @@ class Sizes(NamedTuple):
     spread: int  # windows that are drawn in any case
     draws: int  # of all of these together
     worst: tuple[int, int]  # windows that look most different, and draws of each
+    most_lost: float  # the share of pairs that rounding may decide
 
     def scaled(self, share: float, length: int) -> "Sizes":
         """With a share of the draws, and another length."""
@@ -64,25 +74,25 @@ class Sizes(NamedTuple):
 
 
 N_STEPS = 40_000
-ONE_STEP = Sizes("one step", 1, 2000, 200, 200, N_STEPS, (20, 2000))
-WINDOWS = Sizes("windows", 8, 300, 30, 40, 3000, (8, 500))
-LONG_WINDOWS = Sizes("long windows", 64, 40, 30, 0, 750, (8, 60))
+ONE_STEP = Sizes("one step", 1, 2000, 200, 200, N_STEPS, (20, 2000), MOST_ROUNDED)
+WINDOWS = Sizes("windows", 8, 300, 30, 40, 3000, (8, 500), 0.2)
+LONG_WINDOWS = Sizes("long windows", 64, 40, 30, 1, 750, (8, 60), 1.0)
 
 
 class Windows(NamedTuple):
-    """First states, lists of actions, with axes (windows, steps), and how many are taken."""
+    """First states, and lists of actions with axes (windows, steps)."""
 
     state: Any
     action: Any
-    lengths: np.ndarray
-
-    def at(self, index: Any) -> "Windows":
-        """Some of them."""
-        return Windows(*take(tuple(self), index))
 
 
 class Draws(NamedTuple):
-    """Samples of both sides, (windows, draws, numbers), their names, and the test of them."""
+    """
+    Samples of both sides, with axes (windows, draws, steps, numbers), and the test of them.
+
+    `edges` are windows that were left out, since rounding decides; in `cut` an action was illegal
+    in some draws.
+    """
 
     windows: Windows
     ours: np.ndarray
@@ -90,7 +100,7 @@ class Draws(NamedTuple):
     names: list[str]
     tested: Evidence
     edges: int
-    cut: int = 0  # windows in which an action was illegal in some draws
+    cut: int
 
     @property
     def differs(self) -> bool:
@@ -102,14 +112,10 @@ class Draws(NamedTuple):
         """Draws of each side."""
         return self.ours.shape[0] * self.ours.shape[1]
 
-    def worst(self, n: int) -> Windows:
-        """The windows that look most different."""
-        return self.windows.at(np.argsort(-self.tested.suspicion, kind="stable")[:n])
-
     def case(self) -> Case:
         """The window that differs most, and its number that does."""
         one = self.tested.state
-        ours, theirs = self.ours[one], self.theirs[one]
+        ours, theirs = (x[one].reshape(len(x[one]), -1) for x in (self.ours, self.theirs))
         at = self.tested.column
         draws = len(ours)
         if is_constant(ours) and is_constant(theirs):  # there is no chance in it
@@ -118,11 +124,10 @@ class Draws(NamedTuple):
                 gaps = np.nan_to_num(abs(ours[0] - theirs[0]), nan=np.inf)
             gaps[ours[0] == theirs[0]] = 0
             at = int(np.argmax(gaps / np.maximum(abs(ours[0]), 1e-3)))
-        window = self.windows.at(one)
-        is_step = len(jax.tree.leaves(window.action)[0]) == 1
-        action = take(window.action, 0) if is_step else window.action
+        state, action = take(self.windows, one)
+        action = take(action, 0) if self.ours.shape[2] == 1 else action
         means = float(ours[:, at].mean()), float(theirs[:, at].mean())
-        return Case(window.state, action, self.names[at], *means, draws)
+        return Case(state, action, self.names[at], *means, draws)
 
 
 @dataclass
@@ -174,21 +179,25 @@ class Sides:
         """Draws everything."""
         return self.environment.random
 
-    def before_limit(self, length: int) -> tuple[Steps, int]:
-        """Visited steps with as many steps to the limit, and how many others there are."""
-        steps = np.asarray(self.visited.state.step)
+    def before_limit(self, steps: Steps, length: int) -> tuple[Steps, list[str]]:
+        """Those with as many steps to the limit, and a sentence on others."""
         if self.limit is None or self.sets_clock:
-            return self.visited, 0
-        fit = (steps + length < self.limit) | (steps == 0)  # the reference's clock begins at 0
-        return self.visited.at(fit), int((~fit).sum())
+            return steps, []
+        age = np.asarray(steps.state.step)
+        fit = (age + length < self.limit) | (age == 0)  # the reference's clock begins at 0
+        said = f"{(~fit).sum()} of {len(fit)} visited states, at the limit"
+        return take(steps, fit), [] if fit.all() else [said]
+
+    def rounding(self, numbers: np.ndarray) -> np.ndarray:
+        """The rounding of dtypes."""
+        return 2 * self.reference.precision * size(numbers)
 
     def nearby(
         self, windows: Windows, precision: Precision | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """As `around`, for windows of steps."""
-        precision = precision or self.precision
         play = partial(self.environment.play, *windows)
-        return around(play, precision, self.scale, self.reference.precision)
+        return around(play, precision or self.precision, self.scale, self.reference.precision)
 
     def pairs(self, windows: Windows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """
@@ -200,10 +209,9 @@ class Sides:
         def ask(block: Windows) -> tuple[np.ndarray, ...]:
             ours, tolerance, edges = self.nearby(block)
             _, theirs = self.reference.play(*block)
-            units = 2 * self.reference.precision * np.nan_to_num(abs(ours), posinf=0.0)
-            illegal = np.isnan(ours[:, :, :1])  # nothing is known of what comes after it
-            differs = ~_close(np.where(illegal, theirs, ours), theirs, tolerance + units)
-            return differs & ~edges, differs & edges, ours[:, -1]
+            ours, theirs, _ = legal(ours[:, None], theirs[:, None])
+            close = _close(ours, theirs, (tolerance + self.rounding(ours[:, 0]))[:, None])
+            return ~close & ~edges, ~close & edges, ours[:, 0, -1]
 
         differs, rounded, last = (x[:, 0] for x in self._sampled(ask, windows, 1))
         return differs, rounded, last
@@ -213,46 +221,41 @@ class Sides:
 
         def ask_nearby(block: Windows) -> tuple[np.ndarray, ...]:
             _, tolerance, edges = self.nearby(block)
-            return self.sketch.tolerance(tolerance).reshape(len(tolerance), -1), edges
+            return self.sketch.tolerance(tolerance), edges
 
         def ask_both(block: Windows) -> tuple[np.ndarray, ...]:
             both = self.environment.play(*block), self.reference.play(*block)[1]
-            return tuple(self.sketch(x).reshape(len(x), -1) for x in both)
+            rounding = self.rounding(np.fmax(*map(abs, both)))
+            return *map(self.sketch, both), self.sketch.tolerance(rounding)
 
         tolerance, on_edge = self._sampled(ask_nearby, windows, 4)
-        edges: Any = on_edge.any(axis=1)
-        windows = windows.at(~edges)
-        n_steps = jax.tree.leaves(windows.action)[0].shape[1]
-        names = _names(self.sketch.names, n_steps)
-        if edges.all():
-            nothing = np.zeros((0, n_draws, len(names)))
-            return Draws(windows, nothing, nothing, names, NOTHING, len(edges))
-        ours, theirs = self._sampled(ask_both, windows, n_draws)
-        illegal = np.isnan(ours).any(axis=1, keepdims=True)
-        if self.environment.has_masks:  # nothing is known of what comes after an illegal action
-            ours, theirs = np.where(illegal, 0, ours), np.where(illegal, 0, theirs)
-        largest = np.fmax(abs(ours).max(axis=1), abs(theirs).max(axis=1))
-        rounding = self.sketch.rounding(self.reference.precision, self.scale, largest)
-        tolerance = tolerance[~edges].max(axis=1) + rounding
-        groups = self.groups(windows.state, jax.tree.map(lambda x: x[:, 0], windows.action))
-        tested = compare(ours, theirs, tolerance, names, groups, self.random)
-        cut = int(np.any(illegal, axis=2).sum()) * self.environment.has_masks
-        return Draws(windows, ours, theirs, names, tested, int(edges.sum()), cut)
+        ours, theirs, rounding = self._sampled(ask_both, windows, n_draws)
+        fit = ~on_edge.any(axis=1)
+        tolerance = tolerance.max(axis=1) + rounding.max(axis=1)
+        windows, ours, theirs, tolerance = take((windows, ours, theirs, tolerance), fit)
+        ours, theirs, illegal = legal(ours, theirs)
+        n_steps = ours.shape[2]
+        names: list[str] = self.sketch.names
+        if n_steps > 1:
+            names = [f"{x} after {t + 1} steps" for t in range(n_steps) for x in names]
+        groups = self.groups(windows.state, take(windows.action, (slice(None), 0)))
+        a, b, tolerance = (x.reshape(*x.shape[:-2], -1) for x in (ours, theirs, tolerance))
+        tested = compare(a, b, tolerance, names, groups, self.random)
+        cut = int(illegal.any(axis=1).sum())
+        return Draws(windows, ours, theirs, names, tested, int((~fit).sum()), cut)
 
     def _sampled(
         self, ask: Callable[[Windows], tuple[np.ndarray, ...]], windows: Windows, n_draws: int
     ) -> list[np.ndarray]:
         """Arrays that `ask` gives, a few windows at a time, with axes (windows, draws, ...)."""
-        rows = np.repeat(np.arange(len(windows.lengths)), n_draws)
-        n_numbers = windows.lengths.max() * len(self.environment.names) * (NUDGES + 2)
-        n = max(1, BLOCK // n_numbers)
+        n_windows, n_steps = jax.tree.leaves(windows.action)[0].shape[:2]
+        rows: np.ndarray = np.repeat(np.arange(n_windows), n_draws)
+        n = max(1, BLOCK // (n_steps * len(self.environment.names) * (NUDGES + 2)))
         found: list[tuple[np.ndarray, ...]] = []
         for begin in range(0, len(rows), n):
-            block = windows.at(rows[begin : begin + n])
-            found.append(ask(block._replace(state=self.environment.with_fresh_keys(block.state))))
-        shape = len(windows.lengths), n_draws
-        joined = (np.concatenate(x) for x in zip(*found, strict=True))
-        return [x.reshape(*shape, *x.shape[1:]) for x in joined]
+            state, action = take(windows, rows[begin : begin + n])
+            found.append(ask(Windows(self.environment.with_fresh_keys(state), action)))
+        return [x.reshape(n_windows, n_draws, *x.shape[1:]) for x in join(found)]
 
     def groups(self, states: Any, actions: Any) -> dict[str, np.ndarray]:
         """States that are tested together, by their numbers and by the actions in them."""
@@ -287,52 +290,57 @@ def around(
     return ours, tolerance, edges.reshape(len(edges), -1).any(axis=1)
 
 
+def legal(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """
+    Draws with axes (windows, draws, steps, numbers), 0 where an action was illegal in one of them.
+
+    Nothing is known of what comes after it. The last array says which steps of which windows.
+    """
+    illegal = np.any(np.isnan(ours[..., 0]), axis=1)
+    is_left_out = np.expand_dims(illegal, (1, 3))
+    return np.where(is_left_out, 0, ours), np.where(is_left_out, 0, theirs), illegal
+
+
 def compare_windows(sides: Sides, sizes: Sizes) -> Check:
     """Windows of some steps from the same states, under the same actions."""
-    is_step = sizes.length == 1
-    steps, at_limit = sides.before_limit(sizes.length)
-    steps = steps if is_step else steps.at(~steps.ended)
-    left_out = [f"{at_limit} of {len(sides.visited.numbers)} visited states, at the limit"]
-    left_out *= bool(at_limit)
+    length = sizes.length
+    steps, left_out = sides.before_limit(sides.visited, length)
+    steps = steps if length == 1 else take(steps, ~steps.ended)
     if not len(steps.numbers):
         return Check(sizes.name, OPEN, "no visited state is far enough from the limit")
-    rows = extremes(sides.environment, steps, sizes.pairs)
-    windows = _windows(sides, steps, rows, sizes.length)
+    windows = _windows(sides, steps, extremes(sides.environment, steps, sizes.pairs), length)
     differs, rounded, ours = sides.pairs(windows)
+    suspects = take(windows, np.flatnonzero(differs)[: sizes.suspects])
+    others = _windows(sides, steps, spread(sides.environment, steps, sizes.spread), length)
+    several = join([suspects, others])
+    n_several = count(several)
+    n_draws = sizes.draws // max(n_several, sizes.suspects)
+    drawn = last = sides.draw(several, int(np.clip(n_draws, FEWEST_DRAWS, MOST_DRAWS)))
+    if not drawn.differs and drawn.tested.differing:
+        n, n_draws = sizes.worst
+        worst = np.argsort(-drawn.tested.suspicion, kind="stable")[:n]
+        last = sides.draw(take(drawn.windows, worst), n_draws)
+    if last.differs:
+        return difference(sides, sizes.name, last, windows, ours, differs)
     n = len(differs)
-    is_random = differs.sum() > n // 10
-    several = windows.at(np.flatnonzero(differs)[: sizes.suspects])
-    if sizes.spread:
-        rows = spread(sides.environment, steps, sizes.spread)
-        others = _windows(sides, steps, rows, sizes.length)
-        several = Windows(*join([tuple(several), tuple(others)]))
-    drawn: Draws | None = None
-    if len(several.lengths):
-        n_draws = int(np.clip(sizes.draws // len(several.lengths), FEWEST_DRAWS, MOST_DRAWS))
-        drawn = last = sides.draw(several, n_draws)
-        if not drawn.differs and drawn.tested.differing:
-            last = sides.draw(drawn.worst(sizes.worst[0]), sizes.worst[1])
-        if last.differs:
-            return difference(sides, sizes.name, last, windows, ours, differs)
-    has_chance = bool(differs.any()) or (drawn is not None and drawn.tested.differing > 0)
-    said = f"{n} pairs of windows of up to {sizes.length} steps" if not is_step else f"{n} pairs"
+    said = f"{n} pairs" + f" of windows of up to {length} steps" * (length > 1)
     power: list[str] = []
-    if not is_random:
+    if differs.sum() <= n // 10:
         power.append(f"a difference without chance in {1 - 0.01 ** (1 / n):.2%} of visited states")
-    if drawn is not None and drawn.size:
+    if len(drawn.ours) > 1:
         said += f", and {drawn.size} draws from {len(drawn.ours)} states"
         power += powers(drawn.tested, drawn.size)
-    lost = int(rounded.sum()) + (drawn.edges if drawn is not None else 0)
+    lost = int(rounded.sum()) + drawn.edges
     if lost:
-        of = n + (len(drawn.ours) + drawn.edges if drawn is not None else 0)
+        of = n + n_several
         left_out.append(f"{lost} of {of} where a rounding of the state changes the result")
-    if drawn is not None and drawn.cut:
+    if drawn.cut:
         left_out.append(f"{drawn.cut} windows from an action on that is illegal in some draws")
-    most = MOST_ROUNDED if is_step else MOST_LOST
-    is_lost = drawn is not None and drawn.edges >= len(drawn.ours)
-    is_open = rounded.sum() > most * n or is_lost
-    found = OPEN if is_open and sizes.spread else ALIKE if has_chance else EQUAL
-    return Check(sizes.name, found, said, power="; ".join(power), left_out=(*left_out,))
+    is_open = rounded.mean() > sizes.most_lost
+    is_open |= drawn.edges >= max(0.5, sizes.most_lost) * n_several
+    has_chance = differs.any() or drawn.tested.differing
+    verdict = OPEN if is_open else ALIKE if has_chance else EQUAL
+    return Check(sizes.name, verdict, said, power="; ".join(power), left_out=(*left_out,))
 
 
 def reacts(ask: Callable[[Any, Any], np.ndarray], states: Any, actions: Any) -> bool:
@@ -362,15 +370,13 @@ def _has_digits(x: Any) -> bool:
 
 def _windows(sides: Sides, steps: Steps, rows: np.ndarray, length: int) -> Windows:
     """Windows from some visited steps; those of one step with the actions of the walk."""
-    chosen = steps.at(rows)
+    state, action, _ = take(steps, rows)
     if length == 1:
-        action = jax.tree.map(lambda x: x[:, None], chosen.action)
-        return Windows(chosen.state, action, np.ones(len(rows), int))
-    probes = chosen.state
-    if sides.environment.has_masks:
-        probes = take(probes, np.repeat(np.arange(len(rows)), PROBES))
-        probes = sides.environment.with_fresh_keys(probes)
-    return Windows(chosen.state, *sides.environment.plan(probes, len(rows), length))
+        return Windows(state, jax.tree.map(lambda x: x[:, None], action))
+    n_probes = PROBES if sides.environment.has_masks else 1
+    probes = take(state, np.repeat(np.arange(len(rows)), n_probes))
+    probes = sides.environment.with_fresh_keys(probes)
+    return Windows(state, sides.environment.plan(probes, len(rows), length))
 
 
 def difference(
@@ -379,10 +385,10 @@ def difference(
     """What is said of draws that differ, and of the pairs before them."""
     said = f"{differs.sum()} of {len(differs)} pairs; in {draws.size} draws from "
     said += f"{len(draws.ours)} states the {draws.tested.text}"
-    if np.isnan(draws.theirs[:, :, 0]).any():
+    if np.isnan(draws.theirs[..., 0]).any():
         said += f"; the reference raised {sides.reference.refused}"
     case = draws.case()
-    has_shared = pairs.lengths.max() == 1 and case.draws == 1 and differs.any()
+    has_shared = draws.ours.shape[2] == 1 and case.draws == 1 and differs.any()
     shared = _shared(pairs, ours, differs, sides.environment) if has_shared else ""
     return Check(name, DIFFERS, said, case, shared)
 
@@ -410,13 +416,7 @@ def _close(ours: np.ndarray, theirs: np.ndarray, tolerance: np.ndarray) -> np.nd
     """Which windows are the same, up to tolerances."""
     with np.errstate(invalid="ignore"):
         same = (abs(ours - theirs) <= tolerance) | (ours == theirs)
-    return (same | (np.isnan(ours) & np.isnan(theirs))).all(axis=(1, 2))
-
-
-def _names(names: list[str], length: int) -> list[str]:
-    if length == 1:
-        return names
-    return [f"{name} after {t + 1} steps" for t in range(length) for name in names]
+    return (same | (np.isnan(ours) & np.isnan(theirs))).all(axis=(1, 2, 3))
 
 
 def _shared(
@@ -430,7 +430,7 @@ def _shared(
     if differs.all():
         return "they are all states that were tried"
     new = {f"the new {name}": x for name, x in zip(environment.names, ours.T, strict=True)}
-    action = columns({"action": jax.tree.map(lambda x: x[:, 0], windows.action)})
+    action = columns({"action": take(windows.action, (slice(None), 0))})
     best = (0.5, "")
     for name, x in {**new, **action, **environment.columns(windows.state)}.items():
         low, high = x[differs].min(), x[differs].max()

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
-from envrax.testing.match.environment import REWARD, TERMINATED, WIDTH, Environment
-from envrax.testing.match.numbers import columns, count, join, take, where
+from envrax.testing.match.environment import TERMINATED, WIDTH, Environment, ended
+from envrax.testing.match.numbers import columns, count, join, stacked, take, where
 
 N_STEPS = 200  # of each row
 ROUNDS = 6
@@ -30,15 +30,7 @@ class Steps(NamedTuple):
     @property
     def ended(self) -> np.ndarray:
         """Which steps ended the episode."""
-        return np.any(self.numbers[..., :REWARD], axis=-1)
-
-    def at(self, index: Any) -> "Steps":
-        """Some rows."""
-        return Steps(*take(tuple(self), index))
-
-    def flat(self) -> "Steps":
-        """The same with one leading axis in place of two."""
-        return Steps(*jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tuple(self)))
+        return ended(self.numbers)
 
 
 def explore(environment: Environment, starts: Any) -> tuple[Steps, Steps]:
@@ -48,14 +40,18 @@ def explore(environment: Environment, starts: Any) -> tuple[Steps, Steps]:
     After the walk come short ones, each of which begins where those before came furthest.
     """
     first = walk(environment, starts, N_STEPS)
-    visited = first.flat()
+    visited = flat(first)
     for _ in range(ROUNDS):
-        running = visited if visited.ended.all() else visited.at(~visited.ended)
+        running = visited if visited.ended.all() else take(visited, ~visited.ended)
         apart = take(running.state, spread(environment, running, WIDTH))
         begins = join([apart, take(starts, slice(WIDTH // 4))])
-        found = walk(environment, begins, ROUND_STEPS).flat()
-        visited = Steps(*join([tuple(visited), tuple(found)]))
+        visited = join([visited, flat(walk(environment, begins, ROUND_STEPS))])
     return first, visited
+
+
+def flat(steps: Any) -> Any:
+    """One leading axis in place of two."""
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), steps)
 
 
 def walk(environment: Environment, starts: Any, n_steps: int) -> Steps:
@@ -68,9 +64,7 @@ def walk(environment: Environment, starts: Any, n_steps: int) -> Steps:
     state = take(starts, np.arange(WIDTH) % count(starts))
     n_bytes = sum(x.nbytes for x in jax.tree.leaves(state)) + 8 * WIDTH * len(environment.names)
     n_steps = int(min(n_steps, max(2, MOST_BYTES // n_bytes)))
-    actions: Any = None
-    if not environment.has_masks:
-        actions = environment.plan(state, WIDTH, n_steps)[0]
+    actions = None if environment.has_masks else environment.plan(state, WIDTH, n_steps)
     found: list[Steps] = []
     for t in range(n_steps):
         action = environment.actions(state) if actions is None else take(actions, (slice(None), t))
@@ -96,8 +90,7 @@ def steps_from(environment: Environment, states: Any) -> Steps:
 
 def normalised(environment: Environment, states: Any) -> np.ndarray:
     """Numbers of states but for clocks, of mean 0 and deviation 1; a row for each state."""
-    found = [*environment.columns(states, ("step", "done")).values()]
-    numbers = np.stack([np.zeros(count(states)), *found], axis=1)
+    numbers = stacked(environment.columns(states, ("step", "done")), count(states))
     spread = numbers.std(axis=0)
     return ((numbers - numbers.mean(axis=0)) / np.where(spread > 0, spread, 1))[:, spread > 0]
 
@@ -106,32 +99,29 @@ def extremes(environment: Environment, steps: Steps, n: int) -> np.ndarray:
     """Rows: a quarter that terminates, a quarter of extremes of each number, others at random."""
     random = environment.random
     varied = [x for x in environment.columns(steps.state).values() if np.ptp(x) > 0]
-    each = max(1, n // 8 // max(1, len(varied)))
-    chosen = [random.permutation(np.flatnonzero(steps.terminated))[: n // 4]]
     mixed = random.permutation(len(steps.numbers))
-    each = min(each, len(mixed))
+    each = min(max(1, n // 8 // max(1, len(varied))), len(mixed))
+    chosen = [random.permutation(np.flatnonzero(steps.terminated))[: n // 4]]
     for x in varied:
-        order = np.argpartition(x[mixed], (each - 1, len(mixed) - each))
-        chosen += [mixed[order[:each]], mixed[order[-each:]]]
+        order = mixed[np.argpartition(x[mixed], (each - 1, len(mixed) - each))]
+        chosen += [order[:each], order[-each:]]
     rest = max(n // 2, n - sum(map(len, chosen)))
-    chosen.append(random.integers(len(steps.numbers), size=rest))
-    return np.concatenate(chosen)
+    return np.concatenate([*chosen, random.integers(len(steps.numbers), size=rest)])
 
 
 def spread(environment: Environment, steps: Steps, n: int) -> np.ndarray:
     """Rows of n distinct states with their actions: half at random, half that lie far apart."""
     random = environment.random
     rows = random.permutation(len(steps.numbers))[: 20 * n]
-    actions = np.stack([*columns(take(steps.action, rows)).values()], axis=1)
+    actions = stacked(columns(take(steps.action, rows)), len(rows))
     numbers = np.concatenate([normalised(environment, take(steps.state, rows)), actions], axis=1)
     weights = cast(Any, random.normal(size=numbers.shape[1]))
-    first: Any = np.unique(numbers @ weights, return_index=True)[1]
-    first = random.permutation(first)
-    chosen = [*first[: n // 2]] or [0]
+    distinct: Any = np.unique(numbers @ weights, return_index=True)[1]
+    at_random = random.permutation(distinct)[: n // 2]
+    chosen: list[int] = []
     distance = np.full(len(numbers), np.inf)
-    for i in chosen:
-        distance = np.minimum(distance, np.square(numbers - numbers[i]).sum(axis=1))
     while len(chosen) < n and distance.max() > 0:
-        chosen.append(int(distance.argmax()))
+        is_random = len(chosen) < len(at_random)
+        chosen.append(int(at_random[len(chosen)] if is_random else distance.argmax()))
         distance = np.minimum(distance, np.square(numbers - numbers[chosen[-1]]).sum(axis=1))
     return rows[np.array(chosen)]
