@@ -8,7 +8,7 @@ import numpy as np
 from envrax.testing.match.environment import TERMINATED, TRUNCATED, WIDTH, ended
 from envrax.testing.match.numbers import count, finite, is_float, join, take
 from envrax.testing.match.report import DIFFERS, EQUAL, OPEN, SKIPPED, Check
-from envrax.testing.match.trials import FLOAT64, Sides, Windows, difference
+from envrax.testing.match.trials import FLOAT64, Sides, Windows, difference, one_step
 from envrax.testing.match.walk import Steps
 
 LONGEST = 20_000  # steps to the limit that are tried
@@ -74,7 +74,7 @@ def check_ends(sides: Sides) -> Check:
         np.resize(sides.random.permutation(np.flatnonzero(which)), WIDTH)
         for which in (~last.terminated, last.terminated)
     )
-    action = jax.tree.map(lambda x: x[ending][:, None], last.action)
+    action = take(last.action, ending)
 
     def between(share: np.ndarray) -> tuple[Windows, np.ndarray, np.ndarray]:
         """Steps from states a share of the way; which are running; which steps terminate."""
@@ -86,7 +86,7 @@ def check_ends(sides: Sides) -> Check:
 
         state = jax.tree.map(mix, steps.state, mixes)
         state, numbers = sides.environment.step(state, take(steps.action, ending))
-        windows = Windows(state, action)
+        windows = one_step(state, action)
         return windows, ~ended(numbers), sides.environment.play(*windows)[:, 0, TERMINATED] > 0
 
     low = np.zeros(WIDTH)
@@ -190,11 +190,10 @@ def _their_limit(sides: Sides, most: int) -> tuple[int | None, bool]:
 def _ends_at(sides: Sides, moves: Any, limit: int) -> bool:
     """Whether the reference, put before our limit, ends as well, and put a step earlier not."""
     action = sides.environment.actions(_at_times(sides, moves, np.zeros(1)))
-    action = jax.tree.map(lambda x: x[:, None], action)
 
     def over(time: int) -> bool:
-        states = _at_times(sides, moves, np.array([time]))
-        return bool(ended(sides.reference.play(states, action)[1]).all())
+        windows = one_step(_at_times(sides, moves, np.array([time])), action)
+        return bool(ended(sides.reference.play(*windows)[1]).all())
 
     return over(limit - 1) and (limit == 1 or not over(limit - 2))
 

@@ -89,10 +89,12 @@ class Environment:
         self.rewards = slice(REWARD, REWARD + int(np.prod(self.template.reward.shape)))
         one = jax.tree.map(lambda x: np.zeros((1, *x.shape)), self.template)
         self.names = [*columns(one)]
-        typed = {name: is_key(x) for name, x in named_leaves(state).items()}
-        self._typed = [*typed.values()]
-        bits = {name for name, x in named_leaves(state).items() if named_as_key(name, x)}
-        self.keys = frozenset(name for name in typed if typed[name] or name in bits)
+        leaves = named_leaves(state)
+        self._typed = jax.tree.map(is_key, state)
+        self.keys = frozenset(k for k, x in leaves.items() if is_key(x) or named_as_key(k, x))
+        self._is_key = jax.tree.unflatten(
+            jax.tree.structure(state), [k in self.keys for k in leaves]
+        )
         try:
             self.env = copy.deepcopy(env)  # it may keep the types of its first call
             self.wide = self._keeps_float64(key)
@@ -176,13 +178,7 @@ class Environment:
 
     def with_fresh_keys(self, states: Any) -> Any:
         """The same states with other PRNG keys."""
-        leaves: list[Any] = jax.tree.leaves(states)
-        names = named_leaves(states)
-        fresh = [
-            self.bits(x.shape) if name in self.keys else x
-            for name, x in zip(names, leaves, strict=True)
-        ]
-        return jax.tree.unflatten(jax.tree.structure(states), fresh)
+        return jax.tree.map(lambda x, k: self.bits(x.shape) if k else x, states, self._is_key)
 
     def columns(self, states: Any, without: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
         """The first numbers of states, without keys and leaves of the given names."""
@@ -251,7 +247,7 @@ class Environment:
         return with_full_masks(self.env.action_space, self.env.action_mask(state))
 
     def _reset_row(self, bits: Any) -> Any:
-        obs, state = self.env.reset(jax.random.wrap_key_data(bits, impl="threefry2x32"))
+        obs, state = self.env.reset(_wrapped(bits))
         flag = jnp.bool_(False)
         reward = jnp.zeros(self.template.reward.shape)
         state = jax.tree.map(self._widen, state)
@@ -271,31 +267,29 @@ class Environment:
         return self.env.action_mask(self._as_keys(state))
 
     def _choose_row(self, mask: Any, bits: Any) -> Any:
-        return self._sample(mask, jax.random.wrap_key_data(bits, impl="threefry2x32"))
+        return self._sample(mask, _wrapped(bits))
 
     def _sample(self, mask: Any, rng: jax.Array) -> Any:
         return jax.tree.map(self._widen, self.env.action_space.sample(rng, mask))
 
     def _nudged(self, state: Any, nudge: Any, seed: Any) -> Any:
         """Floats a rounding away; whole ones are exact."""
-        leaves: list[Any] = jax.tree.leaves(state)
-        keys = jax.random.split(jax.random.wrap_key_data(seed, impl="threefry2x32"), len(leaves))
-        for i, x in enumerate(leaves):
-            if is_float(x.dtype):
-                turn = jax.random.uniform(keys[i], x.shape, jnp.float32, -1, 1).astype(x.dtype)
-                moved = x * (1 + jnp.asarray(nudge, x.dtype) * turn)
-                leaves[i] = jnp.where(x == jnp.round(x), x, moved)
-        return jax.tree.unflatten(jax.tree.structure(state), leaves)
+        structure = cast(Any, jax.tree.structure(state))
+        keys = jax.random.split(_wrapped(seed), structure.num_leaves)
+
+        def moved(x: Any, key: Any) -> Any:
+            if not is_float(x.dtype):
+                return x
+            turn = jax.random.uniform(key, x.shape, jnp.float32, -1, 1).astype(x.dtype)
+            return jnp.where(x == jnp.round(x), x, x * (1 + jnp.asarray(nudge, x.dtype) * turn))
+
+        return jax.tree.map(moved, state, jax.tree.unflatten(structure, [*keys]))
 
     def _as_bits(self, state: Any) -> Any:
         return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, state)
 
     def _as_keys(self, state: Any) -> Any:
-        leaves: list[Any] = jax.tree.leaves(state)
-        for i, typed in enumerate(self._typed):
-            if typed:
-                leaves[i] = jax.random.wrap_key_data(leaves[i], impl="threefry2x32")
-        return jax.tree.unflatten(jax.tree.structure(state), leaves)
+        return jax.tree.map(lambda x, typed: _wrapped(x) if typed else x, state, self._typed)
 
     def _widen(self, x: Any) -> Any:
         x = x if is_key(x) else jnp.asarray(x)
@@ -312,6 +306,10 @@ class Environment:
             jax.debug_key_reuse(False),
         ):
             yield
+
+
+def _wrapped(bits: Any) -> jax.Array:
+    return cast(jax.Array, jax.random.wrap_key_data(bits, impl="threefry2x32"))
 
 
 def ended(numbers: np.ndarray) -> np.ndarray:

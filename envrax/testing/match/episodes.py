@@ -33,13 +33,11 @@ def check_starts(sides: Sides) -> Check:
     said = f"{sides.n_resets} resets"
     if is_constant(theirs) and not is_constant(ours):
         said += "; the reference's are all the same: does each of its resets begin with one seed?"
-    units = sides.reference.precision
-    largest = size(np.maximum(abs(ours), abs(theirs))).max(axis=0)
-    tolerance = sides.precision.tolerance * sides.scale + 2 * units * largest
+    tolerance = sides.usual_tolerance(np.maximum(size(ours), size(theirs)).max(axis=0))
     some = np.concatenate([ours[:SOME], theirs[:SOME]])
     sketch = Sketch(some, 0, sides.environment.names, sides.random, MOST_OF_START)
     both = sketch(ours)[None], sketch(theirs)[None]
-    tolerance = sketch.tolerance(np.where(units > 0, tolerance, 0))[None]
+    tolerance = sketch.tolerance(tolerance)[None]
     tested = compare(*both, tolerance, sketch.names, {}, sides.random, most=MOST_OF_START)
     return check_of("starts", said, tested, sides.n_resets, [])
 
@@ -112,8 +110,7 @@ def _compared(sides: Sides, episodes: list[_Episodes]) -> Evidence:
     names = ["return", "length"]
     names += [f"{x} in step {t + 1}, as a change" for t in times for x in kept]
     names += [f"{x} since the start, after {t + 1}" for t in times for x in kept]
-    units = sides.reference.precision
-    one = np.where(units > 0, 2 * (sides.precision.tolerance + 2 * units) * sides.scale, 0)
+    one = 2 * sides.usual_tolerance(sides.scale)
     tolerances: list[np.ndarray] = []
     for x in episodes:
         steps = sides.sketch.tolerance(one) + np.broadcast_to(x.slack, (length, len(kept)))

@@ -26,6 +26,7 @@ from envrax.testing.match.trials import (
     WINDOWS,
     Sides,
     compare_windows,
+    one_step,
     reacts,
 )
 from envrax.testing.match.walk import MOST_STARTS, explore, flat, steps_from
@@ -151,7 +152,7 @@ def _sides(
         return environment.step(states, actions)[1]
 
     def ask_theirs(states: Any, actions: Any) -> np.ndarray:
-        return reference.play(states, jax.tree.map(lambda x: x[:, None], actions), SEED)[1]
+        return reference.play(*one_step(states, actions), SEED)[1]
 
     is_wide = environment.wide and reference.inject is not None
     is_wide = is_wide and all(reacts(ask, *some[:2]) for ask in (ask_ours, ask_theirs))

@@ -127,11 +127,11 @@ class Sketch:
     ) -> None:
         n = numbers.shape[1]
         n_sums = SUMS if n > most else 0
-        spread = np.nan_to_num(numbers.std(axis=0))
+        spread = finite(numbers).std(axis=0)
         spread[:kept] = np.inf
         self.columns = np.sort(np.argsort(-spread, kind="stable")[:most])
         self.weights = random.integers(-99, 100, size=(n, n_sums)).astype(np.float64)
-        self.names = [names[i] for i in self.columns]
+        self.names: list[str] = [names[i] for i in self.columns]
         self.names += [f"sum {i} of all numbers" for i in range(n_sums)]
 
     def __call__(self, numbers: np.ndarray) -> np.ndarray:

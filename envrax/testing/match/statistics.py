@@ -127,7 +127,7 @@ def compare(
         families = [
             _pooled(scores, total, squares, groups, n_draws, bound),
             _learned(gaps, scores),
-            _by_state(scores, bound(total, squares)),
+            _by_state(scores, bound(total, squares), n_draws),
             _by_distribution(ranks, n_draws, labels, columns),
         ]
     else:
@@ -165,7 +165,7 @@ def mid_ranks(x: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
 def grouped(features: dict[str, np.ndarray], most: int = 40) -> dict[str, np.ndarray]:
     """Masks of states by their numbers: each value of a few, else the upper half and both ends."""
     found: dict[str, np.ndarray] = {}
-    varied = {name: x for name, x in features.items() if np.ptp(x) > 0}
+    varied = {name: x for name, x in features.items() if np.any(x != x[:1])}
     for name, x in [*varied.items()][:most]:
         values = np.unique(x)
         if len(values) <= MOST_VALUES:
@@ -236,10 +236,7 @@ def _pooled(
     group, score = np.unravel_index(np.argmin(log_p), log_p.shape)
     name, mask = [*groups.items()][group]
     apart = np.where(mask, abs(total[:, score]) / np.sqrt(squares[:, score] + 1e-12), -1)
-    values = scores.values[mask][:, :, score]
-    ours, theirs = float(values[:, :n_draws].mean()), float(values[:, n_draws : 2 * n_draws].mean())
-    text = f"{scores.says[score]} is {ours:.3g} here, {theirs:.3g} there"
-    text += f", where {name}" * bool(name)
+    text = _means(scores, mask, int(score), n_draws) + f", where {name}" * bool(name)
     best = float(log_p[group, score])
     return best, text, int(apart.argmax()), int(scores.columns[score]), log_p.size
 
@@ -264,10 +261,16 @@ def _learned(gaps: np.ndarray, scores: _Scores) -> Family:
     return float(log_p[best]), text, -1, column, log_p.size
 
 
-def _by_state(scores: _Scores, log_p: np.ndarray) -> Family:
+def _means(scores: _Scores, states: Any, score: int, n_draws: int) -> str:
+    values = scores.values[states][:, :, score]
+    ours, theirs = float(values[:, :n_draws].mean()), float(values[:, n_draws : 2 * n_draws].mean())
+    return f"{scores.says[score]} is {ours:.3g} here, {theirs:.3g} there"
+
+
+def _by_state(scores: _Scores, log_p: np.ndarray, n_draws: int) -> Family:
     """Each score in each state."""
     state, score = np.unravel_index(np.argmin(log_p), log_p.shape)
-    text = f"{scores.says[score]} differs in one state"
+    text = f"{_means(scores, [state], int(score), n_draws)}, in one state"
     return float(log_p[state, score]), text, int(state), int(scores.columns[score]), log_p.size
 
 

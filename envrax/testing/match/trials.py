@@ -85,6 +85,16 @@ class Windows(NamedTuple):
     state: Any
     action: Any
 
+    @property
+    def first_action(self) -> Any:
+        """The first action of each."""
+        return take(self.action, (slice(None), 0))
+
+
+def one_step(state: Any, action: Any) -> Windows:
+    """Windows of one step."""
+    return Windows(state, jax.tree.map(lambda x: x[:, None], action))
+
 
 class Draws(NamedTuple):
     """
@@ -192,6 +202,11 @@ class Sides:
         """The rounding of dtypes."""
         return 2 * self.reference.precision * size(numbers)
 
+    def usual_tolerance(self, largest: np.ndarray) -> np.ndarray:
+        """How far numbers may be apart where states were not nudged; 0 for whole numbers."""
+        exact = self.reference.precision == 0
+        return np.where(exact, 0, self.precision.tolerance * self.scale) + self.rounding(largest)
+
     def nearby(
         self, windows: Windows, precision: Precision | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -235,11 +250,11 @@ class Sides:
         windows, ours, theirs, tolerance = take((windows, ours, theirs, tolerance), fit)
         ours, theirs, illegal = legal(ours, theirs)
         n_steps = ours.shape[2]
-        names: list[str] = self.sketch.names
+        names = self.sketch.names
         if n_steps > 1:
             names = [f"{x} after {t + 1} steps" for t in range(n_steps) for x in names]
-        groups = self.groups(windows.state, take(windows.action, (slice(None), 0)))
-        a, b, tolerance = (x.reshape(*x.shape[:-2], -1) for x in (ours, theirs, tolerance))
+        groups = self.groups(windows.state, windows.first_action)
+        a, b, tolerance = (x.reshape(*x.shape[:-2], len(names)) for x in (ours, theirs, tolerance))
         tested = compare(a, b, tolerance, names, groups, self.random)
         cut = int(illegal.any(axis=1).sum())
         return Draws(windows, ours, theirs, names, tested, int((~fit).sum()), cut)
@@ -372,7 +387,7 @@ def _windows(sides: Sides, steps: Steps, rows: np.ndarray, length: int) -> Windo
     """Windows from some visited steps; those of one step with the actions of the walk."""
     state, action, _ = take(steps, rows)
     if length == 1:
-        return Windows(state, jax.tree.map(lambda x: x[:, None], action))
+        return one_step(state, action)
     n_probes = PROBES if sides.environment.has_masks else 1
     probes = take(state, np.repeat(np.arange(len(rows)), n_probes))
     probes = sides.environment.with_fresh_keys(probes)
@@ -430,7 +445,7 @@ def _shared(
     if differs.all():
         return "they are all states that were tried"
     new = {f"the new {name}": x for name, x in zip(environment.names, ours.T, strict=True)}
-    action = columns({"action": take(windows.action, (slice(None), 0))})
+    action = columns({"action": windows.first_action})
     best = (0.5, "")
     for name, x in {**new, **action, **environment.columns(windows.state)}.items():
         low, high = x[differs].min(), x[differs].max()
