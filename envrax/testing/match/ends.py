@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax.testing.match.environment import TERMINATED, TRUNCATED, WIDTH, ended
+from envrax.testing.match.environment import REWARD, TERMINATED, TRUNCATED, WIDTH, ended
 from envrax.testing.match.numbers import count, finite, is_float, join, take
 from envrax.testing.match.report import DIFFERS, EQUAL, OPEN, SKIPPED, Check
 from envrax.testing.match.trials import FLOAT64, Sides, Windows, difference, one_step
@@ -150,7 +150,8 @@ def _our_limits(sides: Sides, moves: Any, most: int) -> list[int]:
     def over(times: np.ndarray, nudge: float = 0.0) -> np.ndarray:
         states = _at_times(sides, moves, times)
         action = take(actions, np.repeat(np.arange(STARTS), len(times)))
-        return ended(sides.environment.step(states, action, nudge)[1]).reshape(STARTS, -1)
+        numbers = sides.environment.step(states, action, nudge)[1]
+        return (numbers[:, :REWARD] > 0).any(axis=1).reshape(STARTS, -1)  # NaN is an illegal action
 
     n = WIDTH // STARTS
     for begin in range(0, most, n):
