@@ -198,13 +198,16 @@ def log_sign_flips(total: np.ndarray, squares: np.ndarray, is_share: np.ndarray)
     """
     Bound of the chance of a sum of differences as large, if each could have either sign.
 
-    It is Hoeffding's; for differences of -1, 0 and 1 it is Chernoff's, which is smaller.
+    It is Hoeffding's; for differences of -1, 0 and 1 it is one of the binomial distribution: a term
+    and the geometric series that lies above those after it.
     """
-    n = np.maximum(squares, 1e-12)
-    share = np.clip((1 + abs(total) / n) / 2, 0.5, 1)
-    rest = np.maximum(1 - share, 1e-300)
-    exact = -n * (math.log(2) + share * np.log(share) + rest * np.log(rest))
-    return np.minimum(0, math.log(2) + np.where(is_share, exact, -(total**2) / (2 * n)))
+    n = np.rint(squares).astype(int)
+    k = np.minimum(np.ceil((n + abs(total)) / 2).astype(int), n)
+    factorials = np.concatenate([[0], np.cumsum(np.log(np.arange(1, n.max() + 1)))])
+    binomial = factorials[n] - factorials[k] - factorials[n - k] - n * math.log(2)
+    binomial = binomial + np.log((k + 1) / (2 * k + 1 - n))
+    hoeffding = -(total**2) / (2 * np.maximum(squares, 1e-12))
+    return np.minimum(0, math.log(2) + np.where(is_share, binomial, hoeffding))
 
 
 def log_freedman(total: np.ndarray, variance: np.ndarray) -> np.ndarray:
