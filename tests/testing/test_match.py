@@ -1,5 +1,6 @@
 """`match_env`: equal references pass, faults are found, and each trap of comparing is avoided."""
 
+import math
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from envrax.testing import Case, CountingEnv, match_env
 from envrax.testing.__main__ import main
 from envrax.testing.match.numbers import columns, named_as_key
 from envrax.testing.match.spaces import check_spaces
-from envrax.testing.match.statistics import Evidence, compare, one_sided
+from envrax.testing.match.statistics import Evidence, compare, log_sign_flips, one_sided
 
 LIMIT = 60
 GOAL = 0.8
@@ -638,6 +639,15 @@ def test_the_stated_power_is_that_of_the_tests() -> None:
         for _ in range(40)
     ]
     assert np.mean(found) >= 0.9
+
+
+@pytest.mark.parametrize("k", [65, 80, 101])
+def test_shares_are_tested_by_the_binomial_distribution(k: int) -> None:
+    n = 101
+    exact = math.log(2 * sum(math.comb(n, i) for i in range(k, n + 1)) / 2**n)
+    bound = log_sign_flips(np.array([2.0 * k - n]), np.array([1.0 * n]), np.array([True]))[0]
+    assert exact <= bound + 1e-9
+    assert bound == pytest.approx(exact, abs=0.1)
 
 
 def test_one_result_among_many_is_told_apart_only_if_it_is_another() -> None:
