@@ -72,7 +72,7 @@ CAUSES = {
     "DoorKey-8x8": f"{DROP}; an open door is not closed by `toggle`; "
     "the start is always the same; the limit is 256 steps, not 640",
     "FourRooms": f"{DROP}; the limit is 1,444 steps, not 100; "
-    "no doorway lies in row 10 of the wall between left and right, as one in eight there",
+    "no doorway lies in row 10 or column 10, as one in eight does there",
     "LavaGapS7": f"{DROP}, and in front of lava as falling into it",
     "SimpleCrossingS9N1": DROP,
     "DistShift1": f"{DROP}; walking into lava does not end the episode",
