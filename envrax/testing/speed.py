@@ -55,6 +55,10 @@ class Speed(NamedTuple):
         """Steps of all slots per second: the median; by default in a scan, as `VecEnv` resets."""
         return self.n / statistics.median(self.seconds[way or self.strategy])
 
+    def per_slot(self) -> list[float]:
+        """Seconds of a step of one slot in a scan, in each repetition."""
+        return [seconds / self.n for seconds in self.seconds[self.strategy]]
+
     def parts(self) -> Iterator[tuple[str, float | None]]:
         """
         The environment, its wrappers and auto-reset, and the seconds that each adds to a step.
