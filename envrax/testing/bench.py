@@ -21,11 +21,11 @@ _LABEL = 33
 
 _LEGEND = f"""
 Medians of {REPEATS} repetitions, taken in turns in a scan, with random legal actions.
-ns a slot   nanoseconds, divided by N; ~0 is within the spread of the repetitions
-step        without auto-reset: a slot goes on after its episode has ended
-auto-reset  with the strategy that `VecEnv` chooses
-from Python calls of `VecEnv.step`, and of a compiled function for the actions
-bytes       all that the program of the scan needs"""
+ns a slot    nanoseconds, divided by N; ~0 is within the spread of repetitions
+step         without auto-reset: a slot goes on after its episode has ended
+auto-reset   by the strategy that `VecEnv` chooses
+from Python  calls of `VecEnv.step`, and of a compiled function for the actions
+bytes        all that the program of the scan needs"""
 _COMPILE_LEGEND = """
 Each call in a process of its own, with an empty compile cache; then in a second one.
 `rollout` and `evaluate` come after `make_vec`, which is not counted again.

@@ -188,8 +188,8 @@ class Screen(gymnasium.Wrapper):
         if not self._films:
             self.frames.clear()
         self.frames.append(super().render())
-        name = self.unwrapped.jax_env.name
-        pygame.display.set_caption(f"{name} | return {self._return:g} | length {self._length}")
+        name = self.unwrapped.jax_env.name  # the end of a title is lost in a narrow window
+        pygame.display.set_caption(f"return {self._return:g} | length {self._length} | {name}")
 
 
 def play(screen: Screen, keys: Keys, record: str | None = None, fps: int = FPS) -> None:
