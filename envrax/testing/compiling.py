@@ -101,16 +101,16 @@ class Stages:
         if event in _COUNTS:
             self.found[_COUNTS[event]] += 1
 
-    def on_duration(self, event: str, seconds: float, **_: Any) -> None:
+    def on_duration(self, event: str, duration_secs: float, **_: Any) -> None:
         """A listener for `jax.monitoring.register_event_duration_secs_listener`."""
         if event not in _STAGES:
             return
-        begin = self._clock() - seconds
+        begin = self._clock() - duration_secs
         inner = 0.0
         while self._done and self._done[-1][0] >= begin:
             inner += self._done.pop()[1]
-        self._done.append((begin, seconds))
-        self.found[_STAGES[event]] += seconds - inner
+        self._done.append((begin, duration_secs))
+        self.found[_STAGES[event]] += duration_secs - inner
 
 
 def compilations(name: str, n: int, wrappers: list[str]) -> Iterator[Compilation]:

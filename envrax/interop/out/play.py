@@ -132,8 +132,9 @@ class Screen(gymnasium.Wrapper):
                 f"play: expected an environment that implements render; got {env}. Define "
                 "`render(state)`, which returns an image."
             )
-        super().__init__(to_gymnasium(env, render_mode="rgb_array"))
-        self.frames: list[np.ndarray] = []
+        self._played = to_gymnasium(env, render_mode="rgb_array")
+        super().__init__(self._played)
+        self.frames: list[Any] = []
         self._policy, self._films = policy, films
         self._rng = jax.random.key(0)
         self._last: Any = None
@@ -179,16 +180,16 @@ class Screen(gymnasium.Wrapper):
             yield frame.repeat(self.zoom, axis=0).repeat(self.zoom, axis=1)
 
     def _choose(self, policy: AnyPolicy) -> Any:
-        jax_env, state = self.unwrapped.jax_env, self.unwrapped.state
-        at = Rollout(jax.tree.map(jnp.asarray, self._last[0]), state, None, self._rng)
-        self._rng, action, *_ = act(jax_env, policy, at)
+        obs = jax.tree.map(jnp.asarray, self._last[0])
+        at = Rollout(obs, self._played.state, None, self._rng)
+        self._rng, action, *_ = act(self._played.jax_env, policy, at)
         return action
 
     def _show(self) -> None:
         if not self._films:
             self.frames.clear()
         self.frames.append(super().render())
-        name = self.unwrapped.jax_env.name  # the end of a title is lost in a narrow window
+        name = self._played.jax_env.name  # the end of a title is lost in a narrow window
         pygame.display.set_caption(f"return {self._return:g} | length {self._length} | {name}")
 
 
