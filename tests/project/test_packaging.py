@@ -52,7 +52,7 @@ ROOMS = {
     "make": "the four factories",
     "saving": "files of pytrees",
     "testing": "the conformance checks, verified ports (`testing/match`), the measurement of "
-    "speed and of compilation, and the suite that `python -m envrax new` writes",
+    "speed, and the suite that `python -m envrax new` writes",
     "interop": "adapters of libraries, bridges to trainers (`interop/out`) and simulators on the "
     "host (`interop/host`)",
     "__main__": "the command line",
