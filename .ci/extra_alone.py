@@ -73,6 +73,12 @@ def pettingzoo() -> Any:
     return env.step({agent: env.action_space(agent).sample() for agent in env.agents})
 
 
+def play() -> Any:
+    os.environ["SDL_VIDEODRIVER"] = "dummy"
+    module = importlib.import_module("envrax.interop.out.play")
+    return module.Screen(ImageEnv()).reset()
+
+
 def rsl_rl() -> Any:
     torch = importlib.import_module("torch")
     env = interop.to_rsl_rl(envrax.make_vec("classic/Pendulum-v0", 2, pre_warm=False))
@@ -123,6 +129,7 @@ STEPS: dict[str, Callable[[], Any]] = {
     "octax": of_library("octax/pong"),
     "pettingzoo": pettingzoo,
     "pgx": of_library("pgx/tic_tac_toe"),
+    "play": play,
     "playground": of_library("playground/PendulumSwingup"),
     "popgym-arcade": of_library("popgym_arcade/CartPoleEasy"),
     "rsl-rl": rsl_rl,

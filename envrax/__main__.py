@@ -1,10 +1,13 @@
-"""The command line: `python -m envrax list`, `find WORD`, `show ID`, `check ID`, `bench ID`, ..."""
+"""The command line: `python -m envrax list`, `find WORD`, `show ID`, `check ID`, `play ID`, ..."""
 
 import argparse
+import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from envrax.error import MissingPackageError
 from envrax.interop.catalogue import find_ids, list_suites, show_env
 from envrax.interop.installation import show_installation
 from envrax.testing.__main__ import main as check_main
@@ -19,15 +22,28 @@ _COMMANDS: dict[str, tuple[Any, str, str]] = {
     "new": (write_suite, "name", "write a package with a suite of your own, such as my_suite"),
     "info": (show_installation, "", "versions, devices and settings, for the report of a bug"),
 }
+
+
+def _play(argv: Sequence[str]) -> int:
+    """The command `play`, whose file needs Gymnasium and pygame."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    try:
+        return importlib.import_module("envrax.interop.out.play").main(argv)
+    except MissingPackageError as error:
+        print(f"python -m envrax play: error: {error}", file=sys.stderr)
+        return 2
+
+
 _WITH_OPTIONS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "check": (check_main, "check an environment against the contract"),
-    "bench": (bench_main, "time an environment on this machine, by number of slots"),
+    "bench": (bench_main, "show what costs the time of an environment on this machine"),
+    "play": (_play, "show an environment in a window, to play it with keys or to watch a policy"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """
-    List suites and environments; find, show, check or time one; begin a suite; tell of versions.
+    List suites and ids; find, show, check, time or play one; begin a suite; tell of versions.
 
     Parameters
     ----------
@@ -37,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0, or 1 if a check finds a broken rule.
+        Exit code: 0, 1 if a check finds a broken rule, or 2 if a package for `play` is missing.
 
     Raises
     ------

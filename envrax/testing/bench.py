@@ -1,63 +1,110 @@
-"""`python -m envrax bench ID`: how fast an environment is on this machine, by number of slots."""
+"""`python -m envrax bench ID`: what costs the time of an environment on this machine."""
 
 import argparse
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import jax
 from tqdm import tqdm
 
 from envrax._checks.packages import version_of
+from envrax.testing.compiling import CALLS, Compilation, compilations, device_kind
 from envrax.testing.find import find_env
-from envrax.testing.speed import LOOP, NO_RESET, REPEATS, Speed, measure, ticks
+from envrax.testing.speed import LOOP, REPEATS, RESET, Speed, difference, measure
 
 NUMBERS = 64, 1024, 8192
-ENOUGH = 0.9  # of the most steps per second: a larger batch pays nothing
+ENOUGH = 0.9  # of the most steps per second
+NOTICEABLE = 1.1  # times as fast
+_LABEL = 33
 
-_HEAD = f"""
-{"compile":>18}{"M steps/s in a scan":>32}{"Python loop":>13}{"auto-":>9}{"bytes":>8}
-{"N":>9}{"seconds":>9}{"Compact":>10}{"Select":>11}{"no reset":>11}{"M steps/s":>13}{"reset":>9}\
-{"a slot":>8}"""
 _LEGEND = f"""
-Medians of {REPEATS} repetitions, taken in turns, with random legal actions.
-compile      `VecEnv.compile`: reset and step, without a compile cache
-M steps/s    million steps per second of all slots together
-*            the strategy that `VecEnv` chooses
-Python loop  calls of `VecEnv.step`, and of a compiled function for the actions
-auto-reset   what it adds to a step that never resets, in a scan
-bytes        all that the program of the scan needs, for each slot"""
+Medians of {REPEATS} repetitions, taken in turns in a scan, with random legal actions.
+ns a slot    nanoseconds, divided by N; ~0 is within the spread of repetitions
+step         without auto-reset: a slot goes on after its episode has ended
+auto-reset   by the strategy that `VecEnv` chooses
+from Python  calls of `VecEnv.step`, and of a compiled function for the actions
+bytes        all that the program of the scan needs"""
+_COMPILE_LEGEND = """
+Each call in a process of its own, with an empty compile cache; then in a second one.
+`rollout` and `evaluate` come after `make_vec`, which is not counted again.
+start  import of JAX, envrax and the environment's package, and its constructor
+XLA    compiles a program, or reads it from the cache
+rest   the steps themselves, and all else"""
 
 
-def row(speed: Speed) -> str:
-    """A row of the table, of 80 characters."""
-    rates = {way: f"{speed.per_second(way) / 1e6:.3g}" for way in speed.seconds}
-    rates[speed.strategy] = f"*{rates[speed.strategy]}"
-    scans = f"{rates['Compact']:>10}{rates['Select']:>11}{rates[NO_RESET]:>11}"
-    size = "-" if speed.bytes_per_slot is None else f"{speed.bytes_per_slot:,.0f}"
-    cost = f"{100 * speed.reset_cost:+.0f} %"
-    row = f"{speed.n:>9,}{speed.compile_seconds:>9.2f}{scans}{rates[LOOP]:>13}"
-    return f"{row}{cost:>9}{size:>8}"
+def table(speeds: Sequence[Speed]) -> Iterator[str]:
+    """The lines of the table: a column for each number of slots."""
+
+    def line(label: str, values: Iterable[Any]) -> str:
+        return f"{label:<{_LABEL}}" + "".join(f"{value:>13}" for value in values)
+
+    def nanoseconds(seconds: float | None, n: int) -> str:
+        return "~0" if seconds is None else _short(1e9 * seconds / n)
+
+    yield line("ns a slot", (f"N = {speed.n:,}" for speed in speeds))
+    parts = [dict(speed.parts()) for speed in speeds]
+    for name in parts[0]:
+        label = name if name in speeds[0].layers else f"+ {name}, {speeds[0].strategy}"
+        costs = zip(parts, speeds, strict=True)
+        yield line(label, (nanoseconds(part[name], speed.n) for part, speed in costs))
+    yield line("= a step", (_short(1e9 / speed.per_second()) for speed in speeds))
+    resets = (statistics.median(speed.seconds[RESET]) for speed in speeds)
+    yield line("a reset", map(nanoseconds, resets, (speed.n for speed in speeds)))
+    yield ""
+    yield line("M steps/s in a scan", (_short(speed.per_second() / 1e6) for speed in speeds))
+    yield line("M steps/s from Python", (_short(speed.per_second(LOOP) / 1e6) for speed in speeds))
+    sizes = [speed.bytes_per_slot for speed in speeds]
+    yield line("bytes a slot", ("-" if size is None else f"{size:,.0f}" for size in sizes))
+
+
+def _short(number: float) -> str:
+    """Three digits, and no exponent."""
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 
 def enough(speeds: Sequence[Speed]) -> int:
-    """The least number of slots with 90 % of the most steps per second in a scan."""
-    most = max(speed.per_second() for speed in speeds)
-    return min(speed.n for speed in speeds if speed.per_second() >= ENOUGH * most)
+    """The least number of slots with 90 % of the most steps per second, or within the spread."""
+    best = max(speeds, key=Speed.per_second)
+    near = [speed for speed in speeds if speed.per_second() >= ENOUGH * best.per_second()]
+    near += [speed for speed in speeds if difference(speed.per_slot(), best.per_slot()) is None]
+    return min(speed.n for speed in near)
 
 
-def verdict(speeds: Sequence[Speed]) -> str:
-    """Whether more slots pay, and whether the timed steps had resets in them."""
-    n = enough(speeds)
-    largest = max(speed.n for speed in speeds)
-    text = f"N = {n:,} has 90 % of the most steps per second: more slots pay nothing."
-    if n == largest:
-        text = f"N = {n:,}, the largest, is the fastest: more may pay, try `--n {4 * n}`."
+def advice(speeds: Sequence[Speed]) -> Iterator[str]:
+    """What to type for a higher speed, where the difference is larger than the spread."""
+    for strategy in ("Compact", "Select"):
+        gains = [(speed.n, speed.gain(strategy) or 0.0) for speed in speeds]
+        clear = [
+            f"{gain:.1f} times as fast with N = {n:,}" for n, gain in gains if gain >= NOTICEABLE
+        ]
+        if clear:
+            yield f"`autoreset={strategy}()`: {', '.join(clear)}, here"
+    n, largest = enough(speeds), max(speed.n for speed in speeds)
+    if n < largest:
+        yield f"`n_envs={n}`: more slots pay nothing"
+    elif len(speeds) > 1:
+        yield f"`--n {4 * n}`: N = {n:,} is the fastest; more slots may pay"
+
+
+def about_episodes(speeds: Sequence[Speed]) -> str:
+    """Whether the timed steps had resets in them."""
     lengths = [x for speed in speeds if (x := speed.episode_steps) is not None]
     if not lengths:
-        return f"{text}\nNo episode ended in the timed steps, so no reset is timed."
-    return f"{text}\nEpisodes of random actions take {statistics.median(lengths):.0f} steps."
+        return "No episode ended in the timed steps, so no auto-reset is timed."
+    return f"Episodes of random actions take {statistics.median(lengths):.0f} steps."
+
+
+def compile_table(found: Iterable[Compilation]) -> Iterator[str]:
+    """The lines of the table of `--compile`: one for each process."""
+    names = ("seconds", "start", "trace", "lower", "XLA", "rest", "all", "cache hits")
+    yield f"{names[0]:<14}" + "".join(f"{name:>8}" for name in names[1:-1]) + f"{names[-1]:>14}"
+    for row in found:
+        stages = row.start, row.trace, row.lower, row.xla, row.rest
+        seconds = "".join(f"{x:>8.2f}" for x in (*stages, sum(stages)))
+        hits = f"{row.hits} of {row.hits + row.misses}"
+        yield f"{'  again' if row.again else row.call:<14}{seconds}{hits:>14}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,32 +126,51 @@ def main(argv: Sequence[str] | None = None) -> int:
     SystemExit
         With code 2 if an argument is wrong, or the environment cannot be found, built or stepped.
     """
-    about = "Time an environment on this machine, by number of slots."
+    about = "Show what costs the time of an environment on this machine."
     parser = argparse.ArgumentParser(prog="python -m envrax bench", description=about)
     add = parser.add_argument
     add("id", help="an id, `package.module:prefix/Name-v0` or `module:EnvClass`")
     add("--n", type=int, nargs="+", default=NUMBERS, help="numbers of slots (64 1024 8192)")
+    about = "wrappers around it, the innermost first: `ClipReward`, `my_module:MyWrapper`, "
+    about += "`'FrameStackObservation(n_stack=4)'`"
+    add("--wrappers", nargs="+", default=[], metavar="WRAPPER", help=about)
+    about = "in place of steps, time the first calls of `make_vec`, `rollout` and `evaluate` in "
+    about += "new processes, with the least N"
+    add("--compile", action="store_true", help=about)
     add("--json", action="store_true", help="print all that was measured as JSON")
     given = parser.parse_args(argv)
-    numbers = sorted({*cast(Sequence[int], given.n)})
-    speeds: list[Speed] = []
     try:
-        env = find_env(given.id)
-        device = cast(list[Any], jax.devices())[0]
-        where = f"{device.device_kind}, JAX {jax.__version__}, envrax {version_of('envrax')}"
-        if not given.json:
-            print(f"{given.id} on {where}\n{_HEAD}")
-        with tqdm(total=len(numbers) * ticks(), leave=False) as bar:
-            for n in numbers:
-                bar.set_description(f"N = {n:,}")
-                speeds.append(measure(env, n, bar.update))
-                if not given.json:
-                    bar.write(row(speeds[-1]))
-    except BrokenPipeError:
-        raise
+        found, lines = (_compile if given.compile else _steps)(given)
     except (Exception, SystemExit) as error:  # whatever an import, a constructor or a step raises
         parser.error(f"{type(error).__name__}: {error}")
-    found: dict[str, Any] = {"id": given.id, "on": where, "repeats": REPEATS}
-    found |= {"enough": enough(speeds), "slots": [speed.data() for speed in speeds]}
-    print(json.dumps(found, indent=1) if given.json else f"\n{verdict(speeds)}\n{_LEGEND}")
+    versions = f"JAX {jax.__version__}, envrax {version_of('envrax')}"
+    where = f"{found.pop('device')}, {versions}"
+    shown = [f"{given.id} on {where}\n", *lines]
+    found = {"id": given.id, "on": where, **found}
+    print(json.dumps(found, indent=1) if given.json else "\n".join(shown))
     return 0
+
+
+def _steps(given: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """What was measured of steps, and how it is shown."""
+    env = find_env(given.id, given.wrappers)
+    speeds: list[Speed] = []
+    with tqdm(bar_format="{desc} ({elapsed})", leave=False) as bar:
+        for n in sorted({*cast(Sequence[int], given.n)}):
+
+            def tell(doing: str, n: int = n) -> None:
+                bar.set_description(f"N = {n:,}: {doing}")
+
+            speeds.append(measure(env, n, tell))
+    data = {"device": device_kind(), "repeats": REPEATS, "enough": enough(speeds)}
+    lines = [*table(speeds), "", *advice(speeds), about_episodes(speeds), _LEGEND]
+    return data | {"slots": [speed.data() for speed in speeds]}, lines
+
+
+def _compile(given: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """What was measured of first calls, and how it is shown."""
+    n = min(cast(Sequence[int], given.n))
+    rows = compilations(given.id, n, given.wrappers)
+    found = [*tqdm(rows, "processes", 2 * len(CALLS), leave=False)]
+    data = {"device": found[0].device, "n": n, "calls": [row._asdict() for row in found]}
+    return data, [*compile_table(found), _COMPILE_LEGEND]

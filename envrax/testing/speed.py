@@ -1,8 +1,8 @@
-"""Steps per second of an environment in so many slots, with auto-reset and without."""
+"""What a step of an environment costs in so many slots: its parts, and steps per second."""
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,11 +14,12 @@ from jax import lax
 from envrax.autoreset import Compact, Select, choose
 from envrax.env import AnyEnv
 from envrax.vec_env import VecEnv
+from envrax.wrappers.base import layers
 
 REPEATS = 7
 SECONDS = 0.25  # that one repetition takes, about
 MOST_STEPS = 10_000  # of one scan
-NO_RESET, LOOP = "no_reset", "python_loop"
+LOOP, RESET = "python_loop", "reset"
 
 
 class Speed(NamedTuple):
@@ -31,11 +32,12 @@ class Speed(NamedTuple):
         Number of slots.
     strategy : str
         The strategy of auto-reset that `VecEnv` chooses, "Compact" or "Select".
-    compile_seconds : float
-        Time of `VecEnv.compile`, without a compile cache.
     seconds : dict
-        Seconds of a step of all slots, one for each repetition: in a scan with "Compact", "Select"
-        and "no_reset", and from a "python_loop".
+        Seconds for all slots, in each repetition: of a step in a scan with "Compact" and with
+        "Select", of one from a "python_loop", and of a "reset" in a scan.
+    layers : dict
+        The same of a step that never resets: of the environment, then with each of its wrappers
+        around it, the innermost first.
     bytes_per_slot : float or None
         Arguments, results and temporary arrays of the scan; None if the backend does not tell.
     episode_steps : float or None
@@ -44,8 +46,8 @@ class Speed(NamedTuple):
 
     n: int
     strategy: str
-    compile_seconds: float
     seconds: dict[str, list[float]]
+    layers: dict[str, list[float]]
     bytes_per_slot: float | None
     episode_steps: float | None
 
@@ -53,19 +55,48 @@ class Speed(NamedTuple):
         """Steps of all slots per second: the median; by default in a scan, as `VecEnv` resets."""
         return self.n / statistics.median(self.seconds[way or self.strategy])
 
-    @property
-    def reset_cost(self) -> float:
-        """What auto-reset adds to a step that never resets, as a share of it: the median."""
-        pairs = zip(self.seconds[self.strategy], self.seconds[NO_RESET], strict=True)
-        return statistics.median(ours / without for ours, without in pairs) - 1
+    def per_slot(self) -> list[float]:
+        """Seconds of a step of one slot in a scan, in each repetition."""
+        return [seconds / self.n for seconds in self.seconds[self.strategy]]
+
+    def parts(self) -> Iterator[tuple[str, float | None]]:
+        """
+        The environment, its wrappers and auto-reset, and the seconds that each adds to a step.
+
+        None in place of seconds that are within the spread of the repetitions.
+        """
+        ours = self.seconds[self.strategy]
+        without = [0.0] * len(ours)
+        for name, times in [*self.layers.items(), ("auto-reset", ours)]:
+            yield name, difference(times, without)
+            without = times
+
+    def gain(self, strategy: str) -> float | None:
+        """How many times as fast a step is with another strategy; None within the spread."""
+        ours, other = self.seconds[self.strategy], self.seconds[strategy]
+        if difference(ours, other) is None:
+            return None
+        return statistics.median(ours) / statistics.median(other)
 
     def data(self) -> dict[str, Any]:
         """All of it for a JSON file."""
-        rates = {way: self.per_second(way) for way in self.seconds}
-        return {**self._asdict(), "steps_per_second": rates, "reset_cost": self.reset_cost}
+        rates = {way: self.per_second(way) for way in self.seconds if way != RESET}
+        return {**self._asdict(), "steps_per_second": rates, "parts": dict(self.parts())}
 
 
-def measure(env: AnyEnv, n: int, tick: Callable[[], object] = lambda: None) -> Speed:
+def difference(these: Sequence[float], those: Sequence[float]) -> float | None:
+    """
+    The difference of two medians; None if it is not larger than the spread.
+
+    The spread is the range of the middle half of the differences in each repetition.
+    """
+    pairs = [a - b for a, b in zip(these, those, strict=True)]
+    first, _, third = statistics.quantiles(pairs, n=4, method="inclusive")
+    found = statistics.median(these) - statistics.median(those)
+    return found if abs(found) > third - first else None
+
+
+def measure(env: AnyEnv, n: int, tell: Callable[[str], object] = lambda doing: None) -> Speed:
     """
     Measure an environment in `n` slots: compile all programs, then time them in turns.
 
@@ -75,41 +106,44 @@ def measure(env: AnyEnv, n: int, tick: Callable[[], object] = lambda: None) -> S
         The environment; it must be traceable.
     n : int
         Number of slots.
-    tick : callable, optional
-        Called `ticks()` times: after each program that was compiled, and after each repetition.
+    tell : callable, optional
+        Called with a text about what is done next.
     """
-    vec_env = VecEnv(env, n)
-    begin = time.perf_counter()
-    vec_env.compile(cache_dir=None)
-    compile_seconds = time.perf_counter() - begin
-    tick()
-    play = RandomPlay(vec_env)
-    steps = _steps_in(SECONDS, play)
-    ways: dict[str, Callable[[Carry], Carry]] = {LOOP: partial(play.in_python, n_steps=steps)}
+    tell("number of steps")
+    play = RandomPlay(VecEnv(env, n))
+    start = play.start
+    steps = _how_many(lambda turns: play.in_python(start, turns))
+    resets = _how_many(lambda turns: [play.vec_env.reset(start.rng) for _ in range(turns)])
+    ways = {LOOP: _Way(partial(play.in_python, n_steps=steps), start, steps)}
+
+    def add(name: str, scan: Callable[[Carry], Carry], start: Carry, turns: int) -> None:
+        tell(f"compile {name}")
+        ways[name] = _Way(jax.jit(scan).lower(start).compile(), start, turns)
+
     chosen = choose(env, n)
-    resets: dict[str, Any] = {type(x).__name__: x for x in (Compact(), Select(), chosen)}
-    resets[NO_RESET] = False
-    for name, autoreset in resets.items():
+    strategies: dict[str, Any] = {type(x).__name__: x for x in (Compact(), Select(), chosen)}
+    for name, autoreset in strategies.items():
         step = VecEnv(env, n, autoreset=autoreset).step
-        scan = jax.jit(partial(play.in_scan, step=step, n_steps=steps))
-        ways[name] = scan.lower(play.start).compile()
-        tick()
+        add(name, partial(play.in_scan, step=step, n_steps=steps), start, steps)
+    add(RESET, partial(play.resets, n_resets=resets), start, resets)
+    names: list[str] = []
+    for i, layer in enumerate(reversed(layers(env))):
+        inner = RandomPlay(VecEnv(layer, n, autoreset=False))
+        names.append(f"{'+ ' if i else 'step of '}{type(layer).__name__}")
+        names[-1] += f" ({i})" if names[-1] in ways else ""  # the same wrapper, once more
+        scan = partial(inner.in_scan, step=inner.vec_env.step, n_steps=steps)
+        add(names[-1], scan, inner.start, steps)
     strategy = type(chosen).__name__
-    seconds, last = _in_turns(ways, play.start, tick)
+    seconds, last = _in_turns(ways, tell)
     taken, ended = int(last[strategy].steps), int(last[strategy].ended)
     return Speed(
         n,
         strategy,
-        compile_seconds,
-        {name: [x / steps for x in times] for name, times in seconds.items()},
-        _bytes_of(ways[strategy], n),
+        {name: times for name, times in seconds.items() if name not in names},
+        {name: seconds[name] for name in names},
+        _bytes_of(ways[strategy].run, n),
         n * taken / ended if ended else None,
     )
-
-
-def ticks() -> int:
-    """How often `measure` calls `tick`."""
-    return 4 + REPEATS
 
 
 class Carry(NamedTuple):
@@ -167,6 +201,16 @@ class RandomPlay:
 
         return lax.scan(body, carry, length=n_steps)[0]
 
+    def resets(self, carry: Carry, n_resets: int) -> Carry:
+        """Resets of all slots in one program."""
+
+        def body(carry: Carry, _: None) -> tuple[Carry, None]:
+            rng, key = jax.random.split(carry.rng)
+            obs, state = self.vec_env.reset(key)
+            return carry._replace(rng=rng, obs=obs, state=state), None
+
+        return lax.scan(body, carry, length=n_resets)[0]
+
     def in_python(self, carry: Carry, n_steps: int) -> Carry:
         """Calls of the compiled `step`, and of a compiled function that gives the actions."""
         rng, obs, state, before, *sums = carry
@@ -177,38 +221,49 @@ class RandomPlay:
         return Carry(rng, obs, state, jnp.int32(first + n_steps), *sums)
 
 
-def _steps_in(seconds: float, play: RandomPlay) -> int:
-    """The number of steps from Python that take so long, from a short try."""
-    jax.block_until_ready(play.in_python(play.start, 2))  # compiles
+class _Way(NamedTuple):
+    """A function that takes so many steps, or resets, in one call."""
+
+    run: Callable[[Carry], Carry]
+    start: Carry
+    turns: int
+
+
+def _how_many(run: Callable[[int], Any]) -> int:
+    """How many turns from Python take `SECONDS`, from a short try."""
+    jax.block_until_ready(run(2))  # compiles
     begin = time.perf_counter()
-    jax.block_until_ready(play.in_python(play.start, 3))
-    return min(max(2, int(3 * seconds / (time.perf_counter() - begin))), MOST_STEPS)
+    jax.block_until_ready(run(3))
+    return min(max(2, int(3 * SECONDS / (time.perf_counter() - begin))), MOST_STEPS)
 
 
 def _in_turns(
-    ways: dict[str, Callable[[Carry], Carry]], start: Carry, tick: Callable[[], object]
+    ways: dict[str, _Way], tell: Callable[[str], object]
 ) -> tuple[dict[str, list[float]], dict[str, Carry]]:
     """
-    Seconds of a call of each way in each repetition, and where it ended.
+    Seconds of a step, or reset, of each way in each repetition, and where it ended.
 
-    A repetition is as many calls as take `SECONDS`, and every other turn goes backwards. The first
+    A repetition is as many calls as take `SECONDS`, and every other one goes backwards. The first
     call of each way is not timed. Each goes on where it stopped.
     """
-    at: dict[str, Carry] = {name: jax.block_until_ready(way(start)) for name, way in ways.items()}
+    tell("a call of each")
+    at: dict[str, Carry] = {
+        name: jax.block_until_ready(way.run(way.start)) for name, way in ways.items()
+    }
 
     def seconds_of(name: str, calls: int) -> float:
         begin = time.perf_counter()
         for _ in range(calls):
-            at[name] = ways[name](at[name])
+            at[name] = ways[name].run(at[name])
         jax.block_until_ready(at[name])
         return (time.perf_counter() - begin) / calls
 
     calls = {name: max(1, int(SECONDS / seconds_of(name, 1))) for name in ways}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(REPEATS):
-        for name in list(ways)[:: -1 if turn % 2 else 1]:
-            seconds[name].append(seconds_of(name, calls[name]))
-        tick()
+    for repetition in range(REPEATS):
+        tell(f"repetition {repetition + 1} of {REPEATS}")
+        for name in list(ways)[:: -1 if repetition % 2 else 1]:
+            seconds[name].append(seconds_of(name, calls[name]) / ways[name].turns)
     return seconds, at
 
 

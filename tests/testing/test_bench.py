@@ -9,16 +9,22 @@ from helpers import assert_trees_equal
 
 from envrax.__main__ import main
 from envrax.testing import CountingEnv, bench
+from envrax.testing.compiling import Compilation, Stages
 from envrax.testing.fakes import MaskedEnv
+from envrax.testing.find import find_env
 from envrax.testing.multi_agent_fakes import NimWorld
-from envrax.testing.speed import RandomPlay, Speed, measure, ticks
+from envrax.testing.speed import RandomPlay, Speed, difference, measure
 from envrax.vec_env import VecEnv
+from envrax.wrappers import ClipReward
+from envrax.wrappers.base import layers
 
 
-def speed(n: int, rate: float, episode_steps: float | None = 22.0) -> Speed:
-    ways = dict.fromkeys(("Compact", "Select", "no_reset", "python_loop"), [n / rate] * 3)
-    ways["no_reset"] = [n / rate / 2, n / rate / 4, n / rate / 8]
-    return Speed(n, "Select", 1.0, ways, 123456.0, episode_steps)
+def speed(n: int, rate: float, **changes: Any) -> Speed:
+    """`Select` is chosen; half of a step is the environment, a tenth the wrapper."""
+    step = n / rate
+    ways = dict.fromkeys(("Compact", "Select", "python_loop", "reset"), [step] * 3)
+    layers = {"step of CountingEnv": [step / 2] * 3, "+ ClipReward": [0.6 * step] * 3}
+    return Speed(n, "Select", ways, layers, 123456.0, 22.0)._replace(**changes)
 
 
 @pytest.mark.slow
@@ -26,42 +32,64 @@ def test_every_way_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two repetitions of ten steps, after twenty that only warm up."""
     monkeypatch.setattr("envrax.testing.speed.REPEATS", 2)
     monkeypatch.setattr("envrax.testing.speed.SECONDS", 0.0)
-    monkeypatch.setattr("envrax.testing.speed._steps_in", lambda seconds, play: 10)
-    calls: list[None] = []
-    found = measure(CountingEnv(), 2, lambda: calls.append(None))
-    assert {*found.seconds} == {"Compact", "Select", "no_reset", "python_loop"}
-    assert all(len(times) == 2 and min(times) > 0 for times in found.seconds.values())
+    monkeypatch.setattr("envrax.testing.speed._how_many", lambda run: 10)
+    told: list[str] = []
+    found = measure(ClipReward(ClipReward(CountingEnv())), 2, told.append)
+    assert [*found.layers] == ["step of CountingEnv", "+ ClipReward", "+ ClipReward (2)"]
+    assert {*found.seconds} == {"Compact", "Select", "python_loop", "reset"}
+    for times in (*found.seconds.values(), *found.layers.values()):
+        assert len(times) == 2 and min(times) > 0
     assert found.strategy == "Compact"  # on a CPU
     assert found.episode_steps == 5.0
-    assert found.bytes_per_slot and found.compile_seconds > 0
-    assert len(calls) == ticks()
+    assert found.bytes_per_slot
+    assert told[-1] == "repetition 2 of 2"
 
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers in place of what is measured: a million steps per second for each slot."""
-    monkeypatch.setattr(bench, "measure", lambda env, n, tick: speed(n, 1e6 * n))
+    monkeypatch.setattr(bench, "measure", lambda env, n, tell: speed(n, 1e6 * n))
 
 
 @pytest.mark.usefixtures("made")
 def test_it_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "envrax.testing:CountingEnv", "--n", "30", "2", "30", "--json"]) == 0
-    out, err = capsys.readouterr()
-    found = json.loads(out)
+    found = json.loads(capsys.readouterr().out)
     assert (found["id"], found["enough"]) == ("envrax.testing:CountingEnv", 30)
     assert [row["n"] for row in found["slots"]] == [2, 30]
     assert found["slots"][1]["steps_per_second"]["Select"] == pytest.approx(30e6)
-    assert "N = 30" in err
+    assert found["slots"][1]["parts"]["auto-reset"] == pytest.approx(0.4e-6)
 
 
 @pytest.mark.usefixtures("made")
 def test_it_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """The parts add up to a step."""
     assert main(["bench", "envrax.testing:CountingEnv"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("envrax.testing:CountingEnv on cpu, JAX ")
-    numbers = [line.split()[0] for line in out.splitlines() if line[:1] == " " and "*" in line]
-    assert numbers == ["64", "1,024", "8,192"]
     assert max(map(len, out.splitlines())) <= 80
+    rows = {line[:33].strip(): line[33:].split() for line in out.splitlines()}
+    assert rows["ns a slot"] == ["N", "=", "64", "N", "=", "1,024", "N", "=", "8,192"]
+    assert rows["= a step"] == ["15.6", "0.977", "0.122"]
+    parts = "step of CountingEnv", "+ ClipReward", "+ auto-reset, Select"
+    assert [rows[part][0] for part in parts] == ["7.81", "1.56", "6.25"]
+    assert rows["M steps/s in a scan"] == ["64", "1,024", "8,192"]
+    assert rows["bytes a slot"][0] == "123,456"
+    assert "%" not in out
+
+
+def test_what_is_within_the_spread_is_no_difference() -> None:
+    quiet, loud = [5.0, 5.1, 5.2, 5.1, 5.0], [5.1, 9.0, 5.3, 2.0, 5.2]
+    assert difference(quiet, [4.0] * 5) == pytest.approx(1.1)
+    assert difference([4.0] * 5, quiet) == pytest.approx(-1.1)
+    assert difference(quiet, loud) is None
+    assert difference(loud, [0.1] * 5) == pytest.approx(5.1)
+    drift = [1.0, 2.0, 3.0, 4.0, 5.0]  # of the machine, which is the same for both
+    assert difference([x + 1 for x in drift], drift) == pytest.approx(1.0)
+    same = speed(64, 1.0, layers={"step of CountingEnv": [64.0] * 3})
+    assert dict(same.parts()) == {"step of CountingEnv": 64.0, "auto-reset": None}
+    assert "~0" in "".join(bench.table([same]))
+    assert "-" in [*bench.table([same._replace(bytes_per_slot=None)])][-1].split()
 
 
 @pytest.mark.slow
@@ -76,21 +104,27 @@ def test_the_loop_and_the_scan_do_the_same_work(cls: Any) -> None:
     assert in_scan.ended > 0 and in_scan.steps == 7
 
 
-def test_numbers_of_a_row_are_medians() -> None:
-    found = speed(1_000_000, 123.4e9)
-    assert found.reset_cost == pytest.approx(3.0)
-    assert found.per_second() == pytest.approx(123.4e9)
-    assert bench.row(found).split()[2:6] == ["1.23e+05", "*1.23e+05", "4.94e+05", "1.23e+05"]
-    assert len(bench.row(found)) == 80
-    assert "-" in bench.row(found._replace(bytes_per_slot=None)).split()
+@pytest.mark.parametrize(
+    ("compact", "said"),
+    [
+        ([0.5, 0.5, 0.5], "`autoreset=Compact()`: 2.0 times as fast with N = 64, here"),
+        ([0.95, 0.95, 0.95], ""),  # no more than a tenth
+        ([0.1, 0.5, 2.0], ""),  # within the spread
+        ([2.0, 2.0, 2.0], ""),
+    ],
+)
+def test_another_strategy_is_advised_where_it_is_faster(compact: list[float], said: str) -> None:
+    found = speed(64, 64.0)
+    found.seconds["Compact"] = compact
+    assert [*bench.advice([found])] == [said] * bool(said)
 
 
 @pytest.mark.parametrize(
     ("rates", "n", "said"),
     [
-        ([1.0, 7.0, 7.5], 128, "N = 128 has 90 %"),
-        ([1.0, 7.0, 9.0], 256, "N = 256, the largest, is the fastest"),
-        ([9.0, 7.0, 5.0], 64, "N = 64 has 90 %"),
+        ([1.0, 7.0, 7.5], 128, "`n_envs=128`: more slots pay nothing"),
+        ([1.0, 7.0, 9.0], 256, "`--n 1024`: N = 256 is the fastest; more slots may pay"),
+        ([9.0, 7.0, 5.0], 64, "`n_envs=64`: more slots pay nothing"),
     ],
 )
 def test_more_slots_pay_until_nine_tenths_of_the_most(
@@ -98,9 +132,68 @@ def test_more_slots_pay_until_nine_tenths_of_the_most(
 ) -> None:
     speeds = [speed(64 * 2**i, rate) for i, rate in enumerate(rates)]
     assert bench.enough(speeds) == n
-    assert bench.verdict(speeds).startswith(said)
-    assert "take 22 steps" in bench.verdict(speeds)
-    assert "no reset is timed" in bench.verdict([x._replace(episode_steps=None) for x in speeds])
+    assert [*bench.advice(speeds)] == [said]
+    assert "take 22 steps" in bench.about_episodes(speeds)
+    without = [x._replace(episode_steps=None) for x in speeds]
+    assert "no auto-reset is timed" in bench.about_episodes(without)
+
+
+def test_more_slots_pay_nothing_within_the_spread() -> None:
+    few, many = speed(64, 6.0), speed(128, 9.0)
+    few.seconds["Select"] = [64 / 20, 64 / 6, 64 / 5]
+    assert bench.enough([few, many]) == 64
+
+
+def test_stages_inside_others_count_once() -> None:
+    """A trace of three seconds has one of a second in it, and a program has both stages."""
+    now = [0.0]
+    stages = Stages(lambda: now[0])
+    ends = [
+        (2.0, 1.0, "jaxpr_trace"),
+        (4.0, 3.0, "jaxpr_trace"),
+        (4.5, 0.5, "jaxpr_to_mlir_module"),
+    ]
+    for at, seconds, name in [*ends, (6.0, 1.5, "backend_compile"), (9.0, 3.0, "other")]:
+        now[0] = at
+        stages.on_duration(f"/jax/core/compile/{name}_duration", seconds)
+    for name in ("cache_hits", "cache_hits", "cache_misses", "other"):
+        stages.on_event(f"/jax/compilation_cache/{name}")
+    expected = {"trace": 3.0, "lower": 0.5, "xla": 1.5, "hits": 2, "misses": 1}
+    assert stages.found == expected
+
+
+def test_first_calls_are_a_table() -> None:
+    first = Compilation("make_vec", False, 1.0, 0.5, 0.25, 2.0, 0.25, 0, 2, "cpu")
+    again = first._replace(again=True, xla=0.125, hits=2, misses=0)
+    head, *rows = bench.compile_table([first, again])
+    assert head.split()[:6] == ["seconds", "start", "trace", "lower", "XLA", "rest"]
+    assert " ".join(rows[0].split()) == "make_vec 1.00 0.50 0.25 2.00 0.25 4.00 0 of 2"
+    assert rows[1].split()[-4:] == ["2.12", "2", "of", "2"]
+    assert max(map(len, (head, *rows))) <= 80
+
+
+@pytest.mark.integration
+def test_first_calls_in_new_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    """A second process finds all programs in the cache of the first one."""
+    name = "envrax.testing:CountingEnv"
+    assert main(["bench", name, "--n", "2", "--wrappers", "ClipReward", "--compile", "--json"]) == 0
+    calls = json.loads(capsys.readouterr().out)["calls"]
+    assert [row["call"] for row in calls[::2]] == ["make_vec", "rollout", "evaluate"]
+    for first, again in zip(calls[::2], calls[1::2], strict=True):
+        assert (first["again"], again["again"]) == (False, True)
+        assert first["hits"] == again["misses"] == 0
+        assert first["misses"] == again["hits"] > 0
+        assert all(first[stage] > 0 for stage in ("trace", "lower", "xla"))
+
+
+def test_wrappers_by_name() -> None:
+    wrappers = ["ClipReward", "FrameStackObservation(n_stack=3)", "envrax.wrappers:ClipReward"]
+    env = find_env("envrax.testing:CountingEnv", wrappers)
+    assert [type(layer).__name__ for layer in layers(env)][:2] == [
+        "ClipReward",
+        "FrameStackObservation",
+    ]
+    assert env.env.n_stack == 3
 
 
 @pytest.mark.parametrize(
@@ -109,6 +202,8 @@ def test_more_slots_pay_until_nine_tenths_of_the_most(
         (["NoSuchEnv-v0"], "Unknown environment"),
         (["envrax.testing:CountingEnv", "--n", "0"], "expected num_envs"),
         (["envrax.testing.fakes:RingWorld"], "expected a JaxEnv"),
+        (["envrax.testing:CountingEnv", "--wrappers", "NoSuchWrapper"], "NoSuchWrapper"),
+        (["NoSuchEnv-v0", "--compile"], "Unknown environment"),
     ],
 )
 def test_it_refuses(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,12 @@ class GymnasiumEnv(HasSpec, gymnasium.Env[Any, Any]):
         if self.render_mode is None:
             gymnasium.logger.warn('`render` draws nothing without `render_mode="rgb_array"`.')
             return None
-        return np.array(self.jax_env.render(self._loop.state))
+        return np.array(self.jax_env.render(self.state))
+
+    @property
+    def state(self) -> Any:
+        """The state of `jax_env`."""
+        return self._loop.state
 
     def close(self) -> None:
         self.jax_env.close()
