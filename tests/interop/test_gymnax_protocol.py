@@ -143,25 +143,40 @@ def test_without_default_params(adapter: Any) -> None:
             return 9 if params is None else params.max_steps_in_episode
 
     assert adapter.wrap(Bare(), Params(max_steps_in_episode=4)).config.max_steps == 4
-    assert adapter.wrap(Bare(), max_steps=5).config.max_steps == 5
-    with pytest.raises(TypeError, match=r"expected gymnax to .*got AttributeError"):
-        adapter.wrap(Bare()).step(adapter.wrap(Bare()).reset(jax.random.key(0))[1], 0)
+    with pytest.raises(TypeError, match="the argument `params` of `reset_env` has no value"):
+        adapter.wrap(Bare())
 
 
 def test_what_may_reset_itself_is_refused(adapter: Any) -> None:
-    class StepOnly:
+    class StepOnly(Walk):
+        reset_env = step_env = None  # type: ignore[assignment]
         reset = Walk.reset_env
         step = Walk.step_env
+
+    assert "step(key, state" in adapter.wrap(StepOnly()).recognition.facts["step"]
 
     class OverBase(adapter.Environment):
         """As alenax has it: an auto-resetting simulator under gymnax's base class."""
 
+        default_params = Params()
+        observation_space: Any = envrax.Box(-np.inf, np.inf, (1,))
+        action_space: Any = envrax.Discrete(2)
         reset = Walk.reset_env
-        step = Walk.step_env
+        observe = Walk.observe
+
+        def step(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+            stepped = Walk.step_env(Walk(), key, state, action, params)
+            obs, state = jax.lax.cond(
+                stepped[3], lambda: self.reset(key, params), lambda: stepped[:2]
+            )
+            return obs, state, *stepped[2:]
 
     wrappers = importlib.import_module("gymnax.wrappers.purerl")
-    for peer in (StepOnly(), OverBase(), wrappers.LogWrapper(Walk()), object()):
-        with pytest.raises(TypeError, match=r"`step_env`, since `step` may reset .*; got <"):
+    with pytest.raises(TypeError, match="`step` may reset itself: it calls `reset`"):
+        adapter.wrap(OverBase())
+    cart_pole = importlib.import_module("gymnax").make("CartPole-v1")[0]
+    for peer in (wrappers.LogWrapper(cart_pole), object()):
+        with pytest.raises(TypeError, match="without a guess"):
             adapter.wrap(peer)
 
 
