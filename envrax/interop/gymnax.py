@@ -160,8 +160,8 @@ def _steps(params: Any) -> Any:
 
 
 def _is_of_gymnax(env: Any) -> bool:
-    """Whether gymnax wrote the steps of an environment."""
-    return str(type(env).step_env.__module__).startswith("gymnax.")
+    """Whether gymnax wrote the class of an environment."""
+    return type(env).__module__.startswith("gymnax.")
 
 
 def _widen(space: Box, bounds: _Bounds) -> Box:

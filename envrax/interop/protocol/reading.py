@@ -3,10 +3,11 @@
 
 import dataclasses
 import importlib
+import inspect
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +38,7 @@ from envrax.interop.protocol.results import (
     require_fields,
 )
 from envrax.spaces import Dict, Discrete, Space
+from envrax.spaces.masks import mask_shape
 
 FUNCTIONS = {
     "reset": (("reset_env",), ("reset", "initial", "init")),
@@ -144,10 +146,10 @@ class Reading:
             if role in keys and role not in values:
                 state = given.get("state", after) if "next_state" in call.roles else after
                 known = {**given, "state": state, "key": keys[role]}
-                values[role] = self._by_player(call, env, known)
+                values[role] = self.by_player(call, env, known)
         return values
 
-    def _by_player(self, call: Call, env: Any, known: dict[str, Any]) -> Any:
+    def by_player(self, call: Call, env: Any, known: dict[str, Any]) -> Any:
         if "agent" not in call.roles:
             return call(env, known)
         return {x: call(env, {**known, "agent": jnp.int32(i)}) for i, x in enumerate(self.agents)}
@@ -181,7 +183,8 @@ def read(env: Any, params: Any, choices: Choices) -> Reading:
     """
     reading = Reading(env, {"object": name_of(env)})
     try:
-        _Reader(reading, params, choices).read()
+        with jax.numpy_dtype_promotion("standard"):
+            _Reader(reading, params, choices).read()
     except Refusal as error:
         raise Refusal(
             f"envrax.wrap({name_of(env)}): {error}.\n\nUnderstood so far:\n{reading}\n\n"
@@ -200,6 +203,7 @@ class _Reader:
         if isinstance(self.env, type):
             raise Refusal("expected an object; got a class. Pass an instance")
         self.params = with_changes("envrax.wrap", default_params(self.env, params), params)
+        self.known_params = () if self.params is None else ("params",)
         key = jax.random.PRNGKey(0) if choices.legacy_keys else jax.random.key(0)
         self.key = jax.ShapeDtypeStruct(key.shape, key.dtype)
 
@@ -207,8 +211,8 @@ class _Reader:
         r = self.r
         require_fields(self.choices.fields)
         before = dict(getattr(self.env, "__dict__", {}))
-        r.reset, reset = self.function("reset", ("key", "params"))
-        r.step, step = self.function("step", ("key", "state", "action", "params"))
+        r.reset, reset = self.function("reset", ("key", *self.known_params))
+        r.step, step = self.function("step", ("key", "state", "action", *self.known_params))
         if "state" not in r.step.roles:
             raise Refusal(f"`{r.step}` takes no state: an environment of JAX is given its state")
         at_reset = self.trace(lambda key: r.reset(self.env, self.given(key=key)), self.key)
@@ -223,7 +227,7 @@ class _Reader:
 
         at_step = self.trace(stepped, self.key, state, action)
         r.at_step = parts_of("step", r.step.name, at_step, step.results, self.choices.fields)
-        self.find_functions_of_state(names_in(state))
+        self.find_functions_of_state(state, action)
         r.facts["step"] = r.written(r.step, r.at_step)
         if r.calls:
             r.facts["beside"] = "; ".join(f"{role}: {call}" for role, call in r.calls.items())
@@ -231,6 +235,7 @@ class _Reader:
         self.require_no_change(before)
         self.find_ends(at_step, state, action)
         self.find_observations(state)
+        self.find_mask()
 
     def given(self, **values: Any) -> dict[str, Any]:
         return {"params": self.params, **values}
@@ -238,8 +243,7 @@ class _Reader:
     def trace(self, function: Callable[..., Any], *types: Any) -> Any:
         """The types of the results of functions of the object."""
         try:
-            with jax.numpy_dtype_promotion("standard"):
-                return jax.eval_shape(function, *types)
+            return jax.eval_shape(function, *types)
         except Exception as error:
             what = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
             raise Refusal(
@@ -254,11 +258,11 @@ class _Reader:
         plain, others = FUNCTIONS[kind]
         if given is not None:
             written = Written.parse(given)
-            if not callable(getattr(self.env, written.name, None)):
+            if not has_function(self.env, written.name):
                 raise Refusal(f"expected `{kind}` to name a function; got {written.name!r}")
         else:
-            found = [x for x in plain if callable(getattr(self.env, x, None))]
-            found = found or [x for x in others if callable(getattr(self.env, x, None))]
+            found = [x for x in plain if has_function(self.env, x)]
+            found = found or [x for x in others if has_function(self.env, x)]
             if len(found) != 1:
                 listed = " and ".join(f"`{x}`" for x in found)
                 raise Refusal(
@@ -287,13 +291,13 @@ class _Reader:
         who = f"{', '.join(r.agents)}{', in turn' if r.in_turn else ''}"
         r.facts["agents"] = who or "one"
 
-    def find_functions_of_state(self, state_fields: tuple[str, ...]) -> None:
+    def find_functions_of_state(self, state: Any, action: Any) -> None:
         """Functions of a state for the parts that a step does not return."""
         r = self.r
-        roles = ("key", "state", "action", "next_state", "params", "agent")
+        roles = ("key", "state", "action", "next_state", "agent")
         ended = {"done", "terminated", "step_type"} & {*r.at_step}
         for role, names in OF_STATE.items():
-            found = [x for x in names.split() if callable(getattr(self.env, x, None))]
+            found = [x for x in names.split() if has_function(self.env, x)]
             is_known = role in r.at_step or (role == "terminated" and ended)
             if role == "obs" and r.in_turn:  # of each player
                 r.at_step.pop(role, None), r.at_reset.pop(role, None)
@@ -303,7 +307,22 @@ class _Reader:
             if len(found) > 1:
                 listed = " and ".join(f"`{x}`" for x in found)
                 raise Refusal(f"two functions for the {role}, {listed}; an adapter decides")
-            r.calls[role] = bind(self.env, found[0], roles)
+            r.calls[role] = bind(self.env, found[0], [*roles, *self.known_params])
+            if not self.is_implemented(r.calls[role], state, action):
+                del r.calls[role]
+
+    def is_implemented(self, call: Call, state: Any, action: Any) -> bool:
+        """Whether a function is more than that of a base class, which raises an error."""
+
+        def called(key: Any, state: Any, action: Any) -> Any:
+            values = self.given(key=key, state=state, action=action, next_state=state)
+            return self.r.by_player(call, self.env, values)
+
+        try:
+            jax.eval_shape(called, self.key, state, action)
+        except NotImplementedError:
+            return False
+        return True
 
     def find_actions(self, state: Any) -> Any:
         """The space of actions; and the types of an action as the object takes it."""
@@ -336,7 +355,7 @@ class _Reader:
             declared: Any = getattr(self.env, str(name))
             if not callable(declared) or hasattr(declared, "shape") or hasattr(declared, "n"):
                 return _space_of(declared, types)
-            call = bind(self.env, str(name), ("params", "agent"))
+            call = bind(self.env, str(name), (*self.known_params, "agent"))
             if not self.r.peer_agents or "agent" not in call.roles:
                 return _space_of(call(self.env, self.given(agent=0)), types)
             return Dict(
@@ -357,7 +376,7 @@ class _Reader:
         number: Any = getattr(self.env, "num_actions", None)
         size: Any = getattr(self.env, "action_size", None)
         if number is not None:
-            return Discrete(int(number() if callable(number) else number))
+            return Discrete(int(cast(Any, number() if callable(number) else number)))
         if isinstance(size, int):
             return box(-1.0, 1.0, jax.ShapeDtypeStruct((size,), jnp.float32))
         return None
@@ -441,8 +460,7 @@ class _Reader:
                 others = [jax.tree.leaves(parts[x]) for x in roles]
                 return [parts[x] for x in ENDS if x in parts], others
 
-            with jax.numpy_dtype_promotion("standard"):
-                return jax.make_jaxpr(after)(self.key, state, action)
+            return jax.make_jaxpr(after)(self.key, state, action)
 
         self.require_no_reset(ends(self.env, self.params, "state"), state)
         flags = {*r.at_step, *r.calls} & {*ENDS}
@@ -452,6 +470,7 @@ class _Reader:
             r.limit = limits.choose(ends, self.env, self.params, self.choices.limit)
             if not r.limit.place:
                 r.calls["truncated"] = call
+                r.at_step["terminated"] = r.at_step.pop("done")
         if not r.limit.place and self.is_explained(flags):
             found = limits.declared(self.env, self.params)
             found = [x for x in found if limits.is_read(ends, self.env, self.params, x)]
@@ -529,6 +548,22 @@ class _Reader:
         r.facts["observations"] = f"{space}{text}"
 
 
+    def find_mask(self) -> None:
+        """The mask of actions, where it has the form of their space."""
+        r = self.r
+        if "mask" not in {*r.at_reset, *r.calls}:
+            return
+        mask = self.trace(lambda key: r.begin(self.env, self.params, key)["mask"], self.key)
+        space = r.spaces[1][r.agents[0]] if r.agents else r.spaces[1]
+        masks = mask if isinstance(mask, dict) else {"": mask}
+        if all(getattr(x, "shape", None) == mask_shape(space) for x in masks.values()):
+            r.facts["mask"] = "of legal actions"
+            return
+        r.facts["mask"] = f"none: {describe(mask)} is not the form of a mask for its actions"
+        for parts in (r.at_reset, r.at_step, r.calls):
+            parts.pop("mask", None)
+
+
 def _space_of(space: Any, types: Any) -> Space:
     """The space of envrax for one of a library, of Gymnasium, or of envrax."""
     if any(cls.__module__.startswith("gymnasium.") for cls in type(space).__mro__):
@@ -551,6 +586,13 @@ def _step_types(owner: type) -> tuple[int, ...]:
         f"`step_type` of {owner.__name__}, without a class `StepType` beside it that says what its "
         "values mean. An adapter compares it"
     )
+
+
+def has_function(env: Any, name: str) -> bool:
+    """Whether an object has a function itself: a wrapper may forward those of what it wraps."""
+    missing = object()
+    is_own = inspect.getattr_static(env, name, missing) is not missing
+    return is_own and callable(getattr(env, name))
 
 
 def name_of(env: Any) -> str:

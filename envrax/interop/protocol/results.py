@@ -125,6 +125,10 @@ def fields_of(name: str, x: Any, place: Path, fields: dict[str, str]) -> Parts:
             )
         if found and found[0] in own:
             parts[role] = (*place, found[0])
+    if "obs" in parts and "mask" not in parts:  # Jumanji
+        inside = names_in(getattr(x, parts["obs"][-1]) if not isinstance(x, dict) else None)
+        if "action_mask" in inside:
+            parts["mask"] = (*parts["obs"], "action_mask")
     return parts
 
 
