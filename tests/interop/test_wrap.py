@@ -35,7 +35,9 @@ def same(one: Any, other: Any) -> None:
         steps = jax.lax.scan(step, state, jax.random.split(jax.random.key(1), 10))[1]
         n_ends = jnp.cumsum(steps[2].astype(jnp.int32)) - steps[2].astype(jnp.int32)
         # What follows an end is not defined.
-        return obs, jax.tree.map(lambda x: jnp.where(n_ends == 0, x.T, 0).T, steps)
+        return obs, jax.tree.map(
+            lambda x: jnp.where(n_ends == 0, x.T, jnp.zeros_like(x.T)).T, steps
+        )
 
     equal(jax.jit(lambda: played(one))(), jax.jit(lambda: played(other))())
 
