@@ -1,5 +1,8 @@
 """The environment API standard of JAX reinforcement learning."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from envrax import spaces, wrappers
 from envrax._jax.cache import DEFAULT_CACHE_DIR
 from envrax.batched_env import BatchedEnv
@@ -35,6 +38,10 @@ from envrax.spaces import *  # noqa: F403
 from envrax.suite import EnvSet, EnvSuite, load_suite
 from envrax.vec_env import VecEnv
 from envrax.wrappers import *  # noqa: F403
+
+if TYPE_CHECKING:
+    from envrax.interop.protocol.wrapping import recognise as recognise
+    from envrax.interop.protocol.wrapping import wrap as wrap
 
 __version__ = "0.1.0"
 
@@ -82,3 +89,9 @@ __all__ = [
 ]
 __all__ += spaces.__all__
 __all__ += wrappers.__all__
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("recognise", "wrap"):  # they import the adapters
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("envrax.interop.protocol.wrapping"), name)

@@ -18,7 +18,11 @@ from envrax.testing.new_suite import write_suite
 _COMMANDS: dict[str, tuple[Any, str, str]] = {
     "list": (list_suites, "prefix", "the suites, or the ids of one, such as gymnax"),
     "find": (find_ids, "word", "ids that contain a word, such as cartpole, installed or not"),
-    "show": (show_env, "id", "spaces, config, time limit and origin of an environment"),
+    "show": (
+        show_env,
+        "id",
+        "spaces, time limit and origin; or what is understood of module:object",
+    ),
     "new": (write_suite, "name", "write a package with a suite of your own, such as my_suite"),
     "info": (show_installation, "", "versions, devices and settings, for the report of a bug"),
 }

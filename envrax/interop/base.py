@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from envrax._checks.counts import require_count
 from envrax._checks.names import require_known
 from envrax._jax import forks
-from envrax._jax.keys import require_key
+from envrax._jax.keys import clone_keys, is_key, require_key
 from envrax._jax.types import is_traced, output_types
 from envrax.agent_values import for_each
 from envrax.env import Info, JaxEnv
@@ -58,6 +58,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
     """
 
     library: ClassVar[str]
+    legacy_keys: bool = False  # whether the library's functions take legacy keys only
 
     def __init__(self, config: PeerConfig | None = None, *, peer: Any = None) -> None:
         super().__init__(config)
@@ -138,10 +139,19 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         """
         return None
 
+    def ends(self, out: PeerStep, at_limit: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Whether an episode terminated, and whether it was truncated, from a step."""
+        return out.ends(at_limit)
+
     @property
     def waivers(self) -> dict[str, str]:
         """Rules of `check_env` that the library itself breaks, and the reasons."""
         return {}
+
+    @property
+    def peer_is_given(self) -> bool:
+        """Whether a user built the library's object; `waivers` may then not be needed."""
+        return self._user_peer is not None
 
     @property
     def mended_bounds(self) -> dict[str, str]:
@@ -234,13 +244,15 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         self, state: PeerState, action: Any
     ) -> tuple[Any, PeerState, jax.Array, jax.Array, Info]:
         types = self._common_types(state.rng)
-        rng, key = jax.random.split(state.rng) if types.uses_key else (state.rng, state.rng)
+        rng, key = state.rng, clone_keys(state.rng)  # it may be split and used for nothing
+        if types.uses_key:
+            rng, key = jax.random.split(rng)
         action = conform(self.action_space, action, f"{self._who}.step", "action")
         out = PeerStep(*self._advance(self._params, state.inner, action, key))
         step = state.step + 1
         with jax.numpy_dtype_promotion("standard"):  # a traced limit may be a float
             at_limit = step >= self._limit
-        terminated, truncated = out.ends(at_limit)
+        terminated, truncated = self.ends(out, at_limit)
         done = terminated | truncated
         info = {**cast_to(types.info, out.info), "terminated": terminated, "truncated": truncated}
         new_state = state.replace(
@@ -274,12 +286,15 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
 
     def _begin_with(self, params: Params, rng: jax.Array) -> PeerReset:
         with jax.numpy_dtype_promotion("standard"):
-            return PeerReset(*self.begin(params.whole(), rng))
+            return PeerReset(*self.begin(params.whole(), self._peer_key(rng)))
 
     def _advance_with(self, params: Params, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
         inner = copy_containers(inner)  # without `jit` too
         with jax.numpy_dtype_promotion("standard"):
-            return PeerStep(*self.advance(params.whole(), inner, action, rng))
+            return PeerStep(*self.advance(params.whole(), inner, action, self._peer_key(rng)))
+
+    def _peer_key(self, rng: jax.Array) -> jax.Array:
+        return jax.random.key_data(rng) if self.legacy_keys and is_key(rng) else rng
 
     def _observation_with(self, params: Params, inner: Any) -> Any:
         with jax.numpy_dtype_promotion("standard"):

@@ -15,6 +15,7 @@ from envrax.interop.mujoco import MujocoEnv
 from envrax.interop.mujoco_model import as_sample
 from envrax.interop.out.auto_reset import Bridge
 from envrax.interop.peer_types import PeerConfig, PeerState
+from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
 
 require("brax", "0.14", "envs")
@@ -98,6 +99,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     """
     if isinstance(env, Bridge):
         return env.configured(params, max_steps)
+    if follows_a_protocol(env, envs.Env):
+        return wrap_by_protocol(env, params, max_steps=max_steps)
     inner = innermost("brax", env, envs.Env)
     config = PeerConfig(id=type(inner).__name__, params=params, max_steps=max_steps)
     return BraxEnv(config, peer=env)

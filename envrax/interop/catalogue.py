@@ -1,5 +1,7 @@
 """The lines that `python -m envrax` prints: suites, ids, and facts about one environment."""
 
+import importlib
+import operator
 import textwrap
 from collections.abc import Iterator
 from importlib import metadata
@@ -7,6 +9,8 @@ from typing import Any
 
 from envrax._checks.packages import how_to_install
 from envrax.interop.names import find, missing_libraries
+from envrax.interop.protocol.reading import Reading
+from envrax.interop.protocol.wrapping import recognise
 from envrax.make import make
 from envrax.registry import available_suites, get_spec, installed_suites, registered_names
 from envrax.suite import load_suite
@@ -43,7 +47,15 @@ def find_ids(word: str) -> Iterator[str]:
 
 
 def show_env(name: str) -> Iterator[str]:
-    """Class, spaces, config and origin of an environment, one line for each."""
+    """
+    Class, spaces, config and origin of an environment, one line for each.
+
+    For `module:object`, what `recognise` understands of an object; one without arguments is made of
+    a class or a function.
+    """
+    if ":" in name:
+        yield str(_recognised(name))
+        return
     spec = get_spec(name)
     env = make(name, jit_compile=False)
     base = env.unwrapped
@@ -61,7 +73,14 @@ def show_env(name: str) -> Iterator[str]:
         "config": config,
         **_library_faults(base),
     }
-    return rows(facts)
+    yield from rows(facts)
+
+
+def _recognised(name: str) -> Reading:
+    module, _, attribute = name.partition(":")
+    env = operator.attrgetter(attribute)(importlib.import_module(module))
+    is_made = isinstance(env, type) or not any(hasattr(env, x) for x in ("step", "step_env"))
+    return recognise(env() if is_made and callable(env) else env)
 
 
 def rows(facts: dict[str, Any]) -> Iterator[str]:

@@ -84,8 +84,7 @@ class FunctionalEnv(PeerEnv):
         return PeerReset(self._observe(params, inner, obs_rng), inner)
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
-        # Where nothing is drawn, `rng` is that of the state and stays there.
-        step_rng, reward_rng, terminal_rng, obs_rng = jax.random.split(jax.random.clone(rng), 4)
+        step_rng, reward_rng, terminal_rng, obs_rng = jax.random.split(rng, 4)
         after = self._call("transition", params, inner, action, step_rng)
         reward = self._call("reward", params, inner, action, after, reward_rng)
         terminal = self._call("terminal", params, after, terminal_rng)

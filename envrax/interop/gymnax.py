@@ -1,11 +1,6 @@
 # pyright: basic
-"""
-gymnax: `envrax.make("gymnax/CartPole-v1")`, or `wrap(env, params)` for one built by hand.
+"""gymnax: `envrax.make("gymnax/CartPole-v1")`, or `wrap(env, params)` for one built by hand."""
 
-`wrap` takes any object with gymnax's protocol, whoever wrote it.
-"""
-
-import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +23,7 @@ from envrax.interop.peer_types import (
     PeerStep,
     steps_limit,
 )
+from envrax.interop.protocol.wrapping import wrap_by_protocol
 from envrax.registry import register_suite
 from envrax.spaces import Box, Space
 
@@ -79,18 +75,11 @@ MENDED: dict[str, tuple[str, Callable[[Any], _Bounds]]] = {
 """Ids whose observations leave gymnax's own bounds: the reason, and the wider bounds."""
 
 _IDS_BY_NAME = {"DiscountingChain-v0": "DiscountingChain-bsuite"}  # not the id
-_METHODS = ("reset_env", "step_env")
-_LIMITS = ("max_steps_in_episode", "max_timesteps")  # names in params; the second is Craftax's
+_LIMIT = "max_steps_in_episode"
 
 
 class GymnaxEnv(PeerEnv):
-    """
-    An environment with gymnax's protocol. `params` are its `EnvParams`; `info` is its own.
-
-    A step of six values says why an episode ended. So do the five values of gymnax 1.0 and newer,
-    with `is_truncated`. Where others wrote a step of five values, an end at the time limit of the
-    params is a truncation, and any other a termination.
-    """
+    """An environment of gymnax. `params` are its `EnvParams`; `info` is its own."""
 
     library = "gymnax"
 
@@ -106,30 +95,29 @@ class GymnaxEnv(PeerEnv):
             ) from error
 
     def default_params(self) -> Any:
-        return getattr(self.peer, "default_params", self.config.params)
+        return self.peer.default_params
 
     def limit(self) -> int:
         return steps_limit(_steps(self.params))
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
-        name = _limit_name(params)
-        if name is None:
+        if _LIMIT not in param_names(params):
             return params
         # gymnax compares with the limit and divides by it, so it must stay an int or a float.
         number = float if isinstance(_steps(self.default_params()), float) else int
-        return self.change(params, {name: number(max_steps)})
+        return self.change(params, {_LIMIT: number(max_steps)})
 
     def spaces(self) -> tuple[Space, Space]:
         params = self.concrete_params
-        obs_space = _space(self.peer.observation_space, params, self.observed)
+        obs_space = from_library_space(self.peer.observation_space(params), self.observed)
         if self.mended_bounds and isinstance(obs_space, Box):
             _, bounds_of = MENDED[self.config.id]
             obs_space = _widen(obs_space, bounds_of(params))
-        return obs_space, _space(self.peer.action_space, params)
+        return obs_space, from_library_space(self.peer.action_space(params))
 
     @property
     def mended_bounds(self) -> dict[str, str]:
-        if self.config.id not in MENDED or not _is_of_gymnax(self.peer):
+        if self.config.id not in MENDED:
             return {}
         return {"obs": MENDED[self.config.id][0]}
 
@@ -138,18 +126,9 @@ class GymnaxEnv(PeerEnv):
         return PeerReset(as_dicts(obs), inner)
 
     def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
-        values = self.peer.step_env(rng, inner, action, params)
-        if len(values) == 6:
-            obs, inner, reward, terminated, truncated, info = values
-        else:
-            obs, inner, reward, terminated, info = values
-            truncated = self.peer.is_truncated(inner, params) if self._tells_limits else None
+        obs, inner, reward, terminated, info = self.peer.step_env(rng, inner, action, params)
+        truncated = self.peer.is_truncated(inner, params)
         return PeerStep(as_dicts(obs), inner, reward, terminated, truncated, info)
-
-    @functools.cached_property
-    def _tells_limits(self) -> bool:
-        """Whether five values are those of gymnax 1.0, where `done` does not count the limit."""
-        return _is_of_gymnax(self.peer) or _defines(self.peer, "is_truncated")
 
 
 class DrawnGymnaxEnv(GymnaxEnv):
@@ -176,36 +155,13 @@ def _module(name: str) -> Any:
     return importlib.import_module(name)  # on first use: drawing is slow to import
 
 
-def _limit_name(params: Any) -> str | None:
-    return next((name for name in _LIMITS if name in (param_names(params) or ())), None)
-
-
 def _steps(params: Any) -> Any:
-    name = _limit_name(params)
-    if name is None:
-        return NO_LIMIT
-    return params[name] if isinstance(params, dict) else getattr(params, name)
-
-
-def _defines(env: Any, method: str) -> bool:
-    """Whether the class of an object has a method other than that of gymnax's base class."""
-    found = getattr(type(env), method, None)
-    return found is not None and found is not getattr(Environment, method, None)
+    return getattr(params, _LIMIT, NO_LIMIT)
 
 
 def _is_of_gymnax(env: Any) -> bool:
-    """Whether gymnax wrote the steps of an environment."""
-    return str(type(env).step_env.__module__).startswith("gymnax.")
-
-
-def _space(space: Any, params: Any, types: Any = None) -> Space:
-    """The space of envrax for one of gymnax, Gymnasium or envrax, or a function that returns it."""
-    space = space(params) if callable(space) else space
-    if isinstance(space, Space):
-        return space
-    if any(base.__module__.startswith("gymnasium.") for base in type(space).__mro__):
-        return importlib.import_module("envrax.interop.gymnasium_spaces").from_space(space)
-    return from_library_space(space, types)
+    """Whether gymnax wrote the class of an environment."""
+    return type(env).__module__.startswith("gymnax.")
 
 
 def _widen(space: Box, bounds: _Bounds) -> Box:
@@ -223,10 +179,9 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     Parameters
     ----------
     env : Any
-        An object with `reset_env(key, params)` and `step_env(key, state, action, params)`, which
-        returns five values (obs, state, reward, done, info) or six (terminated and truncated in
-        place of done). Its spaces may be those of gymnax, Gymnasium or envrax. For a result of
-        `to_gymnax`, `wrap` returns the environment in it.
+        An environment of gymnax. An object that others wrote, such as a subclass or a copy of
+        gymnax, is read by its functions, as `envrax.wrap` does. For a result of `to_gymnax`, `wrap`
+        returns the environment in it.
     params : EnvParams or dict, optional
         Its parameters, or changes to `env.default_params`.
     max_steps : int, default 0
@@ -235,21 +190,17 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     Raises
     ------
     TypeError
-        If it has no such methods, or breaks the contract of gymnax.
+        If it is not understood, or breaks the contract of gymnax.
     """
     if isinstance(env, Bridge):
         return env.configured(params, max_steps)
-    if not all(_defines(env, method) for method in _METHODS):
-        raise TypeError(
-            "envrax.interop.gymnax.wrap: expected an object whose class has `reset_env` and "
-            f"`step_env`, since `step` may reset the environment; got {env!r}. Pass the "
-            "environment in a wrapper. If its `step` never resets, write `reset_env = reset` and "
-            "`step_env = step` in its class."
-        )
-    innermost("gymnax", env, _METHODS)
+    is_of_library = isinstance(env, Environment)
+    inner = innermost("gymnax", env, Environment) if is_of_library else env
+    if not is_of_library or not _is_of_gymnax(inner):
+        return wrap_by_protocol(env, params, max_steps=max_steps)
     name = str(getattr(env, "name", type(env).__name__))
     name = _IDS_BY_NAME.get(name, name)
-    env_class = DrawnGymnaxEnv if name in DRAWN and _is_of_gymnax(env) else GymnaxEnv
+    env_class = DrawnGymnaxEnv if name in DRAWN else GymnaxEnv
     return env_class(PeerConfig(id=name, params=params, max_steps=max_steps), peer=env)
 
 

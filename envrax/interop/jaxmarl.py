@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax.env import AnyEnv
 from envrax.interop.base import PeerEnv
 from envrax.interop.containers import as_dicts
 from envrax.interop.jaxmarl_frames import drawer
@@ -14,6 +15,7 @@ from envrax.interop.jaxmarl_rules import DEPEND_ON_LIMIT, KEYS_TWICE, is_a, rule
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.peer_spaces import from_library_space
 from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, Space
 
@@ -171,7 +173,7 @@ class DrawnJaxMarlEnv(JaxMarlEnv):
             return draw(self.peer, state.inner)
 
 
-def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JaxMarlEnv:
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     """
     A world of JaxMARL that you built.
 
@@ -189,7 +191,12 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JaxMarlEnv:
     TypeError
         If it is not an environment of JaxMARL, or breaks the contract of one.
     """
-    innermost("jaxmarl", env, jaxmarl.environments.MultiAgentEnv)
+    kind = jaxmarl.environments.MultiAgentEnv
+    if follows_a_protocol(env, kind):
+        return wrap_by_protocol(env, params, max_steps=max_steps)
+    innermost("jaxmarl", env, kind)
+    if rule_of(env) is None:  # its `dones` may count a limit
+        return wrap_by_protocol(env, params, max_steps=max_steps)
     env_class = DrawnJaxMarlEnv if drawer(env) else JaxMarlEnv
     return env_class(PeerConfig(id=env.name, params=params, max_steps=max_steps), peer=env)
 

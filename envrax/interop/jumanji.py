@@ -11,13 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.agent_values import by_agent, for_each
+from envrax.env import AnyEnv
 from envrax.interop.base import PeerEnv
 from envrax.interop.containers import as_dicts
 from envrax.interop.jumanji_frames import draw
 from envrax.interop.jumanji_rules import AGENTS, FINISHED, FIXED_LIMITS, MENDED, WAIVERS
 from envrax.interop.jumanji_specs import space_of
 from envrax.interop.library import innermost, require, suite_of
+from envrax.interop.peer_spaces import from_library_space
 from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, MultiDiscrete, Space
 
@@ -87,10 +90,11 @@ class JumanjiEnv(PeerEnv):
             action = jnp.stack(jnp.unravel_index(action, self._counts)).astype(jnp.int32)
         if self.agents:
             action = jnp.stack([action[agent] for agent in self.agents])
+        if children := self.peer.action_spec._specs:  # several arrays, as in games of others
+            action = self.peer.action_spec._constructor(**{k: action[k] for k in children})
         inner, timestep = self._unlimited.step(inner, action)
         obs = as_dicts(timestep.observation)
-        reward = timestep.reward
-        discount = timestep.discount
+        reward, discount = map(_one_array, (timestep.reward, timestep.discount))
         info = dict(timestep.extras)
         terminated = timestep.last() & jnp.all(discount == 0)
         if self._class_name in FINISHED:
@@ -164,6 +168,8 @@ class JumanjiEnv(PeerEnv):
         """Whether the mask has an element for each combination of entries, and not a row each."""
         shape = getattr(getattr(self.peer.observation_spec, "action_mask", None), "shape", ())
         counts = self._counts
+        if not counts:
+            return False
         shape_of_rows = (*self.peer.action_spec.shape, max(counts, default=0))
         is_ambiguous = shape == shape_of_rows and len({*counts}) == 1
         return len(counts) > 1 and shape == counts and not is_ambiguous
@@ -197,6 +203,8 @@ class JumanjiEnv(PeerEnv):
         """The space of actions; in a world, that of one agent."""
         spec = self.peer.action_spec
         counts = self._counts
+        if spec._specs:
+            return from_library_space(spec)
         lead = int(bool(self.agents))
         if self._combined:
             return Discrete(math.prod(counts))
@@ -208,6 +216,12 @@ class JumanjiEnv(PeerEnv):
         return MultiDiscrete(np.reshape(counts, spec.shape), spec.dtype)
 
 
+def _one_array(values: Any) -> Any:
+    """An array, or those of several kinds of agents as one, as games of others have them."""
+    leaves = jax.tree.leaves(values)
+    return leaves[0] if len(leaves) == 1 else jnp.concatenate([jnp.ravel(x) for x in leaves])
+
+
 def _without_limit(env: Any) -> Any:
     twin = copy.copy(env)
     if "_env" in vars(twin):
@@ -217,7 +231,7 @@ def _without_limit(env: Any) -> Any:
     return twin
 
 
-def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JumanjiEnv:
+def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> AnyEnv:
     """
     A jumanji environment that you built.
 
@@ -235,6 +249,8 @@ def wrap(env: Any, params: Any = None, *, max_steps: int = 0) -> JumanjiEnv:
     TypeError
         If `env` is not such an environment.
     """
+    if follows_a_protocol(env, jumanji.env.Environment):
+        return wrap_by_protocol(env, params, max_steps=max_steps)
     layer = innermost("jumanji", env, jumanji.env.Environment)
     config = PeerConfig(id=type(layer).__name__, params=params, max_steps=max_steps)
     return JumanjiEnv(config, peer=env)

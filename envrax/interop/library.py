@@ -142,17 +142,22 @@ def innermost(library: str, env: Any, kind: type | tuple[str, ...]) -> Any:
             "and nothing beside it."
         )
     while True:
-        if _EPISODE_WRAPPERS & {base.__name__ for base in type(env).__mro__}:
-            raise TypeError(
-                f"{who}: expected one environment, without auto-reset or vmap; got a "
-                f"{type(env).__name__}. Pass the environment in it, with the time limit as "
-                "`max_steps`, and make a batch with `VecEnv`."
-            )
+        refuse_episode_wrappers(who, env)
         attributes = cast(dict[str, Any], vars(env))
         inner = attributes.get("_env", attributes.get("env"))
         if not fits(inner):
             return env
         env = inner
+
+
+def refuse_episode_wrappers(who: str, env: Any) -> None:
+    """Raise a TypeError for a wrapper that ends, resets or batches episodes."""
+    if _EPISODE_WRAPPERS & {base.__name__ for base in type(env).__mro__}:
+        raise TypeError(
+            f"{who}: expected one environment, without auto-reset or vmap; got a "
+            f"{type(env).__name__}. Pass the environment in it, with the time limit as "
+            "`max_steps`, and make a batch with `VecEnv`."
+        )
 
 
 def suite_of(

@@ -89,19 +89,24 @@ def from_library_space(space: Any, types: Any = None, *, exact: bool = True) -> 
     TypeError
         If `exact` is set and a shape is not that of the space.
     """
-    children = getattr(space, "spaces", space)
+    children = getattr(space, "spaces", None) or getattr(space, "_specs", None) or space
     if isinstance(children, dict):
         items = cast(dict[str, Any], children).items()
         return Dict({k: from_library_space(x, types and types[k], exact=exact) for k, x in items})
     if isinstance(children, tuple | list):
         pairs = enumerate(cast(list[Any], children))
         return Tuple([from_library_space(x, types and types[i], exact=exact) for i, x in pairs])
-    shape = tuple(map(int, np.ravel(space.shape)))  # of Hanabi in JaxMARL it is a number
+    bounds = np.asarray(getattr(space, "low", 0))  # of lynnx, which has no shape
+    declared = getattr(space, "shape", bounds.shape)
+    shape = tuple(map(int, np.ravel(declared)))  # of Hanabi in JaxMARL it is a number
     if types is None:
-        types = jax.ShapeDtypeStruct(shape, np.dtype(space.dtype))
+        types = jax.ShapeDtypeStruct(
+            shape,
+            np.dtype(getattr(space, "dtype", np.int32 if hasattr(space, "n") else bounds.dtype)),
+        )
     if exact and types.shape != shape:
         raise TypeError(f"observations of shape {types.shape}, and the space {space}")
-    for name in ("n", "num_values", "num_categories"):
+    for name in ("n", "nvec", "num_values", "num_categories"):
         if hasattr(space, name):
             counts = np.asarray(getattr(space, name))
             if counts.ndim == 0 and not types.shape:

@@ -12,10 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.agent_values import by_agent
+from envrax.env import AnyEnv
 from envrax.interop.base import PeerEnv
 from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.peer_spaces import nested, unbounded
 from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, Space
 from envrax.spaces.conform import conform
@@ -270,7 +272,7 @@ def wrap(
     max_steps: int = 0,
     player: int | str | None = None,
     opponent: Any = None,
-) -> PgxEnv:
+) -> AnyEnv:
     """
     A pgx game that you built.
 
@@ -292,6 +294,8 @@ def wrap(
     TypeError
         If `env` is not such a game.
     """
+    if follows_a_protocol(env, pgx.Env):
+        return wrap_by_protocol(env, params, max_steps=max_steps)
     innermost("pgx", env, pgx.Env)
     options = {"player": player, "opponent": opponent}
     options = {name: value for name, value in options.items() if value is not None}

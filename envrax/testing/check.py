@@ -69,7 +69,12 @@ def report_env(
         raise TypeError(f"check_env: expected a JaxEnv; got {env!r}. Pass an instance.")
     _require_ints("check_env", num_steps, seed)
     waivers: Waivers = {
-        **declared_waivers(env.unwrapped, _ALL_NAMES, is_needed=_is_bare(env)),
+        # A user cannot change the waivers of an adapter for an object that it was given.
+        **declared_waivers(
+            env.unwrapped,
+            _ALL_NAMES,
+            is_needed=_is_bare(env) and not getattr(env.unwrapped, "peer_is_given", False),
+        ),
         **read_waivers("check_env: expected `waive`", waive, _ENV_NAMES, is_needed=True),
     }
     rules = (*ENV_RULES, *WORLD_RULES) if env.agents else ENV_RULES

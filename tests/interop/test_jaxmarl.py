@@ -190,6 +190,29 @@ def test_wrap(adapter: Any) -> None:
     assert adapter.wrap(riddle(3)).config.max_steps == 6
 
 
+def test_a_world_of_ones_own_is_truncated_at_its_limit(adapter: Any) -> None:
+    """`dones` counts it, and says nothing of why."""
+    riddle = type(adapter.jaxmarl.make("switch_riddle"))
+
+    class Limited(riddle):
+        max_steps = 3
+
+        def __init__(self) -> None:
+            super().__init__(3)
+            self.max_steps = 3
+
+        def step_env(self, key: Any, state: Any, actions: Any) -> Any:
+            obs, state, rewards, dones, info = super().step_env(key, state, actions)
+            return obs, state, rewards, dict.fromkeys(dones, state.step >= self.max_steps), info
+
+    for keywords in ({}, {"max_steps": 3}):
+        env = adapter.wrap(Limited(), **keywords)
+        state = env.reset(jax.random.key(0))[1]
+        for _ in range(3):
+            _, state, _, done, info = env.step(state, dict.fromkeys(env.agents, 0))
+        assert done and info["truncated"] and not info["terminated"]
+
+
 def test_importing_it_leaves_the_streams_alone() -> None:
     code = "import io, sys; sys.stdout = own = io.StringIO(); import envrax.interop.jaxmarl\n"
     code += "assert sys.stdout is own"

@@ -1,0 +1,177 @@
+# pyright: basic
+"""The time limit of a library's object: where it is declared, and whether an end reads it."""
+
+import copy
+import dataclasses
+import functools
+import re
+from collections.abc import Callable
+from operator import attrgetter
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from envrax._jax.dead_code import without_dead_code
+from envrax._jax.types import is_traced
+from envrax.interop.params import with_changes
+from envrax.interop.peer_types import NO_LIMIT
+from envrax.interop.protocol.refusal import Refusal
+
+NAMES = (
+    "max_steps_in_episode",
+    "max_timesteps",
+    "max_time_steps",
+    "max_steps",
+    "max_num_steps",
+    "max_episode_steps",
+    "max_episode_length",
+    "time_limit",
+    "step_limit",
+    "episode_length",
+    "episode_steps",
+    "horizon",
+)
+"""Names of fields that hold a time limit, in parameters, objects and their configs."""
+
+_PARTS = ("config", "cfg", "_config", "static_env_params", "env_params", "params", "settings")
+
+Ends = Callable[[Any, Any], Any]
+"""`ends(env, params)`: the closed jaxpr of the ends of one step."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """
+    A time limit.
+
+    Attributes
+    ----------
+    steps : Any
+        The number of steps, which may be traced if it is one of the parameters.
+    place : str
+        Where it is: "params.step_limit", "max_steps" of the object, or "" where there is none.
+    """
+
+    steps: Any = NO_LIMIT
+    place: str = ""
+
+    @property
+    def in_params(self) -> str:
+        """Its name in the parameters; "" if it is elsewhere."""
+        head, _, name = self.place.partition(".")
+        return name if head == "params" else ""
+
+    def longer(self, env: Any, params: Any) -> tuple[Any, Any]:
+        """The object and its parameters with a limit that is one step longer."""
+        if self.in_params:
+            return env, self.in_params_with(params, self.of(env, params) + 1)
+        *heads, name = self.place.split(".")
+        twin = owner = copy.copy(env)
+        for head in heads:
+            object.__setattr__(owner, head, copy.copy(getattr(owner, head)))
+            owner = getattr(owner, head)
+        object.__setattr__(owner, name, getattr(owner, name) + 1)
+        return twin, params
+
+    def in_params_with(self, params: Any, steps: Any) -> Any:
+        """The parameters with another limit, of the type that it had."""
+        before = self.of(None, params)
+        steps = float(steps) if isinstance(before, float) else steps
+        return with_changes("envrax.wrap", params, {self.in_params: steps})
+
+    def of(self, env: Any, params: Any) -> Any:
+        """The number of steps that an object and its parameters have here."""
+        if not self.in_params:
+            return attrgetter(self.place)(env)
+        return _field(params, self.in_params)
+
+    def __str__(self) -> str:
+        return f"{self.steps} steps, `{self.place}`" if self.place else "none"
+
+
+def _field(owner: Any, name: str) -> Any:
+    return owner.get(name) if isinstance(owner, dict) else getattr(owner, name, None)
+
+
+def _steps(x: Any) -> Any:
+    """A time limit, at most `NO_LIMIT`; None for what is no number of steps."""
+    if is_traced(x):
+        return x if np.shape(x) == () else None
+    if isinstance(x, bool | str) or x is None or callable(x) or np.shape(x) != ():
+        return None
+    if not np.issubdtype(np.asarray(x).dtype, np.number) or float(x) < 1:
+        return None
+    return int(min(float(x), NO_LIMIT))
+
+
+def declared(env: Any, params: Any) -> list[Limit]:
+    """All time limits that an object, its config and its parameters declare."""
+    own = {} if isinstance(env, ModuleType) else getattr(env, "__dict__", {})
+    owners = [("params.", params), ("", env), *((f"{x}.", own[x]) for x in _PARTS if x in own)]
+    found: list[Limit] = []
+    for prefix, owner in owners:
+        for name in NAMES:
+            for spelt in (name, f"_{name}", name.upper()):
+                steps = _steps(_field(owner, spelt))
+                if steps is not None:
+                    found.append(Limit(steps, prefix + spelt))
+    return found
+
+
+def is_read(ends: Ends, env: Any, params: Any, limit: Limit) -> bool:
+    """Whether the program of the ends changes with a limit."""
+    try:
+        longer = limit.longer(env, params)
+    except (AttributeError, TypeError):  # a property, or an object that cannot be copied
+        return False
+    return _program(ends(*longer)) != _program(ends(env, params))
+
+
+def _program(closed: Any) -> Any:
+    """What a program computes, in a form to compare."""
+    used, constants = without_dead_code(closed)
+    values = [id(x) if is_traced(x) else np.asarray(x).tobytes() for x in constants]
+    return re.sub(r"0x[0-9a-f]+", "", str(used)), values
+
+
+def choose(ends: Ends, env: Any, params: Any, named: str | None) -> Limit:
+    """
+    The limit that ends read.
+
+    Parameters
+    ----------
+    ends : callable
+        See `Ends`.
+    env, params : Any
+        The object and its parameters.
+    named : str, optional
+        The field that the user named; "none" for no limit.
+
+    Raises
+    ------
+    Refusal
+        If there are several, or the field that is named has no number.
+    """
+    found = declared(env, params)
+    if named not in (None, "none"):
+        owner, name = (params, named[7:]) if named.startswith("params.") else (env, named)
+        steps = functools.reduce(_field, name.split("."), owner)
+        steps = _steps(steps)
+        if steps is None:
+            places = ", ".join(x.place for x in found) or "none"
+            raise Refusal(
+                f"expected `limit` to name a field with a number of steps; got {named!r}. Declared "
+                f"here: {places}"
+            )
+        found = [Limit(steps, named)]
+    found = [x for x in found if is_read(ends, env, params, x)] if named != "none" else []
+    if named not in (None, "none") and not found:
+        raise Refusal(f"no end reads `{named}`, which `limit` names. max_steps= gives a limit")
+    if len(found) > 1:
+        listed = " and ".join(map(str, found))
+        raise Refusal(
+            f"two time limits that ends read, {listed}. `limit=` decides: "
+            f"limit={found[0].place!r}, or limit='none'"
+        )
+    return found[0] if found else Limit()

@@ -1,0 +1,169 @@
+# pyright: basic
+"""`ProtocolEnv`: an environment of any library, by what is read of its object."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envrax._jax.keys import clone_keys
+from envrax.env import Info
+from envrax.interop.base import PeerEnv
+from envrax.interop.containers import as_dicts
+from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.protocol.reading import Choices, Reading, default_params, read
+from envrax.interop.protocol.refusal import Refusal
+from envrax.spaces import Space
+
+
+class ProtocolEnv(PeerEnv):
+    """
+    An environment of a library without an adapter; see `wrap`.
+
+    Where the library's own limit makes an end, the episode is truncated: the end is computed once
+    more with a limit that is one step longer, and what then goes on was cut by the limit.
+
+    Functions of the library that take a key get the key of the step, or parts of it where several
+    do. Of players who take turns, the action of the one whose turn it is counts.
+
+    Attributes
+    ----------
+    reading : Reading
+        What is understood of the library's object.
+    """
+
+    library = "wrap"
+
+    def __init__(self, config: PeerConfig | None = None, *, peer: Any = None) -> None:
+        config = config or PeerConfig()
+        self._choices = Choices(**config.options)
+        self.legacy_keys = self._choices.legacy_keys
+        self.reading: Reading = read(peer, config.params, self._choices)
+        self._require_reason(config.max_steps)
+        super().__init__(config, peer=peer)
+
+    def _require_reason(self, max_steps: Any) -> None:
+        r = self.reading
+        if r.reason == "one flag" and not r.limit.place and not max_steps:
+            raise Refusal(
+                f"envrax.wrap({r.facts['object']}): an end of an episode that nothing explains: "
+                "one flag, and no time limit is known. max_steps=500 says that the flag counts 500 "
+                "steps: an end there is a truncation. done='terminated' says that every end is a "
+                f"termination. limit='...' names the field of the limit.\n\n{r}"
+            )
+        if r.limit.place and not r.limit.in_params and max_steps > r.limit.steps:
+            raise Refusal(
+                f"envrax.wrap({r.facts['object']}): expected `max_steps` of at most "
+                f"{r.limit.steps}, `{r.limit.place}` of the object; got {max_steps}. Build the "
+                "object with a longer limit."
+            )
+
+    def build(self) -> Any:
+        raise ValueError("there is nothing to build: give the object to `envrax.wrap`")
+
+    def default_params(self) -> Any:
+        return default_params(self.peer, self.config.params)
+
+    def limit(self) -> Any:
+        r = self.reading
+        return r.limit.of(self.peer, self.params) if r.limit.place else NO_LIMIT
+
+    def with_limit(self, params: Any, max_steps: int) -> Any:
+        limit = self.reading.limit
+        return limit.in_params_with(params, max_steps) if limit.in_params else params
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return self.reading.agents
+
+    def spaces(self) -> tuple[Space, Space]:
+        return self.reading.spaces[0], self.reading.spaces[1]
+
+    def begin(self, params: Any, rng: jax.Array) -> PeerReset:
+        parts = self.reading.begin(self.peer, params, rng)
+        return PeerReset(self._by_agent(parts["obs"]), parts["state"], self._mask(parts))
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: jax.Array) -> PeerStep:
+        r = self.reading
+        if r.in_turn:
+            action = jnp.stack([action[x] for x in r.agents])[inner.current_player]
+        elif r.agents:
+            action = {p: action[a] for a, p in zip(r.agents, r.peer_agents, strict=True)}
+        parts = r.advance(self.peer, params, inner, action, rng)
+        terminated, truncated = self._flags(parts)
+        if r.limit.place and r.reason != "two flags":
+            env, longer = r.limit.longer(self.peer, params)
+            again = clone_keys((inner, action, rng))
+            goes_on = self._flags(r.advance(env, longer, *again))
+            ended = terminated | truncated
+            terminated = terminated & goes_on[0]
+            truncated = ended & ~terminated
+        info = as_dicts(dict(parts["info"])) if isinstance(parts.get("info"), dict) else {}
+        if "agents_done" in parts:
+            info["dones"] = {a: parts["agents_done"][p] for a, p in self._names.items()}
+        reward = parts["reward"]
+        if r.in_turn:
+            reward = {x: reward[i] for i, x in enumerate(r.agents)}
+        return PeerStep(
+            self._by_agent(parts["obs"]),
+            parts["state"],
+            self._by_agent(reward),
+            terminated,
+            truncated,
+            info,
+            self._mask(parts),
+        )
+
+    def ends(self, out: PeerStep, at_limit: jax.Array) -> tuple[jax.Array, jax.Array]:
+        # The library counts its own limit; one that the user gave may be the one its flag counts.
+        r = self.reading
+        if not self._requested_config.max_steps:
+            return out.terminated, out.truncated
+        if r.reason == "one flag" and not r.limit.place:
+            return PeerStep.ends(out._replace(truncated=None), at_limit)
+        return out.ends(at_limit)
+
+    def active(self, state: PeerState) -> dict[str, jax.Array]:
+        if not self.reading.in_turn:
+            return super().active(state)
+        return {x: state.inner.current_player == i for i, x in enumerate(self.agents)}
+
+    def action_mask(self, state: PeerState) -> Any:
+        if state.mask is None or not self.reading.in_turn:
+            return state.mask
+        return {x: state.mask | ~acts for x, acts in self.active(state).items()}
+
+    def render(self, state: PeerState) -> np.ndarray:
+        image = getattr(self.peer, "render", None)
+        if image is None:
+            return super().render(state)
+        return np.asarray(image(state.inner), np.uint8)
+
+    @property
+    def _names(self) -> dict[str, Any]:
+        return dict(zip(self.agents, self.reading.peer_agents, strict=False))
+
+    def _by_agent(self, tree: Any) -> Any:
+        tree = as_dicts(tree)
+        return {a: tree[str(p)] for a, p in self._names.items()} or tree
+
+    def _mask(self, parts: Info) -> Any:
+        if parts.get("mask") is None:
+            return None
+        return jax.tree.map(lambda x: x.astype(jnp.bool_), self._by_agent(parts["mask"]))
+
+    def _flags(self, parts: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
+        """Whether a step terminated and truncated an episode, by the library's results."""
+        r = self.reading
+
+        def flag(role: str) -> jax.Array:
+            return jnp.reshape(jnp.asarray(parts.get(role, False)), ()).astype(jnp.bool_)
+
+        if len(r.step_types) == 2:
+            return parts["step_type"] == r.step_types[0], parts["step_type"] == r.step_types[1]
+        if r.step_types:
+            last = parts["step_type"] == r.step_types[0]
+            terminated = last & (parts.get("discount", 0) == 0)
+            return terminated, last & ~terminated
+        return flag("terminated") | flag("done") & ~flag("truncated"), flag("truncated")

@@ -1,0 +1,310 @@
+# pyright: basic
+"""`envrax.wrap` and `envrax.recognise` of objects in each protocol, without their libraries."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from wrap import peers
+
+import envrax
+from envrax.testing import check_env, report_env
+
+# What each is understood as: how episodes end, and a part of what is printed.
+UNDERSTOOD: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "gymnax": (peers.GymnaxLike, {}, "step_env(key, state, action, params) -> obs, state, reward"),
+    "six values": (peers.SixValues, {}, "terminated, truncated, info"),
+    "Brax": (peers.BraxLike, {"max_steps": 7}, "every end is a termination"),
+    "Jumanji": (peers.JumanjiLike, {}, "7 steps, `time_limit`"),
+    "dm_env": (peers.DmEnvLike, {}, "`discount` at the last step"),
+    "jaxnasium": (peers.TimeStepOnlyAfter, {}, "its own two flags"),
+    "JaxMARL": (peers.JaxMarlLike, {}, "red, blue"),
+    "functional": (peers.FunctionalLike, {}, "truncated: truncate(state)"),
+    "legacy keys": (peers.LegacyKeys, {"legacy_keys": True}, "step(state, action) -> obs, state"),
+    "free form": (peers.Anyhow, {}, "step(action, state, key) -> obs, state, reward, done"),
+}
+
+
+@pytest.mark.parametrize("kind", UNDERSTOOD)
+def test_an_object_in_each_protocol(kind: str) -> None:
+    """It is printed, and its episodes end at the limit of 7 by truncation, before it otherwise."""
+    make, keywords, said = UNDERSTOOD[kind]
+    env = envrax.wrap(make(), **keywords)
+    choices = {name: x for name, x in keywords.items() if name != "max_steps"}
+    assert said in " ".join(str(envrax.recognise(make(), **choices)).split())
+    ends = {"terminated": 0, "truncated": 0}
+    step = jax.jit(env.step)
+    obs, state = env.reset(jax.random.key(0))
+    for n, key in enumerate(jax.random.split(jax.random.key(1), 60)):
+        action = env.action_space.sample(key, env.action_mask(state))
+        obs, state, reward, done, info = step(state, action)
+        assert env.observation_space.contains(jax.tree.map(np.asarray, obs))
+        assert not info["truncated"] or state.step == 7
+        assert not (info["truncated"] and info["terminated"]) or kind in (
+            "six values",
+            "functional",
+            "jaxnasium",
+        )
+        assert done == (info["truncated"] | info["terminated"])
+        for name in ends:
+            ends[name] += int(info[name])
+        if done:
+            obs, state = env.reset(jax.random.key(n))
+    assert ends["terminated"] or kind == "JaxMARL"
+    assert ends["truncated"]
+
+
+@pytest.mark.parametrize("kind", UNDERSTOOD)
+@pytest.mark.slow
+def test_they_pass_the_checker(kind: str) -> None:
+    make, keywords, _ = UNDERSTOOD[kind]
+    check_env(envrax.wrap(make(), **keywords), num_steps=20)
+
+
+def test_players_in_turn_are_a_world() -> None:
+    env = envrax.wrap(peers.PgxLike())
+    assert env.agents == ("player_0", "player_1")
+    assert "in turn" in str(envrax.recognise(peers.PgxLike()))
+    obs, state = env.reset(jax.random.key(0))
+    for _ in range(4):
+        who = int(state.inner.current_player)
+        active = env.active(state)
+        assert [bool(active[x]) for x in env.agents] == [who == 0, who == 1]
+        assert int(obs[f"player_{who}"][1]) == 1
+        obs, state, rewards, done, info = env.step(state, dict.fromkeys(env.agents, 1))
+    assert bool(done) and bool(info["terminated"]) and not bool(info["truncated"])
+    assert float(rewards[f"player_{who}"]) == 1.0 and float(rewards[f"player_{1 - who}"]) == -1.0
+
+
+def test_a_tuple_of_functions_and_a_module() -> None:
+    env = envrax.wrap(peers.functions(), max_steps=7, action_space=envrax.Discrete(2))
+    obs, state = env.reset(jax.random.key(0))
+    assert obs["x"].shape == (1,) and env.config.max_steps == 7
+
+
+def test_it_is_pickled_and_configured() -> None:
+    env = envrax.wrap(peers.GymnaxLike(), {"length": 9.0})
+    again = pickle.loads(pickle.dumps(env))
+    longer = envrax.with_config(again, max_steps=9)
+    assert (again.config.max_steps, longer.config.max_steps) == (7, 9)
+    assert longer.unwrapped.params == peers.Params(9.0, 9)
+
+
+def test_parameters_may_be_traced() -> None:
+    def ends(length: Any) -> Any:
+        env = envrax.wrap(peers.GymnaxLike(), {"length": length})
+        state = env.reset(jax.random.key(0))[1]
+        return env.step(state, 1)[-1]["terminated"]
+
+    assert jax.jit(jax.vmap(ends))(jnp.array([0.0, 9.0])).tolist() == [True, False]
+
+
+# Misleading objects.
+
+
+class TwoLimits(peers.GymnaxLike):
+    class Params(peers.Params):
+        pass
+
+    step_limit = 5
+
+    def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        obs, state, reward, done, info = super().step_env(key, state, action, params)
+        return obs, state, reward, done | (state.time >= self.step_limit), info
+
+
+class UnreadLimit(peers.GymnaxLike):
+    """As in nasimjax: the inherited field is not the one that counts."""
+
+    step_limit = 5
+
+    def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        state = peers.moved(key, state, action)
+        done = peers.out(state) | (state.time >= self.step_limit)
+        return peers.observed(state), state, state.place, done, {}
+
+
+class Placeholder(UnreadLimit):
+    """As in pobax: gymnax's base class has a limit of 1, which nothing reads."""
+
+    default_params = peers.Params(max_steps_in_episode=1)
+    step_limit = None  # type: ignore[assignment]
+
+    def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        state = peers.moved(key, state, action)
+        return peers.observed(state), state, state.place, peers.out(state), {}
+
+
+class SwappedResults(peers.Anyhow):
+    """(state, obs) of one type."""
+
+    def reset(self, key: Any) -> Any:
+        return jnp.zeros(2), jnp.zeros(2)
+
+    observation_space = peers.SimpleNamespace(low=0, high=9, shape=(2,), dtype=jnp.float32)
+
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        return state + action, state, 1.0, state[0] > self.horizon, {}
+
+
+class ResetsInside(peers.Anyhow):
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        obs, after, reward, done = peers.Anyhow.step(self, action, state, key)
+        return *self._maybe(done, key, obs, after), reward, done
+
+    def _maybe(self, done: Any, key: Any, *results: Any) -> Any:
+        again = {"x": jax.random.uniform(key, (1,), jnp.float32, -1, 1)}, peers.begun(key)
+        return jax.tree.map(lambda a, b: jnp.where(done, a, b), again, results)
+
+
+@peers.chex.dataclass
+class OddStep:
+    observation: Any
+    reward: Any
+    is_over: Any
+    timed_out: Any
+
+
+class FlagsByOtherNames(peers.Anyhow):
+    def reset(self, key: Any) -> Any:
+        return peers.begun(key)[0][None], peers.begun(key)
+
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        state = peers.moved(key, state, action)
+        step = OddStep(
+            observation=peers.observed(state),
+            reward=state.place,
+            is_over=peers.out(state),
+            timed_out=peers.late(state),
+        )
+        return step, state
+
+    observation_space = peers.Spaces.observation_space
+
+
+class SecretlyBatched(peers.Anyhow):
+    def reset(self, key: Any) -> Any:
+        return jnp.zeros((4, 1)), peers.Place(jnp.zeros(4), jnp.zeros(4))
+
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        state = peers.Place(state.place + action, state.time + 1)
+        return state.place[:, None], state, state.place, state.place > 3, {}
+
+    observation_space = peers.SimpleNamespace(low=0, high=1, shape=(4, 1), dtype=jnp.float32)
+
+
+class LyingSpace(peers.GymnaxLike):
+    def observation_space(self, params: Any) -> Any:
+        return peers.SimpleNamespace(low=0.0, high=1.0, shape=(3,), dtype=jnp.float32)
+
+
+class UnexplainedEnd(peers.Anyhow):
+    horizon = None  # type: ignore[assignment]
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        state = peers.moved(rng, env_state, actions)
+        return {"x": peers.observed(state)}, state, 0.0, peers.out(state) | (state.time >= 4)
+
+
+class TwoFlags(peers.Anyhow):
+    """As in rl2xla: `done` and `success`."""
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        state = peers.moved(rng, env_state, actions)
+        return state, {"x": peers.observed(state)}, state.place, peers.late(state), peers.out(state)
+
+
+class Stateful(peers.Anyhow):
+    def __init__(self) -> None:
+        self.time = 0
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        self.time = self.time + 1
+        return peers.Anyhow.step(self, actions, env_state, rng)
+
+
+class KeepsItsState(peers.Spaces):
+    def reset(self, seed: Any = None) -> Any:
+        return 0.0, {}
+
+    def step(self, action: Any) -> Any:
+        return 0.0, 0.0, False, False, {}
+
+
+class InitInside(peers.PgxLike):
+    def step(self, state: Any, action: Any, key: Any = None) -> Any:
+        after = super().step(state, action, key)
+        return jax.tree.map(lambda a, b: jnp.where(after.terminated, a, b), self.init(key), after)
+
+
+REFUSED: dict[Any, tuple[str, Any]] = {
+    TwoLimits: ("two time limits that ends read, 7 .* and 5 ", {"limit": "none", "max_steps": 5}),
+    SwappedResults: (
+        "two candidates for the state",
+        {
+            "reset": "reset(key) -> state, obs",
+            "step": "step(key, state, action) -> state, obs, reward, done, info",
+        },
+    ),
+    ResetsInside: ("`step` may reset itself: the end decides its state at .place, .time", {}),
+    InitInside: ("`step` may reset itself", {}),
+    FlagsByOtherNames: (
+        "no end of an episode",
+        {"fields": {"terminated": "is_over", "truncated": "timed_out"}},
+    ),
+    SecretlyBatched: ("no batch", {}),
+    peers.BatchedLike: ("argument `num_envs` of `reset` has no known name", {}),
+    LyingSpace: (
+        "its space of observations does not fit",
+        {"observation_space": envrax.Box(-20.0, 20.0, (1,))},
+    ),
+    UnexplainedEnd: ("an end of an episode that nothing explains", {"max_steps": 4}),
+    TwoFlags: (
+        "`step` returns Place",
+        {"step": "step(action, state, key) -> state, obs, reward, done, success", "max_steps": 7},
+    ),
+    Stateful: ("a stateful object: tracing its functions changed time", {}),
+    KeepsItsState: ("takes no state", {}),
+}
+
+
+@pytest.mark.parametrize("peer", REFUSED)
+def test_what_misleads_is_refused(peer: Any) -> None:
+    """The error says what is understood, gives an adapter, and names a keyword that decides."""
+    message, keywords = REFUSED[peer]
+    with pytest.raises(TypeError, match=message):
+        envrax.wrap(peer())
+    if keywords:
+        report_env(envrax.wrap(peer(), **keywords), num_steps=10)
+
+
+def test_the_limit_that_counts() -> None:
+    """A field that `done` does not read is not the limit, nor is gymnax's placeholder of 1."""
+    assert envrax.wrap(UnreadLimit()).config.max_steps == 5
+    with pytest.raises(TypeError, match="nothing explains"):
+        envrax.wrap(Placeholder())
+    assert envrax.wrap(Placeholder(), done="terminated").config.max_steps == 2**31 - 1
+
+
+def test_wrong_keywords() -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"limit": "stepz"}, "expected `limit` to name a field"),
+        ({"done": "ended"}, "expected `done` to be 'terminated'"),
+        ({"step": "step(kee)"}, "expected arguments among key"),
+        ({"step": "7 steps"}, "expected a function as in"),
+        ({"fields": {"terminate": "x"}}, "expected `fields` of obs"),
+    ]
+    for keywords, said in wrong:
+        with pytest.raises(TypeError, match=said):
+            envrax.wrap(peers.JumanjiLike(), **keywords)
+    with pytest.raises(TypeError, match="an environment of another library"):
+        envrax.wrap(envrax.wrap(peers.Anyhow()))
+    with pytest.raises(TypeError, match="Pass an instance"):
+        envrax.wrap(peers.Anyhow)
+    with pytest.raises(TypeError, match="expected `max_steps` of at most 7"):
+        envrax.wrap(peers.JumanjiLike(), max_steps=8)
