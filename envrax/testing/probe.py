@@ -17,6 +17,7 @@ from envrax.wrappers.base import Wrapper, layers
 RETURNED = ("obs", "state", "reward", "done", "info")
 REASONS = ("terminated", "truncated")
 UNCOMPILED_STEPS = 4  # they are slow
+_SEVERAL = 5  # ends at one step that are hardly chance
 
 
 class Transition(NamedTuple):
@@ -246,10 +247,20 @@ class Probe:
         return [Transition(before, action, *returned)]
 
     def notes(self) -> Iterator[str]:
-        """Notes on what the steps did not cover."""
-        steps = vars(self).get("transitions", ())
-        if steps and not any(map(self.needs_reset, steps)):
-            limit = self.env.config.max_steps
+        """Notes on what the steps did not cover, and on ends that look like a time limit."""
+        steps: list[Transition] = [*vars(self).get("transitions", ())]
+        limit = self.env.config.max_steps
+        if limit == 1:
+            yield "`config.max_steps` is 1, so every episode is one step: is it a placeholder?"
+        ends = [t for t in steps if self.needs_reset(t)]
+        if len(ends) >= _SEVERAL and not any(map(_is_truncated, ends)):
+            counts = {int(t.state.step) for t in ends}
+            if len(counts) == 1 and 1 not in counts:
+                yield (
+                    f"all {len(ends)} episodes ended at step {counts.pop()}, and none was "
+                    "truncated: if that is a time limit, it truncates"
+                )
+        if steps and not ends:
             n = len(steps)
             if n < self.num_steps:
                 advice = "fix the findings first; no more steps were run."
@@ -270,6 +281,10 @@ class Probe:
         of reward and done in their hooks.
         """
         return apply_hooks(self.env, hook, value)
+
+
+def _is_truncated(t: Transition) -> bool:
+    return bool(jnp.any(jnp.asarray(t.info.get("truncated", False))))
 
 
 def apply_hooks(env: AnyEnv, hook: str, value: Any) -> Any:
