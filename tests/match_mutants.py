@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import envrax_classic as classic
-from envrax import EnvState, JaxEnv
+from envrax import EnvState, JaxEnv, classic
 
 Env = JaxEnv[Any, Any, Any, Any]
 IDS = {

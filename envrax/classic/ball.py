@@ -1,3 +1,4 @@
+# pyright: reportUnknownVariableType=false
 """Ball: an environment that extends `JaxEnv` directly. Read this one first."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# pyright: reportUnknownVariableType=false
 """Maze: a new maze in every episode, from pixels."""
 
 from typing import Any

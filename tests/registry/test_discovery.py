@@ -354,7 +354,7 @@ def test_the_command_line_tells_of_versions(
     text = " ".join(out.split())
     assert f"flax=={metadata.version('flax')}" in text
     assert "ruff==" not in text and "jax==" not in text  # a tool; a row of its own
-    assert f"classic (envrax-classic {metadata.version('envrax-classic')})" in text
+    assert f"classic (envrax {envrax.__version__})" in text
     assert "jax_enable_x64=False" in text and "XLA_OF_THIS_TEST=a b" in text
     assert ("Unable to initialize backend" in rows["devices"]) != works
     assert ("cpu" in rows.get("backend", "")) == works

@@ -10,8 +10,7 @@ from classic_envs import Env, compiled
 from helpers import slow_but
 
 import envrax
-import envrax_classic as classic
-from envrax import VecEnv
+from envrax import VecEnv, classic
 
 # Catch.
 

@@ -11,8 +11,7 @@ import pytest
 from classic_envs import Env, compiled, rollout
 from helpers import slow_but
 
-import envrax_classic as classic
-from envrax import EnvState
+from envrax import EnvState, classic
 
 PEERS: dict[type[Env], str] = {
     classic.CartPole: "CartPole-v1",

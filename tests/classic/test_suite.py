@@ -12,8 +12,7 @@ from classic_envs import Env, compiled, rollout
 from helpers import assert_trees_close, slow_but
 
 import envrax
-import envrax_classic as classic
-from envrax import EnvState
+from envrax import EnvState, classic
 
 ENVS: list[type[Env]] = [
     classic.CartPole,
@@ -184,7 +183,7 @@ def test_render_draws_the_state(cls: type[Env]) -> None:
 
 def test_importing_the_suite_registers_it_and_starts_no_backend(run_python: Any) -> None:
     script = (
-        "import envrax; assert envrax.registered_names() == []; import envrax_classic as c; "
+        "import envrax; assert envrax.registered_names() == []; import envrax.classic as c; "
         "assert envrax.registered_names() == sorted(c.ClassicSuite()); "
         "assert envrax.get_spec('classic/Ball-v0').suite == 'classic'; "
         "print(*c.ClassicSuite())"
