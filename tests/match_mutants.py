@@ -1,4 +1,4 @@
-"""Environments of the example suite with one fault each, and how Gymnasium's get their states."""
+"""Environments of the suite `classic` with one fault each, and how Gymnasium's get their states."""
 
 import math
 from typing import Any

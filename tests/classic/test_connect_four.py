@@ -1,4 +1,4 @@
-"""ConnectFour of the example suite: its rules against brute force, its opponent, its mask."""
+"""ConnectFour of the suite `classic`: its rules against brute force, its opponent, its mask."""
 
 from functools import cache
 from typing import Any

@@ -1,4 +1,4 @@
-"""Catch, Ball and Maze of the example suite: what each one promises."""
+"""Catch, Ball and Maze of the suite `classic`: what each one promises."""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""The classic control environments of the example suite against Gymnasium's own."""
+"""The classic control environments of the suite `classic` against Gymnasium's own."""
 
 from dataclasses import fields
 from typing import Any

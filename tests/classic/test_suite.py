@@ -1,4 +1,4 @@
-"""The example suite: the contract of envrax for all eight, and what the suite itself promises."""
+"""The suite `classic`: the contract of envrax for all eight, and what the suite itself promises."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

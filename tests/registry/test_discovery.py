@@ -477,7 +477,7 @@ def test_an_id_whose_suite_is_not_registered(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("envrax.interop.names.installed_suites", dict)
     for missing, advice in (
         (["pgx"], r"Install pgx with `pip install"),
-        ([], r"The adapter of pgx is not registered, .* or import `envrax\.interop\.pgx`"),
+        ([], r"The suite pgx is not registered, .* or import `envrax\.interop\.pgx`"),
     ):
         monkeypatch.setattr(names, "missing_libraries", lambda missing=missing: missing)
         with pytest.raises(ValueError, match=advice) as found:
@@ -485,3 +485,5 @@ def test_an_id_whose_suite_is_not_registered(monkeypatch: pytest.MonkeyPatch) ->
         assert "Did you mean" not in str(found.value)
     with pytest.raises(ValueError, match=r"Did you mean .*'pgx/tic_tac_toe'"):
         envrax.make("pgx/tictactoe")
+    monkeypatch.setattr(names, "available_suites", list)
+    assert "or import `envrax.classic`" in names.about_suites("classic/Ball-v0", [])
