@@ -203,6 +203,22 @@ def test_importing_the_suite_registers_it_and_starts_no_backend(run_python: Any)
     assert printed.split() == [f"classic/{name}-v0" for name in names]
 
 
+def test_the_suite_is_imported_when_its_ids_are_asked_for(run_python: Any) -> None:
+    script = """
+        import sys
+        import envrax
+        from envrax.testing import CountingEnv
+
+        assert "classic" in envrax.available_suites()
+        envrax.register("other/Counting-v0", CountingEnv, CountingEnv().config)
+        envrax.make("other/Counting-v0", jit_compile=False)
+        before = "envrax.classic" in sys.modules
+        envrax.make("classic/Ball-v0", jit_compile=False)
+        print(before, "envrax.classic" in sys.modules)
+    """
+    assert run_python(script) == "False True\n"
+
+
 @every_env
 def test_every_registered_name_makes_its_class(cls: type[Env]) -> None:
     name = f"classic/{cls.__name__.removesuffix('Env')}-v0"
