@@ -9,7 +9,7 @@ help:
 
 .venv: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --editable ".[docs,test]" --editable examples/envrax-classic build
+	$(BIN)/pip install --editable ".[docs,test]" build
 	@touch .venv
 
 install: .venv

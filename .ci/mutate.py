@@ -60,8 +60,7 @@ def main() -> None:
 
 
 def cosmic_ray(clone: Path, *arguments: str) -> None:
-    suite = clone / "examples" / "envrax-classic" / "src"
-    environment = {**os.environ, "PYTHONPATH": f"{clone}{os.pathsep}{suite}"}
+    environment = {**os.environ, "PYTHONPATH": str(clone)}
     program = shutil.which("cosmic-ray", path=Path(sys.executable).parent) or "cosmic-ray"
     subprocess.run([program, *arguments], cwd=clone, env=environment, check=True)
 

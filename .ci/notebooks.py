@@ -33,19 +33,16 @@ class Source:
         In `docs`.
     extras : str
         Of envrax, in brackets.
-    classic : bool
-        Whether it needs the example suite.
     """
 
     page: str
     extras: str = ""
-    classic: bool = False
 
 
 NOTEBOOKS = {
     "first-environment": Source("tutorials/first-environment.md"),
     "train": Source("getting-started.md"),
-    "randomise": Source("advanced/domain-randomization.md", classic=True),
+    "randomise": Source("advanced/domain-randomization.md"),
     "any-library": Source("libraries/index.md", extras="[gymnax,navix,pgx]"),
 }
 INSTALL = """\
@@ -104,16 +101,11 @@ def _made_from(name: str, source: Source, address: str) -> str:
 
 
 def _install(source: Source, address: str) -> str:
-    needs = "envrax_classic" if source.classic else "navix" if source.extras else "envrax"
-    command, classic = "%pip install --quiet", "examples/envrax-classic"
+    needs = "navix" if source.extras else "envrax"
+    install = f'{FROM_A_CLONE} "{{clone}}{source.extras}"'
     if address:
-        at = f"git+{address}"
-        packages = f"envrax{source.extras} @ {at}", f"envrax-classic @ {at}#subdirectory={classic}"
-    else:
-        command = FROM_A_CLONE
-        packages = f"{{clone}}{source.extras}", f"{{clone}}/{classic}"
-    named = " ".join(f'"{package}"' for package in packages[: 1 + source.classic])
-    return INSTALL.format(needs=needs, install=f"{command} {named}")
+        install = f'%pip install --quiet "envrax{source.extras} @ git+{address}"'
+    return INSTALL.format(needs=needs, install=install)
 
 
 def _linked(text: str, page: str, address: str) -> str:

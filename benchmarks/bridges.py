@@ -29,7 +29,6 @@ def steps(sizes: tuple[int, ...] = (8, 64, 512)) -> list[Table]:
 
 def _ours(n: int, mode: str) -> Any:
     import envrax
-    import envrax_classic  # noqa: F401  # registers classic/...
     from envrax.interop import to_gymnasium_vec
 
     return to_gymnasium_vec(envrax.make_vec("classic/CartPole-v0", n), autoreset_mode=mode)

@@ -13,7 +13,7 @@ from benchmarks.measure import Table, Work, available, compare
 from benchmarks.rollout import in_python, in_scan, of_vec_env
 from envrax import VecEnv
 from envrax.autoreset import Select
-from envrax_classic import CartPole
+from envrax.classic import CartPole
 
 
 def scan(sizes: tuple[int, ...] = (64, 4096)) -> list[Table]:

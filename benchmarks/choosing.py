@@ -1,8 +1,8 @@
 """Steps per second by number of slots, as `python -m envrax bench` measures them."""
 
 from benchmarks.measure import Values
+from envrax.classic import CartPole
 from envrax.testing.speed import measure
-from envrax_classic import CartPole
 
 NUMBERS = 16, 64, 256, 1024, 4096, 16_384, 65_536
 SCAN, LOOP, SHARE = "in a scan", "from a Python loop", "share of the most"

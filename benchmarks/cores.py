@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from benchmarks.measure import Table, Work, compare
 from envrax import VecEnv, shard
-from envrax_classic import CartPole
+from envrax.classic import CartPole
 
 _COLLECTIVE = r"= .* (all-\w+|collective-\w+|reduce-scatter)(-start)?\("
 

@@ -11,8 +11,8 @@ import envrax
 from benchmarks.measure import Table, Work, compare
 from benchmarks.rollout import of_vec_env
 from envrax import DomainRandomization, RecordEpisodeStatistics, VecEnv
+from envrax.classic import CartPole
 from envrax.wrappers import vector
-from envrax_classic import CartPole
 
 
 def randomization(sizes: tuple[int, ...] = (64, 4096, 65_536)) -> list[Table]:

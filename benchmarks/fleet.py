@@ -6,7 +6,7 @@ import jax
 
 from benchmarks.measure import Table, Work, compare
 from envrax import MultiVecEnv, VecEnv
-from envrax_classic import Acrobot, CartPole, MountainCar, Pendulum
+from envrax.classic import Acrobot, CartPole, MountainCar, Pendulum
 
 CLASSES = (CartPole, MountainCar, Pendulum, Acrobot)
 

@@ -25,7 +25,7 @@ from benchmarks.resets import World, WorldConfig
 from benchmarks.rollout import of_vec_env
 from envrax import VecEnv
 from envrax.autoreset import Compact, Select
-from envrax_classic import CartPole
+from envrax.classic import CartPole
 
 LIBRARIES = {
     "gymnax": "Breakout-MinAtar",

@@ -1,6 +1,6 @@
 /*
  * CartPole with auto-reset on one core, as little work as the task allows: the physics of
- * envrax_classic.CartPole, observations, rewards and ends in memory, and for every episode that
+ * envrax.classic.CartPole, observations, rewards and ends in memory, and for every episode that
  * ended a new key and four numbers of it, by Threefry-2x32 as JAX has it.
  *
  * `benchmarks/limit.py` builds it: cc -O3 -march=native -shared -fPIC.

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.measure import Table, Work, compare
 from envrax import VecEnv
-from envrax_classic import CartPole
+from envrax.classic import CartPole
 
 # Sums may be taken in any order, as XLA takes them.
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fassociative-math", "-fno-signed-zeros")

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from benchmarks.measure import Values
 from envrax import FrameStackObservation, GrayscaleObservation, JaxEnv, ResizeObservation, VecEnv
-from envrax_classic import CartPole, Catch
+from envrax.classic import CartPole, Catch
 
 
 def pictures() -> JaxEnv[Any, Any, Any, Any]:

@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from benchmarks import deviceless, files
 from benchmarks.measure import Values
 from envrax import VecEnv, rollout, shard, start
-from envrax_classic import CartPole
+from envrax.classic import CartPole
 
 PODS = {"2 hosts of 4 H100": ("cuda", "1x2x4"), "256 TPU v5e": ("tpu", "v5e:16x16")}
 SLOTS = 65_536  # on a device

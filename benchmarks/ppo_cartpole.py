@@ -17,8 +17,6 @@ import jax
 import numpy as np
 from ppo import N_CALLS, PPO, PRESETS, Options
 
-import envrax_classic  # noqa: F401  # registers classic/...
-
 N_EPISODES = 100  # training stops at their mean return
 
 

@@ -31,7 +31,7 @@ from benchmarks.tasks import CHECKED, TASKS, WHY, Task
 SECONDS = 20.0
 LEAST = 1 / 3  # of a published gain, in a check
 LIBRARIES = tuple(dict.fromkeys(task.library for task in TASKS))
-DISTRIBUTIONS = {"classic": "envrax-classic", "kinetix": "kinetix-env"}
+DISTRIBUTIONS = {"classic": "envrax", "kinetix": "kinetix-env"}
 ERRORS = 1.96  # standard errors: half of a 95 % interval
 POINTS = 20  # of a learning curve
 PARAMS = Path(__file__).parents[1] / "runs/scores"

@@ -20,7 +20,7 @@ jax.monitoring.register_event_duration_secs_listener(
 begin = time.perf_counter()
 import envrax
 import jax.numpy as jnp
-from envrax_classic import CartPole
+from envrax.classic import CartPole
 N = 64
 {code}
 jax.block_until_ready(last)

@@ -63,7 +63,6 @@ def make(
 
     Examples
     --------
-    >>> import envrax_classic
     >>> env = make("classic/CartPole-v0", wrappers=[FrameStackObservation(n_stack=2)])
     >>> obs, state = env.reset(jax.random.key(0))
     >>> obs.shape
@@ -112,7 +111,6 @@ def make_vec(
 
     Examples
     --------
-    >>> import envrax_classic
     >>> env = make_vec("classic/CartPole-v0", n_envs=8, pre_warm=False)
     >>> obs, state = env.reset(jax.random.key(0))
     >>> obs.shape
@@ -158,7 +156,6 @@ def make_multi(
 
     Examples
     --------
-    >>> import envrax_classic
     >>> make_multi(["classic/CartPole-v0", "classic/Catch-v0"])
     MultiEnv([CartPole, Catch], num_envs=2)
     """
@@ -203,7 +200,6 @@ def make_multi_vec(
 
     Examples
     --------
-    >>> import envrax_classic
     >>> make_multi_vec(["classic/CartPole-v0", "classic/Catch-v0"], n_envs=8)
     MultiVecEnv([CartPole×8, Catch×8], total=16)
     """

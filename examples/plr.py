@@ -24,7 +24,7 @@ import numpy as np
 import optax
 
 import envrax
-from envrax_classic.maze import CORAL, INK, TEAL  # colours: the agent, the walls, the goal
+from envrax.classic.maze import CORAL, INK, TEAL  # colours: the agent, the walls, the goal
 
 N_LEVELS = 512  # in the buffer
 N_NEW = 64  # levels in the buffer that were not played yet, after every rollout

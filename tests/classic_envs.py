@@ -1,4 +1,4 @@
-"""What the tests of the example suite share."""
+"""What the tests of the suite `classic` share."""
 
 from functools import cache
 from typing import Any

@@ -72,7 +72,7 @@ def compile_counter() -> Callable[[], AbstractContextManager[Compilations]]:
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
     """Leave the registry as it was found, with the suite that an unknown name would import."""
-    importlib.import_module("envrax_classic")
+    importlib.import_module("envrax.classic")
     before = set(envrax.registered_names())
     yield
     for name in set(envrax.registered_names()) - before:

@@ -1,4 +1,4 @@
-"""Environments of the example suite with one fault each, and how Gymnasium's get their states."""
+"""Environments of the suite `classic` with one fault each, and how Gymnasium's get their states."""
 
 import math
 from typing import Any
@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import envrax_classic as classic
-from envrax import EnvState, JaxEnv
+from envrax import EnvState, JaxEnv, classic
 
 Env = JaxEnv[Any, Any, Any, Any]
 IDS = {

@@ -4,7 +4,7 @@ Draw the pictures of the documentation, into `docs/img`.
     python .ci/pictures                           all of them
     python .ci/pictures learning-curve env-maze   these
 
-Needs the packages of the extra `examples`, and `envrax-classic`. On the same machine, running it
+Needs the packages of the extra `examples`. On the same machine, running it
 again changes no byte.
 """
 

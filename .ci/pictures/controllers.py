@@ -1,4 +1,4 @@
-"""Hand-written policies for `envrax_classic`, from a state to an action."""
+"""Hand-written policies for `envrax.classic`, from a state to an action."""
 
 import math
 from collections import deque
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from envrax_classic.connect_four import connected
+from envrax.classic.connect_four import connected
 
 CART_PERIOD = 240  # steps in which the cart goes to and fro once
 

@@ -1,4 +1,4 @@
-"""Episodes of `envrax_classic` as GIFs."""
+"""Episodes of `envrax.classic` as GIFs."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 import envrax
-import envrax_classic
+from envrax import classic
 
 HEIGHT, COLOURS = 256, 64
 
@@ -70,7 +70,7 @@ SCENES = {
         "classic/Acrobot-v0",
         controllers.acrobot,
         milliseconds=30,
-        config=envrax_classic.AcrobotConfig(dt=0.1),
+        config=classic.AcrobotConfig(dt=0.1),
     ),
     "catch": Scene("classic/Catch-v0", controllers.catch, milliseconds=90, seeds=(6, 21, 3, 4)),
     "ball": Scene("classic/Ball-v0", controllers.ball, milliseconds=80, seeds=(0, 8, 7)),

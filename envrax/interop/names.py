@@ -50,7 +50,7 @@ def installed_ids() -> list[str]:
 def _import_other_suites() -> None:
     """Import the suites that are no library with an adapter; one that does not load has no ids."""
     for prefix, point in installed_suites().items():
-        if not point.value.startswith("envrax."):
+        if not point.value.startswith("envrax.interop."):
             with contextlib.suppress(MissingPackageError):
                 import_suite(prefix)
 
@@ -62,16 +62,16 @@ def about_suites(name: str, found: list[str]) -> str:
     text = f" Suites installed: {', '.join(x for x in suites if x not in missing) or 'none'}"
     if missing:
         text += f"; not installed: {', '.join(missing)}"
-    prefix = (name if name in library_ids() else (found or [""])[0]).partition("/")[0]
+    ours = name in library_ids() or name.startswith("classic/")
+    prefix = (name if ours else (found or [""])[0]).partition("/")[0]
     if prefix in missing:
         text += f". Install {prefix} with {how_to_install(prefix)}"
-    elif name in library_ids():
+    elif ours and prefix not in suites:
+        module = "envrax.classic" if prefix == "classic" else f"envrax.interop.{prefix}"
         text += (
-            f". The adapter of {prefix} is not registered, as where a checkout of envrax is on the "
-            f"path: install it with `pip install -e .`, or import `envrax.interop.{prefix}`"
+            f". The suite {prefix} is not registered, as where a checkout of envrax is on the "
+            f"path: install it with `pip install -e .`, or import `{module}`"
         )
-    if name.startswith("classic/") and "classic" not in suites:
-        text += ". `classic` is the suite in `examples/envrax-classic` of envrax's repository"
     if name.startswith("ALE/"):
         text += ". ALE is a simulator on the host: see the page 'EnvPool, Atari and Gymnasium'"
     return f"{text}. `python -m envrax find WORD` looks for ids."

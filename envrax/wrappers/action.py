@@ -30,7 +30,7 @@ class ClipAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
 
     Examples
     --------
-    >>> from envrax_classic import Pendulum
+    >>> from envrax.classic import Pendulum
     >>> Pendulum().action_space, ClipAction(Pendulum()).action_space
     (Box(-2.0, 2.0, (1,), float32), Box(-inf, inf, (1,), float32))
     """
@@ -78,7 +78,7 @@ class RescaleAction(ActionWrapper[ObsSpaceT, Box, StateT, ConfigT]):
 
     Examples
     --------
-    >>> from envrax_classic import Pendulum
+    >>> from envrax.classic import Pendulum
     >>> RescaleAction(Pendulum(), min_action=-1.0, max_action=1.0).action(jnp.ones(1)).tolist()
     [2.0]
     """
@@ -183,7 +183,7 @@ class DiscretizeAction(ActionWrapper[ObsSpaceT, Any, StateT, ConfigT]):
 
     Examples
     --------
-    >>> from envrax_classic import Pendulum
+    >>> from envrax.classic import Pendulum
     >>> env = DiscretizeAction(Pendulum(), bins=4)
     >>> env.action_space, [env.action(i).tolist() for i in range(4)]
     (Discrete(4), [[-1.5], [-0.5], [0.5], [1.5]])

@@ -13,7 +13,7 @@ import envrax
 from envrax import MultiEnv, VecEnv
 from envrax.autoreset import Compact, Select
 from envrax.autoreset import reset as reset_slots
-from envrax_classic import CartPole
+from envrax.classic import CartPole
 
 IMPLS = ["rbg", "unsafe_rbg"]
 THREEFRY = jax.random.key(7)

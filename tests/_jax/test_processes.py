@@ -13,7 +13,7 @@ import os, sys, warnings
 warnings.simplefilter("error")
 from conftest import count_compilations
 import jax, jax.numpy as jnp
-import envrax, envrax_classic
+import envrax
 from _jax.test_cache import QuickEnv
 from envrax.wrappers.vector import NormalizeReward
 

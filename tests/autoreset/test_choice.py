@@ -12,7 +12,7 @@ from jax.sharding import AxisType
 
 from envrax import VecEnv, shard
 from envrax.autoreset import Compact, Select, choose
-from envrax_classic import CartPole, Maze
+from envrax.classic import CartPole, Maze
 
 
 def coins(kind: str) -> CoinEnv:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import envrax
-from envrax_classic import CartPole, CartPoleConfig
+from envrax.classic import CartPole, CartPoleConfig
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 

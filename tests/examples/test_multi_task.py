@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import envrax
-from envrax_classic import Acrobot, AcrobotConfig, BallConfig, BallEnv, CartPole, CartPoleConfig
+from envrax.classic import Acrobot, AcrobotConfig, BallConfig, BallEnv, CartPole, CartPoleConfig
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 SIZES = dict(CartPole=4, Acrobot=6, Ball=4)  # of an observation

@@ -127,7 +127,7 @@ def test_the_curve_begins_when_each_slot_has_ended_once(registered: Any) -> None
 @pytest.mark.slow
 def test_a_module_in_the_working_directory_is_found(tmp_path: Path, run_python: Any) -> None:
     (tmp_path / "point.py").write_text(
-        "import envrax\nfrom envrax_classic import CartPole, CartPoleConfig\n"
+        "import envrax\nfrom envrax.classic import CartPole, CartPoleConfig\n"
         "envrax.register('Point-v0', CartPole, CartPoleConfig())\n"
     )
     tiny = ["Point-v0", "--import=point", "--total-steps=64", "--n-envs=4", "--n-steps=4"]

@@ -11,10 +11,10 @@ import pytest
 import rejax
 
 import envrax
+from envrax.classic import CartPole, Pendulum
 from envrax.interop import to_gymnax
 from envrax.interop.gymnax import wrap
 from envrax.testing import CountingEnv
-from envrax_classic import CartPole, Pendulum
 
 pytestmark = pytest.mark.jaxrl
 

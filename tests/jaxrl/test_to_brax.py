@@ -14,9 +14,9 @@ from brax.training.agents.ppo.losses import compute_gae
 
 import envrax
 from envrax import TimeLimit, VecEnv, with_config
+from envrax.classic import CartPole, Pendulum
 from envrax.interop import brax_training_wrap, to_brax
 from envrax.interop.brax import wrap
-from envrax_classic import CartPole, Pendulum
 
 pytestmark = pytest.mark.jaxrl
 N = 4

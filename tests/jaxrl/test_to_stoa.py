@@ -14,10 +14,10 @@ from stoa.core_wrappers.vmap import VmapWrapper
 
 import envrax
 from envrax import Box, Discrete, ExpandDims, TimeLimit, VecEnv
+from envrax.classic import CartPole
 from envrax.interop import to_stoa
 from envrax.interop.stoa import wrap
 from envrax.testing import CountingEnv, MaskedEnv
-from envrax_classic import CartPole
 
 pytestmark = pytest.mark.jaxrl
 N = 4

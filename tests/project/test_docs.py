@@ -20,7 +20,6 @@ from sybil.parsers.markdown import CodeBlockParser
 import envrax
 import envrax.testing
 import envrax.wrappers.vector
-import envrax_classic  # noqa: F401  # the pages that import it find its names registered
 from envrax.interop import names
 
 ROOT = Path(__file__).resolve().parent.parent.parent

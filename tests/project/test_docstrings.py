@@ -12,7 +12,6 @@ import pytest
 
 import envrax
 import envrax.testing
-import envrax_classic  # noqa: F401  # the examples that import it find its names registered
 
 MODULES = sorted(
     module.name

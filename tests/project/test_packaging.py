@@ -55,6 +55,7 @@ ROOMS = {
     "speed, and the suite that `python -m envrax new` writes",
     "interop": "adapters of libraries, bridges to trainers (`interop/out`) and simulators on the "
     "host (`interop/host`)",
+    "classic": "the suite that comes with the package",
     "__main__": "the command line",
     "__init__": "what `import envrax` gives",
 }

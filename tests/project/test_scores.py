@@ -160,7 +160,7 @@ def test_a_curve_is_a_row_of_bars(returns: list[float], bars: str) -> None:
 @pytest.mark.usefixtures("results")
 def test_the_pages_have_the_scores() -> None:
     more: dict[str, Any] = {"algorithm": "PPO", "curves": [{"2048": 20.0, "4096": 40.0}]}
-    more |= {"steps": [4096], "cpu": [20.2], "versions": {"envrax-classic": "0.1.0"}}
+    more |= {"steps": [4096], "cpu": [20.2], "versions": {"envrax": "0.1.0"}}
     scores.add(CARTPOLE, {**row(20.25, 1480.0, 1.0), **more})
     scores.add(CATCH, {**row(-0.6, -0.6, 0.2), **more})
     scores.judge()

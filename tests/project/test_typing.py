@@ -72,13 +72,11 @@ def test_mistakes_are_found_and_nothing_else(messages_by_file: Any) -> None:
 
 @pytest.fixture
 def suites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a user's suite, what `python -m envrax new` writes, and the example."""
+    """A folder with a user's suite, and what `python -m envrax new` writes."""
     monkeypatch.chdir(tmp_path)
     list(write_suite("my_suite"))
     Path("my_suite", "train.py").unlink()  # a script without annotations
     shutil.copy(SAMPLES / "suite.py", tmp_path)
-    classic = ROOT / "examples" / "envrax-classic" / "src" / "envrax_classic"
-    shutil.copytree(classic, "envrax_classic", ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
 

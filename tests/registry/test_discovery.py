@@ -354,7 +354,7 @@ def test_the_command_line_tells_of_versions(
     text = " ".join(out.split())
     assert f"flax=={metadata.version('flax')}" in text
     assert "ruff==" not in text and "jax==" not in text  # a tool; a row of its own
-    assert f"classic (envrax-classic {metadata.version('envrax-classic')})" in text
+    assert f"classic (envrax {envrax.__version__})" in text
     assert "jax_enable_x64=False" in text and "XLA_OF_THIS_TEST=a b" in text
     assert ("Unable to initialize backend" in rows["devices"]) != works
     assert ("cpu" in rows.get("backend", "")) == works
@@ -370,7 +370,7 @@ def test_a_suite_of_ones_own(
     assert main(["new", "walks"]) == 0
     capsys.readouterr()
     files = {str(x.relative_to(tmp_path)) for x in tmp_path.rglob("*") if x.is_file()}
-    assert {"walks/pyproject.toml", "walks/walks/__init__.py", "walks/train.py"} <= files
+    assert {"walks/pyproject.toml", "walks/walks/py.typed", "walks/train.py"} <= files
     assert not any("my_suite" in (tmp_path / name).read_text() for name in files)
     taken = "walks", "jax", "classic"
     illegal = "My_Suite", "my-suite", "class", "a_", "é", "../up"
@@ -477,7 +477,7 @@ def test_an_id_whose_suite_is_not_registered(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("envrax.interop.names.installed_suites", dict)
     for missing, advice in (
         (["pgx"], r"Install pgx with `pip install"),
-        ([], r"The adapter of pgx is not registered, .* or import `envrax\.interop\.pgx`"),
+        ([], r"The suite pgx is not registered, .* or import `envrax\.interop\.pgx`"),
     ):
         monkeypatch.setattr(names, "missing_libraries", lambda missing=missing: missing)
         with pytest.raises(ValueError, match=advice) as found:
@@ -485,3 +485,5 @@ def test_an_id_whose_suite_is_not_registered(monkeypatch: pytest.MonkeyPatch) ->
         assert "Did you mean" not in str(found.value)
     with pytest.raises(ValueError, match=r"Did you mean .*'pgx/tic_tac_toe'"):
         envrax.make("pgx/tictactoe")
+    monkeypatch.setattr(names, "available_suites", list)
+    assert "or import `envrax.classic`" in names.about_suites("classic/Ball-v0", [])

@@ -14,6 +14,7 @@ from rollouts.test_rollout import vec_cartpole
 
 import envrax
 from envrax import EnvConfig, RecordEpisodeStatistics, VecEnv
+from envrax.classic import CartPole as ClassicCartPole
 from envrax.testing import CountingEnv, MaskedEnv
 from envrax.wrappers.vector import (
     BatchedWrapper,
@@ -21,7 +22,6 @@ from envrax.wrappers.vector import (
     NormalizeReward,
     RunningStatistics,
 )
-from envrax_classic import CartPole as ClassicCartPole
 
 KEY = jax.random.key(0)
 

@@ -12,8 +12,8 @@ from wrapper_rows import draw_gravity
 
 import envrax
 from envrax import DomainRandomization, RecordEpisodeStatistics, TimeLimit, VecEnv, evaluate_grid
+from envrax.classic import CartPole, CartPoleConfig, Maze
 from envrax.testing import CountingEnv
-from envrax_classic import CartPole, CartPoleConfig, Maze
 
 KEY = jax.random.key(0)
 GRID = {"half_length": [0.25, 1.0], "force": [5, 10.0, 20.0]}

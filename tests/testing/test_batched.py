@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode
 from helpers import slow_but
 
 from envrax import BatchedEnv, EnvConfig, EpisodeDiscount, ExpandDims, MultiDiscrete, VecEnv
+from envrax.classic import CartPole
 from envrax.testing import (
     ConformanceError,
     CountingEnv,
@@ -24,7 +25,6 @@ from envrax.testing import (
 )
 from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation
 from envrax.wrappers.vector.forwarding import ForwardingBatch
-from envrax_classic import CartPole
 
 SOUND: list[Any] = [
     lambda: OnTheHost(2),

@@ -12,8 +12,7 @@ from broken_envs.drift import Drift
 from broken_envs.spaces import SpaceIsAnInt
 from wrapper_rows import ROWS
 
-import envrax_classic
-from envrax import EnvConfig, EpisodeDiscount, ExpandDims, RecordVideo, VecEnv, Wrapper
+from envrax import EnvConfig, EpisodeDiscount, ExpandDims, RecordVideo, VecEnv, Wrapper, classic
 from envrax.testing import (
     ConformanceError,
     CountingEnv,
@@ -28,7 +27,7 @@ from envrax.testing.probe import Probe
 from envrax.testing.rules import ENV_RULES
 
 SOUND: list[Any] = [Drift, CountingEnv, ImageEnv, MaskedEnv, NestedEnv, *fakes.ALL]
-SOUND += [spec.env_class for spec in envrax_classic.ClassicSuite().specs]
+SOUND += [spec.env_class for spec in classic.ClassicSuite().specs]
 
 
 @pytest.mark.slow

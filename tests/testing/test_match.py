@@ -16,8 +16,7 @@ from helpers import slow_but
 from match_mutants import IDS, MUTANTS, put, reference
 from match_worlds import INVENTED, NAMED, RIGHT, Port
 
-import envrax_classic
-from envrax import Box, EnvConfig, EnvState, JaxEnv
+from envrax import Box, EnvConfig, EnvState, JaxEnv, classic
 from envrax.testing import Case, CountingEnv, match_env
 from envrax.testing.__main__ import main
 from envrax.testing.match.numbers import columns, named_as_key
@@ -584,7 +583,7 @@ def test_mutants_are_found(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", IDS)
 def test_the_classic_suite_is_gymnasiums(name: str) -> None:
-    env = getattr(envrax_classic, name)()
+    env = getattr(classic, name)()
     match = match_env(env, reference(env), put)
     assert match.ok is True, str(match)
     assert match.precision == "float64"

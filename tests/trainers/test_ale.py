@@ -21,10 +21,10 @@ from trainers.host_envs import (
 )
 
 import envrax
+from envrax.classic import CartPole
 from envrax.interop.host.envpool import from_envpool
 from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
 from envrax.testing import check_batched_env
-from envrax_classic import CartPole
 
 pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore:.*precision lowered")]
 

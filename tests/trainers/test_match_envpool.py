@@ -7,13 +7,13 @@ import envpool
 import jax.numpy as jnp
 import pytest
 
-import envrax_classic
+from envrax import classic
 from envrax.testing import match_env
 
 pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore:.*precision lowered")]
 
 
-class HalfRewardCartPole(envrax_classic.CartPole):
+class HalfRewardCartPole(classic.CartPole):
     """Its rewards are halved."""
 
     def advance(self, state: Any, action: Any) -> Any:
@@ -21,7 +21,7 @@ class HalfRewardCartPole(envrax_classic.CartPole):
         return new, 0.5 * reward, terminated
 
 
-class UprightCartPole(envrax_classic.CartPole):
+class UprightCartPole(classic.CartPole):
     """It begins upright."""
 
     def begin(self, key: Any, **episode: Any) -> Any:
@@ -35,7 +35,7 @@ def match(env: Any) -> Any:
 
 
 def test_the_same_environment_is_not_refuted_and_no_more() -> None:
-    found = match(envrax_classic.CartPole())
+    found = match(classic.CartPole())
     assert found.ok is None, str(found)
     verdicts = {check.name: check.verdict for check in found.checks}
     assert verdicts["spaces"] == "equal"

@@ -150,8 +150,6 @@ STACKS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", STACKS)
 def test_first_episodes_end_earlier_by_the_steps_that_the_runner_writes(name: str) -> None:
-    import envrax_classic  # noqa: F401
-
     env = to_rsl_rl(STACKS[name](5), seed=0)
     assert env.max_episode_length == LIMIT
     begin = 5 if "middle" in name else 0
@@ -278,8 +276,6 @@ def mean_return(env: Any, policy: Callable[[Any], Any]) -> float:
 
 
 def test_ppo_learns_to_swing_a_pendulum_up() -> None:
-    import envrax_classic  # noqa: F401
-
     torch.manual_seed(0)
     torch.set_num_threads(1)  # small networks are slower on several
     scaled = RescaleAction(min_action=-1.0, max_action=1.0)

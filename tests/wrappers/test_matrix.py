@@ -38,8 +38,8 @@ from envrax import (
     ResizeObservation,
     VecEnv,
 )
+from envrax.classic import CartPole
 from envrax.env import carries_over
-from envrax_classic import CartPole
 
 # The stacks hold all other wrappers.
 STACKS = ("images", "episodes", "gymnasium")

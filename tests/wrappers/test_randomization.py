@@ -18,10 +18,10 @@ from wrapper_rows import draw_gravity
 import envrax
 from envrax import Box, DomainRandomization, TimeAwareObservation, TimeLimit, VecEnv, with_config
 from envrax.autoreset import Compact, Select
+from envrax.classic import CartPole, CartPoleConfig, Maze
 from envrax.env import carries_over
 from envrax.testing import CountingEnv, report_env
 from envrax.testing.fakes import FakeConfig
-from envrax_classic import CartPole, CartPoleConfig, Maze
 
 F32 = jnp.float32
 KEY = jax.random.key(0)

@@ -18,9 +18,9 @@ from envrax import (
     RecordEpisodeStatistics,
     TimeLimit,
 )
+from envrax.classic import CartPole
 from envrax.interop import to_gymnax
 from envrax.testing import CountingEnv
-from envrax_classic import CartPole
 
 KEY = jax.random.key(0)
 

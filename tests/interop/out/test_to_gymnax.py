@@ -13,9 +13,9 @@ from helpers import assert_trees_close, assert_trees_equal, slow_but
 
 import envrax
 from envrax import EpisodicLife, RecordEpisodeStatistics, TimeLimit, VecEnv, with_config
+from envrax.classic import CartPole
 from envrax.interop import to_gymnax
 from envrax.testing import CountingEnv, MaskedEnv
-from envrax_classic import CartPole
 
 N = 16
 

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax import Box, Discrete, EnvConfig, EnvState
-from envrax_classic._draw import BLUE, CORAL, INK, MIST, SLATE, Canvas
-from envrax_classic._episode import EpisodicEnv
+from envrax.classic._draw import BLUE, CORAL, INK, MIST, SLATE, Canvas
+from envrax.classic._episode import EpisodicEnv
+from envrax.env import EnvConfig, EnvState
+from envrax.spaces import Box, Discrete
 
 _MIN_POSITION, _MAX_POSITION = -1.2, 0.6
 _MAX_SPEED = 0.07

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax import Box, EnvConfig, EnvState
-from envrax_classic._draw import CORAL, INK, MIST, SLATE, Canvas
-from envrax_classic._episode import EpisodicEnv
+from envrax.classic._draw import CORAL, INK, MIST, SLATE, Canvas
+from envrax.classic._episode import EpisodicEnv
+from envrax.env import EnvConfig, EnvState
+from envrax.spaces import Box
 
 _MAX_SPEED = 8.0
 _MAX_TORQUE = 2.0

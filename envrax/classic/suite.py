@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from envrax import EnvSpec, EnvSuite
-from envrax_classic.acrobot import Acrobot, AcrobotConfig
-from envrax_classic.ball import BallConfig, BallEnv
-from envrax_classic.cartpole import CartPole, CartPoleConfig
-from envrax_classic.catch import Catch, CatchConfig
-from envrax_classic.connect_four import ConnectFour, ConnectFourConfig
-from envrax_classic.maze import Maze, MazeConfig
-from envrax_classic.mountain_car import MountainCar, MountainCarConfig
-from envrax_classic.pendulum import Pendulum, PendulumConfig
+from envrax.classic.acrobot import Acrobot, AcrobotConfig
+from envrax.classic.ball import BallConfig, BallEnv
+from envrax.classic.cartpole import CartPole, CartPoleConfig
+from envrax.classic.catch import Catch, CatchConfig
+from envrax.classic.connect_four import ConnectFour, ConnectFourConfig
+from envrax.classic.maze import Maze, MazeConfig
+from envrax.classic.mountain_car import MountainCar, MountainCarConfig
+from envrax.classic.pendulum import Pendulum, PendulumConfig
+from envrax.registry import EnvSpec
+from envrax.suite import EnvSuite
 
 
 def _specs() -> list[EnvSpec]:

@@ -1,4 +1,4 @@
-"""The example suite: the contract of envrax for all eight, and what the suite itself promises."""
+"""The suite `classic`: the contract of envrax for all eight, and what the suite itself promises."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,8 +12,7 @@ from classic_envs import Env, compiled, rollout
 from helpers import assert_trees_close, slow_but
 
 import envrax
-import envrax_classic as classic
-from envrax import EnvState
+from envrax import EnvState, classic
 
 ENVS: list[type[Env]] = [
     classic.CartPole,
@@ -184,7 +183,7 @@ def test_render_draws_the_state(cls: type[Env]) -> None:
 
 def test_importing_the_suite_registers_it_and_starts_no_backend(run_python: Any) -> None:
     script = (
-        "import envrax; assert envrax.registered_names() == []; import envrax_classic as c; "
+        "import envrax; assert envrax.registered_names() == []; import envrax.classic as c; "
         "assert envrax.registered_names() == sorted(c.ClassicSuite()); "
         "assert envrax.get_spec('classic/Ball-v0').suite == 'classic'; "
         "print(*c.ClassicSuite())"
@@ -202,6 +201,22 @@ def test_importing_the_suite_registers_it_and_starts_no_backend(run_python: Any)
         "ConnectFour",
     ]
     assert printed.split() == [f"classic/{name}-v0" for name in names]
+
+
+def test_the_suite_is_imported_when_its_ids_are_asked_for(run_python: Any) -> None:
+    script = """
+        import sys
+        import envrax
+        from envrax.testing import CountingEnv
+
+        assert "classic" in envrax.available_suites()
+        envrax.register("other/Counting-v0", CountingEnv, CountingEnv().config)
+        envrax.make("other/Counting-v0", jit_compile=False)
+        before = "envrax.classic" in sys.modules
+        envrax.make("classic/Ball-v0", jit_compile=False)
+        print(before, "envrax.classic" in sys.modules)
+    """
+    assert run_python(script) == "False True\n"
 
 
 @every_env

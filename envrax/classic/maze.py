@@ -1,3 +1,4 @@
+# pyright: reportUnknownVariableType=false
 """Maze: a new maze in every episode, from pixels."""
 
 from typing import Any
@@ -7,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax import Box, Discrete, EnvConfig, EnvState
-from envrax_classic._draw import CORAL, INK, PAPER, TEAL, Canvas, tile_image
-from envrax_classic._episode import EpisodicEnv
+from envrax.classic._draw import CORAL, INK, PAPER, TEAL, Canvas, tile_image
+from envrax.classic._episode import EpisodicEnv
+from envrax.env import EnvConfig, EnvState
+from envrax.spaces import Box, Discrete
 
 
 @chex.dataclass
@@ -66,10 +68,11 @@ def carve(key: jax.Array, size: int) -> jax.Array:
         return following, came_from.at[following].set(origin)
 
     # Each cell except the first is entered once and left once: the number of iterations is known.
-    _, came_from = jax.lax.fori_loop(0, 2 * (size**2 - 1), dig, (jnp.int32(start), came_from))
+    dug: tuple[jax.Array, jax.Array]
+    dug = jax.lax.fori_loop(0, 2 * (size**2 - 1), dig, (jnp.int32(start), came_from))
 
     index = np.arange(width * width, dtype=np.int32).reshape(width, width)[1:-1, 1:-1]
-    origin = came_from.reshape(width, width)[1:-1, 1:-1]
+    origin = dug[1].reshape(width, width)[1:-1, 1:-1]
     across = (origin[:, 1:] == index[:, :-1]) | (origin[:, :-1] == index[:, 1:])
     down = (origin[1:] == index[:-1]) | (origin[:-1] == index[1:])
     walls = jnp.ones((2 * size + 1, 2 * size + 1), bool).at[1::2, 1::2].set(False)

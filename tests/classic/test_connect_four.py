@@ -1,4 +1,4 @@
-"""ConnectFour of the example suite: its rules against brute force, its opponent, its mask."""
+"""ConnectFour of the suite `classic`: its rules against brute force, its opponent, its mask."""
 
 from functools import cache
 from typing import Any
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from classic_envs import compiled
 
-import envrax_classic as classic
-from envrax_classic.connect_four import connected
+from envrax import classic
+from envrax.classic.connect_four import connected
 
 ROWS, COLUMNS = 6, 7
 GAMES = 2000

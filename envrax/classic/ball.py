@@ -1,3 +1,4 @@
+# pyright: reportUnknownVariableType=false
 """Ball: an environment that extends `JaxEnv` directly. Read this one first."""
 
 from typing import Any
@@ -7,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax import Box, Discrete, EnvConfig, EnvState, JaxEnv
-from envrax_classic._draw import CORAL, MIST, TEAL, Canvas
+from envrax.classic._draw import CORAL, MIST, TEAL, Canvas
+from envrax.env import EnvConfig, EnvState, JaxEnv
+from envrax.spaces import Box, Discrete
 
 
 @chex.dataclass
@@ -53,7 +55,7 @@ class BallEnv(JaxEnv[Box, Discrete, BallState, BallConfig]):
         along = jnp.stack([action < 2, action >= 2])
         push = jnp.where(action % 2 == 0, -self.config.push, self.config.push)
         ball = jnp.clip(state.ball + jnp.where(along, push, 0.0), 0.0, 1.0)
-        distance = jnp.linalg.norm(ball - state.target)
+        distance: jax.Array = jnp.linalg.norm(ball - state.target)
 
         step = state.step + 1
         terminated = distance < self.config.radius

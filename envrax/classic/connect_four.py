@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax import Box, Discrete, EnvConfig, EnvState
-from envrax_classic._draw import AMBER, BLUE, CORAL, PAPER, Canvas
-from envrax_classic._episode import EpisodicEnv
+from envrax.classic._draw import AMBER, BLUE, CORAL, PAPER, Canvas
+from envrax.classic._episode import EpisodicEnv
+from envrax.env import EnvConfig, EnvState
+from envrax.spaces import Box, Discrete
 
 
 @chex.dataclass

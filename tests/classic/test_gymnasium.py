@@ -1,4 +1,4 @@
-"""The classic control environments of the example suite against Gymnasium's own."""
+"""The classic control environments of the suite `classic` against Gymnasium's own."""
 
 from dataclasses import fields
 from typing import Any
@@ -11,8 +11,7 @@ import pytest
 from classic_envs import Env, compiled, rollout
 from helpers import slow_but
 
-import envrax_classic as classic
-from envrax import EnvState
+from envrax import EnvState, classic
 
 PEERS: dict[type[Env], str] = {
     classic.CartPole: "CartPole-v1",

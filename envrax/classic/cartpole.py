@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax import Box, Discrete, EnvConfig, EnvState
-from envrax_classic._draw import AMBER, BLUE, INK, MIST, SLATE, Canvas
-from envrax_classic._episode import EpisodicEnv
+from envrax.classic._draw import AMBER, BLUE, INK, MIST, SLATE, Canvas
+from envrax.classic._episode import EpisodicEnv
+from envrax.env import EnvConfig, EnvState
+from envrax.spaces import Box, Discrete
 
 _MAX_POSITION = 2.4
 _MAX_ANGLE = math.radians(12)

@@ -1,4 +1,4 @@
-"""Catch, Ball and Maze of the example suite: what each one promises."""
+"""Catch, Ball and Maze of the suite `classic`: what each one promises."""
 
 from collections import deque
 
@@ -10,8 +10,7 @@ from classic_envs import Env, compiled
 from helpers import slow_but
 
 import envrax
-import envrax_classic as classic
-from envrax import VecEnv
+from envrax import VecEnv, classic
 
 # Catch.
 

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax import Box, Discrete, EnvConfig, EnvState
-from envrax_classic._draw import AMBER, BLUE, INK, SLATE, TEAL, Canvas
-from envrax_classic._episode import EpisodicEnv
+from envrax.classic._draw import AMBER, BLUE, INK, SLATE, TEAL, Canvas
+from envrax.classic._episode import EpisodicEnv
+from envrax.env import EnvConfig, EnvState
+from envrax.spaces import Box, Discrete
 
 _MAX_SPEED_1, _MAX_SPEED_2 = 4 * math.pi, 9 * math.pi
 
