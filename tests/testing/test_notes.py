@@ -1,0 +1,39 @@
+"""What `check_env` notes without a finding: ends that look like a time limit."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+
+import envrax
+from envrax.testing import report_env
+from envrax.testing.fakes import CountingEnv
+
+
+class Counted(CountingEnv):
+    """Every episode ends at one step, as a termination."""
+
+    at = 4
+
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, _, info = super().step(state, action)
+        done = state.step >= self.at
+        flags = {"terminated": done, "truncated": jnp.bool_(False)}
+        return obs, state.replace(done=done), reward, done, {**info, **flags}
+
+
+class Truncated(Counted):
+    def step(self, state: Any, action: Any) -> Any:
+        obs, state, reward, done, info = super().step(state, action)
+        return obs, state, reward, done, {**info, "terminated": ~done, "truncated": done}
+
+
+@pytest.mark.parametrize("make, noted", [(Counted, True), (Truncated, False)])
+def test_ends_at_one_step_that_are_no_truncations(make: Any, noted: bool) -> None:
+    notes = report_env(make(), num_steps=40).notes
+    assert any("episodes ended at step 4, and none was truncated" in x for x in notes) == noted
+
+
+def test_a_limit_of_one_step() -> None:
+    env = envrax.with_config(CountingEnv(), max_steps=1)
+    assert any("`config.max_steps` is 1" in x for x in report_env(env, num_steps=5).notes)
