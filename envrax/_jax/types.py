@@ -1,6 +1,7 @@
 """Shapes, dtypes and names of the leaves of a pytree; tracers and weak types."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import jax
@@ -36,6 +37,15 @@ def is_traced(tree: Any) -> bool:
 def is_inside_jit() -> bool:
     """Whether the caller is traced by `jit` or by a loop, where each operation gives a tracer."""
     return isinstance(jax.device_put(np.int32(0)), Tracer)
+
+
+def computed_at_once() -> AbstractContextManager[None]:
+    """
+    A block whose operations give values, also where the caller is traced by `jit`.
+
+    Without a trace it changes nothing: `equinox.error_if` fails in JAX's own block.
+    """
+    return jax.ensure_compile_time_eval() if is_inside_jit() else nullcontext()
 
 
 def strip_weak_type(tree: Any) -> Any:

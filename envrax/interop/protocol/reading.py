@@ -12,7 +12,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 
-from envrax._jax.types import output_types
+from envrax._jax.types import computed_at_once, output_types
 from envrax.interop.common_types import types_of
 from envrax.interop.containers import as_dicts, copy_containers
 from envrax.interop.params import with_changes
@@ -350,26 +350,30 @@ class _Reader:
         if given is None and name is None:
             return self.counted_actions() if kind == "action" else None
         try:
-            if given is not None:
-                return _space_of(given, types)
-            declared: Any = getattr(self.env, str(name))
-            if not callable(declared) or hasattr(declared, "shape") or hasattr(declared, "n"):
-                return _space_of(declared, types)
-            call = bind(self.env, str(name), (*self.known_params, "agent"))
-            if not self.r.peer_agents or "agent" not in call.roles:
-                return _space_of(call(self.env, self.given(agent=0)), types)
-            return Dict(
-                {
-                    a: _space_of(call(self.env, self.given(agent=p)), types and types[a])
-                    for a, p in zip(self.r.agents, self.r.peer_agents, strict=True)
-                }
-            )
+            with computed_at_once():
+                return self.converted_space(kind, name, given, types)
         except Refusal:
             raise
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             raise Refusal(
                 f"its space of {kind}s does not fit: {error}. `{kind}_space=` gives another"
             ) from error
+
+    def converted_space(self, kind: str, name: str | None, given: Any, types: Any) -> Space:
+        if given is not None:
+            return _space_of(given, types)
+        declared: Any = getattr(self.env, str(name))
+        if not callable(declared) or hasattr(declared, "shape") or hasattr(declared, "n"):
+            return _space_of(declared, types)
+        call = bind(self.env, str(name), (*self.known_params, "agent"))
+        if not self.r.peer_agents or "agent" not in call.roles:
+            return _space_of(call(self.env, self.given(agent=0)), types)
+        return Dict(
+            {
+                a: _space_of(call(self.env, self.given(agent=p)), types and types[a])
+                for a, p in zip(self.r.agents, self.r.peer_agents, strict=True)
+            }
+        )
 
     def counted_actions(self) -> Space | None:
         """The space of a number of actions, or of Brax's size of an action."""
@@ -546,7 +550,6 @@ class _Reader:
             space = Dict(dict.fromkeys(r.agents, space))
         r.spaces = (space, *r.spaces)
         r.facts["observations"] = f"{space}{text}"
-
 
     def find_mask(self) -> None:
         """The mask of actions, where it has the form of their space."""
