@@ -211,6 +211,9 @@ cache_dir=DEFAULT_CACHE_DIR, **fields)
 max_steps=None)
     rollouts.Evaluation(returns, lengths, complete, terminated, info)
     rollouts.episodes(transitions)
+    interop.protocol.wrapping.wrap(env, params=None, *, max_steps=0, observation_space=None, \
+        action_space=None)
+    interop.protocol.wrapping.recognise(env, params=None, **choices)
     rollouts.Episode(obs, action, reward, done, terminated, truncated, info, extras)
 
     testing.check_env(env, *, num_steps=100, seed=0, gradients=False, waive=None)

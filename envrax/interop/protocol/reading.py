@@ -557,7 +557,8 @@ class _Reader:
         if "mask" not in {*r.at_reset, *r.calls}:
             return
         mask = self.trace(lambda key: r.begin(self.env, self.params, key)["mask"], self.key)
-        space = r.spaces[1][r.agents[0]] if r.agents else r.spaces[1]
+        space: Any = r.spaces[1]
+        space = space[r.agents[0]] if r.agents else space
         masks = mask if isinstance(mask, dict) else {"": mask}
         if all(getattr(x, "shape", None) == mask_shape(space) for x in masks.values()):
             r.facts["mask"] = "of legal actions"
