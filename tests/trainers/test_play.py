@@ -18,9 +18,9 @@ import pytest
 import envrax
 from envrax import spaces
 from envrax.__main__ import main
+from envrax.classic import Pendulum
 from envrax.interop.out import play
 from envrax.testing import CountingEnv
-from envrax_classic import Pendulum
 
 pytestmark = pytest.mark.trainers
 
