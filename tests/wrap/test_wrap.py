@@ -251,7 +251,7 @@ REFUSED: dict[Any, tuple[str, Any]] = {
             "step": "step(key, state, action) -> state, obs, reward, done, info",
         },
     ),
-    ResetsInside: ("`step` may reset itself: the end decides its state at .place, .time", {}),
+    ResetsInside: ("`step` may reset itself: its end begins anew .place, .time", {}),
     InitInside: ("`step` may reset itself", {}),
     FlagsByOtherNames: (
         "no end of an episode",

@@ -19,7 +19,7 @@ from envrax.interop.peer_spaces import box, from_library_space, nested, unbounde
 from envrax.interop.protocol import limits
 from envrax.interop.protocol.adapter import adapter_of
 from envrax.interop.protocol.calls import Call, Written, bind
-from envrax.interop.protocol.dependence import computed_from_flags
+from envrax.interop.protocol.dependence import begins_anew
 from envrax.interop.protocol.limits import Limit
 from envrax.interop.protocol.refusal import Refusal
 from envrax.interop.protocol.results import (
@@ -222,7 +222,9 @@ class _Reader:
             return r.step(self.env, self.given(key=key, state=state, action=action))
 
         at_step = self.trace(stepped, self.key, state, action)
-        r.at_step = parts_of("step", r.step.name, at_step, step.results, self.choices.fields)
+        r.at_step = parts_of(
+            "step", r.step.name, at_step, step.results, self.choices.fields, r.at_reset
+        )
         self.find_functions_of_state(names_in(state))
         r.facts["step"] = r.written(r.step, r.at_step)
         if r.calls:
@@ -496,7 +498,7 @@ class _Reader:
         known = {path[-1] for role, path in r.at_step.items() if role in FIELDS and path}
         n_flags = len(program.out_avals) - len(jax.tree.leaves(state))
         paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(state)]
-        decided = computed_from_flags(program, n_flags)
+        decided = begins_anew(program, n_flags, 1)
         names = [jax.tree_util.keystr(p) for p, x in zip(paths, decided, strict=True) if x]
         if not r.at_step["state"]:  # a state that is a time step has these parts of it
             own = tuple(f"{mark}{x}" for x in known for mark in (".", "['"))
@@ -505,11 +507,11 @@ class _Reader:
             others = [x for x in FUNCTIONS["step"][0] if hasattr(self.env, x) and x != r.step.name]
             beside = f"; step={others[0]!r} takes the function beside it" if others else ""
             raise Refusal(
-                f"`{r.step.name}` may reset itself: the end decides its state at "
+                f"`{r.step.name}` may reset itself: its end begins anew "
                 f"{', '.join(names[:4])}. `resets=` decides: resets=False says that it never "
                 f"begins an episode{beside}"
             )
-        r.facts["resets"] = f"`{r.step.name}` does not: its end decides nothing in its state"
+        r.facts["resets"] = f"`{r.step.name}` does not: its end begins nothing anew in its state"
 
     def find_observations(self, state: Any) -> None:
         r = self.r
