@@ -18,7 +18,7 @@ from envrax.interop.params import with_changes
 from envrax.interop.peer_spaces import box, from_library_space, nested, unbounded
 from envrax.interop.protocol import limits
 from envrax.interop.protocol.adapter import adapter_of
-from envrax.interop.protocol.calls import Call, Written, bind
+from envrax.interop.protocol.calls import Call, Written, bind, roles_of
 from envrax.interop.protocol.dependence import begins_anew
 from envrax.interop.protocol.limits import Limit
 from envrax.interop.protocol.refusal import Refusal
@@ -239,9 +239,13 @@ class _Reader:
 
     def trace(self, function: Callable[..., Any], *types: Any) -> Any:
         """The types of the results of functions of the object."""
+        return self.program(function, *types)[1]
+
+    def program(self, function: Callable[..., Any], *types: Any) -> tuple[Any, Any]:
+        """The program of functions of the object, and the types of its results."""
         try:
             with jax.numpy_dtype_promotion("standard"):
-                return jax.eval_shape(function, *types)
+                return jax.make_jaxpr(function, return_shape=True)(*types)
         except Exception as error:
             what = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
             raise Refusal(
@@ -261,6 +265,8 @@ class _Reader:
         else:
             found = [x for x in plain if callable(getattr(self.env, x, None))]
             found = found or [x for x in others if callable(getattr(self.env, x, None))]
+            if kind == "reset":  # a function that takes a state does something else beside it
+                found = [x for x in found if "state" not in roles_of(self.env, x)] or found
             if len(found) != 1:
                 listed = " and ".join(f"`{x}`" for x in found)
                 raise Refusal(
@@ -443,8 +449,7 @@ class _Reader:
                 others = [jax.tree.leaves(parts[x]) for x in roles]
                 return [parts[x] for x in ENDS if x in parts], others
 
-            with jax.numpy_dtype_promotion("standard"):
-                return jax.make_jaxpr(after)(self.key, state, action)
+            return self.program(after, self.key, state, action)[0]
 
         self.require_no_reset(ends(self.env, self.params, "state"), state)
         flags = {*r.at_step, *r.calls} & {*ENDS}
