@@ -227,8 +227,6 @@ class _Reader:
         )
         self.find_functions_of_state(names_in(state))
         r.facts["step"] = r.written(r.step, r.at_step)
-        if r.calls:
-            r.facts["beside"] = "; ".join(f"{role}: {call}" for role, call in r.calls.items())
         self.require_parts(state, at_reset, at_step)
         self.require_no_change(before)
         self.find_ends(at_step, state, action)
@@ -300,9 +298,11 @@ class _Reader:
         r = self.r
         roles = ("key", "state", "action", "next_state", "params", "agent")
         ended = {"done", "terminated", "step_type"} & {*r.at_step}
+        counts = "done" in r.at_step and self.choices.limit not in (None, "none")
         for role, names in OF_STATE.items():
             found = [x for x in names.split() if callable(getattr(self.env, x, None))]
             is_known = role in r.at_step or (role == "terminated" and ended)
+            is_known = is_known or (role == "truncated" and counts)  # `limit=`: the flag itself counts
             if role == "obs" and r.in_turn:  # of each player
                 r.at_step.pop(role, None), r.at_reset.pop(role, None)
                 is_known = False
@@ -312,6 +312,11 @@ class _Reader:
                 listed = " and ".join(f"`{x}`" for x in found)
                 raise Refusal(f"two functions for the {role}, {listed}; an adapter decides")
             r.calls[role] = bind(self.env, found[0], roles)
+            if role == "obs" and r.in_turn and "agent" not in r.calls[role].roles:
+                raise Refusal(
+                    f"`{r.calls[role]}` takes no player, and {len(r.agents)} take turns: what does "
+                    "one see while another acts? An adapter decides"
+                )
 
     def find_actions(self, state: Any) -> Any:
         """The space of actions; and the types of an action as the object takes it."""
@@ -465,6 +470,8 @@ class _Reader:
             r.limit = found[0] if len(found) == 1 else Limit()
         elif not r.limit.place:
             r.limit = limits.choose(ends, self.env, self.params, self.choices.limit)
+        if r.calls:
+            r.facts["beside"] = "; ".join(f"{role}: {call}" for role, call in r.calls.items())
         self.explain({*r.at_step, *r.calls} & {*ENDS}, state)
         r.facts["limit"] = str(r.limit)
 
