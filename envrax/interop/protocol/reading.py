@@ -298,11 +298,12 @@ class _Reader:
         r = self.r
         roles = ("key", "state", "action", "next_state", "params", "agent")
         ended = {"done", "terminated", "step_type"} & {*r.at_step}
-        counts = "done" in r.at_step and self.choices.limit not in (None, "none")
+        is_decided = self.choices.done or self.choices.limit not in (None, "none")
         for role, names in OF_STATE.items():
             found = [x for x in names.split() if callable(getattr(self.env, x, None))]
             is_known = role in r.at_step or (role == "terminated" and ended)
-            is_known = is_known or (role == "truncated" and counts)  # `limit=`: the flag itself counts
+            if role == "truncated" and "done" in r.at_step and is_decided:
+                continue  # the user says what `done` is: a function for truncations does not count
             if role == "obs" and r.in_turn:  # of each player
                 r.at_step.pop(role, None), r.at_reset.pop(role, None)
                 is_known = False
