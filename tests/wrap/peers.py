@@ -88,11 +88,32 @@ class GymnaxLike:
         return jax.tree.map(lambda a, b: jnp.where(stepped[3], a, b), again, stepped[:2])
 
 
+class WrittenForOldGymnax(GymnaxLike):
+    """It inherits a function of newer versions, which its state does not suit."""
+
+    def is_truncated(self, state: Any, params: Any) -> Any:
+        return state.tick >= params.max_steps_in_episode
+
+
 class SixValues(GymnaxLike):
     def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
         obs, state, reward, _, info = super().step_env(key, state, action, params)
         ends = out(state, params.length), late(state, params.max_steps_in_episode)
         return obs, state, reward, *ends, info
+
+
+class StateAndInfo(Spaces):
+    """As in lynnx: a reset returns an empty info beside the state."""
+
+    def reset(self, key: Any) -> Any:
+        return begun(key), {}
+
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        state = moved(key, state, action)
+        return state, state.place, out(state), late(state), {}
+
+    def get_obs(self, key: Any, state: Any) -> Any:
+        return observed(state)
 
 
 @chex.dataclass
@@ -242,6 +263,10 @@ class PgxLike:
             rewards=jnp.where(won, jnp.where(jnp.arange(2) == player, 1.0, -1.0), 0.0),
             legal_action_mask=jnp.stack([jnp.bool_(True), (stones > 1) | won]),
         )
+
+    def reset(self, state: Any, key: Any) -> Any:
+        """As in jax-envelope: it keeps a part of the state."""
+        return state.replace(stones=self.init(key).stones)
 
     def observe(self, state: Any, player_id: Any) -> Any:
         return jnp.stack([state.stones, (state.current_player == player_id).astype(jnp.int32)])

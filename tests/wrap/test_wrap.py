@@ -19,6 +19,12 @@ from envrax.testing import check_env, report_env
 UNDERSTOOD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "gymnax": (peers.GymnaxLike, {}, "step_env(key, state, action, params) -> obs, state, reward"),
     "six values": (peers.SixValues, {}, "terminated, truncated, info"),
+    "written for gymnax 0.0.9": (
+        peers.WrittenForOldGymnax,
+        {"limit": "params.max_steps_in_episode"},
+        "one flag; an end that the limit makes is a truncation",
+    ),
+    "a state and an info": (peers.StateAndInfo, {}, "reset(key) -> state, info"),
     "Brax": (peers.BraxLike, {"max_steps": 7}, "every end is a termination"),
     "Jumanji": (peers.JumanjiLike, {}, "7 steps, `time_limit`"),
     "dm_env": (peers.DmEnvLike, {}, "`discount` at the last step"),
@@ -47,6 +53,7 @@ def test_an_object_in_each_protocol(kind: str) -> None:
         assert not info["truncated"] or state.step == 7
         assert not (info["truncated"] and info["terminated"]) or kind in (
             "six values",
+            "a state and an info",
             "functional",
             "jaxnasium",
         )
@@ -242,6 +249,13 @@ class InitInside(peers.PgxLike):
         return jax.tree.map(lambda a, b: jnp.where(after.terminated, a, b), self.init(key), after)
 
 
+class SeesOneView(peers.PgxLike):
+    """As in mahjax: `observe` shows what the player sees whose turn it is."""
+
+    def observe(self, state: Any) -> Any:  # type: ignore[override]
+        return state.stones[None]
+
+
 REFUSED: dict[Any, tuple[str, Any]] = {
     TwoLimits: ("two time limits that ends read, 7 .* and 5 ", {"limit": "none", "max_steps": 5}),
     SwappedResults: (
@@ -251,7 +265,7 @@ REFUSED: dict[Any, tuple[str, Any]] = {
             "step": "step(key, state, action) -> state, obs, reward, done, info",
         },
     ),
-    ResetsInside: ("`step` may reset itself: the end decides its state at .place, .time", {}),
+    ResetsInside: ("`step` may reset itself: its end begins anew .place, .time", {}),
     InitInside: ("`step` may reset itself", {}),
     FlagsByOtherNames: (
         "no end of an episode",
@@ -259,6 +273,8 @@ REFUSED: dict[Any, tuple[str, Any]] = {
     ),
     SecretlyBatched: ("no batch", {}),
     peers.BatchedLike: ("argument `num_envs` of `reset` has no known name", {}),
+    SeesOneView: ("`observe\\(state\\)` takes no player", {}),
+    peers.WrittenForOldGymnax: ("has no attribute 'tick'", {}),
     LyingSpace: (
         "its space of observations does not fit",
         {"observation_space": envrax.Box(-20.0, 20.0, (1,))},

@@ -96,6 +96,12 @@ def _argument(word: str) -> tuple[str, str]:
     return role, keyword
 
 
+def roles_of(env: Any, name: str) -> list[str]:
+    """What the arguments of a function mean, by their names; "" for one that is unknown."""
+    names = inspect.signature(getattr(env, name)).parameters
+    return [_MEANING.get(x.strip("_"), "") for x in names]
+
+
 def bind(env: Any, name: str, known: Collection[str]) -> Call:
     """
     Give each argument of a function its meaning, by its name.

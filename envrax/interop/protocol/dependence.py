@@ -1,10 +1,12 @@
 # pyright: basic
-"""Which results of a step are computed from its end: those of a step that resets itself."""
+"""Which parts of a state the end of a step begins anew: those of a step that resets itself."""
 
 import functools
 import itertools
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 from jax.extend.core import Literal
 
 _SAME = {
@@ -25,49 +27,95 @@ _SAME = {
 }
 """Operations whose result is a flag, or its opposite, where their one argument is a flag."""
 
+_ADDS = {"add", "add_any", "sub"}
+"""Operations whose result forgets none of its arguments: `wins + done`."""
+
 
 class _Label(NamedTuple):
-    """The flags that a value is, those that it is computed from, and whether it is a constant."""
+    """
+    What a value is computed from.
+
+    Attributes
+    ----------
+    is_flag : frozenset of int
+        The flags that it is.
+    reads : frozenset of int
+        The flags that it is computed from.
+    forgets : frozenset of int
+        The flags that can make it a value without anything of the episode before.
+    is_old : bool
+        Whether it is computed from the episode before: the state and the action.
+    is_constant : bool
+        Whether it is a constant.
+    source : int
+        The input that it is; -1 for another value.
+    """
 
     is_flag: frozenset[int] = frozenset()
     reads: frozenset[int] = frozenset()
+    forgets: frozenset[int] = frozenset()
+    is_old: bool = False
     is_constant: bool = False
+    source: int = -1
 
     def joined(self, other: "_Label") -> "_Label":
-        is_constant = self.is_constant and other.is_constant
-        return _Label(self.is_flag | other.is_flag, self.reads | other.reads, is_constant)
+        return _Label(
+            self.is_flag | other.is_flag,
+            self.reads | other.reads,
+            self.forgets | other.forgets,
+            self.is_old | other.is_old,
+            self.is_constant and other.is_constant,
+            self.source if self.source == other.source else -1,
+        )
 
     @property
     def all(self) -> frozenset[int]:
         return self.is_flag | self.reads
 
 
-_INPUT = _Label()
 _CONSTANT = _Label(is_constant=True)
 
 
-def computed_from_flags(closed: Any, n_flags: int) -> list[bool]:
+def begins_anew(closed: Any, n_flags: int, first_state: int) -> list[bool]:
     """
-    Whether each result of a program is computed from one of its first results.
+    Whether the end of a step makes each part of its state forget the episode before.
 
-    A result that is the flag itself, in any dtype, is not computed from it.
+    A key, and a part of the state that a step leaves as it is, do not belong to one episode. So
+    `where(done, fresh, moved)` forgets, if `fresh` comes from a key or from a level that stays.
+    `where(done, player, other)` does not.
 
     Parameters
     ----------
     closed : ClosedJaxpr
-        The program.
+        The program. Its results are flags, then the state.
     n_flags : int
-        The number of its first results that are flags.
+        The number of flags.
+    first_state : int
+        The first input that is a part of the state; the others follow in the order of the results.
 
     Returns
     -------
     list of bool
-        One for each result after the flags.
+        One for each part of the state.
     """
     jaxpr = closed.jaxpr
-    labels = _Labeller().run(jaxpr, [_INPUT] * len(jaxpr.invars))
+    n = len(jaxpr.invars)
+    known = [_Label(source=i) for i in range(n)]
+    stays = {
+        i
+        for i, x in enumerate(_Labeller().run(jaxpr, known)[n_flags:], first_state)
+        if x.source == i
+    }
+    old = [i not in stays and not is_key(x.aval) for i, x in enumerate(jaxpr.invars)]
+    labels = _Labeller().run(jaxpr, [_Label(is_old=x) for x in old])
     flags = frozenset[int]().union(*(x.is_flag for x in labels[:n_flags]))
-    return [bool(x.reads & flags) for x in labels[n_flags:]]
+    return [bool(x.forgets & flags) for x in labels[n_flags:]]
+
+
+def is_key(aval: Any) -> bool:
+    """Whether a value is a key, or keys, of either kind."""
+    legacy = str(aval.dtype) == "uint32" and aval.shape[-1:] == (2,)
+    return legacy or jnp.issubdtype(aval.dtype, jax.dtypes.prng_key)
 
 
 class _Labeller:
@@ -108,9 +156,14 @@ class _Labeller:
         varying = [x for x in inputs if not x.is_constant]
         if len(varying) == 1 and varying[0].is_flag and name in _SAME:
             return varying * len(eqn.outvars)
-        reads = frozenset[int]().union(*(x.all for x in inputs))
-        is_constant = all(x.is_constant for x in inputs)
-        return [_Label(self.number(x.aval), reads, is_constant) for x in eqn.outvars]
+        seen = functools.reduce(_Label.joined, inputs, _CONSTANT)
+        forgets = frozenset() if name in _ADDS else seen.is_flag
+        return [
+            _Label(
+                self.number(x.aval), seen.all, seen.forgets | forgets, seen.is_old, seen.is_constant
+            )
+            for x in eqn.outvars
+        ]
 
     def number(self, aval: Any) -> frozenset[int]:
         is_flag = str(getattr(aval, "dtype", "")) == "bool" and aval.size == 1
@@ -119,7 +172,12 @@ class _Labeller:
     def choice(self, by: _Label, options: Any) -> _Label:
         """A value that a flag chooses. Where it chooses among constants, it is the flag."""
         chosen = functools.reduce(_Label.joined, options)
-        return by if chosen.is_constant else _Label(chosen.is_flag, chosen.reads | by.all)
+        if chosen.is_constant:
+            return by
+        forgets = chosen.forgets | by.forgets
+        if not all(x.is_old for x in options):
+            forgets |= by.all
+        return chosen._replace(reads=chosen.reads | by.all, forgets=forgets)
 
     def loop(self, body: Any, inputs: list[_Label], n_consts: int, n_carry: int = -1) -> Any:
         consts, rest = inputs[:n_consts], inputs[n_consts:]

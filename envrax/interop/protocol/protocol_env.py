@@ -12,6 +12,7 @@ from envrax.env import Info
 from envrax.interop.base import PeerEnv
 from envrax.interop.containers import as_dicts
 from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.protocol.calls import roles_of
 from envrax.interop.protocol.reading import Choices, Reading, default_params, read
 from envrax.interop.protocol.refusal import Refusal
 from envrax.spaces import Space
@@ -135,10 +136,10 @@ class ProtocolEnv(PeerEnv):
         return {x: state.mask | ~acts for x, acts in self.active(state).items()}
 
     def render(self, state: PeerState) -> np.ndarray:
-        image = getattr(self.peer, "render", None)
-        if image is None:
+        draw = getattr(self.peer, "render", None)
+        if draw is None or roles_of(self.peer, "render") != ["state"]:
             return super().render(state)
-        return np.asarray(image(state.inner), np.uint8)
+        return np.asarray(draw(state.inner), np.uint8)
 
     @property
     def _names(self) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from envrax.interop.params import with_changes
 from envrax.interop.peer_spaces import box, from_library_space, nested, unbounded
 from envrax.interop.protocol import limits
 from envrax.interop.protocol.adapter import adapter_of
-from envrax.interop.protocol.calls import Call, Written, bind
-from envrax.interop.protocol.dependence import computed_from_flags
+from envrax.interop.protocol.calls import Call, Written, bind, roles_of
+from envrax.interop.protocol.dependence import begins_anew
 from envrax.interop.protocol.limits import Limit
 from envrax.interop.protocol.refusal import Refusal
 from envrax.interop.protocol.results import (
@@ -226,11 +226,11 @@ class _Reader:
             return r.step(self.env, self.given(key=key, state=state, action=action))
 
         at_step = self.trace(stepped, self.key, state, action)
-        r.at_step = parts_of("step", r.step.name, at_step, step.results, self.choices.fields)
+        r.at_step = parts_of(
+            "step", r.step.name, at_step, step.results, self.choices.fields, r.at_reset
+        )
         self.find_functions_of_state(state, action)
         r.facts["step"] = r.written(r.step, r.at_step)
-        if r.calls:
-            r.facts["beside"] = "; ".join(f"{role}: {call}" for role, call in r.calls.items())
         self.require_parts(state, at_reset, at_step)
         self.require_no_change(before)
         self.find_ends(at_step, state, action)
@@ -242,8 +242,12 @@ class _Reader:
 
     def trace(self, function: Callable[..., Any], *types: Any) -> Any:
         """The types of the results of functions of the object."""
+        return self.program(function, *types)[1]
+
+    def program(self, function: Callable[..., Any], *types: Any) -> tuple[Any, Any]:
+        """The program of functions of the object, and the types of its results."""
         try:
-            return jax.eval_shape(function, *types)
+            return jax.make_jaxpr(function, return_shape=True)(*types)
         except Exception as error:
             what = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
             raise Refusal(
@@ -263,6 +267,8 @@ class _Reader:
         else:
             found = [x for x in plain if has_function(self.env, x)]
             found = found or [x for x in others if has_function(self.env, x)]
+            if kind == "reset":  # a function that takes a state does something else beside it
+                found = [x for x in found if "state" not in roles_of(self.env, x)] or found
             if len(found) != 1:
                 listed = " and ".join(f"`{x}`" for x in found)
                 raise Refusal(
@@ -296,9 +302,12 @@ class _Reader:
         r = self.r
         roles = ("key", "state", "action", "next_state", "agent")
         ended = {"done", "terminated", "step_type"} & {*r.at_step}
+        is_decided = self.choices.done or self.choices.limit not in (None, "none")
         for role, names in OF_STATE.items():
             found = [x for x in names.split() if has_function(self.env, x)]
             is_known = role in r.at_step or (role == "terminated" and ended)
+            if role == "truncated" and "done" in r.at_step and is_decided:
+                continue  # the user says what `done` is: a function for truncations does not count
             if role == "obs" and r.in_turn:  # of each player
                 r.at_step.pop(role, None), r.at_reset.pop(role, None)
                 is_known = False
@@ -308,6 +317,11 @@ class _Reader:
                 listed = " and ".join(f"`{x}`" for x in found)
                 raise Refusal(f"two functions for the {role}, {listed}; an adapter decides")
             r.calls[role] = bind(self.env, found[0], [*roles, *self.known_params])
+            if role == "obs" and r.in_turn and "agent" not in r.calls[role].roles:
+                raise Refusal(
+                    f"`{r.calls[role]}` takes no player, and {len(r.agents)} take turns: what does "
+                    "one see while another acts? An adapter decides"
+                )
             if not self.is_implemented(r.calls[role], state, action):
                 del r.calls[role]
 
@@ -464,7 +478,7 @@ class _Reader:
                 others = [jax.tree.leaves(parts[x]) for x in roles]
                 return [parts[x] for x in ENDS if x in parts], others
 
-            return jax.make_jaxpr(after)(self.key, state, action)
+            return self.program(after, self.key, state, action)[0]
 
         self.require_no_reset(ends(self.env, self.params, "state"), state)
         flags = {*r.at_step, *r.calls} & {*ENDS}
@@ -481,6 +495,8 @@ class _Reader:
             r.limit = found[0] if len(found) == 1 else Limit()
         elif not r.limit.place:
             r.limit = limits.choose(ends, self.env, self.params, self.choices.limit)
+        if r.calls:
+            r.facts["beside"] = "; ".join(f"{role}: {call}" for role, call in r.calls.items())
         self.explain({*r.at_step, *r.calls} & {*ENDS}, state)
         r.facts["limit"] = str(r.limit)
 
@@ -519,7 +535,7 @@ class _Reader:
         known = {path[-1] for role, path in r.at_step.items() if role in FIELDS and path}
         n_flags = len(program.out_avals) - len(jax.tree.leaves(state))
         paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(state)]
-        decided = computed_from_flags(program, n_flags)
+        decided = begins_anew(program, n_flags, 1)
         names = [jax.tree_util.keystr(p) for p, x in zip(paths, decided, strict=True) if x]
         if not r.at_step["state"]:  # a state that is a time step has these parts of it
             own = tuple(f"{mark}{x}" for x in known for mark in (".", "['"))
@@ -528,11 +544,11 @@ class _Reader:
             others = [x for x in FUNCTIONS["step"][0] if hasattr(self.env, x) and x != r.step.name]
             beside = f"; step={others[0]!r} takes the function beside it" if others else ""
             raise Refusal(
-                f"`{r.step.name}` may reset itself: the end decides its state at "
+                f"`{r.step.name}` may reset itself: its end begins anew "
                 f"{', '.join(names[:4])}. `resets=` decides: resets=False says that it never "
                 f"begins an episode{beside}"
             )
-        r.facts["resets"] = f"`{r.step.name}` does not: its end decides nothing in its state"
+        r.facts["resets"] = f"`{r.step.name}` does not: its end begins nothing anew in its state"
 
     def find_observations(self, state: Any) -> None:
         r = self.r

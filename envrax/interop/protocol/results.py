@@ -12,8 +12,8 @@ FIELDS = {
     "obs": "observation obs",
     "reward": "reward rewards",
     "done": "done",
-    "terminated": "terminated",
-    "truncated": "truncated",
+    "terminated": "terminated termination",
+    "truncated": "truncated truncation",
     "step_type": "step_type",
     "discount": "discount",
     "info": "info extras metrics",
@@ -29,6 +29,9 @@ _STEPS = {
     6: "obs state reward terminated truncated info",
 }
 """What the values of a step are, by their number, in gymnax and all that follow it."""
+
+_STEPS_OF_STATE = {4: "state reward done info", 5: "state reward terminated truncated info"}
+"""The same where a reset returns no observation, which is a function of the state then."""
 
 Path = tuple[Any, ...]
 """Indices, keys and attributes that lead to a part of a result."""
@@ -53,7 +56,12 @@ def names_in(x: Any) -> tuple[str, ...]:
 
 
 def parts_of(
-    kind: str, name: str, results: Any, written: tuple[str, ...] | None, fields: dict[str, str]
+    kind: str,
+    name: str,
+    results: Any,
+    written: tuple[str, ...] | None,
+    fields: dict[str, str],
+    at_reset: Parts | None = None,
 ) -> Parts:
     """
     What the results of a function are.
@@ -70,6 +78,8 @@ def parts_of(
         The roles of the values, as the user wrote them.
     fields : dict
         Fields of a time step by role, as the user named them.
+    at_reset : dict, optional
+        For a step: where the parts of a reset are.
 
     Raises
     ------
@@ -96,9 +106,11 @@ def parts_of(
             i = steps[0]
             return {"state": (1 - i,), **fields_of(name, values[i], (i,), fields)}
         if not steps and kind == "reset":
-            return {"obs": (0,), "state": (1,)}
-    if kind == "step" and len(values) in _STEPS:
-        roles = _STEPS[len(values)].split()
+            has_obs = jax.tree.leaves(values[1])
+            return {"obs": (0,), "state": (1,)} if has_obs else {"state": (0,), "info": (1,)}
+    known = _STEPS if at_reset is None or "obs" in at_reset else _STEPS_OF_STATE
+    if kind == "step" and len(values) in known:
+        roles = known[len(values)].split()
         if roles[-1] == "info" and is_flag(values[-1]):
             roles = ["obs", "state", "reward", "terminated", "truncated"]
         return {role: (i,) for i, role in enumerate(roles)}
