@@ -333,9 +333,11 @@ class _Reader:
             return self.r.by_player(call, self.env, values)
 
         try:
-            jax.eval_shape(called, self.key, state, action)
-        except NotImplementedError:
-            return False
+            self.trace(called, self.key, state, action)
+        except Refusal as error:
+            if isinstance(error.__cause__, NotImplementedError):
+                return False
+            raise
         return True
 
     def find_actions(self, state: Any) -> Any:
