@@ -16,13 +16,13 @@ from envrax._jax.types import is_traced, strip_weak_type
 from envrax.env import AnyEnv, JaxEnv, with_config
 from envrax.rollouts.evaluate import read_for_one, require_counts, side_by_side
 from envrax.rollouts.policy import Policy, called_policy
-from envrax.rollouts.results import Evaluation
+from envrax.rollouts.results import Evaluation, mean_and_error
 from envrax.wrappers.traced_fields import require_dynamic
 
 
 class GridEvaluation(NamedTuple):
     """
-    Result of `evaluate_grid`. `str` gives a table of mean returns.
+    Result of `evaluate_grid`. `str` gives a table of mean returns and their errors.
 
     Attributes
     ----------
@@ -40,13 +40,22 @@ class GridEvaluation(NamedTuple):
     grid: OrderedDict[str, list[Any]]  # JAX sorts the keys of a plain dict
 
     def table(self) -> str:
-        """Mean returns, of all agents together: the last field across, all others down."""
+        """
+        Mean returns and their standard errors: the last field across, all others down.
+
+        Of several agents, the sum of their returns. All points play the same keys: compare two by
+        the differences of their episodes.
+        """
         *names, last = self.grid
         points = itertools.product(*(self.grid[name] for name in names))
         returns = np.sum([np.asarray(x) for x in jax.tree.leaves(self.returns)], axis=0)
-        means = returns.mean(axis=-1).reshape(-1, len(self.grid[last]))
+        cells = [*map(mean_and_error, returns.reshape(-1, returns.shape[-1]))]
+        n_columns = len(self.grid[last])
         rows = [[*names, *(f"{last}={_label(value)}" for value in self.grid[last])]]
-        rows += [[*map(_label, [*point, *row])] for point, row in zip(points, means, strict=True)]
+        rows += [
+            [*map(_label, point), *cells[i * n_columns : (i + 1) * n_columns]]
+            for i, point in enumerate(points)
+        ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join("  ".join(map(str.rjust, row, widths)) for row in rows)
 

@@ -48,13 +48,15 @@ class Evaluation(NamedTuple):
             return "\n".join(f"{name}:\n{member}" for name, member in members.items())
         complete = np.asarray(self.complete)
         agents: Any = self.returns if isinstance(self.returns, dict) else {"": self.returns}
-        lines = [f"return {agent} {_mean(x)}".replace("  ", " ") for agent, x in agents.items()]
-        lines.append(f"length {_mean(self.lengths)}")
+        lines = [
+            f"return {agent} {mean_and_error(x)}".replace("  ", " ") for agent, x in agents.items()
+        ]
+        lines.append(f"length {mean_and_error(self.lengths)}")
         lines.append(f"{complete.size} episodes, {int(np.sum(~complete))} of them cut")
         return "\n".join(lines)
 
 
-def _mean(x: Any) -> str:
+def mean_and_error(x: Any) -> str:
     """The mean, and its standard error."""
     x = np.asarray(x, np.float64)
     error = x.std(ddof=1) / np.sqrt(x.size) if x.size > 1 else np.nan

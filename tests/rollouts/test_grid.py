@@ -64,15 +64,15 @@ def _of(grid: dict[str, Any]) -> envrax.GridEvaluation:
 
 
 def test_the_table() -> None:
-    assert str(_of({"force": [5.0, 10.0]})) == "force=5  force=10\n    0.5       2.5"
+    assert str(_of({"force": [5.0, 10.0]})) == "   force=5    force=10\n0.5 +- 0.5  2.5 +- 0.5"
     two = _of({"mass": [1, 22], "force": [0.5, 1 / 3]})
     assert two.table() == (
-        "mass  force=0.5  force=0.3333\n"
-        "   1        0.5           2.5\n"
-        "  22        4.5           6.5"
+        "mass   force=0.5  force=0.3333\n"
+        "   1  0.5 +- 0.5    2.5 +- 0.5\n"
+        "  22  4.5 +- 0.5    6.5 +- 0.5"
     )
     four = str(_of({"a": [1, 2], "b": [3], "mass": [1], "force": [7]}))
-    assert four == "a  b  mass  force=7\n1  3     1      0.5\n2  3     1      2.5"
+    assert four == "a  b  mass     force=7\n1  3     1  0.5 +- 0.5\n2  3     1  2.5 +- 0.5"
 
 
 @pytest.mark.parametrize(
