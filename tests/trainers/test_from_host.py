@@ -170,6 +170,23 @@ def test_errors_of_a_simulator_arrive() -> None:
     assert_trees_equal(steps.obs["where"][:1], expected.obs["where"])
 
 
+def test_illegal_actions_infos_of_resets_and_closed_batches() -> None:
+    class WithInfo(Walk):
+        def reset(self, seed: int) -> Any:
+            return super().reset(seed), {}
+
+    env = walks()
+    _, state = env.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match="expected actions"):
+        env.step(state, jnp.full(env.n_slots, 99))
+    env.close()
+    with pytest.raises(RuntimeError, match="after `close`"):
+        env.reset(jax.random.key(0))
+    with_info = from_host(WithInfo, 2, env.single_observation_space, env.single_action_space)
+    with pytest.raises(TypeError, match="without an info"):
+        with_info.reset(jax.random.key(0))
+
+
 def test_only_the_newest_state_counts() -> None:
     env = walks()
     obs, state = env.reset(KEY)

@@ -67,7 +67,7 @@ class HostBatch(CompiledBatch[Any, Any]):
         self._single_action_space = action_space
         self._action_space = action_space.batch(n_envs)
         self._options = options
-        simulators = self._simulators = Simulators(make, n_envs, threads)
+        simulators = self._simulators = Simulators(make, n_envs, threads, action_space)
         self._name = name or type(simulators.all[0]).__name__
         obs = output_types(observation_space.batch(n_envs).sample)
         info: Any = output_types(Dict(dict(infos)).batch(n_envs).sample) if infos else {}

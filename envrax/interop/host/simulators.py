@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from envrax.interop.host.arrays import copy_as, copy_rewards_and_ends
+from envrax.interop.host.arrays import copy_as, copy_rewards_and_ends, require_legal
+from envrax.spaces import Space
 from envrax.spaces.base import is_list, is_mapping
 
 WHO = "from_host"
@@ -69,7 +70,9 @@ class Simulators:
         What the last call raised.
     """
 
-    def __init__(self, make: Callable[[], Any], n: int, threads: int) -> None:
+    def __init__(self, make: Callable[[], Any], n: int, threads: int, actions: Space) -> None:
+        self._action_space = actions
+        self._is_closed = False
         self.all = [make() for _ in range(n)]
         self.has_mask = hasattr(self.all[0], "action_mask")
         self.types: Any = None
@@ -90,6 +93,7 @@ class Simulators:
         with _Kept(self):
             self._take_turn(call)
             actions = jax.tree.map(np.asarray, actions)
+            require_legal(self._action_space, actions, WHO)
             slots = range(len(self.all))
             given = [jax.tree.map(lambda x, i=i: x[i], actions) for i in slots]
             rows = self._rows = self._each(self._step_one, slots, given)
@@ -122,6 +126,11 @@ class Simulators:
 
     def _reset_one(self, slot: int, seed: int) -> _Row:
         obs = self.all[slot].reset(seed)
+        if isinstance(obs, tuple) and not is_list(self.types.final_obs):
+            raise TypeError(
+                f"{WHO}: expected reset to return an observation; got a tuple of {len(obs)}. "
+                "Return it without an info."
+            )
         return _Row(_copied(obs), self._mask_of(slot))
 
     def _step_one(self, slot: int, action: Any) -> _Row:
@@ -163,12 +172,17 @@ class Simulators:
 
     def _take_turn(self, call: Any) -> None:
         """Count the call first: if it fails, no state is the newest until a reset."""
+        if self._is_closed:
+            raise RuntimeError(
+                f"{WHO}: expected an open batch; got one after `close`. Build another."
+            )
         if call not in (RESET, self.n_calls):
             raise RuntimeError(NEWEST)
         self.n_calls = next(_NUMBERS)
 
     def close(self) -> None:
         """Close the simulators that can be."""
+        self._is_closed = True
         for simulator in self.all:
             if hasattr(simulator, "close"):
                 simulator.close()
