@@ -69,8 +69,8 @@ def difference(row: dict[str, str], names: dict[str, Any], env: Any) -> str:
     keys = jax.random.split(key, STEPS)
     first = jax.jit(env.reset)(key)[1]
     _, played = jax.jit(lambda s: jax.lax.scan(ours, (s, key), keys))(first)
-    state = eval(row["reset"], {**names, "key": jax.random.split(key)[1]})[1]
-    state = jax.tree.map(jnp.asarray, state)
+    begin = jax.jit(lambda key: eval(row["reset"], {**names, "key": key})[1])
+    state = begin(jax.random.split(key)[1])
     with jax.numpy_dtype_promotion("standard"):
         _, own = jax.jit(lambda s: jax.lax.scan(theirs, s, played[:3]))(state)
     pairs = zip(
