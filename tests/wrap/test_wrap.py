@@ -307,6 +307,29 @@ def test_the_limit_that_counts() -> None:
     assert envrax.wrap(Placeholder(), done="terminated").config.max_steps == 2**31 - 1
 
 
+class KeepsItsParams(peers.GymnaxLike):
+    """As in jaxarc: what it is given for each call, it has as an attribute too."""
+
+    def __init__(self) -> None:
+        self.params = self.default_params
+
+
+class ItsOwnParams(peers.JumanjiLike):
+    """Its limit is in its own parameters, which its functions are not given."""
+
+    def __init__(self) -> None:
+        self.params = peers.SimpleNamespace(time_limit=7)
+
+    time_limit = property(lambda self: self.params.time_limit)  # type: ignore[assignment]
+
+
+def test_params_of_an_object_and_params_of_a_call() -> None:
+    given = envrax.wrap(KeepsItsParams()).unwrapped.reading.limit
+    assert (given.place, given.in_params) == ("params.max_steps_in_episode", "max_steps_in_episode")
+    own = envrax.wrap(ItsOwnParams()).unwrapped.reading.limit
+    assert (own.steps, own.place, own.in_params) == (7, "params.time_limit", "")
+
+
 def test_wrong_keywords() -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"limit": "stepz"}, "expected `limit` to name a field"),

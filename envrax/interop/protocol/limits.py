@@ -51,16 +51,13 @@ class Limit:
         The number of steps, which may be traced if it is one of the parameters.
     place : str
         Where it is: "params.step_limit", "max_steps" of the object, or "" where there is none.
+    in_params : str
+        Its name in the parameters; "" if it is a part of the object.
     """
 
     steps: Any = NO_LIMIT
     place: str = ""
-
-    @property
-    def in_params(self) -> str:
-        """Its name in the parameters; "" if it is elsewhere."""
-        head, _, name = self.place.partition(".")
-        return name if head == "params" else ""
+    in_params: str = ""
 
     def longer(self, env: Any, params: Any) -> tuple[Any, Any]:
         """The object and its parameters with a limit that is one step longer."""
@@ -108,14 +105,14 @@ def _steps(x: Any) -> Any:
 def declared(env: Any, params: Any) -> list[Limit]:
     """All time limits that an object, its config and its parameters declare."""
     own = {} if isinstance(env, ModuleType) else getattr(env, "__dict__", {})
-    owners = [("params.", params), ("", env), *((f"{x}.", own[x]) for x in _PARTS if x in own)]
+    parts = [(f"{x}.", own[x], False) for x in _PARTS if x in own]
     found: list[Limit] = []
-    for prefix, owner in owners:
+    for prefix, owner, is_given in [("params.", params, True), ("", env, False), *parts]:
         for name in NAMES:
             for spelt in (name, f"_{name}", name.upper()):
                 steps = _steps(_field(owner, spelt))
                 if steps is not None:
-                    found.append(Limit(steps, prefix + spelt))
+                    found.append(Limit(steps, prefix + spelt, spelt if is_given else ""))
     return found
 
 
@@ -155,7 +152,8 @@ def choose(ends: Ends, env: Any, params: Any, named: str | None) -> Limit:
     """
     found = declared(env, params)
     if named not in (None, "none"):
-        owner, name = (params, named[7:]) if named.startswith("params.") else (env, named)
+        in_params = named[7:] if named.startswith("params.") and params is not None else ""
+        owner, name = (params, in_params) if in_params else (env, named)
         steps = functools.reduce(_field, name.split("."), owner)
         steps = _steps(steps)
         if steps is None:
@@ -164,7 +162,7 @@ def choose(ends: Ends, env: Any, params: Any, named: str | None) -> Limit:
                 f"expected `limit` to name a field with a number of steps; got {named!r}. Declared "
                 f"here: {places}"
             )
-        found = [Limit(steps, named)]
+        found = [Limit(steps, named, in_params)]
     found = [x for x in found if is_read(ends, env, params, x)] if named != "none" else []
     if named not in (None, "none") and not found:
         raise Refusal(f"no end reads `{named}`, which `limit` names. max_steps= gives a limit")
