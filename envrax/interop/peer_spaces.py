@@ -108,6 +108,8 @@ def from_library_space(space: Any, types: Any = None, *, exact: bool = True) -> 
         raise TypeError(f"observations of shape {types.shape}, and the space {space}")
     for name in ("n", "nvec", "num_values", "num_categories"):
         if hasattr(space, name):
+            if np.any(getattr(space, "start", 0)):
+                raise TypeError(f"actions that begin at {space.start}; an adapter adds it")
             counts = np.asarray(getattr(space, name))
             if counts.ndim == 0 and not types.shape:
                 return Discrete(int(counts), types.dtype)

@@ -16,6 +16,10 @@ _SAME = {
     "device_put",
     "eq",
     "expand_dims",
+    "ge",
+    "gt",
+    "le",
+    "lt",
     "ne",
     "not",
     "reshape",
@@ -26,6 +30,21 @@ _SAME = {
     "xor",
 }
 """Operations whose result is a flag, or its opposite, where their one argument is a flag."""
+
+_OF_FLAGS = {
+    "add",
+    "and",
+    "concatenate",
+    "max",
+    "min",
+    "mul",
+    "or",
+    "reduce_and",
+    "reduce_max",
+    "reduce_or",
+    "sub",
+}
+"""Operations that make of flags a value that counts as each of them: `out | late`."""
 
 _ADDS = {"add", "add_any", "sub"}
 """Operations whose result forgets none of its arguments: `wins + done`."""
@@ -47,8 +66,9 @@ class _Label(NamedTuple):
         Whether it is computed from the episode before: the state and the action.
     is_constant : bool
         Whether it is a constant.
-    source : int
-        The input that it is; -1 for another value.
+    number : int
+        Equal for equal values: the place of an input, or one of the same operation on the same
+        values. -1 if it is not known.
     """
 
     is_flag: frozenset[int] = frozenset()
@@ -56,7 +76,7 @@ class _Label(NamedTuple):
     forgets: frozenset[int] = frozenset()
     is_old: bool = False
     is_constant: bool = False
-    source: int = -1
+    number: int = -1
 
     def joined(self, other: "_Label") -> "_Label":
         return _Label(
@@ -65,7 +85,7 @@ class _Label(NamedTuple):
             self.forgets | other.forgets,
             self.is_old | other.is_old,
             self.is_constant and other.is_constant,
-            self.source if self.source == other.source else -1,
+            self.number if self.number == other.number else -1,
         )
 
     @property
@@ -100,16 +120,14 @@ def begins_anew(closed: Any, n_flags: int, first_state: int) -> list[bool]:
     """
     jaxpr = closed.jaxpr
     n = len(jaxpr.invars)
-    known = [_Label(source=i) for i in range(n)]
-    stays = {
-        i
-        for i, x in enumerate(_Labeller().run(jaxpr, known)[n_flags:], first_state)
-        if x.source == i
-    }
+    known = [_Label(number=i) for i in range(n)]
+    after = _Labeller(n).run(jaxpr, known)[n_flags:]
+    stays = {i for i, x in enumerate(after, first_state) if x.number == i}
     old = [i not in stays and not is_key(x.aval) for i, x in enumerate(jaxpr.invars)]
-    labels = _Labeller().run(jaxpr, [_Label(is_old=x) for x in old])
-    flags = frozenset[int]().union(*(x.is_flag for x in labels[:n_flags]))
-    return [bool(x.forgets & flags) for x in labels[n_flags:]]
+    labels = _Labeller(n).run(jaxpr, [_Label(is_old=x, number=i) for i, x in enumerate(old)])
+    ends = functools.reduce(_Label.joined, labels[:n_flags], _CONSTANT)
+    is_unknown = not (ends.is_flag or ends.is_constant)  # computed from no flag
+    return [is_unknown or bool(x.forgets & ends.is_flag) for x in labels[n_flags:]]
 
 
 def is_key(aval: Any) -> bool:
@@ -119,17 +137,20 @@ def is_key(aval: Any) -> bool:
 
 
 class _Labeller:
-    """Walks through a program, and gives each of its flags, which are bool scalars, a number."""
+    """Walks through a program of `n` inputs. Its bool scalars are flags, known by a number."""
 
-    def __init__(self) -> None:
-        self.numbers = itertools.count()
+    def __init__(self, n: int) -> None:
+        self.numbers: dict[Any, int] = {}
+        self.next_number = itertools.count(n)
 
     def run(self, jaxpr: Any, inputs: list[_Label]) -> list[_Label]:
         jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
         known = dict(zip(jaxpr.invars, inputs, strict=True))
 
         def label(x: Any) -> _Label:
-            return _CONSTANT if isinstance(x, Literal) else known.get(x, _CONSTANT)
+            if isinstance(x, Literal):
+                return _CONSTANT._replace(number=self.number("literal", str(x.val), str(x.aval)))
+            return known[x] if x in known else _CONSTANT._replace(number=self.number(id(x)))
 
         for eqn in jaxpr.eqns:
             known.update(
@@ -145,8 +166,11 @@ class _Labeller:
         if name == "select_n":
             return [self.choice(inputs[0], inputs[1:])]
         if name == "while":
-            n = params["cond_nconsts"]
-            return self.loop(params["body_jaxpr"], inputs[n:], params["body_nconsts"])
+            n, n_body = params["cond_nconsts"], params["body_nconsts"]
+            before = inputs[n + n_body :]
+            after = self.loop(params["body_jaxpr"], inputs[n:], n_body)
+            goes_on = self.run(params["cond_jaxpr"], [*inputs[:n], *before])[0]
+            return [self.choice(goes_on, x) for x in zip(before, after, strict=True)]
         if name == "scan":
             return self.loop(params["jaxpr"], inputs, params["num_consts"], params["num_carry"])
         for inner in (params.get(x) for x in ("jaxpr", "call_jaxpr", "fun_jaxpr")):
@@ -157,17 +181,31 @@ class _Labeller:
         if len(varying) == 1 and varying[0].is_flag and name in _SAME:
             return varying * len(eqn.outvars)
         seen = functools.reduce(_Label.joined, inputs, _CONSTANT)
-        forgets = frozenset() if name in _ADDS else seen.is_flag
-        return [
-            _Label(
-                self.number(x.aval), seen.all, seen.forgets | forgets, seen.is_old, seen.is_constant
+        of_flags = name in _OF_FLAGS and bool(varying) and all(x.is_flag for x in varying)
+        values = tuple(x.number for x in inputs)
+        results: list[_Label] = []
+        for i, out in enumerate(eqn.outvars):
+            number = -1 if -1 in values else self.number(name, str(params), values, i)
+            is_flag = str(getattr(out.aval, "dtype", "")) == "bool" and out.aval.size == 1
+            number = number if number >= 0 else next(self.next_number)
+            own = frozenset([number] if is_flag else [])
+            results.append(
+                _Label(
+                    is_flag=own | seen.is_flag if of_flags else own,
+                    reads=seen.all,
+                    forgets=seen.forgets | (frozenset() if name in _ADDS else seen.is_flag),
+                    # What comes from a key is new, whatever the key comes from.
+                    is_old=seen.is_old and not name.startswith(("random_", "threefry")),
+                    is_constant=seen.is_constant,
+                    number=number,
+                )
             )
-            for x in eqn.outvars
-        ]
+        return results
 
-    def number(self, aval: Any) -> frozenset[int]:
-        is_flag = str(getattr(aval, "dtype", "")) == "bool" and aval.size == 1
-        return frozenset([next(self.numbers)] if is_flag else [])
+    def number(self, *value: Any) -> int:
+        if value not in self.numbers:
+            self.numbers[value] = next(self.next_number)
+        return self.numbers[value]
 
     def choice(self, by: _Label, options: Any) -> _Label:
         """A value that a flag chooses. Where it chooses among constants, it is the flag."""

@@ -18,6 +18,8 @@ from envrax.interop.params import with_changes
 from envrax.interop.peer_types import NO_LIMIT
 from envrax.interop.protocol.refusal import Refusal
 
+FAR = 2**20  # steps, in place of no limit
+
 NAMES = (
     "max_steps_in_episode",
     "max_timesteps",
@@ -60,16 +62,18 @@ class Limit:
     in_params: str = ""
 
     def longer(self, env: Any, params: Any) -> tuple[Any, Any]:
-        """The object and its parameters with a limit that is one step longer."""
+        """
+        The object and its parameters with a limit that is far longer.
+
+        A TypeError, or an AttributeError, if that cannot be done in a copy.
+        """
+        steps = self.of(env, params)
+        steps = (
+            steps + FAR if hasattr(steps, "aval") or isinstance(steps, float) else int(steps) + FAR
+        )
         if self.in_params:
-            return env, self.in_params_with(params, self.of(env, params) + 1)
-        *heads, name = self.place.split(".")
-        twin = owner = copy.copy(env)
-        for head in heads:
-            object.__setattr__(owner, head, copy.copy(getattr(owner, head)))
-            owner = getattr(owner, head)
-        object.__setattr__(owner, name, getattr(owner, name) + 1)
-        return twin, params
+            return env, self.in_params_with(params, steps)
+        return _copy_with(env, self.place.split("."), steps), params
 
     def in_params_with(self, params: Any, steps: Any) -> Any:
         """The parameters with another limit, of the type that it had."""
@@ -87,6 +91,25 @@ class Limit:
         return f"{self.steps} steps, `{self.place}`" if self.place else "none"
 
 
+def _copy_with(owner: Any, path: list[str], value: Any) -> Any:
+    """A copy of an object in which the field at a path has another value."""
+    name, *rest = path
+    before = _field(owner, name)
+    value = _copy_with(before, rest, value) if rest else value
+    if isinstance(owner, dict):
+        return {**owner, name: value}
+    if hasattr(owner, "_replace"):
+        return owner._replace(**{name: value})
+    twin = copy.copy(owner)
+    if twin is owner:
+        raise TypeError("its copy is itself")
+    object.__setattr__(twin, name, value)
+    if _field(owner, name) is not before:  # they share what holds it
+        object.__setattr__(owner, name, before)
+        raise TypeError("its copy is not its own")
+    return twin
+
+
 def _field(owner: Any, name: str) -> Any:
     return owner.get(name) if isinstance(owner, dict) else getattr(owner, name, None)
 
@@ -97,9 +120,9 @@ def _steps(x: Any) -> Any:
         return x if np.shape(x) == () else None
     if isinstance(x, bool | str) or x is None or callable(x) or np.shape(x) != ():
         return None
-    if not np.issubdtype(np.asarray(x).dtype, np.number) or float(x) < 1:
-        return None
-    return int(min(float(x), NO_LIMIT))
+    is_number = np.issubdtype(np.asarray(x).dtype, np.number)
+    is_count = is_number and 1 <= float(x) < 2**30 and float(x).is_integer()
+    return int(x) if is_count else None  # larger ones mean no limit
 
 
 def declared(env: Any, params: Any) -> list[Limit]:
@@ -120,9 +143,16 @@ def is_read(ends: Ends, env: Any, params: Any, limit: Limit) -> bool:
     """Whether the program of the ends changes with a limit."""
     try:
         longer = limit.longer(env, params)
-    except (AttributeError, TypeError):  # a property, or an object that cannot be copied
+    except (AttributeError, TypeError, RecursionError):  # a property, or what cannot be copied
         return False
-    return _program(ends(*longer)) != _program(ends(env, params))
+    try:
+        changed = ends(*longer)
+    except Refusal as error:
+        raise Refusal(
+            f"`{limit.place}` may be a time limit, and its functions cannot be traced with a "
+            "longer one. limit='none' and max_steps=500 say what the flag counts"
+        ) from error
+    return _program(changed) != _program(ends(env, params))
 
 
 def _program(closed: Any) -> Any:

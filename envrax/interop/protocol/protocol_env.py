@@ -11,7 +11,14 @@ from envrax._jax.keys import clone_keys
 from envrax.env import Info
 from envrax.interop.base import PeerEnv
 from envrax.interop.containers import as_dicts
-from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer_types import (
+    NO_LIMIT,
+    PeerConfig,
+    PeerReset,
+    PeerState,
+    PeerStep,
+    steps_limit,
+)
 from envrax.interop.protocol.calls import roles_of
 from envrax.interop.protocol.reading import Choices, Reading, default_params, read
 from envrax.interop.protocol.refusal import Refusal
@@ -46,12 +53,14 @@ class ProtocolEnv(PeerEnv):
 
     def _require_reason(self, max_steps: Any) -> None:
         r = self.reading
-        if r.reason == "one flag" and not r.limit.place and not max_steps:
+        is_decided = max_steps or self._choices.limit == "none" or self._choices.done
+        if r.reason in ("one flag", "discount") and not r.limit.place and not is_decided:
             raise Refusal(
                 f"envrax.wrap({r.facts['object']}): an end of an episode that nothing explains: "
-                "one flag, and no time limit is known. max_steps=500 says that the flag counts 500 "
-                "steps: an end there is a truncation. done='terminated' says that every end is a "
-                f"termination. limit='...' names the field of the limit.\n\n{r}"
+                f"{r.facts['ends']}. max_steps=500 says that the flag counts 500 steps: an end "
+                "there is a truncation. limit='...' names the field of the limit, limit='none' "
+                "says that nothing counts, done='terminated' that every end is a termination."
+                f"\n\n{r}"
             )
         if r.limit.place and not r.limit.in_params and max_steps > r.limit.steps:
             raise Refusal(
@@ -68,7 +77,7 @@ class ProtocolEnv(PeerEnv):
 
     def limit(self) -> Any:
         r = self.reading
-        return r.limit.of(self.peer, self.params) if r.limit.place else NO_LIMIT
+        return steps_limit(r.limit.of(self.peer, self.params)) if r.limit.place else NO_LIMIT
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
         limit = self.reading.limit
@@ -121,7 +130,7 @@ class ProtocolEnv(PeerEnv):
         r = self.reading
         if not self._requested_config.max_steps:
             return out.terminated, out.truncated
-        if r.reason == "one flag" and not r.limit.place:
+        if r.reason in ("one flag", "discount") and not r.limit.place:
             return PeerStep.ends(out._replace(truncated=None), at_limit)
         return out.ends(at_limit)
 
@@ -167,4 +176,7 @@ class ProtocolEnv(PeerEnv):
             last = parts["step_type"] == r.step_types[0]
             terminated = last & (parts.get("discount", 0) == 0)
             return terminated, last & ~terminated
-        return flag("terminated") | flag("done") & ~flag("truncated"), flag("truncated")
+        if "terminated" in parts:
+            terminated = flag("terminated")
+            return terminated, flag("truncated") | flag("done") & ~terminated
+        return flag("done") & ~flag("truncated"), flag("truncated")

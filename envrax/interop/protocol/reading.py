@@ -4,10 +4,11 @@
 import dataclasses
 import importlib
 import inspect
+import operator
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -210,7 +211,7 @@ class _Reader:
     def read(self) -> None:
         r = self.r
         require_fields(self.choices.fields)
-        before = dict(getattr(self.env, "__dict__", {}))
+        before = _snapshot(self.env)
         r.reset, reset = self.function("reset", ("key", *self.known_params))
         r.step, step = self.function("step", ("key", "state", "action", *self.known_params))
         if "state" not in r.step.roles:
@@ -322,28 +323,33 @@ class _Reader:
                     f"`{r.calls[role]}` takes no player, and {len(r.agents)} take turns: what does "
                     "one see while another acts? An adapter decides"
                 )
-            if not self.is_implemented(r.calls[role], state, action):
+            types = self.implemented(r.calls[role], state, action)
+            if types is None:
                 del r.calls[role]
+            elif role in ENDS and not is_flag(types):
+                raise Refusal(f"`{r.calls[role]}` returns {describe(types)}: not one bool")
 
-    def is_implemented(self, call: Call, state: Any, action: Any) -> bool:
-        """Whether a function is more than that of a base class, which raises an error."""
+    def implemented(self, call: Call, state: Any, action: Any) -> Any:
+        """The types of a function of a state; None for that of a base class, which raises."""
 
         def called(key: Any, state: Any, action: Any) -> Any:
             values = self.given(key=key, state=state, action=action, next_state=state)
             return self.r.by_player(call, self.env, values)
 
         try:
-            self.trace(called, self.key, state, action)
+            return self.trace(called, self.key, state, action)
         except Refusal as error:
             if isinstance(error.__cause__, NotImplementedError):
-                return False
+                return None
             raise
-        return True
 
     def find_actions(self, state: Any) -> Any:
         """The space of actions; and the types of an action as the object takes it."""
         r = self.r
         space = self.space("action", None)
+        if space is None and "pipeline_state" in names_in(state):  # Brax
+            size = int(self.env.action_size)
+            space = box(-1.0, 1.0, jax.ShapeDtypeStruct((size,), jnp.float32))
         if space is None and r.in_turn and "mask" in r.at_reset:
             space = Discrete(get(state, r.at_reset["mask"][-1:]).shape[-1])
         if space is None:
@@ -363,11 +369,15 @@ class _Reader:
         given = getattr(self.choices, f"{kind}_space")
         names = (f"{kind}_space", f"{kind}_spec")
         name = next((x for x in names if getattr(self.env, x, None) is not None), None)
-        if given is None and name is None:
-            return self.counted_actions() if kind == "action" else None
         try:
             with computed_at_once():
-                return self.converted_space(kind, name, given, types)
+                if given is not None or name is not None:
+                    return self.converted_space(kind, name, given, types)
+                number: Any = getattr(self.env, "num_actions", None)
+                if kind == "observation" or number is None:
+                    return None
+                count: Any = number() if callable(number) else number
+                return Discrete(operator.index(count))
         except Refusal:
             raise
         except (TypeError, ValueError, LookupError, AttributeError) as error:
@@ -391,15 +401,14 @@ class _Reader:
             }
         )
 
-    def counted_actions(self) -> Space | None:
-        """The space of a number of actions, or of Brax's size of an action."""
-        number: Any = getattr(self.env, "num_actions", None)
-        size: Any = getattr(self.env, "action_size", None)
-        if number is not None:
-            return Discrete(int(cast(Any, number() if callable(number) else number)))
-        if isinstance(size, int):
-            return box(-1.0, 1.0, jax.ShapeDtypeStruct((size,), jnp.float32))
-        return None
+    def is_undeclared(self, state: Any) -> bool:
+        """Whether the space of observations leaves open which of two arrays is the observation."""
+        declared = getattr(self.env, "observation_space", None)
+        shape = getattr(declared, "shape", None)
+        return self.choices.observation_space is None and shape in (
+            None,
+            getattr(state, "shape", 0),
+        )
 
     def require_parts(self, state: Any, at_reset: Any, at_step: Any) -> None:
         """Refuse results that are not what their places say."""
@@ -416,7 +425,8 @@ class _Reader:
             if not alike(obs, values["obs"]):
                 raise Refusal(f"observations of {describe(obs)} and {describe(values['obs'])}")
             is_written = self.choices.reset and self.choices.step
-            if alike(obs, state) and not is_written and r.at_step["state"]:
+            are_arrays = not names_in(obs) and not names_in(state) and self.is_undeclared(state)
+            if (alike(obs, state) or are_arrays) and not is_written and r.at_step["state"]:
                 raise Refusal(
                     f"two candidates for the state, {describe(at_reset)}. `reset=` and `step=` "
                     "decide, as in reset='reset(key) -> obs, state'"
@@ -446,7 +456,13 @@ class _Reader:
                 f"no end of an episode in {describe(at_step)}. `fields=` names it, as in "
                 "fields={'terminated': 'is_over', 'truncated': 'timed_out'}"
             )
+        if "truncated" in {*values, *r.calls} and not {*ENDS[:2]} & {*values, *r.calls}:
+            raise Refusal(
+                f"`truncated`, and no other end, in {describe(at_step)}. `fields=` names the other"
+            )
         reward: Any = values.get("reward", 0)
+        if r.peer_agents and not (isinstance(reward, dict) and {*r.peer_agents} <= {*reward}):
+            raise Refusal(f"the reward is {describe(reward)}: not one for each agent")
         if "reward" not in {*values, *r.calls}:
             raise Refusal(f"no reward in the results of `{r.step.name}`. {advice}")
         if "reward" in values and not r.agents and not is_number(reward):
@@ -456,10 +472,8 @@ class _Reader:
 
     def require_no_change(self, before: dict[str, Any]) -> None:
         """Refuse an object that keeps its state itself."""
-        if isinstance(self.env, ModuleType):
-            return
-        after = vars(self.env) if hasattr(self.env, "__dict__") else {}
-        if changed := [name for name, x in before.items() if after.get(name) is not x]:
+        after = _snapshot(self.env)
+        if changed := [name for name, x in before.items() if after.get(name) != x]:
             raise Refusal(
                 f"a stateful object: tracing its functions changed {', '.join(changed)}. What "
                 "changes belongs in the state"
@@ -484,6 +498,20 @@ class _Reader:
 
         self.require_no_reset(ends(self.env, self.params, "state"), state)
         flags = {*r.at_step, *r.calls} & {*ENDS}
+        if r.at_step.get("terminated") == (3,) and self.choices.step is None:
+
+            def first(env: Any, params: Any) -> Any:
+                def flag(key: Any, state: Any, action: Any) -> Any:
+                    return r.advance(env, params, copy_containers(state), action, key)["terminated"]
+
+                return self.program(flag, self.key, state, action)[0]
+
+            found = limits.declared(self.env, self.params)
+            if any(limits.is_read(first, self.env, self.params, x) for x in found):
+                raise Refusal(
+                    f"the first of two flags of `{r.step.name}` counts the time limit. `step=` "
+                    "says what they are, of done, terminated, truncated, and other names"
+                )
         if flags >= {"done", "truncated"} and "truncated" in r.calls:
             # Code written before gymnax 1.0 inherits `is_truncated`, and counts the limit itself.
             call = r.calls.pop("truncated")
@@ -534,14 +562,14 @@ class _Reader:
             if self.choices.resets:
                 raise Refusal(f"`{r.step.name}` resets itself: `step=` names another function")
             return
-        known = {path[-1] for role, path in r.at_step.items() if role in FIELDS and path}
+        known = {str(path[-1]) for role, path in r.at_step.items() if role in FIELDS and path}
         n_flags = len(program.out_avals) - len(jax.tree.leaves(state))
         paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(state)]
         decided = begins_anew(program, n_flags, 1)
-        names = [jax.tree_util.keystr(p) for p, x in zip(paths, decided, strict=True) if x]
+        anew = [path for path, x in zip(paths, decided, strict=True) if x]
         if not r.at_step["state"]:  # a state that is a time step has these parts of it
-            own = tuple(f"{mark}{x}" for x in known for mark in (".", "['"))
-            names = [x for x in names if not x.startswith(own)]
+            anew = [x for x in anew if jax.tree_util.keystr(x[:1], simple=True) not in known]
+        names = [*map(jax.tree_util.keystr, anew)]
         if names:
             others = [x for x in FUNCTIONS["step"][0] if hasattr(self.env, x) and x != r.step.name]
             beside = f"; step={others[0]!r} takes the function beside it" if others else ""
@@ -577,11 +605,11 @@ class _Reader:
         mask = self.trace(lambda key: r.begin(self.env, self.params, key)["mask"], self.key)
         space: Any = r.spaces[1]
         space = space[r.agents[0]] if r.agents else space
-        masks = mask if isinstance(mask, dict) else {"": mask}
-        if all(getattr(x, "shape", None) == mask_shape(space) for x in masks.values()):
+        masks = [*(mask if isinstance(mask, dict) else {"": mask}).values()]
+        if all(getattr(x, "shape", None) == mask_shape(space) and x.dtype == bool for x in masks):
             r.facts["mask"] = "of legal actions"
             return
-        r.facts["mask"] = f"none: {describe(mask)} is not the form of a mask for its actions"
+        r.facts["mask"] = f"none: {describe(mask)} is no mask for its actions, in bools"
         for parts in (r.at_reset, r.at_step, r.calls):
             parts.pop("mask", None)
 
@@ -600,14 +628,30 @@ def _space_of(space: Any, types: Any) -> Space:
 def _step_types(owner: type) -> tuple[int, ...]:
     """The values of `step_type` that are ends: (last,), or (terminated, truncated)."""
     for cls in owner.__mro__:
-        kinds = getattr(sys.modules.get(cls.__module__), "StepType", None)
+        kinds: Any = getattr(sys.modules.get(cls.__module__), "StepType", None)
+        members = {x for x in dir(kinds) if x.isupper()}
         for names in (("TERMINATED", "TRUNCATED"), ("TERMINATION", "TRUNCATION"), ("LAST",)):
-            if all(hasattr(kinds, name) for name in names):
+            if members in ({"FIRST", "MID", *names}, {"FIRST", "MID", "LAST", *names}):
                 return tuple(int(getattr(kinds, name)) for name in names)
     raise Refusal(
         f"`step_type` of {owner.__name__}, without a class `StepType` beside it that says what its "
         "values mean. An adapter compares it"
     )
+
+
+def _snapshot(env: Any) -> dict[str, Any]:
+    """What an object holds: its attributes, and what lies in its lists, dicts and sets."""
+    if isinstance(env, ModuleType):
+        return {}
+    slots = [x for cls in type(env).__mro__ for x in getattr(cls, "__slots__", ())]
+    own = {**{x: getattr(env, x, None) for x in slots}, **getattr(env, "__dict__", {})}
+
+    def held(x: Any) -> Any:
+        if isinstance(x, dict):
+            return [(name, id(value)) for name, value in x.items()]
+        return [*map(id, x)] if isinstance(x, list | set) else id(x)
+
+    return {name: held(x) for name, x in own.items()}
 
 
 def has_function(env: Any, name: str) -> bool:
@@ -629,6 +673,7 @@ def default_params(env: Any, params: Any) -> Any:
     """The parameters that an object has by default; else those that the user gave."""
     declared = getattr(env, "default_params", None)
     if declared is not None:
-        return declared() if callable(declared) and not names_in(declared) else declared
+        is_function = isinstance(declared, type) or not names_in(declared)
+        return declared() if callable(declared) and is_function else declared
     function = getattr(env, "get_default_params", None)
     return function() if callable(function) else params

@@ -12,7 +12,7 @@ FIELDS = {
     "obs": "observation obs",
     "reward": "reward rewards",
     "done": "done",
-    "terminated": "terminated termination",
+    "terminated": "terminated termination terminal",
     "truncated": "truncated truncation",
     "step_type": "step_type",
     "discount": "discount",
