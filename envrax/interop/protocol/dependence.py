@@ -168,9 +168,10 @@ class _Labeller:
         if name == "while":
             n, n_body = params["cond_nconsts"], params["body_nconsts"]
             before = inputs[n + n_body :]
+            once = self.run(params["body_jaxpr"], inputs[n:])
             after = self.loop(params["body_jaxpr"], inputs[n:], n_body)
             goes_on = self.run(params["cond_jaxpr"], [*inputs[:n], *before])[0]
-            return [self.choice(goes_on, x) for x in zip(before, after, strict=True)]
+            return [self.choice(goes_on, x) for x in zip(before, once, after, strict=True)]
         if name == "scan":
             return self.loop(params["jaxpr"], inputs, params["num_consts"], params["num_carry"])
         for inner in (params.get(x) for x in ("jaxpr", "call_jaxpr", "fun_jaxpr")):

@@ -30,7 +30,7 @@ class ProtocolEnv(PeerEnv):
     An environment of a library without an adapter; see `wrap`.
 
     Where the library's own limit makes an end, the episode is truncated: the end is computed once
-    more with a limit that is one step longer, and what then goes on was cut by the limit.
+    more with a limit that is far longer, and what then goes on was cut by the limit.
 
     Functions of the library that take a key get the key of the step, or parts of it where several
     do. Of players who take turns, the action of the one whose turn it is counts.
