@@ -40,14 +40,6 @@ class Shown:
         with contextlib.redirect_stdout(self.printed):
             self.run(example)
 
-    def diff(self, example: Any) -> None:
-        """A port: the program before it, then the one after it."""
-        lines = [line or " " for line in example.parsed.splitlines()]
-        for sign in "-+":
-            program = "\n".join(line[1:] for line in lines if line[0] in (" ", sign))
-            with contextlib.redirect_stdout(self.printed):
-                exec(program, {})
-
     def text(self, example: Any) -> None:
         assert self.take() == example.parsed
 
@@ -61,7 +53,7 @@ class Shown:
 # They check whole environments, or train, or compile much.
 SLOW = ("docs/advanced/", "docs/getting-started.md")
 # They need the libraries.
-PORTS = (f"docs/coming-from/{x}" for x in ("jaxmarl", "jumanji", "playground", "purejaxrl"))
+PORTS = (f"docs/coming-from/{x}" for x in ("jaxmarl", "jumanji", "playground"))
 INTEROP = ("docs/libraries/", *PORTS)
 APART = ("docs/libraries/factoriax", "docs/libraries/popgym")
 TIERS = {
@@ -96,7 +88,7 @@ def test_a_page_runs_and_prints_what_it_shows(
             importlib.import_module(library)
     monkeypatch.chdir(tmp_path)
     shown = Shown()
-    parsers = [CodeBlockParser(x, getattr(shown, x)) for x in ("python", "diff", "text")]
+    parsers = [CodeBlockParser(x, getattr(shown, x)) for x in ("python", "text")]
     needs_sprites = page.endswith("jaxtari.md")
     sprites = installed_sprites(tmp_path) if needs_sprites else contextlib.nullcontext()
     with jax.numpy_dtype_promotion("standard"), sprites:  # promotion as users have it
