@@ -24,6 +24,8 @@ UNDERSTOOD: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"limit": "params.max_steps_in_episode"},
         "one flag; an end that the limit makes is a truncation",
     ),
+    "a limit that is only read": (peers.ReadsItsLimitOnly, {}, "is_truncated(state, params)"),
+    "a limit counted twice": (peers.CountsItTwice, {}, "is_truncated(state, params)"),
     "a state and an info": (peers.StateAndInfo, {}, "reset(key) -> state, info"),
     "Brax": (peers.BraxLike, {"max_steps": 7}, "every end is a termination"),
     "Jumanji": (peers.JumanjiLike, {}, "7 steps, `time_limit`"),

@@ -460,11 +460,11 @@ class _Reader:
         self.require_no_reset(ends(self.env, self.params, "state"), state)
         flags = {*r.at_step, *r.calls} & {*ENDS}
         if flags >= {"done", "truncated"} and "truncated" in r.calls:
-            # Code written before gymnax 1.0 inherits `is_truncated`, and counts the limit itself.
+            # Code written before gymnax 1.0 counts the limit in `done`, and inherits `is_truncated`.
             call = r.calls.pop("truncated")
             r.limit = limits.choose(ends, self.env, self.params, self.choices.limit)
-            if not r.limit.place:
-                r.calls["truncated"] = call
+            r.calls["truncated"] = call
+            flags -= {"truncated"} if r.limit.place else set()
         if not r.limit.place and self.is_explained(flags):
             found = limits.declared(self.env, self.params)
             found = [x for x in found if limits.is_read(ends, self.env, self.params, x)]
@@ -473,7 +473,7 @@ class _Reader:
             r.limit = limits.choose(ends, self.env, self.params, self.choices.limit)
         if r.calls:
             r.facts["beside"] = "; ".join(f"{role}: {call}" for role, call in r.calls.items())
-        self.explain({*r.at_step, *r.calls} & {*ENDS}, state)
+        self.explain(flags, state)
         r.facts["limit"] = str(r.limit)
 
     def is_explained(self, flags: set[str]) -> bool:
