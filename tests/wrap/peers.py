@@ -102,6 +102,25 @@ class SixValues(GymnaxLike):
         return obs, state, reward, *ends, info
 
 
+class ReadsItsLimitOnly(GymnaxLike):
+    """As in target-gym: `done` reads the limit, and `is_truncated` ends episodes."""
+
+    def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        state = moved(key, state, action)
+        in_time = state.time <= params.max_steps_in_episode
+        return observed(state), state, state.place, out(state, params.length) & in_time, {}
+
+    def is_truncated(self, state: Any, params: Any) -> Any:
+        return late(state, params.max_steps_in_episode)
+
+
+class CountsItTwice(GymnaxLike):
+    """As in safenax: `done` counts the limit, and so does the function that it inherits."""
+
+    def is_truncated(self, state: Any, params: Any) -> Any:
+        return late(state, params.max_steps_in_episode)
+
+
 class StateAndInfo(Spaces):
     """As in lynnx: a reset returns an empty info beside the state."""
 

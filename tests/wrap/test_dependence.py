@@ -18,6 +18,13 @@ AGAIN: dict[str, Any] = {
     "cond": lambda s, done, key: jax.lax.cond(done, lambda: 0.0, lambda: s["x"] + 1),
     "from a part that stays": lambda s, done, key: jnp.where(done, s["level"], s["x"] + 1),
     "in a program of its own": jax.jit(lambda s, done, key: jnp.where(done, 0.0, s["x"] + 1)),
+    "by the same expression again": lambda s, done, key: jnp.where(s["x"] > 3, 0.0, s["x"] + 1),
+    "while_loop": lambda s, done, key: jax.lax.while_loop(
+        lambda carry: carry[0], lambda _: (jnp.bool_(False), 0.0), (done, s["x"] + 1)
+    )[1],
+    "from a key of a counter": lambda s, done, key: jnp.where(
+        done, jax.random.normal(jax.random.fold_in(jax.random.key(1), s["x"].astype(int))), s["x"]
+    ),
     "read by the next operation": lambda s, done, key: 2 * jnp.where(done, 0.0, s["x"] + 1),
 }
 GOES_ON: dict[str, Any] = {

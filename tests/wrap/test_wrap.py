@@ -24,6 +24,8 @@ UNDERSTOOD: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"limit": "params.max_steps_in_episode"},
         "one flag; an end that the limit makes is a truncation",
     ),
+    "a limit that is only read": (peers.ReadsItsLimitOnly, {}, "is_truncated(state, params)"),
+    "a limit counted twice": (peers.CountsItTwice, {}, "is_truncated(state, params)"),
     "a state and an info": (peers.StateAndInfo, {}, "reset(key) -> state, info"),
     "Brax": (peers.BraxLike, {"max_steps": 7}, "every end is a termination"),
     "Jumanji": (peers.JumanjiLike, {}, "7 steps, `time_limit`"),
@@ -328,6 +330,96 @@ def test_params_of_an_object_and_params_of_a_call() -> None:
     assert (given.place, given.in_params) == ("params.max_steps_in_episode", "max_steps_in_episode")
     own = envrax.wrap(ItsOwnParams()).unwrapped.reading.limit
     assert (own.steps, own.place, own.in_params) == (7, "params.time_limit", "")
+
+
+class Frames(peers.GymnaxLike):
+    """A limit of frames, of which a step takes four."""
+
+    default_params = peers.Params(100.0, 10)
+
+    def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        obs, state, reward, done, info = super().step_env(key, state, action, params)
+        state = state._replace(time=state.time + 3)
+        return obs, state, reward, done | peers.late(state, params.max_steps_in_episode), info
+
+
+class Small(peers.JumanjiLike):
+    time_limit = np.uint8(7)
+
+
+def test_ends_that_a_limit_makes_are_truncations() -> None:
+    """Whatever a step counts, and whatever the type of the limit."""
+    for peer, n_steps in ((Frames(), 3), (Small(), 7)):
+        env = envrax.wrap(peer)
+        state = env.reset(jax.random.key(0))[1]
+        for i in range(n_steps):
+            _, state, _, done, info = env.step(state, jnp.int32(i % 2))
+        assert done and info["truncated"] and not info["terminated"]
+
+
+class KeepsAList(peers.Anyhow):
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def reset(self, rng: Any) -> Any:
+        self.seen.append(rng)
+        return super().reset(rng)
+
+
+class UnknownCap(peers.JumanjiLike):
+    """A limit under a name of its own, with a discount of 0."""
+
+    time_limit = None  # type: ignore[assignment]
+    cap = 5
+
+    def step(self, state: Any, action: Any) -> Any:
+        state = peers.moved(None, state, action)
+        last = state.time >= self.cap
+        kind = jnp.where(last, peers.StepType.LAST, peers.StepType.MID)
+        return self._both(state, kind, 1.0 - last, state.place)
+
+
+class OneReward(peers.JaxMarlLike):
+    def step_env(self, key: Any, state: Any, actions: Any) -> Any:
+        obs, state, _, dones, info = super().step_env(key, state, actions)
+        return obs, state, jnp.float32(1), dones, info
+
+
+class SecondOfTwoArrays(peers.Anyhow):
+    """The state is the first of two arrays of unequal shapes."""
+
+    observation_space = None  # type: ignore[assignment]
+
+    def reset(self, rng: Any) -> Any:
+        return jnp.zeros(3), jnp.zeros(2)
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        state = env_state + 1
+        return state, state[:2], state[2], state[2] > 3
+
+
+@pytest.mark.parametrize(
+    ("peer", "said"),
+    [
+        (KeepsAList, "a stateful object: tracing its functions changed seen"),
+        (UnknownCap, "an end of an episode that nothing explains"),
+        (OneReward, "not one for each agent"),
+        (SecondOfTwoArrays, "observations of float32.3. and float32.2."),
+    ],
+)
+def test_more_that_misleads_is_refused(peer: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        envrax.wrap(peer())
+
+
+def test_a_mask_of_integers_is_not_taken_for_bools() -> None:
+    class Moves(peers.GymnaxLike):
+        def action_mask(self, state: Any) -> Any:
+            return jnp.arange(2)  # the legal moves
+
+    env: Any = envrax.wrap(Moves())
+    assert env.action_mask(env.reset(jax.random.key(0))[1]) is None
+    assert "no mask" in env.unwrapped.reading.facts["mask"]
 
 
 def test_wrong_keywords() -> None:

@@ -513,11 +513,13 @@ class _Reader:
                     "says what they are, of done, terminated, truncated, and other names"
                 )
         if flags >= {"done", "truncated"} and "truncated" in r.calls:
-            # Code written before gymnax 1.0 inherits `is_truncated`, and counts the limit itself.
+            # Code written before gymnax 1.0 counts the limit in `done`, and inherits the other.
             call = r.calls.pop("truncated")
             r.limit = limits.choose(ends, self.env, self.params, self.choices.limit)
-            if not r.limit.place:
-                r.calls["truncated"] = call
+            r.calls["truncated"] = call
+            if r.limit.place:
+                flags -= {"truncated"}
+            else:
                 r.at_step["terminated"] = r.at_step.pop("done")
         if not r.limit.place and self.is_explained(flags):
             found = limits.declared(self.env, self.params)
@@ -527,7 +529,7 @@ class _Reader:
             r.limit = limits.choose(ends, self.env, self.params, self.choices.limit)
         if r.calls:
             r.facts["beside"] = "; ".join(f"{role}: {call}" for role, call in r.calls.items())
-        self.explain({*r.at_step, *r.calls} & {*ENDS}, state)
+        self.explain(flags, state)
         r.facts["limit"] = str(r.limit)
 
     def is_explained(self, flags: set[str]) -> bool:
