@@ -6,7 +6,7 @@ Each package is installed apart, with `pip install --no-deps` where it pins an o
 
     python -m benchmarks.elsewhere nasimjax pobax
 
-tries these two, and writes what it finds into `benchmarks/results/elsewhere.json`.
+tries these two, and writes what it finds into `benchmarks/elsewhere.json`.
 """
 
 import json
@@ -30,7 +30,7 @@ from envrax.interop.containers import as_dicts
 from envrax.testing import report_env
 
 ROWS = Path(__file__).with_suffix(".toml")
-RESULTS = ROWS.parent / "results" / "elsewhere.json"
+RESULTS = ROWS.with_suffix(".json")
 STEPS = 200
 SECONDS = 240
 """The time that one check may take."""

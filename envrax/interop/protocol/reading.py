@@ -310,7 +310,8 @@ class _Reader:
             if role == "truncated" and "done" in r.at_step and is_decided:
                 continue  # the user says what `done` is: a function for truncations does not count
             if role == "obs" and r.in_turn:  # of each player
-                r.at_step.pop(role, None), r.at_reset.pop(role, None)
+                r.at_step.pop(role, None)
+                r.at_reset.pop(role, None)
                 is_known = False
             if is_known or not found:
                 continue
