@@ -62,7 +62,9 @@ def difference(row: dict[str, str], names: dict[str, Any], env: Any) -> str:
         obs, after, reward, done = eval(row["step"].strip(), values)
         done = jnp.reshape(jnp.asarray(done), ()).astype(bool)
         begun = eval(row["reset"], {**names, "key": jax.random.split(again)[1]})[1]
-        chosen = jax.tree.map(lambda a, b: jnp.where(done, a, b).astype(jnp.asarray(b).dtype), begun, after)
+        chosen = jax.tree.map(
+            lambda a, b: jnp.where(done, a, b).astype(jnp.asarray(b).dtype), begun, after
+        )
         return chosen, (obs, reward, done)
 
     key = jax.random.PRNGKey(0) if "legacy_keys" in row["line"] else jax.random.key(0)
@@ -73,9 +75,7 @@ def difference(row: dict[str, str], names: dict[str, Any], env: Any) -> str:
     state = begin(jax.random.split(key)[1])
     with jax.numpy_dtype_promotion("standard"):
         _, own = jax.jit(lambda s: jax.lax.scan(theirs, s, played[:3]))(state)
-    pairs = zip(
-        jax.tree.leaves(as_dicts(played[3:])), jax.tree.leaves(as_dicts(own)), strict=True
-    )
+    pairs = zip(jax.tree.leaves(as_dicts(played[3:])), jax.tree.leaves(as_dicts(own)), strict=True)
     largest = 0.0
     for a, b in pairs:
         a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)

@@ -326,9 +326,9 @@ class ItsOwnParams(peers.JumanjiLike):
 
 
 def test_params_of_an_object_and_params_of_a_call() -> None:
-    given = envrax.wrap(KeepsItsParams()).unwrapped.reading.limit
+    given = envrax.recognise(KeepsItsParams()).limit
     assert (given.place, given.in_params) == ("params.max_steps_in_episode", "max_steps_in_episode")
-    own = envrax.wrap(ItsOwnParams()).unwrapped.reading.limit
+    own = envrax.recognise(ItsOwnParams()).limit
     assert (own.steps, own.place, own.in_params) == (7, "params.time_limit", "")
 
 

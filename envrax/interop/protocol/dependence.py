@@ -160,11 +160,7 @@ class _Labeller:
         forgets = frozenset() if name in _ADDS else seen.is_flag
         return [
             _Label(
-                self.number(x.aval),
-                seen.all,
-                seen.forgets | forgets,
-                seen.is_old,
-                seen.is_constant,
+                self.number(x.aval), seen.all, seen.forgets | forgets, seen.is_old, seen.is_constant
             )
             for x in eqn.outvars
         ]

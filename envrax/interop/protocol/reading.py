@@ -305,7 +305,8 @@ class _Reader:
             if role == "truncated" and "done" in r.at_step and is_decided:
                 continue  # the user says what `done` is: a function for truncations does not count
             if role == "obs" and r.in_turn:  # of each player
-                r.at_step.pop(role, None), r.at_reset.pop(role, None)
+                r.at_step.pop(role, None)
+                r.at_reset.pop(role, None)
                 is_known = False
             if is_known or not found:
                 continue
@@ -371,7 +372,8 @@ class _Reader:
         number: Any = getattr(self.env, "num_actions", None)
         size: Any = getattr(self.env, "action_size", None)
         if number is not None:
-            return Discrete(int(number() if callable(number) else number))
+            n: Any = number() if callable(number) else number
+            return Discrete(int(n))
         if isinstance(size, int):
             return box(-1.0, 1.0, jax.ShapeDtypeStruct((size,), jnp.float32))
         return None
@@ -460,7 +462,7 @@ class _Reader:
         self.require_no_reset(ends(self.env, self.params, "state"), state)
         flags = {*r.at_step, *r.calls} & {*ENDS}
         if flags >= {"done", "truncated"} and "truncated" in r.calls:
-            # Code written before gymnax 1.0 counts the limit in `done`, and inherits `is_truncated`.
+            # Code older than gymnax 1.0 counts the limit in `done`, and inherits `is_truncated`.
             call = r.calls.pop("truncated")
             r.limit = limits.choose(ends, self.env, self.params, self.choices.limit)
             r.calls["truncated"] = call

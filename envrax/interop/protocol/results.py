@@ -30,10 +30,7 @@ _STEPS = {
 }
 """What the values of a step are, by their number, in gymnax and all that follow it."""
 
-_STEPS_OF_STATE = {
-    4: "state reward done info",
-    5: "state reward terminated truncated info",
-}
+_STEPS_OF_STATE = {4: "state reward done info", 5: "state reward terminated truncated info"}
 """The same where a reset returns no observation, which is a function of the state then."""
 
 Path = tuple[Any, ...]
