@@ -31,6 +31,7 @@ GOES_ON: dict[str, Any] = {
     "a choice of two that go on": lambda s, done, key: jnp.where(done, s["x"], s["x"] + 1),
     "a count of ends": lambda s, done, key: s["x"] + done.astype(float),
     "another flag": lambda s, done, key: jnp.where(s["x"] > 9, 0.0, s["x"] + 1),
+    "a flag of flags": lambda s, done, key: (done | (s["x"] < 0)).astype(jnp.float32),
     "no flag": lambda s, done, key: s["x"] + jax.random.normal(key),
 }
 

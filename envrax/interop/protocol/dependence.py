@@ -183,6 +183,7 @@ class _Labeller:
             return varying * len(eqn.outvars)
         seen = functools.reduce(_Label.joined, inputs, _CONSTANT)
         of_flags = name in _OF_FLAGS and bool(varying) and all(x.is_flag for x in varying)
+        forgets = frozenset() if of_flags or name in _ADDS else seen.is_flag
         values = tuple(x.number for x in inputs)
         results: list[_Label] = []
         for i, out in enumerate(eqn.outvars):
@@ -194,7 +195,7 @@ class _Labeller:
                 _Label(
                     is_flag=own | seen.is_flag if of_flags else own,
                     reads=seen.all,
-                    forgets=seen.forgets | (frozenset() if name in _ADDS else seen.is_flag),
+                    forgets=seen.forgets | forgets,
                     # What comes from a key is new, whatever the key comes from.
                     is_old=seen.is_old and not name.startswith(("random_", "threefry")),
                     is_constant=seen.is_constant,
