@@ -12,7 +12,7 @@ from envrax._checks.counts import require_count
 from envrax._checks.names import require_known
 from envrax._jax import forks
 from envrax._jax.keys import clone_keys, is_key, require_key
-from envrax._jax.types import computed_at_once, is_traced, output_types
+from envrax._jax.types import is_traced, output_types
 from envrax.agent_values import for_each
 from envrax.env import Info, JaxEnv
 from envrax.interop.common_types import CommonTypes, cast_to, find_common_types, types_of
@@ -72,7 +72,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
             self._require_steps("`max_steps`", self.config.max_steps)
         self._user_peer = peer
         # The caller may trace, and may use strict promotion, which libraries do not expect.
-        with computed_at_once(), jax.numpy_dtype_promotion("standard"):
+        with jax.ensure_compile_time_eval(), jax.numpy_dtype_promotion("standard"):
             with self._quote_errors("build it", ValueError):
                 self.peer = self.build() if peer is None else peer
             default = self.default_params()
@@ -213,7 +213,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         return env
 
     def _set_spaces(self) -> None:
-        with self._quote_errors("give its spaces"), computed_at_once():
+        with self._quote_errors("give its spaces"), jax.ensure_compile_time_eval():
             self._observation_space, self._action_space = self.spaces()
 
     def _set_params(self, params: Any) -> None:

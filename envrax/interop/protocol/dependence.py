@@ -127,7 +127,8 @@ def begins_anew(closed: Any, n_flags: int, first_state: int) -> list[bool]:
     labels = _Labeller(n).run(jaxpr, [_Label(is_old=x, number=i) for i, x in enumerate(old)])
     ends = functools.reduce(_Label.joined, labels[:n_flags], _CONSTANT)
     is_unknown = not (ends.is_flag or ends.is_constant)  # computed from no flag
-    return [is_unknown or bool(x.forgets & ends.is_flag) for x in labels[n_flags:]]
+    anew = [is_unknown or bool(x.forgets & ends.is_flag) for x in labels[n_flags:]]
+    return [x and not is_key(v.aval) for x, v in zip(anew, jaxpr.outvars[n_flags:], strict=True)]
 
 
 def is_key(aval: Any) -> bool:
