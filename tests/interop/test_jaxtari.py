@@ -326,8 +326,8 @@ def test_rectangles_draw_a_game_without_sprites(
         env = pickle.loads(pickle.dumps(make("jaxtari/pong", options=options)))
         start = envrax.start(envrax.VecEnv(env, 2), jax.random.key(0))
         played.append(envrax.rollout(envrax.VecEnv(env, 2), None, start, 30))
-    (objects_end, objects), (both_end, both) = played
-    equal((objects_end.state, objects.obs), (both_end.state, both.obs["objects"]))
+    (end, objects), (end_of_both, both) = played
+    equal((end.env_state, objects.obs), (end_of_both.env_state, both.obs["objects"]))
     image = both.obs["pixels"][-1, 0]
     assert image.shape == (210, 160, 3) and len(np.unique(image.reshape(-1, 3), axis=0)) > 2
     assert functions == (np.load, jnp.load, os.path.exists, os.listdir)
