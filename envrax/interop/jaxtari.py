@@ -6,7 +6,6 @@ Building a game reads its sprites from the directory where the library installs 
 rectangles in their place.
 """
 
-import importlib
 from collections.abc import Callable
 from functools import cached_property
 from operator import attrgetter
@@ -158,9 +157,9 @@ class JaxtariEnv(PeerEnv):
                 f"{self._who}: expected no `mods` with the option `sprites` of 'rectangles', since "
                 f"mods may read sprites; got {options['mods']!r}. {INSTALL}."
             )
-        core = importlib.import_module("jaxtari.core")
         # The library would ask for the sprites that are not needed.
-        with rectangles(Path(get_base_sprite_dir())), replaced(core, "check_ownership", _no_check):
+        unchecked = replaced(jaxtari.core, "check_ownership", lambda: None)
+        with rectangles(Path(get_base_sprite_dir())), unchecked:
             return jaxtari.make(self.config.id, **options)
 
     def _no_sprites(self, got: str) -> str:
@@ -252,10 +251,6 @@ class JaxtariEnv(PeerEnv):
         pixels = self._draw(inner)
         both = {"objects": as_dicts(objects), "pixels": pixels}
         return both if self._observation == "both" else pixels
-
-
-def _no_check() -> None:
-    """In the place of the library's check that sprites are installed."""
 
 
 def _image(type_: Any) -> Space:
