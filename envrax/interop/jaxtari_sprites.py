@@ -29,7 +29,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "wizardofwor/background*": (86, 128),
 }
 """Heights and widths that are not those of `rectangle`, by patterns of the path."""
-COLOURS: dict[str, tuple[int, ...]] = {"gopher/*": (223, 183, 85)}
+COLOURS: dict[str, tuple[int, ...]] = {"gopher/*_dug*": (223, 183, 85)}
 """Colours that a game looks up, by patterns of the path."""
 LISTED = ("up_n_down/roads/road.npy", "up_n_down/background/background.npy")
 """Files in directories that a game lists."""
