@@ -8,12 +8,14 @@ from importlib import metadata
 from typing import Any
 
 from envrax._checks.packages import how_to_install
-from envrax.interop.names import find, missing_libraries
+from envrax.interop.names import find, missing_libraries, without_sprites
 from envrax.interop.protocol.reading import Reading
 from envrax.interop.protocol.wrapping import recognise
 from envrax.make import make
 from envrax.registry import available_suites, get_spec, installed_suites, registered_names
 from envrax.suite import load_suite
+
+NO_SPRITES = "sprites missing: `python -m jaxtari.install_sprites`"
 
 
 def list_suites(prefix: str | None) -> Iterator[str]:
@@ -22,7 +24,7 @@ def list_suites(prefix: str | None) -> Iterator[str]:
         yield from load_suite(prefix)
         return
     points = installed_suites()
-    missing = missing_libraries()
+    missing, bare = missing_libraries(), without_sprites()
     for name in available_suites():
         point = points.get(name)
         about = "registered"
@@ -31,17 +33,22 @@ def list_suites(prefix: str | None) -> Iterator[str]:
             about = f"{module}, from {distribution_of(point)}"
         if name in missing:
             about = f"not installed: {how_to_install(name)}"
+        elif name in bare:
+            about += f", {NO_SPRITES}"
         yield f"{name:<12}  {about}"
     yield from (name for name in registered_names() if "/" not in name)
 
 
 def find_ids(word: str) -> Iterator[str]:
     """One line for each id that contains a word or is similar, and how to install its suite."""
-    missing = missing_libraries()
+    missing, bare = missing_libraries(), without_sprites()
     ids = find(word)
     for name in ids:
         prefix = name.partition("/")[0]
-        yield f"{name:<40}  {how_to_install(prefix) if prefix in missing else 'installed'}"
+        about = how_to_install(prefix) if prefix in missing else "installed"
+        if prefix in bare:
+            about += f", {NO_SPRITES}"
+        yield f"{name:<40}  {about}"
     if not ids:
         yield "none: `python -m envrax list` shows the suites"
 

@@ -2,12 +2,14 @@
 """
 JAXtari: `envrax.make("jaxtari/pong")`, or `wrap(env)` for a game that you built.
 
-Building a game reads its sprites from the directory where the library installs them.
+Building a game reads its sprites from the directory where the library installs them, or takes
+rectangles in their place.
 """
 
 from collections.abc import Callable
 from functools import cached_property
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +20,7 @@ from envrax._checks.names import require_known
 from envrax._jax.keys import is_key, to_threefry
 from envrax.interop.base import PeerEnv
 from envrax.interop.containers import as_dicts
+from envrax.interop.jaxtari_sprites import RULES_READ_SPRITES, rectangles, replaced
 from envrax.interop.library import require, suite_of
 from envrax.interop.peer_spaces import from_library_space, unbounded
 from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
@@ -29,9 +32,16 @@ jaxtari = require("jaxtari", "0.2", "core", "environment", "modification", "path
 from jaxtari.core import GAME_MODULES, MOD_MODULES  # noqa: E402
 from jaxtari.environment import JaxEnvironment  # noqa: E402
 from jaxtari.modification import JaxtariModWrapper  # noqa: E402
-from jaxtari.paths import canonical_storage_dir, ownership_or_alt_markers_present  # noqa: E402
+from jaxtari.paths import (  # noqa: E402
+    canonical_storage_dir,
+    get_base_sprite_dir,
+    ownership_or_alt_markers_present,
+)
 
 OBSERVATIONS = ("objects", "pixels", "both")
+SPRITES = ("installed", "rectangles")
+OWN_OPTIONS = ("observation", "sprites")
+INSTALL = "Install them with `python -m jaxtari.install_sprites`"
 MAX_FRAMES = 108_000
 """The time limit of Atari games, half an hour at 60 frames per second, as JAXtari has it."""
 
@@ -104,23 +114,31 @@ class JaxtariEnv(PeerEnv):
     """
     An Atari game of JAXtari. A step is one frame.
 
-    `options` are `observation` and keywords of `jaxtari.make`, such as `mods`. `observation` is
-    "objects" (the default), nested dicts of the library's fields; "pixels", the image, uint8 RGB;
-    or "both", a dict of the two. `info` is that of the library, with the number of `lives` as ALE
-    counts them: with the one that is played, 0 at the end of the game. In a game without lives it
-    is 1 until then, or always 0, as in ALE.
+    `options` are `observation`, `sprites` and keywords of `jaxtari.make`, such as `mods`.
+    `observation` is "objects" (the default), nested dicts of the library's fields; "pixels", the
+    image, uint8 RGB; or "both", a dict of the two. `sprites` is "installed" (the default), those
+    that JAXtari downloads, or "rectangles", for games whose rules read no sprites.
+
+    `info` is that of the library, with the number of `lives` as ALE counts them: with the one that
+    is played, 0 at the end of the game. In a game without lives it is 1 until then, or always 0, as
+    in ALE.
     """
 
     library = "jaxtari"
 
     def build(self) -> Any:
         id = self.config.id
-        options = {k: x for k, x in self.config.options.items() if k != "observation"}
+        options = {k: x for k, x in self.config.options.items() if k not in OWN_OPTIONS}
         mods = options.get("mods")
         if mods and id not in MOD_MODULES:  # JAXtari only warns
             raise ValueError(f"{self._who}: expected no `mods`: the game has none; got {mods!r}.")
         if isinstance(mods, str):
             raise ValueError(f"{self._who}: expected a list of `mods`; got {mods!r}.")
+        sprites = self.config.options.get("sprites", SPRITES[0])
+        who = f"{self._who}: expected the option `sprites` to be one of"
+        require_known(who, [sprites], SPRITES, error=ValueError)
+        if sprites == "rectangles":
+            return self._build_of_rectangles(options)
         if not ownership_or_alt_markers_present():
             raise ValueError(self._no_sprites(f"none in {canonical_storage_dir()}"))
         try:
@@ -128,11 +146,27 @@ class JaxtariEnv(PeerEnv):
         except FileNotFoundError as error:
             raise ValueError(self._no_sprites(f"no file {error.filename}")) from error
 
+    def _build_of_rectangles(self, options: dict[str, Any]) -> Any:
+        if self.config.id in RULES_READ_SPRITES:
+            raise ValueError(
+                f"{self._who}: expected the sprites of JAXtari, since the rules of the game read "
+                f"them; got the option `sprites` of 'rectangles'. {INSTALL}."
+            )
+        if options.get("mods"):
+            raise ValueError(
+                f"{self._who}: expected no `mods` with the option `sprites` of 'rectangles', since "
+                f"mods may read sprites; got {options['mods']!r}. {INSTALL}."
+            )
+        # The library would ask for the sprites that are not needed.
+        unchecked = replaced(jaxtari.core, "check_ownership", lambda: None)
+        with rectangles(Path(get_base_sprite_dir())), unchecked:
+            return jaxtari.make(self.config.id, **options)
+
     def _no_sprites(self, got: str) -> str:
-        return (
-            f"{self._who}: expected the sprites of JAXtari; got {got}. Install them with `python "
-            "-m jaxtari.install_sprites`."
-        )
+        advice = ""
+        if self.config.id not in RULES_READ_SPRITES:
+            advice = ', or draw without them by `options={"sprites": "rectangles"}`'
+        return f"{self._who}: expected the sprites of JAXtari; got {got}. {INSTALL}{advice}."
 
     def limit(self) -> int:
         counter = COUNTERS.get(self.config.id)

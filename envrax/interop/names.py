@@ -1,6 +1,8 @@
 """The ids of the libraries with an adapter, and which of these libraries are installed."""
 
 import contextlib
+import importlib.util
+import runpy
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +24,20 @@ def missing_libraries() -> list[str]:
     """The prefixes of the libraries with an adapter that are not installed; nothing is imported."""
     prefixes = dict.fromkeys(name.partition("/")[0] for name in library_ids())
     return [prefix for prefix in prefixes if not is_installed(_MODULES.get(prefix, prefix))]
+
+
+def without_sprites() -> list[str]:
+    """
+    The prefixes of the installed libraries that miss sprites, which they download; of JAXtari.
+
+    Where its sprites lie is read from its file of paths. That runs without the rest of the library,
+    whose import takes seconds.
+    """
+    found = importlib.util.find_spec("jaxtari")
+    if found is None or found.origin is None:
+        return []
+    paths = runpy.run_path(str(Path(found.origin).with_name("paths.py")))
+    return [] if paths["ownership_or_alt_markers_present"]() else ["jaxtari"]
 
 
 def find(word: str) -> list[str]:

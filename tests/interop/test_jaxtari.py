@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pickle
+import zlib
 from operator import attrgetter
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import jax
@@ -18,7 +20,9 @@ from interop.by_hand import by_hand, equal, follow, make, observes
 import envrax
 from benchmarks.libraries import verdicts
 from envrax import AtariPreprocessing, FrameStackObservation
+from envrax.__main__ import main
 from envrax.interop import PeerConfig, as_dicts
+from envrax.interop.jaxtari_sprites import RULES_READ_SPRITES, SPRITE, rectangle, rectangles
 from envrax.testing import report_env
 
 # Libraries warn when they are imported.
@@ -301,9 +305,97 @@ def test_refusals(adapter: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         make("jaxtari/pong")
     assert str(missing.value) == (
         f"jaxtari/pong: expected the sprites of JAXtari; got none in {tmp_path / 'jaxtari'}. "
-        "Install them with `python -m jaxtari.install_sprites`."
+        "Install them with `python -m jaxtari.install_sprites`, or draw without them by "
+        '`options={"sprites": "rectangles"}`.'
     )
     (tmp_path / "jaxtari").mkdir()
     (tmp_path / "jaxtari/.alternative_sprites_installed").touch()
     with pytest.raises(ValueError, match=r"got no file .*npy\. Install them with"):
         make("jaxtari/pong")
+
+
+def test_rectangles_draw_a_game_without_sprites(
+    adapter: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The game is the same as without images; no file is written, no function stays replaced."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    functions = np.load, jnp.load, os.path.exists, os.listdir
+    played = []
+    for observation in ("objects", "both"):
+        options = {"sprites": "rectangles", "observation": observation}
+        env = pickle.loads(pickle.dumps(make("jaxtari/pong", options=options)))
+        start = envrax.start(envrax.VecEnv(env, 2), jax.random.key(0))
+        played.append(envrax.rollout(envrax.VecEnv(env, 2), None, start, 30))
+    (end, objects), (end_of_both, both) = played
+    equal((end.env_state, objects.obs), (end_of_both.env_state, both.obs["objects"]))
+    image = both.obs["pixels"][-1, 0]
+    assert image.shape == (210, 160, 3) and len(np.unique(image.reshape(-1, 3), axis=0)) > 2
+    assert functions == (np.load, jnp.load, os.path.exists, os.listdir)
+    assert not list(tmp_path.iterdir())
+
+
+DRAWN = [x for x in LIVES if x not in RULES_READ_SPRITES]
+
+
+@pytest.mark.parametrize(
+    "game", [pytest.param(x, marks=[] if x == "pong" else pytest.mark.exhaustive) for x in DRAWN]
+)
+def test_the_rules_of_a_game_that_is_drawn_read_no_sprites(adapter: Any, game: str) -> None:
+    """Its programs are equal where sprites have another size, holes, and are black in places."""
+
+    def other(file: PurePath) -> np.ndarray:
+        image = rectangle(file)
+        if image.shape[:2] == SPRITE:
+            image = np.resize(image, (11, 5, 4))
+        hidden = np.random.default_rng(zlib.crc32(str(file).encode())).random(image.shape[:-1])
+        image[hidden < 0.5, :3] = 0
+        image[hidden < 0.25, 3] = 0
+        image[..., :2, :2, :] = rectangle(file)[..., :2, :2, :]  # colours that the game looks up
+        return image
+
+    def programs() -> list[str]:
+        env = make(f"jaxtari/{game}", options={"sprites": "rectangles"})
+        peer = env.unwrapped.peer
+        reset = jax.jit(lambda key: peer.reset(key)).lower(jax.random.key_data(jax.random.key(0)))
+        step = jax.jit(lambda inner: peer.step(inner, 0)).lower(reset.out_info[1])
+        return [reset.as_text(), step.as_text()]
+
+    with jax.numpy_dtype_promotion("standard"):
+        expected = programs()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(adapter, "rectangles", lambda folder: rectangles(folder, other))
+            assert programs() == expected
+
+
+def test_rectangles_are_refused(adapter: Any) -> None:
+    options: dict[str, Any] = {"sprites": "rectangles"}
+    with pytest.raises(ValueError) as refused:
+        make("jaxtari/venture", options=options)
+    assert str(refused.value) == (
+        "jaxtari/venture: expected the sprites of JAXtari, since the rules of the game read them; "
+        "got the option `sprites` of 'rectangles'. Install them with `python -m "
+        "jaxtari.install_sprites`."
+    )
+    with pytest.raises(ValueError, match="expected no `mods` with the option `sprites`"):
+        make("jaxtari/pong", options={**options, "mods": ["lazy_enemy"]})
+    with pytest.raises(ValueError, match="one of installed, rectangles; got squares"):
+        make("jaxtari/pong", options={"sprites": "squares"})
+
+
+def test_the_command_line_says_that_sprites_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = "sprites missing: `python -m jaxtari.install_sprites`\n"
+    for home, is_missing in ((None, False), (tmp_path, True)):
+        if home:
+            monkeypatch.setenv("XDG_DATA_HOME", str(home))
+        for command in (["find", "pong"], ["list"]):
+            assert main(command) == 0
+            lines = capsys.readouterr().out.splitlines(keepends=True)
+            found = {line.split("/")[0].split()[0] for line in lines if line.endswith(missing)}
+            assert found == ({"jaxtari"} if is_missing else set())
+
+
+def test_missing_sprites_are_found_without_importing_the_library(run_python: Any) -> None:
+    code = "import sys; from envrax.interop.names import without_sprites; without_sprites()"
+    run_python(f"{code}; assert 'jaxtari' not in sys.modules")
