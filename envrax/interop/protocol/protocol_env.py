@@ -107,7 +107,7 @@ class ProtocolEnv(PeerEnv):
             again = clone_keys((inner, action, rng))
             goes_on = self._flags(r.advance(env, longer, *again))
             ended = terminated | truncated
-            terminated = terminated & goes_on[0]
+            terminated = ended & goes_on[0]
             truncated = ended & ~terminated
         info = as_dicts(dict(parts["info"])) if isinstance(parts.get("info"), dict) else {}
         if "agents_done" in parts:
