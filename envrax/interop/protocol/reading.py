@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from envrax._jax.dependence import begins_anew
 from envrax._jax.types import computed_at_once, output_types
 from envrax.interop.common_types import types_of
 from envrax.interop.containers import as_dicts, copy_containers
@@ -21,7 +22,6 @@ from envrax.interop.peer_spaces import box, from_library_space, nested, unbounde
 from envrax.interop.protocol import limits
 from envrax.interop.protocol.adapter import adapter_of
 from envrax.interop.protocol.calls import Call, Written, bind, roles_of
-from envrax.interop.protocol.dependence import begins_anew
 from envrax.interop.protocol.limits import Limit
 from envrax.interop.protocol.refusal import Refusal
 from envrax.interop.protocol.results import (
@@ -552,7 +552,7 @@ class _Reader:
             r.reason, text = "terminated", f"every end is a termination{counted}"
         else:
             r.reason = "one flag"
-            text = f"one flag; an end that the limit makes is a truncation{counted and ''}"
+            text = "one flag; an end that the limit makes is a truncation"
             if not r.limit.place:
                 text = "one flag, and no limit is known"
         r.facts["ends"] = text

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal
 
+from envrax._jax.jaxprs import called_program, selects
+
 _SAME = {
     "broadcast_in_dim",
     "convert_element_type",
@@ -164,7 +166,7 @@ class _Labeller:
         if name == "cond":
             branches = [self.run(branch, inputs[1:]) for branch in params["branches"]]
             return [self.choice(inputs[0], options) for options in zip(*branches, strict=True)]
-        if name == "select_n":
+        if selects(eqn):
             return [self.choice(inputs[0], inputs[1:])]
         if name == "while":
             n, n_body = params["cond_nconsts"], params["body_nconsts"]
@@ -175,10 +177,8 @@ class _Labeller:
             return [self.choice(goes_on, x) for x in zip(before, once, after, strict=True)]
         if name == "scan":
             return self.loop(params["jaxpr"], inputs, params["num_consts"], params["num_carry"])
-        for inner in (params.get(x) for x in ("jaxpr", "call_jaxpr", "fun_jaxpr")):
-            jaxpr = getattr(inner, "jaxpr", inner)
-            if jaxpr is not None and len(jaxpr.invars) == len(inputs):
-                return self.run(jaxpr, inputs)
+        if (program := called_program(eqn)) is not None:
+            return self.run(program, inputs)
         varying = [x for x in inputs if not x.is_constant]
         if len(varying) == 1 and varying[0].is_flag and name in _SAME:
             return varying * len(eqn.outvars)
