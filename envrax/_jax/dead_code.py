@@ -2,30 +2,23 @@
 
 from typing import Any
 
-import jax
+from jax.extend.core import ClosedJaxpr
 from jax.interpreters import partial_eval
 
 
 def arguments_read(program: Any) -> list[bool]:
     """Whether any output of a closed jaxpr depends on it, for each of its arguments."""
-    jaxpr = program.jaxpr
-    return partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[1]
+    return without_dead_code(program)[1]
 
 
-def without_dead_code(program: Any) -> tuple[Any, list[Any]]:
-    """The jaxpr of what the outputs of a closed jaxpr depend on, and the constants in it."""
+def without_dead_code(program: Any, n_outputs: int | None = None) -> tuple[Any, list[bool]]:
+    """
+    The part of a closed jaxpr that its first outputs depend on, and which of its inputs it has.
+    """
     jaxpr = program.jaxpr
-    used, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    n = len(jaxpr.outvars)
+    used, is_read = partial_eval.dce_jaxpr(jaxpr, [i < (n_outputs or n) for i in range(n)])
     read = {id(x) for eqn in used.eqns for x in eqn.invars} | {id(x) for x in used.outvars}
-    pairs = zip(jaxpr.constvars, program.consts, strict=True)
-    return used, [*(value for var, value in pairs if id(var) in read), *_constants_within(used)]
-
-
-def _constants_within(jaxpr: Any) -> list[Any]:
-    """The constants of the programs that a jaxpr calls."""
-    found: list[Any] = []
-    for eqn in jaxpr.eqns:
-        for inner in jax.tree.leaves([*eqn.params.values()]):
-            if hasattr(inner, "eqns"):
-                found += [*getattr(inner, "consts", ()), *_constants_within(inner)]
-    return found
+    pairs = [x for x in zip(used.constvars, program.consts, strict=True) if id(x[0]) in read]
+    used = used.replace(constvars=[variable for variable, _ in pairs])
+    return ClosedJaxpr(used, [value for _, value in pairs]), is_read

@@ -20,18 +20,32 @@ from jax.extend.core.primitives import (
 WITH_DERIVATIVE_RULES = custom_jvp_call_p, custom_vjp_call_p
 
 
+def programs(program: Any) -> list[Any]:
+    """A jaxpr and all jaxprs in it, at any depth."""
+    found = [program]
+    for each in found:
+        for eqn in getattr(each, "jaxpr", each).eqns:
+            found += programs_of(eqn)
+    return found
+
+
+def programs_of(eqn: JaxprEqn) -> list[Any]:
+    """The jaxprs that an equation holds, such as the body of a loop."""
+    found: list[Any] = []
+    for value in eqn.params.values():
+        items: Any = cast(Any, value) if isinstance(value, tuple | list) else (value,)
+        found += [x for x in items if hasattr(getattr(x, "jaxpr", x), "eqns")]
+    return found
+
+
 def equations(program: Any) -> list[JaxprEqn]:
     """All equations of a jaxpr, those of the jaxprs in it too."""
-    found: list[JaxprEqn] = []
-    programs = [program]
-    while programs:
-        program = programs.pop()
-        for eqn in getattr(program, "jaxpr", program).eqns:
-            found.append(eqn)
-            for value in eqn.params.values():
-                items: Any = cast(Any, value) if isinstance(value, tuple | list) else (value,)
-                programs += [x for x in items if hasattr(getattr(x, "jaxpr", x), "eqns")]
-    return found
+    return [eqn for each in programs(program) for eqn in getattr(each, "jaxpr", each).eqns]
+
+
+def constants(program: Any) -> list[Any]:
+    """The constants of a jaxpr, and of those in it."""
+    return [x for each in programs(program) for x in getattr(each, "consts", ())]
 
 
 def has_loop(program: Any) -> bool:

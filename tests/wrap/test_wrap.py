@@ -259,12 +259,16 @@ class SeesOneView(peers.PgxLike):
 
 
 REFUSED: dict[Any, tuple[str, Any]] = {
-    TwoLimits: ("two time limits that ends read, 7 .* and 5 ", {"limit": "none", "max_steps": 5}),
+    TwoLimits: (
+        "two time limits that ends read, .* = 7 and .* = 5",
+        {"limit": "none", "max_steps": 5},
+    ),
     SwappedResults: (
         "two candidates for the state",
         {
             "reset": "reset(key) -> state, obs",
             "step": "step(key, state, action) -> state, obs, reward, done, info",
+            "limit": "horizon",  # one array holds the place and the time
         },
     ),
     ResetsInside: ("`step` may reset itself: its end begins anew .place, .time", {}),
@@ -357,6 +361,112 @@ def test_ends_that_a_limit_makes_are_truncations() -> None:
         assert done and info["truncated"] and not info["terminated"]
 
 
+# Fields with the name of a limit, whatever they are.
+
+
+class APlace(peers.GymnaxLike):
+    """`horizon` is where the line ends."""
+
+    default_params = peers.Params(3.0, 0)
+    horizon = 3
+
+    def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+        obs, state, reward, _, info = super().step_env(key, state, action, params)
+        return obs, state, reward, abs(state.place) >= self.horizon, info
+
+
+class AGoalToo(peers.Anyhow):
+    """It counts its limit, and makes a goal of it."""
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        obs, state, reward, done = super().step(actions, env_state, rng)
+        return obs, state, reward, done | (state.place > self.horizon // 2)
+
+
+class DrawnClock(peers.Anyhow):
+    """Its clock begins somewhere."""
+
+    def reset(self, rng: Any) -> Any:
+        obs, state = super().reset(rng)
+        return obs, state._replace(time=jax.random.randint(rng, (), 0, 3))
+
+
+class Seconds(peers.Anyhow):
+    """A limit of seconds, of which a step takes a quarter."""
+
+    time_limit = 1.5
+    horizon = None  # type: ignore[assignment]
+
+    def reset(self, rng: Any) -> Any:
+        obs, state = super().reset(rng)
+        return obs, state._replace(time=jnp.float32(0))
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        state = peers.moved(rng, env_state, actions)._replace(time=env_state.time + 0.25)
+        late = jax.lax.cond(state.time >= self.time_limit, lambda: True, lambda: False)
+        return {"x": peers.observed(state)}, state, state.place, peers.out(state) | late
+
+
+class FromZero(peers.Anyhow):
+    """It ends one step after its limit."""
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        state = peers.moved(rng, env_state, actions)
+        late = env_state.time >= self.horizon
+        return {"x": peers.observed(state)}, state, state.place, peers.out(state) | late
+
+
+@pytest.mark.parametrize("peer", [APlace, AGoalToo, DrawnClock])
+def test_a_field_with_the_name_of_a_limit(peer: Any) -> None:
+    with pytest.raises(TypeError, match=r"more than a counter of steps is compared.*limit='none'"):
+        envrax.wrap(peer())
+    place = "horizon"
+    assert envrax.wrap(peer(), limit=place).config.max_steps == peer.horizon
+    env = envrax.wrap(peer(), limit="none", done="terminated")
+    assert env.config.max_steps == 2**31 - 1
+
+
+@pytest.mark.parametrize(("peer", "n_steps"), [(Seconds, 6), (FromZero, 8), (Frames, 3)])
+def test_a_limit_is_counted_in_steps(peer: Any, n_steps: int) -> None:
+    """Whatever its field counts."""
+    env = envrax.wrap(peer())
+    assert env.config.max_steps == n_steps
+    step = jax.jit(jax.vmap(env.step))
+    _, state = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 32))
+    for i in range(n_steps):
+        _, state, _, _, info = step(state, jnp.full(32, i % 2))
+        assert not info["truncated"].any() or i == n_steps - 1
+    assert info["truncated"].any()
+    with pytest.raises(TypeError, match="of at most the object's own limit"):
+        envrax.wrap(peer(), max_steps=n_steps + 1)
+    assert envrax.wrap(peer(), max_steps=2).config.max_steps == 2
+
+
+def test_other_parameters_make_another_limit() -> None:
+    class Ticks(peers.GymnaxLike):
+        default_params: Any = {"tick": 1, "max_steps": 8}  # noqa: RUF012
+
+        def step_env(self, key: Any, state: Any, action: Any, params: Any) -> Any:
+            state = peers.moved(key, state, action)._replace(time=state.time + params["tick"])
+            late = state.time >= params["max_steps"]
+            return peers.observed(state), state, state.place, late, {}
+
+    env = envrax.wrap(Ticks())
+    four = envrax.with_config(env, params={"tick": 2})
+    assert (env.config.max_steps, four.config.max_steps) == (8, 4)
+
+    @jax.jit
+    def length(tick: Any) -> Any:
+        state = envrax.with_config(env, params={"tick": tick}).reset(jax.random.key(0))[1]
+        return jax.lax.while_loop(
+            lambda x: ~x.done,
+            lambda x: envrax.with_config(env, params={"tick": tick}).step(x, 1)[1],
+            state,
+        ).step
+
+    assert [int(length(x)) for x in (1, 2, 4)] == [8, 4, 2]
+
+
 class KeepsAList(peers.Anyhow):
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -437,5 +547,7 @@ def test_wrong_keywords() -> None:
         envrax.wrap(envrax.wrap(peers.Anyhow()))
     with pytest.raises(TypeError, match="Pass an instance"):
         envrax.wrap(peers.Anyhow)
-    with pytest.raises(TypeError, match="expected `max_steps` of at most 7"):
+    with pytest.raises(
+        TypeError, match="expected `max_steps` of at most the object's own limit, 7"
+    ):
         envrax.wrap(peers.JumanjiLike(), max_steps=8)

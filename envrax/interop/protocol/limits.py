@@ -4,7 +4,6 @@
 import copy
 import dataclasses
 import functools
-import re
 from collections.abc import Callable
 from operator import attrgetter
 from types import ModuleType
@@ -12,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from envrax._jax.dead_code import without_dead_code
 from envrax._jax.types import is_traced
 from envrax.interop.params import with_changes
 from envrax.interop.peer_types import NO_LIMIT
+from envrax.interop.protocol.counting import FAR, Programs, ends_differ, steps_to_end
 from envrax.interop.protocol.refusal import Refusal
-
-FAR = 2**20  # steps, in place of no limit
 
 NAMES = (
     "max_steps_in_episode",
@@ -38,8 +35,8 @@ NAMES = (
 
 _PARTS = ("config", "cfg", "_config", "static_env_params", "env_params", "params", "settings")
 
-Ends = Callable[[Any, Any], Any]
-"""`ends(env, params)`: the closed jaxpr of the ends of one step."""
+Traced = Callable[[Any, Any], Programs]
+"""`traced(env, params)`: the programs of an object."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,17 +46,21 @@ class Limit:
 
     Attributes
     ----------
-    steps : Any
-        The number of steps, which may be traced if it is one of the parameters.
+    value : Any
+        The field's value, which may be traced if it is one of the parameters.
     place : str
         Where it is: "params.step_limit", "max_steps" of the object, or "" where there is none.
     in_params : str
         Its name in the parameters; "" if it is a part of the object.
+    steps : Any
+        The number of steps of an episode that it ends: other than its value if it counts frames
+        or seconds, or from zero.
     """
 
-    steps: Any = NO_LIMIT
+    value: Any = NO_LIMIT
     place: str = ""
     in_params: str = ""
+    steps: Any = NO_LIMIT
 
     def longer(self, env: Any, params: Any) -> tuple[Any, Any]:
         """
@@ -67,28 +68,31 @@ class Limit:
 
         A TypeError, or an AttributeError, if that cannot be done in a copy.
         """
-        steps = self.of(env, params)
-        steps = (
-            steps + FAR if hasattr(steps, "aval") or isinstance(steps, float) else int(steps) + FAR
-        )
+        value = self.of(env, params)
+        is_fixed = hasattr(value, "aval") or isinstance(value, float)
+        value = value + FAR if is_fixed else int(value) + FAR
         if self.in_params:
-            return env, self.in_params_with(params, steps)
-        return _copy_with(env, self.place.split("."), steps), params
+            return env, self.in_params_with(params, value)
+        return _copy_with(env, self.place.split("."), value), params
 
-    def in_params_with(self, params: Any, steps: Any) -> Any:
+    def in_params_with(self, params: Any, value: Any) -> Any:
         """The parameters with another limit, of the type that it had."""
-        before = self.of(None, params)
-        steps = float(steps) if isinstance(before, float) else steps
-        return with_changes("envrax.wrap", params, {self.in_params: steps})
+        is_float = isinstance(_field(params, self.in_params), float)
+        value = float(value) if is_float else value
+        return with_changes("envrax.wrap", params, {self.in_params: value})
 
     def of(self, env: Any, params: Any) -> Any:
-        """The number of steps that an object and its parameters have here."""
-        if not self.in_params:
-            return attrgetter(self.place)(env)
-        return _field(params, self.in_params)
+        """Its value in an object and its parameters."""
+        return _field(params, self.in_params) if self.in_params else attrgetter(self.place)(env)
+
+    @property
+    def is_in_steps(self) -> bool:
+        """Whether its value is the number of steps."""
+        return is_traced(self.value) or self.steps == self.value
 
     def __str__(self) -> str:
-        return f"{self.steps} steps, `{self.place}`" if self.place else "none"
+        value = "" if self.is_in_steps else f" = {self.value}"
+        return f"{self.steps} steps, `{self.place}`{value}" if self.place else "none"
 
 
 def _copy_with(owner: Any, path: list[str], value: Any) -> Any:
@@ -114,15 +118,16 @@ def _field(owner: Any, name: str) -> Any:
     return owner.get(name) if isinstance(owner, dict) else getattr(owner, name, None)
 
 
-def _steps(x: Any) -> Any:
-    """A time limit, at most `NO_LIMIT`; None for what is no number of steps."""
+def _number(x: Any) -> Any:
+    """The value of a time limit; None for what is no number, or too large to be one."""
     if is_traced(x):
         return x if np.shape(x) == () else None
     if isinstance(x, bool | str) or x is None or callable(x) or np.shape(x) != ():
         return None
     is_number = np.issubdtype(np.asarray(x).dtype, np.number)
-    is_count = is_number and 1 <= float(x) < 2**30 and float(x).is_integer()
-    return int(x) if is_count else None  # larger ones mean no limit
+    if not is_number or not 0 < float(x) < 2**30:
+        return None
+    return int(x) if float(x).is_integer() else float(x)
 
 
 def declared(env: Any, params: Any) -> list[Limit]:
@@ -133,43 +138,58 @@ def declared(env: Any, params: Any) -> list[Limit]:
     for prefix, owner, is_given in [("params.", params, True), ("", env, False), *parts]:
         for name in NAMES:
             for spelt in (name, f"_{name}", name.upper()):
-                steps = _steps(_field(owner, spelt))
-                if steps is not None:
-                    found.append(Limit(steps, prefix + spelt, spelt if is_given else ""))
+                value = _number(_field(owner, spelt))
+                if value is not None:
+                    found.append(Limit(value, prefix + spelt, spelt if is_given else ""))
     return found
 
 
-def is_read(ends: Ends, env: Any, params: Any, limit: Limit) -> bool:
-    """Whether the program of the ends changes with a limit."""
+def is_read(traced: Traced, env: Any, params: Any, limit: Limit) -> bool:
+    """Whether the ends of an object change with a field."""
+    longer = _longer(traced, env, params, limit)
+    return longer is not None and ends_differ(traced(env, params), longer)
+
+
+def _longer(traced: Traced, env: Any, params: Any, limit: Limit) -> Programs | None:
+    """The programs with a limit that is far longer; None for a field that cannot be set."""
     try:
         longer = limit.longer(env, params)
     except (AttributeError, TypeError, RecursionError):  # a property, or what cannot be copied
-        return False
+        return None
     try:
-        changed = ends(*longer)
+        return traced(*longer)
     except Refusal as error:
         raise Refusal(
             f"`{limit.place}` may be a time limit, and its functions cannot be traced with a "
             "longer one. limit='none' and max_steps=500 say what the flag counts"
         ) from error
-    return _program(changed) != _program(ends(env, params))
 
 
-def _program(closed: Any) -> Any:
-    """What a program computes, in a form to compare."""
-    used, constants = without_dead_code(closed)
-    values = [id(x) if is_traced(x) else np.asarray(x).tobytes() for x in constants]
-    return re.sub(r"0x[0-9a-f]+", "", str(used)), values
+def counted(traced: Traced, env: Any, params: Any, limit: Limit) -> Limit | None:
+    """A limit with the number of its steps; None if more than a counter is compared with it."""
+    longer = _longer(traced, env, params, limit)
+    steps = longer and steps_to_end(traced(env, params), longer)
+    if steps is None:
+        return None
+    return dataclasses.replace(limit, steps=steps if is_traced(steps) else int(steps))
 
 
-def choose(ends: Ends, env: Any, params: Any, named: str | None) -> Limit:
+def steps_with(traced: Traced, env: Any, params: Any, limit: Limit) -> Any:
+    """The number of steps of a limit with other parameters than it was found with."""
+    if not limit.place:
+        return NO_LIMIT
+    found = counted(traced, env, params, limit)
+    return limit.of(env, params) if found is None else found.steps
+
+
+def choose(traced: Traced, env: Any, params: Any, named: str | None) -> Limit:
     """
     The limit that ends read.
 
     Parameters
     ----------
-    ends : callable
-        See `Ends`.
+    traced : callable
+        See `Traced`.
     env, params : Any
         The object and its parameters.
     named : str, optional
@@ -178,28 +198,42 @@ def choose(ends: Ends, env: Any, params: Any, named: str | None) -> Limit:
     Raises
     ------
     Refusal
-        If there are several, or the field that is named has no number.
+        If there are several, or the field that is named has no number, or something else than a
+        counter is compared with the one that is not named.
     """
-    found = declared(env, params)
-    if named not in (None, "none"):
-        in_params = named[7:] if named.startswith("params.") and params is not None else ""
-        owner, name = (params, in_params) if in_params else (env, named)
-        steps = functools.reduce(_field, name.split("."), owner)
-        steps = _steps(steps)
-        if steps is None:
-            places = ", ".join(x.place for x in found) or "none"
-            raise Refusal(
-                f"expected `limit` to name a field with a number of steps; got {named!r}. Declared "
-                f"here: {places}"
-            )
-        found = [Limit(steps, named, in_params)]
-    found = [x for x in found if is_read(ends, env, params, x)] if named != "none" else []
-    if named not in (None, "none") and not found:
-        raise Refusal(f"no end reads `{named}`, which `limit` names. max_steps= gives a limit")
+    if named == "none":
+        return Limit()
+    found = declared(env, params) if named is None else [_named(env, params, named)]
+    found = [x for x in found if is_read(traced, env, params, x)]
     if len(found) > 1:
-        listed = " and ".join(map(str, found))
+        listed = " and ".join(f"`{x.place}` = {x.value}" for x in found)
         raise Refusal(
             f"two time limits that ends read, {listed}. `limit=` decides: "
             f"limit={found[0].place!r}, or limit='none'"
         )
-    return found[0] if found else Limit()
+    if not found and named:
+        raise Refusal(f"no end reads `{named}`, which `limit` names. max_steps= gives a limit")
+    if not found:
+        return Limit()
+    limit = counted(traced, env, params, found[0])
+    if limit is None and named is None:
+        raise Refusal(
+            f"`{found[0].place}` = {found[0].value} decides ends, and more than a counter of steps "
+            f"is compared with it. limit={found[0].place!r} says that it is the time limit, "
+            "limit='none' that it is something else"
+        )
+    return limit or dataclasses.replace(found[0], steps=found[0].value)
+
+
+def _named(env: Any, params: Any, named: str) -> Limit:
+    """The field that a user names."""
+    in_params = named[7:] if named.startswith("params.") and params is not None else ""
+    owner, name = (params, in_params) if in_params else (env, named)
+    value = _number(functools.reduce(_field, name.split("."), owner))
+    if value is None:
+        places = ", ".join(x.place for x in declared(env, params)) or "none"
+        raise Refusal(
+            f"expected `limit` to name a field with a number of steps; got {named!r}. Declared "
+            f"here: {places}"
+        )
+    return Limit(value, named, in_params)

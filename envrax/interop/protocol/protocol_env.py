@@ -8,19 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.keys import clone_keys
+from envrax._jax.types import is_traced
 from envrax.env import Info
 from envrax.interop.base import PeerEnv
 from envrax.interop.containers import as_dicts
-from envrax.interop.peer_types import (
-    NO_LIMIT,
-    PeerConfig,
-    PeerReset,
-    PeerState,
-    PeerStep,
-    steps_limit,
-)
+from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep, steps_limit
 from envrax.interop.protocol.calls import roles_of
-from envrax.interop.protocol.reading import Choices, Reading, default_params, read
+from envrax.interop.protocol.limits import steps_with
+from envrax.interop.protocol.reader import Choices, Reading, default_params
+from envrax.interop.protocol.reading import read
 from envrax.interop.protocol.refusal import Refusal
 from envrax.spaces import Space
 
@@ -62,11 +58,12 @@ class ProtocolEnv(PeerEnv):
                 "says that nothing counts, done='terminated' that every end is a termination."
                 f"\n\n{r}"
             )
-        if r.limit.place and not r.limit.in_params and max_steps > r.limit.steps:
+        is_set = r.limit.in_params and r.limit.is_in_steps
+        if r.limit.place and not is_set and max_steps > r.limit.steps:
             raise Refusal(
-                f"envrax.wrap({r.facts['object']}): expected `max_steps` of at most "
-                f"{r.limit.steps}, `{r.limit.place}` of the object; got {max_steps}. Build the "
-                "object with a longer limit."
+                f"envrax.wrap({r.facts['object']}): expected `max_steps` of at most the object's "
+                f"own limit, {r.limit}; got {max_steps}. Give the object a longer `{r.limit.place}`"
+                "."
             )
 
     def build(self) -> Any:
@@ -77,11 +74,15 @@ class ProtocolEnv(PeerEnv):
 
     def limit(self) -> Any:
         r = self.reading
-        return steps_limit(r.limit.of(self.peer, self.params)) if r.limit.place else NO_LIMIT
+        if _are_same(self.params, r.params):
+            return steps_limit(r.limit.steps)
+        with jax.numpy_dtype_promotion("standard"):
+            return steps_limit(steps_with(r.programs, self.peer, self.params, r.limit))
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
         limit = self.reading.limit
-        return limit.in_params_with(params, max_steps) if limit.in_params else params
+        is_set = limit.in_params and limit.is_in_steps
+        return limit.in_params_with(params, max_steps) if is_set else params
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -180,3 +181,11 @@ class ProtocolEnv(PeerEnv):
             terminated = flag("terminated")
             return terminated, flag("truncated") | flag("done") & ~terminated
         return flag("done") & ~flag("truncated"), flag("truncated")
+
+
+def _are_same(a: Any, b: Any) -> bool:
+    """Whether two trees of parameters are seen to hold the same values."""
+    if jax.tree.structure(a) != jax.tree.structure(b):
+        return False
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return all(x is y or (not is_traced((x, y)) and np.array_equal(x, y)) for x, y in pairs)

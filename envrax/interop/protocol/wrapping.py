@@ -10,7 +10,8 @@ from envrax.interop.library import refuse_episode_wrappers
 from envrax.interop.out.auto_reset import Bridge
 from envrax.interop.peer_types import NO_LIMIT, PeerConfig
 from envrax.interop.protocol.protocol_env import ProtocolEnv
-from envrax.interop.protocol.reading import Choices, Reading, name_of, read
+from envrax.interop.protocol.reader import Choices, Reading, name_of
+from envrax.interop.protocol.reading import read
 
 ADAPTERS = {
     "brax": "brax",
