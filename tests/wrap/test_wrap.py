@@ -420,10 +420,11 @@ class FromZero(peers.Anyhow):
 def test_a_field_with_the_name_of_a_limit(peer: Any) -> None:
     with pytest.raises(TypeError, match=r"more than a counter of steps is compared.*limit='none'"):
         envrax.wrap(peer())
-    place = "horizon"
-    assert envrax.wrap(peer(), limit=place).config.max_steps == peer.horizon
-    env = envrax.wrap(peer(), limit="none", done="terminated")
-    assert env.config.max_steps == 2**31 - 1
+    for keywords in ({"limit": "horizon"}, {"limit": "none", "done": "terminated"}):
+        env = envrax.wrap(peer(), **keywords)
+        assert env.config.max_steps == 2**31 - 1
+    assert "not counted in steps" in str(envrax.recognise(peer(), limit="horizon"))
+    assert envrax.wrap(peer(), limit="horizon", max_steps=7).config.max_steps == 7
 
 
 @pytest.mark.parametrize(("peer", "n_steps"), [(Seconds, 6), (FromZero, 8), (Frames, 3)])

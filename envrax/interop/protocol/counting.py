@@ -14,6 +14,7 @@ from envrax._jax.dependence import is_key
 from envrax._jax.jaxprs import constants
 from envrax._jax.known_part import Unknown, known_part
 from envrax._jax.types import computed_at_once, is_traced
+from envrax.interop.peer_types import NO_LIMIT
 
 FAR = 2**20  # steps, in place of no limit
 
@@ -65,7 +66,8 @@ def steps_to_end(here: Programs, longer: Programs) -> Any:
     Returns
     -------
     int or None
-        None if something else is compared with the field. It may be traced, if the field is.
+        `NO_LIMIT` if it is beyond `FAR`; None if something else is compared with the field. It may
+        be traced, if the field is.
     """
     is_counter = _counters(here)
 
@@ -102,7 +104,8 @@ def steps_to_end(here: Programs, longer: Programs) -> Any:
 
         is_unclear = compared(first)[1]
         start = jnp.where(is_unclear, FAR, 1)
-        return jax.lax.while_loop(goes_on, advance, (start, first))[0], is_unclear
+        n, _ = jax.lax.while_loop(goes_on, advance, (start, first))
+        return jnp.where(n < FAR, n, NO_LIMIT), is_unclear
 
     with computed_at_once():
         n, is_unclear = jax.jit(count)()

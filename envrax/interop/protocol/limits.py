@@ -54,7 +54,7 @@ class Limit:
         Its name in the parameters; "" if it is a part of the object.
     steps : Any
         The number of steps of an episode that it ends: other than its value if it counts frames
-        or seconds, or from zero.
+        or seconds, or from zero; `NO_LIMIT` where that is not known.
     """
 
     value: Any = NO_LIMIT
@@ -91,8 +91,11 @@ class Limit:
         return is_traced(self.value) or self.steps == self.value
 
     def __str__(self) -> str:
-        value = "" if self.is_in_steps else f" = {self.value}"
-        return f"{self.steps} steps, `{self.place}`{value}" if self.place else "none"
+        if not self.place or self.is_in_steps:
+            return f"{self.steps} steps, `{self.place}`" if self.place else "none"
+        is_counted = is_traced(self.steps) or self.steps != NO_LIMIT
+        steps = f"{self.steps} steps" if is_counted else "not counted in steps"
+        return f"{steps}, `{self.place}` = {self.value}"
 
 
 def _copy_with(owner: Any, path: list[str], value: Any) -> Any:
@@ -179,7 +182,7 @@ def steps_with(traced: Traced, env: Any, params: Any, limit: Limit) -> Any:
     if not limit.place:
         return NO_LIMIT
     found = counted(traced, env, params, limit)
-    return limit.of(env, params) if found is None else found.steps
+    return NO_LIMIT if found is None else found.steps
 
 
 def choose(traced: Traced, env: Any, params: Any, named: str | None) -> Limit:
@@ -222,7 +225,7 @@ def choose(traced: Traced, env: Any, params: Any, named: str | None) -> Limit:
             f"is compared with it. limit={found[0].place!r} says that it is the time limit, "
             "limit='none' that it is something else"
         )
-    return limit or dataclasses.replace(found[0], steps=found[0].value)
+    return limit or found[0]
 
 
 def _named(env: Any, params: Any, named: str) -> Limit:

@@ -23,6 +23,7 @@ FUNCTIONS = {
 }
 """Names of the two functions: those that never reset by themselves, and the others."""
 
+
 @dataclasses.dataclass(frozen=True)
 class Choices:
     """The keywords of `wrap` that decide a reading; None where the object decides."""
