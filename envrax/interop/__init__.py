@@ -13,6 +13,7 @@ from envrax.interop.containers import as_dicts
 from envrax.interop.library import require, suite_of
 from envrax.interop.peer_spaces import box, nested, unbounded
 from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.turns import TurnEnv
 
 if TYPE_CHECKING:
     from envrax.interop.gymnasium_spaces import from_space as from_space
@@ -39,6 +40,7 @@ __all__ = [
     "PeerReset",
     "PeerState",
     "PeerStep",
+    "TurnEnv",
     "as_dicts",
     "box",
     "nested",

@@ -1,0 +1,63 @@
+# pyright: basic
+"""Adapters of games in turns, which speak of the player whose turn it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from wrap import peers
+
+import envrax
+from envrax.interop import PeerConfig, PeerReset, PeerStep, TurnEnv
+from envrax.testing import check_env
+
+
+class Stones(TurnEnv):
+    library = "stones"
+    agents = ("player_0", "player_1")
+
+    def build(self) -> Any:
+        return peers.PgxLike()
+
+    def spaces(self) -> Any:
+        return envrax.Box(0, 7, (), jnp.int32), envrax.Discrete(2)
+
+    def current_player(self, inner: Any) -> Any:
+        return inner.current_player
+
+    def begin(self, params: Any, rng: Any) -> PeerReset:
+        inner = self.peer.init(rng)
+        return PeerReset(inner.stones, inner, inner.legal_action_mask)
+
+    def advance(self, params: Any, inner: Any, action: Any, rng: Any) -> PeerStep:
+        inner = self.peer.step(inner, action)
+        mask = inner.legal_action_mask
+        return PeerStep(inner.stones, inner, inner.rewards, inner.terminated, mask=mask)
+
+
+def test_it_plays_as_the_same_game_by_its_functions() -> None:
+    """Who acts sees the stones, and who waits sees zero; all else is as `envrax.wrap` has it."""
+    env, same = Stones(PeerConfig(id="seven")), envrax.wrap(peers.PgxLike())
+    key = jax.random.key(3)
+    obs, state = env.reset(key)
+    other, other_state = same.reset(key)
+    for i in range(7):
+        acts = env.active(state)
+        assert acts == same.active(other_state)
+        for name in env.agents:
+            assert obs[name] == jnp.where(acts[name], other[name][0], 0)
+        masks, other_masks = env.action_mask(state), same.action_mask(other_state)
+        assert all((masks[x] == other_masks[x]).all() for x in env.agents)
+        action = {"player_0": i % 2, "player_1": (i + 1) % 2}
+        obs, state, *step = env.step(state, action)
+        other, other_state, *other_step = same.step(other_state, action)
+        assert jax.tree.all(jax.tree.map(lambda a, b: bool(a == b), step, other_step))
+        if state.done:
+            break
+    assert bool(state.done)
+
+
+def test_it_keeps_the_contract() -> None:
+    check_env(Stones(PeerConfig(id="seven")), num_steps=10)
