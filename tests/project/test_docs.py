@@ -7,6 +7,7 @@ import importlib
 import inspect
 import io
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ PAGES = [
     for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
     for page in ROOT.glob(pattern)
 ]
+
+
+PARKING = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Shown:
@@ -87,6 +91,7 @@ def test_a_page_runs_and_prints_what_it_shows(
         if page.endswith(end):
             importlib.import_module(library)
     monkeypatch.chdir(tmp_path)
+    write_parking(tmp_path, monkeypatch)
     shown = Shown()
     parsers = [CodeBlockParser(x, getattr(shown, x)) for x in ("python", "text")]
     needs_sprites = page.endswith("jaxtari.md")
@@ -97,6 +102,15 @@ def test_a_page_runs_and_prints_what_it_shows(
                 example.namespace.clear()
             example.evaluate()
     assert not shown.take(), "the page does not show what its last blocks printed"
+
+
+def write_parking(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`parking.py`, which later pages import: the first block of Getting started."""
+    block = PARKING.search(read("docs/getting-started.md"))
+    assert block
+    (folder / "parking.py").write_text(block[1], encoding="utf-8")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "parking", raising=False)
 
 
 def read(page: str) -> str:
