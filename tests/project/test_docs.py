@@ -31,9 +31,6 @@ PAGES = [
 ]
 
 
-PARKING = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
 class Shown:
     """Runs the `python` blocks of a page; compares a `text` block with what was printed before."""
 
@@ -106,9 +103,8 @@ def test_a_page_runs_and_prints_what_it_shows(
 
 def write_parking(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`parking.py`, which later pages import: the first block of Getting started."""
-    block = PARKING.search(read("docs/getting-started.md"))
-    assert block
-    (folder / "parking.py").write_text(block[1], encoding="utf-8")
+    block = read("docs/getting-started.md").partition("```python\n")[2].partition("\n```")[0]
+    (folder / "parking.py").write_text(f"{block}\n", encoding="utf-8")
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "parking", raising=False)
 
