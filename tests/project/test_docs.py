@@ -53,16 +53,14 @@ class Shown:
 
 # They check whole environments, or train, or compile much.
 SLOW = ("docs/advanced/", "docs/getting-started.md")
-# They need the libraries.
-PORTS = (f"docs/coming-from/{x}" for x in ("jaxmarl", "jumanji", "playground"))
-INTEROP = ("docs/libraries/", *PORTS)
+INTEROP = ("docs/libraries/",)  # they need the libraries
 APART = ("docs/libraries/factoriax", "docs/libraries/popgym")
 TIERS = {
     APART: pytest.mark.apart,
     INTEROP: pytest.mark.interop,
     ("docs/trainers/rllib",): pytest.mark.nightly,
     ("docs/trainers/jax",): pytest.mark.jaxrl,
-    ("docs/trainers/", "docs/coming-from/envpool"): pytest.mark.trainers,
+    ("docs/trainers/",): pytest.mark.trainers,
 }
 # Libraries that print when they are imported, by the ends of pages; JaxMARL also sets `sys.stdout`.
 PRINTING = {"/jaxmarl.md": "envrax.interop.jaxmarl", "docs/trainers/jax.md": "mujoco.mjx"}
