@@ -111,9 +111,12 @@ def read(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
+MESSAGES = "tests/error_messages.md"
+
+
 def error_rows() -> list[Any]:
     row = r"^\| `(.+?)` \| `` (.+) `` \|$"
-    rows = re.findall(row, read("docs/errors.md"), re.MULTILINE)
+    rows = re.findall(row, read("docs/errors.md") + read(MESSAGES), re.MULTILINE)
     libraries = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
     return [
         pytest.param(
@@ -125,14 +128,14 @@ def error_rows() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def typed() -> dict[str, Any]:
-    page = Sybil([CodeBlockParser("python", PythonEvaluator())]).parse(ROOT / "docs/errors.md")
+    page = Sybil([CodeBlockParser("python", PythonEvaluator())]).parse(ROOT / MESSAGES)
     for example in page.examples():
         example.evaluate()
     return page.namespace
 
 
 @pytest.mark.parametrize(("code", "message"), error_rows())
-def test_bad_input_gets_the_message_that_the_page_shows(
+def test_bad_input_gets_the_message_that_is_written_down(
     code: str, message: str, typed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "is_installed", lambda package: False)  # no other library
