@@ -77,6 +77,7 @@ def cells(name: str, address: str) -> list[dict[str, Any]]:
     source = NOTEBOOKS[name]
     text = (ROOT / "docs" / source.page).read_text(encoding="utf-8")
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()
+    text = re.sub(r"^from parking import .*$", lambda _: _parking(), text, flags=re.MULTILINE)
     text = re.sub(rf"^## (?:{'|'.join(LEFT_OUT)})\n.*?(?=^## |\Z)", "", text, flags=re.M | re.S)
     title, _, text = text.partition("\n")
     found = [_words(title + _made_from(name, source, address)), _code(_install(source, address))]
@@ -89,6 +90,12 @@ def cells(name: str, address: str) -> list[dict[str, Any]]:
         elif kind == "text":
             found[-1]["outputs"] = [{"name": "stdout", "output_type": "stream", "text": block}]
     return found
+
+
+def _parking() -> str:
+    """What `parking.py` holds: the first block of Getting started."""
+    text = (ROOT / "docs/getting-started.md").read_text(encoding="utf-8")
+    return text.partition("```python\n")[2].partition("\n```")[0]
 
 
 def _made_from(name: str, source: Source, address: str) -> str:

@@ -1,19 +1,24 @@
 """
 The reference: of mkdocs (`hooks` in mkdocs.yml) and of griffe (`extensions`), which reads the code.
 
-A page of the reference is a list of names, which the site fills with their docstrings. Read as a
-file it says so, in a line that the site leaves out.
+A page of the reference is a list of names, which the site fills with their docstrings. `options` at
+the head of a page are those of every name that has none of its own.
 """
 
+import json
+import re
 from typing import Any
 
 import griffe
 
-AS_FILE = "> The site fills this list with the docstrings; `help(...)` in Python shows them too.\n"
+WITHOUT_OPTIONS = re.compile(r"^::: \S+$(?!\n    options:)", re.MULTILINE)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    return markdown.replace(AS_FILE, "")
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    options = page.meta.get("options", {})
+    lines = [f"      {key}: {json.dumps(value)}" for key, value in options.items()]
+    with_options = "\n".join([r"\g<0>", "    options:", *lines])
+    return WITHOUT_OPTIONS.sub(with_options, markdown) if lines else markdown
 
 
 class PublicBases(griffe.Extension):

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import io
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +53,14 @@ class Shown:
 
 # They check whole environments, or train, or compile much.
 SLOW = ("docs/advanced/", "docs/getting-started.md")
-# They need the libraries.
-PORTS = (f"docs/coming-from/{x}" for x in ("jaxmarl", "jumanji", "playground"))
-INTEROP = ("docs/libraries/", *PORTS)
+INTEROP = ("docs/libraries/",)  # they need the libraries
 APART = ("docs/libraries/factoriax", "docs/libraries/popgym")
 TIERS = {
     APART: pytest.mark.apart,
     INTEROP: pytest.mark.interop,
     ("docs/trainers/rllib",): pytest.mark.nightly,
     ("docs/trainers/jax",): pytest.mark.jaxrl,
-    ("docs/trainers/", "docs/coming-from/envpool"): pytest.mark.trainers,
+    ("docs/trainers/",): pytest.mark.trainers,
 }
 # Libraries that print when they are imported, by the ends of pages; JaxMARL also sets `sys.stdout`.
 PRINTING = {"/jaxmarl.md": "envrax.interop.jaxmarl", "docs/trainers/jax.md": "mujoco.mjx"}
@@ -87,6 +86,7 @@ def test_a_page_runs_and_prints_what_it_shows(
         if page.endswith(end):
             importlib.import_module(library)
     monkeypatch.chdir(tmp_path)
+    write_parking(tmp_path, monkeypatch)
     shown = Shown()
     parsers = [CodeBlockParser(x, getattr(shown, x)) for x in ("python", "text")]
     needs_sprites = page.endswith("jaxtari.md")
@@ -99,13 +99,24 @@ def test_a_page_runs_and_prints_what_it_shows(
     assert not shown.take(), "the page does not show what its last blocks printed"
 
 
+def write_parking(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`parking.py`, which later pages import: the first block of Getting started."""
+    block = read("docs/getting-started.md").partition("```python\n")[2].partition("\n```")[0]
+    (folder / "parking.py").write_text(f"{block}\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "parking", raising=False)
+
+
 def read(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
+MESSAGES = "tests/error_messages.md"
+
+
 def error_rows() -> list[Any]:
     row = r"^\| `(.+?)` \| `` (.+) `` \|$"
-    rows = re.findall(row, read("docs/errors.md"), re.MULTILINE)
+    rows = re.findall(row, read("docs/errors.md") + read(MESSAGES), re.MULTILINE)
     libraries = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
     return [
         pytest.param(
@@ -117,14 +128,14 @@ def error_rows() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def typed() -> dict[str, Any]:
-    page = Sybil([CodeBlockParser("python", PythonEvaluator())]).parse(ROOT / "docs/errors.md")
+    page = Sybil([CodeBlockParser("python", PythonEvaluator())]).parse(ROOT / MESSAGES)
     for example in page.examples():
         example.evaluate()
     return page.namespace
 
 
 @pytest.mark.parametrize(("code", "message"), error_rows())
-def test_bad_input_gets_the_message_that_the_page_shows(
+def test_bad_input_gets_the_message_that_is_written_down(
     code: str, message: str, typed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(names, "is_installed", lambda package: False)  # no other library
@@ -147,12 +158,10 @@ def test_the_reference_has_every_public_name() -> None:
     assert public - listed == {"__version__", "spaces", "wrappers"}
 
 
-def test_the_table_of_wrappers_has_the_first_paragraph_of_each() -> None:
-    page = read("docs/reference/wrappers.md")
-    rows = dict(re.findall(r"^\| \[`\w+`\]\[(\S+)\] \| (.+) \|$", page, re.MULTILINE))
+def test_the_tutorial_names_every_wrapper() -> None:
     homes = {"envrax": envrax.wrappers, "envrax.wrappers.vector": envrax.wrappers.vector}
-    assert rows == {
-        f"{home}.{name}": " ".join(str(inspect.getdoc(wrapper)).partition("\n\n")[0].split())
+    assert set(re.findall(r"\]\[(envrax[\w.]+)\]", read("docs/tutorials/wrappers.md"))) >= {
+        f"{home}.{name}"
         for home, module in homes.items()
         for name, wrapper in vars(module).items()
         if name in module.__all__ and inspect.isclass(wrapper)

@@ -1,4 +1,4 @@
-"""What `VecEnv` refuses, and what it converts; docs/errors.md has whole messages."""
+"""What `VecEnv` refuses, and what it converts; error_messages.md has whole messages."""
 
 from collections.abc import Callable
 from functools import cache

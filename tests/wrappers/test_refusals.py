@@ -1,4 +1,4 @@
-"""What wrappers refuse when they are built; docs/errors.md has whole messages."""
+"""What wrappers refuse when they are built; error_messages.md has whole messages."""
 
 from collections.abc import Callable
 from typing import Any
