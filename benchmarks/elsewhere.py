@@ -6,7 +6,8 @@ Each package is installed apart, with `pip install --no-deps` where it pins an o
 
     python -m benchmarks.elsewhere nasimjax pobax
 
-tries these two, and writes what it finds into `benchmarks/elsewhere.json`.
+tries these two, and writes what it finds into `benchmarks/elsewhere.json`. With `--check`, it writes
+nothing, and fails where what is understood, or the first 200 steps, are other than that file has.
 """
 
 import json
@@ -103,39 +104,45 @@ def verdict(env: Any) -> str:
     return "; ".join(broken) or "kept"
 
 
-def try_row(package: str, row: dict[str, str]) -> dict[str, Any]:
-    """All that is found of an environment."""
+def understood(package: str, row: dict[str, str]) -> tuple[dict[str, Any], Any]:
+    """What is understood of an environment, and how its steps differ from its own; and itself."""
     names: dict[str, Any] = {"jax": jax, "jnp": jnp, "envrax": envrax, "bare": bare, "params": None}
     exec(row["setup"], names)
     start = time.perf_counter()
     env = eval(row["line"], names)
-    seconds = time.perf_counter() - start
-    reading = getattr(env.unwrapped, "reading", None)
     found = {
         "version": version(package),
         "jax": jax.__version__,
         "line": row["line"],
-        "seconds": round(seconds, 1),
-        "recognised": str(reading or env).splitlines(),
+        "seconds": round(time.perf_counter() - start, 1),
+        "recognised": str(getattr(env.unwrapped, "reading", env)).splitlines(),
     }
     print(package, row["name"], found["line"], *found["recognised"], sep="\n    ", flush=True)
     found["own loop"] = difference(row, names, env)
     print("    own loop:", found["own loop"], flush=True)
-    found["check"] = verdict(env)
-    print("    check:", found["check"], flush=True)
-    return found
+    return found, env
 
 
-def main(packages: list[str]) -> None:
-    """Try packages, and keep what is found."""
+def main(arguments: list[str]) -> None:
+    """Try packages, and keep or check what is found."""
     warnings.simplefilter("ignore")
     rows = tomllib.loads(ROWS.read_text())
-    for package in packages or rows:
-        for row in rows[package]:
-            found = try_row(package, row)
-            results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-            results[f"{package}: {row['name']}"] = found
-            RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
+    results = json.loads(RESULTS.read_text())
+    packages = [x for x in arguments if not x.startswith("--")] or [*rows]
+    others: list[str] = []
+    for package, row in [(x, row) for x in packages for row in rows[x]]:
+        name = f"{package}: {row['name']}"
+        found, env = understood(package, row)
+        if "--check" in arguments:
+            kept = results[name]
+            others += [name] if any(found[x] != kept[x] for x in ("recognised", "own loop")) else []
+            continue
+        found["check"] = verdict(env)
+        print("    check:", found["check"], flush=True)
+        results[name] = found
+        RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
+    if others:
+        sys.exit(f"other than {RESULTS.name} has: {', '.join(others)}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What an environment keeps in attributes: traced values are found, and edits."""
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -68,6 +69,30 @@ class KeepsAtReset(Drift):
 def test_an_attribute_is_found_in_every_stack(env: Any, where: str, name: str) -> None:
     (fault,) = faults("no_tracer_leaks", env)
     assert (fault.where, fault.got) == (where, f"one in {name}")
+
+
+class Store:
+    """An object beside the environment, such as a simulator of its own."""
+
+    table: Any = None
+
+
+class KeepsBeside(Drift):
+    def __init__(self, *, reads: bool) -> None:
+        super().__init__()
+        self.store, self.reads = Store(), reads
+
+    def next_extra(self, extra: Any) -> Any:
+        if self.store.table is None:
+            self.store.table = extra * 2
+        return self.store.table if self.reads else extra
+
+
+def test_a_value_that_the_next_trace_reads_is_found_wherever_it_is() -> None:
+    """Its maker is named. One that nothing reads does no harm."""
+    (fault,) = faults("no_tracer_leaks", KeepsBeside(reads=True))
+    assert re.search(r"the next call reads, made by \S*next_extra at test_attributes.py", fault.got)
+    assert not faults("no_tracer_leaks", KeepsBeside(reads=False))
 
 
 class TableIsOfNumPy(Drift):

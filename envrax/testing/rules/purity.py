@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from envrax._jax.jaxprs import calls_host
+from envrax._jax.jaxprs import calls_host, constants
+from envrax._jax.types import is_traced
 from envrax.testing.attributes import (
     changed_attributes,
     read_attributes,
@@ -22,34 +24,37 @@ PURE = "Use only the arguments and the config."
 
 
 def no_tracer_leaks(probe: Probe) -> Faults:
-    """The first trace of `reset`, `step` and `action_mask` leaves no traced value behind, neither \
-in an attribute nor in a `cached_property`."""
+    """A trace of `reset`, `step` and `action_mask` leaves no traced value behind in an attribute \
+or a `cached_property`, nor anywhere that the next trace reads."""
     env = probe.env
     _ = env.observation_space, env.action_space  # `make` reads them before it traces anything
     action, state = probe.actions[0], None
 
-    def reset() -> None:
+    def reset() -> Any:
         nonlocal state
-        _, state = jax.eval_shape(lambda rng: env.reset(rng), probe.rng)
+        program, (_, state) = jax.make_jaxpr(lambda rng: env.reset(rng), return_shape=True)(
+            probe.rng
+        )
+        return program
 
-    def step() -> None:
-        jax.eval_shape(lambda state, action: env.step(state, action), state, action)
+    def step() -> Any:
+        return jax.make_jaxpr(lambda state, action: env.step(state, action))(state, action)
 
-    def action_mask() -> None:
-        jax.eval_shape(lambda state: env.action_mask(state), state)
+    def action_mask() -> Any:
+        return jax.make_jaxpr(lambda state: env.action_mask(state))(state)
 
     # A call before the trace would fill caches with arrays, and so hide leaks into them.
     with without_cached_properties(env):
         for trace in (reset, step, action_mask):
             before = traced_attributes(env)
-            error = _leak_error(trace)
+            read = _leak_read(trace)
             after = traced_attributes(env)
             added = {name: place for name, place in after.items() if name not in before}
-            if not added and error is None:
+            if not added and not read:
                 continue
             probe.traced_attributes = set(after)
             places = [*added.values(), *after.values()]
-            got = f"one in {places[0]}" if places else _leak_in_message(error)
+            got = f"one in {places[0]}" if places else f"one that the next call reads{read}"
             where = f"{probe.class_name}.{trace.__name__}"
             fix = (
                 "Keep what changes in the state, as a field of its class; compute tables in "
@@ -59,29 +64,21 @@ in an attribute nor in a `cached_property`."""
             return
 
 
-def _leak_error(trace: Callable[[], None]) -> Exception | None:
-    """The error of JAX's leak checker for a trace; None if it leaks nothing."""
-    try:
-        with jax.checking_leaks():
-            trace()
-        return None
-    except Exception as error:
-        found = error
-    # JAX has no class for the error of its leak checker. The error is one if the same trace works
-    # without the checker.
+def _leak_read(trace: Callable[[], Any]) -> str:
+    """Where the value was made that one trace leaves behind and the next one reads; else ""."""
     try:
         trace()
-    except jax.errors.UnexpectedTracerError:
-        return found
+        leaked = [x for x in constants(trace()) if is_traced(x)]
     except Exception:  # other rules report what cannot be traced
-        return None
-    return found
-
-
-def _leak_in_message(error: Exception | None) -> str:
-    """What JAX's message says about the object that keeps the value."""
-    holders = re.findall(r"is referred to by (.*)", str(error))
-    return f"one in {re.sub(r' ?[0-9]{6,}', '', holders[0])}" if holders else "one"
+        return ""
+    if not leaked:
+        return ""
+    try:
+        jax.jit(lambda: leaked[0])()
+    except jax.errors.UnexpectedTracerError as error:
+        if made := re.search(r"created on line (\S+) \((\S+)\)", str(error)):
+            return f", made by {made[2]} at {Path(made[1]).name}"
+    return " "
 
 
 def nothing_is_kept_on_the_host(probe: Probe) -> Faults:
