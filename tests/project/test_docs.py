@@ -28,6 +28,9 @@ PAGES = [
     for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
     for page in ROOT.glob(pattern)
 ]
+# From this heading on a page needs other libraries: that is a test of its own.
+SPLIT = {"docs/trainers/others.md": "## RLlib"}
+PAGES += [page + heading for page, heading in SPLIT.items()]
 
 
 class Shown:
@@ -59,7 +62,7 @@ APART = ("docs/libraries/factoriax", "docs/libraries/popgym")
 TIERS = {
     APART: pytest.mark.apart,
     INTEROP: pytest.mark.interop,
-    ("docs/trainers/rllib",): pytest.mark.nightly,
+    ("docs/trainers/others.md#",): pytest.mark.nightly,
     ("docs/trainers/jax",): pytest.mark.jaxrl,
     ("docs/trainers/", "docs/coming-from/envpool"): pytest.mark.trainers,
 }
@@ -92,11 +95,21 @@ def test_a_page_runs_and_prints_what_it_shows(
     needs_sprites = page.endswith("jaxtari.md")
     sprites = installed_sprites(tmp_path) if needs_sprites else contextlib.nullcontext()
     with jax.numpy_dtype_promotion("standard"), sprites:  # promotion as users have it
-        for example in Sybil(parsers, path=str(ROOT)).parse(ROOT / page).examples():
+        for example in blocks(page, parsers):
             if page == "README.md":  # each of its blocks may be copied alone
                 example.namespace.clear()
             example.evaluate()
     assert not shown.take(), "the page does not show what its last blocks printed"
+
+
+def blocks(page: str, parsers: list[Any]) -> list[Any]:
+    """The blocks of a page; of one in `SPLIT`, those before the heading or those after it."""
+    path, later, _ = page.partition("##")
+    found = Sybil(parsers, path=str(ROOT)).parse(ROOT / path).examples()
+    if path not in SPLIT:
+        return [*found]
+    line = read(path).partition(f"{SPLIT[path]}\n")[0].count("\n")
+    return [example for example in found if (example.line > line) == bool(later)]
 
 
 def read(page: str) -> str:
