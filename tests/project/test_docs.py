@@ -23,14 +23,16 @@ import envrax.wrappers.vector
 from envrax.interop import names
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = [
-    str(page.relative_to(ROOT))
-    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
-    for page in ROOT.glob(pattern)
-]
 # From this heading on a page needs other libraries: that is a test of its own.
 SPLIT = {"docs/trainers/others.md": "## RLlib"}
-PAGES += [page + heading for page, heading in SPLIT.items()]
+PAGES = [
+    *(
+        str(page.relative_to(ROOT))
+        for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
+        for page in ROOT.glob(pattern)
+    ),
+    *(page + heading for page, heading in SPLIT.items()),
+]
 
 
 class Shown:
