@@ -24,10 +24,15 @@ import envrax.wrappers.vector
 from envrax.interop import names
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+# From this heading on a page needs other libraries: that is a test of its own.
+SPLIT = {"docs/trainers/others.md": "## RLlib"}
 PAGES = [
-    str(page.relative_to(ROOT))
-    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
-    for page in ROOT.glob(pattern)
+    *(
+        str(page.relative_to(ROOT))
+        for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
+        for page in ROOT.glob(pattern)
+    ),
+    *(page + heading for page, heading in SPLIT.items()),
 ]
 
 
@@ -58,7 +63,7 @@ APART = ("docs/libraries/factoriax", "docs/libraries/popgym")
 TIERS = {
     APART: pytest.mark.apart,
     INTEROP: pytest.mark.interop,
-    ("docs/trainers/rllib",): pytest.mark.nightly,
+    ("docs/trainers/others.md#",): pytest.mark.nightly,
     ("docs/trainers/jax",): pytest.mark.jaxrl,
     ("docs/trainers/",): pytest.mark.trainers,
 }
@@ -92,7 +97,7 @@ def test_a_page_runs_and_prints_what_it_shows(
     needs_sprites = page.endswith("jaxtari.md")
     sprites = installed_sprites(tmp_path) if needs_sprites else contextlib.nullcontext()
     with jax.numpy_dtype_promotion("standard"), sprites:  # promotion as users have it
-        for example in Sybil(parsers, path=str(ROOT)).parse(ROOT / page).examples():
+        for example in blocks(page, parsers):
             if page == "README.md":  # each of its blocks may be copied alone
                 example.namespace.clear()
             example.evaluate()
@@ -105,6 +110,16 @@ def write_parking(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "parking.py").write_text(f"{block}\n", encoding="utf-8")
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "parking", raising=False)
+
+
+def blocks(page: str, parsers: list[Any]) -> list[Any]:
+    """The blocks of a page; of one in `SPLIT`, those before the heading or those after it."""
+    path, later, _ = page.partition("##")
+    found = Sybil(parsers, path=str(ROOT)).parse(ROOT / path).examples()
+    if path not in SPLIT:
+        return [*found]
+    line = read(path).partition(f"{SPLIT[path]}\n")[0].count("\n")
+    return [example for example in found if (example.line > line) == bool(later)]
 
 
 def read(page: str) -> str:

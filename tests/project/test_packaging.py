@@ -19,7 +19,7 @@ from envrax._checks.packages import how_to_install
 
 (PACKAGE,) = map(Path, envrax.__path__)
 
-ARCHITECTURE = Path(__file__).parents[2] / "docs" / "built" / "architecture.md"
+CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 OPTIONAL = {"PIL", "imageio", "imageio_ffmpeg", "matplotlib", "mujoco"}
 
 # The rooms of the package and what they hold. A module imports only from rooms above its own, and
@@ -202,10 +202,10 @@ def test_the_package_says_that_it_is_typed() -> None:
     assert (PACKAGE / "py.typed").is_file()
 
 
-def test_the_page_on_architecture_shows_the_table_of_rooms() -> None:
+def test_contributing_shows_the_table_of_rooms() -> None:
     rows = [f"| `{room}` | {contents} |\n" for room, contents in ROOMS.items()]
     table = "".join(["| room | contents |\n", "|---|---|\n", *rows])
-    assert f"\n\n{table}\n" in ARCHITECTURE.read_text("utf-8"), f"expected on the page:\n{table}"
+    assert f"\n\n{table}\n" in CONTRIBUTING.read_text("utf-8"), f"expected on the page:\n{table}"
 
 
 def test_every_module_is_in_a_room_and_every_room_has_one() -> None:
