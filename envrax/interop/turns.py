@@ -38,7 +38,7 @@ class TurnEnv(PeerEnv):
     def _set_spaces(self) -> None:
         super()._set_spaces()
         obs, action = self._observation_space, self._action_space
-        is_of_all = isinstance(obs, Dict) and obs.keys() == {*self.agents}
+        is_of_all = isinstance(obs, Dict) and {*obs.keys()} == {*self.agents}
         self._observation_space = obs if is_of_all else Dict(dict.fromkeys(self.agents, obs))
         self._action_space = Dict(dict.fromkeys(self.agents, action))
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 from wrap import peers
 
 import envrax
-from envrax.interop import PeerConfig, PeerReset, PeerStep, TurnEnv
+from envrax.interop import PeerConfig, PeerReset, PeerStep, TurnEnv, nested, unbounded
 from envrax.testing import check_env
 
 
@@ -59,5 +60,13 @@ def test_it_plays_as_the_same_game_by_its_functions() -> None:
     assert bool(state.done)
 
 
-def test_it_keeps_the_contract() -> None:
-    check_env(Stones(PeerConfig(id="seven")), num_steps=10)
+class Unbounded(Stones):
+    """Its space of observations is made of what all players see."""
+
+    def spaces(self) -> Any:
+        return nested(unbounded, self.observed), envrax.Discrete(2)
+
+
+@pytest.mark.parametrize("game", [Stones, Unbounded])
+def test_it_keeps_the_contract(game: Any) -> None:
+    check_env(game(PeerConfig(id="seven")), num_steps=10)
