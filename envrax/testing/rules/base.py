@@ -10,7 +10,6 @@ import jax
 from envrax.testing.report import Finding, Report
 from envrax.testing.waivers import Waiver
 
-
 ON_HOST = "runs on the host, where no call can be repeated"
 
 
