@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from envrax._checks.packages import version_of
 from envrax.testing.compiling import CALLS, Compilation, compilations, device_kind
-from envrax.testing.find import find_env
+from envrax.testing.find import NAMES, find_env
 from envrax.testing.speed import LOOP, REPEATS, RESET, Speed, difference, measure
 
 NUMBERS = 64, 1024, 8192
@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     about = "Show what costs the time of an environment on this machine."
     parser = argparse.ArgumentParser(prog="python -m envrax bench", description=about)
     add = parser.add_argument
-    add("id", help="an id, `package.module:prefix/Name-v0` or `module:EnvClass`")
+    add("id", help=NAMES)
     add("--n", type=int, nargs="+", default=NUMBERS, help="numbers of slots (64 1024 8192)")
     about = "wrappers around it, the innermost first: `ClipReward`, `my_module:MyWrapper`, "
     about += "`'FrameStackObservation(n_stack=4)'`"

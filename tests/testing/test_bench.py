@@ -1,12 +1,16 @@
 """`python -m envrax bench ID`."""
 
 import json
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import pytest
 from helpers import assert_trees_equal
 
+import envrax
+from envrax import Box, Discrete, JaxEnv
 from envrax.__main__ import main
 from envrax.testing import CountingEnv, bench
 from envrax.testing.compiling import Compilation, Stages
@@ -196,6 +200,52 @@ def test_wrappers_by_name() -> None:
     assert env.env.n_stack == 3
 
 
+class Lake:
+    """An environment of no library."""
+
+    observation_space = Box(0.0, 1.0, (2,))
+    action_space = Discrete(2)
+
+    def __init__(self, size: int = 4) -> None:
+        self.params = {"size": size}
+
+    def reset(self, key: Any) -> Any:
+        return jnp.zeros(2), jnp.int32(0)
+
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        state += 1
+        terminated = state > self.params["size"]
+        return jnp.zeros(2), state, jnp.float32(1), terminated, jnp.bool_(False), {}
+
+
+lake = Lake()
+counting = CountingEnv()
+catch_8 = partial(envrax.make, "classic/Catch-v0", rows=8)
+
+
+@pytest.mark.parametrize("name", ["Lake", "lake", "Lake(size=9)", "catch_8", "counting"])
+def test_all_commands_read_an_object_in_one_way(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An environment, what makes one, or an object of another library, perhaps with keywords."""
+    name = f"testing.test_bench:{name}"
+    env = find_env(name)
+    assert isinstance(env, JaxEnv)
+    assert main(["show", name]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"actions {env.action_space}" in shown
+    assert "catch_8" not in name or "rows=8" in shown
+    assert main(["check", name, "--num-steps", "1"]) == 0
+
+
+def test_an_id_takes_the_keywords_of_make(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "classic/Catch-v0(rows=6, max_steps=7)"
+    for env in (find_env(name), find_env(f"envrax.classic:{name}")):
+        assert (env.config.rows, env.config.max_steps) == (6, 7)
+    assert main(["show", name]) == 0
+    assert "rows=6" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -203,6 +253,12 @@ def test_wrappers_by_name() -> None:
         (["envrax.testing:CountingEnv", "--n", "0"], "expected num_envs"),
         (["envrax.testing.fakes:RingWorld"], "expected a JaxEnv"),
         (["envrax.testing:CountingEnv", "--wrappers", "NoSuchWrapper"], "NoSuchWrapper"),
+        (["envrax.testing:CountingEnv", "--wrappers", "ClipReward(1)"], "values by keyword"),
+        (
+            ["envrax.testing:CountingEnv", "--wrappers", "vector.NormalizeObservation"],
+            "wrappers of `envrax.wrappers.vector` outside",
+        ),
+        (["testing.test_bench:lake(size=3)"], "after a class or a function"),
         (["NoSuchEnv-v0", "--compile"], "Unknown environment"),
     ],
 )

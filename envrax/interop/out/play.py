@@ -22,7 +22,7 @@ from envrax.interop.out.rendering import can_render
 from envrax.rollouts.policy import AnyPolicy, as_policy
 from envrax.rollouts.rollout import Rollout, act
 from envrax.spaces import Box, Discrete, Space
-from envrax.testing.find import find_env
+from envrax.testing.find import NAMES, find_env
 from envrax.video.frames import save_video
 
 require("gymnasium", "1.2", extra="play")
@@ -272,7 +272,7 @@ def main(argv: Sequence[str]) -> int:
     about = "Show an environment in a window. Escape ends it."
     parser = argparse.ArgumentParser(prog="python -m envrax play", description=about)
     add = parser.add_argument
-    add("id", help="an id, `package.module:prefix/Name-v0` or `module:EnvClass`")
+    add("id", help=NAMES)
     about = "what plays in place of the keys: a policy as `rollout` takes it, or `random`"
     add("--policy", metavar="module:function", help=about)
     about = "actions of keys, such as left=0 left+space=4 none=1, or w=0,0.7 for a Box; without "
