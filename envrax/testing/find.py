@@ -12,7 +12,8 @@ from envrax.make import make
 
 NAMES = (
     "an id, `module:prefix/Name-v0` or `module:object`: an environment of any library, or a class "
-    """or function that makes one; with keywords: 'jaxtari/pong(options={"sprites": "rectangles"})'"""
+    "or function that makes one; with keywords: "
+    """'jaxtari/pong(options={"sprites": "rectangles"})'"""
 )
 _ENVS = JaxEnv, BatchedEnv
 

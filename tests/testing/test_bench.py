@@ -67,9 +67,10 @@ def test_it_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("made")
 def test_it_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """The parts add up to a step."""
+    """The parts add up to a step, and no bar is drawn where no terminal is."""
     assert main(["bench", "envrax.testing:CountingEnv"]) == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert err == ""
     assert out.startswith("envrax.testing:CountingEnv on cpu, JAX ")
     assert max(map(len, out.splitlines())) <= 80
     rows = {line[:33].strip(): line[33:].split() for line in out.splitlines()}
@@ -79,7 +80,7 @@ def test_it_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert [rows[part][0] for part in parts] == ["7.81", "1.56", "6.25"]
     assert rows["M steps/s in a scan"] == ["64", "1,024", "8,192"]
     assert rows["bytes a slot"][0] == "123,456"
-    assert "%" not in out
+    assert "%" not in out and "+ all that is ~0" not in rows
 
 
 def test_what_is_within_the_spread_is_no_difference() -> None:
@@ -93,6 +94,20 @@ def test_what_is_within_the_spread_is_no_difference() -> None:
     same = speed(64, 1.0, layers={"step of CountingEnv": [64.0] * 3})
     assert dict(same.parts()) == {"step of CountingEnv": 64.0, "auto-reset": None}
     assert "~0" in "".join(bench.table([same]))
+    layers = {"step of CountingEnv": [33.0] * 3, "+ ClipReward": [1.0, 99.0, 60.0]}
+    rows = [
+        line[33:].strip()
+        for line in bench.table(
+            [
+                speed(
+                    64,
+                    64 / 70e-9,
+                    layers={name: [1e-9 * x for x in times] for name, times in layers.items()},
+                )
+            ]
+        )
+    ]
+    assert rows[1:6] == [*(f"{x / 64:.3g}" if x else "~0" for x in (33, 0, 0, 37, 70))]
     assert "-" in [*bench.table([same._replace(bytes_per_slot=None)])][-1].split()
 
 
@@ -126,9 +141,9 @@ def test_another_strategy_is_advised_where_it_is_faster(compact: list[float], sa
 @pytest.mark.parametrize(
     ("rates", "n", "said"),
     [
-        ([1.0, 7.0, 7.5], 128, "`n_envs=128`: more slots pay nothing"),
-        ([1.0, 7.0, 9.0], 256, "`--n 1024`: N = 256 is the fastest; more slots may pay"),
-        ([9.0, 7.0, 5.0], 64, "`n_envs=64`: more slots pay nothing"),
+        ([1.0, 7.0, 7.5], 128, "`n_envs=128`: more slots pay nothing in a scan"),
+        ([1.0, 7.0, 9.0], 256, "`--n 1024`: N = 256 is the fastest in a scan; more may pay"),
+        ([9.0, 7.0, 5.0], 64, "`n_envs=64`: more slots pay nothing in a scan"),
     ],
 )
 def test_more_slots_pay_until_nine_tenths_of_the_most(
@@ -136,10 +151,21 @@ def test_more_slots_pay_until_nine_tenths_of_the_most(
 ) -> None:
     speeds = [speed(64 * 2**i, rate) for i, rate in enumerate(rates)]
     assert bench.enough(speeds) == n
+    said = said.replace("in a scan", "in a scan or from Python")
     assert [*bench.advice(speeds)] == [said]
     assert "take 22 steps" in bench.about_episodes(speeds)
     without = [x._replace(episode_steps=None) for x in speeds]
     assert "no auto-reset is timed" in bench.about_episodes(without)
+
+
+def test_more_slots_pay_for_longer_from_python() -> None:
+    speeds = [speed(64, 9.0), speed(128, 9.0), speed(256, 9.0)]
+    for x, rate in zip(speeds, (1.0, 3.0, 7.0), strict=True):
+        x.seconds["python_loop"] = [x.n / rate] * 3
+    assert [*bench.advice(speeds)] == [
+        "`n_envs=64`: more slots pay nothing in a scan",
+        "`--n 1024`: N = 256 is the fastest from Python; more may pay",
+    ]
 
 
 def test_more_slots_pay_nothing_within_the_spread() -> None:
