@@ -31,9 +31,9 @@ def find_env(name: str, wrappers: Sequence[str] = ()) -> Any:
         The innermost first: a wrapper of envrax or `module:Wrapper`, also with keywords, such as
         "FrameStackObservation(n_stack=4)".
     """
-    env = find_object(name)
-    if not isinstance(env, _ENVS):
-        env = cast(Any, importlib.import_module("envrax")).wrap(env)
+    found = find_object(name)
+    wrap: Any = cast(Any, importlib.import_module("envrax")).wrap
+    env: Any = cast(Any, found) if isinstance(found, _ENVS) else wrap(found)
     for wrapper in wrappers:
         env = _find_wrapper(wrapper)(env)
     return env
@@ -56,7 +56,7 @@ def find_object(name: str) -> Any:
             hint = "Write `module:Name-v0`, whose module registers it, or `module:EnvClass`."
             raise ValueError(f"{error} {hint}") from None
     found: Any = pkgutil.resolve_name(name)
-    is_env = isinstance(found, _ENVS) or any(hasattr(found, x) for x in ("step", "step_env"))
+    is_env = any(hasattr(found, x) for x in ("step", "step_env"))
     if isinstance(found, type) or (callable(found) and not is_env):
         return found(**keywords)
     if keywords:
