@@ -9,6 +9,7 @@ from typing import Any, cast
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
 from envrax.make import make
+from envrax.registry import get_spec
 
 NAMES = (
     "an id, `module:prefix/Name-v0` or `module:object`: an environment of any library, or a class "
@@ -51,10 +52,11 @@ def find_object(name: str) -> Any:
     name, keywords = with_keywords(name)
     if by_id:
         try:
-            return make(name, jit_compile=False, **keywords)
+            get_spec(name)
         except ValueError as error:
             hint = "Write `module:Name-v0`, whose module registers it, or `module:EnvClass`."
             raise ValueError(f"{error} {hint}") from None
+        return make(name, jit_compile=False, **keywords)
     found: Any = pkgutil.resolve_name(name)
     is_env = any(hasattr(found, x) for x in ("step", "step_env"))
     if isinstance(found, type) or (callable(found) and not is_env):
