@@ -1,19 +1,20 @@
 """The lines that `python -m envrax` prints: suites, ids, and facts about one environment."""
 
-import importlib
-import operator
 import textwrap
 from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
 from envrax._checks.packages import how_to_install
+from envrax.batched_env import BatchedEnv
+from envrax.env import JaxEnv
 from envrax.interop.names import find, missing_libraries, without_sprites
 from envrax.interop.protocol.reading import Reading
 from envrax.interop.protocol.wrapping import recognise
 from envrax.make import make
 from envrax.registry import available_suites, get_spec, installed_suites, registered_names
 from envrax.suite import load_suite
+from envrax.testing.find import find_object, is_object, with_keywords
 
 NO_SPRITES = "sprites missing: `python -m jaxtari.install_sprites`"
 
@@ -57,14 +58,14 @@ def show_env(name: str) -> Iterator[str]:
     """
     Class, spaces, config and origin of an environment, one line for each.
 
-    For `module:object`, what `recognise` understands of an object; one without arguments is made of
-    a class or a function.
+    For `module:object`, as `find_object` reads it, what `recognise` understands of an object.
     """
-    if ":" in name:
+    if is_object(name):
         yield str(_recognised(name))
         return
+    name, keywords = with_keywords(name)
     spec = get_spec(name)
-    env = make(name, jit_compile=False)
+    env = make(name, jit_compile=False, **keywords)
     base = env.unwrapped
     config = env.config
     facts: dict[str, Any] = {
@@ -84,10 +85,17 @@ def show_env(name: str) -> Iterator[str]:
 
 
 def _recognised(name: str) -> Reading:
-    module, _, attribute = name.partition(":")
-    env = operator.attrgetter(attribute)(importlib.import_module(module))
-    is_made = isinstance(env, type) or not any(hasattr(env, x) for x in ("step", "step_env"))
-    return recognise(env() if is_made and callable(env) else env)
+    env = find_object(name)
+    if not isinstance(env, JaxEnv | BatchedEnv):
+        return recognise(env)
+    is_one = isinstance(env, JaxEnv)
+    facts = {
+        "object": f"{env!r}, of envrax: it needs no `wrap`",
+        "observations": f"{env.observation_space if is_one else env.single_observation_space}",
+        "actions": f"{env.action_space if is_one else env.single_action_space}",
+        "agents": ", ".join(env.agents) or "one",
+    }
+    return Reading(env, facts)
 
 
 def rows(facts: dict[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -16,7 +16,7 @@ from envrax._jax.types import is_traced, strip_weak_type
 from envrax.env import AnyEnv, JaxEnv, with_config
 from envrax.rollouts.evaluate import read_for_one, require_counts, side_by_side
 from envrax.rollouts.policy import Policy, called_policy
-from envrax.rollouts.results import Evaluation, mean_and_error
+from envrax.rollouts.results import Evaluation, aligned, mean_and_error
 from envrax.wrappers.traced_fields import require_dynamic
 
 
@@ -27,7 +27,7 @@ class GridEvaluation(NamedTuple):
     Attributes
     ----------
     returns, lengths, complete, terminated, info
-        As in `Evaluation`, of shape `(*grid axes, n_episodes)`.
+        As in `Evaluation`, of shape `(*grid axes, n_episodes)`, after leading axes of `jax.vmap`.
     grid : OrderedDict
         The values along each axis by field name, in the order of the axes.
     """
@@ -39,27 +39,69 @@ class GridEvaluation(NamedTuple):
     info: dict[str, Any]
     grid: OrderedDict[str, list[Any]]  # JAX sorts the keys of a plain dict
 
-    def table(self) -> str:
+    def table(self, *axes: str, over: str = "") -> str:
         """
         Mean returns and their standard errors: the last field across, all others down.
 
         Of several agents, the sum of their returns. All points play the same keys: compare two by
         the differences of their episodes.
+
+        Parameters
+        ----------
+        *axes : str
+            Names for the leading axes that `jax.vmap` of `evaluate_grid` adds, such as "policy" and
+            "seed". There is a row for each index.
+        over : str, optional
+            The leading axis to take the mean over. The error is then that of the means of its
+            entries, such as those of training seeds, and not that of episodes.
+
+        Raises
+        ------
+        ValueError
+            If the number of names is not that of the leading axes, or `over` is none of them.
         """
-        *names, last = self.grid
-        points = itertools.product(*(self.grid[name] for name in names))
         returns = np.sum([np.asarray(x) for x in jax.tree.leaves(self.returns)], axis=0)
-        cells = [*map(mean_and_error, returns.reshape(-1, returns.shape[-1]))]
-        n_columns = len(self.grid[last])
-        rows = [[*names, *(f"{last}={_label(value)}" for value in self.grid[last])]]
-        rows += [
-            [*map(_label, point), *cells[i * n_columns : (i + 1) * n_columns]]
-            for i, point in enumerate(points)
-        ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(map(str.rjust, row, widths)) for row in rows)
+        n_axes = returns.ndim - len(self.grid) - 1
+        mapped = returns.shape[:n_axes]
+        names = [*(axes or (f"axis {i}" for i in range(n_axes)))]
+        if len(names) != n_axes or over not in ("", *names):
+            raise ValueError(
+                f"GridEvaluation.table: expected names of {n_axes} leading axes, and `over` to be "
+                f"one of them; got {axes} and over={over!r}."
+            )
+        if over:
+            axis = names.index(over)
+            returns = np.expand_dims(np.moveaxis(returns.mean(-1), axis, -1), axis)
+        rows: list[list[str]] = []
+        last_header: list[str] = []
+        for at in np.ndindex(returns.shape[:n_axes]):
+            header, *found = _rows(_at(self.grid, at, mapped), returns[at])
+            if header != last_header:  # unless `jax.vmap` maps over the values of the grid
+                rows.append([*(name for name in names if name != over), *header])
+            index = [f"{i}" for i, name in zip(at, names, strict=True) if name != over]
+            rows += [[*index, *row] for row in found]
+            last_header = header
+        return aligned(rows)
 
     __str__ = table
+
+
+def _at(grid: Any, at: tuple[int, ...], mapped: tuple[int, ...]) -> dict[str, Any]:
+    """The values at an index of the leading axes, where they have these."""
+
+    def take(x: Any) -> Any:
+        return x[at] if mapped and np.shape(x)[: len(at)] == mapped else x
+
+    return {name: jax.tree.map(take, values) for name, values in grid.items()}
+
+
+def _rows(grid: Mapping[str, list[Any]], returns: np.ndarray) -> Iterator[list[str]]:
+    *names, last = grid
+    yield [*names, *(f"{last}={_label(value)}" for value in grid[last])]
+    n_columns = len(grid[last])
+    cells = [*map(mean_and_error, returns.reshape(-1, returns.shape[-1]))]
+    for i, point in enumerate(itertools.product(*(grid[name] for name in names))):
+        yield [*map(_label, point), *cells[i * n_columns : (i + 1) * n_columns]]
 
 
 def _label(value: Any) -> str:

@@ -1,6 +1,7 @@
 """`Evaluation`, the result of `evaluate`, and the tally of episodes that leads to it."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -17,6 +18,8 @@ from envrax.termination import End
 class Evaluation(NamedTuple):
     """
     Result of `evaluate`: one entry for each episode. `str` gives a summary.
+
+    Of `evaluate` under `jax.vmap`, it has leading axes, and `str` gives a row for each index.
 
     Attributes
     ----------
@@ -48,12 +51,24 @@ class Evaluation(NamedTuple):
             return "\n".join(f"{name}:\n{member}" for name, member in members.items())
         complete = np.asarray(self.complete)
         agents: Any = self.returns if isinstance(self.returns, dict) else {"": self.returns}
-        lines = [
-            f"return {agent} {mean_and_error(x)}".replace("  ", " ") for agent, x in agents.items()
-        ]
-        lines.append(f"length {mean_and_error(self.lengths)}")
+        counted = {f"return {agent}".strip(): np.asarray(x) for agent, x in agents.items()}
+        counted["length"] = np.asarray(self.lengths)
+        if complete.ndim > 1:  # of `jax.vmap`
+            rows = [["", *counted, "episodes", "cut"]]
+            for at in np.ndindex(complete.shape[:-1]):
+                means = (mean_and_error(x[at]) for x in counted.values())
+                counts = complete[at].size, np.sum(~complete[at])
+                rows.append([", ".join(map(str, at)), *means, *map(str, counts)])
+            return aligned(rows)
+        lines = [f"{name} {mean_and_error(x)}" for name, x in counted.items()]
         lines.append(f"{complete.size} episodes, {int(np.sum(~complete))} of them cut")
         return "\n".join(lines)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table whose columns end below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.rjust, row, widths)) for row in rows)
 
 
 def mean_and_error(x: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from envrax.batched_env import BatchedEnv
 from envrax.testing.check import report_batched_env, report_env
-from envrax.testing.find import find_env
+from envrax.testing.find import NAMES, find_env
 from envrax.testing.match.command import main as match_main
 from envrax.testing.report import Report
 from envrax.vec_env import VecEnv
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Check environments against the contract of envrax.",
     )
     add = parser.add_argument
-    add("env", nargs="+", help="`module:EnvClass` or a registered name")
+    add("env", nargs="+", help=NAMES)
     about = "import this package first, to register its names (can be repeated)"
     add("--import", dest="packages", action="append", default=[], metavar="PACKAGE", help=about)
     add("--num-steps", type=int, default=100, metavar="N", help="number of steps (default: 100)")

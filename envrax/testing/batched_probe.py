@@ -27,6 +27,7 @@ class BatchedProbe(Probe):
     """
 
     state_class = object
+    may_keep_on_host = True
 
     def __init__(self, env: AnyBatch, num_steps: int, seed: int) -> None:
         super().__init__(cast(Any, env), num_steps, seed, gradients=False)

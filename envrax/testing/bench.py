@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from envrax._checks.packages import version_of
 from envrax.testing.compiling import CALLS, Compilation, compilations, device_kind
-from envrax.testing.find import find_env
+from envrax.testing.find import NAMES, find_env
 from envrax.testing.speed import LOOP, REPEATS, RESET, Speed, difference, measure
 
 NUMBERS = 64, 1024, 8192
@@ -30,7 +30,8 @@ _COMPILE_LEGEND = """
 Each call in a process of its own, with an empty compile cache; then in a second one.
 `rollout` and `evaluate` come after `make_vec`, which is not counted again.
 start  import of JAX, envrax and the environment's package, and its constructor
-XLA    compiles a program, or reads it from the cache
+XLA    compiles a program, or reads it from the cache. JAX unrolls Python's loops,
+       which makes it large: `jax.lax.fori_loop` or `scan` keeps it small
 rest   the steps themselves, and all else"""
 
 
@@ -49,6 +50,12 @@ def table(speeds: Sequence[Speed]) -> Iterator[str]:
         label = name if name in speeds[0].layers else f"+ {name}, {speeds[0].strategy}"
         costs = zip(parts, speeds, strict=True)
         yield line(label, (nanoseconds(part[name], speed.n) for part, speed in costs))
+    if any(None in part.values() for part in parts):
+        rests = (
+            speed.seconds_of_step() - sum(filter(None, part.values()))
+            for part, speed in zip(parts, speeds, strict=True)
+        )
+        yield line("+ all that is ~0", map(nanoseconds, rests, (speed.n for speed in speeds)))
     yield line("= a step", (_short(1e9 / speed.per_second()) for speed in speeds))
     resets = (statistics.median(speed.seconds[RESET]) for speed in speeds)
     yield line("a reset", map(nanoseconds, resets, (speed.n for speed in speeds)))
@@ -64,11 +71,12 @@ def _short(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 
-def enough(speeds: Sequence[Speed]) -> int:
+def enough(speeds: Sequence[Speed], way: str = "") -> int:
     """The least number of slots with 90 % of the most steps per second, or within the spread."""
-    best = max(speeds, key=Speed.per_second)
-    near = [speed for speed in speeds if speed.per_second() >= ENOUGH * best.per_second()]
-    near += [speed for speed in speeds if difference(speed.per_slot(), best.per_slot()) is None]
+    best = max(speeds, key=lambda speed: speed.per_second(way))
+    most, times = best.per_second(way), best.per_slot(way)
+    near = [speed for speed in speeds if speed.per_second(way) >= ENOUGH * most]
+    near += [speed for speed in speeds if difference(speed.per_slot(way), times) is None]
     return min(speed.n for speed in near)
 
 
@@ -81,11 +89,14 @@ def advice(speeds: Sequence[Speed]) -> Iterator[str]:
         ]
         if clear:
             yield f"`autoreset={strategy}()`: {', '.join(clear)}, here"
-    n, largest = enough(speeds), max(speed.n for speed in speeds)
-    if n < largest:
-        yield f"`n_envs={n}`: more slots pay nothing"
-    elif len(speeds) > 1:
-        yield f"`--n {4 * n}`: N = {n:,} is the fastest; more slots may pay"
+    largest = max(speed.n for speed in speeds)
+    where = {"in a scan": enough(speeds), "from Python": enough(speeds, LOOP)}
+    for n in dict.fromkeys(where.values()):
+        places = " or ".join(place for place, least in where.items() if least == n)
+        if n < largest:
+            yield f"`n_envs={n}`: more slots pay nothing {places}"
+        elif len(speeds) > 1:
+            yield f"`--n {4 * n}`: N = {n:,} is the fastest {places}; more may pay"
 
 
 def about_episodes(speeds: Sequence[Speed]) -> str:
@@ -129,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     about = "Show what costs the time of an environment on this machine."
     parser = argparse.ArgumentParser(prog="python -m envrax bench", description=about)
     add = parser.add_argument
-    add("id", help="an id, `package.module:prefix/Name-v0` or `module:EnvClass`")
+    add("id", help=NAMES)
     add("--n", type=int, nargs="+", default=NUMBERS, help="numbers of slots (64 1024 8192)")
     about = "wrappers around it, the innermost first: `ClipReward`, `my_module:MyWrapper`, "
     about += "`'FrameStackObservation(n_stack=4)'`"
@@ -155,7 +166,7 @@ def _steps(given: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """What was measured of steps, and how it is shown."""
     env = find_env(given.id, given.wrappers)
     speeds: list[Speed] = []
-    with tqdm(bar_format="{desc} ({elapsed})", leave=False) as bar:
+    with tqdm(bar_format="{desc} ({elapsed})", leave=False, disable=None) as bar:
         for n in sorted({*cast(Sequence[int], given.n)}):
 
             def tell(doing: str, n: int = n) -> None:
@@ -163,6 +174,7 @@ def _steps(given: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
 
             speeds.append(measure(env, n, tell))
     data = {"device": device_kind(), "repeats": REPEATS, "enough": enough(speeds)}
+    data["enough_from_python"] = enough(speeds, LOOP)
     lines = [*table(speeds), "", *advice(speeds), about_episodes(speeds), _LEGEND]
     return data | {"slots": [speed.data() for speed in speeds]}, lines
 
@@ -171,6 +183,6 @@ def _compile(given: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """What was measured of first calls, and how it is shown."""
     n = min(cast(Sequence[int], given.n))
     rows = compilations(given.id, n, given.wrappers)
-    found = [*tqdm(rows, "processes", 2 * len(CALLS), leave=False)]
+    found = [*tqdm(rows, "processes", 2 * len(CALLS), leave=False, disable=None)]
     data = {"device": found[0].device, "n": n, "calls": [row._asdict() for row in found]}
     return data, [*compile_table(found), _COMPILE_LEGEND]

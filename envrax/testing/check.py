@@ -66,7 +66,9 @@ def report_env(
         text.
     """
     if not isinstance(cast(Any, env), JaxEnv):
-        raise TypeError(f"check_env: expected a JaxEnv; got {env!r}. Pass an instance.")
+        is_batch = isinstance(cast(Any, env), BatchedEnv)
+        how = "Check a batch with `check_batched_env`." if is_batch else "Pass an instance."
+        raise TypeError(f"check_env: expected a JaxEnv; got {env!r}. {how}")
     _require_ints("check_env", num_steps, seed)
     waivers: Waivers = {
         # A user cannot change the waivers of an adapter for an object that it was given.

@@ -70,6 +70,7 @@ class Probe:
     """
 
     state_class: type = EnvState
+    may_keep_on_host = False
 
     def __init__(self, env: AnyEnv, num_steps: int, seed: int, gradients: bool) -> None:
         self.env = env
@@ -77,7 +78,7 @@ class Probe:
         self.seed = seed
         self.gradients = gradients
         self.class_name = type(env).__name__
-        self.traceable = env.traceable
+        self.traceable = env.traceable  # `nothing_is_kept_on_the_host` may set it
         self.reset = TraceCounter(env.reset)
         self.step = TraceCounter(env.step)
         self.compiled_mask: Any = jax.jit(env.action_mask)

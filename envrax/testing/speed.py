@@ -53,11 +53,15 @@ class Speed(NamedTuple):
 
     def per_second(self, way: str = "") -> float:
         """Steps of all slots per second: the median; by default in a scan, as `VecEnv` resets."""
-        return self.n / statistics.median(self.seconds[way or self.strategy])
+        return self.n / self.seconds_of_step(way)
 
-    def per_slot(self) -> list[float]:
-        """Seconds of a step of one slot in a scan, in each repetition."""
-        return [seconds / self.n for seconds in self.seconds[self.strategy]]
+    def seconds_of_step(self, way: str = "") -> float:
+        """Seconds of a step of all slots: the median."""
+        return statistics.median(self.seconds[way or self.strategy])
+
+    def per_slot(self, way: str = "") -> list[float]:
+        """Seconds of a step of one slot, in each repetition."""
+        return [seconds / self.n for seconds in self.seconds[way or self.strategy]]
 
     def parts(self) -> Iterator[tuple[str, float | None]]:
         """

@@ -169,7 +169,11 @@ class NormalizeObservation(_BoxObservation[ActSpaceT, StateT, ConfigT]):
         space = require_box(type(self), env, key)
         bounds = [np.asarray(bound, np.float64) for bound in (space.low, space.high)]
         bounded = all(np.isfinite(bound).all() for bound in bounds)
-        require_that(bounded, type(self), "a bounded Box", space)
+        expected = (
+            "a bounded Box (for others, `envrax.wrappers.vector.NormalizeObservation` goes around "
+            "the batch, with running statistics)"
+        )
+        require_that(bounded, type(self), expected, space)
         self._space = Box(0.0, 1.0, space.shape, jnp.float32)
         self._is_uint8 = space.dtype == jnp.uint8
         affine(type(self), space, self._space)  # raises here, not in the first step

@@ -133,6 +133,18 @@ def test_it_prints_as_a_summary_and_a_fleet_member_by_member() -> None:
         assert text.count("3 episodes, 0 of them cut") == 2 and text.startswith("0:\n")
 
 
+def test_it_prints_a_row_for_each_index_of_leading_axes() -> None:
+    def found(max_steps: Any) -> envrax.Evaluation:
+        env = envrax.with_config(CountingEnv(), max_steps=max_steps)
+        return envrax.evaluate(env, lambda *_: (1, None, None), KEY, 4, max_steps=3)
+
+    limits = jnp.asarray([[2, 3, 4], [1, 5, 6]])
+    header, *rows = str(jax.vmap(jax.vmap(found))(limits)).splitlines()
+    assert header.split() == ["return", "length", "episodes", "cut"] and len(rows) == 6
+    rows = [" ".join(row.split()) for row in rows]
+    assert rows[0] == "0, 0 2 +- 0 2 +- 0 4 0" and rows[-1] == "1, 2 3 +- 0 3 +- 0 4 4"
+
+
 WITHOUT_KEYS: dict[str, Any] = {
     "own": lambda: Own(VecEnv(CoinEnv(), 3)),
     "overridden": lambda: Sevens(VecEnv(CoinEnv(), 3, final_obs=True)),

@@ -75,6 +75,43 @@ def test_the_table() -> None:
     assert four == "a  b  mass     force=7\n1  3     1  0.5 +- 0.5\n2  3     1  2.5 +- 0.5"
 
 
+def test_the_table_of_several_policies_has_a_row_for_each() -> None:
+    def evaluated(policy_state: Any) -> envrax.GridEvaluation:
+        return evaluate_grid(
+            CartPole(), lean, KEY, GRID, 4, policy_state=policy_state, max_steps=60
+        )
+
+    states = jnp.asarray([[0.0, 0.1, -9.0], [9.0, 0.2, 0.0]])
+    found = jax.vmap(jax.vmap(evaluated))(states)
+    header, *rows = found.table("policy", "seed").splitlines()
+    plain = str(evaluated(0.1)).splitlines()
+    assert header.split() == ["policy", "seed", *plain[0].split()]
+    assert [row.split()[:2] for row in rows[::2]] == [[i, j] for i in "01" for j in "012"]
+    assert [row.split()[2:] for row in rows[2:4]] == [row.split() for row in plain[1:]]
+    unnamed = [row.split() for row in str(found).splitlines()[1:]]
+    assert unnamed == [row.split() for row in rows]
+
+    header, *rows = found.table("policy", "seed", over="seed").splitlines()
+    seeds = np.asarray(found.returns[1, :, 0, 2].mean(-1))
+    error = seeds.std(ddof=1) / np.sqrt(3)
+    assert header.split()[0] == "policy" and "seed" not in header and len(rows) == 4
+    assert rows[2].endswith(f"{seeds.mean():.4g} +- {error:.2g}")
+
+    for axes, over in ((("policy",), ""), (("policy", "seed"), "sead")):
+        with pytest.raises(ValueError, match="expected names of 2 leading axes"):
+            found.table(*axes, over=over)
+
+
+def test_the_table_has_a_header_for_each_grid_that_is_mapped() -> None:
+    def found(limit: Any) -> envrax.GridEvaluation:
+        return evaluate_grid(CountingEnv(), None, KEY, {"max_steps": [limit, limit + 1]}, 2)
+
+    text = jax.vmap(found)(jnp.asarray([2, 5])).table("limit")
+    headers = [line.split() for line in text.splitlines()[::2]]
+    assert headers == [["limit", f"max_steps={n}", f"max_steps={n + 1}"] for n in (2, 5)]
+    assert [line.split()[0] for line in text.splitlines()[1::2]] == ["0", "1"]
+
+
 @pytest.mark.parametrize(
     ("env", "grid", "error", "noun"),
     [

@@ -1,12 +1,16 @@
 """`python -m envrax bench ID`."""
 
 import json
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import pytest
 from helpers import assert_trees_equal
 
+import envrax
+from envrax import Box, Discrete, JaxEnv
 from envrax.__main__ import main
 from envrax.testing import CountingEnv, bench
 from envrax.testing.compiling import Compilation, Stages
@@ -63,9 +67,10 @@ def test_it_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("made")
 def test_it_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """The parts add up to a step."""
+    """The parts add up to a step, and no bar is drawn where no terminal is."""
     assert main(["bench", "envrax.testing:CountingEnv"]) == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert err == ""
     assert out.startswith("envrax.testing:CountingEnv on cpu, JAX ")
     assert max(map(len, out.splitlines())) <= 80
     rows = {line[:33].strip(): line[33:].split() for line in out.splitlines()}
@@ -75,7 +80,7 @@ def test_it_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert [rows[part][0] for part in parts] == ["7.81", "1.56", "6.25"]
     assert rows["M steps/s in a scan"] == ["64", "1,024", "8,192"]
     assert rows["bytes a slot"][0] == "123,456"
-    assert "%" not in out
+    assert "%" not in out and "+ all that is ~0" not in rows
 
 
 def test_what_is_within_the_spread_is_no_difference() -> None:
@@ -89,6 +94,20 @@ def test_what_is_within_the_spread_is_no_difference() -> None:
     same = speed(64, 1.0, layers={"step of CountingEnv": [64.0] * 3})
     assert dict(same.parts()) == {"step of CountingEnv": 64.0, "auto-reset": None}
     assert "~0" in "".join(bench.table([same]))
+    layers = {"step of CountingEnv": [33.0] * 3, "+ ClipReward": [1.0, 99.0, 60.0]}
+    rows = [
+        line[33:].strip()
+        for line in bench.table(
+            [
+                speed(
+                    64,
+                    64 / 70e-9,
+                    layers={name: [1e-9 * x for x in times] for name, times in layers.items()},
+                )
+            ]
+        )
+    ]
+    assert rows[1:6] == [*(f"{x / 64:.3g}" if x else "~0" for x in (33, 0, 0, 37, 70))]
     assert "-" in [*bench.table([same._replace(bytes_per_slot=None)])][-1].split()
 
 
@@ -122,9 +141,9 @@ def test_another_strategy_is_advised_where_it_is_faster(compact: list[float], sa
 @pytest.mark.parametrize(
     ("rates", "n", "said"),
     [
-        ([1.0, 7.0, 7.5], 128, "`n_envs=128`: more slots pay nothing"),
-        ([1.0, 7.0, 9.0], 256, "`--n 1024`: N = 256 is the fastest; more slots may pay"),
-        ([9.0, 7.0, 5.0], 64, "`n_envs=64`: more slots pay nothing"),
+        ([1.0, 7.0, 7.5], 128, "`n_envs=128`: more slots pay nothing in a scan"),
+        ([1.0, 7.0, 9.0], 256, "`--n 1024`: N = 256 is the fastest in a scan; more may pay"),
+        ([9.0, 7.0, 5.0], 64, "`n_envs=64`: more slots pay nothing in a scan"),
     ],
 )
 def test_more_slots_pay_until_nine_tenths_of_the_most(
@@ -132,10 +151,21 @@ def test_more_slots_pay_until_nine_tenths_of_the_most(
 ) -> None:
     speeds = [speed(64 * 2**i, rate) for i, rate in enumerate(rates)]
     assert bench.enough(speeds) == n
+    said = said.replace("in a scan", "in a scan or from Python")
     assert [*bench.advice(speeds)] == [said]
     assert "take 22 steps" in bench.about_episodes(speeds)
     without = [x._replace(episode_steps=None) for x in speeds]
     assert "no auto-reset is timed" in bench.about_episodes(without)
+
+
+def test_more_slots_pay_for_longer_from_python() -> None:
+    speeds = [speed(64, 9.0), speed(128, 9.0), speed(256, 9.0)]
+    for x, rate in zip(speeds, (1.0, 3.0, 7.0), strict=True):
+        x.seconds["python_loop"] = [x.n / rate] * 3
+    assert [*bench.advice(speeds)] == [
+        "`n_envs=64`: more slots pay nothing in a scan",
+        "`--n 1024`: N = 256 is the fastest from Python; more may pay",
+    ]
 
 
 def test_more_slots_pay_nothing_within_the_spread() -> None:
@@ -196,6 +226,52 @@ def test_wrappers_by_name() -> None:
     assert env.env.n_stack == 3
 
 
+class Lake:
+    """An environment of no library."""
+
+    observation_space = Box(0.0, 1.0, (2,))
+    action_space = Discrete(2)
+
+    def __init__(self, size: int = 4) -> None:
+        self.params = {"size": size}
+
+    def reset(self, key: Any) -> Any:
+        return jnp.zeros(2), jnp.int32(0)
+
+    def step(self, key: Any, state: Any, action: Any) -> Any:
+        state += 1
+        terminated = state > self.params["size"]
+        return jnp.zeros(2), state, jnp.float32(1), terminated, jnp.bool_(False), {}
+
+
+lake = Lake()
+counting = CountingEnv()
+catch_8 = partial(envrax.make, "classic/Catch-v0", rows=8)
+
+
+@pytest.mark.parametrize("name", ["Lake", "lake", "Lake(size=9)", "catch_8", "counting"])
+def test_all_commands_read_an_object_in_one_way(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An environment, what makes one, or an object of another library, perhaps with keywords."""
+    name = f"testing.test_bench:{name}"
+    env = find_env(name)
+    assert isinstance(env, JaxEnv)
+    assert main(["show", name]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"actions {env.action_space}" in shown
+    assert "catch_8" not in name or "rows=8" in shown
+    assert main(["check", name, "--num-steps", "1"]) == 0
+
+
+def test_an_id_takes_the_keywords_of_make(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "classic/Catch-v0(rows=6, max_steps=7)"
+    for env in (find_env(name), find_env(f"envrax.classic:{name}")):
+        assert (env.config.rows, env.config.max_steps) == (6, 7)
+    assert main(["show", name]) == 0
+    assert "rows=6" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -203,6 +279,12 @@ def test_wrappers_by_name() -> None:
         (["envrax.testing:CountingEnv", "--n", "0"], "expected num_envs"),
         (["envrax.testing.fakes:RingWorld"], "expected a JaxEnv"),
         (["envrax.testing:CountingEnv", "--wrappers", "NoSuchWrapper"], "NoSuchWrapper"),
+        (["envrax.testing:CountingEnv", "--wrappers", "ClipReward(1)"], "values by keyword"),
+        (
+            ["envrax.testing:CountingEnv", "--wrappers", "vector.NormalizeObservation"],
+            "wrappers of `envrax.wrappers.vector` outside",
+        ),
+        (["testing.test_bench:lake(size=3)"], "after a class or a function"),
         (["NoSuchEnv-v0", "--compile"], "Unknown environment"),
     ],
 )

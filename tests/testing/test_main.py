@@ -24,7 +24,10 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["no_such_module:Env"], "No module named"),
         (["NoSuchEnv-v0"], "Unknown environment"),
-        (["builtins:dict"], "expected builtins:dict to be a JaxEnv"),
+        (["builtins:dict"], "envrax.wrap"),
+        (["envrax.testing:CountingEnv(5)"], "expected values by keyword after envrax.testing"),
+        (["envrax.testing:CountingEnv(size=5)"], "'size'"),
+        (["classic/Catch-v0(row=9)"], "Did you mean rows?"),
         (["envrax.testing:CountingEnv", "--num-steps=-3"], "at least 1"),
     ],
 )

@@ -234,6 +234,7 @@ def test_a_random_port_is_the_same_and_its_power_is_stated() -> None:
     assert match.ok is True, str(match)
     assert verdicts(match)["one step"] == "alike"
     assert re.search(r"a chance that changes, where share x change is 0\.0\d+", str(match))
+    assert " would be found, with 99 %: " in str(match)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import envrax
 from envrax import Box, Dict, Discrete
 from envrax.interop import from_host
 from envrax.interop.host.host_batch import seed_of
-from envrax.testing import CountingEnv
+from envrax.testing import CountingEnv, report_batched_env, report_env
 from envrax.wrappers import vector
 
 pytestmark = pytest.mark.trainers
@@ -77,6 +77,23 @@ def walks(**options: Any) -> Any:
     return from_host(
         Walk, N, Dict(where=Box(0, 9, (1,))), Discrete(3), infos=infos, final_obs=True, **options
     )
+
+
+@pytest.mark.parametrize("make", [carts, walks, lambda: vector.NormalizeObservation(carts())])
+def test_sound_simulators_pass_the_check(make: Any) -> None:
+    report = report_batched_env(make())
+    assert report.ok and len(report.kept) > 10
+    assert "`jax.jit`" not in str(report)
+    with pytest.raises(TypeError, match="Check a batch with `check_batched_env`"):
+        report_env(make())
+
+
+def test_a_faulty_simulator_is_found() -> None:
+    env = from_host(Cart, N, Box(-0.1, 0.1, (4,)), Discrete(2))
+    findings = report_batched_env(env).findings
+    assert [finding.rule for finding in findings] == ["observations_are_in_the_space"]
+    with pytest.raises(NotImplementedError, match=r"with a method `render\(\)`"):
+        env.render_slot(env.reset(KEY)[1])
 
 
 @pytest.mark.parametrize("threads", [0, 2])

@@ -107,6 +107,27 @@ def test_a_film_has_every_state_once(script: Script, tmp_path: Path) -> None:
     assert len(frames) == 3
 
 
+def test_it_ends_after_the_last_episode(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a window that nobody closes."""
+    arguments = ["--policy", "random", "--episodes", "2", "--fps", "1000"]
+    assert main(["play", "envrax.testing:CountingEnv", *arguments]) == 0
+    assert capsys.readouterr().out.count("length 5") == 2
+
+
+def test_without_a_display(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Only a policy can play, for a film with an end."""
+    monkeypatch.delenv("SDL_VIDEODRIVER")  # pygame keeps the driver of the tests
+    arguments = ["play", "envrax.testing:CountingEnv", "--policy", "random", "--episodes", "2"]
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "play: expected a display, for the window; got none." in capsys.readouterr().err
+    path = tmp_path / "play.gif"
+    assert main([*arguments, "--record", str(path)]) == 0
+    assert len(imageio.imread(path)) == 2 * (1 + 5)
+
+
 def test_two_axes_of_a_box() -> None:
     keys = play.default_keys(spaces.Box(-2.0, jnp.array([3.0, jnp.inf, 5.0]), (3,)))
     assert len(keys) == 9
@@ -137,6 +158,7 @@ def test_keys_of_a_box_from_texts() -> None:
         (["envrax.testing:CountingEnv", "--keys", "up=7"], "Action 7 is not a valid action"),
         (["envrax.testing:CountingEnv", "--record", "film.txt"], "ends in .mp4 or .gif"),
         (["envrax.testing:CountingEnv", "--policy", "clever"], "module:function, or random"),
+        (["envrax.testing:CountingEnv", "--episodes", "0"], "--episodes to be at least 1; got 0"),
         (["NoSuchEnv-v0"], "Unknown environment"),
     ],
 )

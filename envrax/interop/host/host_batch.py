@@ -205,7 +205,17 @@ class HostBatch(CompiledBatch[Any, Any]):
         if int(state.call) != self._simulators.n_calls:
             raise RuntimeError(NEWEST)
         slot = slot_index(f"{WHO}.render_slot", slot_idx, self._n)
+        if not self.can_render:
+            raise NotImplementedError(
+                f"{WHO}.render_slot: expected simulators with a method `render()`; got {self!r}. "
+                "Write one that returns an image."
+            )
         return np.array(self.simulators[slot].render())
+
+    @property
+    def can_render(self) -> bool:
+        """Whether the simulators have `render`."""
+        return hasattr(self.simulators[0], "render")
 
     def close(self) -> None:
         self._simulators.close()

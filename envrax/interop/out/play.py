@@ -3,6 +3,7 @@
 
 import argparse
 import importlib
+import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._checks.counts import require_count
 from envrax._checks.packages import how_to_install, is_installed
 from envrax.error import MissingPackageError
 from envrax.interop.library import require
@@ -20,7 +22,7 @@ from envrax.interop.out.rendering import can_render
 from envrax.rollouts.policy import AnyPolicy, as_policy
 from envrax.rollouts.rollout import Rollout, act
 from envrax.spaces import Box, Discrete, Space
-from envrax.testing.find import find_env
+from envrax.testing.find import NAMES, find_env
 from envrax.video.frames import save_video
 
 require("gymnasium", "1.2", extra="play")
@@ -39,6 +41,7 @@ with warnings.catch_warnings():  # of a plot that is not used here
 
 WINDOW = 480  # pixels of the longer side of the window, about
 FPS = 30
+_DRIVER = "SDL_VIDEODRIVER"
 FPS_STANDING = 10  # so that a key that is touched is one step
 NONE = "none"
 _ARROWS = {2: ("left", "right"), 3: ("left", "down", "right"), 4: ("up", "down", "left", "right")}
@@ -124,9 +127,17 @@ class Screen(gymnasium.Wrapper):
         What chooses in place of the keys.
     films : bool
         Whether all pictures are kept.
+    n_episodes : int, optional
+        The end of so many episodes is that of the play.
     """
 
-    def __init__(self, env: Any, policy: AnyPolicy | None = None, films: bool = False) -> None:
+    def __init__(
+        self,
+        env: Any,
+        policy: AnyPolicy | None = None,
+        films: bool = False,
+        n_episodes: int | None = None,
+    ) -> None:
         if not can_render(env):
             raise TypeError(
                 f"play: expected an environment that implements render; got {env}. Define "
@@ -135,7 +146,7 @@ class Screen(gymnasium.Wrapper):
         self._played = to_gymnasium(env, render_mode="rgb_array")
         super().__init__(self._played)
         self.frames: list[Any] = []
-        self._policy, self._films = policy, films
+        self._policy, self._films, self._n_episodes = policy, films, n_episodes
         self._rng = jax.random.key(0)
         self._last: Any = None
         self._episode = self._length = 0
@@ -166,7 +177,15 @@ class Screen(gymnasium.Wrapper):
             print(f"episode {self._episode}: return {self._return:g}, length {self._length}")
         return self._last
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all episodes have ended."""
+        ended = self._last[2] or self._last[3]
+        return ended and self._n_episodes == self._episode
+
     def render(self) -> Any:
+        if self.is_over:  # Gymnasium draws, then reads the events
+            pygame.event.post(pygame.event.Event(pygame.QUIT))
         return self.frames[-1]
 
     @property
@@ -195,7 +214,7 @@ class Screen(gymnasium.Wrapper):
 
 def play(screen: Screen, keys: Keys, record: str | None = None, fps: int = FPS) -> None:
     """
-    Show an environment in a window, until it is closed.
+    Show an environment in a window, until that is closed or all episodes have ended.
 
     Parameters
     ----------
@@ -207,7 +226,13 @@ def play(screen: Screen, keys: Keys, record: str | None = None, fps: int = FPS) 
         The file of a video.
     fps : int
         Steps per second.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no display.
     """
+    _require_display()
     codes = {_codes(names): keys[names] for names in keys if names != NONE}
     screen.reset()
     if record:
@@ -220,24 +245,54 @@ def play(screen: Screen, keys: Keys, record: str | None = None, fps: int = FPS) 
         save_video(record, screen.film(), fps)
 
 
+def play_unseen(screen: Screen, record: str, fps: int = FPS) -> None:
+    """Play all episodes by the policy without a window, for a video."""
+    screen.reset()
+    save_video(record, screen.film(), fps)
+    while not screen.is_over:
+        _, _, terminated, truncated, _ = screen.step(None)
+        if (terminated or truncated) and not screen.is_over:
+            screen.reset()
+    save_video(record, screen.film(), fps)
+
+
+def _require_display() -> None:
+    # SDL draws into memory where it finds no display; a user may ask for that.
+    pygame.display.init()
+    if pygame.display.get_driver() in ("dummy", "offscreen") and not os.environ.get(_DRIVER):
+        raise RuntimeError(
+            "play: expected a display, for the window; got none. `--policy random --episodes 3 "
+            "--record FILE` plays without a window, with any policy; "
+            "`envrax.wrappers.vector.RecordVideo` films the slots of a batch."
+        )
+
+
 def main(argv: Sequence[str]) -> int:
     """Play the environment that the arguments name; code 2 if that cannot be."""
     about = "Show an environment in a window. Escape ends it."
     parser = argparse.ArgumentParser(prog="python -m envrax play", description=about)
     add = parser.add_argument
-    add("id", help="an id, `package.module:prefix/Name-v0` or `module:EnvClass`")
+    add("id", help=NAMES)
     about = "what plays in place of the keys: a policy as `rollout` takes it, or `random`"
     add("--policy", metavar="module:function", help=about)
     about = "actions of keys, such as left=0 left+space=4 none=1, or w=0,0.7 for a Box; without "
     about += "`none` time stands still while no key is held"
     add("--keys", nargs="+", metavar="KEY=ACTION", help=about)
     add("--fps", type=int, help=f"steps per second ({FPS}; {FPS_STANDING} where time stands still)")
-    add("--record", metavar="PATH", help="write a video of what was shown, an .mp4 or a .gif")
+    add("--episodes", type=int, metavar="N", help="end after so many episodes")
+    about = "write a video of what was shown, an .mp4 or a .gif; with `--policy` and `--episodes` "
+    about += "without a window"
+    add("--record", metavar="PATH", help=about)
     given = parser.parse_args(argv)
     try:
         env = find_env(given.id)
         policy = as_policy(env, find_policy(given.policy))[0] if given.policy else None
-        screen = Screen(env, policy, films=bool(given.record))
+        n = given.episodes
+        n = None if n is None else require_count("play: expected --episodes", n)
+        screen = Screen(env, policy, films=bool(given.record), n_episodes=n)
+        if policy and n and given.record:
+            play_unseen(screen, given.record, given.fps or FPS)
+            return 0
         space = env.action_space
         keys = (
             {} if policy else parse_keys(space, given.keys) if given.keys else default_keys(space)

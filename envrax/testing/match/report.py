@@ -82,7 +82,7 @@ class Check:
         more = [
             ("first", str(self.case or "")),
             ("all", self.shared),
-            ("found, with 99 %", self.power),
+            ("would be found, with 99 %", self.power),
             ("not compared", "; ".join(self.left_out)),
         ]
         lines += [f"           {name}: {said}." for name, said in more if said]

@@ -10,6 +10,8 @@ import jax
 from envrax.testing.report import Finding, Report
 from envrax.testing.waivers import Waiver
 
+ON_HOST = "runs on the host, where no call can be repeated"
+
 
 class Fault(NamedTuple):
     """What the function of a rule yields: a `Finding` without the name of the rule."""
@@ -39,7 +41,8 @@ class Rule:
     needs : tuple of str
         Rules that must hold first, or this rule is skipped: one defect should give one finding.
     traced : bool
-        Whether the rule traces the environment. If so, it is skipped where `traceable` is False.
+        Whether the rule traces the environment. If so, it is skipped where `traceable` is False,
+        and in a batch whose program calls simulators on the host.
     """
 
     check: Callable[[Any], Faults]
@@ -96,7 +99,7 @@ def _checked(
     for rule in rules:
         waiver = waivers.get(rule.name)
         if rule.traced and not probe.traceable:
-            skipped[rule.name] = "runs on the host, `traceable` is False"
+            skipped[rule.name] = ON_HOST
         elif missing := [name for name in rule.needs if name not in {*kept, *waived}]:
             skipped[rule.name] = skipped.get(missing[0], f"needs {' and '.join(missing)}")
         else:

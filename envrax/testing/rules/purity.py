@@ -18,7 +18,7 @@ from envrax.testing.attributes import (
 )
 from envrax.testing.probe import Probe, by_name
 from envrax.testing.pytrees import copy_containers, leaves, value_differences
-from envrax.testing.rules.base import Fault, Faults, SkipRule
+from envrax.testing.rules.base import ON_HOST, Fault, Faults, SkipRule
 
 PURE = "Use only the arguments and the config."
 
@@ -84,7 +84,10 @@ def _leak_read(trace: Callable[[], Any]) -> str:
 def nothing_is_kept_on_the_host(probe: Probe) -> Faults:
     """`reset` and `step` get no value from an `io_callback`: what the host keeps is not in the \
 state, so no call can be repeated. Rules that repeat one are skipped where this one is broken or \
-waived."""
+waived. A batch of simulators may keep them there."""
+    if probe.changes_host and probe.may_keep_on_host:
+        probe.traceable = False
+        raise SkipRule(ON_HOST)
     if probe.changes_host:
         where = f"{probe.class_name}.{probe.changes_host}"
         got = "an `io_callback`, which calls the host"
