@@ -14,31 +14,33 @@ stands for a number that is not measured. A line break separates places as `|` d
 
 The head of a table, code and links are passed over, and so is what follows the last place. The
 numbers end at an empty line or at the next comment.
-Between `<!-- begin NAME -->` and `<!-- end -->` stands what a function of `BLOCKS` returns.
+
+`envrax/interop/evidence.json` is written, too: the cards of all ids, which `python -m envrax show`
+prints and the site shows.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import accelerators, matches, scores_page
+from benchmarks import accelerators, evidence, scores_page
 from benchmarks.files import RESULTS, read
+from benchmarks.libraries import LIBRARIES, verdicts
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
 FIGURES = re.compile(r"(<!-- figures:(.*?)-->\s*)(.*?)(?=\n\s*\n|<!-- |\Z)", re.DOTALL)
 NUMBER = re.compile(r"`[^`]*`|\]\([^)]*\)|((?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?)")
 HEAD = re.compile(r"\|.*\n.*\n")
-BLOCK = re.compile(r"(<!-- begin (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 PEERS = ("Stoa",)
 
 
 def main() -> None:
     from benchmarks.plot import draw, draw_slots
-    from benchmarks.table import PAGE, page
 
-    PAGE.write_text("\n".join(page()) + "\n")
+    evidence.PATH.write_text(evidence.text(), encoding="utf-8")
     for path in PAGES:
         before = path.read_text()
         if (after := written(before)) != before:
@@ -50,8 +52,6 @@ def main() -> None:
 
 def written(text: str) -> str:
     """A page with the figures of the results, each with as many decimals as it had."""
-    text = BLOCK.sub(lambda found: found[1] + "".join(f"{x}\n" for x in BLOCKS[found[2]]()), text)
-
     def from_results(figure: str, place: str) -> str:
         decimals = len(figure.partition(".")[2])
         return f"{number(place):,.{decimals}f}"
@@ -141,12 +141,24 @@ def interop() -> Iterator[str]:
             yield f"| `{id}` | {' | '.join(columns)} |"
 
 
-BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
-    "measured": measured,
-    "interop": interop,
+def checked() -> Iterator[str]:
+    """The verdicts of `check_env`, counted by library."""
+    every = {library: verdicts(library) for library in LIBRARIES}
+    kinds = dict.fromkeys(["clean", "mended bounds", "waived", "not built"])
+    kinds |= dict.fromkeys(row["verdict"] for rows in every.values() for row in rows.values())
+    yield "| library | " + " | ".join(kinds) + " |"
+    yield "|---" * (1 + len(kinds)) + "|"
+    for library, rows in every.items():
+        counts = Counter(row["verdict"] for row in rows.values())
+        yield f"| {library} | " + " | ".join(str(counts[kind]) for kind in kinds) + " |"
+
+
+# What the site shows in place of `<!-- fill NAME -->`: see .ci/fill.py.
+TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "versions": measured,
+    "loops": interop,
     "accelerators": accelerators.page,
-    "ports": matches.page,
-    "cases": matches.cases,
-    "scores": scores_page.page,
+    "checked": checked,
+    "learned": scores_page.counts,
     "unlearned": scores_page.unlearned,
 }
