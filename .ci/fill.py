@@ -42,8 +42,10 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
 
 
 def cards(library: str) -> Iterator[str]:
-    """How a library was measured, and a card for each of its ids."""
-    yield f"<p>{html.escape(evidence.measured(library))}</p>"
+    """What is known of a library, and a card for each of its ids."""
+    yield '<dl class="about" data-search-exclude>'
+    yield from (f"<dt>{label}</dt><dd>{in_html(x)}</dd>" for label, x in evidence.about(library))
+    yield "</dl>"
     for id in evidence.ids(library):
         yield f'<section class="card"><h3 id="{anchor(id)}"><code>{html.escape(id)}</code>'
         yield f'<a class="headerlink" href="#{anchor(id)}" title="Permanent link">¶</a></h3>'
@@ -144,7 +146,10 @@ def row_of(id: str) -> str:
         "checked": verdict,
     }
     link = f'<a href="../{library}/#{anchor(id)}"><code>{html.escape(id)}</code></a>'
-    shown = (f'<td data-head="{head}">{html.escape(x)}</td>' for head, x in cells.items())
+    shown = (
+        f'<td><span data-head="{head}">{html.escape(x)}</span></td>' if x else "<td></td>"
+        for head, x in cells.items()
+    )
     return f"<tr {attributes}><td>{picture(id)}</td><td>{link}</td>{''.join(shown)}</tr>"
 
 

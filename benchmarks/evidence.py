@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ def text() -> str:
 def every() -> Iterator[tuple[str, dict[str, Any]]]:
     """The ids of all libraries, with what is known of each."""
     for library in LIBRARIES:
-        yield library, {"measured": measured(library)}
+        yield library, about(library)
+    yield "stoa", about("stoa")
     for library in LIBRARIES:
         found = verdicts(library)
         speeds, whys = ids.rows(library), files.read(f"ids/{library}").get("why", {})
@@ -60,6 +62,13 @@ def every() -> Iterator[tuple[str, dict[str, Any]]]:
             yield id, row
 
 
+def about(library: str) -> dict[str, str]:
+    """The licence of a library, how to cite it, and how it was measured."""
+    known = tomllib.loads((PATH.parents[2] / "benchmarks/citations.toml").read_text("utf-8"))
+    found = known.get(library, {})
+    return {**found, **({"measured": when} if (when := measured(library)) else {})}
+
+
 def measured(library: str) -> str:
     """When, on what and with which versions a library was measured."""
     parts: list[str] = []
@@ -72,7 +81,7 @@ def measured(library: str) -> str:
         day = files.read(f"scores/{library}")["date"]
         versions = ", ".join(f"{name} {x}" for name, x in rows[-1]["versions"].items())
         parts.append(f"learned on {day}, {versions}")
-    return "; ".join(parts) or "only checked"
+    return "; ".join(parts)
 
 
 def _short_machine(machine: str, library: str) -> str:

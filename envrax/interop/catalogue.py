@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Any
 
 from envrax._checks.packages import how_to_install
-from envrax.interop.evidence import card, measured
+from envrax.interop.evidence import about, card
 from envrax.interop.names import find, missing_libraries, without_sprites
 from envrax.interop.protocol.reading import Reading
 from envrax.interop.protocol.wrapping import recognise
@@ -67,7 +67,7 @@ def show_env(name: str) -> Iterator[str]:
     library, known = name.partition("/")[0], card(name)
     if known and library in missing_libraries():
         yield from rows([("id", name), ("install", how_to_install(library)), *known])
-        yield from rows([("measured", measured(library))])
+        yield from rows(about(library))
         return
     spec = get_spec(name)
     env = make(name, jit_compile=False)
@@ -89,7 +89,7 @@ def show_env(name: str) -> Iterator[str]:
     yield from rows(facts.items())
     here = {*facts, "time limit", "agents"}
     yield from rows(pair for pair in known if pair[0] not in here)
-    yield from rows([("measured", measured(library))] if known else [])
+    yield from rows(about(library) if known else [])
 
 
 def _recognised(name: str) -> Reading:

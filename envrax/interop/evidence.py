@@ -34,9 +34,9 @@ def ids(library: str = "") -> list[str]:
     return [id for id in evidence() if "/" in id and id.startswith(f"{library}/" if library else "")]
 
 
-def measured(library: str) -> str:
-    """When, on what and with which versions a library was measured."""
-    return evidence()[library]["measured"]
+def about(library: str) -> list[tuple[str, str]]:
+    """The licence of a library, how to cite it, and how its ids were measured, each with a label."""
+    return [*evidence().get(library, {}).items()]
 
 
 def curve(id: str) -> list[tuple[float, float]]:
@@ -72,7 +72,7 @@ def _lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "mask", "of legal actions" if row.get("mask") else "none: every action is legal"
     if "world" in row:
         world = row["world"]
-        agents = f"{', '.join(world['agents'])}; observations {world['obs']}"
+        agents = f"{', '.join(world.get('agents', ()))}; observations {world['obs']}"
         actions = f"actions {world['action']}; {world['verdict']}"
         yield "as a world", f"{world['how']}: {agents}; {actions}"
     yield "learned", _learned(row) if "trained" in row else "not tried"
