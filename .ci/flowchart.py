@@ -79,6 +79,8 @@ def _box(x: float, y: float, width: float, text: str) -> str:
 
 def _edge(start: tuple[float, float], end: tuple[float, float], text: str) -> str:
     (x, y), (to_x, to_y) = (start[0], start[1] + HEIGHT), end
-    words = f'<text x="{(x + to_x) / 2:.0f}" y="{(y + to_y) / 2 + 4:.0f}">{html.escape(text)}</text>'
+    words = (
+        f'<text x="{(x + to_x) / 2:.0f}" y="{(y + to_y) / 2 + 4:.0f}">{html.escape(text)}</text>'
+    )
     head = f"M{to_x - 4:.0f} {to_y - 7}L{to_x:.0f} {to_y}L{to_x + 4:.0f} {to_y - 7}"
     return f'<path d="M{x:.0f} {y}L{to_x:.0f} {to_y}{head}"/>{words if text else ""}'

@@ -29,7 +29,15 @@ DOCS = Path(__file__).parents[1] / "docs/libraries"
 WHY = VERDICTS / "gallery.json"
 # Of each library every first, second, ... id moves; the others are stills.
 EVERY = {
-    **{"classic": 1, "gymnax": 1, "brax": 3, "jumanji": 2, "playground": 5, "navix": 14, "craftax": 2},
+    **{
+        "classic": 1,
+        "gymnax": 1,
+        "brax": 3,
+        "jumanji": 2,
+        "playground": 5,
+        "navix": 14,
+        "craftax": 2,
+    },
     **{"pgx": 3, "xminigrid": 15, "kinetix": 10, "jaxmarl": 4},
     **{"octax": 6, "popgym_arcade": 6, "factoriax": 3, "gymnasium": 1},
 }

@@ -52,6 +52,7 @@ def main() -> None:
 
 def written(text: str) -> str:
     """A page with the figures of the results, each with as many decimals as it had."""
+
     def from_results(figure: str, place: str) -> str:
         decimals = len(figure.partition(".")[2])
         return f"{number(place):,.{decimals}f}"

@@ -31,11 +31,13 @@ def card(id: str) -> list[tuple[str, str]]:
 
 def ids(library: str = "") -> list[str]:
     """The ids of a library, or of all, of which something is known."""
-    return [id for id in evidence() if "/" in id and id.startswith(f"{library}/" if library else "")]
+    return [
+        id for id in evidence() if "/" in id and id.startswith(f"{library}/" if library else "")
+    ]
 
 
 def about(library: str) -> list[tuple[str, str]]:
-    """The licence of a library, how to cite it, and how its ids were measured, each with a label."""
+    """The licence of a library, how to cite it, and how it was measured, each with a label."""
     return [*evidence().get(library, {}).items()]
 
 
@@ -98,7 +100,9 @@ def _lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _learned(row: dict[str, Any]) -> str:
     returns = [f"{value:,g} ± {float(f'{half:.2g}'):,g}" for value, half in row["trained"]]
-    text = f"{row['learned']}: {returns[0]} at random, {returns[1]} after {short(row['steps'])} steps"
+    text = (
+        f"{row['learned']}: {returns[0]} at random, {returns[1]} after {short(row['steps'])} steps"
+    )
     who = f", {row['who']}" if "who" in row else ""
     known = f"; known: {row['known'][0]:,g}, {row['known'][1]}" if "known" in row else ""
     why = f"; {row['unlearned']}" if "unlearned" in row else ""
@@ -107,5 +111,7 @@ def _learned(row: dict[str, Any]) -> str:
 
 def _speed(row: dict[str, Any]) -> str:
     compiled, size, *speeds = row["speed"]
-    rates = ", ".join(f"{short(x)} steps with {n} slots" for x, n in zip(speeds, SIZES, strict=True))
+    rates = ", ".join(
+        f"{short(x)} steps with {n} slots" for x, n in zip(speeds, SIZES, strict=True)
+    )
     return f"{rates} in a second; {short(size)} bytes a slot; first steps after {compiled:g} s"

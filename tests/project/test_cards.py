@@ -36,7 +36,9 @@ def test_a_card_has_every_kind_of_evidence_or_says_that_there_is_none() -> None:
         assert always <= {*labels}, id
         built = not dict(card(id))["checked"].startswith("not built")
         assert built == ({"observations", "actions", "time limit", "agents", "mask"} <= {*labels})
-        assert all(n == 1 for label, n in labels.items() if label not in ("port of", "its own loop"))
+        assert all(
+            n == 1 for label, n in labels.items() if label not in ("port of", "its own loop")
+        )
         assert all(text for _, text in card(id))
     counts = Counter(label for id in ids() for label, _ in card(id))
     least = {"curve": 60, "its own loop": 20, "on an H100": 20, "port of": 30, "as a world": 20}
@@ -88,10 +90,14 @@ def test_a_curve_has_a_scale() -> None:
 def test_show_prints_the_card(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "classic/CartPole-v0"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    lines = [pair for pair in card("classic/CartPole-v0") if pair[0] not in ("agents", "time limit")]
+    lines = [
+        pair for pair in card("classic/CartPole-v0") if pair[0] not in ("agents", "time limit")
+    ]
     for label, text in [*lines[2:], *about("classic")]:
         assert f"{label} {text}" in shown
-    assert "CartPoleConfig(" in shown and bars([y for _, y in curve("classic/CartPole-v0")]) in shown
+    assert (
+        "CartPoleConfig(" in shown and bars([y for _, y in curve("classic/CartPole-v0")]) in shown
+    )
 
 
 def test_show_prints_the_card_of_a_library_that_is_not_installed(
