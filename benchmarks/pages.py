@@ -3,12 +3,18 @@ Write the figures of `benchmarks/results` into README and the documentation, and
 
     python -m benchmarks pages
 
-A comment before a table or a paragraph names where each of its numbers comes from, in the order in
-which they stand there: a file, a table, a row and a column, each by its name or by a part that no
-other name has; backticks do not count. A place with fewer parts begins like the one before, and `-`
-stands for a number that is not measured. A line break separates places as `|` does.
+`<!-- figures -->` stands before a table or a paragraph with figures. `benchmarks/figures.toml` names
+where they come from: a list for each page, with a text for each of its comments, which has a place
+for each number, in their order. A place is a file, a table, a row and a column, each by its name or
+by a part that no other name has; backticks do not count. A place with fewer parts begins like the
+one before, and `-` stands for a number that is not measured. A line break separates places as `|`
+does. A comment may also name the places itself, `<!-- figures: PLACES -->`:
 
-    <!-- figures: scan / N = 64 / gymnax / median | ratio | - | N = 4096 / gymnax / ratio -->
+    "docs/page.md" = [
+      "scan / N = 64 / gymnax / median | ratio | - | N = 4096 / gymnax / ratio",
+    ]
+
+    <!-- figures -->
 
     gymnax takes 7.8 µs, 1.2 times as long; with 4096 slots it is 3.1 times.
 
@@ -20,8 +26,9 @@ prints and the site shows.
 """
 
 import re
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +38,8 @@ from benchmarks.libraries import LIBRARIES, verdicts
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
-FIGURES = re.compile(r"(<!-- figures:(.*?)-->\s*)(.*?)(?=\n\s*\n|<!-- |\Z)", re.DOTALL)
+LISTED = Path(__file__).with_name("figures.toml")
+FIGURES = re.compile(r"(<!-- figures(?::(.*?)| )-->\s*)(.*?)(?=\n\s*\n|<!-- |\Z)", re.DOTALL)
 NUMBER = re.compile(r"`[^`]*`|\]\([^)]*\)|((?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?)")
 HEAD = re.compile(r"\|.*\n.*\n")
 PEERS = ("Stoa",)
@@ -43,31 +51,40 @@ def main() -> None:
     evidence.PATH.write_text(evidence.text(), encoding="utf-8")
     for path in PAGES:
         before = path.read_text()
-        if (after := written(before)) != before:
+        if (after := written(before, places_of(path))) != before:
             path.write_text(after)
             print(f"{path.relative_to(ROOT)} has new figures")
     draw(ROOT / "docs/img")
     draw_slots(ROOT / "docs/img")
 
 
-def written(text: str) -> str:
+def places_of(path: Path) -> list[str]:
+    """The places of a page's figures: a text for each of its comments that names none itself."""
+    listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))
+    return listed.get(path.relative_to(ROOT).as_posix(), [])
+
+
+def written(text: str, listed: Sequence[str] = ()) -> str:
     """A page with the figures of the results, each with as many decimals as it had."""
 
     def from_results(figure: str, place: str) -> str:
         decimals = len(figure.partition(".")[2])
         return f"{number(place):,.{decimals}f}"
 
-    return change_figures(text, from_results)
+    return change_figures(text, from_results, listed)
 
 
-def change_figures(text: str, change: Callable[[str, str], str]) -> str:
-    """A page in which each figure is `change(figure, its place)`."""
+def change_figures(text: str, change: Callable[[str, str], str], listed: Sequence[str] = ()) -> str:
+    """A page in which each figure is `change(figure, its place)`; `listed` as `places_of`."""
+    to_come = list(listed)
 
     def change_block(found: re.Match[str]) -> str:
-        marker, listed, block = found.groups()
+        marker, named, block = found.groups()
+        if named is None and not to_come:
+            raise ValueError(f"expected places of {block!r} in {LISTED.name}; got none")
         head = HEAD.match(block)
         start = head.end() if head else 0
-        remaining = list(_places(listed))
+        remaining = list(_places(to_come.pop(0) if named is None else named))
 
         def change_number(found: re.Match[str]) -> str:
             if not found[1] or not remaining:
@@ -80,7 +97,10 @@ def change_figures(text: str, change: Callable[[str, str], str]) -> str:
             raise ValueError(f"expected a number for each of {remaining}; got {block!r}")
         return marker + block[:start] + changed
 
-    return FIGURES.sub(change_block, text)
+    changed = FIGURES.sub(change_block, text)
+    if to_come:
+        raise ValueError(f"expected a comment `<!-- figures -->` for each of {to_come}; got none")
+    return changed
 
 
 def _places(listed: str) -> Iterator[str]:

@@ -1,12 +1,13 @@
 """Every figure in README and the documentation is one of `benchmarks/results`."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from benchmarks.files import read
-from benchmarks.pages import PAGES, ROOT, change_figures, written
+from benchmarks.pages import LISTED, PAGES, ROOT, change_figures, places_of, written
 
 # A number with a unit of measured time, a ratio, or a cell of a table with decimals.
 MEASURED = re.compile(
@@ -25,7 +26,7 @@ DEFINED = {
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_page_has_the_figures_of_the_results(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert text == written(text)
+    assert text == written(text, places_of(path))
 
 
 TABLE = """<!-- figures:
@@ -55,11 +56,42 @@ def test_each_place_has_a_number() -> None:
         written("<!-- figures: scan / N = 64 / gymnax / ratio -->\n\ntimes\n\n1.0")
 
 
+def test_the_file_of_places_names_pages() -> None:
+    listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))
+    assert {*listed} <= {path.relative_to(ROOT).as_posix() for path in PAGES}
+
+
+PLACE = "scan / N = 64 / gymnax / ratio"
+
+
+def test_places_beside_the_page_are_those_of_its_comments_in_order() -> None:
+    page = "<!-- figures -->\n\n{} times\n\n<!-- figures: {} --> {} times, <!-- figures --> {}"
+    rows = {n: read("scan")["tables"][f"CartPole, N = {n}, rollout"]["gymnax"] for n in (64, 4096)}
+    first, last = f"{rows[64]['ratio']:.1f}", f"{rows[4096]['ratio']:.2f}"
+    listed = [PLACE, "scan / N = 4096 / gymnax / ratio"]
+    right = page.format(first, PLACE, first, last)
+    assert written(page.format("0.0", PLACE, "0.0", "0.00"), listed) == right
+
+
+@pytest.mark.parametrize(
+    ("page", "listed", "message"),
+    [
+        ("<!-- figures -->\n\n1.0 times", [], "expected places of '1.0 times'"),
+        ("1.0 times", [PLACE], "expected a comment `<!-- figures -->` for each"),
+    ],
+)
+def test_comments_without_places_and_places_without_a_comment_are_errors(
+    page: str, listed: list[str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        written(page, listed)
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_no_figure_stands_without_its_source(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"`[^`]*`", "", change_figures(text, lambda figure, place: ""))
+    text = re.sub(r"`[^`]*`", "", change_figures(text, lambda figure, place: "", places_of(path)))
     for known in DEFINED.get(str(path.relative_to(ROOT)), ()):
         text = text.replace(known, "")
     assert not MEASURED.findall(text)
