@@ -3,7 +3,7 @@ Write the figures of `benchmarks/results` into README and the documentation, and
 
     python -m benchmarks pages
 
-`<!-- figures -->` stands before a table or a paragraph with figures. `benchmarks/figures.toml` names
+`<!-- figures -->` stands before a table or a paragraph with figures. `benchmarks/figures.toml` says
 where they come from: a list for each page, with a text for each of its comments, which has a place
 for each number, in their order. A place is a file, a table, a row and a column, each by its name or
 by a part that no other name has; backticks do not count. A place with fewer parts begins like the
