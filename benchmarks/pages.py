@@ -132,16 +132,16 @@ def _key(found: dict[str, Any], part: str, place: str) -> str:
 
 
 def measured() -> Iterator[str]:
-    """Where and when each file was measured."""
-    yield "| results | on | with |"
-    yield "|---|---|---|"
+    """When and on what each file was measured."""
+    yield "| results | measured on |"
+    yield "|---|---|"
     runs: dict[tuple[str, str], list[str]] = {}
     for path in sorted(RESULTS.glob("**/*.json")):
         name = str(path.relative_to(RESULTS).with_suffix(""))
         found = read(name)
         runs.setdefault((found["date"], found["machine"]), []).append(f"`{name}`")
     for (day, machine), names in runs.items():
-        yield f"| {', '.join(names)} | {day} | {machine} |"
+        yield f"| {', '.join(names)} | {day}, {machine} |"
 
 
 def interop() -> Iterator[str]:
