@@ -1,5 +1,6 @@
 """Every figure in README and the documentation is one of `benchmarks/results`."""
 
+import platform
 import re
 import tomllib
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.files import read
+from benchmarks.measure import processor
 from benchmarks.pages import LISTED, PAGES, ROOT, change_figures, places_of, written
 
 # A number with a unit of measured time, a ratio, or a cell of a table with decimals.
@@ -85,6 +87,20 @@ def test_comments_without_places_and_places_without_a_comment_are_errors(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         written(page, listed)
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "name"),
+    [
+        ("model name\t: AMD EPYC\nflags\t\t: fpu avx2 avx512f\n", "AMD EPYC with AVX-512"),
+        ("model name\t: Xeon, 2 GHz\nflags\t\t: fpu avx2\n", "Xeon 2 GHz with AVX2"),
+        ("processor\t: 0\n", platform.machine()),
+    ],
+)
+def test_a_result_names_the_processor(cpuinfo: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text(cpuinfo)
+    assert processor(tmp_path / "cpuinfo") == name
+    assert processor(tmp_path / "none")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

@@ -72,6 +72,40 @@ def test_every_query_has_its_page_and_a_tag_for_a_page_that_is_gone_is_an_error(
         SEARCH["on_files"](files)
 
 
+@pytest.mark.parametrize(
+    ("urls", "known"),
+    [
+        ({}, {"site_url": None}),
+        (
+            {"Repository": "https://example.org/a/b", "Issues": "https://example.org/a/b/issues"},
+            {
+                "site_url": None,
+                "repo_url": "https://example.org/a/b",
+                "repo_name": "a/b",
+                "edit_uri": "edit/main/docs/",
+                "extra": {
+                    "social": [
+                        {
+                            "icon": "material/bug",
+                            "link": "https://example.org/a/b/issues",
+                            "name": "Issues",
+                        }
+                    ]
+                },
+            },
+        ),
+    ],
+)
+def test_the_site_links_to_the_source_where_its_address_is_known(
+    urls: dict[str, str], known: dict[str, object], tmp_path: Path
+) -> None:
+    hook = runpy.run_path(str(ROOT / ".ci/public_address.py"))["on_config"]
+    lines = [f'{name} = "{url}"\n' for name, url in urls.items()]
+    (tmp_path / "pyproject.toml").write_text(f"[project.urls]\n{''.join(lines)}")
+    hook.__globals__["PYPROJECT"] = tmp_path / "pyproject.toml"
+    assert {"extra": {}, **vars(hook(SimpleNamespace(extra={})))} == {"extra": {}, **known}
+
+
 def test_a_chart_has_its_boxes_and_arrows() -> None:
     chart = 'a["first"] --> b{"second?"} -- yes --> c["third"]\n  b -- no --> a2["other"]\n'
     drawn = FLOWCHART["on_page_markdown"](f"```mermaid\nflowchart TD\n  {chart}```\n")
