@@ -46,6 +46,12 @@ def cards(library: str) -> Iterator[str]:
     yield '<dl class="about" data-search-exclude>'
     yield from (f"<dt>{label}</dt><dd>{in_html(x)}</dd>" for label, x in evidence.about(library))
     yield "</dl>"
+    if len(evidence.ids(library)) > 12:
+        links = (
+            f'<a href="#{anchor(id)}">{html.escape(id.partition("/")[2])}</a>'
+            for id in evidence.ids(library)
+        )
+        yield f'<nav class="jump" data-search-exclude>{" ".join(links)}</nav>'
     for id in evidence.ids(library):
         yield f'<section class="card"><h3 id="{anchor(id)}"><code>{html.escape(id)}</code>'
         yield f'<a class="headerlink" href="#{anchor(id)}" title="Permanent link">¶</a></h3>'

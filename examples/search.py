@@ -45,7 +45,7 @@ def make_play(env: Any) -> Any:
         )
         return found, states
 
-    def search(states: Any, rng: jax.Array) -> jax.Array:
+    def search(states: Any, rng: jax.Array) -> Any:
         masks = jax.vmap(legal)(states)
         priors, value = jnp.where(masks, 0.0, -1e9), jnp.zeros(len(masks))
         root = mctx.RootFnOutput(prior_logits=priors, value=value, embedding=states)
