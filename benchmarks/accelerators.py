@@ -193,12 +193,12 @@ def shown(row: dict[str, float] | None) -> str:
 
 
 def in_words(row: dict[str, float]) -> str:
-    """Such as "18 kernels and 1 wait a step; 37 and 3 in one with an end"."""
+    """Such as "18 kernels and 1 wait a step, 37 and 3 in one with an end"."""
     (kernels, waits), at_an_end = [(row[f"kernels{when}"], row[f"syncs{when}"]) for when in ENDS]
     text = f"{kernels:,.0f} kernels and {waits:.0f} wait{'s' * (waits != 1)} a step"
     if at_an_end == (kernels, waits):
         return text
-    return f"{text}; {at_an_end[0]:,.0f} and {at_an_end[1]:.0f} in one with an end"
+    return f"{text}, {at_an_end[0]:,.0f} and {at_an_end[1]:.0f} in one with an end"
 
 
 def check(write: bool) -> int:

@@ -156,7 +156,7 @@ def _on_h100(id: str) -> str:
     if not row:
         return ""
     large = accelerators.chosen(tables.get(accelerators.title_of(id, "H100", many), {})) or row
-    text = f"{accelerators.in_words(row)} with {few:,} slots; {large['bytes a slot']:,.0f} bytes a "
+    text = f"with {few:,} slots {accelerators.in_words(row)}; {large['bytes a slot']:,.0f} bytes a "
     return f"{text}slot, {accelerators.slots_in_80_gb(large)} slots in 80 GB; compiled, not timed"
 
 
