@@ -55,6 +55,28 @@ BENCHMARKS = {
     "learned-agents": "learned.agents",
     "learned-mazes": "learned.mazes",
 }
+ABOUT = """
+what they measure:
+  scan, scan-large, envpool   a CartPole rollout in `lax.scan`, against gymnax, Gymnasium, EnvPool
+                              and plain JAX
+  resets                      an environment whose reset costs 100 of its steps
+  dispatch                    `VecEnv.step` from a Python loop, against the same function jitted
+  functional                  the same, against Gymnasium's `FunctionalJaxVectorEnv`
+  fleet                       a `MultiVecEnv` against a loop over its members
+  start                       from `import envrax` to the first step
+  training                    the example PPO to 475 on CartPole, against Stable-Baselines3
+  learned-...                 what each example learns
+  atari                       Breakout of JAXtari, against ALE
+  bridges, trained-...        a step in other trainers, and what they reach
+  physics                     Playground and Brax with damping drawn for every episode
+  scale                       memory and time of a million slots
+  operations                  a key split, a branch, an index inside an environment
+  limit                       CartPole in C, on one core
+  cores                       two devices of one CPU
+  randomization               a config in every slot
+  rollouts, parts             `rollout`, and single parts of a step
+  interop                     the loops of other libraries
+"""
 COMMANDS = (
     *("accelerators", "pods", "lowers", "ids", "matches"),
     *("scores", "gpu", "table", "gallery", "pages"),
@@ -69,7 +91,7 @@ def main() -> None:
         importlib.import_module(f"benchmarks.{sys.argv.pop(1)}").main()
         return
     form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser = argparse.ArgumentParser(description=__doc__, epilog=ABOUT, formatter_class=form)
     parser.add_argument(
         "names", nargs="*", help=f"of {', '.join(NAMES)}; `interop` for all libraries; default all"
     )

@@ -192,6 +192,15 @@ def shown(row: dict[str, float] | None) -> str:
     return f"**{text}**" if row.get("chosen") else text
 
 
+def in_words(row: dict[str, float]) -> str:
+    """Such as "18 kernels and 1 wait a step, 37 and 3 in one with an end"."""
+    (kernels, waits), at_an_end = [(row[f"kernels{when}"], row[f"syncs{when}"]) for when in ENDS]
+    text = f"{kernels:,.0f} kernels and {waits:.0f} wait{'s' * (waits != 1)} a step"
+    if at_an_end == (kernels, waits):
+        return text
+    return f"{text}, {at_an_end[0]:,.0f} and {at_an_end[1]:.0f} in one with an end"
+
+
 def check(write: bool) -> int:
     """Compare the classic ids with the counts that are committed; 1 if a step got dearer."""
     before: dict[str, Any] = json.loads(CHECKED.read_text())

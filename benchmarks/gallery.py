@@ -1,9 +1,8 @@
 """
-Draw every id of every library, and write the page that shows them.
+Draw every id of every library, for its card.
 
     python -m benchmarks gallery                     all libraries
     python -m benchmarks gallery gymnax pgx          these
-    python -m benchmarks gallery --page              the page, from the pictures so far
 
 A process of its own draws each library. Pictures go to `docs/libraries/gallery` as they come, and
 the reasons why an id is not drawn to `benchmarks/verdicts/gallery.json`. What is in either is not
@@ -17,7 +16,6 @@ the picture: `NAME-trained.webp`.
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +26,18 @@ from benchmarks import scores
 from benchmarks.libraries import LIBRARIES, VERDICTS, built, first_line, visit_each
 
 DOCS = Path(__file__).parents[1] / "docs/libraries"
-PAGE = DOCS / "gallery.md"
 WHY = VERDICTS / "gallery.json"
 # Of each library every first, second, ... id moves; the others are stills.
 EVERY = {
-    **{"gymnax": 1, "brax": 3, "jumanji": 2, "playground": 5, "navix": 14, "craftax": 2},
+    **{
+        "classic": 1,
+        "gymnax": 1,
+        "brax": 3,
+        "jumanji": 2,
+        "playground": 5,
+        "navix": 14,
+        "craftax": 2,
+    },
     **{"pgx": 3, "xminigrid": 15, "kinetix": 10, "jaxmarl": 4},
     **{"octax": 6, "popgym_arcade": 6, "factoriax": 3, "gymnasium": 1},
 }
@@ -47,20 +52,12 @@ SIDE = 160
 FRAMES = 40
 MILLISECONDS = 100
 STILL, MOVING = {"quality": 70, "method": 6}, {"quality": 45, "method": 6, "minimize_size": True}
-HEAD = """# Gallery
-
-Made by `python -m benchmarks gallery`: every id that can be drawn, as `env.render(state)` draws it.
-Where a mean return stands below a picture, it shows the policy that
-[`python -m benchmarks scores`](scores.md) trained for it; the other moving pictures show uniformly
-random legal actions. [The table](table.md) has spaces and limits.
-"""
 
 
 def main() -> None:
     # JAXtari's sprites are not ours to show.
     drawn = [library for library in LIBRARIES if library != "jaxtari"]
     visit_each("gallery", __doc__, draw_library, forget_library, drawn)
-    PAGE.write_text("\n".join(page()) + "\n")
 
 
 def forget_library(library: str) -> None:
@@ -159,27 +156,6 @@ def save(path: Path, frames: list[Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     film = {"save_all": True, "append_images": rest, "duration": MILLISECONDS, "loop": 0}
     first.save(path, **{**film, **MOVING} if rest else STILL)
-
-
-def page() -> Iterator[str]:
-    """The lines of the page."""
-    yield HEAD
-    for library in LIBRARIES:
-        learned = scores.rows(library)
-        drawn = [id for id in built(library) if trained_path(id).exists() or path_of(id).exists()]
-        if drawn:
-            yield f"## {library}\n\n" + '<div class="gallery" markdown>\n'
-        for id in drawn:
-            path, below = path_of(id), f"`{id.partition('/')[2]}`"
-            if trained_path(id).exists():
-                path, below = trained_path(id), f"{below} {learned[id]['trained']:,g}"
-            yield f"- ![{id}]({path.relative_to(DOCS)}){below}"
-        if drawn:
-            yield "\n</div>\n"
-    yield "## Not drawn\n\nIds that can be built, and why there is no picture of them.\n"
-    yield "| id | |\n|---|---|"
-    for id, why in sorted(reasons().items()):
-        yield f"| `{id}` | {why.replace('|', ' ')} |"
 
 
 def path_of(id: str) -> Path:

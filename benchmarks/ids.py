@@ -8,7 +8,7 @@ A process of its own measures each library in CPU time on one core, so that othe
 machine hardly matters. Results go to `benchmarks/results/ids/LIBRARY.json` as they come; ids that
 are there already are not measured again, unless `--again` is given, so that an interrupted run goes
 on.
-`python -m benchmarks pages` writes them into the table of all ids.
+`python -m benchmarks pages` writes them into the cards of the ids.
 """
 
 import os

@@ -15,7 +15,7 @@ TIMED = (
     *("gymnax", "brax", "jumanji", "playground", "navix", "craftax", "pgx"),
     *("xminigrid", "kinetix", "jaxmarl", "jaxtari"),
 )
-LIBRARIES = (*TIMED, "octax", "popgym_arcade", "factoriax", "gymnasium")
+LIBRARIES = ("classic", *TIMED, "octax", "popgym_arcade", "factoriax", "gymnasium")
 VERDICTS = Path(__file__).parent / "verdicts"
 RESTARTS = 50  # of the process of a library
 
@@ -51,14 +51,13 @@ def visit_each(
     parser.add_argument("libraries", nargs="*", help=f"of {', '.join(libraries)}; default all")
     parser.add_argument("--again", action="store_true", help="forget the results so far")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no id after them")
-    parser.add_argument("--page", action="store_true", help="visit none, only write the page")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
     end = time.monotonic() + 60 * given.minutes
     if given.child:
         visit(given.child, end)
         sys.exit()
-    for library in [] if given.page else given.libraries or libraries:
+    for library in given.libraries or libraries:
         if given.again:
             forget(library)
         child = [sys.executable, "-m", "benchmarks", command, "--child", library]

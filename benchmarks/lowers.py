@@ -6,7 +6,7 @@ Whether the step of every id can be lowered for CUDA and for TPU. Neither is nee
 
 Results go to `benchmarks/results/lowers/LIBRARY.json` as they come; ids that are there already are
 not lowered again, unless `--again` is given. `python -m benchmarks pages` writes them into the
-table of all ids.
+cards of the ids.
 """
 
 import time

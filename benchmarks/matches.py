@@ -5,8 +5,8 @@ Ports of other environments, compared with their originals by `match_env`.
     python -m benchmarks matches gymnax pgx          these
 
 Results go to `benchmarks/results/matches/LIBRARY.json` as they come; ports that are there already
-are not compared again, unless `--again` is given. `python -m benchmarks pages` writes them into
-`docs/libraries/ports.md`.
+are not compared again, unless `--again` is given. `python -m benchmarks pages` writes them into the
+cards of the ids.
 """
 
 import time
@@ -88,30 +88,7 @@ def rows(library: str) -> dict[str, dict[str, Any]]:
     return files.read(f"matches/{library}").get("matches", {})
 
 
-def page() -> Iterator[str]:
-    """The table of all ports."""
-    yield "| id | original | verdict | what differs | seconds |"
-    yield "|---|---|---|---|---|"
-    versions: dict[str, str] = {}
-    for port, row in _all():
-        said = port.cause or row.get("error", "") or _differing(row)
-        cells = f"`{port.id}`", port.original, row["verdict"], said, f"{row.get('seconds', '')}"
-        yield f"| {' | '.join(cells)} |"
-        versions.update(row.get("versions", {}))
-    yield ""
-    yield f"With {', '.join(f'{name} {x}' for name, x in sorted(versions.items()))}."
-
-
-def cases() -> Iterator[str]:
-    """The first case of each port whose step differs."""
-    for port, row in _all():
-        if row.get("case"):
-            yield f"- `{port.id}` against {port.original}: `{row['case']}`"
-            if row["all"]:
-                yield f"  All cases: `{row['all']}`."
-
-
-def _all() -> Iterator[tuple[Port, dict[str, Any]]]:
+def every_port() -> Iterator[tuple[Port, dict[str, Any]]]:
     """Ports with what was found; those that cannot be compared come last."""
     ports = [(library, port) for library in PORTS for port in PORTS[library]]
     for library, port in sorted(ports, key=lambda x: x[1].make is None):
@@ -121,6 +98,7 @@ def _all() -> Iterator[tuple[Port, dict[str, Any]]]:
             yield port, rows(library)[port.name]
 
 
-def _differing(row: dict[str, Any]) -> str:
+def differing(row: dict[str, Any]) -> str:
+    """What the checks found that differs."""
     checks = row.get("checks", {}).items()
     return "; ".join(f"{name}: {text}" for name, (verdict, text) in checks if verdict == "differs")

@@ -2,11 +2,13 @@
 
 import os
 import platform
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from envrax import __version__
@@ -14,6 +16,7 @@ from envrax import __version__
 Work = Callable[[], object]
 MakerT = TypeVar("MakerT")
 ROUNDS = 15
+VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2"}  # by flag, the widest first
 PEERS = (
     *("gymnax", "gymnasium", "envpool", "jumanji", "brax", "craftax", "stable-baselines3"),
     *("pgx", "playground", "torch", "torchrl", "skrl", "sbx-rl", "tianshou", "ray", "agilerl"),
@@ -160,9 +163,20 @@ def machine() -> str:
     if hasattr(os, "sched_getaffinity") and (used := len(os.sched_getaffinity(0))) != cores:
         cores = f"{used} of {cores}"
     return (
-        f"{cores} cores, {platform.machine()}, Python {platform.python_version()}, "
+        f"{cores} cores, {processor()}, Python {platform.python_version()}, "
         f"envrax {__version__}, {', '.join(versions)}"
     )
+
+
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor and its widest vectors, on which ratios depend; else its architecture."""
+    if not cpuinfo.exists():
+        return platform.processor() or platform.machine()
+    text = cpuinfo.read_text(encoding="utf-8")
+    name = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
+    vectors = [about for flag, about in VECTORS.items() if re.search(rf"\b{flag}\b", text)]
+    named = name[1].strip().replace(",", "") if name else platform.machine()
+    return f"{named} with {vectors[0]}" if vectors else named
 
 
 def _short(x: float) -> float:

@@ -3,70 +3,88 @@ Write the figures of `benchmarks/results` into README and the documentation, and
 
     python -m benchmarks pages
 
-A comment before a table or a paragraph names where each of its numbers comes from, in the order in
-which they stand there: a file, a table, a row and a column, each by its name or by a part that no
-other name has; backticks do not count. A place with fewer parts begins like the one before, and `-`
-stands for a number that is not measured. A line break separates places as `|` does.
+`<!-- figures -->` stands before a table or a paragraph with figures. `benchmarks/figures.toml` says
+where they come from: a list for each page, with a text for each of its comments, which has a place
+for each number, in their order. A place is a file, a table, a row and a column, each by its name or
+by a part that no other name has; backticks do not count. A place with fewer parts begins like the
+one before, and `-` stands for a number that is not measured. A line break separates places as `|`
+does. A comment may also name the places itself, `<!-- figures: PLACES -->`:
 
-    <!-- figures: scan / N = 64 / gymnax / median | ratio | - | N = 4096 / gymnax / ratio -->
+    "docs/page.md" = [
+      "scan / N = 64 / gymnax / median | ratio | - | N = 4096 / gymnax / ratio",
+    ]
+
+    <!-- figures -->
 
     gymnax takes 7.8 µs, 1.2 times as long; with 4096 slots it is 3.1 times.
 
 The head of a table, code and links are passed over, and so is what follows the last place. The
 numbers end at an empty line or at the next comment.
-Between `<!-- begin NAME -->` and `<!-- end -->` stands what a function of `BLOCKS` returns.
+
+`envrax/interop/evidence.json` is written, too: the cards of all ids, which `python -m envrax show`
+prints and the site shows.
 """
 
 import re
-from collections.abc import Callable, Iterator
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import accelerators, matches, scores_page
+from benchmarks import accelerators, evidence, scores_page
 from benchmarks.files import RESULTS, read
+from benchmarks.libraries import LIBRARIES, verdicts
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
-FIGURES = re.compile(r"(<!-- figures:(.*?)-->\s*)(.*?)(?=\n\s*\n|<!-- |\Z)", re.DOTALL)
+LISTED = Path(__file__).with_name("figures.toml")
+FIGURES = re.compile(r"(<!-- figures(?::(.*?)| )-->\s*)(.*?)(?=\n\s*\n|<!-- |\Z)", re.DOTALL)
 NUMBER = re.compile(r"`[^`]*`|\]\([^)]*\)|((?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?)")
 HEAD = re.compile(r"\|.*\n.*\n")
-BLOCK = re.compile(r"(<!-- begin (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 PEERS = ("Stoa",)
 
 
 def main() -> None:
     from benchmarks.plot import draw, draw_slots
-    from benchmarks.table import PAGE, page
 
-    PAGE.write_text("\n".join(page()) + "\n")
+    evidence.PATH.write_text(evidence.text(), encoding="utf-8")
     for path in PAGES:
         before = path.read_text()
-        if (after := written(before)) != before:
+        if (after := written(before, places_of(path))) != before:
             path.write_text(after)
             print(f"{path.relative_to(ROOT)} has new figures")
     draw(ROOT / "docs/img")
     draw_slots(ROOT / "docs/img")
 
 
-def written(text: str) -> str:
+def places_of(path: Path) -> list[str]:
+    """The places of a page's figures: a text for each of its comments that names none itself."""
+    listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))
+    return listed.get(path.relative_to(ROOT).as_posix(), [])
+
+
+def written(text: str, listed: Sequence[str] = ()) -> str:
     """A page with the figures of the results, each with as many decimals as it had."""
-    text = BLOCK.sub(lambda found: found[1] + "".join(f"{x}\n" for x in BLOCKS[found[2]]()), text)
 
     def from_results(figure: str, place: str) -> str:
         decimals = len(figure.partition(".")[2])
         return f"{number(place):,.{decimals}f}"
 
-    return change_figures(text, from_results)
+    return change_figures(text, from_results, listed)
 
 
-def change_figures(text: str, change: Callable[[str, str], str]) -> str:
-    """A page in which each figure is `change(figure, its place)`."""
+def change_figures(text: str, change: Callable[[str, str], str], listed: Sequence[str] = ()) -> str:
+    """A page in which each figure is `change(figure, its place)`; `listed` as `places_of`."""
+    to_come = list(listed)
 
     def change_block(found: re.Match[str]) -> str:
-        marker, listed, block = found.groups()
+        marker, named, block = found.groups()
+        if named is None and not to_come:
+            raise ValueError(f"expected places of {block!r} in {LISTED.name}; got none")
         head = HEAD.match(block)
         start = head.end() if head else 0
-        remaining = list(_places(listed))
+        remaining = list(_places(to_come.pop(0) if named is None else named))
 
         def change_number(found: re.Match[str]) -> str:
             if not found[1] or not remaining:
@@ -79,7 +97,10 @@ def change_figures(text: str, change: Callable[[str, str], str]) -> str:
             raise ValueError(f"expected a number for each of {remaining}; got {block!r}")
         return marker + block[:start] + changed
 
-    return FIGURES.sub(change_block, text)
+    changed = FIGURES.sub(change_block, text)
+    if to_come:
+        raise ValueError(f"expected a comment `<!-- figures -->` for each of {to_come}; got none")
+    return changed
 
 
 def _places(listed: str) -> Iterator[str]:
@@ -111,16 +132,16 @@ def _key(found: dict[str, Any], part: str, place: str) -> str:
 
 
 def measured() -> Iterator[str]:
-    """Where and when each file was measured."""
-    yield "| results | on | with |"
-    yield "|---|---|---|"
+    """When and on what each file was measured."""
+    yield "| results | measured on |"
+    yield "|---|---|"
     runs: dict[tuple[str, str], list[str]] = {}
     for path in sorted(RESULTS.glob("**/*.json")):
         name = str(path.relative_to(RESULTS).with_suffix(""))
         found = read(name)
         runs.setdefault((found["date"], found["machine"]), []).append(f"`{name}`")
     for (day, machine), names in runs.items():
-        yield f"| {', '.join(names)} | {day} | {machine} |"
+        yield f"| {', '.join(names)} | {day}, {machine} |"
 
 
 def interop() -> Iterator[str]:
@@ -141,12 +162,24 @@ def interop() -> Iterator[str]:
             yield f"| `{id}` | {' | '.join(columns)} |"
 
 
-BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
-    "measured": measured,
-    "interop": interop,
+def checked() -> Iterator[str]:
+    """The verdicts of `check_env`, counted by library."""
+    every = {library: verdicts(library) for library in LIBRARIES}
+    kinds = dict.fromkeys(["clean", "mended bounds", "waived", "not built"])
+    kinds |= dict.fromkeys(row["verdict"] for rows in every.values() for row in rows.values())
+    yield "| library | " + " | ".join(kinds) + " |"
+    yield "|---" * (1 + len(kinds)) + "|"
+    for library, rows in every.items():
+        counts = Counter(row["verdict"] for row in rows.values())
+        yield f"| {library} | " + " | ".join(str(counts[kind]) for kind in kinds) + " |"
+
+
+# What the site shows in place of `<!-- fill NAME -->`: see .ci/fill.py.
+TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "versions": measured,
+    "loops": interop,
     "accelerators": accelerators.page,
-    "ports": matches.page,
-    "cases": matches.cases,
-    "scores": scores_page.page,
+    "checked": checked,
+    "learned": scores_page.counts,
     "unlearned": scores_page.unlearned,
 }

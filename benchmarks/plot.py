@@ -8,7 +8,7 @@ from benchmarks.files import read
 
 OURS = "#2f6fde"
 THEIRS = "#b8bfca"
-INK = "#444444"
+INK = "#7d8590"  # on a light page and on a dark one
 
 
 def draw(folder: Path) -> None:
@@ -35,7 +35,7 @@ def draw(folder: Path) -> None:
     note = f"Median times of a step of the whole batch. {found['machine']}"
     figure.text(0.01, 0.01, textwrap.fill(note, 150), fontsize=6, color=INK)
     figure.tight_layout(rect=(0, 0.05, 1, 1))
-    figure.savefig(folder / "cartpole.png")
+    figure.savefig(folder / "cartpole.png", transparent=True)
 
 
 def draw_slots(folder: Path) -> None:
@@ -53,10 +53,12 @@ def draw_slots(folder: Path) -> None:
     axes.set_xticks(numbers, [f"{n:,}" for n in numbers])
     axes.set_ylim(0)
     axes.set_xlabel("slots", color=INK, fontsize=9)
-    axes.set_title("CartPole, million steps per second of all slots", loc="left", fontsize=10)
+    title = "CartPole, million steps per second of all slots"
+    axes.set_title(title, loc="left", fontsize=10, color=INK)
     axes.tick_params(colors=INK, labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
+    axes.spines[["bottom", "left"]].set_color(INK)
+    axes.legend(frameon=False, fontsize=9, labelcolor=INK)
     figure.text(0.01, 0.01, textwrap.fill(found["machine"], 130), fontsize=6, color=INK)
     figure.tight_layout(rect=(0, 0.05, 1, 1))
-    figure.savefig(folder / "slots.png")
+    figure.savefig(folder / "slots.png", transparent=True)

@@ -1,27 +1,24 @@
 """
-Check every environment of the libraries in `envrax.interop`, and write the table of the docs.
+Check every environment of the libraries in `envrax.interop` and of the classic suite.
 
     python -m benchmarks table                     all libraries
     python -m benchmarks table gymnax pgx          these
-    python -m benchmarks table --page              the page, from the verdicts so far
 
 A process of its own checks each library. Verdicts go to `benchmarks/verdicts/LIBRARY.json` as they
 come; ids that are there already are not checked again, unless `--again` is given.
+`python -m benchmarks pages` writes them into the cards of the ids.
 """
 
 import json
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import numpy as np
 
 import envrax
-from benchmarks import ids, lowers, scores_page
-from benchmarks.libraries import LIBRARIES, VERDICTS, verdicts, verdicts_path, visit_each
+from benchmarks.libraries import VERDICTS, verdicts, verdicts_path, visit_each
 from envrax.testing import report_env
 from envrax.testing.mismatch import why_outside
 
@@ -33,41 +30,10 @@ CHECKED = 100  # steps of `check_env`
 SLOTS = 16
 STEPS = 500
 CHUNK = 50
-PAGE = Path(__file__).parents[1] / "docs/libraries/table.md"
-SPEEDS = {
-    "compile, s": "compile",
-    "steps/s, 64 slots": "64",
-    "steps/s, 1,024 slots": "1024",
-    "bytes a slot": "bytes",
-}
-HEAD = """---
-hide: [toc]
----
-
-# All environments of other libraries
-
-Made by `python -m benchmarks table`, which builds each one and runs `check_env` on it.
-*Clean*: every rule of the conformance kit is kept. *Mended bounds*: so too, with bounds of the
-library's space corrected. *Waived*: the library itself breaks the rules named. An id that is not
-built says why. The step of each id that is built was lowered for CUDA and TPU
-(`python -m benchmarks lowers`); where that failed, the last column says so. Rows *as a world* were
-not lowered; they are built with `options={"agents": "all"}` (Jumanji) or
-`options={"player": "all"}` (Pgx). Games of JAXtari are built with rectangles in place of its
-sprites. [The gallery](gallery.md) has pictures of the others.
-
-The figures are those of `python -m benchmarks ids`, with the
-[versions](../built/benchmarks.md#figures) of its files, in CPU time on one core: the seconds to the
-first steps of 64 slots, which is compilation for the most part; the steps of all slots together in
-a second, in a scan with auto-reset and random legal actions, the best of five, or of as many as fit
-into eight seconds; the state of a slot. Worlds, JAXtari and POPGym Arcade have no figures, nor has
-[`brax/swimmer`](brax.md), which does not step on this JAX. *Learned* is the mean return of random
-play, then after training: [what can be learned](scores.md) says how.
-"""
 
 
 def main() -> None:
     visit_each("table", __doc__, check_library, lambda name: verdicts_path(name).unlink(True))
-    PAGE.write_text("\n".join(page()) + "\n")
 
 
 def check_library(library: str, end: float) -> None:
@@ -77,7 +43,14 @@ def check_library(library: str, end: float) -> None:
     if library in WORLDS:
         every += [(f"{name} as a world", name, WORLDS[library]) for name in names]
     for case, name, options in every:
-        if case in verdicts(library) or time.monotonic() > end:
+        known = verdicts(library).get(case, {})
+        if known.keys() >= {"obs", "mask"} or known.get("verdict") in ("stopped", "not built"):
+            continue
+        if time.monotonic() > end:
+            continue
+        if known:  # checked before these facts were kept
+            env = _made(name, options)
+            _add(library, case, {**facts(env), **known})
             continue
         _add(library, case, {"verdict": "stopped", "why": "the process that checked it ended"})
         started = time.perf_counter()  # what was just written stays if it does
@@ -89,66 +62,14 @@ def check_library(library: str, end: float) -> None:
         print(case, row["verdict"], row.get("why", ""), flush=True)
 
 
-def page() -> Iterator[str]:
-    """The lines of the page."""
-    yield HEAD
-    every = {library: verdicts(library) for library in LIBRARIES}
-    kinds = ["clean", "mended bounds", "waived", "broken", "not built"]
-    if any(row["verdict"] == "stopped" for rows in every.values() for row in rows.values()):
-        kinds.append("stopped")
-    yield "| library | rows | " + " | ".join(kinds) + " |"
-    yield "|---" * (2 + len(kinds)) + "|"
-    for library, rows in every.items():
-        counts = Counter(row["verdict"] for row in rows.values())
-        yield f"| {library} | {len(rows)} | " + " | ".join(str(counts[k]) for k in kinds) + " |"
-    for library, rows in every.items():
-        if rows:
-            yield f"\n## {library}\n"
-            heads = *SPEEDS, "learned", "verdict"
-            yield "| id | observations | actions | limit | " + " | ".join(heads) + " |"
-            yield "|---" * (4 + len(heads)) + "|"
-        speeds = ids.rows(library)
-        for name, row in sorted(rows.items()):
-            cells = [row.get(key, "") for key in ("obs", "action", "limit")]
-            figures = speeds.get(name, {})
-            cells += [_short(figures[x]) if x in figures else "" for x in SPEEDS.values()]
-            cells.append(scores_page.cell(name))
-            # Errors begin with their class and the id, which stand in the row already.
-            before, _, after = row.get("why", "").partition(f"Error: {name}: ")
-            why = f": {after or before}" if before else ""
-            shown = " | ".join(str(cell).replace("|", "\\|") for cell in cells)
-            verdict = f"{row['verdict']}{why}{not_lowered(library, name)}".replace("|", " ")
-            yield f"| `{name}` | {shown} | {verdict} |"
-
-
-def not_lowered(library: str, name: str) -> str:
-    """For which platforms a step was not lowered, and why."""
-    row = lowers.rows(library).get(name, {})
-    failed = {platform: why for platform, why in row.items() if why != "yes"}
-    whys = dict.fromkeys(failed.values())
-    return "".join(f"; not lowered for {' and '.join(failed)}: {why}" for why in whys)
-
-
-def _short(x: float) -> str:
-    """A number of three digits, such as 3.1, 4,430, 26 k or 1.2 M."""
-    for unit, size in (("M", 1e6), ("k", 1e3)):
-        if x >= 10_000 and x >= size:
-            return f"{x / size:.3g} {unit}"
-    return f"{x:,.10g}"
-
-
 def _row(name: str, library: str, options: dict[str, Any]) -> dict[str, Any]:
     try:
-        env = envrax.make(name, jit_compile=False, options=options)
+        env = _made(name, options)
     except Exception as error:
         return {"verdict": "not built", "why": _first_line(error)}
-    limit = env.config.max_steps
-    row: dict[str, Any] = {
-        "obs": _of_agents(env, env.observation_space),
-        "action": _of_agents(env, env.action_space),
-        "limit": "none" if limit == 2**31 - 1 else limit,
-    }
+    row: dict[str, Any] = {}
     try:
+        row = facts(env)
         report = report_env(env, num_steps=CHECKED)
         outside = leaves_space(env) if library in LONG and not env.agents else ""
     except Exception as error:
@@ -167,6 +88,23 @@ def _row(name: str, library: str, options: dict[str, Any]) -> dict[str, Any]:
     mended = getattr(env.unwrapped, "mended_bounds", {})
     why = "; ".join(f"`{leaf}`: {reason}" for leaf, reason in mended.items())
     return {**row, "verdict": "mended bounds" if mended else "clean", "why": why}
+
+
+def _made(name: str, options: dict[str, Any]) -> Any:
+    return envrax.make(name, jit_compile=False, **({"options": options} if options else {}))
+
+
+def facts(env: Any) -> dict[str, Any]:
+    """Spaces, time limit, agents, and whether it has a mask of legal actions."""
+    limit = env.config.max_steps
+    state = jax.eval_shape(env.reset, jax.random.key(0))[1]
+    return {
+        "obs": _of_agents(env, env.observation_space),
+        "action": _of_agents(env, env.action_space),
+        "limit": "none" if limit == 2**31 - 1 else limit,
+        "agents": list(env.agents),
+        "mask": jax.eval_shape(env.action_mask, state) is not None,
+    }
 
 
 def leaves_space(env: Any) -> str:

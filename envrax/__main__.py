@@ -21,7 +21,7 @@ _COMMANDS: dict[str, tuple[Any, str, str]] = {
     "show": (
         show_env,
         "id",
-        "spaces, time limit and origin; or what is understood of module:object",
+        "spaces, config and card: returns, speed, checks; or what is understood of module:object",
     ),
     "new": (write_suite, "name", "write a package with a suite of your own, such as my_suite"),
     "info": (show_installation, "", "versions, devices and settings, for the report of a bug"),

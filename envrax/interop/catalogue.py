@@ -1,13 +1,14 @@
 """The lines that `python -m envrax` prints: suites, ids, and facts about one environment."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from typing import Any
 
 from envrax._checks.packages import how_to_install
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
+from envrax.interop.evidence import about, card
 from envrax.interop.names import find, missing_libraries, without_sprites
 from envrax.interop.protocol.reading import Reading
 from envrax.interop.protocol.wrapping import recognise
@@ -56,14 +57,20 @@ def find_ids(word: str) -> Iterator[str]:
 
 def show_env(name: str) -> Iterator[str]:
     """
-    Class, spaces, config and origin of an environment, one line for each.
+    Class, spaces, config and origin of an environment, then the card of its id, line by line.
 
-    For `module:object`, as `find_object` reads it, what `recognise` understands of an object.
+    The card alone, for an id whose library is not installed. For `module:object`, as `find_object`
+    reads it, what `recognise` understands of an object.
     """
     if is_object(name):
         yield str(_recognised(name))
         return
     name, keywords = with_keywords(name)
+    library, known = name.partition("/")[0], card(name)
+    if known and library in missing_libraries():
+        yield from rows([("id", name), ("install", how_to_install(library)), *known])
+        yield from rows(about(library))
+        return
     spec = get_spec(name)
     env = make(name, jit_compile=False, **keywords)
     base = env.unwrapped
@@ -79,9 +86,12 @@ def show_env(name: str) -> Iterator[str]:
         "actions": env.action_space,
         "max_steps": "none" if config.max_steps == 2**31 - 1 else config.max_steps,
         "config": config,
-        **_library_faults(base),
     }
-    yield from rows(facts)
+    facts |= {} if known else _library_faults(base)
+    yield from rows(facts.items())
+    here = {*facts, "time limit", "agents"}
+    yield from rows(pair for pair in known if pair[0] not in here)
+    yield from rows(about(library) if known else [])
 
 
 def _recognised(name: str) -> Reading:
@@ -98,9 +108,9 @@ def _recognised(name: str) -> Reading:
     return Reading(env, facts)
 
 
-def rows(facts: dict[str, Any]) -> Iterator[str]:
+def rows(facts: Iterable[tuple[str, Any]]) -> Iterator[str]:
     """One row for each fact; what does not fit into 80 columns goes on below."""
-    for label, value in facts.items():
+    for label, value in facts:
         yield textwrap.fill(
             f"{label:<12}  {value}",
             80,

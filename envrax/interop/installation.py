@@ -35,7 +35,7 @@ def show_installation() -> Iterator[str]:
     facts["settings"] = ", ".join(f"{x}={getattr(jax.config, x)}" for x in _SETTINGS)
     ours = [f"{x}={os.environ[x]}" for x in sorted(os.environ) if x.startswith(_VARIABLES)]
     facts["variables"] = ", ".join(ours) or "none"
-    return rows(facts)
+    return rows(facts.items())
 
 
 def _libraries() -> list[str]:

@@ -1,11 +1,14 @@
 """The pictures of the documentation can be drawn again, and every one that is shown is there."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from envrax.interop.evidence import ids
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -17,9 +20,20 @@ def test_every_picture_is_shown_and_every_one_shown_is_there() -> None:
         for page in pages
         for picture in re.findall(r"!\[[^\]]+\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
     }
-    drawn = [*ROOT.glob("docs/img/*"), *ROOT.glob("docs/libraries/gallery/*/*")]
-    assert shown == set(drawn)
-    assert sum(path.stat().st_size for path in drawn if path.suffix == ".webp") < 6_000_000
+    assert shown == {*ROOT.glob("docs/img/*")}
+
+
+def test_every_picture_of_an_id_is_on_its_card() -> None:
+    cards = runpy.run_path(str(ROOT / ".ci/fill.py"))
+    folder = ROOT / "docs/libraries"
+    shown = {
+        (folder / "page" / picture).resolve()
+        for id in ids()
+        for picture in re.findall(r'<img src="([^"]+)"', cards["picture"](id))
+    }
+    drawn = [*folder.glob("gallery/*/*")]
+    assert shown == {*drawn}
+    assert sum(path.stat().st_size for path in drawn) < 6_000_000
 
 
 @pytest.mark.slow

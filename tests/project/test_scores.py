@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import envrax
-from benchmarks import files, gallery, learners, scores, scores_page, tasks
+from benchmarks import evidence, files, gallery, learners, scores, scores_page, tasks
 from benchmarks.libraries import verdicts
 from benchmarks.tasks import TASKS, Task
+from envrax.interop.evidence import _lines as lines_of
+from envrax.interop.evidence import bars as bars_of
 
 CARTPOLE = next(task for task in TASKS if task.id == "classic/CartPole-v0")
 CATCH = next(task for task in TASKS if task.id == "classic/Catch-v0")
@@ -154,24 +156,26 @@ def test_verdicts_follow_the_table_of_tasks(results: Path, monkeypatch: pytest.M
     [([], ""), ([3.0, 3.0], "▁"), ([0.0, 7.0, 8.0], "▁▇█"), ([0.0, *[1.0] * 99], "▁" + "█" * 11)],
 )
 def test_a_curve_is_a_row_of_bars(returns: list[float], bars: str) -> None:
-    assert scores_page.curve({f"{i}": x for i, x in enumerate(returns)}) == bars
+    assert bars_of(returns) == bars
 
 
 @pytest.mark.usefixtures("results")
-def test_the_pages_have_the_scores() -> None:
+def test_the_cards_have_the_scores() -> None:
     more: dict[str, Any] = {"algorithm": "PPO", "curves": [{"2048": 20.0, "4096": 40.0}]}
     more |= {"steps": [4096], "cpu": [20.2], "versions": {"envrax": "0.1.0"}}
     scores.add(CARTPOLE, {**row(20.25, 1480.0, 1.0), **more})
     scores.add(CATCH, {**row(-0.6, -0.6, 0.2), **more})
     scores.judge()
-    page = "\n".join(scores_page.page()).replace("\N{NO-BREAK SPACE}", " ")
-    assert "| classic | 2 | 1 | 0 | 1 |" in page and "| all | 2 | 1 | 0 | 1 |" in page
-    told = f"20.25 ± 1 | 1,480 ± 1 | 475, {CARTPOLE.source} | 4 k | ▁█ |"
-    assert f"| `{CARTPOLE.id}` | solved | {told}" in page
+    counts = "\n".join(scores_page.counts())
+    assert "| classic | 2 | 1 | 0 | 1 |" in counts and "| all | 2 | 1 | 0 | 1 |" in counts
     _, _, unlearned = scores_page.unlearned()
     assert f"| `{CATCH.id}` | -0.6\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.2 |" in unlearned
-    assert scores_page.cell(CARTPOLE.id) == "20.25 → 1,480, solved"
-    assert scores_page.cell("classic/Maze-v0") == ""
+    rows = dict(evidence.every())
+    card = dict(lines_of(rows[CARTPOLE.id]))
+    told = "solved: 20.25 ± 1 at random, 1,480 ± 1 after 4,096 steps of PPO; known: 475, "
+    assert card["learned"] == told + CARTPOLE.source
+    assert card["curve"] == "▁█ from 2,048 to 4,096 steps"
+    assert dict(lines_of(rows["classic/Maze-v0"]))["learned"] == "not tried"
 
 
 @pytest.mark.usefixtures("results", "standard_promotion")

@@ -1,0 +1,117 @@
+"""
+What is known of each id: spaces, returns, speed, checks, ports.
+
+`evidence.json` is made of the files in `benchmarks` by `python -m benchmarks pages`. It is read
+only when a card is asked for.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+COLUMNS = 12  # of a curve in a terminal
+SIZES = "64", "1,024"  # slots
+
+
+@cache
+def evidence() -> dict[str, dict[str, Any]]:
+    """All that is known, by id."""
+    path = Path(__file__).with_name("evidence.json")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def card(id: str) -> list[tuple[str, str]]:
+    """The lines of a card, each with its label; none if nothing is known of the id."""
+    row = evidence().get(id)
+    return [*_lines(row)] if row else []
+
+
+def ids(library: str = "") -> list[str]:
+    """The ids of a library, or of all, of which something is known."""
+    return [
+        id for id in evidence() if "/" in id and id.startswith(f"{library}/" if library else "")
+    ]
+
+
+def about(library: str) -> list[tuple[str, str]]:
+    """The licence of a library, how to cite it, and how it was measured, each with a label."""
+    return [*evidence().get(library, {}).items()]
+
+
+def curve(id: str) -> list[tuple[float, float]]:
+    """The returns while training: pairs of environment steps and a return."""
+    return [(steps, value) for steps, value in evidence().get(id, {}).get("curve", [])]
+
+
+def bars(returns: Sequence[float]) -> str:
+    """Returns, from the lowest to the highest, as a row of bars."""
+    if not returns or min(returns) == max(returns):
+        return "▁" * bool(returns)
+    shown = [*returns]
+    if len(returns) > COLUMNS:
+        shown = [returns[i * (len(returns) - 1) // (COLUMNS - 1)] for i in range(COLUMNS)]
+    low, high = min(returns), max(returns)
+    return "".join(BLOCKS[int((x - low) / (high - low) * 7.999)] for x in shown)
+
+
+def short(x: float) -> str:
+    """A number of three digits, such as 3.1, 4,430, 26 k or 1.2 M."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if x >= 10_000 and x >= size:
+            return f"{x / size:.3g} {unit}"
+    return f"{x:,.10g}"
+
+
+def _lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if "obs" in row:
+        yield "observations", row["obs"]
+        yield "actions", row["action"]
+        yield "time limit", f"{row['limit']:,} steps" if row["limit"] else "none"
+        yield "agents", ", ".join(row.get("agents", [])) or "one"
+        yield "mask", "of legal actions" if row.get("mask") else "none: every action is legal"
+    if "world" in row:
+        world = row["world"]
+        agents = f"{', '.join(world.get('agents', ()))}; observations {world['obs']}"
+        actions = f"actions {world['action']}; {world['verdict']}"
+        yield "as a world", f"{world['how']}: {agents}; {actions}"
+    yield "learned", _learned(row) if "trained" in row else "not tried"
+    if "curve" in row:
+        (first, _), *_, (last, _) = row["curve"]
+        returns = [value for _, value in row["curve"]]
+        yield "curve", f"{bars(returns)} from {short(first)} to {short(last)} steps"
+    yield "speed", _speed(row) if "speed" in row else row.get("no speed", "not measured")
+    for way, ratios in row.get("own", {}).items():
+        times = " and ".join(f"{x:.2f}" for x in ratios)
+        sizes = " and ".join(SIZES[: len(ratios)])
+        label, _, how = way.partition(", ")
+        with_what = f" ({how})" if how else ""
+        yield label, f"{times} times the time of make_vec, with {sizes} slots{with_what}"
+    if "h100" in row:
+        yield "on an H100", row["h100"]
+    yield "checked", row["verdict"]
+    for original, verdict, why in row.get("ports", []):
+        yield "port of", f"{original}: {verdict}" + (f"; {why}" if why else "")
+    lowered = row.get("lowered", "not tried")
+    yield "lowered", "for CUDA and TPU" if lowered == 1 else lowered
+
+
+def _learned(row: dict[str, Any]) -> str:
+    returns = [f"{value:,g} ± {float(f'{half:.2g}'):,g}" for value, half in row["trained"]]
+    text = (
+        f"{row['learned']}: {returns[0]} at random, {returns[1]} after {short(row['steps'])} steps"
+    )
+    who = f", {row['who']}" if "who" in row else ""
+    known = f"; known: {row['known'][0]:,g}, {row['known'][1]}" if "known" in row else ""
+    why = f"; {row['unlearned']}" if "unlearned" in row else ""
+    return f"{text} of {row['by']}{who}{known}{why}"
+
+
+def _speed(row: dict[str, Any]) -> str:
+    compiled, size, *speeds = row["speed"]
+    rates = ", ".join(
+        f"{short(x)} steps with {n} slots" for x, n in zip(speeds, SIZES, strict=True)
+    )
+    return f"{rates} in a second; {short(size)} bytes a slot; first steps after {compiled:g} s"
