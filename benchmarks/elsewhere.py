@@ -6,7 +6,7 @@ Each package is installed apart, with `pip install --no-deps` where it pins an o
 
     python -m benchmarks.elsewhere nasimjax pobax
 
-tries these two, and writes what it finds into `benchmarks/elsewhere.json`. With `--check`, it writes
+tries these two, and writes what it finds into `benchmarks/elsewhere.json`. With `--check` it writes
 nothing, and fails where what is understood, or the first 200 steps, are other than that file has.
 """
 

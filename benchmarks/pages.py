@@ -8,7 +8,7 @@ where they come from: a list for each page, with a text for each of its comments
 for each number, in their order. A place is a file, a table, a row and a column, each by its name or
 by a part that no other name has; backticks do not count. A place with fewer parts begins like the
 one before, and `-` stands for a number that is not measured. A line break separates places as `|`
-does. A comment may also name the places itself, `<!-- figures: PLACES -->`:
+does:
 
     "docs/page.md" = [
       "scan / N = 64 / gymnax / median | ratio | - | N = 4096 / gymnax / ratio",
@@ -39,7 +39,7 @@ from benchmarks.libraries import LIBRARIES, verdicts
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
 LISTED = Path(__file__).with_name("figures.toml")
-FIGURES = re.compile(r"(<!-- figures(?::(.*?)| )-->\s*)(.*?)(?=\n\s*\n|<!-- |\Z)", re.DOTALL)
+FIGURES = re.compile(r"(<!-- figures -->\s*)(.*?)(?=\n\s*\n|<!-- |\Z)", re.DOTALL)
 NUMBER = re.compile(r"`[^`]*`|\]\([^)]*\)|((?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?)")
 HEAD = re.compile(r"\|.*\n.*\n")
 PEERS = ("Stoa",)
@@ -59,12 +59,12 @@ def main() -> None:
 
 
 def places_of(path: Path) -> list[str]:
-    """The places of a page's figures: a text for each of its comments that names none itself."""
+    """The places of a page's figures: a text for each of its comments."""
     listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))
     return listed.get(path.relative_to(ROOT).as_posix(), [])
 
 
-def written(text: str, listed: Sequence[str] = ()) -> str:
+def written(text: str, listed: Sequence[str]) -> str:
     """A page with the figures of the results, each with as many decimals as it had."""
 
     def from_results(figure: str, place: str) -> str:
@@ -74,17 +74,17 @@ def written(text: str, listed: Sequence[str] = ()) -> str:
     return change_figures(text, from_results, listed)
 
 
-def change_figures(text: str, change: Callable[[str, str], str], listed: Sequence[str] = ()) -> str:
+def change_figures(text: str, change: Callable[[str, str], str], listed: Sequence[str]) -> str:
     """A page in which each figure is `change(figure, its place)`; `listed` as `places_of`."""
     to_come = list(listed)
 
     def change_block(found: re.Match[str]) -> str:
-        marker, named, block = found.groups()
-        if named is None and not to_come:
+        marker, block = found.groups()
+        if not to_come:
             raise ValueError(f"expected places of {block!r} in {LISTED.name}; got none")
         head = HEAD.match(block)
         start = head.end() if head else 0
-        remaining = list(_places(to_come.pop(0) if named is None else named))
+        remaining = list(_places(to_come.pop(0)))
 
         def change_number(found: re.Match[str]) -> str:
             if not found[1] or not remaining:

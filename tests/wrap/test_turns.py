@@ -17,7 +17,10 @@ from envrax.testing import check_env
 
 class Stones(TurnEnv):
     library = "stones"
-    agents = ("player_0", "player_1")
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return ("player_0", "player_1")
 
     def build(self) -> Any:
         return peers.PgxLike()

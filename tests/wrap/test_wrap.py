@@ -420,8 +420,8 @@ class FromZero(peers.Anyhow):
 def test_a_field_with_the_name_of_a_limit(peer: Any) -> None:
     with pytest.raises(TypeError, match=r"more than a counter of steps is compared.*limit='none'"):
         envrax.wrap(peer())
-    for keywords in ({"limit": "horizon"}, {"limit": "none", "done": "terminated"}):
-        env = envrax.wrap(peer(), **keywords)
+    named = envrax.wrap(peer(), limit="horizon")
+    for env in (named, envrax.wrap(peer(), limit="none", done="terminated")):
         assert env.config.max_steps == 2**31 - 1
     assert "not counted in steps" in str(envrax.recognise(peer(), limit="horizon"))
     assert envrax.wrap(peer(), limit="horizon", max_steps=7).config.max_steps == 7
