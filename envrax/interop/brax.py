@@ -5,7 +5,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
 from envrax._checks.names import require_known
@@ -28,11 +27,6 @@ EPISODE_LENGTH = 1000
 # Fields of brax's own pipelines that place the bodies.
 _KINEMATICS = ("link.transform", "link.joint", "dof.motion")
 
-_LEAK = (
-    "brax's generalized pipeline solves its constraints by jaxopt, which compiles a line search "
-    "over traced values and keeps it"
-)
-
 
 class BraxEnv(MujocoEnv):
     """
@@ -54,12 +48,6 @@ class BraxEnv(MujocoEnv):
 
     def limit(self) -> int:
         return EPISODE_LENGTH
-
-    @property
-    def waivers(self) -> dict[str, str]:
-        pipeline_state = self._reset_types(jax.random.key(0)).inner.pipeline_state
-        has_constraints = getattr(pipeline_state, "con_jac", np.zeros(0)).shape[0] > 0
-        return {"no_tracer_leaks": _LEAK} if has_constraints else {}
 
     def render(self, state: PeerState) -> np.ndarray:
         system = getattr(self.peer.unwrapped, "sys", None)

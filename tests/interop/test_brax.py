@@ -51,16 +51,6 @@ def test_no_model_no_image(adapter: Any) -> None:
         env.render(env.reset(jax.random.key(0))[1])
 
 
-def test_waivers_are_for_the_generalized_pipeline(adapter: Any) -> None:
-    """To be dropped once brax leaks no tracers."""
-    env = make("brax/inverted_pendulum")
-    assert set(env.unwrapped.waivers) == {"no_tracer_leaks"}
-    with jax.checking_leaks(), pytest.raises(Exception, match="Leaked"):
-        jax.eval_shape(lambda rng: env.reset(rng), jax.random.key(0))
-    env = make("brax/inverted_pendulum", options={"backend": "positional"})
-    assert not env.unwrapped.waivers
-
-
 def test_wrap_edits_nothing_of_the_caller_s(adapter: Any) -> None:
     class Counts(adapter.envs.fast.Fast):
         def step(self, state: Any, action: Any) -> Any:
