@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -466,6 +466,52 @@ def test_other_parameters_make_another_limit() -> None:
         ).step
 
     assert [int(length(x)) for x in (1, 2, 4)] == [8, 4, 2]
+
+
+class Out(NamedTuple):
+    """All that a reset or a step returns, in one."""
+
+    obs: Any
+    state: Any
+    reward: Any
+    done: Any
+
+
+class OneForAll(peers.Anyhow):
+    observation_space = peers.Spaces.observation_space  # type: ignore[assignment]
+
+    def reset(self, rng: Any) -> Any:
+        obs, state = super().reset(rng)
+        return Out(obs["x"], state, jnp.float32(0), jnp.bool_(False))
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        obs, state, reward, done = super().step(actions, env_state, rng)
+        return Out(obs["x"], state, reward, done)
+
+
+def test_a_named_tuple_of_all_results() -> None:
+    """Its field is the state that a step takes, or all of it is: the user says which."""
+    with pytest.raises(
+        TypeError, match=r"two candidates for the state.*\{'state': 'state'\}"
+    ):
+        envrax.wrap(OneForAll())
+    env = envrax.wrap(OneForAll(), fields={"state": "state"})
+    same = envrax.wrap(peers.Anyhow())
+    state, other = env.reset(jax.random.key(0))[1], same.reset(jax.random.key(0))[1]
+    for i in range(7):
+        obs, state, *rest = env.step(state, i % 2)
+        expected, other, *others = same.step(other, i % 2)
+        assert obs == expected["x"] and rest[:2] == others[:2]
+
+
+def test_functions_beside_a_step_that_resets_are_named() -> None:
+    class Inside(ResetsInside):
+        def _move(self, state: Any, action: Any, key: Any) -> Any:
+            return peers.Anyhow.step(self, action, state, key)
+
+    with pytest.raises(TypeError, match="step='_move' takes `_move`"):
+        envrax.wrap(Inside())
+    assert envrax.wrap(Inside(), step="_move").config.max_steps == peers.LIMIT
 
 
 class KeepsAList(peers.Anyhow):

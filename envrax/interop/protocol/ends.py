@@ -1,6 +1,7 @@
 # pyright: basic
 """What the ends of a library's object mean, and whether its step resets itself."""
 
+import inspect
 import sys
 from typing import Any
 
@@ -9,9 +10,10 @@ import jax
 from envrax._jax.dependence import begins_anew
 from envrax.interop.containers import copy_containers
 from envrax.interop.protocol import limits
+from envrax.interop.protocol.calls import roles_of
 from envrax.interop.protocol.counting import Programs
 from envrax.interop.protocol.limits import Limit
-from envrax.interop.protocol.reader import FUNCTIONS, Reader
+from envrax.interop.protocol.reader import Reader
 from envrax.interop.protocol.refusal import Refusal
 from envrax.interop.protocol.results import ENDS, FIELDS, get, names_in
 
@@ -124,14 +126,21 @@ def _require_no_reset(reader: Reader, programs: Programs, state: Any) -> None:
         anew = [x for x in anew if jax.tree_util.keystr(x[:1], simple=True) not in known]
     names = [*map(jax.tree_util.keystr, anew)]
     if names:
-        others = [x for x in FUNCTIONS["step"][0] if hasattr(reader.env, x) and x != r.step.name]
-        beside = f"; step={others[0]!r} takes the function beside it" if others else ""
+        beside = "".join(f"; step={x!r} takes `{x}`" for x in _steps_beside(reader))
         raise Refusal(
             f"`{r.step.name}` may reset itself: its end begins anew "
             f"{', '.join(names[:4])}. `resets=` decides: resets=False says that it never "
             f"begins an episode{beside}"
         )
     r.facts["resets"] = f"`{r.step.name}` does not: its end begins nothing anew in its state"
+
+
+def _steps_beside(reader: Reader) -> list[str]:
+    """The other functions of an object that take a state and an action."""
+    env = reader.env
+    names = [x for x in dir(env) if not x.startswith("__") and x != reader.r.step.name]
+    functions = [x for x in names if inspect.isfunction(inspect.getattr_static(env, x))]
+    return [x for x in functions if {"state", "action"} <= {*roles_of(env, x)}]
 
 
 def _step_types(owner: type) -> tuple[int, ...]:

@@ -99,7 +99,10 @@ def parts_of(
             raise Refusal(f"`{name}` as written returns no `state`")
         return parts
     if len(values) == 1:
-        return {"state": (), **fields_of(name, values[0], (), fields)}
+        return {
+            "state": _state_in(name, values[0], fields),
+            **fields_of(name, values[0], (), fields),
+        }
     if len(values) == 2:
         steps = [i for i, x in enumerate(values) if is_time_step(x, fields)]
         if len(steps) == 1:
@@ -119,6 +122,18 @@ def parts_of(
         f'{kind}="{name} -> ..." says what they are, of state, obs, reward, done, terminated, '
         "truncated, timestep; other names are left out"
     )
+
+
+def _state_in(name: str, x: Any, fields: dict[str, str]) -> Path:
+    """Where the state is in one object: the object itself, or a field of it."""
+    found = [n for n in ("state", "env_state") if n in names_in(x)]
+    if "state" not in fields and found:
+        raise Refusal(
+            f"two candidates for the state in what `{name}` returns, the whole and its field "
+            f"`{found[0]}`. `fields=` decides: fields={{'state': {found[0]!r}}}, or "
+            "fields={'state': ''} for the whole"
+        )
+    return (fields["state"],) if fields.get("state") else ()
 
 
 def fields_of(name: str, x: Any, place: Path, fields: dict[str, str]) -> Parts:
@@ -176,8 +191,9 @@ def is_info(x: Any) -> bool:
 
 def require_fields(fields: dict[str, str]) -> None:
     """Refuse roles that there are not."""
-    if unknown := [role for role in fields if role not in FIELDS]:
-        raise Refusal(f"expected `fields` of {', '.join(FIELDS)}; got {', '.join(unknown)}")
+    known = (*FIELDS, "state")
+    if unknown := [role for role in fields if role not in known]:
+        raise Refusal(f"expected `fields` of {', '.join(known)}; got {', '.join(unknown)}")
 
 
 def describe(results: Any) -> str:
