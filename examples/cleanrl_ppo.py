@@ -5,9 +5,8 @@ PPO in plain PyTorch, in one file, for `gymnasium.vector`: the same program for 
     python examples/cleanrl_ppo.py                                  CartPole of Gymnasium
     python examples/cleanrl_ppo.py --env-id classic/CartPole-v0     CartPole of envrax
 
-An id with a slash is an id of envrax. Only `make` uses envrax. The training loop needs a
-`gymnasium.vector.VectorEnv` with `Discrete` actions and same-step auto-reset: it resets in the step
-that ends an episode. Observations are flattened.
+An id with a slash is one of envrax; only `make` uses it. The loop needs a `VectorEnv` of Gymnasium
+with `Discrete` actions and same-step auto-reset. Observations are flattened.
 """
 
 import argparse

@@ -4,10 +4,9 @@ Independent PPO for several agents. Agents with equal spaces share a network.
     python examples/ippo.py                                       three seeds at once
     python examples/ippo.py jaxmarl/MPE_simple_speaker_listener_v4      agents of two kinds
 
-Agents with equal spaces are one kind. `agents_as_slots` turns the agents of a kind into the slots
-of a batch, on which PPO trains as on any batch. Each kind learns in its own worlds, in which the
-other kinds act with their current networks. The script prints the return of random play and a
-learning curve: for every kind and seed, the mean return of an agent in the worlds that ended.
+Agents with equal spaces are one kind. `agents_as_slots` makes them the slots of a batch, on which
+PPO trains. Each kind learns in worlds of its own, in which the others act with their current
+networks. The script prints, by kind and seed, the mean return of an agent in worlds that ended.
 """
 
 import argparse

@@ -5,13 +5,12 @@ PPO on many devices, of one machine or several, with checkpoints to continue fro
     python examples/many_devices.py --checkpoint runs/long      run it again to continue
     python examples/many_devices.py --processes 2         two processes here, as on two hosts
 
-The slots of the batch are sharded over a mesh; the parameters are replicated on every device. The
-loss is a mean over all slots, so the compiler adds the exchange of gradients between devices. A
-checkpoint holds the whole training, with the environments in the middle of their episodes. Restored
-on the same number of devices, training ends with the same parameters, bit for bit.
+The slots are sharded over a mesh, and every device has the parameters. The loss is a mean over all
+slots, so the compiler adds the exchange of gradients. A checkpoint holds the whole training, with
+environments in the middle of episodes: restored on as many devices, it ends with the same bits.
 
 On a cluster, every host calls `run`. On a TPU pod or under Slurm, `jax.distributed.initialize()`
-finds the other hosts by itself. The algorithm is the one of `ppo.py`, for CartPole.
+finds the others. The algorithm is the one of `ppo.py`, for CartPole.
 """
 
 import argparse

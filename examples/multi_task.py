@@ -5,9 +5,8 @@ Multi-task PPO: one policy for several environments, in one `MultiVecEnv`.
     python examples/multi_task.py gymnax/CartPole-v1 navix/Navix-Empty-5x5-v0
 
 The tasks differ in their observations and numbers of actions. Observations are padded, and actions
-that a task does not have are masked. Each observation includes a one-hot code of its task. Rewards
-are multiplied by the factors in `FACTORS`, so that a task with large returns does not dominate the
-loss. The algorithm is the one of `ppo.py`.
+that a task does not have are masked. Each observation has a one-hot code of its task. `FACTORS`
+scale rewards, so that no task dominates the loss. The algorithm is the one of `ppo.py`.
 """
 
 import argparse

@@ -7,9 +7,8 @@ A buffer holds the first observations and states of mazes. `envrax.StartStates` 
 them, inside the compiled training loop. Most episodes replay a maze, preferably one that the policy
 solves half of the time: a success rate p has the score p (1 - p), called learnability by Rutherford
 et al. (2024). Some episodes replay a maze that was not played for long, as in Jiang et al. (2021).
-The others play new mazes, which replace those with the lowest scores. The policies are tested on
-mazes that were not in training: 100 drawn uniformly, and the 100 with the longest shortest paths
-among 4,000. The algorithm is the one of `ppo.py`.
+The others play new mazes, which replace those with the lowest scores. Tests are 100 new mazes, and
+the 100 with the longest paths among 4,000. The algorithm is the one of `ppo.py`.
 """
 
 import argparse

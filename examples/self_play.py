@@ -6,9 +6,8 @@ Self-play: PPO learns a game of two players by playing against itself and its ea
 
 The game is an environment of two agents that take turns. `OneAgent` is the view of one of them: a
 plain environment, in whose `step` the opponent answers. Half of the opponents are the current
-network, the others are drawn from earlier ones. All slots share the parameters of the opponents,
-and the state of a slot holds only an index of its opponent. New opponents are new data, so nothing
-is compiled for them. One network learns in both seats.
+network, the others are drawn from earlier ones. The state of a slot holds the index of its
+opponent, whose parameters are data: nothing is compiled again. One network learns in both seats.
 """
 
 import argparse

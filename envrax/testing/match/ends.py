@@ -8,7 +8,8 @@ import numpy as np
 from envrax.testing.match.environment import REWARD, TERMINATED, TRUNCATED, WIDTH, ended
 from envrax.testing.match.numbers import count, finite, is_float, join, take
 from envrax.testing.match.report import DIFFERS, EQUAL, OPEN, SKIPPED, Check
-from envrax.testing.match.trials import FLOAT64, Sides, Windows, difference, one_step
+from envrax.testing.match.sizes import FLOAT64
+from envrax.testing.match.trials import Sides, Windows, difference, one_step
 from envrax.testing.match.walk import Steps
 
 LONGEST = 20_000  # steps to the limit that are tried

@@ -12,8 +12,9 @@ from envrax.rollouts.evaluate import evaluate
 from envrax.testing.match.environment import PROBES, ended
 from envrax.testing.match.numbers import Sketch, count, is_constant, size, take
 from envrax.testing.match.report import OPEN, Check
+from envrax.testing.match.sizes import FLOAT32
 from envrax.testing.match.statistics import Evidence, compare
-from envrax.testing.match.trials import FLOAT32, LOG_ALPHA, Sides, Windows, check_of, legal
+from envrax.testing.match.trials import LOG_ALPHA, Sides, Windows, check_of, legal
 
 MOST_FLIPS = 0.002  # the share of a list's episodes that rounding may decide
 LISTS = 6  # of actions, for episodes

@@ -16,19 +16,9 @@ from envrax.testing.match.numbers import LEAST_SCALE, Sketch, size, take
 from envrax.testing.match.read import check_read_starts, check_read_states
 from envrax.testing.match.reference import Reference
 from envrax.testing.match.report import DIFFERS, SKIPPED, Check, Match
+from envrax.testing.match.sizes import FLOAT32, FLOAT64, LONG_WINDOWS, N_STEPS, ONE_STEP, WINDOWS
 from envrax.testing.match.spaces import check_spaces
-from envrax.testing.match.trials import (
-    FLOAT32,
-    FLOAT64,
-    LONG_WINDOWS,
-    N_STEPS,
-    ONE_STEP,
-    WINDOWS,
-    Sides,
-    compare_windows,
-    one_step,
-    reacts,
-)
+from envrax.testing.match.trials import Sides, compare_windows, one_step, reacts
 from envrax.testing.match.walk import MOST_STARTS, explore, flat, steps_from
 
 WHO = "match_env"

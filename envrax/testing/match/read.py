@@ -9,17 +9,9 @@ import numpy as np
 from envrax.testing.match.environment import TERMINATED, Environment, ended
 from envrax.testing.match.numbers import LEAST_SCALE, is_float, join, precision, size, stacked, take
 from envrax.testing.match.report import ALIKE, DIFFERS, EQUAL, OPEN, Case, Check
+from envrax.testing.match.sizes import FLOAT32, MOST_ROUNDED
 from envrax.testing.match.statistics import compare, one_sided
-from envrax.testing.match.trials import (
-    ALPHA,
-    FLOAT32,
-    LOG_ALPHA,
-    MOST_ROUNDED,
-    TRIALS,
-    Sides,
-    around,
-    check_of,
-)
+from envrax.testing.match.trials import ALPHA, LOG_ALPHA, TRIALS, Sides, around, check_of
 
 EPS = precision(np.float32)
 READ = 2000  # steps of a reference that can be read
