@@ -104,7 +104,8 @@ def begins_anew(closed: Any, n_flags: int, first_state: int) -> list[bool]:
 
     A key, and a part of the state that a step leaves as it is, do not belong to one episode. So
     `where(done, fresh, moved)` forgets, if `fresh` comes from a key or from a level that stays.
-    `where(done, player, other)` does not.
+    `where(done, player, other)` does not. A flag other than the end by which all parts that change
+    forget the episode is taken for one, too.
 
     Parameters
     ----------
@@ -130,6 +131,10 @@ def begins_anew(closed: Any, n_flags: int, first_state: int) -> list[bool]:
     ends = functools.reduce(_Label.joined, labels[:n_flags], _CONSTANT)
     is_unknown = not (ends.is_flag or ends.is_constant)  # computed from no flag
     anew = [is_unknown or bool(x.forgets & ends.is_flag) for x in labels[n_flags:]]
+    moves = old[first_state : first_state + len(anew)]
+    forgets = [x.forgets for x, is_one in zip(labels[n_flags:], moves, strict=True) if is_one]
+    if forgets and functools.reduce(frozenset[int].intersection, forgets):
+        anew = moves
     return [x and not is_key(v.aval) for x, v in zip(anew, jaxpr.outvars[n_flags:], strict=True)]
 
 

@@ -1,20 +1,34 @@
 """What of a program follows from some of its inputs; the rest of it in a form to compare."""
 
+import functools
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
+import jax
+import jax.numpy as jnp
 from jax.extend.core import JaxprEqn, Literal
 
 from envrax._jax.dead_code import without_dead_code
-from envrax._jax.jaxprs import called_program, constants, programs_of
+from envrax._jax.jaxprs import called_program, constants, programs_of, selects
 
 
 class Unknown(NamedTuple):
-    """A value that depends on an input that is not known, by its number."""
+    """
+    A value that depends on an input that is not known.
+
+    Attributes
+    ----------
+    number : int
+        Its place among such values.
+    value, is_known : array, optional
+        The value where it follows all the same: `late | out` is True where `late` is.
+    """
 
     number: int
+    value: Any = None
+    is_known: Any = None
 
 
 class KnownPart(NamedTuple):
@@ -72,14 +86,77 @@ def known_part(program: Any, inputs: Sequence[Any], n_outputs: int | None = None
             return run(called, values)
         unknown = [x for x in values if isinstance(x, Unknown)]
         if not eqn.effects and not unknown:
-            computed = cast(Any, eqn.primitive.bind(*values, **eqn.params))
-            return [*computed] if eqn.primitive.multiple_results else [computed]
+            return bind(eqn, values)
         read.extend(x for x in values if not isinstance(x, Unknown))
         read.extend(x for inner in programs_of(eqn) for x in constants(inner))
         names = [f"v{x.number}" if isinstance(x, Unknown) else "known" for x in values]
         how = re.sub(r"0x[0-9a-f]+", "", str(eqn.params))
         rest.append(f"{eqn.primitive} {how} {' '.join(names)}")
+        if (part := _follows(eqn, values)) is not None:
+            return [Unknown(next(numbers), *part)]
+        read.extend(x for part in unknown if part.value is not None for x in part[1:])
         return [Unknown(next(numbers)) for _ in eqn.outvars]
 
     outputs = run(used, [x for x, is_used in zip(given, is_read, strict=True) if is_used])
     return KnownPart(outputs, read, rest)
+
+
+def bind(eqn: JaxprEqn, values: Iterable[Any]) -> list[Any]:
+    """The results of an operation on known values."""
+    computed = cast(Any, eqn.primitive.bind(*values, **eqn.params))
+    return [*computed] if eqn.primitive.multiple_results else [computed]
+
+
+class _Part(NamedTuple):
+    """A value, and where it is known: a bool of the same shape."""
+
+    value: Any
+    is_known: Any
+
+
+_MOVES = {"broadcast_in_dim", "concatenate", "reshape", "squeeze"}
+"""Operations that only move numbers."""
+
+
+def _follows(eqn: JaxprEqn, values: list[Any]) -> _Part | None:
+    """The result of an operation where it follows from what is known of some of its values."""
+    parts = [_part(x) for x in values]
+    types: list[Any] = [x.aval for x in (*eqn.invars, *eqn.outvars)]
+    are_keys = any([jnp.issubdtype(x.dtype, jax.dtypes.extended) for x in types])
+    if eqn.effects or are_keys or len(eqn.outvars) != 1 or not any(parts):
+        return None
+    name, shape = eqn.primitive.name, types[-1].shape
+    pairs = zip(parts, types, strict=False)
+    filled = [x or _Part(jnp.zeros(t.shape, t.dtype), jnp.zeros(t.shape, bool)) for x, t in pairs]
+
+    def value() -> Any:
+        return bind(eqn, [x.value for x in filled])[0]
+
+    if name in ("or", "and", "mul"):
+        # True decides an `or`; False decides an `and`, and 0 a product.
+        decides = [x.is_known & (jnp.asarray(x.value, bool) == (name == "or")) for x in filled]
+        decided = functools.reduce(jnp.bitwise_or, decides)
+        end = jnp.asarray(name == "or", types[-1].dtype)
+        known = functools.reduce(jnp.bitwise_and, [x.is_known for x in filled])
+        return _Part(jnp.where(decided, end, value()), decided | known)
+    if name == "reduce_or":
+        (x,) = filled
+        found = jnp.any(x.is_known & x.value, axis=eqn.params["axes"])
+        return _Part(found, found | jnp.all(x.is_known, axis=eqn.params["axes"]))
+    if selects(eqn):
+        by, *cases = filled
+        chosen = jax.lax.select_n(by.value, *[x.is_known for x in cases])
+        return _Part(value(), jnp.broadcast_to(by.is_known, shape) & chosen)
+    if name in _MOVES:
+        return _Part(value(), bind(eqn, [x.is_known for x in filled])[0])
+    if not all(parts):
+        return None
+    known = functools.reduce(jnp.bitwise_and, [jnp.all(x.is_known) for x in filled])
+    return _Part(value(), jnp.broadcast_to(known, shape))
+
+
+def _part(x: Any) -> _Part | None:
+    """What is known of a value."""
+    if not isinstance(x, Unknown):
+        return _Part(x, jnp.ones(jnp.shape(x), bool))
+    return None if x.value is None else _Part(x.value, x.is_known)

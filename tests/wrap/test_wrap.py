@@ -491,9 +491,7 @@ class OneForAll(peers.Anyhow):
 
 def test_a_named_tuple_of_all_results() -> None:
     """Its field is the state that a step takes, or all of it is: the user says which."""
-    with pytest.raises(
-        TypeError, match=r"two candidates for the state.*\{'state': 'state'\}"
-    ):
+    with pytest.raises(TypeError, match=r"two candidates for the state.*\{'state': 'state'\}"):
         envrax.wrap(OneForAll())
     env = envrax.wrap(OneForAll(), fields={"state": "state"})
     same = envrax.wrap(peers.Anyhow())

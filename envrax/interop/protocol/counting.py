@@ -16,7 +16,7 @@ from envrax._jax.known_part import Unknown, known_part
 from envrax._jax.types import computed_at_once, is_traced
 from envrax.interop.peer_types import NO_LIMIT
 
-FAR = 2**20  # steps, in place of no limit
+FAR = 2**20 + 1  # steps, in place of no limit; it adds 1 to integers of 8 and 16 bits
 
 
 class Programs(NamedTuple):
@@ -55,8 +55,9 @@ def steps_to_end(here: Programs, longer: Programs) -> Any:
     The step at which a limit ends an episode.
 
     A counter is a part of the state that every reset begins alike, and that a step changes by
-    itself, whatever the action. A field is a limit if only counters are compared with it: the rest
-    of the program, which reads anything else, is the same with a longer limit.
+    itself, whatever the action. A field is a limit if it changes nothing until a step at which an
+    end follows from the counters alone, and which does not end with a longer limit. The rest of the
+    program, which reads anything else, is the same with both.
 
     Parameters
     ----------
@@ -78,15 +79,18 @@ def steps_to_end(here: Programs, longer: Programs) -> Any:
         return [None, *state, *[None] * after]
 
     def compared(counters: Sequence[Any]) -> tuple[Any, Any]:
-        """Whether an end is cut, and whether a number differs that something else reads."""
+        """Whether anything known differs; and whether here, and only here, an end follows."""
         a, b = (known_part(x.step, inputs(counters), x.n_ends) for x in (here, longer))
         if a.rest != b.rest:
-            return jnp.bool_(False), jnp.bool_(True)
-        known = [x for x in zip(a.outputs, b.outputs, strict=True) if not _is_unknown(x[0])]
-        read = [*zip(a.read, b.read, strict=True)]
-        is_flag = [jnp.issubdtype(jnp.result_type(x), jnp.bool_) for x, _ in read]
-        flags = [*known, *_chosen(read, is_flag)]
-        return _differ(flags), _differ(_chosen(read, [not x for x in is_flag]))
+            return jnp.bool_(True), jnp.bool_(False)
+        pairs = [*zip(a.read, b.read, strict=True)]
+        ended = jnp.bool_(False)
+        for x, y in zip(map(_known, a.outputs), map(_known, b.outputs), strict=True):
+            pairs += zip(x, y, strict=True)
+            ended |= _is_sure(*x) & ~_is_sure(*y)
+        others = [(x, y) for x, y in pairs if x is not y]
+        each = [jnp.shape(x) != jnp.shape(y) or jnp.any(x != y) for x, y in others]
+        return jnp.stack([jnp.bool_(False), *map(jnp.bool_, each)]).any(), ended
 
     def count() -> tuple[Any, Any]:
         begun = known_part(here.reset(), [None]).outputs
@@ -102,14 +106,24 @@ def steps_to_end(here: Programs, longer: Programs) -> Any:
             after = _chosen(stepped, is_counter)
             return n + 1, [jnp.asarray(y, x.dtype) for x, y in zip(counters, after, strict=True)]
 
-        is_unclear = compared(first)[1]
-        start = jnp.where(is_unclear, FAR, 1)
-        n, _ = jax.lax.while_loop(goes_on, advance, (start, first))
-        return jnp.where(n < FAR, n, NO_LIMIT), is_unclear
+        n, counters = jax.lax.while_loop(goes_on, advance, (jnp.int32(1), first))
+        is_clear = compared(counters)[1] | (n == FAR)
+        return jnp.where(n < FAR, n, NO_LIMIT), is_clear
 
     with computed_at_once():
-        n, is_unclear = jax.jit(count)()
-    return n if is_traced(n) or not is_unclear else None
+        n, is_clear = jax.jit(count)()
+    return n if is_traced(n) or is_clear else None
+
+
+def _known(x: Any) -> tuple[Any, Any]:
+    """The value of an end, and whether it is known."""
+    if not isinstance(x, Unknown):
+        return x, jnp.bool_(True)
+    return (jnp.bool_(False), jnp.bool_(False)) if x.value is None else (x.value, x.is_known)
+
+
+def _is_sure(end: Any, is_known: Any) -> Any:
+    return jnp.any(is_known & jnp.asarray(end, bool))
 
 
 def _counters(programs: Programs) -> list[bool]:
@@ -146,10 +160,3 @@ def _is_unknown(x: Any) -> bool:
 
 def _chosen(values: Sequence[Any], which: Sequence[bool]) -> list[Any]:
     return [x for x, is_one in zip(values, which, strict=True) if is_one]
-
-
-def _differ(pairs: Sequence[Any]) -> Any:
-    """Whether the values of any pair differ. Those of other shapes do."""
-    others = [(x, y) for x, y in pairs if x is not y]
-    each = [jnp.shape(x) != jnp.shape(y) or jnp.any(x != y) for x, y in others]
-    return jnp.stack([jnp.bool_(False), *map(jnp.bool_, each)]).any()

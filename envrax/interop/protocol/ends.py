@@ -1,11 +1,13 @@
 # pyright: basic
 """What the ends of a library's object mean, and whether its step resets itself."""
 
+import functools
 import inspect
 import sys
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from envrax._jax.dependence import begins_anew
 from envrax.interop.containers import copy_containers
@@ -35,22 +37,29 @@ def find_ends(reader: Reader, at_step: Any, state: Any, action: Any) -> None:
     if flags >= {"done", "truncated"} and "truncated" in r.calls:
         # Code written before gymnax 1.0 counts the limit in `done`, and inherits the other.
         call = r.calls.pop("truncated")
-        r.limit = limits.choose(r.programs, *own, named)
+        r.limit = limits.choose(r.programs, *own, named) if named else _only_limit(reader)
         r.calls["truncated"] = call
         if r.limit.place:
             flags -= {"truncated"}
         else:
             r.at_step["terminated"] = r.at_step.pop("done")
     if not r.limit.place and _is_explained(reader, flags):
-        found = [x for x in limits.declared(*own) if limits.is_read(r.programs, *own, x)]
-        counted = limits.counted(r.programs, *own, found[0]) if len(found) == 1 else None
-        r.limit = counted or Limit()
-    elif not r.limit.place:
+        r.limit = _only_limit(reader)
+    elif not r.limit.place and (named or not reader.choices.done):
         r.limit = limits.choose(r.programs, *own, named)
     if r.calls:
         r.facts["beside"] = "; ".join(f"{role}: {call}" for role, call in r.calls.items())
     _explain(reader, flags, state)
-    r.facts["limit"] = str(r.limit)
+    is_told = r.reason == "two flags" and not r.limit.place
+    r.facts["limit"] = "not known; the flags tell" if is_told else str(r.limit)
+
+
+def _only_limit(reader: Reader) -> Limit:
+    """The one limit that is counted in the ends, if there is one."""
+    own = reader.r.programs, reader.env, reader.params
+    read = [x for x in limits.declared(*own[1:]) if limits.is_read(*own, x)]
+    found = [x for x in (limits.counted(*own, limit) for limit in read) if x]
+    return found[0] if len(found) == 1 else Limit()
 
 
 def _programs(reader: Reader, state: Any, action: Any, ends: tuple[str, ...]) -> limits.Traced:
@@ -63,7 +72,8 @@ def _programs(reader: Reader, state: Any, action: Any, ends: tuple[str, ...]) ->
 
         def after(key: Any, state: Any, action: Any) -> Any:
             parts = r.advance(env, params, copy_containers(state), action, key)
-            return [parts[x] for x in ends if x in parts], jax.tree.leaves(parts["state"])
+            flags = [_is_end(reader, role, parts[role]) for role in ends if role in parts]
+            return flags, jax.tree.leaves(parts["state"])
 
         step, (flags, _) = reader.program(after, reader.key, state, action)
         return Programs(lambda: reader.program(begun, reader.key)[0], step, len(flags))
@@ -71,16 +81,24 @@ def _programs(reader: Reader, state: Any, action: Any, ends: tuple[str, ...]) ->
     return programs
 
 
+def _is_end(reader: Reader, role: str, value: Any) -> Any:
+    """Whether a part of a result says that the episode ended; a discount, that it terminated."""
+    if role == "step_type":
+        return functools.reduce(jnp.logical_or, [value == x for x in reader.r.step_types])
+    return value == 0 if role == "discount" else value
+
+
 def _require_order(reader: Reader, programs: limits.Traced) -> None:
     """Refuse two flags of which the first counts the time limit."""
     r = reader.r
-    if r.at_step.get("terminated") != (3,) or reader.choices.step is not None:
+    is_named = reader.choices.step or "terminated" in reader.choices.fields
+    if not {"terminated", "truncated"} <= {*r.at_step} or is_named:
         return
     own = reader.env, reader.params
     if any(limits.is_read(programs, *own, x) for x in limits.declared(*own)):
         raise Refusal(
-            f"the first of two flags of `{r.step.name}` counts the time limit. `step=` says what "
-            "they are, of done, terminated, truncated, and other names"
+            f"the termination of `{r.step.name}` counts the time limit. `step=` or `fields=` says "
+            "what its flags are, of done, terminated, truncated"
         )
 
 

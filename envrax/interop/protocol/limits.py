@@ -88,7 +88,9 @@ class Limit:
     @property
     def is_in_steps(self) -> bool:
         """Whether its value is the number of steps."""
-        return is_traced(self.value) or self.steps == self.value
+        if is_traced((self.value, self.steps)):
+            return is_traced(self.value)
+        return self.steps == self.value
 
     def __str__(self) -> str:
         if not self.place or self.is_in_steps:
@@ -222,8 +224,8 @@ def choose(traced: Traced, env: Any, params: Any, named: str | None) -> Limit:
     if limit is None and named is None:
         raise Refusal(
             f"`{found[0].place}` = {found[0].value} decides ends, and more than a counter of steps "
-            f"is compared with it. limit={found[0].place!r} says that it is the time limit, "
-            "limit='none' that it is something else"
+            f"is compared with it. limit={found[0].place!r} says that it is the time limit, and "
+            "max_steps= how many steps it has; limit='none' says that it is something else"
         )
     return limit or found[0]
 

@@ -14,7 +14,7 @@ from envrax.interop.base import PeerEnv
 from envrax.interop.containers import as_dicts
 from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep, steps_limit
 from envrax.interop.protocol.calls import roles_of
-from envrax.interop.protocol.limits import steps_with
+from envrax.interop.protocol.limits import declared, steps_with
 from envrax.interop.protocol.reader import Choices, Reading, default_params
 from envrax.interop.protocol.reading import read
 from envrax.interop.protocol.refusal import Refusal
@@ -58,12 +58,14 @@ class ProtocolEnv(PeerEnv):
                 "says that nothing counts, done='terminated' that every end is a termination."
                 f"\n\n{r}"
             )
-        is_set = r.limit.in_params and r.limit.is_in_steps
-        if r.limit.place and not is_set and max_steps > r.limit.steps:
+        unread = declared(r.env, r.params)
+        if r.reason == "terminated" and not r.limit.place and unread and not is_decided:
+            one = unread[0]
             raise Refusal(
-                f"envrax.wrap({r.facts['object']}): expected `max_steps` of at most the object's "
-                f"own limit, {r.limit}; got {max_steps}. Give the object a longer `{r.limit.place}`"
-                "."
+                f"envrax.wrap({r.facts['object']}): every end is a termination, and `{one.place}` "
+                f"= {one.value}, which no end is seen to read, may be a time limit. limit='none' "
+                f"says that it is none; fields={{'done': 'terminated'}} and max_steps={one.value} "
+                f"that the flag counts it.\n\n{r}"
             )
 
     def build(self) -> Any:
@@ -73,16 +75,27 @@ class ProtocolEnv(PeerEnv):
         return default_params(self.peer, self.config.params)
 
     def limit(self) -> Any:
+        return self._limit_with(self.params)
+
+    def _limit_with(self, params: Any) -> Any:
+        """The library's own limit with these parameters."""
         r = self.reading
-        if _are_same(self.params, r.params):
+        if _are_same(params, r.params):
             return steps_limit(r.limit.steps)
         with jax.numpy_dtype_promotion("standard"):
-            return steps_limit(steps_with(r.programs, self.peer, self.params, r.limit))
+            return steps_limit(steps_with(r.programs, self.peer, params, r.limit))
 
     def with_limit(self, params: Any, max_steps: int) -> Any:
         limit = self.reading.limit
-        is_set = limit.in_params and limit.is_in_steps
-        return limit.in_params_with(params, max_steps) if is_set else params
+        if limit.in_params and limit.is_in_steps:
+            return limit.in_params_with(params, max_steps)
+        own = self._limit_with(params)
+        if not is_traced((own, max_steps)) and max_steps > own:
+            raise Refusal(
+                f"{self._who}: expected `max_steps` of at most the object's own limit, "
+                f"{own} steps by `{limit.place}`; got {max_steps}. Give the object a longer one."
+            )
+        return params
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -188,4 +201,11 @@ def _are_same(a: Any, b: Any) -> bool:
     if jax.tree.structure(a) != jax.tree.structure(b):
         return False
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return all(x is y or (not is_traced((x, y)) and np.array_equal(x, y)) for x, y in pairs)
+    return all(x is y or (_is_plain(x) and _is_plain(y) and np.array_equal(x, y)) for x, y in pairs)
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether a leaf is a number, or an array of them, that can be compared now."""
+    return isinstance(
+        x, bool | int | float | np.ndarray | np.generic | jax.Array
+    ) and not is_traced(x)

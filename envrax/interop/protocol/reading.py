@@ -5,6 +5,7 @@ from types import ModuleType
 from typing import Any
 
 import jax
+import numpy as np
 
 from envrax.interop.protocol.adapter import adapter_of
 from envrax.interop.protocol.calls import Call, Written, bind, roles_of
@@ -173,6 +174,12 @@ def _find_functions_of_state(reader: Reader, state: Any, action: Any) -> None:
                 f"`{r.calls[role]}` takes no player, and {len(r.agents)} take turns: what does "
                 "one see while another acts? An adapter decides"
             )
+        given = {*r.calls[role].roles}
+        if role == "reward" and {"state", "action"} <= given and "next_state" not in given:
+            raise Refusal(
+                f"`{r.calls[role]}` takes one state, and a step has two: the one before it and the "
+                "one after. An adapter decides"
+            )
         types = _implemented(reader, r.calls[role], state, action)
         if types is None:
             del r.calls[role]
@@ -274,13 +281,17 @@ def _require_no_change(reader: Reader, before: dict[str, Any]) -> None:
 
 
 def _snapshot(env: Any) -> dict[str, Any]:
-    """What an object holds: its attributes, and what lies in its lists, dicts and sets."""
+    """What an object holds: its attributes, and what is in its lists, dicts, sets and arrays."""
     if isinstance(env, ModuleType):
         return {}
     slots = [x for cls in type(env).__mro__ for x in getattr(cls, "__slots__", ())]
     own = {**{x: getattr(env, x, None) for x in slots}, **getattr(env, "__dict__", {})}
 
     def held(x: Any) -> Any:
+        if isinstance(x, np.ndarray):
+            return x.tobytes()
+        if isinstance(x, np.random.Generator):
+            return str(x.bit_generator.state)
         if isinstance(x, dict):
             return [(name, id(value)) for name, value in x.items()]
         return [*map(id, x)] if isinstance(x, list | set) else id(x)

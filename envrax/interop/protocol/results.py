@@ -141,7 +141,8 @@ def fields_of(name: str, x: Any, place: Path, fields: dict[str, str]) -> Parts:
     own = names_in(x)
     parts: Parts = {}
     for role, names in FIELDS.items():
-        found = [fields[role]] if role in fields else [n for n in names.split() if n in own]
+        free = [n for n in names.split() if n in own and n not in fields.values()]
+        found = [fields[role]] if role in fields else free
         if role == "info" and len(found) > 1:
             found = [n for n in found if n != "info"]  # Brax: its info is a state
         if len(found) > 1:

@@ -179,6 +179,6 @@ def _options(**choices: Any) -> dict[str, Any]:
 
 def _as_object(env: Any) -> Any:
     """A tuple of functions as an object."""
-    if isinstance(env, tuple) and len(env) in (2, 3) and all(map(callable, env)):
+    if type(env) is tuple and len(env) in (2, 3) and all(map(callable, env)):
         return SimpleNamespace(**dict(zip(("reset", "step", "observe"), env, strict=False)))
     return env
