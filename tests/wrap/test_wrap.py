@@ -383,6 +383,31 @@ class AGoalToo(peers.Anyhow):
         return obs, state, reward, done | (state.place > self.horizon // 2)
 
 
+class MovingGoal(peers.Anyhow):
+    """Its goal moves after half of the time."""
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        obs, state, reward, done = super().step(actions, env_state, rng)
+        goal = jnp.where(state.time < self.horizon // 2, 50.0, -50.0)
+        return obs, state, reward, done | (state.place == goal)
+
+
+class DoorOpens(peers.Anyhow):
+    """Its door opens in the second half, which a flag of the counter alone says."""
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        obs, state, reward, done = super().step(actions, env_state, rng)
+        return obs, state, reward, done | ((state.place > 1) & (state.time > self.horizon // 2))
+
+
+class Alive(peers.Anyhow):
+    """Its flag says that the episode goes on."""
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        *rest, done = super().step(actions, env_state, rng)
+        return *rest, ~done
+
+
 class DrawnClock(peers.Anyhow):
     """Its clock begins somewhere."""
 
@@ -416,7 +441,7 @@ class FromZero(peers.Anyhow):
         return {"x": peers.observed(state)}, state, state.place, peers.out(state) | late
 
 
-@pytest.mark.parametrize("peer", [APlace, AGoalToo, DrawnClock])
+@pytest.mark.parametrize("peer", [APlace, AGoalToo, MovingGoal, DoorOpens, Alive, DrawnClock])
 def test_a_field_with_the_name_of_a_limit(peer: Any) -> None:
     with pytest.raises(TypeError, match=r"more than a counter of steps is compared.*limit='none'"):
         envrax.wrap(peer())
@@ -427,7 +452,29 @@ def test_a_field_with_the_name_of_a_limit(peer: Any) -> None:
     assert envrax.wrap(peer(), limit="horizon", max_steps=7).config.max_steps == 7
 
 
-@pytest.mark.parametrize(("peer", "n_steps"), [(Seconds, 6), (FromZero, 8), (Frames, 3)])
+class EightBits(peers.Anyhow):
+    def reset(self, rng: Any) -> Any:
+        obs, state = super().reset(rng)
+        return obs, state._replace(time=jnp.uint8(0))
+
+
+class AsLists(peers.Anyhow):
+    """Its ends are in an array, of which any one ends the episode."""
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        obs, state, reward, _ = super().step(actions, env_state, rng)
+        return (
+            obs,
+            state,
+            reward,
+            jnp.array([peers.out(state), peers.late(state, self.horizon)]).any(),
+        )
+
+
+COUNTED = [(Seconds, 6), (FromZero, 8), (Frames, 3), (EightBits, 7), (AsLists, 7)]
+
+
+@pytest.mark.parametrize(("peer", "n_steps"), COUNTED)
 def test_a_limit_is_counted_in_steps(peer: Any, n_steps: int) -> None:
     """Whatever its field counts."""
     env = envrax.wrap(peer())
@@ -443,6 +490,61 @@ def test_a_limit_is_counted_in_steps(peer: Any, n_steps: int) -> None:
     assert envrax.wrap(peer(), max_steps=2).config.max_steps == 2
 
 
+class CountsDown(peers.TimeStepOnlyAfter):
+    """Its limit is in the state from a reset on, and its one flag counts it."""
+
+    def reset_env(self, key: Any) -> Any:
+        obs, state = super().reset_env(key)
+        return obs, state._replace(time=jnp.int32(self.max_steps))
+
+    def step_env(self, key: Any, state: Any, action: Any) -> Any:
+        state = peers.moved(key, state, action)._replace(time=state.time - 1)
+        over = peers.out(state) | (state.time == 0)
+        return Over(observation=peers.observed(state), reward=state.place, terminated=over), state
+
+
+class Over(NamedTuple):
+    observation: Any
+    reward: Any
+    terminated: Any
+
+
+def test_a_declared_limit_that_no_end_reads() -> None:
+    with pytest.raises(TypeError, match="`max_steps` = 7, which no end is seen to read"):
+        envrax.wrap(CountsDown())
+    assert envrax.wrap(CountsDown(), limit="none").config.max_steps == 2**31 - 1
+    env = envrax.wrap(CountsDown(), fields={"done": "terminated"}, max_steps=7)
+    _, state = env.reset(jax.random.key(0))
+    for i in range(7):
+        _, state, _, done, info = env.step(state, i % 2)
+    assert done and info["truncated"] and not info["terminated"]
+
+
+class ByAnotherFlag(peers.Anyhow):
+    """It begins again where its end is, by a comparison of its own."""
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        obs, state, reward, done = super().step(actions, env_state, rng)
+        again = jnp.abs(state.place) + 0.0 > 2.99
+        fresh = peers.begun(rng)
+        state = jax.tree.map(lambda a, b: jnp.where(again, a, b), fresh, state)
+        return obs, state, reward, done
+
+
+class OfOneState(peers.FunctionalLike):
+    def reward(self, state: Any, action: Any) -> Any:  # type: ignore[override]
+        return state.place
+
+
+class InPlace(peers.Anyhow):
+    def __init__(self) -> None:
+        self.count = np.zeros(1, np.int32)
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        self.count += 1
+        return super().step(actions, env_state, rng)
+
+
 def test_other_parameters_make_another_limit() -> None:
     class Ticks(peers.GymnaxLike):
         default_params: Any = {"tick": 1, "max_steps": 8}  # noqa: RUF012
@@ -455,6 +557,8 @@ def test_other_parameters_make_another_limit() -> None:
     env = envrax.wrap(Ticks())
     four = envrax.with_config(env, params={"tick": 2})
     assert (env.config.max_steps, four.config.max_steps) == (8, 4)
+    with pytest.raises(TypeError, match="at most the object's own limit, 3 steps"):
+        envrax.with_config(envrax.with_config(env, max_steps=6), params={"tick": 2})
 
     @jax.jit
     def length(tick: Any) -> Any:
@@ -557,6 +661,9 @@ class SecondOfTwoArrays(peers.Anyhow):
     ("peer", "said"),
     [
         (KeepsAList, "a stateful object: tracing its functions changed seen"),
+        (InPlace, "a stateful object: tracing its functions changed count"),
+        (ByAnotherFlag, "`step` may reset itself"),
+        (OfOneState, r"`reward\(state, action\)` takes one state"),
         (UnknownCap, "an end of an episode that nothing explains"),
         (OneReward, "not one for each agent"),
         (SecondOfTwoArrays, "observations of float32.3. and float32.2."),

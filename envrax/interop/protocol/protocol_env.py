@@ -88,7 +88,7 @@ class ProtocolEnv(PeerEnv):
     def with_limit(self, params: Any, max_steps: int) -> Any:
         limit = self.reading.limit
         if limit.in_params and limit.is_in_steps:
-            return limit.in_params_with(params, max_steps)
+            params = limit.in_params_with(params, max_steps)
         own = self._limit_with(params)
         if not is_traced((own, max_steps)) and max_steps > own:
             raise Refusal(
