@@ -104,8 +104,8 @@ def begins_anew(closed: Any, n_flags: int, first_state: int) -> list[bool]:
 
     A key, and a part of the state that a step leaves as it is, do not belong to one episode. So
     `where(done, fresh, moved)` forgets, if `fresh` comes from a key or from a level that stays.
-    `where(done, player, other)` does not. A flag other than the end by which all parts that change
-    forget the episode is taken for one, too.
+    `where(done, player, other)` does not. A flag other than the end is taken for it if by that
+    flag all parts that change forget the episode, and they are more than one.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def begins_anew(closed: Any, n_flags: int, first_state: int) -> list[bool]:
     anew = [is_unknown or bool(x.forgets & ends.is_flag) for x in labels[n_flags:]]
     moves = old[first_state : first_state + len(anew)]
     forgets = [x.forgets for x, is_one in zip(labels[n_flags:], moves, strict=True) if is_one]
-    if forgets and functools.reduce(frozenset[int].intersection, forgets):
+    if len(forgets) > 1 and functools.reduce(frozenset[int].intersection, forgets):
         anew = moves
     return [x and not is_key(v.aval) for x, v in zip(anew, jaxpr.outvars[n_flags:], strict=True)]
 

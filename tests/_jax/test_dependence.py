@@ -25,12 +25,12 @@ AGAIN: dict[str, Any] = {
     "from a key of a counter": lambda s, done, key: jnp.where(
         done, jax.random.normal(jax.random.fold_in(jax.random.key(1), s["x"].astype(int))), s["x"]
     ),
-    "by another flag, all that moves": lambda s, done, key: jnp.where(s["x"] > 9, 0.0, s["x"] + 1),
     "read by the next operation": lambda s, done, key: 2 * jnp.where(done, 0.0, s["x"] + 1),
 }
 GOES_ON: dict[str, Any] = {
     "a choice of two that go on": lambda s, done, key: jnp.where(done, s["x"], s["x"] + 1),
     "a count of ends": lambda s, done, key: s["x"] + done.astype(float),
+    "another flag": lambda s, done, key: jnp.where(s["x"] > 9, 0.0, s["x"] + 1),
     "a flag of flags": lambda s, done, key: (done | (s["x"] < 0)).astype(jnp.float32),
     "no flag": lambda s, done, key: s["x"] + jax.random.normal(key),
 }
