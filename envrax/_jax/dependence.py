@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal
 
-from envrax._jax.jaxprs import called_program, selects
+from envrax._jax.jaxprs import called_program, scan_sizes, selects
 
 _SAME = {
     "broadcast_in_dim",
@@ -181,7 +181,7 @@ class _Labeller:
             goes_on = self.run(params["cond_jaxpr"], [*inputs[:n], *before])[0]
             return [self.choice(goes_on, x) for x in zip(before, once, after, strict=True)]
         if name == "scan":
-            return self.loop(params["jaxpr"], inputs, params["num_consts"], params["num_carry"])
+            return self.loop(params["jaxpr"], inputs, *scan_sizes(eqn))
         if (program := called_program(eqn)) is not None:
             return self.run(program, inputs)
         varying = [x for x in inputs if not x.is_constant]

@@ -81,6 +81,23 @@ def branches(eqn: JaxprEqn) -> bool:
     return eqn.primitive in (scan_p, while_p, cond_p)
 
 
+def scan_sizes(eqn: JaxprEqn) -> tuple[int, int]:
+    """
+    The numbers of constants and of carried values of a `scan`, which come first among its inputs.
+
+    The parameters that say so have other names in each version of JAX. What a round takes a row of
+    has an axis more outside.
+    """
+    body = eqn.params["jaxpr"].jaxpr
+
+    def rows(outside: Any, inside: Any) -> int:
+        pairs = zip(outside, inside, strict=True)
+        return sum([x.aval.shape != y.aval.shape for x, y in pairs])
+
+    n_carry = len(eqn.outvars) - rows(eqn.outvars, body.outvars)
+    return len(eqn.invars) - n_carry - rows(eqn.invars, body.invars), n_carry
+
+
 def called_program(eqn: JaxprEqn) -> Any:
     """The program that a call such as `jit` runs on its inputs; None for other equations."""
     if eqn.primitive in (jit_p, remat_p):

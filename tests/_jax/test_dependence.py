@@ -22,6 +22,9 @@ AGAIN: dict[str, Any] = {
     "while_loop": lambda s, done, key: jax.lax.while_loop(
         lambda carry: carry[0], lambda _: (jnp.bool_(False), 0.0), (done, s["x"] + 1)
     )[1],
+    "scan": lambda s, done, key: jax.lax.scan(
+        lambda x, row: (jnp.where(done, 0.0, x + row), None), s["x"], jnp.arange(2.0)
+    )[0],
     "from a key of a counter": lambda s, done, key: jnp.where(
         done, jax.random.normal(jax.random.fold_in(jax.random.key(1), s["x"].astype(int))), s["x"]
     ),
@@ -31,6 +34,9 @@ GOES_ON: dict[str, Any] = {
     "a choice of two that go on": lambda s, done, key: jnp.where(done, s["x"], s["x"] + 1),
     "a count of ends": lambda s, done, key: s["x"] + done.astype(float),
     "another flag": lambda s, done, key: jnp.where(s["x"] > 9, 0.0, s["x"] + 1),
+    "scan": lambda s, done, key: jax.lax.scan(
+        lambda x, row: (x + row * s["level"], x), s["x"], jnp.arange(2.0)
+    )[0],
     "a flag of flags": lambda s, done, key: (done | (s["x"] < 0)).astype(jnp.float32),
     "no flag": lambda s, done, key: s["x"] + jax.random.normal(key),
 }

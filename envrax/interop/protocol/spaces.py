@@ -93,7 +93,7 @@ def _space(reader: Reader, kind: str, types: Any) -> Space | None:
             return Discrete(operator.index(count))
     except Refusal:
         raise
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, NotImplementedError) as error:
         raise Refusal(
             f"its space of {kind}s does not fit: {error}. `{kind}_space=` gives another"
         ) from error
