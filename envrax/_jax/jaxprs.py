@@ -76,6 +76,11 @@ def selects(eqn: JaxprEqn) -> bool:
     return eqn.primitive is select_n_p
 
 
+def is_cond(eqn: JaxprEqn) -> bool:
+    """Whether an equation is a `cond` or `switch`: an index, then operands of its branches."""
+    return eqn.primitive is cond_p
+
+
 def branches(eqn: JaxprEqn) -> bool:
     """Whether an equation is a loop or a `cond`, whose parameters hold programs."""
     return eqn.primitive in (scan_p, while_p, cond_p)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.extend.core import JaxprEqn, Literal
 
 from envrax._jax.dead_code import without_dead_code
-from envrax._jax.jaxprs import called_program, constants, programs_of, selects
+from envrax._jax.jaxprs import called_program, constants, is_cond, programs_of, selects
 
 
 class Unknown(NamedTuple):
@@ -87,6 +87,8 @@ def known_part(program: Any, inputs: Sequence[Any], n_outputs: int | None = None
         unknown = [x for x in values if isinstance(x, Unknown)]
         if not eqn.effects and not unknown:
             return bind(eqn, values)
+        if is_cond(eqn):
+            return chosen(eqn, values)
         read.extend(x for x in values if not isinstance(x, Unknown))
         read.extend(x for inner in programs_of(eqn) for x in constants(inner))
         names = [f"v{x.number}" if isinstance(x, Unknown) else "known" for x in values]
@@ -94,8 +96,21 @@ def known_part(program: Any, inputs: Sequence[Any], n_outputs: int | None = None
         rest.append(f"{eqn.primitive} {how} {' '.join(names)}")
         if (part := _follows(eqn, values)) is not None:
             return [Unknown(next(numbers), *part)]
-        read.extend(x for part in unknown if part.value is not None for x in part[1:])
+        read.extend(y for x in unknown for y in _known_of(x))
         return [Unknown(next(numbers)) for _ in eqn.outvars]
+
+    def chosen(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
+        """The results of a `cond`: those of each branch, of which the first value chooses."""
+        by, *operands = values
+        rest.append(f"cond {by.number if isinstance(by, Unknown) else 'known'}")
+        read.extend(_known_of(by))
+        branches = [run(branch, operands) for branch in eqn.params["branches"]]
+        results: list[Any] = []
+        for out, *cases in zip(eqn.outvars, *branches, strict=True):
+            read.extend(y for x in cases for y in _known_of(x))
+            parts = [_filled(_part(x), out.aval) for x in cases if not _is_key(out.aval)]
+            results.append(Unknown(next(numbers), *_choice(_part(by), parts) if parts else ()))
+        return results
 
     outputs = run(used, [x for x, is_used in zip(given, is_read, strict=True) if is_used])
     return KnownPart(outputs, read, rest)
@@ -122,12 +137,10 @@ def _follows(eqn: JaxprEqn, values: list[Any]) -> _Part | None:
     """The result of an operation where it follows from what is known of some of its values."""
     parts = [_part(x) for x in values]
     types: list[Any] = [x.aval for x in (*eqn.invars, *eqn.outvars)]
-    are_keys = any([jnp.issubdtype(x.dtype, jax.dtypes.extended) for x in types])
-    if eqn.effects or are_keys or len(eqn.outvars) != 1 or not any(parts):
+    if eqn.effects or any(map(_is_key, types)) or len(eqn.outvars) != 1 or not any(parts):
         return None
     name, shape = eqn.primitive.name, types[-1].shape
-    pairs = zip(parts, types, strict=False)
-    filled = [x or _Part(jnp.zeros(t.shape, t.dtype), jnp.zeros(t.shape, bool)) for x, t in pairs]
+    filled = [_filled(x, t) for x, t in zip(parts, types, strict=False)]
 
     def value() -> Any:
         return bind(eqn, [x.value for x in filled])[0]
@@ -144,15 +157,41 @@ def _follows(eqn: JaxprEqn, values: list[Any]) -> _Part | None:
         found = jnp.any(x.is_known & x.value, axis=eqn.params["axes"])
         return _Part(found, found | jnp.all(x.is_known, axis=eqn.params["axes"]))
     if selects(eqn):
-        by, *cases = filled
-        chosen = jax.lax.select_n(by.value, *[x.is_known for x in cases])
-        return _Part(value(), jnp.broadcast_to(by.is_known, shape) & chosen)
+        return _choice(filled[0], filled[1:])
     if name in _MOVES:
         return _Part(value(), bind(eqn, [x.is_known for x in filled])[0])
     if not all(parts):
         return None
     known = functools.reduce(jnp.bitwise_and, [jnp.all(x.is_known) for x in filled])
     return _Part(value(), jnp.broadcast_to(known, shape))
+
+
+def _choice(by: _Part | None, cases: list[_Part]) -> _Part:
+    """The case that a value chooses. Without it nothing is known."""
+    shape = jnp.shape(cases[0].value)
+    if by is None:
+        return _Part(cases[0].value, jnp.zeros(shape, bool))
+    which = jnp.asarray(by.value, bool) if len(cases) == 2 else by.value
+    value, is_known = (jax.lax.select_n(which, *parts) for parts in zip(*cases, strict=True))
+    return _Part(value, is_known & by.is_known)
+
+
+def _filled(part: _Part | None, like: Any) -> _Part:
+    """A part, or one of zeros of which nothing is known."""
+    if part is None:
+        return _Part(jnp.zeros(like.shape, like.dtype), jnp.zeros(like.shape, bool))
+    return part._replace(value=jnp.asarray(part.value, like.dtype))
+
+
+def _is_key(aval: Any) -> bool:
+    return jnp.issubdtype(aval.dtype, jax.dtypes.extended)
+
+
+def _known_of(x: Any) -> list[Any]:
+    """The computed values in a value."""
+    if isinstance(x, Unknown):
+        return [] if x.value is None else [x.value, x.is_known]
+    return [x]
 
 
 def _part(x: Any) -> _Part | None:

@@ -210,6 +210,22 @@ class JumanjiLike:
         return (state, step) if self.state_first else (step, state)
 
 
+class JumanjiByBranches(JumanjiLike):
+    """As in Jumanji's own games: `cond` makes the time step."""
+
+    def step(self, state: Any, action: Any) -> Any:
+        state = moved(None, state, action)
+        last = out(state) | (state.time >= self.time_limit)
+
+        def ended() -> Any:
+            return self._both(state, StepType.LAST, jnp.float32(0), state.place)
+
+        def goes_on() -> Any:
+            return self._both(state, StepType.MID, jnp.float32(1), state.place)
+
+        return jax.lax.cond(last, ended, goes_on)
+
+
 class DmEnvLike(JumanjiLike):
     """The time step first, as in a functional dm_env."""
 

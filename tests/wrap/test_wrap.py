@@ -29,6 +29,7 @@ UNDERSTOOD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a state and an info": (peers.StateAndInfo, {}, "reset(key) -> state, info"),
     "Brax": (peers.BraxLike, {"max_steps": 7}, "every end is a termination"),
     "Jumanji": (peers.JumanjiLike, {}, "7 steps, `time_limit`"),
+    "Jumanji, by branches": (peers.JumanjiByBranches, {}, "7 steps, `time_limit`"),
     "dm_env": (peers.DmEnvLike, {}, "`discount` at the last step"),
     "jaxnasium": (peers.TimeStepOnlyAfter, {}, "its own two flags"),
     "JaxMARL": (peers.JaxMarlLike, {}, "red, blue"),
