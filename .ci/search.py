@@ -7,10 +7,13 @@ The search of the theme ranks tags above titles, and titles above texts.
 from typing import Any
 
 TAGS = {
+    "advanced/domain-randomization.md": ["curriculum", "harder tasks"],
     "advanced/resets.md": ["reset some slots"],
     "advanced/speed.md": ["which N", "how many environments", "number of slots"],
     "traps.md": ["recompile", "retrace", "slow compilation"],
-    "tutorials/rollouts.md": ["error bars", "confidence interval", "standard error"],
+    "trainers/simulators.md": ["own simulator", "C++", "callback"],
+    "tutorials/rendering.md": ["no display", "headless"],
+    "tutorials/rollouts.md": ["error bars", "confidence interval", "compare two policies"],
 }
 
 

@@ -28,6 +28,10 @@ FOUND = {
     "error bars": "tutorials/rollouts/",
     "which N": "advanced/speed/",
     "reset some slots": "advanced/resets/",
+    "curriculum": "advanced/domain-randomization/",
+    "no display": "tutorials/rendering/",
+    "compare two policies": "tutorials/rollouts/",
+    "own simulator": "trainers/simulators/",
     "doorkey": "libraries/navix/",
 }
 LOADED = re.compile(
