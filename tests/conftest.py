@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -108,6 +109,14 @@ def run_python(tmp_path: Path) -> Callable[..., str]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every", type=int, default=1, help="run every n-th test: a sample")
+    parser.addoption("--reached", type=Path, help="a file of paths: run no other test or page")
+
+
+@cache
+def reached(config: pytest.Config) -> set[str] | None:
+    """The files that a change reaches, as `.ci/reach.py` lists them; all if it was not asked."""
+    listed = config.getoption("--reached")
+    return listed and {*listed.read_text().splitlines()}
 
 
 def pytest_configure() -> None:
@@ -118,6 +127,11 @@ def pytest_configure() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip the folder of a tier that `-m` does not name: its files import the libraries."""
+    only = reached(config)
+    if only is not None and collection_path.name.startswith("test_"):
+        path = collection_path.relative_to(config.rootpath).as_posix()
+        if path not in only:
+            return True
     tier = collection_path.parent.name
     tiers = ("interop", "apart", "trainers", "jaxrl", "nightly", "published")
     if tier not in tiers or not collection_path.name.startswith("test_"):
@@ -128,10 +142,24 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    only = reached(config)
+    if only is not None:
+        items[:] = [item for item in items if page_of(item) in {None, *only}]
     items[:] = items[:: config.getoption("--every")]
     for item in items:
         if "run_python" in getattr(item, "fixturenames", ()):
             item.add_marker("integration")
+
+
+def page_of(item: pytest.Item) -> str | None:
+    """The page that a test runs, if it runs one."""
+    page = getattr(item, "callspec", None) and item.callspec.params.get("page")
+    return page.partition("##")[0] if page else None
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and reached(session.config) is not None:
+        session.exitstatus = pytest.ExitCode.OK  # the change reaches none of these
 
 
 def pytest_collection_finish() -> None:
