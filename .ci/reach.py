@@ -33,7 +33,13 @@ ALL = ("pyproject.toml", "tests/conftest.py", ".ci/run", ".ci/reach.py", ".githu
 WHOLE = "tests/project/"
 
 # The tests nearest to a module that no test imports itself.
-NEAREST = {"termination": "autoreset", "compiled_batch": "vec_env", "envs": "suite"}
+NEAREST = {
+    "_checks": "config",
+    "agent_values": "multi_agent",
+    "compiled_batch": "vec_env",
+    "envs": "suite",
+    "termination": "autoreset",
+}
 
 # A part of `.ci/run` runs if the change reaches a file that begins with one of these. `core` are
 # the tests that need no other library.

@@ -28,6 +28,7 @@ os.environ.setdefault(
 
 import jax
 import pytest
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 import envrax
 
@@ -35,6 +36,12 @@ import envrax
 COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
 HIT_EVENT = "/jax/compilation_cache/cache_hits"
 MISS_EVENT = "/jax/compilation_cache/cache_misses"
+# Of the cache that the tests of a run share.
+PROGRAMS = {
+    "jax_persistent_cache_min_compile_time_secs": 0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+    "jax_persistent_cache_enable_xla_caches": "none",
+}
 
 
 @dataclass
@@ -121,7 +128,7 @@ def reached(config: pytest.Config) -> set[str] | None:
 
 def pytest_configure() -> None:
     jax.config.update("jax_numpy_dtype_promotion", "strict")
-    # A cache set by the developer would serve programs in place of the one under test.
+    # `programs` sets it; a cache of the developer may hold programs of other flags.
     jax.config.update("jax_compilation_cache_dir", None)
 
 
@@ -175,3 +182,15 @@ def isolated_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("ENVRAX_CACHE_DIR", str(tmp_path_factory.mktemp("compile_cache")))
         patch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Have all tests of a run share what they compile: a fifth of the programs are the same."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    for name, value in PROGRAMS.items():
+        jax.config.update(name, value)
+    jax.config.update("jax_compilation_cache_dir", str(folder / "programs"))
+    reset_cache()
