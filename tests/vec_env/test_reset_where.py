@@ -66,7 +66,7 @@ def test_resets_of_what_ended_equal_auto_reset(name: str) -> None:
     assert expected[1][2].sum() > N
 
 
-@pytest.mark.parametrize("world", [ChaseWorld, NimWorld])
+@pytest.mark.parametrize("world", slow_but(NimWorld, values=[ChaseWorld, NimWorld]))
 def test_worlds_agents_and_rewards_by_their_statistics(world: Any) -> None:
     def make(**options: Any) -> Any:
         env = NormalizeReward(VecEnv(world(), 4, **options))
@@ -109,7 +109,7 @@ def _rows(tree: Any, mask: Any) -> Any:
     return jax.tree.map(lambda x: x[mask], tree)
 
 
-@pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.parametrize("jit_compile", slow_but(True, values=[True, False]))
 def test_masks_equal_a_loop_by_hand(jit_compile: bool) -> None:
     """Any mask, not only that of ends: slot by slot, by `reset_after` or the keys of a reset."""
     env = CountEpisodes(coin("loop"))
@@ -180,18 +180,14 @@ def test_off_an_ended_slot_does_what_its_environment_does() -> None:
 def test_rollouts_and_evaluations_have_auto_reset_again() -> None:
     on = VecEnv(coin(), N)
     off = VecEnv(coin(), N, autoreset=False)
-    wrapped = NormalizeReward(off)
     assert on.autoreset is not False and off.autoreset is False
     assert_trees_equal(
         rollout(off, None, start(off, KEY), STEPS), rollout(on, None, start(on, KEY), STEPS)
     )
     assert_trees_equal(evaluate(off, None, KEY, 20), evaluate(on, None, KEY, 20))
-    assert_trees_equal(
-        rollout(wrapped, None, start(wrapped, KEY), STEPS)[1].reward,
-        rollout(NormalizeReward(on), None, start(NormalizeReward(on), KEY), STEPS)[1].reward,
-    )
 
 
+@pytest.mark.slow
 def test_the_kit_takes_a_batch_without_auto_reset() -> None:
     report = report_batched_env(VecEnv(coin(), 4, autoreset=False))
     report.raise_if_any()

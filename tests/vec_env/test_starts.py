@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import NestedEnv, PixelEnv, VectorEnv
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 from reset_after_envs import CountEpisodes
 
 import envrax
@@ -60,7 +60,9 @@ def _innermost(env: Any) -> Any:
     return env.unwrapped
 
 
-@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize(
+    "name", slow_but("stack", "limit", "normalized", "sharded", "worlds", values=BATCHES)
+)
 def test_starts_of_the_own_reset_equal_a_reset(name: str) -> None:
     """With the keys of a reset, in every field of every wrapper; the other slots stay."""
     env = BATCHES[name]()

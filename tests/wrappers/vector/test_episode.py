@@ -11,7 +11,7 @@ import pytest
 from fakes import CoinEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as OfGymnasium
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 
 import envrax
 from envrax import ClipReward, VecEnv, rollout, start
@@ -27,7 +27,7 @@ def cartpoles() -> SyncVectorEnv:
     return SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
-@pytest.mark.parametrize("make", [CoinEnv, NimWorld])
+@pytest.mark.parametrize("make", slow_but(CoinEnv, values=[CoinEnv, NimWorld]))
 def test_it_equals_the_one_around_one_environment(make: Any) -> None:
     outside = RecordEpisodeStatistics(VecEnv(make(), 4))
     inside = VecEnv(envrax.RecordEpisodeStatistics(make()), 4)
@@ -59,6 +59,10 @@ def test_a_slot_that_is_reset_begins_at_zero() -> None:
     obs, state, *_ = env.step(state, jnp.ones((3, 2), jnp.float32))
     _, state = env.reset_where(np.array([True, False, False]), obs, state)
     assert state.episode_length[0] == 0 and state.episode_return[0] == 0
+
+
+@pytest.mark.slow
+def test_it_keeps_the_contract() -> None:
     check_batched_env(RecordEpisodeStatistics(VecEnv(CoinEnv(), 3)))
 
 

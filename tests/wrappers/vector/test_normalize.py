@@ -327,12 +327,13 @@ def test_a_key_normalises_that_entry_and_clip_bounds_it() -> None:
     plain_first, plain_state, (plain, *_, plain_infos) = scanned(alone, 30)
     assert_trees_equal(state.statistics, plain_state.statistics)
     pairs = [(first, plain_first), (obs, plain), (infos["final_obs"], plain_infos["final_obs"])]
+    pairs = jax.tree.map(np.asarray, pairs)
     for got, normal in pairs:
         assert (abs(normal) > 0.5).any() and (abs(normal) < 0.5).any()
         np.testing.assert_array_equal(got["place"], np.clip(normal, -0.5, 0.5))
         assert got["clock"].dtype == np.int32
     assert keyed.observation_space.contains(first)
-    clock = infos["final_obs"]["clock"]
+    obs, dones, clock = jax.tree.map(np.asarray, (obs, dones, infos["final_obs"]["clock"]))
     assert dones.any() and not first["clock"].any()
     np.testing.assert_array_equal(clock[1:], obs["clock"][:-1] + 1)
     np.testing.assert_array_equal(obs["clock"], np.where(dones, 0, clock))

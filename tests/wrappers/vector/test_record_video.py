@@ -14,7 +14,7 @@ import pytest
 from batched_fakes import OnTheHost
 from fakes import Pair, VectorConfig, VectorEnv, VectorState
 from films import Canvas, FakeEncoder, FilmEnv, file_names, frames, steps_seen
-from helpers import assert_trees_equal, with_final_obs
+from helpers import assert_trees_equal, slow_but, with_final_obs
 
 import envrax
 from envrax import ClipReward, VecEnv
@@ -80,19 +80,20 @@ def test_a_compiled_scan_is_recorded_to_the_last_frame_of_every_episode(tmp_path
     )
     roll(env, actions)
     env.write()
+    reset, step = jax.jit(single.reset), jax.jit(single.step)
     lengths: dict[int, list[int]] = {1: [], 4: []}
     for slot in (1, 4):
-        _, state = single.reset(jax.random.split(jax.random.key(0), 5)[slot])
+        _, state = reset(jax.random.split(jax.random.key(0), 5)[slot])
         expected = [single.render(state)]
         for action in actions[:, slot]:
-            _, state, _, done, _ = single.step(state, action)
+            _, state, _, done, _ = step(state, action)
             expected.append(single.render(state))
             if done:
                 name = f"slot_{slot}-episode_{len(lengths[slot]):04d}.mp4"
                 np.testing.assert_array_equal(frames(tmp_path / name), expected)
                 assert len(expected) == int(state.step) + 1
                 lengths[slot].append(int(state.step))
-                _, state = single.reset(jax.random.split(state.rng)[0])
+                _, state = reset(jax.random.split(state.rng)[0])
                 expected = [single.render(state)]
     assert len(file_names(tmp_path)) == len(lengths[1]) + len(lengths[4]) > 10
     assert len(set(lengths[1])) > 2
@@ -145,7 +146,11 @@ def by_a_fleet(env: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "plays", [by_rollout, by_a_bridge, by_a_bridge_without_reset, by_a_wrapper, by_a_fleet]
+    "plays",
+    slow_but(
+        *(by_rollout, by_a_bridge_without_reset),
+        values=[by_rollout, by_a_bridge, by_a_bridge_without_reset, by_a_wrapper, by_a_fleet],
+    ),
 )
 def test_what_is_complete_is_written_whoever_calls(plays: Any, tmp_path: Path) -> None:
     env = film(tmp_path)
