@@ -333,7 +333,7 @@ def test_a_world_that_is_over_before_the_first_move_takes_no_further_step() -> N
     _, state = env.reset(KEYS[0])
     early = state.agent_done
     assert early.any() and not early.all()
-    _, after, reward, done, _ = jax.vmap(env.env.step)(state, jnp.zeros(8, jnp.int32))
+    _, after, reward, done, _ = jax.jit(jax.vmap(env.env.step))(state, jnp.zeros(8, jnp.int32))
     assert done.all() and (reward == jnp.where(early, -1.0, 1.0)).all()
     assert after.env_state.step.tolist() == [1] * 8
     unchanged = jax.tree.map(lambda x: x[early], (state, after.replace(step=state.step)))

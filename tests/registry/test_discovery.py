@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import pytest
 from fakes import VectorConfig, VectorEnv
+from helpers import slow_but
 
 import envrax
 from envrax import registry
@@ -190,7 +191,10 @@ def test_a_suite_that_cannot_be_imported_says_why(install: Install) -> None:
             look_up("stale/A-v0")
 
 
-@pytest.mark.parametrize("value", ["", ":suite", "no module", "1st", "not_there:suite [extra]"])
+NO_MODULES = ("", "not_there:suite [extra]", ":suite", "no module", "1st")
+
+
+@pytest.mark.parametrize("value", slow_but(*NO_MODULES[:2], values=NO_MODULES))
 def test_an_entry_point_that_names_no_module(
     value: str, install: Install, capsys: pytest.CaptureFixture[str]
 ) -> None:

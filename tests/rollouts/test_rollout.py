@@ -128,8 +128,8 @@ def test_what_start_returns_can_be_donated(env: Any) -> None:
     assert_trees_equal(run(begin), expected)
 
 
-@pytest.mark.parametrize("env", [CoinEnv(), RecordEpisodeStatistics(CoinEnv())])
-def test_under_vmap_with_the_checker_of_keys(env: Any) -> None:
+def test_under_vmap_with_the_checker_of_keys() -> None:
+    env = RecordEpisodeStatistics(CoinEnv())
     rngs = jax.random.split(KEY, 2)
     run: Any = lambda rng: envrax.rollout(env, None, envrax.start(env, rng), 8)[1]  # noqa: E731
     with jax.debug_key_reuse(True):
@@ -138,7 +138,7 @@ def test_under_vmap_with_the_checker_of_keys(env: Any) -> None:
     assert_trees_equal(jax.tree.map(lambda x: x[1], both), run(rngs[1]))
 
 
-@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("mapped", slow_but(True, values=[False, True]))
 def test_gradients_reach_the_config_of_a_single_environment(mapped: bool) -> None:
     """Across auto-resets, which read it too; against finite differences."""
     act: Any = lambda state, obs, rng: (jnp.int32(1), state, None)  # noqa: E731

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 
 import envrax
 from envrax import Box, Discrete, JaxEnv
@@ -249,7 +249,10 @@ counting = CountingEnv()
 catch_8 = partial(envrax.make, "classic/Catch-v0", rows=8)
 
 
-@pytest.mark.parametrize("name", ["Lake", "lake", "Lake(size=9)", "catch_8", "counting"])
+NAMES = ("Lake", "lake", "Lake(size=9)", "catch_8", "counting")
+
+
+@pytest.mark.parametrize("name", slow_but("Lake(size=9)", "counting", values=NAMES))
 def test_all_commands_read_an_object_in_one_way(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

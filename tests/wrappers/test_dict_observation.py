@@ -129,7 +129,7 @@ ACCEPT_OTHERS: list[Any] = [
 
 
 @pytest.mark.parametrize(
-    "wrapper", slow_but(DELAY, envrax.FlattenObservation, values=ACCEPT_OTHERS), ids=str
+    "wrapper", slow_but(envrax.FlattenObservation, values=ACCEPT_OTHERS), ids=str
 )
 def test_containers_of_an_observation_may_be_others(wrapper: Any) -> None:
     seen: list[Any] = []

@@ -72,7 +72,7 @@ def observations(env: Any) -> Any:
 
         return jax.jit(call) if env.traceable else call
 
-    reset, step = both(env.reset), both(env.step)
+    reset, step, reset_after = both(env.reset), both(env.step), both(env.reset_after)
     *pair, state = reset(jax.random.key(2))
     yield pair
     actions = random_actions(env.action_space, (7,))
@@ -81,7 +81,7 @@ def observations(env: Any) -> Any:
         *pair, state = step(state, action)
         yield pair
         if bool(state.done):
-            *pair, state = both(env.reset_after)(state)
+            *pair, state = reset_after(state)
             yield pair
 
 
