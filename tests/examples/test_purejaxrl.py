@@ -22,8 +22,11 @@ def test_the_page_shows_lines_of_the_script() -> None:
     page = (ROOT / "docs/coming-from/purejaxrl.md").read_text(encoding="utf-8")
     script = (ROOT / "examples/purejaxrl.py").read_text(encoding="utf-8")
     blocks = re.findall(r"^ +```diff\n(.+?)^ +```$", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 6
     assert set(re.findall(r"# edit (\d)", script)) == set("123456")
+    assert re.findall(r"^(\d)\. \*\*", page, re.MULTILINE) == [*"123456"]
+    assert len(blocks) == 2
     for block in blocks:
         added = re.findall(r"^    \+(.+)$", block, re.MULTILINE)
         assert added and set(added) <= set(script.splitlines())
+    for line in re.findall(r": `(.+ = env\..+)`\.", page):
+        assert line in script
