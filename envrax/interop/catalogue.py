@@ -29,15 +29,15 @@ def list_suites(prefix: str | None) -> Iterator[str]:
     missing, bare = missing_libraries(), without_sprites()
     for name in available_suites():
         point = points.get(name)
-        about = "registered"
+        status = "registered"
         if point:
             module = point.value or "an entry point without a module"
-            about = f"{module}, from {distribution_of(point)}"
+            status = f"{module}, from {distribution_of(point)}"
         if name in missing:
-            about = f"not installed: {how_to_install(name)}"
+            status = f"not installed: {how_to_install(name)}"
         elif name in bare:
-            about += f", {NO_SPRITES}"
-        yield f"{name:<12}  {about}"
+            status += f", {NO_SPRITES}"
+        yield f"{name:<12}  {status}"
     yield from (name for name in registered_names() if "/" not in name)
 
 
@@ -47,10 +47,10 @@ def find_ids(word: str) -> Iterator[str]:
     ids = find(word)
     for name in ids:
         prefix = name.partition("/")[0]
-        about = how_to_install(prefix) if prefix in missing else "installed"
+        status = how_to_install(prefix) if prefix in missing else "installed"
         if prefix in bare:
-            about += f", {NO_SPRITES}"
-        yield f"{name:<40}  {about}"
+            status += f", {NO_SPRITES}"
+        yield f"{name:<40}  {status}"
     if not ids:
         yield "none: `python -m envrax list` shows the suites"
 

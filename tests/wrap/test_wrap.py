@@ -272,7 +272,7 @@ REFUSED: dict[Any, tuple[str, Any]] = {
             "limit": "horizon",  # one array holds the place and the time
         },
     ),
-    ResetsInside: ("`step` may reset itself: its end begins anew .place, .time", {}),
+    ResetsInside: ("`step` may reset itself: its end resets .place, .time", {}),
     InitInside: ("`step` may reset itself", {}),
     FlagsByOtherNames: (
         "no end of an episode",

@@ -146,11 +146,11 @@ def _require_no_reset(reader: Reader, programs: Programs, state: Any) -> None:
     if names:
         beside = "".join(f"; step={x!r} takes `{x}`" for x in _steps_beside(reader))
         raise Refusal(
-            f"`{r.step.name}` may reset itself: its end begins anew "
+            f"`{r.step.name}` may reset itself: its end resets "
             f"{', '.join(names[:4])}. `resets=` decides: resets=False says that it never "
             f"begins an episode{beside}"
         )
-    r.facts["resets"] = f"`{r.step.name}` does not: its end begins nothing anew in its state"
+    r.facts["resets"] = f"`{r.step.name}` does not: its end resets nothing in its state"
 
 
 def _steps_beside(reader: Reader) -> list[str]:

@@ -43,6 +43,7 @@ def find_actions(reader: Reader, state: Any) -> Any:
 
 
 def find_observations(reader: Reader, state: Any) -> None:
+    """The space of observations; that of a world is by agent."""
     r = reader.r
     obs = reader.trace(lambda key: r.begin(reader.env, reader.params, key)["obs"], reader.key)
     types = types_of(as_dicts(obs))
