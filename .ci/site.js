@@ -64,16 +64,30 @@ const search = async function (frame, queries) {
   return found;
 };
 
+// Whether the page is in the frame; a request that a busy machine refused is made again.
+const open = async function (frame, address) {
+  for (let tries = 0; tries < 3; tries++) {
+    await new Promise((done) => {
+      frame.onload = done;
+      frame.src = `/${address}`;
+    });
+    // Without a document where the browser shows an error of its own.
+    if (frame.contentDocument?.location.pathname === `/${address}`) return true;
+    await wait(500);
+  }
+  return false;
+};
+
 const look = async function (found) {
   const { pages, width, queries } = await (await fetch("/asked")).json();
   const frame = document.createElement("iframe");
   frame.style = `width: ${width}px; height: 800px; border: 0`;
   document.body.append(frame);
   for (const address of pages) {
-    await new Promise((done) => {
-      frame.onload = done;
-      frame.src = `/${address}`;
-    });
+    if (!(await open(frame, address))) {
+      found.push(`${address}: expected the page; got none`);
+      continue;
+    }
     await wait(50); // until scripts have put tables into what scrolls
     for (const scheme of ["default", "slate"]) {
       frame.contentDocument.body.setAttribute("data-md-color-scheme", scheme);

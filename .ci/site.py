@@ -48,7 +48,8 @@ def main() -> int:
         wrong += seen(site, browser)
     else:
         print("NOTE: no Chromium here; no page is opened.")
-    print(*wrong, sep="\n")
+    for line in wrong:
+        print(line)
     print(f"{len(wrong)} faults in {sum(1 for _ in pages(site))} pages")
     return bool(wrong)
 
@@ -128,6 +129,7 @@ def seen(site: Path, browser: str) -> list[str]:
         process.terminate()
         process.wait()
     server.shutdown()
+    server.server_close()
     return found
 
 

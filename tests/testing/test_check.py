@@ -60,7 +60,7 @@ def test_an_environment_on_the_host_is_checked_without_traces(tmp_path: Path) ->
     env = RecordVideo(ImageEnv(), tmp_path, episode_trigger=lambda _: False)
     report = report_env(env, num_steps=8)
     assert report.ok and report.notes == ()
-    assert report.skipped["vmap_agrees"] == "runs on the host, `traceable` is False"
+    assert report.skipped["vmap_agrees"] == "runs on the host, where no call can be repeated"
 
 
 def test_options_of_jax_for_debugging_change_no_result() -> None:
