@@ -510,15 +510,60 @@ class Over(NamedTuple):
     terminated: Any
 
 
+def test_a_termination_that_comes_at_a_certain_step_is_asked_about() -> None:
+    """Its limit is under any name, or none: the count of steps makes an end."""
+    with pytest.raises(TypeError, match="one comes at step 7 whatever happens"):
+        envrax.wrap(CountsDown())
+    assert envrax.wrap(CountsDown(), done="terminated").config.max_steps == 2**31 - 1
+    for max_steps in (7, 9):
+        env = envrax.wrap(CountsDown(), max_steps=max_steps)
+        _, state = env.reset(jax.random.key(0))
+        for i in range(7):
+            _, state, _, done, info = env.step(state, i % 2)
+        assert done and info["truncated"] == (max_steps == 7) != info["terminated"]
+
+
+class DrawsItsTime(CountsDown):
+    """Its time to go is drawn."""
+
+    def reset_env(self, key: Any) -> Any:
+        step, state = super().reset_env(key)
+        return step, state._replace(time=jax.random.randint(key, (), 5, self.max_steps))
+
+
 def test_a_declared_limit_that_no_end_reads() -> None:
     with pytest.raises(TypeError, match="`max_steps` = 7, which no end is seen to read"):
-        envrax.wrap(CountsDown())
-    assert envrax.wrap(CountsDown(), limit="none").config.max_steps == 2**31 - 1
-    env = envrax.wrap(CountsDown(), fields={"done": "terminated"}, max_steps=7)
-    _, state = env.reset(jax.random.key(0))
-    for i in range(7):
-        _, state, _, done, info = env.step(state, i % 2)
-    assert done and info["truncated"] and not info["terminated"]
+        envrax.wrap(DrawsItsTime())
+    assert envrax.wrap(DrawsItsTime(), limit="none").config.max_steps == 2**31 - 1
+
+
+class UnnamedLimit(peers.Anyhow):
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        state = peers.moved(rng, env_state, actions)
+        return {"x": peers.observed(state)}, state, state.place, state.time >= 9
+
+
+class WithSuccess(UnnamedLimit):
+    """Its last value is no truncation."""
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        return *super().step(actions, env_state, rng), env_state.place > 0
+
+
+class CountedFirst(UnnamedLimit):
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        return *super().step(actions, env_state, rng), jnp.bool_(False)
+
+
+class OneRewardOfTwo(peers.PgxLike):
+    action_space = peers.SimpleNamespace(n=2)
+
+    def init(self, key: Any) -> Any:
+        return super().init(key).replace(rewards=jnp.float32(0))
+
+    def step(self, state: Any, action: Any, key: Any = None) -> Any:
+        after = super().step(state, action, key)
+        return after.replace(rewards=after.rewards[0])
 
 
 class ByAnotherFlag(peers.Anyhow):
@@ -665,7 +710,11 @@ class SecondOfTwoArrays(peers.Anyhow):
         (InPlace, "a stateful object: tracing its functions changed count"),
         (ByAnotherFlag, "`step` may reset itself"),
         (OfOneState, r"`reward\(state, action\)` takes one state"),
-        (UnknownCap, "an end of an episode that nothing explains"),
+        (UnknownCap, "max_steps=5 says that the flag counts 5 steps, as it is seen to"),
+        (UnnamedLimit, "max_steps=9 says that the flag counts 9 steps, as it is seen to"),
+        (WithSuccess, "the last flag of `step` does not follow from the count of steps"),
+        (CountedFirst, "the termination of `step` counts the time limit"),
+        (OneRewardOfTwo, "one number for a reward: whose is it"),
         (OneReward, "not one for each agent"),
         (SecondOfTwoArrays, "observations of float32.3. and float32.2."),
     ],

@@ -70,17 +70,11 @@ def steps_to_end(here: Programs, longer: Programs) -> Any:
         `NO_LIMIT` if it is beyond `FAR`; None if something else is compared with the field. It may
         be traced, if the field is.
     """
-    is_counter = _counters(here)
-
-    def inputs(counters: Sequence[Any]) -> list[Any]:
-        values = iter(counters)
-        state = [next(values) if x else None for x in is_counter]
-        after = len(here.step.jaxpr.invars) - 1 - len(state)
-        return [None, *state, *[None] * after]
+    count = _Counters(here)
 
     def compared(counters: Sequence[Any]) -> tuple[Any, Any]:
         """Whether anything known differs; and whether here, and only here, an end follows."""
-        a, b = (known_part(x.step, inputs(counters), x.n_ends) for x in (here, longer))
+        a, b = (known_part(x.step, count.inputs(counters), x.n_ends) for x in (here, longer))
         if a.rest != b.rest:
             return jnp.bool_(True), jnp.bool_(False)
         pairs = [*zip(a.read, b.read, strict=True)]
@@ -92,27 +86,81 @@ def steps_to_end(here: Programs, longer: Programs) -> Any:
         each = [jnp.shape(x) != jnp.shape(y) or jnp.any(x != y) for x, y in others]
         return jnp.stack([jnp.bool_(False), *map(jnp.bool_, each)]).any(), ended
 
-    def count() -> tuple[Any, Any]:
-        begun = known_part(here.reset(), [None]).outputs
-        first = [jnp.asarray(x) for x in _chosen(begun, is_counter)]
-
-        def goes_on(carry: Any) -> Any:
-            n, counters = carry
-            return (n < FAR) & ~compared(counters)[0]
-
-        def advance(carry: Any) -> Any:
-            n, counters = carry
-            stepped = known_part(here.step, inputs(counters)).outputs[here.n_ends :]
-            after = _chosen(stepped, is_counter)
-            return n + 1, [jnp.asarray(y, x.dtype) for x, y in zip(counters, after, strict=True)]
-
-        n, counters = jax.lax.while_loop(goes_on, advance, (jnp.int32(1), first))
-        is_clear = compared(counters)[1] | (n == FAR)
-        return jnp.where(n < FAR, n, NO_LIMIT), is_clear
-
-    with computed_at_once():
-        n, is_clear = jax.jit(count)()
+    n, is_clear = count.first_step(compared)
     return n if is_traced(n) or is_clear else None
+
+
+def step_of_certain_end(programs: Programs) -> Any:
+    """
+    The first step at which the counters alone make an end.
+
+    `NO_LIMIT` if they never do, or if a parameter is traced on which it depends.
+    """
+    n = _first_known(programs, _is_sure)
+    return NO_LIMIT if is_traced(n) else int(n)
+
+
+def is_counted(programs: Programs) -> bool:
+    """Whether there is a step at which the counters alone say if an end is made."""
+    n = _first_known(programs, lambda _, is_known: jnp.any(is_known))
+    return is_traced(n) or n != NO_LIMIT
+
+
+def _first_known(programs: Programs, is_it: Any) -> Any:
+    count = _Counters(programs)
+
+    def found(counters: Sequence[Any]) -> tuple[Any, Any]:
+        outputs = known_part(programs.step, count.inputs(counters), programs.n_ends).outputs
+        return jnp.stack([is_it(*_known(x)) for x in outputs]).any(), jnp.bool_(True)
+
+    known = [False, *count.which]
+    known += [False] * (len(programs.step.jaxpr.invars) - len(known))
+    ends = _outputs(programs.step, known)[: programs.n_ends]
+    is_possible = any(not isinstance(x, Unknown) or x.value is not None for x in ends)
+    return count.first_step(found)[0] if is_possible else NO_LIMIT
+
+
+class _Counters:
+    """The parts of a state that are counters."""
+
+    def __init__(self, programs: Programs) -> None:
+        self.programs = programs
+        self.which = _counters(programs)
+
+    def inputs(self, counters: Sequence[Any]) -> list[Any]:
+        """The inputs of a step: the values of counters, and None for all others."""
+        values = iter(counters)
+        state = [next(values) if x else None for x in self.which]
+        after = len(self.programs.step.jaxpr.invars) - 1 - len(state)
+        return [None, *state, *[None] * after]
+
+    def first_step(self, is_it: Any) -> tuple[Any, Any]:
+        """
+        The first step for which `is_it(counters)[0]` holds, and `is_it(counters)[1]` there.
+
+        The step is `NO_LIMIT` if it is beyond `FAR`; the second value is True then.
+        """
+
+        def count() -> tuple[Any, Any]:
+            begun = known_part(self.programs.reset(), [None]).outputs
+            first = [jnp.asarray(x) for x in _chosen(begun, self.which)]
+
+            def goes_on(carry: Any) -> Any:
+                n, counters = carry
+                return (n < FAR) & ~is_it(counters)[0]
+
+            def advance(carry: Any) -> Any:
+                n, counters = carry
+                step, n_ends = self.programs.step, self.programs.n_ends
+                after = known_part(step, self.inputs(counters)).outputs[n_ends:]
+                pairs = zip(counters, _chosen(after, self.which), strict=True)
+                return n + 1, [jnp.asarray(y, x.dtype) for x, y in pairs]
+
+            n, counters = jax.lax.while_loop(goes_on, advance, (jnp.int32(1), first))
+            return jnp.where(n < FAR, n, NO_LIMIT), is_it(counters)[1] | (n == FAR)
+
+        with computed_at_once():
+            return jax.jit(count)()
 
 
 def _known(x: Any) -> tuple[Any, Any]:
@@ -142,20 +190,20 @@ def _counters(programs: Programs) -> list[bool]:
 
 def _follow(program: Any, known: Sequence[bool]) -> list[bool]:
     """Which results of a program follow from the inputs that are known."""
+    return [not isinstance(x, Unknown) for x in _outputs(program, known)]
+
+
+def _outputs(program: Any, known: Sequence[bool]) -> list[Any]:
+    """The results of a program, traced, where some of its inputs are known."""
     types = [v.aval for v in _chosen(program.jaxpr.invars, known)]
-    found: list[bool] = []
+    found: list[Any] = []
 
     def traced(*values: Any) -> None:
         given = iter(values)
-        part = known_part(program, [next(given) if x else None for x in known])
-        found[:] = [not _is_unknown(x) for x in part.outputs]
+        found[:] = known_part(program, [next(given) if x else None for x in known]).outputs
 
     jax.eval_shape(traced, *types)
     return found
-
-
-def _is_unknown(x: Any) -> bool:
-    return isinstance(x, Unknown)
 
 
 def _chosen(values: Sequence[Any], which: Sequence[bool]) -> list[Any]:

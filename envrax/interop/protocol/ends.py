@@ -11,9 +11,10 @@ import jax.numpy as jnp
 
 from envrax._jax.dependence import begins_anew
 from envrax.interop.containers import copy_containers
+from envrax.interop.peer_types import NO_LIMIT
 from envrax.interop.protocol import limits
 from envrax.interop.protocol.calls import roles_of
-from envrax.interop.protocol.counting import Programs
+from envrax.interop.protocol.counting import Programs, is_counted, step_of_certain_end
 from envrax.interop.protocol.limits import Limit
 from envrax.interop.protocol.reader import Reader
 from envrax.interop.protocol.refusal import Refusal
@@ -32,7 +33,7 @@ def find_ends(reader: Reader, at_step: Any, state: Any, action: Any) -> None:
     r.programs = _programs(reader, state, action, ENDS)
     own = reader.env, reader.params
     _require_no_reset(reader, r.programs(*own), state)
-    _require_order(reader, _programs(reader, state, action, ("terminated",)))
+    _require_order(reader, state, action)
     flags = {*r.at_step, *r.calls} & {*ENDS}
     if flags >= {"done", "truncated"} and "truncated" in r.calls:
         # Code written before gymnax 1.0 counts the limit in `done`, and inherits the other.
@@ -88,14 +89,30 @@ def _is_end(reader: Reader, role: str, value: Any) -> Any:
     return value == 0 if role == "discount" else value
 
 
-def _require_order(reader: Reader, programs: limits.Traced) -> None:
-    """Refuse two flags of which the first counts the time limit."""
+def _require_order(reader: Reader, state: Any, action: Any) -> None:
+    """
+    Refuse two flags of which the first counts the time limit.
+
+    Those that are known by their places are a termination, which the count of steps never makes,
+    and a truncation, which only it makes.
+    """
     r = reader.r
     is_named = reader.choices.step or "terminated" in reader.choices.fields
     if not {"terminated", "truncated"} <= {*r.at_step} or is_named:
         return
     own = reader.env, reader.params
-    if any(limits.is_read(programs, *own, x) for x in limits.declared(*own)):
+    first = _programs(reader, state, action, ("terminated",))
+    counts = any(limits.is_read(first, *own, x) for x in limits.declared(*own))
+    if isinstance(r.at_step["terminated"][-1], int):
+        second = _programs(reader, state, action, ("truncated",))
+        counts |= step_of_certain_end(first(*own)) != NO_LIMIT
+        if not is_counted(second(*own)):
+            raise Refusal(
+                f"the last flag of `{r.step.name}` does not follow from the count of steps, as a "
+                "truncation would. `step=` says what its flags are, of done, terminated, "
+                "truncated; other names are left out"
+            )
+    if counts:
         raise Refusal(
             f"the termination of `{r.step.name}` counts the time limit. `step=` or `fields=` says "
             "what its flags are, of done, terminated, truncated"
@@ -148,7 +165,7 @@ def _require_no_reset(reader: Reader, programs: Programs, state: Any) -> None:
         raise Refusal(
             f"`{r.step.name}` may reset itself: its end resets "
             f"{', '.join(names[:4])}. `resets=` decides: resets=False says that it never "
-            f"begins an episode{beside}"
+            f"begins an episode{beside or '; where it does, a step that does not is needed'}"
         )
     r.facts["resets"] = f"`{r.step.name}` does not: its end resets nothing in its state"
 

@@ -12,8 +12,16 @@ from envrax._jax.types import is_traced
 from envrax.env import Info
 from envrax.interop.base import PeerEnv
 from envrax.interop.containers import as_dicts
-from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep, steps_limit
+from envrax.interop.peer_types import (
+    NO_LIMIT,
+    PeerConfig,
+    PeerReset,
+    PeerState,
+    PeerStep,
+    steps_limit,
+)
 from envrax.interop.protocol.calls import roles_of
+from envrax.interop.protocol.counting import step_of_certain_end
 from envrax.interop.protocol.limits import declared, steps_with
 from envrax.interop.protocol.reader import Choices, Reading, default_params
 from envrax.interop.protocol.reading import read
@@ -44,28 +52,43 @@ class ProtocolEnv(PeerEnv):
         self._choices = Choices(**config.options)
         self.legacy_keys = self._choices.legacy_keys
         self.reading: Reading = read(peer, config.params, self._choices)
-        self._require_reason(config.max_steps)
+        self._flag_counts = False
+        with jax.numpy_dtype_promotion("standard"):
+            self._require_reason(config.max_steps)
         super().__init__(config, peer=peer)
 
     def _require_reason(self, max_steps: Any) -> None:
+        """Refuse ends that may be terminations or a limit's, until a keyword says what they are."""
         r = self.reading
-        is_decided = max_steps or self._choices.limit == "none" or self._choices.done
-        if r.reason in ("one flag", "discount") and not r.limit.place and not is_decided:
-            raise Refusal(
-                f"envrax.wrap({r.facts['object']}): an end of an episode that nothing explains: "
-                f"{r.facts['ends']}. max_steps=500 says that the flag counts 500 steps: an end "
-                "there is a truncation. limit='...' names the field of the limit, limit='none' "
-                "says that nothing counts, done='terminated' that every end is a termination."
-                f"\n\n{r}"
-            )
+        if r.limit.place or r.reason == "two flags" or self._choices.done:
+            return
+        n = step_of_certain_end(r.programs(r.env, r.params))
+        self._flag_counts = r.reason != "terminated" or n == max_steps
+        if max_steps or self._choices.limit == "none":
+            return
+        who = f"envrax.wrap({r.facts['object']})"
         unread = declared(r.env, r.params)
-        if r.reason == "terminated" and not r.limit.place and unread and not is_decided:
+        if r.reason != "terminated":
+            n, seen = (500, "") if n == NO_LIMIT else (n, ", as it is seen to")
+            raise Refusal(
+                f"{who}: an end of an episode that nothing explains: {r.facts['ends']}. "
+                f"max_steps={n} says that the flag counts {n} steps{seen}: an end there is a "
+                "truncation. limit='...' names the field of the limit, limit='none' says that "
+                f"nothing counts, done='terminated' that every end is a termination.\n\n{r}"
+            )
+        if n != NO_LIMIT:
+            raise Refusal(
+                f"{who}: every end is a termination, and one comes at step {n} whatever happens. "
+                f"max_steps={n} says that it is a time limit, done='terminated' that it is a "
+                f"termination.\n\n{r}"
+            )
+        if unread:
             one = unread[0]
             raise Refusal(
-                f"envrax.wrap({r.facts['object']}): every end is a termination, and `{one.place}` "
-                f"= {one.value}, which no end is seen to read, may be a time limit. limit='none' "
-                f"says that it is none; fields={{'done': 'terminated'}} and max_steps={one.value} "
-                f"that the flag counts it.\n\n{r}"
+                f"{who}: every end is a termination, and `{one.place}` = {one.value}, which no end "
+                "is seen to read, may be a time limit. limit='none' says that it is none; "
+                f"fields={{'done': 'terminated'}} and max_steps={one.value} that the flag counts "
+                f"it.\n\n{r}"
             )
 
     def build(self) -> Any:
@@ -141,10 +164,9 @@ class ProtocolEnv(PeerEnv):
 
     def ends(self, out: PeerStep, at_limit: jax.Array) -> tuple[jax.Array, jax.Array]:
         # The library counts its own limit; one that the user gave may be the one its flag counts.
-        r = self.reading
         if not self._requested_config.max_steps:
             return out.terminated, out.truncated
-        if r.reason in ("one flag", "discount") and not r.limit.place:
+        if self._flag_counts:
             return PeerStep.ends(out._replace(truncated=None), at_limit)
         return out.ends(at_limit)
 

@@ -227,6 +227,11 @@ def _require_parts(reader: Reader, state: Any, at_reset: Any, at_step: Any) -> N
         raise Refusal("no observation: `step=` names it, or `fields=`")
     if "obs" in r.at_reset and "obs" not in values:
         raise Refusal(f"`{r.reset.name}` returns an observation, `{r.step.name}` returns none")
+    if "current_player" in names_in(state) and jax.numpy.shape(values.get("reward", 0)) == ():
+        raise Refusal(
+            "players who take turns, by `current_player`, and one number for a reward: whose is "
+            "it? An adapter decides, a `TurnEnv`"
+        )
     if r.agents and "done" in values and isinstance(values["done"], dict):
         if "__all__" not in values["done"]:
             raise Refusal("no `__all__` among the ends of its agents")
@@ -271,7 +276,7 @@ def _is_undeclared(reader: Reader, state: Any) -> bool:
 
 
 def _require_no_change(reader: Reader, before: dict[str, Any]) -> None:
-    """Refuse an object that keeps its state itreader."""
+    """Refuse an object that keeps its state itself."""
     after = _snapshot(reader.env)
     if changed := [name for name, x in before.items() if after.get(name) != x]:
         raise Refusal(
