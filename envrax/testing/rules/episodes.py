@@ -157,7 +157,8 @@ wrappers, which may have a limit of their own."""
     if found or (found := _repeated_limit(probe, seen[:2], limit)):
         fix = (
             "Truncate where `step >= self.config.max_steps`, and nowhere before. If the game "
-            'itself ends there, set `info["terminated"]`.'
+            'itself ends there, set `info["terminated"]`. An adapter returns its limit from '
+            f"`limit`, and `envrax.wrap` takes max_steps={found}."
         )
         expected = f"no time limit before `config.max_steps`, {limit}"
         yield Fault(f"{probe.class_name}.step", expected, f"one at step {found}", fix)
