@@ -338,8 +338,8 @@ class EachSlot:
 
 def for_each_slot(
     env: CompiledBatch[Any, Any], policy: Any, at: Any, rng: jax.Array
-) -> EachSlot | None:
-    """The policy as it is now; None if its actions have a row for each slot even for one."""
+) -> EachSlot:
+    """The policy as it is now, for a batch of one slot."""
     space = env.single_action_space
     leaves = jax.tree.leaves(at.policy_state)
     if isinstance(policy, UniformPolicy):
@@ -353,10 +353,8 @@ def for_each_slot(
         given = jax.tree.map(lambda x: with_shardings(x, whole), given)
     try:
         found = policy.traced(*given)
-        action = found.traced.outputs[0]
-        if {x.shape[:1] for x in jax.tree.leaves(action)} == {(env.n_slots,)} != {(1,)}:
-            return None
-        jax.eval_shape(lambda x: conform(space.batch(1), x, "policy", "action"), action)
+        checked = partial(conform, space.batch(1), who="policy", name="action")
+        jax.eval_shape(checked, found.traced.outputs[0])
     except Exception as error:
         error.add_note(
             "evaluate calls a policy for every slot on its own: an observation has shape (1, ...). "

@@ -270,7 +270,7 @@ def test_refusals(
 
 
 def test_a_policy_for_a_fixed_number_of_slots_plays_as_rollout() -> None:
-    """By name, or where its actions have a row for each slot whatever it gets."""
+    """If it is asked to: where its actions have a row for each slot whatever it gets, it is not."""
     env = CoinEnv(CoinConfig(end_rate=0.2))
     batch = VecEnv(env, 3, final_obs=True)
 
@@ -282,17 +282,18 @@ def test_a_policy_for_a_fixed_number_of_slots_plays_as_rollout() -> None:
         return jax.random.uniform(rng, (3, 2), jnp.float32), memory, None
 
     memory = jnp.full((3, 2), 7, jnp.float32)
-    for policy, how in ((everyone, dict(as_rollout=True)), (rows, {})):
-        found = envrax.evaluate(batch, policy, KEY, 12, policy_state=memory, **how)
+    for policy in (everyone, rows):
+        found = envrax.evaluate(batch, policy, KEY, 12, policy_state=memory, as_rollout=True)
         at = envrax.start(batch, KEY, memory)
         wanted = episodes_in_order(envrax.rollout(batch, policy, at, 150)[1])[:12]
         assert found.lengths.tolist() == [x[3] for x in wanted]
-    with pytest.raises(TypeError, match="reshape") as error:
-        envrax.evaluate(batch, everyone, KEY, 12, policy_state=memory)
-    assert any("pass `as_rollout=True`" in note for note in error.value.__notes__)
+    for policy, said in ((everyone, "reshape"), (rows, r"shape \(1, 2\).* got \(3, 2\)")):
+        with pytest.raises((TypeError, ValueError), match=said) as error:
+            envrax.evaluate(batch, policy, KEY, 12, policy_state=memory)
+        assert any("pass `as_rollout=True`" in note for note in error.value.__notes__)
     keys = jax.random.split(KEY, 4)
     with pytest.raises(ValueError, match="one PRNG key"):
-        envrax.evaluate(batch, rows, keys, policy_state=memory)
+        envrax.evaluate(batch, rows, keys, policy_state=memory, as_rollout=True)
 
 
 def test_an_error_of_a_policy_is_seen() -> None:
