@@ -85,13 +85,16 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         donate: bool = False,
     ) -> None:
         if not isinstance(cast(Any, env), JaxEnv):
-            raise TypeError(f"VecEnv: expected a JaxEnv; got {env!r}. Pass an environment.")
+            raise TypeError(
+                f"VecEnv: expected a JaxEnv; got {env!r}. Pass an environment, or an id to "
+                "`make_vec`."
+            )
         num_envs = require_count("VecEnv: expected num_envs", num_envs)
         if not env.traceable:
             raise RuntimeError(
                 f"VecEnv: expected a traceable environment; got {env!r}, which is incompatible "
-                "with JAX transforms. Leave that wrapper out and draw single slots with "
-                "`render_slot`."
+                "with JAX transforms. Leave that wrapper out: "
+                "`envrax.wrappers.vector.RecordVideo` films slots, and `render_slot` draws one."
             )
         is_strategy = callable(autoreset) and not isinstance(autoreset, type)
         if not (autoreset is None or autoreset is False or is_strategy):

@@ -165,7 +165,7 @@ def evaluate_grid(
     if not grid or not all(map(_is_axis, grid.values())):
         raise ValueError(
             "evaluate_grid: expected a dict from `field` or `params.x` to sequences of values, not "
-            f"empty; got {grid!r}."
+            f"empty; got {grid!r}. Write [5.0] for one value; `evaluate` takes no grid."
         )
     axes = OrderedDict((name, _numbers(name, values)) for name, values in grid.items())
     played = read_for_one(env, called_policy(env, policy), rng, policy_state)

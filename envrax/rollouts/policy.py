@@ -336,9 +336,7 @@ class EachSlot:
         return [x for x, changes in pairs if changes]
 
 
-def for_each_slot(
-    env: CompiledBatch[Any, Any], policy: Any, at: Any, rng: jax.Array
-) -> EachSlot:
+def for_each_slot(env: CompiledBatch[Any, Any], policy: Any, at: Any, rng: jax.Array) -> EachSlot:
     """The policy as it is now, for a batch of one slot."""
     space = env.single_action_space
     leaves = jax.tree.leaves(at.policy_state)

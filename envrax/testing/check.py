@@ -67,7 +67,11 @@ def report_env(
     """
     if not isinstance(cast(Any, env), JaxEnv):
         is_batch = isinstance(cast(Any, env), BatchedEnv)
-        how = "Check a batch with `check_batched_env`." if is_batch else "Pass an instance."
+        how = (
+            "Check a batch with `check_batched_env`."
+            if is_batch
+            else "Pass an environment, such as `make(id)`."
+        )
         raise TypeError(f"check_env: expected a JaxEnv; got {env!r}. {how}")
     _require_ints("check_env", num_steps, seed)
     waivers: Waivers = {

@@ -95,6 +95,7 @@ class DomainRandomization(
         redraw: bool = True,
     ) -> None:
         super().__init__(env)
+        require_that(callable(sample), type(self), "sample to be a function of a key", sample)
         self.sample = sample
         self.redraw = redraw
         self._keeps_state = not redraw
