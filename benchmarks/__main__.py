@@ -26,7 +26,6 @@ BENCHMARKS = {
     "envpool": "cartpole.envpool",
     "dispatch": "cartpole.dispatch",
     "functional": "functional.steps",
-    "limit": "limit.limit",
     "resets": "resets.synthetic",
     "fleet": "fleet.step",
     "rollouts": "costs.rollouts",
@@ -35,20 +34,8 @@ BENCHMARKS = {
     "start": "start.start",
     "scale": "memory.scale",
     "slots": "choosing.slots",
-    "operations": "operations.operations",
-    "cores": "cores.cores",
-    "physics": "physics.speed",
-    "training": "training.cartpole",
     "bridges": "bridges.steps",
-    "atari": "atari.breakout",
-    "trained-torchrl": "trained.torchrl",
-    "trained-skrl": "trained.skrl",
-    "trained-sbx": "trained.sbx",
-    "trained-tianshou": "trained.tianshou",
-    "trained-rllib": "trained.rllib",
-    "trained-agilerl": "trained.agilerl",
     "learned-ppo": "learned.ppo",
-    "learned-atari": "atari.learned",
     "learned-dqn": "learned.dqn",
     "learned-fleet": "learned.fleet",
     "learned-self-play": "learned.self_play",
@@ -64,15 +51,9 @@ what they measure:
   functional                  the same, against Gymnasium's `FunctionalJaxVectorEnv`
   fleet                       a `MultiVecEnv` against a loop over its members
   start                       from `import envrax` to the first step
-  training                    the example PPO to 475 on CartPole, against Stable-Baselines3
   learned-...                 what each example learns
-  atari                       Breakout of JAXtari, against ALE
-  bridges, trained-...        a step in other trainers, and what they reach
-  physics                     Playground and Brax with damping drawn for every episode
+  bridges                     a step in other trainers
   scale                       memory and time of a million slots
-  operations                  a key split, a branch, an index inside an environment
-  limit                       CartPole in C, on one core
-  cores                       two devices of one CPU
   randomization               a config in every slot
   rollouts, parts             `rollout`, and single parts of a step
   interop                     the loops of other libraries
