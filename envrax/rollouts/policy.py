@@ -199,7 +199,13 @@ def as_policy(
 def as_is_now(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Any) -> AnyPolicy:
     """The policy as it is now, for a compiled program that begins `at` this `Rollout`."""
     if isinstance(policy, CalledPolicy):
-        policy = policy.traced(*input_types(env, policy.asks, at))
+        given = input_types(env, policy.asks, at)
+        try:
+            policy = policy.traced(*given)
+        except Exception as error:
+            shape = jax.tree.map(jnp.shape, given[1])
+            error.add_note(f"The policy was called with observations of shape {shape}.")
+            raise
     return on_devices_of(env, policy)
 
 
