@@ -59,9 +59,9 @@ def nim_by_hand(rng: jax.Array, actions: list[int], others: int, stones: int) ->
 def test_turns_of_others_are_played_within_a_step(stones: int, others: int) -> None:
     """Also where the world ends before the first move: the first step only reports that."""
     view = OneAgent(NimWorld(NimConfig(stones=stones)), "alice", takes, others)
-    step, early = jax.jit(view.step), 0
+    reset, step, early = jax.jit(view.reset), jax.jit(view.step), 0
     for rng in KEYS:
-        obs, state = jax.jit(view.reset)(rng)
+        obs, state = reset(rng)
         assert not state.done and state.step == 0
         early += int(state.agent_done)
         for n, (left, reward, done) in enumerate(nim_by_hand(rng, [1] * 9, others, stones)):
@@ -115,7 +115,7 @@ def chase(end_with_agent: bool) -> Any:
 def test_an_episode_ends_with_the_agent_or_with_the_world() -> None:
     for whole, steps in ((False, 1), (True, 5)):
         view, state = chase(not whole)
-        _, state, reward, done, info = view.step(state, 2)
+        _, state, reward, done, info = jax.jit(view.step)(state, 2)
         assert done and info["terminated"] and not info["truncated"] and reward == -1
         assert state.env_state.step == steps and state.env_state.done == whole
 
@@ -123,9 +123,9 @@ def test_an_episode_ends_with_the_agent_or_with_the_world() -> None:
 def test_the_limit_of_the_world_truncates_the_view() -> None:
     view = OneAgent(TimeLimit(ChaseWorld(), 3), "hunter", None)
     _, state = view.reset(KEYS[0])
-    ends = []
+    ends, step = [], jax.jit(view.step)
     for _ in range(3):
-        _, state, _, done, info = jax.jit(view.step)(state, 2.0)
+        _, state, _, done, info = step(state, 2.0)
         ends.append((bool(done), bool(info["terminated"]), bool(info["truncated"])))
     assert ends == [(False, False, False)] * 2 + [(True, False, True)]
 
@@ -259,7 +259,7 @@ def test_gradients_through_turns_are_those_forward() -> None:
         return view.step(state, action)[2]
 
     action = jnp.float32(1.5)
-    value, slope = jax.jvp(reward, (action,), (jnp.float32(1),))
+    value, slope = jax.jit(partial(jax.jvp, reward))((action,), (jnp.float32(1),))
     assert slope == 2 * value / action > 0
     with pytest.raises(ValueError, match="Reverse-mode"):
         jax.grad(reward)(action)
@@ -323,7 +323,7 @@ def test_turns_are_those_of_the_fields_that_were_drawn() -> None:
 def test_opponents_outlive_a_donated_state() -> None:
     env = VecEnv(OneAgent(NimWorld(), "alice", takes, 0), 4, donate=True)
     mine = jnp.zeros(4, jnp.int32)
-    state = with_policy_state(env, env.reset(KEYS[0])[1], mine)
+    state = with_policy_state(env, nim()[0].reset(KEYS[0])[1], mine)
     env.step(state, np.zeros(4, np.int32))
     assert mine.tolist() == [0] * 4
 

@@ -1,7 +1,6 @@
 """`evaluate`: against episodes played by hand, and where a naive average is biased."""
 
 from functools import partial
-from itertools import product
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from batched_fakes import OnTheHost
 from fakes import CoinConfig, CoinEnv
-from helpers import assert_trees_close, assert_trees_equal, slow_but
+from helpers import assert_trees_close, assert_trees_equal
 from rollouts.test_rollout import vec_cartpole
 
 import envrax
@@ -55,6 +54,9 @@ class Sevens(BatchedWrapper[Any, Any]):
         return obs * 0 + 7, *rest
 
 
+SEVENS = Sevens(VecEnv(CoinEnv(), 3, final_obs=True))
+
+
 def noisy(policy_state: Any, obs: jax.Array, rng: jax.Array) -> Any:
     """Actions by draws of any number of slots, and nothing that XLA rounds by batch size."""
     return jax.random.uniform(rng, (*obs.shape[:-1], 2), jnp.float32), policy_state, None
@@ -69,47 +71,39 @@ def counting(policy_state: Any, obs: jax.Array, rng: jax.Array, first: Any, mask
     return action, {**policy_state, "count": count}, None
 
 
-@pytest.mark.parametrize(
-    "case", slow_but((None, None), (noisy, 5), values=product([None, noisy], [None, 5]))
-)
-def test_results_do_not_depend_on_the_number_of_slots(case: tuple[Any, Any]) -> None:
-    """Bit for bit, those of one environment: the episode follows its key, and so do the draws."""
-    env = CoinEnv(CoinConfig(end_rate=0.1))
-    policy, max_steps = case
-    how: Any = dict(max_steps=max_steps)
-    expected = envrax.evaluate(env, policy, KEY, 20, **how)
-    assert expected.complete.all() == (max_steps is None)
-    found = envrax.evaluate(VecEnv(env, 64), policy, KEY, 20, **how)
-    assert_trees_equal(found, expected)
-    keys = jax.random.split(KEY, 20)
-    some = envrax.evaluate(VecEnv(env, 1), policy, keys[5:9], **how)
+COIN = CoinEnv(CoinConfig(end_rate=0.1))
+
+
+def test_results_do_not_depend_on_the_number_of_slots() -> None:
+    """Bit for bit, those of one environment: the episode follows its key."""
+    expected = envrax.evaluate(COIN, None, KEY, 20)
+    assert expected.complete.all()
+    assert_trees_equal(envrax.evaluate(VecEnv(COIN, 64), None, KEY, 20), expected)
+
+
+def test_nor_do_the_draws_of_a_policy_and_episodes_that_are_cut() -> None:
+    expected = envrax.evaluate(VecEnv(COIN, 64), noisy, KEY, 20, max_steps=5)
+    assert not expected.complete.all()
+    some = envrax.evaluate(VecEnv(COIN, 1), noisy, jax.random.split(KEY, 20)[5:9], max_steps=5)
     assert_trees_equal(some, jax.tree.map(lambda x: x[5:9], expected))
 
 
 def test_each_episode_begins_with_the_policy_state_as_given() -> None:
-    env = CoinEnv(CoinConfig(end_rate=0.2))
-    scale = jnp.float32(0.5)
-    alone = dict(count=jnp.int32(0), scale=scale)
-    expected = envrax.evaluate(env, counting, KEY, 9, policy_state=alone)
+    alone = dict(count=jnp.int32(0), scale=jnp.float32(0.5))
+    expected = envrax.evaluate(COIN, counting, KEY, 9, policy_state=alone)
     assert not np.isnan(expected.returns).any()
-    of_one = dict(count=jnp.zeros(1, jnp.int32), scale=scale)
-    for n in (2, 16):
-        run = partial(envrax.evaluate, VecEnv(env, n), counting, n_episodes=9)
-        run = jax.jit(run) if n == 2 else run
-        assert_trees_equal(run(KEY, policy_state=of_one), expected)
+    of_one = alone | dict(count=jnp.zeros(1, jnp.int32))
+    run = jax.jit(partial(envrax.evaluate, VecEnv(COIN, 2), counting, n_episodes=9))
+    assert_trees_equal(run(KEY, policy_state=of_one), expected)
 
 
 def test_wrappers_of_a_batch_that_say_what_begins_anew() -> None:
     statistics = RunningStatistics.of(4.0, np.zeros(4, np.float32), np.full(4, 2.0, np.float32))
-    how: Any = dict(frozen=True, statistics=statistics)
-    found: list[Any] = []
-    for n in (2, 16):
-        env = NormalizeObservation(VecEnv(CoinEnv(), n), **how)
-        env = NormalizeReward(env, frozen=True, statistics=RunningStatistics.of(1.0, 0.0, 4.0))
-        found.append(envrax.evaluate(env, noisy, KEY, 9))
-    assert_trees_equal(*found)
-    plain = envrax.evaluate(CoinEnv(), noisy, KEY, 9)
-    assert_trees_close(found[0].returns, plain.returns / 2, rtol=1e-5)
+    env = NormalizeObservation(VecEnv(COIN, 2), frozen=True, statistics=statistics)
+    env = NormalizeReward(env, frozen=True, statistics=RunningStatistics.of(1.0, 0.0, 4.0))
+    found, plain = (envrax.evaluate(x, noisy, KEY, 9) for x in (env, COIN))
+    assert_trees_equal(found.lengths, plain.lengths)
+    assert_trees_close(found.returns, plain.returns / 2, rtol=1e-5)
 
 
 def test_the_end_and_the_info_of_the_last_step() -> None:
@@ -149,14 +143,21 @@ def test_it_prints_a_row_for_each_index_of_leading_axes() -> None:
 
 WITHOUT_KEYS: dict[str, Any] = {
     "own": lambda: Own(VecEnv(CoinEnv(), 3)),
-    "overridden": lambda: Sevens(VecEnv(CoinEnv(), 3, final_obs=True)),
+    "overridden": lambda: SEVENS,
     "statistics": lambda: NormalizeReward(NormalizeObservation(VecEnv(CoinEnv(), 3))),
     "host": vec_cartpole,
 }
 
 
-@pytest.mark.parametrize("n_episodes", slow_but(10, values=[2, 3, 10]))
-@pytest.mark.parametrize("name", slow_but("overridden", "host", values=WITHOUT_KEYS))
+@pytest.mark.parametrize(
+    ("name", "n_episodes"),
+    [
+        pytest.param("own", 2, marks=pytest.mark.slow),
+        pytest.param("statistics", 3, marks=pytest.mark.slow),
+        ("overridden", 10),
+        ("host", 10),
+    ],
+)
 def test_a_batch_without_keys_counts_the_first_that_start(name: str, n_episodes: int) -> None:
     """Those of a rollout, in which short episodes are not preferred."""
     make = WITHOUT_KEYS[name]
@@ -186,10 +187,9 @@ def test_a_cut_of_a_batch_whose_slots_play_on() -> None:
 
 
 def test_episodes_of_one_environment_run_side_by_side() -> None:
-    env = CoinEnv()
-    found = envrax.evaluate(env, None, jax.random.key(2), 6)
+    found = envrax.evaluate(COIN, None, jax.random.key(2), 6)
     for i, rng in enumerate(jax.random.split(jax.random.key(2), 6)):
-        steps = envrax.rollout(env, None, envrax.start(env, rng), 60)[1]
+        steps = envrax.rollout(COIN, None, envrax.start(COIN, rng), 60)[1]
         end = int(np.argmax(steps.done)) + 1
         total = np.add.accumulate(np.asarray(steps.reward[:end]))[-1]
         assert (float(found.returns[i]), int(found.lengths[i])) == (float(total), end)
@@ -271,8 +271,7 @@ def test_refusals(
 
 def test_a_policy_for_a_fixed_number_of_slots_plays_as_rollout() -> None:
     """If it is asked to: where its actions have a row for each slot whatever it gets, it is not."""
-    env = CoinEnv(CoinConfig(end_rate=0.2))
-    batch = VecEnv(env, 3, final_obs=True)
+    batch = VecEnv(COIN, 3, final_obs=True)
 
     def everyone(memory: jax.Array, obs: jax.Array, rng: jax.Array, first: jax.Array) -> Any:
         memory = jnp.where(first.reshape(3, 1), 0, memory) + 1
@@ -323,16 +322,12 @@ def test_a_step_of_ones_own_is_refused_where_it_resets_nothing() -> None:
         envrax.rollout(sevens, noisy, envrax.start(sevens, KEY), 3)
 
 
-@pytest.mark.parametrize(
-    "make", [pytest.param(CoinEnv, marks=pytest.mark.slow), lambda: VecEnv(CoinEnv(), 4)]
-)
-def test_nothing_is_transferred_without_asking(make: Any) -> None:
+def test_nothing_is_transferred_without_asking() -> None:
     one = jax.random.key(0)
     each = jax.random.split(one, 3)
-    env = make()
     with jax.transfer_guard("disallow"):
-        for given in (one, each):
-            envrax.evaluate(env, None, given, 3)
+        envrax.evaluate(ONE, None, one, 3)
+        envrax.evaluate(BATCH, None, each)
 
 
 def test_a_step_that_changes_a_dtype_is_named() -> None:

@@ -57,13 +57,14 @@ def test_members_play_as_alone(fleet: Any) -> None:
 
 def test_one_policy_for_all_under_jit() -> None:
     fleet = MultiVecEnv({"z": VecEnv(CountingEnv(), 3), "a": VecEnv(MaskedEnv(), 2)})
-    at = envrax.start(fleet, KEY)
 
     def still(state: Any, obs: jax.Array, rng: jax.Array) -> Any:
-        return jnp.zeros(len(obs), jnp.int32), state, None
+        return jnp.full(len(obs), len(obs), jnp.int32) - 1, state, None
 
-    plain = envrax.rollout(fleet, still, at, 5)
-    assert_trees_equal(jax.jit(lambda at: envrax.rollout(fleet, still, at, 5))(at), plain)
+    run = jax.jit(lambda at: envrax.rollout(fleet, still, at, 5)[1].action)
+    action = run(envrax.start(fleet, KEY))
+    assert action["z"].shape == (5, 3) and (action["z"] == 2).all()
+    assert action["a"].shape == (5, 2) and (action["a"] == 1).all()
 
 
 def play_in_dict(policy: Any, obs: Any = None) -> Any:

@@ -33,12 +33,11 @@ def test_each_point_is_an_evaluation_of_its_own(found: envrax.GridEvaluation) ->
     assert found.returns.shape == found.lengths.shape == found.complete.shape == (2, 3, 4)
     assert found.grid == GRID and [*found.grid] == ["half_length", "force"]
     assert len(np.unique(found.lengths)) > 4 and not found.complete.all()
-    for i, j in ((0, 1), (1, 2)):
-        config = CartPoleConfig(half_length=GRID["half_length"][i], force=GRID["force"][j])
-        one = envrax.evaluate(CartPole(config), lean, KEY, 4, policy_state=0.0, max_steps=60)
-        np.testing.assert_array_equal(found.lengths[i, j], one.lengths)
-        np.testing.assert_array_equal(found.complete[i, j], one.complete)
-        np.testing.assert_allclose(found.returns[i, j], one.returns, rtol=1e-5)
+    config = CartPoleConfig(half_length=GRID["half_length"][0], force=GRID["force"][1])
+    one = envrax.evaluate(CartPole(config), lean, KEY, 4, policy_state=0.0, max_steps=60)
+    np.testing.assert_array_equal(found.lengths[0, 1], one.lengths)
+    np.testing.assert_array_equal(found.complete[0, 1], one.complete)
+    np.testing.assert_allclose(found.returns[0, 1], one.returns, rtol=1e-5)
 
 
 def test_its_axes_stay_in_order_as_jax_maps_over_it(found: envrax.GridEvaluation) -> None:
@@ -102,7 +101,7 @@ def test_the_table_has_a_header_for_each_grid_that_is_mapped() -> None:
     def found(limit: Any) -> envrax.GridEvaluation:
         return evaluate_grid(CountingEnv(), None, KEY, {"max_steps": [limit, limit + 1]}, 2)
 
-    text = jax.vmap(found)(jnp.asarray([2, 5])).table("limit")
+    text = jax.jit(jax.vmap(found))(jnp.asarray([2, 5])).table("limit")
     headers = [line.split() for line in text.splitlines()[::2]]
     assert headers == [["limit", f"max_steps={n}", f"max_steps={n + 1}"] for n in (2, 5)]
     assert [line.split()[0] for line in text.splitlines()[1::2]] == ["0", "1"]

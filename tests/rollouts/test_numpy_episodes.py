@@ -154,13 +154,13 @@ def test_rounding_and_nan_do_not_divide_pieces(steps: Transition) -> None:
 def test_steps_out_of_order_are_refused() -> None:
     """Seeds side by side, two rollouts as one, every second step."""
     env = VecEnv(fakes.CounterEnv(), 2)
-    first, second = (played(env, n_steps=7, seed=seed) for seed in (0, 1))
-    swapped = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), first)
-    glued = jax.tree.map(lambda *x: jnp.concatenate(x), first, second)
+    first, second = (jax.device_get(played(env, n_steps=7, seed=seed)) for seed in (0, 1))
+    swapped = jax.tree.map(lambda x: np.swapaxes(x, 0, 1), first)
+    glued = jax.tree.map(lambda *x: np.concatenate(x), first, second)
     thinned = jax.tree.map(lambda x: x[::2], first)
     for steps in (swapped, glued, thinned):
         with pytest.raises(ValueError, match="steps of one rollout in their order"):
             list(episodes(steps))
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), first, second)
+    stacked = jax.tree.map(lambda *x: np.stack(x), first, second)
     with pytest.raises(ValueError, match="for each seed"):
         list(episodes(stacked))

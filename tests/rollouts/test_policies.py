@@ -107,13 +107,13 @@ def shown_compiled(state: Any, obs: jax.Array, rng: jax.Array, *, x: Any) -> Any
     return shown(x, state, obs, rng)
 
 
-ANY = (1, True, 1.0, 0.0, -0.0)  # some are equal in Python
+ANY = (1, 1.0, 0.0, -0.0)  # some are equal in Python
 NUMBERS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...]]] = {
     "object": (Holder, ANY),
     "method": (lambda x: Holder(x).act, ANY),
     "pytree": (lambda x: jax.tree_util.Partial(shown, x), ANY),
     "choice": (Branching, (1, True, 0, False)),
-    "static": (lambda x: partial(shown_compiled, x=x), (1, True, 0, False, 0.5, np.int32(2))),
+    "static": (lambda x: partial(shown_compiled, x=x), (1, True, np.int32(2))),
 }
 
 
@@ -209,9 +209,7 @@ def test_a_policy_that_closes_over_what_is_differentiated() -> None:
         return envrax.rollout(ONE, policy, at, 3)[1].extras.sum()
 
     assert jax.grad(total)(jnp.float32(2)) == total(jnp.float32(1))
-    assert_trees_equal(
-        jax.vmap(total)(jnp.arange(3.0)), jnp.stack([total(x) for x in jnp.arange(3.0)])
-    )
+    assert_trees_equal(jax.vmap(total)(jnp.arange(3.0)), jnp.arange(3.0) * total(jnp.float32(1)))
 
 
 def test_a_policy_whose_attribute_is_traced() -> None:

@@ -439,7 +439,7 @@ def test_what_the_reference_raises_is_a_difference() -> None:
 
 def test_states_that_are_all_done_are_refused() -> None:
     env = CountingEnv()
-    _, states = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 4))
+    _, states = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 4))
     states = states.replace(done=jnp.ones(4, bool))
     with pytest.raises(ValueError, match="`states` of running episodes; got 4"):
         match_env(env, worlds.Simulator(COUNTING), states=states)
