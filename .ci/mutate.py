@@ -29,6 +29,8 @@ TARGETS = {  # what is changed, and the tests that should notice
     "suite": ("envrax/suite.py", "tests/suite/test_suite.py"),
     "spaces": ("envrax/spaces", "tests/spaces"),
     "wrappers": ("envrax/wrappers", "tests/wrappers"),
+    "rollouts": ("envrax/rollouts", "tests/rollouts"),
+    "termination": ("envrax/termination.py", "tests/env tests/vec_env/test_ends.py"),
 }
 CONFIG = """
 [cosmic-ray]
