@@ -13,7 +13,16 @@ TAGS = {
     "traps.md": ["recompile", "retrace", "slow compilation"],
     "trainers/simulators.md": ["own simulator", "C++", "callback"],
     "tutorials/rendering.md": ["no display", "headless"],
-    "tutorials/rollouts.md": ["error bars", "confidence interval", "compare two policies"],
+    "tutorials/make.md": ["time limit"],
+    "advanced/saving.md": ["resume", "checkpoint"],
+    "advanced/masks.md": ["action mask", "invalid actions"],
+    "tutorials/rollouts.md": [
+        "error bars",
+        "confidence interval",
+        "compare two policies",
+        "same seeds",
+        "paired",
+    ],
 }
 
 

@@ -32,6 +32,9 @@ FOUND = {
     "no display": "tutorials/rendering/",
     "compare two policies": "tutorials/rollouts/",
     "own simulator": "trainers/simulators/",
+    "time limit": "tutorials/make/",
+    "resume": "advanced/saving/",
+    "action mask": "advanced/masks/",
     "doorkey": "libraries/navix/",
 }
 LOADED = re.compile(
