@@ -441,7 +441,8 @@ def test_a_field_with_the_name_of_a_limit(peer: Any) -> None:
 
 
 def test_such_a_field_is_named_or_there_is_no_limit() -> None:
-    for keywords in ({"limit": "horizon"}, {"limit": "none", "done": "terminated"}):
+    ways: list[Any] = [{"limit": "horizon"}, {"limit": "none", "done": "terminated"}]
+    for keywords in ways:
         assert envrax.wrap(APlace(), **keywords).config.max_steps == 2**31 - 1
     assert "not counted in steps" in str(envrax.recognise(APlace(), limit="horizon"))
     assert envrax.wrap(APlace(), limit="horizon", max_steps=7).config.max_steps == 7
