@@ -553,6 +553,28 @@ class CountedFirst(UnnamedLimit):
         return *super().step(actions, env_state, rng), jnp.bool_(False)
 
 
+class WithCost(UnnamedLimit):
+    """Its cost is a bool, where a termination would be."""
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        obs, state, reward, late = super().step(actions, env_state, rng)
+        return obs, state, reward, state.place > 1, late | peers.out(state), {}
+
+
+class TwoFlagsUnnamedLimit(UnnamedLimit):
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        obs, state, reward, late = super().step(actions, env_state, rng)
+        return obs, state, reward, peers.out(state), late
+
+
+def test_a_limit_under_any_name_is_counted() -> None:
+    env = envrax.wrap(TwoFlagsUnnamedLimit())
+    assert env.config.max_steps == 9
+    with pytest.raises(TypeError, match="own limit, 9 steps, as counted; got 10"):
+        envrax.with_config(env, max_steps=10)
+    check_env(env)
+
+
 class OneRewardOfTwo(peers.PgxLike):
     action_space = peers.SimpleNamespace(n=2)
 
@@ -711,6 +733,7 @@ class SecondOfTwoArrays(peers.Anyhow):
         (UnknownCap, "max_steps=5 says that the flag counts 5 steps, as it is seen to"),
         (UnnamedLimit, "max_steps=9 says that the flag counts 9 steps, as it is seen to"),
         (WithSuccess, "the last flag of `step` does not follow from the count of steps"),
+        (WithCost, "the last flag of `step` does not follow from the count of steps"),
         (CountedFirst, "the termination of `step` counts the time limit"),
         (OneRewardOfTwo, "one number for a reward: whose is it"),
         (OneReward, "not one for each agent"),

@@ -96,28 +96,23 @@ def step_of_certain_end(programs: Programs) -> Any:
 
     `NO_LIMIT` if they never do, or if a parameter is traced on which it depends.
     """
-    n = _first_known(programs, _is_sure)
+    count = _Counters(programs)
+
+    def ended(counters: Sequence[Any]) -> tuple[Any, Any]:
+        sure = [_is_sure(*_known(x)) for x in count.ends(counters)]
+        return jnp.stack(sure).any(), jnp.bool_(True)
+
+    with computed_at_once():
+        may_follow = any(not isinstance(x, Unknown) or x.value is not None for x in count.first())
+    n = count.first_step(ended)[0] if may_follow else NO_LIMIT
     return NO_LIMIT if is_traced(n) else int(n)
 
 
 def is_counted(programs: Programs) -> bool:
-    """Whether there is a step at which the counters alone say if an end is made."""
-    n = _first_known(programs, lambda _, is_known: jnp.any(is_known))
-    return is_traced(n) or n != NO_LIMIT
-
-
-def _first_known(programs: Programs, is_it: Any) -> Any:
-    count = _Counters(programs)
-
-    def found(counters: Sequence[Any]) -> tuple[Any, Any]:
-        outputs = known_part(programs.step, count.inputs(counters), programs.n_ends).outputs
-        return jnp.stack([is_it(*_known(x)) for x in outputs]).any(), jnp.bool_(True)
-
-    known = [False, *count.which]
-    known += [False] * (len(programs.step.jaxpr.invars) - len(known))
-    ends = _outputs(programs.step, known)[: programs.n_ends]
-    is_possible = any(not isinstance(x, Unknown) or x.value is not None for x in ends)
-    return count.first_step(found)[0] if is_possible else NO_LIMIT
+    """Whether the counters alone say whether the first step makes an end."""
+    with computed_at_once():
+        pairs = [_known(x) for x in _Counters(programs).first()]
+    return all(is_traced(is_known) or bool(jnp.all(is_known)) for _, is_known in pairs)
 
 
 class _Counters:
@@ -134,6 +129,20 @@ class _Counters:
         after = len(self.programs.step.jaxpr.invars) - 1 - len(state)
         return [None, *state, *[None] * after]
 
+    def begun(self) -> list[Any]:
+        """Their values in the state of a reset."""
+        state = known_part(self.programs.reset(), [None]).outputs
+        return [jnp.asarray(x) for x in _chosen(state, self.which)]
+
+    def ends(self, counters: Sequence[Any]) -> list[Any]:
+        """The ends of a step; each an `Unknown` if something else decides it."""
+        n_ends = self.programs.n_ends
+        return known_part(self.programs.step, self.inputs(counters), n_ends).outputs
+
+    def first(self) -> list[Any]:
+        """The ends of the first step."""
+        return self.ends(self.begun())
+
     def first_step(self, is_it: Any) -> tuple[Any, Any]:
         """
         The first step for which `is_it(counters)[0]` holds, and `is_it(counters)[1]` there.
@@ -142,9 +151,6 @@ class _Counters:
         """
 
         def count() -> tuple[Any, Any]:
-            begun = known_part(self.programs.reset(), [None]).outputs
-            first = [jnp.asarray(x) for x in _chosen(begun, self.which)]
-
             def goes_on(carry: Any) -> Any:
                 n, counters = carry
                 return (n < FAR) & ~is_it(counters)[0]
@@ -156,7 +162,7 @@ class _Counters:
                 pairs = zip(counters, _chosen(after, self.which), strict=True)
                 return n + 1, [jnp.asarray(y, x.dtype) for x, y in pairs]
 
-            n, counters = jax.lax.while_loop(goes_on, advance, (jnp.int32(1), first))
+            n, counters = jax.lax.while_loop(goes_on, advance, (jnp.int32(1), self.begun()))
             return jnp.where(n < FAR, n, NO_LIMIT), is_it(counters)[1] | (n == FAR)
 
         with computed_at_once():
@@ -190,17 +196,13 @@ def _counters(programs: Programs) -> list[bool]:
 
 def _follow(program: Any, known: Sequence[bool]) -> list[bool]:
     """Which results of a program follow from the inputs that are known."""
-    return [not isinstance(x, Unknown) for x in _outputs(program, known)]
-
-
-def _outputs(program: Any, known: Sequence[bool]) -> list[Any]:
-    """The results of a program, traced, where some of its inputs are known."""
     types = [v.aval for v in _chosen(program.jaxpr.invars, known)]
-    found: list[Any] = []
+    found: list[bool] = []
 
     def traced(*values: Any) -> None:
         given = iter(values)
-        found[:] = known_part(program, [next(given) if x else None for x in known]).outputs
+        part = known_part(program, [next(given) if x else None for x in known])
+        found[:] = [not isinstance(x, Unknown) for x in part.outputs]
 
     jax.eval_shape(traced, *types)
     return found

@@ -51,8 +51,9 @@ def find_ends(reader: Reader, at_step: Any, state: Any, action: Any) -> None:
     if r.calls:
         r.facts["beside"] = "; ".join(f"{role}: {call}" for role, call in r.calls.items())
     _explain(reader, flags, state)
-    is_told = r.reason == "two flags" and not r.limit.place
-    r.facts["limit"] = "not known; the flags tell" if is_told else str(r.limit)
+    if r.reason == "two flags" and not r.limit.place:
+        r.limit = Limit(steps=step_of_certain_end(r.programs(*own)))
+    r.facts["limit"] = str(r.limit)
 
 
 def _only_limit(reader: Reader) -> Limit:

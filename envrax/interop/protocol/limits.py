@@ -14,7 +14,13 @@ import numpy as np
 from envrax._jax.types import is_traced
 from envrax.interop.params import with_changes
 from envrax.interop.peer_types import NO_LIMIT
-from envrax.interop.protocol.counting import FAR, Programs, ends_differ, steps_to_end
+from envrax.interop.protocol.counting import (
+    FAR,
+    Programs,
+    ends_differ,
+    step_of_certain_end,
+    steps_to_end,
+)
 from envrax.interop.protocol.refusal import Refusal
 
 NAMES = (
@@ -93,8 +99,10 @@ class Limit:
         return self.steps == self.value
 
     def __str__(self) -> str:
-        if not self.place or self.is_in_steps:
-            return f"{self.steps} steps, `{self.place}`" if self.place else "none"
+        if not self.place:
+            return "none" if self.steps == NO_LIMIT else f"{self.steps} steps, as counted"
+        if self.is_in_steps:
+            return f"{self.steps} steps, `{self.place}`"
         is_counted = is_traced(self.steps) or self.steps != NO_LIMIT
         steps = f"{self.steps} steps" if is_counted else "not counted in steps"
         return f"{steps}, `{self.place}` = {self.value}"
@@ -182,7 +190,8 @@ def counted(traced: Traced, env: Any, params: Any, limit: Limit) -> Limit | None
 def steps_with(traced: Traced, env: Any, params: Any, limit: Limit) -> Any:
     """The number of steps of a limit with other parameters than it was found with."""
     if not limit.place:
-        return NO_LIMIT
+        no_limit = limit.steps == NO_LIMIT
+        return NO_LIMIT if no_limit else step_of_certain_end(traced(env, params))
     found = counted(traced, env, params, limit)
     return NO_LIMIT if found is None else found.steps
 

@@ -1,6 +1,7 @@
 # pyright: basic
 """`ProtocolEnv`: an environment of any library, by what is read of its object."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -116,7 +117,7 @@ class ProtocolEnv(PeerEnv):
         if not is_traced((own, max_steps)) and max_steps > own:
             raise Refusal(
                 f"{self._who}: expected `max_steps` of at most the object's own limit, "
-                f"{own} steps by `{limit.place}`; got {max_steps}. Give the object a longer one."
+                f"{replace(limit, steps=own)}; got {max_steps}. Give the object a longer one."
             )
         return params
 
