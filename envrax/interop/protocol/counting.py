@@ -17,6 +17,7 @@ from envrax._jax.types import computed_at_once, is_traced
 from envrax.interop.peer_types import NO_LIMIT
 
 FAR = 2**20 + 1  # steps, in place of no limit; it adds 1 to integers of 8 and 16 bits
+_LOOKED_AT = 2**17  # steps that are looked at where no field is known to be the limit
 
 
 class Programs(NamedTuple):
@@ -94,7 +95,7 @@ def step_of_certain_end(programs: Programs) -> Any:
     """
     The first step at which the counters alone make an end.
 
-    `NO_LIMIT` if they never do, or if a parameter is traced on which it depends.
+    `NO_LIMIT` if they do not for long, or if a parameter is traced on which it depends.
     """
     count = _Counters(programs)
 
@@ -104,7 +105,7 @@ def step_of_certain_end(programs: Programs) -> Any:
 
     with computed_at_once():
         may_follow = any(not isinstance(x, Unknown) or x.value is not None for x in count.first())
-    n = count.first_step(ended)[0] if may_follow else NO_LIMIT
+    n = count.first_step(ended, _LOOKED_AT)[0] if may_follow else NO_LIMIT
     return NO_LIMIT if is_traced(n) else int(n)
 
 
@@ -143,17 +144,17 @@ class _Counters:
         """The ends of the first step."""
         return self.ends(self.begun())
 
-    def first_step(self, is_it: Any) -> tuple[Any, Any]:
+    def first_step(self, is_it: Any, most: int = FAR) -> tuple[Any, Any]:
         """
         The first step for which `is_it(counters)[0]` holds, and `is_it(counters)[1]` there.
 
-        The step is `NO_LIMIT` if it is beyond `FAR`; the second value is True then.
+        The step is `NO_LIMIT` if it is beyond `most`; the second value is True then.
         """
 
         def count() -> tuple[Any, Any]:
             def goes_on(carry: Any) -> Any:
                 n, counters = carry
-                return (n < FAR) & ~is_it(counters)[0]
+                return (n < most) & ~is_it(counters)[0]
 
             def advance(carry: Any) -> Any:
                 n, counters = carry
@@ -163,7 +164,7 @@ class _Counters:
                 return n + 1, [jnp.asarray(y, x.dtype) for x, y in pairs]
 
             n, counters = jax.lax.while_loop(goes_on, advance, (jnp.int32(1), self.begun()))
-            return jnp.where(n < FAR, n, NO_LIMIT), is_it(counters)[1] | (n == FAR)
+            return jnp.where(n < most, n, NO_LIMIT), is_it(counters)[1] | (n == most)
 
         with computed_at_once():
             return jax.jit(count)()

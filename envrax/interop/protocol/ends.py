@@ -53,7 +53,10 @@ def find_ends(reader: Reader, at_step: Any, state: Any, action: Any) -> None:
     _explain(reader, flags, state)
     if r.reason == "two flags" and not r.limit.place:
         r.limit = Limit(steps=step_of_certain_end(r.programs(*own)))
-    r.facts["limit"] = str(r.limit)
+    is_told = r.reason == "two flags" and r.limit.steps == NO_LIMIT
+    r.facts["limit"] = (
+        "not known; the flags tell" if is_told and not r.limit.place else str(r.limit)
+    )
 
 
 def _only_limit(reader: Reader) -> Limit:
