@@ -17,7 +17,7 @@ from envrax._jax.types import computed_at_once, is_traced
 from envrax.interop.peer_types import NO_LIMIT
 
 FAR = 2**20 + 1  # steps, in place of no limit; it adds 1 to integers of 8 and 16 bits
-_LOOKED_AT = 2**17  # steps that are looked at where no field is known to be the limit
+_LOOKED_AT = 2**15  # steps that are looked at where no field is known to be the limit
 
 
 class Programs(NamedTuple):
@@ -103,17 +103,28 @@ def step_of_certain_end(programs: Programs) -> Any:
         sure = [_is_sure(*_known(x)) for x in count.ends(counters)]
         return jnp.stack(sure).any(), jnp.bool_(True)
 
-    with computed_at_once():
-        may_follow = any(not isinstance(x, Unknown) or x.value is not None for x in count.first())
-    n = count.first_step(ended, _LOOKED_AT)[0] if may_follow else NO_LIMIT
+    may_follow: list[bool] = []
+
+    def first() -> None:
+        ends = count.ends(count.begun())
+        may_follow[:] = [not isinstance(x, Unknown) or x.value is not None for x in ends]
+
+    jax.eval_shape(first)
+    n = count.first_step(ended, _LOOKED_AT)[0] if any(may_follow) else NO_LIMIT
     return NO_LIMIT if is_traced(n) else int(n)
 
 
 def is_counted(programs: Programs) -> bool:
     """Whether the counters alone say whether the first step makes an end."""
+    count = _Counters(programs)
+
+    def first() -> Any:
+        ends = count.ends(count.begun())
+        return jnp.stack([jnp.all(_known(x)[1]) for x in ends]).all()
+
     with computed_at_once():
-        pairs = [_known(x) for x in _Counters(programs).first()]
-    return all(is_traced(is_known) or bool(jnp.all(is_known)) for _, is_known in pairs)
+        found = jax.jit(first)()
+    return is_traced(found) or bool(found)
 
 
 class _Counters:
@@ -139,10 +150,6 @@ class _Counters:
         """The ends of a step; each an `Unknown` if something else decides it."""
         n_ends = self.programs.n_ends
         return known_part(self.programs.step, self.inputs(counters), n_ends).outputs
-
-    def first(self) -> list[Any]:
-        """The ends of the first step."""
-        return self.ends(self.begun())
 
     def first_step(self, is_it: Any, most: int = FAR) -> tuple[Any, Any]:
         """
