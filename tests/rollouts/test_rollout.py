@@ -306,17 +306,15 @@ def test_who_does_not_keep_the_final_mask_does_not_compute_it() -> None:
     def play(env: Any, policy: Any, at: Any, **options: Any) -> Any:
         return envrax.rollout(env, policy, at, 2, **options)
 
-    def evaluate(env: Any, policy: Any, at: Any) -> Any:
-        return envrax.evaluate(env, policy, at.rng, 2)
-
     def first(_: Any, obs: Any, rng: Any) -> Any:
         return jnp.zeros(obs.shape[:-1], jnp.int32), None, None
 
     one, batch = Sorts(), VecEnv(Sorts(), 2)
     assert sorts(batch, play)
-    assert not sorts(batch, play, collect=lambda step: step.next_obs)
-    assert not sorts(batch, evaluate)
-    assert not sorts(one, play, collect=lambda step: step.next_obs)
+    for env in (one, batch):
+        assert not sorts(env, play, collect=lambda step: step.next_obs)
+    evaluate = partial(envrax.evaluate, batch, first, n_episodes=2)
+    assert " sort[" not in str(jax.make_jaxpr(evaluate)(KEY))
 
 
 def test_evaluations_have_no_final_mask() -> None:
