@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import CoinEnv, NestedEnv, Pair, PixelEnv
+from fakes import CoinEnv, NestedEnv, Pair, PixelEnv, VectorEnv
 from helpers import assert_trees_close, assert_trees_equal, random_actions, slow_but
 from wrapper_rows import ROWS
 
@@ -135,9 +135,6 @@ def test_returns_by_agent_are_sums_of_rewards_by_agent(kind: str) -> None:
     env = VecEnv(world, 3)
     _, steps = rollout(env, None, start(env, KEY), 40)
     assert set(steps.reward) == set(world.agents) == set(steps.info["episode"]["r"])
-    found = evaluate(world, None, KEY, 3)
-    assert found.lengths.shape == (3,) and set(found.returns) == set(world.agents)
-    last = found.info["episode"]["r"]
     for agent in world.agents:
         for slot in range(3):
             (end, *_) = np.flatnonzero(steps.done[:, slot])
@@ -145,7 +142,6 @@ def test_returns_by_agent_are_sums_of_rewards_by_agent(kind: str) -> None:
             np.testing.assert_allclose(
                 steps.info["episode"]["r"][agent][end, slot], total, rtol=1e-6, atol=1e-6
             )
-        assert_trees_equal(found.returns[agent], last[agent])
 
 
 class Only(envrax.Wrapper[Any, Any, Any, Any]):
@@ -165,7 +161,7 @@ class Only(envrax.Wrapper[Any, Any, Any, Any]):
 
 
 def test_each_agent_has_running_statistics_of_its_own() -> None:
-    world = TimeLimit(Pair(CoinEnv()), 5)
+    world = Pair(VectorEnv())
     env = vector.NormalizeReward(vector.NormalizeObservation(VecEnv(world, 4)))
     _, steps = rollout(env, None, start(env, KEY), 12)
     for agent in world.agents[1:]:
