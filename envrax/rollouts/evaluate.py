@@ -138,8 +138,9 @@ def evaluate(
         return _run(side_by_side, env, n_episodes, max_steps, played, rng, policy_state)
     # By key, the first step replaces these episodes: only types and fields of wrappers are used.
     is_one_key = require_keys(rng, "evaluate", _ONE_OR_EACH) is None
-    first = rng if is_one_key else jax.lax.index_in_dim(rng, 0, keepdims=False)
-    at = start(env, clone_keys(first), policy_state)
+    keys = clone_keys(rng)
+    first = keys if is_one_key else jax.lax.index_in_dim(keys, 0, keepdims=False)
+    at = start(env, first, policy_state)
     if not as_rollout and getattr(env, "copied_env", None) is not None:
         each_slot = on_devices_of(env, for_each_slot(cast(Any, env), played, at, rng))
         return _run(in_slots, env, n_episodes, max_steps, each_slot, at)

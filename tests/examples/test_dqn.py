@@ -43,7 +43,7 @@ def test_the_buffer_holds_the_observation_of_the_step(registered: Any) -> None:
 
 
 def test_a_pole_is_balanced_for_longer(capsys: pytest.CaptureFixture[str]) -> None:
-    dqn.main(["classic/CartPole-v0", "--total-steps=40000", "--seed=0"])
+    dqn.main(["classic/CartPole-v0", "--total-steps=24000", "--seed=0"])
     before, after = capsys.readouterr().out.split("episodes: ")[1].split(" -> ")
     assert float(before) < 30 and float(after.split()[0]) > 100
 

@@ -164,11 +164,7 @@ def test_the_default_run_balances_the_pole(run_python: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "before", "after"),
-    [
-        ("Pendulum", -1000, -220),
-        ("Catch", 0, 0.95),
-        ("ConnectFour", 0.7, 0.85),  # wins minus losses
-    ],
+    [("Pendulum", -1000, -220), ("Catch", 0, 0.95)],
 )
 def test_the_others_are_learned(name: str, before: float, after: float) -> None:
     """`python -m benchmarks learned-ppo` has more of them."""

@@ -19,9 +19,10 @@ RNG = jax.random.key(0)
 
 
 def test_rows_are_those_of_the_worlds() -> None:
-    worlds = VecEnv(RecordEpisodeStatistics(NimWorld()), 3, final_obs=True)
+    """What is by agent is told by its place and not by its keys, which may be those of others."""
+    worlds = VecEnv(RecordEpisodeStatistics(NamedLikeStatistics()), 3, final_obs=True)
     env = agents_as_slots(worlds)
-    assert (env.n_slots, env.agents, worlds.agents) == (6, (), ("alice", "bob"))
+    assert (env.n_slots, env.agents, worlds.agents) == (6, (), ("l", "r"))
     (obs, state), (of_worlds, inner) = env.reset(RNG), worlds.reset(RNG)
 
     def rows(by_agent: Any) -> Any:
@@ -34,7 +35,7 @@ def test_rows_are_those_of_the_worlds() -> None:
         actions = env.action_space.sample(key)
         acts = worlds.active(inner)
         obs, state, rewards, dones, infos = env.step(state, actions)
-        both = {"alice": actions[::2], "bob": actions[1::2]}
+        both = {"l": actions[::2], "r": actions[1::2]}
         of_worlds, inner, by_agent, ends, world_infos = worlds.step(inner, both)
         assert_trees_equal(rewards, rows(by_agent.values()))
         assert_trees_equal(
@@ -46,6 +47,8 @@ def test_rows_are_those_of_the_worlds() -> None:
         episode = world_infos["episode"]
         of_agents = {"r": rows(episode["r"].values()), "l": episode["l"].repeat(2)}
         assert_trees_equal(infos["episode"], of_agents)
+        heap = jax.tree.map(lambda x: x.repeat(2), world_infos["heap"])
+        assert_trees_equal(infos["heap"], heap)
         ended += int(ends.sum())
     assert ended > 3
     for slot in (0, 3, -1):
@@ -111,22 +114,6 @@ def test_a_memory_is_cleared_where_an_episode_begins() -> None:
     _, steps = rollout(env, counts, start(env, RNG, jnp.zeros(4, jnp.int32)), 20)
     assert (steps.extras[1:][steps.done[:-1]] == 1).all()
     assert (steps.extras[1:][~steps.done[:-1]] > 1).all()
-
-
-def test_what_is_by_agent_is_told_by_its_place_and_not_by_its_keys() -> None:
-    worlds = VecEnv(RecordEpisodeStatistics(NamedLikeStatistics()), 3)
-    env = agents_as_slots(worlds)
-    (_, state), (_, inner) = env.reset(RNG), worlds.reset(RNG)
-    dones = jnp.zeros(6, bool)
-    for _ in range(9):
-        _, state, rewards, dones, infos = env.step(state, jnp.zeros(6, jnp.int32))
-        both = dict.fromkeys(worlds.agents, jnp.zeros(3, jnp.int32))
-        _, inner, _, _, world_infos = worlds.step(inner, both)
-        heap = jax.tree.map(lambda x: x.repeat(2), world_infos["heap"])
-        assert_trees_equal(infos["heap"], heap)
-        assert_trees_equal(infos["episode"]["l"], world_infos["episode"]["l"].repeat(2))
-        assert_trees_equal(infos["episode"]["r"], jnp.where(dones, rewards, 0.0))
-    assert dones.any()
 
 
 class Unlike(ChaseWorld):

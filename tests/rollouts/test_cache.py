@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import pytest
 
 import envrax
 from envrax.testing import CountingEnv
@@ -39,6 +40,7 @@ class Waits(CountingEnv):
         return super().reset(rng)
 
 
+@pytest.mark.slow
 def test_the_code_of_the_user_is_not_traced_while_the_cache_is_locked(tmp_path: Path) -> None:
     waits = Waits()
     env = envrax.VecEnv(waits, 2)

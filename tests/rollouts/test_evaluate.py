@@ -1,6 +1,6 @@
 """`evaluate`: against episodes played by hand, and where a naive average is biased."""
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -74,27 +74,26 @@ def counting(policy_state: Any, obs: jax.Array, rng: jax.Array, first: Any, mask
 COIN = CoinEnv(CoinConfig(end_rate=0.1))
 
 
+@cache
+def twenty() -> Any:
+    return envrax.evaluate(COIN, None, KEY, 20)
+
+
 def test_results_do_not_depend_on_the_number_of_slots() -> None:
     """Bit for bit, those of one environment: the episode follows its key."""
-    expected = envrax.evaluate(COIN, None, KEY, 20)
-    assert expected.complete.all()
-    assert_trees_equal(envrax.evaluate(VecEnv(COIN, 64), None, KEY, 20), expected)
+    assert_trees_equal(envrax.evaluate(VecEnv(COIN, 64), None, KEY, 20), twenty())
 
 
-def test_nor_do_the_draws_of_a_policy_and_episodes_that_are_cut() -> None:
-    expected = envrax.evaluate(VecEnv(COIN, 64), noisy, KEY, 20, max_steps=5)
-    assert not expected.complete.all()
-    some = envrax.evaluate(VecEnv(COIN, 1), noisy, jax.random.split(KEY, 20)[5:9], max_steps=5)
-    assert_trees_equal(some, jax.tree.map(lambda x: x[5:9], expected))
-
-
-def test_each_episode_begins_with_the_policy_state_as_given() -> None:
+def test_nor_do_draws_memories_and_cuts() -> None:
+    """Each episode begins with the policy state as given, also with a key for each episode."""
     alone = dict(count=jnp.int32(0), scale=jnp.float32(0.5))
-    expected = envrax.evaluate(COIN, counting, KEY, 9, policy_state=alone)
+    expected = envrax.evaluate(COIN, counting, KEY, 9, policy_state=alone, max_steps=8)
     assert not np.isnan(expected.returns).any()
     of_one = alone | dict(count=jnp.zeros(1, jnp.int32))
-    run = jax.jit(partial(envrax.evaluate, VecEnv(COIN, 2), counting, n_episodes=9))
-    assert_trees_equal(run(KEY, policy_state=of_one), expected)
+    run = jax.jit(partial(envrax.evaluate, VecEnv(COIN, 2), counting, max_steps=8))
+    some = run(jax.random.split(KEY, 9)[2:8], policy_state=of_one)
+    assert_trees_equal(some, jax.tree.map(lambda x: np.asarray(x)[2:8], expected))
+    assert 0 < some.complete.sum() < 6
 
 
 def test_wrappers_of_a_batch_that_say_what_begins_anew() -> None:
@@ -107,26 +106,24 @@ def test_wrappers_of_a_batch_that_say_what_begins_anew() -> None:
 
 
 def test_the_end_and_the_info_of_the_last_step() -> None:
-    env = ClassicCartPole(EnvConfig(max_steps=25))
-    batch = RecordEpisodeStatistics(env)
-    found = envrax.evaluate(VecEnv(batch, 4), None, KEY, 12, max_steps=20)
-    assert_trees_equal(found.info["episode"]["l"], np.where(found.complete, found.lengths, 0))
-    assert_trees_equal(found.terminated, found.complete)  # no limit before the cut
-    short = ClassicCartPole(EnvConfig(max_steps=12))
-    found = envrax.evaluate(short, None, KEY, 12)
+    env = VecEnv(RecordEpisodeStatistics(ClassicCartPole(EnvConfig(max_steps=12))), 4)
+    cut = envrax.evaluate(env, None, KEY, 12, max_steps=11)
+    assert_trees_equal(cut.info["episode"]["l"], np.where(cut.complete, cut.lengths, 0))
+    assert 0 < cut.complete.sum() < 12
+    assert_trees_equal(cut.terminated, cut.complete)  # no limit before the cut
+    found = envrax.evaluate(env, None, KEY, 12)
     assert found.complete.all() and 0 < found.terminated.sum() < 12
     assert_trees_equal(found.terminated, found.info["terminated"])
     assert_trees_equal(~found.terminated, found.info["truncated"])
 
 
 def test_it_prints_as_a_summary_and_a_fleet_member_by_member() -> None:
-    env = CountingEnv(EnvConfig(max_steps=5))
-    text = str(envrax.evaluate(env, None, KEY, 4, max_steps=3))
-    assert "length 3 +- 0" in text and "4 episodes, 4 of them cut" in text
-    batch = VecEnv(env, 2)
-    for fleet in (envrax.MultiVecEnv([batch, batch]), envrax.MultiVecEnv({"0": batch, "1": batch})):
-        text = str(envrax.evaluate(fleet, None, KEY, 3))
-        assert text.count("3 episodes, 0 of them cut") == 2 and text.startswith("0:\n")
+    lengths, no = np.full(4, 3, np.int32), np.zeros(4, bool)
+    found = envrax.Evaluation(np.float32(lengths), lengths, no, no, {})
+    assert "length 3 +- 0" in str(found) and "4 episodes, 4 of them cut" in str(found)
+    for fields in ([[x, x] for x in found], [{"0": x, "1": x} for x in found]):
+        text = str(envrax.Evaluation(*fields))
+        assert text.count("4 episodes, 4 of them cut") == 2 and text.startswith("0:\n")
 
 
 def test_it_prints_a_row_for_each_index_of_leading_axes() -> None:
@@ -187,8 +184,9 @@ def test_a_cut_of_a_batch_whose_slots_play_on() -> None:
 
 
 def test_episodes_of_one_environment_run_side_by_side() -> None:
-    found = envrax.evaluate(COIN, None, jax.random.key(2), 6)
-    for i, rng in enumerate(jax.random.split(jax.random.key(2), 6)):
+    found = twenty()
+    assert found.complete.all()
+    for i, rng in enumerate(jax.random.split(KEY, 20)[:6]):
         steps = envrax.rollout(COIN, None, envrax.start(COIN, rng), 60)[1]
         end = int(np.argmax(steps.done)) + 1
         total = np.add.accumulate(np.asarray(steps.reward[:end]))[-1]
@@ -238,11 +236,6 @@ def test_one_environment_on_the_host() -> None:
     assert_trees_equal(*steps)
 
 
-def test_no_key_is_used_twice() -> None:
-    with jax.debug_key_reuse(True):
-        envrax.evaluate(VecEnv(CoinEnv(), 4), noisy, KEY, 6)
-
-
 KEYS = jax.random.split(KEY, 4)
 ONE, BATCH = CountingEnv(), VecEnv(CoinEnv(), 3)
 DISCOUNT = VecEnv(envrax.EpisodeDiscount(ONE), 2)
@@ -281,18 +274,18 @@ def test_a_policy_for_a_fixed_number_of_slots_plays_as_rollout() -> None:
         return jax.random.uniform(rng, (3, 2), jnp.float32), memory, None
 
     memory = jnp.full((3, 2), 7, jnp.float32)
-    for policy in (everyone, rows):
-        found = envrax.evaluate(batch, policy, KEY, 12, policy_state=memory, as_rollout=True)
-        at = envrax.start(batch, KEY, memory)
-        wanted = episodes_in_order(envrax.rollout(batch, policy, at, 150)[1])[:12]
-        assert found.lengths.tolist() == [x[3] for x in wanted]
+    how: Any = dict(policy_state=memory, as_rollout=True)
+    found = envrax.evaluate(batch, everyone, KEY, 12, **how)
+    at = envrax.start(batch, KEY, memory)
+    wanted = episodes_in_order(envrax.rollout(batch, everyone, at, 150)[1])[:12]
+    assert found.lengths.tolist() == [x[3] for x in wanted]
     for policy, said in ((everyone, "reshape"), (rows, r"shape \(1, 2\).* got \(3, 2\)")):
         with pytest.raises((TypeError, ValueError), match=said) as error:
             envrax.evaluate(batch, policy, KEY, 12, policy_state=memory)
         assert any("pass `as_rollout=True`" in note for note in error.value.__notes__)
     keys = jax.random.split(KEY, 4)
     with pytest.raises(ValueError, match="one PRNG key"):
-        envrax.evaluate(batch, rows, keys, policy_state=memory, as_rollout=True)
+        envrax.evaluate(batch, rows, keys, **how)
 
 
 def test_an_error_of_a_policy_is_seen() -> None:
@@ -322,12 +315,12 @@ def test_a_step_of_ones_own_is_refused_where_it_resets_nothing() -> None:
         envrax.rollout(sevens, noisy, envrax.start(sevens, KEY), 3)
 
 
-def test_nothing_is_transferred_without_asking() -> None:
-    one = jax.random.key(0)
-    each = jax.random.split(one, 3)
-    with jax.transfer_guard("disallow"):
+def test_nothing_is_transferred_without_asking_and_no_key_is_used_twice() -> None:
+    with jax.transfer_guard("disallow"), jax.debug_key_reuse(True):
+        one, other, more = jax.random.split(KEY, 3)
         envrax.evaluate(ONE, None, one, 3)
-        envrax.evaluate(BATCH, None, each)
+        envrax.evaluate(BATCH, noisy, other, 4)
+        envrax.evaluate(BATCH, noisy, jax.random.split(more, 4))
 
 
 def test_a_step_that_changes_a_dtype_is_named() -> None:

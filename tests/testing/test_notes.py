@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import pytest
 
 import envrax
-from envrax.testing import report_env
 from envrax.testing.fakes import CountingEnv
+from envrax.testing.probe import Probe
 
 
 class Counted(CountingEnv):
@@ -30,10 +30,13 @@ class Truncated(Counted):
 
 @pytest.mark.parametrize("make, noted", [(Counted, True), (Truncated, False)])
 def test_ends_at_one_step_that_are_no_truncations(make: Any, noted: bool) -> None:
-    notes = report_env(make(), num_steps=40).notes
+    probe = Probe(make(), 40, 0, False)
+    probe.compiles = True
+    assert len(probe.transitions) == 40
+    notes = [*probe.notes()]
     assert any("episodes ended at step 4, and none was truncated" in x for x in notes) == noted
 
 
 def test_a_limit_of_one_step() -> None:
     env = envrax.with_config(CountingEnv(), max_steps=1)
-    assert any("`config.max_steps` is 1" in x for x in report_env(env, num_steps=5).notes)
+    assert "`config.max_steps` is 1" in next(Probe(env, 5, 0, False).notes())

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 from wrap import peers
 
 import envrax
@@ -40,12 +41,20 @@ class Stones(TurnEnv):
         return PeerStep(inner.stones, inner, inner.rewards, inner.terminated, mask=mask)
 
 
+class Unbounded(Stones):
+    """Its space of observations is made of what all players see."""
+
+    def spaces(self) -> Any:
+        return nested(unbounded, self.observed), envrax.Discrete(2)
+
+
 def test_it_plays_as_the_same_game_by_its_functions() -> None:
     """Who acts sees the stones, and who waits sees zero; all else is as `envrax.wrap` has it."""
-    env, same = Stones(PeerConfig(id="seven")), envrax.wrap(peers.PgxLike())
+    env, same = Unbounded(PeerConfig(id="seven")), envrax.wrap(peers.PgxLike())
     key = jax.random.key(3)
     obs, state = env.reset(key)
     other, other_state = same.reset(key)
+    assert obs in env.observation_space
     for i in range(7):
         acts = env.active(state)
         assert acts == same.active(other_state)
@@ -62,12 +71,6 @@ def test_it_plays_as_the_same_game_by_its_functions() -> None:
     assert bool(state.done)
 
 
-class Unbounded(Stones):
-    """Its space of observations is made of what all players see."""
-
-    def spaces(self) -> Any:
-        return nested(unbounded, self.observed), envrax.Discrete(2)
-
-
+@pytest.mark.slow
 def test_it_keeps_the_contract() -> None:
     check_env(Unbounded(PeerConfig(id="seven")), num_steps=10)

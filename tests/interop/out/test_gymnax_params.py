@@ -111,14 +111,13 @@ def test_a_field_of_the_user_s_own_has_its_name() -> None:
     assert bridge.step(KEY, state, jnp.int32(0), changed)[2] == 7
 
 
-@pytest.mark.parametrize("jitted", [False, True])
-def test_params_of_another_environment_are_refused(jitted: bool) -> None:
-    envs = CartPole(), Row(), TimeLimit(CartPole()), DomainRandomization(CartPole(), drawn_mass)
+def test_params_of_another_environment_are_refused() -> None:
     bridge = to_gymnax(CartPole())
-    reset = jax.jit(bridge.reset) if jitted else bridge.reset
-    for env in (CountingEnv(), *envs[1:]):
-        with pytest.raises(TypeError, match="default_params"):
-            reset(KEY, to_gymnax(env).default_params)
+    reset = jax.jit(bridge.reset)
+    for env in (Row(), TimeLimit(CartPole()), DomainRandomization(CartPole(), drawn_mass)):
+        for call in (reset, bridge.reset):
+            with pytest.raises(TypeError, match="default_params"):
+                call(KEY, to_gymnax(env).default_params)
     with pytest.raises(TypeError, match="CountingEnv"):
         bridge.action_space(to_gymnax(CountingEnv()).default_params)
     statistics = to_gymnax(RecordEpisodeStatistics(CartPole())).default_params
