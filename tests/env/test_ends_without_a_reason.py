@@ -185,7 +185,7 @@ def test_infos_of_a_batch_are_the_environments_own_without_final_obs() -> None:
 
 
 def test_rewards_are_normalised_the_same_way_in_a_rollout_and_by_hand() -> None:
-    batch = built("NormalizeReward", Silent)
+    batch = built("NormalizeReward", SaysNeither)
     obs, state = batch.reset(jax.random.split(RNG)[1])
     for _ in range(30):
         obs, state, _, _, infos = batch.step(state, policy(None, obs, RNG)[0])
