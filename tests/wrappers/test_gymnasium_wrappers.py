@@ -259,9 +259,9 @@ class WithFloat32(Theirs):
         return obs, np.float32(reward), *rest
 
 
-@pytest.mark.parametrize("end", [1, 2000])
-def test_statistics_of_an_episode(end: int) -> None:
-    history = History(VECTOR, steps=2000, ends={end: "terminated"})
+def test_statistics_of_an_episode() -> None:
+    end = 500
+    history = History(VECTOR, steps=end, ends={end: "terminated"})
     theirs = gym.RecordEpisodeStatistics(WithFloat32(history))
     theirs.reset()
     found = [theirs.step(0)[-1] for _ in range(end)]
