@@ -24,11 +24,8 @@ class History:
         self.space, self.actions = space, Discrete(3) if actions is None else actions
         sampler = to_space(space)
         sampler.seed(1)
-        self.obs = jax.tree.map(
-            lambda dtype, *x: np.asarray(x, dtype),
-            space.dtype,
-            *(sampler.sample() for _ in range(steps + 1)),
-        )
+        samples = [sampler.sample() for _ in range(steps + 1)]
+        self.obs = jax.tree.map(lambda dtype, *x: np.asarray(x, dtype), space.dtype, *samples)
         self.rewards = np.random.default_rng(0).normal(size=steps + 1).astype(np.float32)
         reasons = [(ends or {}).get(at, "") for at in range(steps + 1)]
         self.terminated, self.truncated = (

@@ -116,7 +116,7 @@ def listed(container: Any) -> list[Any]:
 
 
 SLOW = pytest.mark.slow
-FEW = [counters, coins, counters, scene]
+FEW = [counters, coins, counters]
 
 
 @pytest.mark.parametrize(

@@ -138,11 +138,8 @@ def test_containers_of_an_observation_may_be_others(wrapper: Any) -> None:
         reset, step = jax.jit(env.reset), jax.jit(env.step)
         obs, state = reset(jax.random.key(0))
         seen.append([named_leaves(obs)])
-        for actions in (
-            {"move": 1, "turn": np.int32([1, 2])},
-            {"move": 2, "turn": np.int32([0, 1])},
-        ):
-            obs, state, *_ = step(state, actions)
+        for move in (1, 2):
+            obs, state, *_ = step(state, {"move": move, "turn": np.int32([1, move])})
             seen[-1].append(named_leaves(obs))
     assert_trees_equal(*seen)
 

@@ -128,23 +128,17 @@ def test_batches_without_any() -> None:
         assert jax.eval_shape(batch.action_mask, state) is None
 
 
-def test_a_fleet_has_a_container_of_them() -> None:
-    rng = jax.random.key(0)
-    one = MultiEnv({"b": MaskedEnv(), "a": CountingEnv()})
-    _, states = one.reset(rng)
-    masks = one.action_masks(states)
-    np.testing.assert_array_equal(masks["b"], MaskedEnv().action_mask(states["b"]))
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_fleet_has_a_container_of_them(batched: bool) -> None:
+    envs = {"b": MaskedEnv(), "a": CountingEnv()}
+    fleet: Any = MultiEnv(envs)
+    if batched:
+        fleet = MultiVecEnv({name: VecEnv(env, SLOTS) for name, env in envs.items()})
+    _, states = fleet.reset(jax.random.key(0))
+    masks = fleet.action_masks(states)
+    of_env = jax.vmap(MaskedEnv().action_mask) if batched else MaskedEnv().action_mask
+    np.testing.assert_array_equal(masks["b"], of_env(states["b"]))
     assert tuple(masks) == ("b", "a") and masks["a"] is None
-
-    many = MultiVecEnv([VecEnv(MaskedEnv(), SLOTS), VecEnv(CountingEnv(), 2)])
-    _, states = many.reset(rng)
-    for t in range(6):  # the limit is five
-        mask, none = many.action_masks(states)
-        assert none is None
-        np.testing.assert_array_equal(mask, jax.vmap(MaskedEnv().action_mask)(states[0]))
-        action = Discrete(3).batch(SLOTS).sample(jax.random.key(t), mask)
-        _, states, _, _, infos = many.step(states, [action, np.zeros(2, np.int32)])
-        assert not infos[0]["terminated"].any()
 
 
 class Mirror(ActionWrapper[Any, Discrete, Any, Any]):

@@ -27,7 +27,6 @@ from hypothesis import strategies as st
 from wrapper_rows import ROWS
 
 from envrax import (
-    AtariPreprocessing,
     ClipReward,
     FrameStackObservation,
     GrayscaleObservation,
@@ -40,6 +39,7 @@ from envrax import (
 )
 from envrax.classic import CartPole
 from envrax.env import carries_over
+from envrax.wrappers.atari import LifeLoss
 
 # The stacks hold all other wrappers.
 STACKS = ("images", "episodes", "gymnasium")
@@ -289,13 +289,10 @@ def test_settings_change_nothing(stack: Any, flag: str) -> None:
 
 # The buffer of `StartStates` is the user's: JAX counts an index into an array of keys as their use.
 KEYED = {name: row for name, row in ROWS.items() if name not in ("RecordVideo", "StartStates")}
-KEYED["lives"] = (
-    AtariPreprocessing(noop_max=2, frame_skip=2, terminal_on_life_loss=True, screen_size=6),
-    [LivesEnv],
-)
+KEYED["lives"] = LifeLoss, [LivesEnv]
 
 
-@pytest.mark.parametrize("row", slow_but("lives", values=KEYED))
+@pytest.mark.parametrize("row", slow_but("MaxAndSkipObservation", "lives", values=KEYED))
 def test_no_key_is_used_twice(row: str) -> None:
     wrap, (env_class, *_) = KEYED[row]
     with jax.debug_key_reuse(True):

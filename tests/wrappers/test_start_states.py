@@ -47,7 +47,8 @@ def rngs(state: Any) -> list[np.ndarray]:
     return [plain(state.rng), *below]
 
 
-@pytest.mark.parametrize("strategy", slow_but(Compact(2), values=[Select(), Compact(2)]))
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", [Select(), Compact(2)])
 def test_a_batch_does_what_a_loop_over_one_slot_does(strategy: Any) -> None:
     env = from_buffer(FrameStackObservation(CoinEnv(), n_stack=2))
     batch, actions = VecEnv(env, 3, autoreset=strategy), jnp.ones((3, 2), jnp.float32)
