@@ -64,11 +64,10 @@ DRIFT = {
 
 
 @two_by_default
-@pytest.mark.parametrize("seed", slow_but(0, values=[0, 1, 2]))
-def test_200_random_steps_equal_gymnasium(cls: type[Env], seed: int) -> None:
+def test_200_random_steps_equal_gymnasium(cls: type[Env]) -> None:
     env, reset, step = compiled(cls)
     peer, close = gym_env(cls), DRIFT[cls]
-    _, state = reset(jax.random.key(seed))
+    _, state = reset(jax.random.key(0))
     put(peer, state)
     for action in random_actions(env, 200):
         obs, state, reward, done, info = step(state, action)

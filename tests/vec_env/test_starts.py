@@ -187,30 +187,28 @@ def test_fleets_take_containers_of_starts() -> None:
 
 
 def test_refusals() -> None:
-    inner = VectorEnv()
-    env = VecEnv(inner, N)
+    env, starts = counters(), some_starts(0)
     obs, state = env.reset(KEY)
-    starts = jax.vmap(inner.reset)(jax.random.split(KEY, N))
     begun: Any = starts[1]
     for given, noun in [
         (starts[1], "obs.* got no such leaf"),
-        ((starts[0][:2], begun), r"`obs` float32\[4, 3\]; got float32\[2, 3\]"),
-        ((starts[0], begun.replace(step=begun.step.astype(jnp.float32))), "`state.step` int32"),
+        ((starts[0][:2], begun), r"`obs` int32\[4, 2\]; got int32\[2, 2\]"),
+        ((starts[0], begun.replace(step=np.zeros(N, np.float32))), "`state.step` int32"),
         (jax.tree.map(lambda x: x[0], starts), "`obs`"),
     ]:
         with pytest.raises(TypeError, match=f"expected starts like.*{noun}"):
             env.reset_where(MASK, obs, state, starts=given)
-    chosen = VecEnv(StartStates(inner, inner.reset), N)
-    obs, state = chosen.reset(KEY)
-    with pytest.raises(TypeError, match="without StartStates"):
-        chosen.reset_where(MASK, obs, state, starts=starts)
 
     class Otherwise(Wrapper[Any, Any, Any, Any]):
         def reset(self, rng: jax.Array) -> Any:
-            return VectorEnv().reset(rng)
+            return CountingEnv().reset(rng)
 
-    own = VecEnv(Otherwise(inner), N)
-    with pytest.raises(TypeError, match="wrappers that reset what they wrap; got Otherwise"):
-        own.reset_where(MASK, *own.reset(KEY), starts=starts)
+    for inner, noun in [
+        (StartStates(CountingEnv(), CountingEnv().reset), "without StartStates"),
+        (Otherwise(CountingEnv()), "wrappers that reset what they wrap; got Otherwise"),
+    ]:
+        own = VecEnv(inner, N)
+        with pytest.raises(TypeError, match=noun):
+            own.reset_where(MASK, *own.reset(KEY), starts=starts)
     with pytest.raises(TypeError, match="starts in a list or dict"):
         MultiVecEnv([env]).reset_where([MASK], [obs], [state], starts=starts)

@@ -67,7 +67,7 @@ def test_grey_is_the_weighted_sum_to_the_nearest() -> None:
 SIZES = [(1, 1), (5, 4), (13, 31), (84, 84)]
 
 
-@pytest.mark.parametrize("shape", [(7, 10), (7, 10, 3), (210, 160, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(7, 10, 3), (210, 160, 3)], ids=str)
 def test_constant_images_stay_constant(shape: tuple[int, ...]) -> None:
     sizes = SIZES if shape[0] < 99 else [(84, 84)]
     envs = [ResizeObservation(ScriptEnv(image_space(*shape)), h=h, w=w) for h, w in sizes]
@@ -185,12 +185,7 @@ def test_stack_is_filled_at_reset_and_oldest_is_first() -> None:
 
 @pytest.mark.parametrize(
     "space",
-    [
-        image_space(4, 5, 3),
-        Box(-1.0, 1.0, ()),
-        Box([-1.0, -jnp.inf], [1.0, 2.0], (2,)),
-        Box(False, True, (2,), jnp.bool_),
-    ],
+    [image_space(4, 5, 3), Box(-1.0, 1.0, ()), Box([-1.0, -jnp.inf], [1.0, 2.0], (2,))],
     ids=str,
 )
 def test_any_box_gains_a_last_axis(space: Box) -> None:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost
-from helpers import assert_trees_equal, with_final_obs
+from helpers import assert_trees_equal
 
 from envrax import Box, ClipReward, Discrete, VecEnv
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv, RingWorld, check_batched_env
@@ -144,15 +144,6 @@ def test_compile_leaves_nothing_to_compile(compile_counter: Any) -> None:
         _, state = env.reset(rng)
         env.step(state, actions)
     assert compiled.count == 0
-
-
-@pytest.mark.slow
-def test_with_final_obs_reaches_the_batch_within() -> None:
-    env = Counted(Changed(counting(), by=3.0))
-    more = with_final_obs(env)
-    _, state = more.reset(KEY)
-    assert "final_obs" in more.step(state, [0, 1, 0])[-1]
-    assert "final_obs" not in env.step(state, [0, 1, 0])[-1]
 
 
 def test_donation_is_that_of_the_batch() -> None:

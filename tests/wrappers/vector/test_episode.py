@@ -11,12 +11,11 @@ import pytest
 from fakes import CoinEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as OfGymnasium
-from helpers import assert_trees_equal, slow_but
+from helpers import assert_trees_equal
 
-import envrax
 from envrax import VecEnv, rollout, start
 from envrax.interop import from_gymnasium_vec
-from envrax.testing import CountingEnv, NimWorld, check_batched_env
+from envrax.testing import CountingEnv, check_batched_env
 from envrax.wrappers.vector import RecordEpisodeStatistics
 
 KEY = jax.random.key(0)
@@ -27,13 +26,16 @@ def cartpoles() -> SyncVectorEnv:
     return SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
-@pytest.mark.parametrize("make", slow_but(CoinEnv, values=[CoinEnv, NimWorld]))
-def test_it_equals_the_one_around_one_environment(make: Any) -> None:
-    outside = RecordEpisodeStatistics(VecEnv(make(), 4))
-    inside = VecEnv(envrax.RecordEpisodeStatistics(make()), 4)
-    found, expected = (rollout(env, None, start(env, KEY), 20)[1] for env in (outside, inside))
-    assert_trees_equal(found.info["episode"], expected.info["episode"])
-    assert found.done.any()
+def test_it_sums_the_rewards_of_each_episode() -> None:
+    env = RecordEpisodeStatistics(VecEnv(CoinEnv(), 4))
+    steps = jax.tree.map(np.asarray, rollout(env, None, start(env, KEY), 30)[1])
+    total, length = np.zeros(4, np.float32), np.zeros(4, np.int32)
+    for t, done in enumerate(steps.done):
+        total, length = total + steps.reward[t], length + 1
+        np.testing.assert_array_equal(steps.info["episode"]["r"][t], np.where(done, total, 0))
+        np.testing.assert_array_equal(steps.info["episode"]["l"][t], np.where(done, length, 0))
+        total, length = np.where(done, 0, total), np.where(done, 0, length)
+    assert steps.done.any()
 
 
 def test_on_the_host_it_equals_that_of_gymnasium() -> None:

@@ -1,7 +1,6 @@
 """`RecordVideo` around a batch: in compiled programs, in loops, and of simulators on the host."""
 
 import copy
-import gc
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ import pytest
 from batched_fakes import OnTheHost
 from fakes import Pair, VectorConfig, VectorEnv, VectorState
 from films import Canvas, FakeEncoder, FilmEnv, file_names, frames, steps_seen
-from helpers import assert_trees_equal, slow_but, with_final_obs
+from helpers import assert_trees_equal, slow_but
 
 import envrax
 from envrax import ClipReward, VecEnv
@@ -262,16 +261,6 @@ def test_actions_go_through_wrappers_beneath(tmp_path: Path) -> None:
     with env:
         roll(env, np.zeros((3, 2)))
     assert [len(frames(tmp_path / name)) for name in file_names(tmp_path)] == [2, 2, 2]
-
-
-@pytest.mark.slow
-def test_final_obs_goes_on_with_the_same_recording(tmp_path: Path) -> None:
-    env = with_final_obs(film(tmp_path))
-    gc.collect()
-    with env:
-        _, (*_, infos) = roll(env, np.ones((3, 3)))
-    assert "final_obs" in infos
-    assert list(seen_in(tmp_path).values()) == [[0, 1, 2, 3]]
 
 
 @pytest.mark.slow
