@@ -16,6 +16,7 @@ from helpers import assert_trees_equal
 
 import envrax
 from envrax import EnvConfig, JaxEnv, TimeLimit, VecEnv
+from envrax.autoreset import Select
 from envrax.interop import to_gymnasium, to_gymnasium_vec, to_gymnax
 from envrax.multi_agent import MultiAgentEnv, OneAgent
 from envrax.testing import CountingEnv, ImageEnv
@@ -123,7 +124,7 @@ STACKS: dict[str, Any] = {
         env, lambda rng: {"max_steps": jax.random.randint(rng, (), 5, 8, jnp.int32)}
     ),
     "OneAgent": lambda env: OneAgent(World(env), "a", None),
-    "NormalizeReward": lambda env: vector.NormalizeReward(VecEnv(env, 4)),
+    "NormalizeReward": lambda env: vector.NormalizeReward(VecEnv(env, 4, autoreset=Select())),
 }
 
 

@@ -21,6 +21,7 @@ from helpers import assert_trees_equal
 
 import envrax
 from envrax import RecordEpisodeStatistics, VecEnv, saving
+from envrax.autoreset import Select
 
 DTYPES_BEYOND_NUMPY = [
     name for name, x in vars(ml_dtypes).items() if isinstance(x, type) and issubclass(x, np.generic)
@@ -63,7 +64,7 @@ def test_every_kind_of_leaf_comes_back(implementation: str, tmp_path: Path) -> N
 
 
 def test_a_rollout_goes_on_to_the_bit(tmp_path: Path) -> None:
-    env = VecEnv(RecordEpisodeStatistics(CoinEnv()), 2)
+    env = VecEnv(RecordEpisodeStatistics(CoinEnv()), 2, autoreset=Select())
     middle, _ = envrax.rollout(env, None, envrax.start(env, jax.random.key(0)), 8)
     envrax.save(tmp_path / "at.npz", middle)
     again = envrax.load(tmp_path / "at.npz", envrax.start(env, jax.random.key(5)))

@@ -10,6 +10,7 @@ from helpers import assert_trees_equal
 
 import envrax
 from envrax import EnvConfig, VecEnv, Wrapper
+from envrax.autoreset import Select
 from envrax.interop import to_gymnasium_vec
 from envrax.testing import CountingEnv, ImageEnv
 from envrax.wrappers import vector
@@ -35,7 +36,7 @@ class EndsAtTwo(Wrapper[Any, Any, Any, Any]):
 
 LIMIT = EnvConfig(max_steps=5)
 BATCHES = {
-    "only returned": (VecEnv(OnlyReturned(LIMIT), 2), 5),
+    "only returned": (VecEnv(OnlyReturned(LIMIT), 2, autoreset=Select()), 5),
     "only in the state": (VecEnv(EndsAtTwo(CountingEnv(LIMIT)), 2), 2),
 }
 

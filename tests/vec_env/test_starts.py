@@ -25,6 +25,7 @@ from envrax import (
     Wrapper,
     shard,
 )
+from envrax.autoreset import Select
 from envrax.multi_agent import OneAgent, agents_as_slots
 from envrax.testing import ChaseWorld, CountingEnv, NimWorld
 from envrax.wrappers import vector
@@ -41,17 +42,21 @@ def stacked() -> Any:
 
 BATCHES: dict[str, Any] = {
     "nested": lambda: VecEnv(NestedEnv(), N, autoreset=False),
-    "stack": lambda: VecEnv(stacked(), N),
-    "atari": lambda: VecEnv(AtariPreprocessing(PixelEnv(), noop_max=0, screen_size=4), N),
-    "normalized": lambda: vector.NormalizeObservation(VecEnv(VectorEnv(), N)),
-    "sharded": lambda: shard(VecEnv(CountingEnv(), N), jax.make_mesh((1,), ("slots",))),
+    "stack": lambda: batch(stacked()),
+    "atari": lambda: batch(AtariPreprocessing(PixelEnv(), noop_max=0, screen_size=4)),
+    "normalized": lambda: vector.NormalizeObservation(batch(VectorEnv())),
+    "sharded": lambda: shard(batch(CountingEnv()), jax.make_mesh((1,), ("slots",))),
     "worlds": lambda: agents_as_slots(VecEnv(NimWorld(), 2)),
 }
 
 
+def batch(env: Any) -> Any:
+    return VecEnv(env, N, autoreset=Select())
+
+
 @cache
 def counters() -> Any:
-    return VecEnv(CountingEnv(), N)
+    return batch(CountingEnv())
 
 
 some_resets = jax.jit(jax.vmap(CountingEnv().reset))
@@ -83,7 +88,7 @@ def test_starts_of_the_own_reset_equal_a_reset(name: str) -> None:
 
 def test_each_slot_begins_in_its_own_level() -> None:
     """In a `jit`, and a `vmap` over levels."""
-    env = VecEnv(RecordEpisodeStatistics(CountingEnv()), N)
+    env = batch(RecordEpisodeStatistics(CountingEnv()))
     obs, state = env.reset(KEY)
 
     @jax.jit
@@ -119,7 +124,7 @@ def test_what_wrappers_draw_or_keep_is_as_in_a_reset(redraw: bool) -> None:
         return {"max_steps": jax.random.randint(rng, (), 2, 90)}
 
     drawn = DomainRandomization(CountingEnv(), sample, redraw=redraw)
-    env, starts = VecEnv(CountEpisodes(drawn), N), some_starts(9)
+    env, starts = batch(CountEpisodes(drawn)), some_starts(9)
     obs, state = env.reset(KEY)
     found, begun = env.reset_where(MASK, obs, state, starts=starts)
     np.testing.assert_array_equal(found, np.where(MASK[:, None], starts[0], obs))
@@ -152,7 +157,7 @@ def test_a_wrapper_keeps_what_was_set_after_it_was_built() -> None:
 
     wrapper = Scale(CountingEnv())
     wrapper.k = 3
-    env = VecEnv(wrapper, N)
+    env = batch(wrapper)
     obs, state = env.reset(KEY)
     starts = some_starts(9)
     found = env.reset_where(np.ones(N, bool), obs, state, starts=starts)[0]
@@ -162,7 +167,7 @@ def test_a_wrapper_keeps_what_was_set_after_it_was_built() -> None:
 def test_a_view_of_one_agent_plays_on_from_the_start() -> None:
     """Turns of others within the view's reset are played from the given start."""
     world = ChaseWorld()
-    env = VecEnv(OneAgent(world, world.agents[0], None), N)
+    env = batch(OneAgent(world, world.agents[0], None))
     obs, state = env.reset(KEY)
     rng = jax.random.key(3)
     other, _ = env.reset(rng)
@@ -207,7 +212,7 @@ def test_refusals() -> None:
         (StartStates(CountingEnv(), CountingEnv().reset), "without StartStates"),
         (Otherwise(CountingEnv()), "wrappers that reset what they wrap; got Otherwise"),
     ]:
-        own = VecEnv(inner, N)
+        own = batch(inner)
         with pytest.raises(TypeError, match=noun):
             own.reset_where(MASK, *own.reset(KEY), starts=starts)
     with pytest.raises(TypeError, match="starts in a list or dict"):

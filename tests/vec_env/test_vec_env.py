@@ -24,6 +24,7 @@ from envrax import (
     RecordEpisodeStatistics,
     VecEnv,
 )
+from envrax.autoreset import Select
 
 KEYS = [jax.random.key, jax.random.PRNGKey]
 ACTIONS = np.asarray([0, 1, 2], np.int32)
@@ -32,7 +33,7 @@ ACTIONS = np.asarray([0, 1, 2], np.int32)
 @cache
 def counters() -> VecEnv[Any, Any, Any, Any]:
     """Three counters whose episodes last three steps, compiled once for the module."""
-    return VecEnv(CounterEnv(VectorConfig(max_steps=3)), 3)
+    return VecEnv(CounterEnv(VectorConfig(max_steps=3)), 3, autoreset=Select())
 
 
 @cache
@@ -96,7 +97,7 @@ def test_every_output_has_the_leading_axis() -> None:
 
 def test_compiles_one_program_for_each_kind_of_key(compile_counter: Any) -> None:
     """However the actions are written, and however often it is called."""
-    vec_env = VecEnv(CounterEnv(VectorConfig(max_steps=3)), 3)
+    vec_env = VecEnv(CounterEnv(VectorConfig(max_steps=3)), 3, autoreset=Select())
     ways = [[0, 1, 2], (2, 1, 0), np.asarray([1, 1, 1]), np.ones(3, np.uint8), jnp.asarray(ACTIONS)]
     for make_rng in KEYS:
         keys = [make_rng(seed) for seed in range(2)]
@@ -225,7 +226,6 @@ def test_step_reads_nothing_from_the_device() -> None:
 
 
 def test_a_slot_is_taken_without_an_implicit_transfer() -> None:
-    env = VecEnv(CounterEnv(), 3)
-    _, state = env.reset(jax.random.key(0))
+    env, (_, state) = counters(), rollout()[0]
     with jax.transfer_guard("disallow"):
         env.slot_state(state, 1)

@@ -18,6 +18,7 @@ from envrax import (
     RecordEpisodeStatistics,
     VecEnv,
 )
+from envrax.autoreset import Select
 
 BREAK = 2  # the action that breaks a slot
 
@@ -79,7 +80,7 @@ class BrokenStart(VectorEnv):
 
 
 def test_an_episode_that_begins_with_a_nan_ends_in_its_first_step() -> None:
-    vec_env = VecEnv(NanGuard(NanGuard(BrokenStart())), 16)
+    vec_env = VecEnv(NanGuard(NanGuard(BrokenStart())), 16, autoreset=Select())
     raw, _ = jax.jit(jax.vmap(BrokenStart().reset))(jax.random.split(jax.random.key(0), 16))
     broken = np.isnan(raw).any(axis=1)
     assert 0 < broken.sum() < 16
@@ -101,7 +102,7 @@ def test_a_second_guard_keeps_what_the_first_one_found() -> None:
 @cache
 def guarded() -> Any:
     env = RecordEpisodeStatistics(NanGuard(BreakableEnv()))
-    return VecEnv(FrameStackObservation(env, n_stack=2), 4, final_obs=True)
+    return VecEnv(FrameStackObservation(env, n_stack=2), 4, autoreset=Select(), final_obs=True)
 
 
 def test_the_other_slots_never_notice() -> None:

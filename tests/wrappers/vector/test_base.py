@@ -13,6 +13,7 @@ from batched_fakes import OnTheHost
 from helpers import assert_trees_equal
 
 from envrax import Box, ClipReward, Discrete, VecEnv
+from envrax.autoreset import Select
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv, RingWorld, check_batched_env
 from envrax.wrappers import WrapperFactory
 from envrax.wrappers.vector import BatchedWrapper, BatchedWrapperState
@@ -67,7 +68,7 @@ class Counted(BatchedWrapper[Any, Any]):
 
 
 def counting(n: int = 3, **options: Any) -> Any:
-    return VecEnv(CountingEnv(), n, **options)
+    return VecEnv(CountingEnv(), n, autoreset=Select(), **options)
 
 
 def test_hooks_change_what_they_are_named_after() -> None:

@@ -14,6 +14,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics as OfGymnasium
 from helpers import assert_trees_equal
 
 from envrax import VecEnv, rollout, start
+from envrax.autoreset import Select
 from envrax.interop import from_gymnasium_vec
 from envrax.testing import CountingEnv, check_batched_env
 from envrax.wrappers.vector import RecordEpisodeStatistics
@@ -27,7 +28,7 @@ def cartpoles() -> SyncVectorEnv:
 
 
 def test_it_sums_the_rewards_of_each_episode() -> None:
-    env = RecordEpisodeStatistics(VecEnv(CoinEnv(), 4))
+    env = RecordEpisodeStatistics(VecEnv(CoinEnv(), 4, autoreset=Select()))
     steps = jax.tree.map(np.asarray, rollout(env, None, start(env, KEY), 30)[1])
     total, length = np.zeros(4, np.float32), np.zeros(4, np.int32)
     for t, done in enumerate(steps.done):

@@ -13,13 +13,14 @@ from gymnasium.vector import AutoresetMode
 from helpers import assert_trees_equal, jax_flag, plain
 
 from envrax import Box, Dict, Discrete, EpisodeDiscount, ExpandDims, VecEnv
+from envrax.autoreset import Select
 from envrax.testing import NestedEnv as Mixed
 from envrax.testing import check_batched_env
 from envrax.wrappers.vector import NormalizeObservation, NormalizeReward, RunningStatistics
 
 
 def coins(n: int = 4, **options: Any) -> Any:
-    return VecEnv(CoinEnv(CoinConfig(end_rate=0.1)), n, **options)
+    return VecEnv(CoinEnv(CoinConfig(end_rate=0.1)), n, autoreset=Select(), **options)
 
 
 def scanned(env: Any, n_steps: int, state: Any = None, seed: int = 1) -> Any:
@@ -141,7 +142,7 @@ def recorded(batch: Any) -> list[tuple[Any, ...]]:
 
 def test_numpy_and_gymnasium_say_the_same() -> None:
     """Their arithmetic is in float64."""
-    batch = VecEnv(BothEnds(CoinConfig(end_rate=0.1)), 4)
+    batch = VecEnv(BothEnds(CoinConfig(end_rate=0.1)), 4, autoreset=Select())
     steps = recorded(batch)
     history = np.stack([obs for obs, *_ in steps]).reshape(-1, 4)
     count, mean, var = with_the_first_count(history)
@@ -160,7 +161,7 @@ def test_numpy_and_gymnasium_say_the_same() -> None:
 
     if tuple(map(int, gymnasium.__version__.split(".")[:2])) < (1, 4):
         # It took every reset for one in a step of its own: compare without ends.
-        batch = VecEnv(BothEnds(CoinConfig(end_rate=0.0)), 4)
+        batch = VecEnv(BothEnds(CoinConfig(end_rate=0.0)), 4, autoreset=Select())
         steps = recorded(batch)
     paid = gymnasium.wrappers.vector.NormalizeReward(
         Replayed(AutoresetMode.SAME_STEP, steps), gamma=0.9
@@ -255,8 +256,10 @@ class WithClock(CoinEnv):
 
 def test_a_key_normalises_that_entry_and_clip_bounds_it() -> None:
     """The entry is that of a batch of this entry alone, and the other is as it was."""
-    keyed = NormalizeObservation(VecEnv(WithClock(), 3, final_obs=True), key="place", clip=0.5)
-    alone = NormalizeObservation(VecEnv(CoinEnv(), 3, final_obs=True))
+    keyed = NormalizeObservation(
+        VecEnv(WithClock(), 3, autoreset=Select(), final_obs=True), key="place", clip=0.5
+    )
+    alone = NormalizeObservation(VecEnv(CoinEnv(), 3, autoreset=Select(), final_obs=True))
     space = Dict(clock=Discrete(99), place=Box(-0.5, 0.5, (4,)))
     assert keyed.single_observation_space == space
     first, state, (obs, _, dones, infos) = scanned(keyed, 30)

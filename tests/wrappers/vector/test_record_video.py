@@ -17,6 +17,7 @@ from helpers import assert_trees_equal, slow_but
 
 import envrax
 from envrax import ClipReward, VecEnv
+from envrax.autoreset import Select
 from envrax.interop import to_gymnasium_vec
 from envrax.multi_agent import agents_as_slots
 from envrax.testing import RingWorld, check_batched_env
@@ -43,7 +44,8 @@ class RandomFilm(FilmEnv):
 
 
 def film(folder: Path, n: int = 3, steps: int = 3, **options: Any) -> Any:
-    return RecordVideo(VecEnv(FilmEnv(VectorConfig(max_steps=steps)), n), folder, **options)
+    batch = VecEnv(FilmEnv(VectorConfig(max_steps=steps)), n, autoreset=Select())
+    return RecordVideo(batch, folder, **options)
 
 
 def roll(env: Any, actions: Any, rng: Any = None) -> Any:
@@ -98,10 +100,12 @@ def test_a_compiled_scan_is_recorded_to_the_last_frame_of_every_episode(tmp_path
 
 
 def test_a_loop_writes_what_is_complete_as_it_goes(tmp_path: Path) -> None:
+    """Also while another program is traced."""
     with film(tmp_path) as env:
         state = play(env, 7)
         jax.effects_barrier()
         env.step(state, [1, 1, 1])
+        jax.jit(lambda x: (env.write(), x)[1])(np.float32(0))
         assert [len(seen) for seen in seen_in(tmp_path).values()] == [4, 4]
     episode = [0, 1, 2, 3]
     assert list(seen_in(tmp_path).values()) == [episode, episode, [0, 1, 2]]
@@ -166,7 +170,7 @@ def test_other_programs_write_nothing_and_the_next_call_raises(tmp_path: Path) -
             drawn.append(1)
             raise ArithmeticError("nothing to see")
 
-    env = RecordVideo(VecEnv(Broken(VectorConfig(max_steps=1)), 1), tmp_path)
+    env = RecordVideo(VecEnv(Broken(VectorConfig(max_steps=1)), 1, autoreset=Select()), tmp_path)
     play(env, 1)
     jax.effects_barrier()
     VecEnv(FilmEnv(), 2).reset(KEY)
@@ -188,7 +192,9 @@ def test_a_render_that_runs_a_program_writes_one_video_after_the_other(tmp_path:
             depth[0] -= 1
             return super().render(state)
 
-    with RecordVideo(VecEnv(Drawing(VectorConfig(max_steps=1)), 5), tmp_path, slots=5) as env:
+    with RecordVideo(
+        VecEnv(Drawing(VectorConfig(max_steps=1)), 5, autoreset=Select()), tmp_path, slots=5
+    ) as env:
         play(env, 1)
     assert list(seen_in(tmp_path).values()) == [[0, 1]] * 5
 
@@ -271,19 +277,6 @@ def test_a_copy_records_by_itself(tmp_path: Path) -> None:
             other.close()
         env.step(state, [1, 1, 1])
     assert list(seen_in(tmp_path).values()) == [[0, 1, 2]]
-
-
-def test_it_draws_while_another_program_is_traced(tmp_path: Path) -> None:
-    env = film(tmp_path)
-    play(env, 3)
-
-    def closes(x: jax.Array) -> jax.Array:
-        env.write()
-        return x
-
-    jax.jit(closes)(jnp.float32(0))
-    assert list(seen_in(tmp_path).values()) == [[0, 1, 2, 3]]
-    env.close()
 
 
 def test_what_is_not_closed_is_written_at_the_end(run_python: Any) -> None:
@@ -567,7 +560,9 @@ def test_a_film_that_is_interrupted_is_written_later(tmp_path: Path) -> None:
                 raise self.once.pop()
             return super().render(state)
 
-    env = RecordVideo(VecEnv(Interrupted(VectorConfig(max_steps=3)), 1), tmp_path)
+    env = RecordVideo(
+        VecEnv(Interrupted(VectorConfig(max_steps=3)), 1, autoreset=Select()), tmp_path
+    )
     roll(env, [[0]] * 6)
     with pytest.raises(KeyboardInterrupt):
         env.write()

@@ -13,6 +13,7 @@ from films import FakeEncoder, FilmEnv, file_names, frames, steps_seen
 from helpers import slow_but
 
 from envrax import VecEnv
+from envrax.autoreset import Select
 from envrax.wrappers.vector import RecordVideo
 
 KEY = jax.random.key(0)
@@ -33,7 +34,8 @@ class EndsByAction(FilmEnv):
 
 
 def recorder(folder: Path, n: int = 1, **options: Any) -> Any:
-    return RecordVideo(VecEnv(EndsByAction(VectorConfig(max_steps=99)), n), folder, **options)
+    batch = VecEnv(EndsByAction(VectorConfig(max_steps=99)), n, autoreset=Select())
+    return RecordVideo(batch, folder, **options)
 
 
 def program(env: Any) -> Any:
