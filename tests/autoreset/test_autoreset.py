@@ -97,9 +97,11 @@ def test_equals_select_bitwise_under_stateful_wrappers() -> None:
     check_equals_select_bitwise(16, "part", jax.random.key, stacked)
 
 
+EVERYWHERE = [(1, "one"), (2, "all"), (7, "part"), (7, "select"), (64, "part"), (257, "part")]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1, 2, 7, 64, 257])
-@pytest.mark.parametrize("chunk", ["one", "part", "all", "select"])
+@pytest.mark.parametrize(("n", "chunk"), EVERYWHERE)
 def test_equals_select_bitwise_everywhere(n: int, chunk: str) -> None:
     key = jax.random.PRNGKey if (n, chunk) == (64, "part") else jax.random.key
     check_equals_select_bitwise(n, chunk, key)

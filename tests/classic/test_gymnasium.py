@@ -121,9 +121,14 @@ def test_one_step_from_anywhere_equals_gymnasium(cls: type[Env]) -> None:
         starts[:, 0] = np.clip(starts[:, 0], -1.2, 0.6)
     starts = starts.astype(np.float32)
     actions = random_actions(env, n)
-    _, state = env.reset(jax.random.key(0))
-    states = jax.vmap(lambda x: state.replace(**dict(zip(physics(state), x, strict=True))))(starts)
-    obs, _, reward, _, info = jax.jit(jax.vmap(env.step))(states, actions)
+
+    @jax.jit
+    @jax.vmap
+    def step(start: Any, action: Any) -> Any:
+        _, state = env.reset(jax.random.key(0))
+        return env.step(state.replace(**dict(zip(physics(state), start, strict=True))), action)
+
+    obs, _, reward, _, info = step(starts, actions)
     peer, endings = gym_env(cls), set()
     for i in range(n):
         peer.reset(seed=0)

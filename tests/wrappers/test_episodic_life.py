@@ -9,6 +9,7 @@ import pytest
 from helpers import assert_trees_equal
 
 from envrax import EpisodicLife, RecordEpisodeStatistics, TimeLimit, VecEnv
+from envrax.autoreset import Select
 from envrax.testing import CountingEnv, check_env
 from envrax.testing.fakes import FakeConfig
 
@@ -29,7 +30,7 @@ class Game(CountingEnv):
 
 def played(env: Any, n_steps: int = 16) -> Any:
     """What the steps of two slots returned, the step after auto-reset among them."""
-    batch = VecEnv(env, 2)
+    batch = VecEnv(env, 2, autoreset=Select())
 
     def body(state: Any, action: Any) -> Any:
         obs, state, reward, done, info = batch.step(state, action)

@@ -47,10 +47,7 @@ def masked(env_class: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "row",
-    slow_but(
-        *("RecordVideo", "images", "episodes"), values=[row for row in ROWS if row not in NO_MASKS]
-    ),
+    "row", slow_but(*("images", "episodes"), values=[row for row in ROWS if row not in NO_MASKS])
 )
 def test_every_wrapper_hands_it_through(
     row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,6 @@ from wrapper_rows import draw
 
 from envrax import (
     EpisodeDiscount,
-    FrameStackObservation,
     RecordEpisodeStatistics,
     StartStates,
     StickyAction,
@@ -45,28 +44,6 @@ def rngs(state: Any) -> list[np.ndarray]:
     """`rng` of every layer, the outermost first."""
     below = rngs(state.env_state) if hasattr(state, "env_state") else []
     return [plain(state.rng), *below]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", [Select(), Compact(2)])
-def test_a_batch_does_what_a_loop_over_one_slot_does(strategy: Any) -> None:
-    env = from_buffer(FrameStackObservation(CoinEnv(), n_stack=2))
-    batch, actions = VecEnv(env, 3, autoreset=strategy), jnp.ones((3, 2), jnp.float32)
-    obs, state = batch.reset(jax.random.key(0))
-    reset, step = jax.jit(env.reset), jax.jit(env.step)
-    alone = [reset(key) for key in jax.random.split(jax.random.key(0), 3)]
-    ended = 0
-    for _ in range(15):
-        obs, state, _, done, _ = batch.step(state, actions)
-        for i, (_, one) in enumerate(alone):
-            alone[i] = step(one, actions[i])[:2]
-            if bool(alone[i][1].done):
-                alone[i] = reset(jax.random.split(alone[i][1].rng)[0])
-                ended += 1
-                assert bool(done[i])
-        expected = jax.tree.map(lambda *x: np.stack([*map(plain, x)]), *alone)
-        assert_trees_equal(jax.tree.map(plain, (obs, state)), expected)
-    assert ended > 3
 
 
 def test_two_episodes_from_one_entry_differ_and_every_layer_has_the_same_key() -> None:
