@@ -156,7 +156,7 @@ def test_it_compiles_once(compile_counter: Any) -> None:
 
 
 def test_fleets_take_containers_of_masks() -> None:
-    members = dict.fromkeys("ba", off())
+    members: dict[str, Any] = dict.fromkeys("ba", off())
     masks = {"b": np.arange(N) > 1, "a": np.arange(N) == 3}
     fleet = MultiVecEnv(members)
     obs, states = fleet.reset(KEY)

@@ -181,7 +181,7 @@ def test_a_view_of_one_agent_plays_on_from_the_start() -> None:
 
 
 def test_fleets_take_containers_of_starts() -> None:
-    members = dict.fromkeys("ab", counters())
+    members: dict[str, Any] = dict.fromkeys("ab", counters())
     fleet = MultiVecEnv(members)
     obs, states = fleet.reset(KEY)
     starts = {"a": some_starts(1), "b": None}
