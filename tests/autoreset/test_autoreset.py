@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CoinConfig, CoinEnv, NestedEnv, VectorConfig, VectorEnv
-from helpers import assert_trees_close, assert_trees_equal, random_actions
+from helpers import assert_trees_close, assert_trees_equal, random_actions, slow_but
 
 from envrax import FrameStackObservation, RecordEpisodeStatistics, TimeLimit, VecEnv
 from envrax.autoreset import Compact, Select
@@ -123,20 +123,6 @@ def test_equals_select_to_rounding_where_xla_rounds_by_width(kind: str) -> None:
     assert_trees_close(ours, theirs, rtol=1e-6)
 
 
-@pytest.mark.slow
-def test_equals_select_under_outer_vmap() -> None:
-    keys = jax.random.split(jax.random.key(0), 3)
-    actions = random_actions(coin(0.5).action_space, (STEPS, 7))
-
-    def ours(rng: jax.Array) -> Any:
-        vec_env = VecEnv(coin(0.5), 7, autoreset=Compact(2))
-        return rollout(vec_env.step, vec_env.reset, rng, actions)
-
-    batched = jax.jit(jax.vmap(ours))(keys)
-    alone = [jax.jit(ours)(key) for key in keys]
-    assert_trees_equal(batched, jax.tree.map(lambda *x: jnp.stack(x), *alone))
-
-
 def loss(gravity: Any, strategy: Any, rng: jax.Array, actions: jax.Array) -> jax.Array:
     """Depends on the config through reset and step, over several episodes."""
     vec_env = VecEnv(VectorEnv(VectorConfig(gravity=gravity, max_steps=3)), 7, autoreset=strategy)
@@ -144,34 +130,17 @@ def loss(gravity: Any, strategy: Any, rng: jax.Array, actions: jax.Array) -> jax
     return jnp.sum(reward) + jnp.sum(obs**3) + jnp.sum(state.pos)
 
 
-@pytest.mark.parametrize(
-    "transform",
-    [
-        "reverse of jit step",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("plain", "jit", "forward", "vmap")
-        ),
-    ],
-)
-def test_gradient_of_a_config_value_equals_that_of_select(transform: str) -> None:
+@pytest.mark.parametrize("forward", slow_but(False, values=[False, True]))
+def test_gradient_of_a_config_value_equals_that_of_select(forward: bool) -> None:
     rng = jax.random.key(0)
     actions = random_actions(VectorEnv().action_space, (7, 7))
     gravity = jnp.float32(0.4)
 
     def gradient(strategy: Any) -> Any:
         target = lambda g: loss(g, strategy, rng, actions)  # noqa: E731
-        match transform:
-            case "jit":
-                return jax.jit(jax.grad(target))(gravity)
-            case "vmap":
-                return jax.vmap(jax.grad(target))(gravity * jnp.arange(1, 4, dtype=jnp.float32))
-            case "forward":
-                return jax.jvp(target, (gravity,), (jnp.float32(1),))[1]
-            case "reverse of jit step":
-                return jax.grad(jax.jit(target))(gravity)
-            case _:
-                return jax.grad(target)(gravity)
+        if forward:
+            return jax.jvp(target, (gravity,), (jnp.float32(1),))[1]
+        return jax.grad(jax.jit(target))(gravity)
 
     ours, theirs = gradient(Compact(2)), gradient(Select())
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)

@@ -48,16 +48,6 @@ def assert_uniform(drawn: np.ndarray, legal: list[int]) -> None:
         (PADDED, bools("-xxx", "---x", "---x"), [[1], [3], [0, 1, 2]]),  # padding is no element
         (MultiBinary(3), bools("xx", "x-", "-x"), [[0, 1], [0], [1]]),
         (Box(0, 2, (2,), jnp.uint8), bools("xx-", "--x"), [[0, 1], [2]]),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                (Discrete(4), bools("xxxx"), [[0, 1, 2, 3]]),
-                (Discrete(3), bools("--x"), [[2]]),
-                (PADDED, bools("x---", "-xxx", "x-x-"), [[0], [1, 2, 3], [0, 2]]),
-                (PADDED, bools("----", "xxxx", "----"), [[0, 1], [0, 1, 2, 3], [0, 1, 2]]),
-                (MultiDiscrete((3, 3)), bools("x-x", "---"), [[0, 2], [0, 1, 2]]),
-            )
-        ),
     ],
     ids=repr,
 )

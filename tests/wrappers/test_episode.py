@@ -84,14 +84,6 @@ def test_discount_is_one_until_the_end_and_then_zero(wrap: Any) -> None:
             assert bool(state.done) == (step == 4)
 
 
-def test_discount_never_passes_for_done_in_a_vec_env() -> None:
-    vec_env = VecEnv(EpisodeDiscount(ExpandDims(ScriptEnv(rewards=REWARDS))), 2)
-    seen = rollout(vec_env, 9, jnp.zeros(2, jnp.int32))
-    for step, (states, _, discounts, _) in enumerate(seen, 1):
-        assert states.step.tolist() == [step % 4] * 2
-        assert discounts.tolist() == [[float(step % 4 != 0)]] * 2
-
-
 # Statistics
 
 

@@ -20,8 +20,8 @@ from envrax import ClipReward, VecEnv
 from envrax.autoreset import Select
 from envrax.interop import to_gymnasium_vec
 from envrax.multi_agent import agents_as_slots
-from envrax.testing import RingWorld, check_batched_env
-from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation, RecordVideo
+from envrax.testing import RingWorld
+from envrax.wrappers.vector import NormalizeObservation, RecordVideo
 
 SHAPE = FilmEnv.shape
 KEY = jax.random.key(0)
@@ -249,24 +249,6 @@ def test_what_the_batch_returns_is_as_without_and_frozen_nothing_is_recorded(
     assert_trees_equal(states.env_state, jax.vmap(plain.reset)(rngs)[1])
     with pytest.raises(ValueError, match="vmap"):  # JAX's own message
         jax.vmap(recorded.step)(states, jnp.zeros((2, 3), jnp.int32))
-
-
-@pytest.mark.slow
-def test_the_kit_finds_nothing(tmp_path: Path) -> None:
-    with film(tmp_path) as env:
-        check_batched_env(env, num_steps=5)
-
-
-@pytest.mark.slow
-def test_actions_go_through_wrappers_beneath(tmp_path: Path) -> None:
-    class Ending(BatchedWrapper[Any, Any]):
-        def action(self, actions: Any) -> Any:
-            return jnp.full_like(actions, 2)
-
-    env = RecordVideo(Ending(VecEnv(RandomFilm(VectorConfig(max_steps=9)), 2)), tmp_path)
-    with env:
-        roll(env, np.zeros((3, 2)))
-    assert [len(frames(tmp_path / name)) for name in file_names(tmp_path)] == [2, 2, 2]
 
 
 @pytest.mark.slow
