@@ -71,13 +71,13 @@ def test_the_final_observation_is_changed_too() -> None:
 # Time limits of environments that say less
 
 
-@pytest.mark.parametrize("reasons", [("terminated",), ("truncated",)])
-def test_one_reason_is_enough(reasons: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("reasons", [(), ("terminated",), ("truncated",)])
+def test_an_end_with_one_reason_or_none(reasons: tuple[str, ...]) -> None:
     for ends, expected in [({3: "terminated"}, [True, False]), ({3: "truncated"}, [False, True])]:
         env = TimeLimit(Ours(History(Box(-1.0, 1.0, (2,)), ends=ends), reasons))
         rest = play_ours(env, [0] * 5)[1]
         assert len(rest) == 3 and not any(any(flags) for _, *flags in rest[:-1])
-        assert rest[-1][1:] == expected
+        assert rest[-1][1:] == (expected if reasons else [True, False])
 
 
 def test_the_default_limit_is_that_of_the_config() -> None:
