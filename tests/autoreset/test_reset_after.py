@@ -135,7 +135,7 @@ def test_wrappers_hand_it_on(row: str) -> None:
 BY_DEFAULT = [row for row in ROWS if row != "EpisodicLife"]  # which goes on with the game
 
 
-@pytest.mark.parametrize("row", slow_but("ClipReward", values=BY_DEFAULT))
+@pytest.mark.parametrize("row", slow_but("ClipReward", "StartStates", values=BY_DEFAULT))
 def test_by_default_it_is_a_reset_with_the_first_half_of_the_key(row: str) -> None:
     wrap, (env_class, *_) = ROWS[row]
     env = wrap(env_class())

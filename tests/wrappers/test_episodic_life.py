@@ -14,7 +14,7 @@ from envrax.testing import CountingEnv, check_env
 from envrax.testing.fakes import FakeConfig
 
 KEY = jax.random.key(0)
-LIVES = (3, 3, 2, 4, 3, 0, 0)  # after each step of a game; a number between two games is drawn
+LIVES = (3, 0, 3, 2, 4, 3, 1)  # after each step of a game; a number between two games is drawn
 
 
 class Game(CountingEnv):
@@ -46,14 +46,14 @@ def test_the_game_is_the_same_and_only_the_ends_are_others() -> None:
     game_obs, game_reward, game_done, game_info, _ = played(Game())
     assert_trees_equal((obs, reward), (game_obs, game_reward))
     assert_trees_equal(info["truncated"], game_info["truncated"])
-    # A life is lost in steps 3 and 5; the last one goes with the game, which ends at its limit.
-    lost = np.isin(np.arange(16) % 7, (2, 4))
+    # A life is lost in steps 4, 6 and 7; the last one with the game, which ends at its limit.
+    lost = np.isin(np.arange(16) % 7, (3, 5, 6))
     assert (info["terminated"] == lost[:, None]).all()
     assert (done == (game_done | lost[:, None])).all()
-    assert step[:, 0].tolist() == [1, 2, 0, 1, 0, 1, 0] * 2 + [1, 2]
+    assert step[:, 0].tolist() == [1, 2, 3, 0, 1, 0, 0] * 2 + [1, 2]
     assert obs[0, 0, 0] != obs[7, 0, 0]  # another game
     lengths = info["episode"]["l"][:, 0]
-    assert lengths[lengths > 0].tolist() == [3, 2, 2] * 2
+    assert lengths[lengths > 0].tolist() == [4, 2, 1] * 2
 
 
 def test_any_other_end_is_followed_by_a_new_game() -> None:
