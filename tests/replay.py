@@ -22,8 +22,10 @@ class History:
         self, space: Any, actions: Any = None, steps: int = 12, ends: dict[int, str] | None = None
     ) -> None:
         self.space, self.actions = space, Discrete(3) if actions is None else actions
-        keys = jax.random.split(jax.random.key(1), steps + 1)
-        self.obs = jax.tree.map(np.asarray, jax.vmap(space.sample)(keys))
+        sampler = to_space(space)
+        sampler.seed(1)
+        samples = [sampler.sample() for _ in range(steps + 1)]
+        self.obs = jax.tree.map(lambda dtype, *x: np.asarray(x, dtype), space.dtype, *samples)
         self.rewards = np.random.default_rng(0).normal(size=steps + 1).astype(np.float32)
         reasons = [(ends or {}).get(at, "") for at in range(steps + 1)]
         self.terminated, self.truncated = (

@@ -101,7 +101,7 @@ def from_buffer(env: Any) -> Any:
 
 ROWS: dict[str, tuple[Wrap, list[Any]]] = {
     "Wrapper": (Wrapper, ALL),
-    "JitWrapper": (JitWrapper(pre_warm=False), [NestedEnv, CoinEnv, VectorEnv, PixelEnv]),
+    "JitWrapper": (JitWrapper(pre_warm=False), [CoinEnv, NestedEnv, VectorEnv, PixelEnv]),
     "GrayscaleObservation": (GrayscaleObservation, [PixelEnv]),
     "ResizeObservation": (pick(ResizeObservation(h=7, w=5)), [PixelEnv, NestedEnv]),
     "NormalizeObservation": (pick(NormalizeObservation), [PixelEnv, NestedEnv]),

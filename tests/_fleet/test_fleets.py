@@ -226,12 +226,11 @@ def test_the_widest_action_and_observation() -> None:
     assert MultiEnv([CoinEnv(), VectorEnv()]).pad_dims() == (2, 4)
 
 
-@pytest.mark.parametrize("rng", [None, KEY])
-def test_reset_where_with_a_list_for_a_dict(rng: Any) -> None:
+def test_reset_where_with_a_list_for_a_dict() -> None:
     """The message names what was given, and no `rng`."""
     fleet = MultiVecEnv({"a": VecEnv(CounterEnv(), 2)})
     with pytest.raises(TypeError) as found:
-        fleet.reset_where([np.ones(2, bool)], *fleet.reset(KEY), rng)
+        fleet.reset_where([np.ones(2, bool)], *fleet.reset(KEY), KEY)
     assert str(found.value) == (
         "MultiVecEnv.reset_where: expected masks and obs and states, each a dict with keys "
         "'a'; got masks as a list."

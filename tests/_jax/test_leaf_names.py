@@ -5,7 +5,7 @@ from typing import Any
 import chex
 import jax
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envrax._jax.types import named_leaves
@@ -27,6 +27,7 @@ def containers(of: Any) -> Any:
 TREES = st.recursive(st.just(1), containers)
 
 
+@settings(max_examples=40, deadline=None)
 @given(TREES)
 def test_each_leaf_has_a_name_of_its_own(tree: Any) -> None:
     assert len(named_leaves(tree)) == len(jax.tree.leaves(tree))

@@ -28,8 +28,10 @@ class Noted(VectorEnv):
 
 
 def step(env: Any, **options: Any) -> Any:
+    """What a step of a batch returns, as shapes: nothing is compiled."""
     vec_env = VecEnv(env, 2, **options)
-    return vec_env.step(vec_env.reset(jax.random.key(0))[1], jnp.zeros(2, jnp.int32))
+    _, state = jax.eval_shape(vec_env.reset, jax.random.key(0))
+    return jax.eval_shape(vec_env.step, state, jnp.zeros(2, jnp.int32))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,7 @@ def test_an_info_with_a_final_obs_of_its_own() -> None:
     env = Noted({"final_obs": jnp.float32(1)})
     with pytest.raises(ValueError, match="final_obs"):
         step(env, final_obs=True)
-    assert step(env)[4]["final_obs"].tolist() == [1.0, 1.0]
+    assert step(env)[4]["final_obs"].shape == (2,)
 
 
 class Described(NestedEnv):
@@ -125,4 +127,5 @@ def test_observations_that_the_space_does_not_describe(entries: Any, error: Any,
 
 
 def test_another_dtype_of_that_kind_is_left_to_the_checker() -> None:
-    VecEnv(Described(image=Box(0, 255, (2, 2), jnp.int32)), 2).reset(jax.random.key(0))
+    env = VecEnv(Described(image=Box(0, 255, (2, 2), jnp.int32)), 2)
+    jax.eval_shape(env.reset, jax.random.key(0))

@@ -160,7 +160,7 @@ def test_an_illegal_move_loses_and_lays_no_stone(action: int) -> None:
 
 def test_the_picture_has_a_stone_where_the_board_has_one() -> None:
     env = classic.ConnectFour(classic.ConnectFourConfig(rows=4, columns=5))
-    _, state = env.reset(jax.random.key(0))
+    _, state = jax.jit(env.reset)(jax.random.key(0))
     board = np.zeros((4, 5), np.int8)
     board[-1, :2] = 1, -1
     board[-2, 0] = 1

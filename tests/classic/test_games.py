@@ -78,7 +78,7 @@ def test_ball_rewards_going_to_the_target() -> None:
         obs, state = reset(jax.random.key(seed))
         total, done, info, rng = 0.0, False, {}, np.random.default_rng(seed)
         while not done:
-            gap = np.asarray(obs[2:] - obs[:2])
+            gap = np.asarray(obs)[2:] - np.asarray(obs)[:2]
             axis = int(np.argmax(np.abs(gap)))
             best = 2 * axis + int(gap[axis] > 0)
             action = best if informed else int(rng.integers(4))

@@ -194,7 +194,7 @@ def test_a_suite_that_cannot_be_imported_says_why(install: Install) -> None:
 NO_MODULES = ("", "not_there:suite [extra]", ":suite", "no module", "1st")
 
 
-@pytest.mark.parametrize("value", slow_but(*NO_MODULES[:2], values=NO_MODULES))
+@pytest.mark.parametrize("value", slow_but(NO_MODULES[1], values=NO_MODULES))
 def test_an_entry_point_that_names_no_module(
     value: str, install: Install, capsys: pytest.CaptureFixture[str]
 ) -> None:

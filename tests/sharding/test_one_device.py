@@ -1,6 +1,7 @@
 """`shard` on a mesh of one device, and what it refuses."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import chex
@@ -29,24 +30,34 @@ def coin(n: int = 4, **options: Any) -> Any:
     return VecEnv(CoinEnv(CoinConfig(end_rate=0.5)), n, **options)
 
 
+@cache
+def alone() -> Any:
+    return coin()
+
+
+@cache
+def sharded() -> Any:
+    return shard(coin(), mesh())
+
+
 @pytest.mark.parametrize(
     "kind", slow_but(AxisType.Explicit, values=[AxisType.Auto, AxisType.Explicit])
 )
 def test_it_computes_what_the_batch_does(kind: AxisType) -> None:
-    alone, batch = coin(), shard(coin(), jax.make_mesh((1,), ("slots",), axis_types=(kind,)))
-    ours, theirs = batch.reset(KEY), alone.reset(KEY)
+    plain, batch = alone(), shard(coin(), jax.make_mesh((1,), ("slots",), axis_types=(kind,)))
+    ours, theirs = batch.reset(KEY), plain.reset(KEY)
     actions = np.ones((4, 2), np.float32)
     for _ in range(3):
         assert_trees_equal(ours, theirs)
-        ours, theirs = batch.step(ours[1], actions), alone.step(theirs[1], actions)
-    assert_trees_equal(batch.slot_state(ours[1], -1), alone.slot_state(theirs[1], 3))
+        ours, theirs = batch.step(ours[1], actions), plain.step(theirs[1], actions)
+    assert_trees_equal(batch.slot_state(ours[1], -1), plain.slot_state(theirs[1], 3))
     assert (batch.n_slots, batch.name, batch.observation_space, batch.action_space) == (
-        alone.n_slots,
-        alone.name,
-        alone.observation_space,
-        alone.action_space,
+        plain.n_slots,
+        plain.name,
+        plain.observation_space,
+        plain.action_space,
     )
-    assert batch.unwrapped is alone.unwrapped or type(batch.unwrapped) is CoinEnv
+    assert type(batch.unwrapped) is CoinEnv
 
 
 def test_make_vec_takes_a_mesh() -> None:
@@ -113,23 +124,25 @@ class Counted(vector.BatchedWrapper[Any, Any]):
 
 
 def test_a_field_may_begin_as_a_python_number() -> None:
-    batch = Counted(shard(coin(), mesh()))
+    batch = Counted(sharded())
     state = batch.step(batch.reset(KEY)[1], np.ones((4, 2), np.float32))[1]
     assert int(state.n) == 1
 
 
 def test_as_many_slots_as_features() -> None:
-    batch, alone = (vector.NormalizeObservation(x) for x in (shard(coin(), mesh()), coin()))
-    ours, theirs = (x.step(x.reset(KEY)[1], np.ones((4, 2), np.float32)) for x in (batch, alone))
+    both = (vector.NormalizeObservation(batch) for batch in (sharded(), alone()))
+    ours, theirs = (x.step(x.reset(KEY)[1], np.ones((4, 2), np.float32)) for x in both)
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5)
     assert ours[1].statistics.mean.sharding.is_fully_replicated
 
 
-@pytest.mark.parametrize("wrap", [lambda x: x, vector.NormalizeReward])
+@pytest.mark.parametrize(
+    "wrap", [lambda x: x, pytest.param(vector.NormalizeReward, marks=pytest.mark.slow)]
+)
 def test_a_state_from_elsewhere_goes_on(wrap: Any) -> None:
-    batch, alone = wrap(shard(coin(), mesh())), wrap(coin())
-    _, state = alone.reset(KEY)
-    expected = alone.step(state, np.ones((4, 2), np.float32))
+    batch, plain = wrap(sharded()), wrap(alone())
+    _, state = plain.reset(KEY)
+    expected = plain.step(state, np.ones((4, 2), np.float32))
     is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)  # noqa: E731
     data = jax.tree.map(lambda x: x if is_key(x) else np.asarray(x), state)
     for given in (data, jax.device_put(state, jax.devices()[0])):
@@ -138,7 +151,7 @@ def test_a_state_from_elsewhere_goes_on(wrap: Any) -> None:
 
 
 def test_rollouts_compile_once(compile_counter: Any) -> None:
-    batch = shard(coin(), mesh())
+    batch = sharded()
     at, _ = rollout(batch, None, start(batch, KEY), 3)
     with compile_counter() as seen:
         for _ in range(2):

@@ -27,9 +27,9 @@ def check(x: Any, dtype: Any, values: Any) -> None:
 
 def test_what_fits_is_returned_as_it_is() -> None:
     for space in (SLOTS, AIM, MultiBinary(2, bool)):
-        x = space.sample(jax.random.key(0))
+        x = jnp.zeros(space.shape, space.dtype)
         assert conform(space, x, WHO) is x
-    x = NESTED.sample(jax.random.key(0))
+    x = jax.jit(NESTED.sample)(jax.random.key(0))
     kept = conform(NESTED, x, WHO)
     for a, b in zip(jax.tree.leaves(kept), jax.tree.leaves(x), strict=True):
         assert a is b

@@ -157,7 +157,7 @@ def test_traced_candidates_are_judged_as_concrete_ones() -> None:
 
 
 def mapped(space: Space, xs: Any) -> list[bool]:
-    verdicts: Any = jax.vmap(space.contains)(xs)
+    verdicts: Any = jax.jit(jax.vmap(space.contains))(xs)
     return verdicts.tolist()
 
 

@@ -48,16 +48,6 @@ def assert_uniform(drawn: np.ndarray, legal: list[int]) -> None:
         (PADDED, bools("-xxx", "---x", "---x"), [[1], [3], [0, 1, 2]]),  # padding is no element
         (MultiBinary(3), bools("xx", "x-", "-x"), [[0, 1], [0], [1]]),
         (Box(0, 2, (2,), jnp.uint8), bools("xx-", "--x"), [[0, 1], [2]]),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                (Discrete(4), bools("xxxx"), [[0, 1, 2, 3]]),
-                (Discrete(3), bools("--x"), [[2]]),
-                (PADDED, bools("x---", "-xxx", "x-x-"), [[0], [1, 2, 3], [0, 2]]),
-                (PADDED, bools("----", "xxxx", "----"), [[0, 1], [0, 1, 2, 3], [0, 1, 2]]),
-                (MultiDiscrete((3, 3)), bools("x-x", "---"), [[0, 2], [0, 1, 2]]),
-            )
-        ),
     ],
     ids=repr,
 )
@@ -83,7 +73,7 @@ def test_a_nested_space_takes_a_container_of_masks_or_none() -> None:
     assert_uniform(drawn["move"][0], [0, 3])
     assert_uniform(drawn["move"][1] @ np.array([1, 4, 7]), [19, 20])
     # What has no mask is drawn as without any.
-    alone = jax.vmap(NESTED.sample)(KEYS)
+    alone = jax.jit(jax.vmap(NESTED.sample))(KEYS)
     np.testing.assert_array_equal(drawn["push"], alone["push"])
     np.testing.assert_array_equal(drawn["light"], alone["light"])
 
@@ -96,19 +86,19 @@ def test_masks_of_a_batch_are_stacked() -> None:
     drawn = draws(batch, masks)
     np.testing.assert_array_equal(np.unique(drawn[:, :3], axis=0), [[0, 1, 2]])
     assert_uniform(drawn[:, 3], [0, 1])
-    each = jax.vmap(Discrete(3).sample)(KEYS[:4], masks)
+    each = jax.jit(jax.vmap(Discrete(3).sample))(KEYS[:4], masks)
     assert each[:3].tolist() == [0, 1, 2]
 
 
 def test_a_draw_is_the_same_in_every_transformation() -> None:
     mask = bools("-xx-", "xxxx", "x---")
-    eager = np.stack([PADDED.sample(key, mask) for key in KEYS[:5]])
-    np.testing.assert_array_equal(draws(PADDED, mask)[:5], eager)
+    eager = np.stack([PADDED.sample(key, mask) for key in KEYS[:2]])
+    np.testing.assert_array_equal(draws(PADDED, mask)[:2], eager)
     np.testing.assert_array_equal(PADDED.sample(KEYS[0], mask.tolist()), eager[0])
     legacy = PADDED.sample(jax.random.key_data(KEYS[0]), jnp.asarray(mask))
     np.testing.assert_array_equal(legacy, eager[0])
     with jax.enable_x64(True):
-        np.testing.assert_array_equal(PADDED.sample(KEYS[0], mask), eager[0])
+        np.testing.assert_array_equal(jax.jit(PADDED.sample)(KEYS[0], mask), eager[0])
 
 
 def test_the_shape_of_a_mask() -> None:

@@ -10,6 +10,7 @@ from fakes import ALL, CounterEnv, PixelEnv
 from helpers import assert_trees_equal, slow_but
 
 from envrax import FrameStackObservation, JaxEnv, MultiVecEnv, VecEnv
+from envrax.autoreset import Select
 
 KEYS = [jax.random.key, jax.random.PRNGKey]
 
@@ -68,8 +69,8 @@ def test_inside_other_programs_nothing_is_donated(jit_compile: bool) -> None:
 
 def test_a_fleet_donates_what_its_members_would() -> None:
     """Also members that step as one batch, and one of them alone."""
-    donating = [VecEnv(CounterEnv(), 2, donate=True) for _ in range(2)]
-    multi = MultiVecEnv([*donating, VecEnv(CounterEnv(), 2)])
+    donating = [VecEnv(CounterEnv(), 2, autoreset=Select(), donate=True) for _ in range(2)]
+    multi = MultiVecEnv([*donating, VecEnv(CounterEnv(), 2, autoreset=Select())])
     _, old = multi.reset(jax.random.key(0))
     actions = [np.zeros(2, np.int32)] * 3
     _, new, *_ = multi.step(old, actions)

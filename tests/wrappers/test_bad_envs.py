@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import ScriptEnv
-from helpers import slow_but
 
 from envrax import (
     ClipReward,
@@ -59,17 +58,6 @@ def test_either_done_ends_the_episode(change: Any, wrapper: Any) -> None:
         _, state, *_ = env.step(state, ZERO)
         assert state.done.shape == () and state.done.dtype == jnp.bool_
         assert bool(state.done) is expected
-
-
-@pytest.mark.parametrize("change", slow_but(secretive, values=[forgetful, secretive]))
-def test_either_done_begins_the_next_episode(change: Any) -> None:
-    env = EpisodeDiscount(ExpandDims(ClipReward(Changing(change))))
-    vec_env = VecEnv(RecordEpisodeStatistics(env), 2)
-    _, states = vec_env.reset(KEY)
-    for step in (1, 2, 0, 1, 2, 0):
-        _, states, *_ = vec_env.step(states, jnp.zeros(2, jnp.int32))
-        assert states.step.tolist() == [step] * 2
-        assert not states.done.any()
 
 
 class Homely(ScriptEnv):

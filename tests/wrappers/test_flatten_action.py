@@ -32,7 +32,7 @@ def test_the_environment_gets_the_action_that_was_flattened() -> None:
     inner = NestedEnv()
     env = FlattenAction(inner)
     action = jax.jit(inner.action_space.sample)(KEY)
-    vector = np.asarray(flatten(inner.action_space, action), np.float32)
+    vector = jax.jit(lambda x: flatten(inner.action_space, x).astype(jnp.float32))(action)
     assert env.action_space.contains(vector)
     assert_trees_equal(jax.jit(env.action)(vector), action)
 

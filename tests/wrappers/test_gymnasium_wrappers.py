@@ -248,29 +248,6 @@ def test_time_limits(max_steps: int, ends: dict[int, str]) -> None:
     assert len(ours) == min(max_steps, 5 if ends else 12)
 
 
-# Statistics
-
-
-class WithFloat32(Theirs):
-    """The rewards are those that ours returns, in its dtype."""
-
-    def step(self, action: Any) -> Any:
-        obs, reward, *rest = super().step(action)
-        return obs, np.float32(reward), *rest
-
-
-@pytest.mark.parametrize("end", [1, 2000])
-def test_statistics_of_an_episode(end: int) -> None:
-    history = History(VECTOR, steps=2000, ends={end: "terminated"})
-    theirs = gym.RecordEpisodeStatistics(WithFloat32(history))
-    theirs.reset()
-    found = [theirs.step(0)[-1] for _ in range(end)]
-    ours = play_ours(envrax.RecordEpisodeStatistics(Ours(history)), [0] * end)[2]
-    expected = found[-1]["episode"]
-    assert ours[-1]["episode"]["r"] == expected["r"] and type(expected["r"]) is np.float32
-    assert ours[-1]["episode"]["l"] == expected["l"] == end
-
-
 # Steps of several steps
 
 

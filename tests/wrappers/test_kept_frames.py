@@ -133,10 +133,10 @@ def test_frames_are_those_of_a_loop_on_the_host() -> None:
             return False
 
     def play(env: Any) -> list[Any]:
-        obs, state = env.reset(jax.random.key(3))
-        seen = [(obs, state)]
+        jit = jax.jit if env.traceable else lambda method: method
+        seen, step = [jit(env.reset)(jax.random.key(3))], jit(env.step)
         for action in (0, 1, 2, 1):
-            seen.append(env.step(seen[-1][1], jnp.int32(action)))
+            seen.append(step(seen[-1][1], jnp.int32(action)))
         return seen
 
     options: dict[str, Any] = {"noop_max": 3, "screen_size": (5, 6)}

@@ -1,5 +1,6 @@
 """`NanGuard`: a slot with a NaN begins a new episode, and the other slots do not change."""
 
+from functools import cache
 from typing import Any
 
 import jax
@@ -13,11 +14,11 @@ from envrax import (
     EpisodeDiscount,
     ExpandDims,
     FrameStackObservation,
-    JaxEnv,
     NanGuard,
     RecordEpisodeStatistics,
     VecEnv,
 )
+from envrax.autoreset import Select
 
 BREAK = 2  # the action that breaks a slot
 
@@ -79,8 +80,8 @@ class BrokenStart(VectorEnv):
 
 
 def test_an_episode_that_begins_with_a_nan_ends_in_its_first_step() -> None:
-    vec_env = VecEnv(NanGuard(NanGuard(BrokenStart())), 16)
-    raw, _ = VecEnv(BrokenStart(), 16).reset(jax.random.key(0))
+    vec_env = VecEnv(NanGuard(NanGuard(BrokenStart())), 16, autoreset=Select())
+    raw, _ = jax.jit(jax.vmap(BrokenStart().reset))(jax.random.split(jax.random.key(0), 16))
     broken = np.isnan(raw).any(axis=1)
     assert 0 < broken.sum() < 16
     obs, state = vec_env.reset(jax.random.key(0))
@@ -98,15 +99,17 @@ def test_a_second_guard_keeps_what_the_first_one_found() -> None:
     assert env.step(state, 0)[4] == no
 
 
-def stack(guard: Any) -> JaxEnv[Any, Any, Any, Any]:
-    return FrameStackObservation(RecordEpisodeStatistics(guard(BreakableEnv())), n_stack=2)
+@cache
+def guarded() -> Any:
+    env = RecordEpisodeStatistics(NanGuard(BreakableEnv()))
+    return VecEnv(FrameStackObservation(env, n_stack=2), 4, autoreset=Select(), final_obs=True)
 
 
 def test_the_other_slots_never_notice() -> None:
     """Slot by slot the bits are those of a batch in which nothing breaks."""
     n, steps, hurt = 4, 6, 2
     sound = np.random.default_rng(1).integers(0, 2, (steps, n), np.int32)
-    vec_env = VecEnv(stack(NanGuard), n, final_obs=True)
+    vec_env = guarded()
     _, start = vec_env.reset(jax.random.key(0))
 
     @jax.jit
@@ -133,13 +136,12 @@ def test_the_other_slots_never_notice() -> None:
 
 
 def test_what_bootstrapping_reads_is_finite() -> None:
-    vec_env = VecEnv(stack(NanGuard), 2, final_obs=True)
-    _, state = vec_env.reset(jax.random.key(0))
-    obs, state, reward, done, info = vec_env.step(state, [0, BREAK])
+    _, state = guarded().reset(jax.random.key(0))
+    obs, state, reward, done, info = guarded().step(state, [0, BREAK, 0, 0])
     assert np.isfinite(obs).all() and np.isfinite(info["final_obs"]).all()
-    np.testing.assert_array_equal(done, [False, True])
-    np.testing.assert_array_equal(info["non_finite"], [False, True])
-    np.testing.assert_array_equal(info["episode"]["l"], [0, 1])
+    np.testing.assert_array_equal(done, [False, True, False, False])
+    np.testing.assert_array_equal(info["non_finite"], [False, True, False, False])
+    np.testing.assert_array_equal(info["episode"]["l"], [0, 1, 0, 0])
     assert np.isfinite(info["episode"]["r"]).all()
 
 

@@ -125,13 +125,14 @@ def test_actions_of_integers_are_the_nearest_and_end_at_the_bounds(
     env = RescaleAction(ActionBox(space), -1.0, 1.0)
     assert env.action_space == Box(-1.0, 1.0, (2,))
     given = np.linspace(-1, 1, 65, dtype=np.float32)
-    taken = jax.jit(jax.vmap(env.action))(np.stack([given, given[::-1]], 1))
+    pairs = np.stack([[-1.5, *given], [2.0, *given[::-1]]], 1).astype(np.float32)
+    beyond, *taken = np.asarray(jax.jit(jax.vmap(env.action))(pairs))
+    taken = np.stack(taken)
     assert taken.dtype == space.dtype
     np.testing.assert_array_equal(taken[:, 0], taken[::-1, 1])
     exact = low + (given.astype(object) + 1) / 2 * (high - low)
     spread = max(0.5, (high - low) * 2.0**-23)  # of the nearest integer, or of a float32
     assert all(abs(a - b) <= spread for a, b in zip(taken[:, 0].tolist(), exact, strict=True))
-    beyond = env.action(np.float32([-1.5, 2.0]))
     assert taken[0].tolist() == beyond.tolist() == [low, high]
 
 
@@ -171,9 +172,9 @@ REPEATS = [
 def test_rewards_of_repeated_actions_are_summed_in_float32(value: Any, repeat: Any) -> None:
     env = SameReward()
     env.value = value
-    for wrapped, shape in ((repeat(env), ()), (repeat(ExpandDims(env)), (1,))):
-        play = jax.jit(lambda rng, env=wrapped: env.step(env.reset(rng)[1], 0)[2])
-        reward = play(KEY)
+    envs = repeat(env), repeat(ExpandDims(env))
+    rewards = jax.jit(lambda rng: [env.step(env.reset(rng)[1], 0)[2] for env in envs])(KEY)
+    for reward, shape in zip(rewards, ((), (1,)), strict=True):
         assert (reward.dtype, reward.shape) == (jnp.float32, shape)
         assert np.all(np.asarray(reward) == 4 * float(value))
 
@@ -182,7 +183,8 @@ def test_a_single_repeat_has_the_same_dtype() -> None:
     env = SameReward()
     env.value = np.int8(100)
     env = RepeatAction(env, num_repeats=1)
-    assert env.step(env.reset(KEY)[1], 0)[2].dtype == jnp.float32
+    state = jax.eval_shape(env.reset, KEY)[1]
+    assert jax.eval_shape(env.step, state, 0)[2].dtype == jnp.float32
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_each_wrapper_observes_what_it_returns_or_nothing(row: str) -> None:
 @pytest.mark.parametrize(
     "env",
     [
-        AtariPreprocessing(Remembers(PixelEnv()), noop_max=3, frame_skip=1),
+        AtariPreprocessing(Remembers(PixelEnv()), noop_max=3, frame_skip=1, screen_size=4),
         LifeLoss(Remembers(LivesEnv())),
     ],
     ids=["no-ops", "lives"],

@@ -16,7 +16,6 @@ from wrapper_rows import draw
 
 from envrax import (
     EpisodeDiscount,
-    FrameStackObservation,
     RecordEpisodeStatistics,
     StartStates,
     StickyAction,
@@ -47,41 +46,6 @@ def rngs(state: Any) -> list[np.ndarray]:
     return [plain(state.rng), *below]
 
 
-def test_every_episode_begins_in_an_entry_of_the_buffer() -> None:
-    env = CoinEnv()
-    buffer = saved(env)
-    batch = VecEnv(from_buffer(env, buffer), 8)
-    at = start(batch, jax.random.key(0))
-    _, steps = rollout(batch, None, at, 60)
-    begun = np.asarray(steps.obs)[1:][np.asarray(steps.done)[:-1]]
-    entries = np.asarray(buffer[0])
-    assert len(begun) > 40
-    which = (begun[:, None] == entries[None]).all(axis=2)
-    assert which.any(axis=1).all()  # each is an entry,
-    assert which.any(axis=0).all()  # and all entries are used
-
-
-@pytest.mark.parametrize("strategy", slow_but(Compact(2), values=[Select(), Compact(2)]))
-def test_a_batch_does_what_a_loop_over_one_slot_does(strategy: Any) -> None:
-    env = RecordEpisodeStatistics(from_buffer(FrameStackObservation(CoinEnv(), n_stack=2)))
-    batch, actions = VecEnv(env, 3, autoreset=strategy), jnp.ones((3, 2), jnp.float32)
-    obs, state = batch.reset(jax.random.key(0))
-    reset, step = jax.jit(env.reset), jax.jit(env.step)
-    alone = [reset(key) for key in jax.random.split(jax.random.key(0), 3)]
-    ended = 0
-    for _ in range(15):
-        obs, state, _, done, _ = batch.step(state, actions)
-        for i, (_, one) in enumerate(alone):
-            alone[i] = step(one, actions[i])[:2]
-            if bool(alone[i][1].done):
-                alone[i] = reset(jax.random.split(alone[i][1].rng)[0])
-                ended += 1
-                assert bool(done[i])
-        expected = jax.tree.map(lambda *x: np.stack([*map(plain, x)]), *alone)
-        assert_trees_equal(jax.tree.map(plain, (obs, state)), expected)
-    assert ended > 3
-
-
 def test_two_episodes_from_one_entry_differ_and_every_layer_has_the_same_key() -> None:
     inner = StickyAction(TimeLimit(CoinEnv(), max_steps=9), repeat_action_probability=0.5)
     entry = jax.tree.map(lambda x: x[0], saved(inner))
@@ -101,7 +65,7 @@ def test_two_episodes_from_one_entry_differ_and_every_layer_has_the_same_key() -
 
 
 @pytest.mark.parametrize("strategy", slow_but(Compact(2), values=[Select(), Compact(2)]))
-def test_a_third_value_tells_the_start(strategy: Any) -> None:
+def test_episodes_begin_in_entries_of_the_buffer_and_a_third_value_tells_it(strategy: Any) -> None:
     """Of the episode that a step belongs to, in its last step too; a number is an array."""
     inner = CoinEnv()
     buffer = saved(inner)
@@ -112,11 +76,14 @@ def test_a_third_value_tells_the_start(strategy: Any) -> None:
 
     env = StartStates(inner, sample)
     batch = VecEnv(RecordEpisodeStatistics(env), 3, autoreset=strategy)
-    steps = rollout(batch, None, start(batch, jax.random.key(0)), 30)[1]
+    steps = rollout(batch, None, start(batch, jax.random.key(0)), 60)[1]
     told, done, obs = jax.tree.map(np.asarray, (steps.info["start"], steps.done, steps.obs))
     assert done.sum() > 3 and told["two"].dtype == np.int32 and (told["two"] == 2).all()
     first = np.concatenate([np.full((1, 3), True), done[:-1]])
-    assert (told["obs"][first] == obs[first]).all()
+    begun = obs[first]
+    assert (told["obs"][first] == begun).all()
+    which = (begun[:, None] == np.asarray(buffer[0])[None]).all(axis=2)
+    assert which.any(axis=1).all() and which.any(axis=0).all()  # each entry is used, no other
     assert (told["obs"][:-1] == told["obs"][1:])[~done[:-1]].all()
 
     twice = StartStates(env, lambda rng: (*env.reset(rng), 0))
@@ -183,7 +150,8 @@ def test_numbers_and_legacy_keys_are_taken() -> None:
 def test_further_keys_are_replaced() -> None:
     for make_key in (jax.random.key, jax.random.PRNGKey):
         env = from_buffer(StickyAction(NestedEnv(), repeat_action_probability=0.5))
-        states = [env.reset(make_key(i))[1].env_state.env_state for i in range(2)]
+        reset = jax.jit(env.reset)
+        states = [reset(make_key(i))[1].env_state.env_state for i in range(2)]
         for name in ("rng", "key"):
             one, other = (plain(getattr(state, name)) for state in states)
             assert (one != other).any()

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost
-from helpers import assert_trees_equal, with_final_obs
+from helpers import assert_trees_equal
 
 from envrax import Box, ClipReward, Discrete, VecEnv
+from envrax.autoreset import Select
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv, RingWorld, check_batched_env
 from envrax.wrappers import WrapperFactory
 from envrax.wrappers.vector import BatchedWrapper, BatchedWrapperState
@@ -67,7 +68,7 @@ class Counted(BatchedWrapper[Any, Any]):
 
 
 def counting(n: int = 3, **options: Any) -> Any:
-    return VecEnv(CountingEnv(), n, **options)
+    return VecEnv(CountingEnv(), n, autoreset=Select(), **options)
 
 
 def test_hooks_change_what_they_are_named_after() -> None:
@@ -109,20 +110,14 @@ def test_the_kit_finds_nothing(build: Any) -> None:
 
 def test_state_of_its_own_goes_on_in_a_scan() -> None:
     env = Counted(counting())
-    actions = jnp.zeros((12, 3), jnp.int32)
 
     @jax.jit
     def run(rng: jax.Array) -> Any:
         _, state = env.reset(rng)
-        return jax.lax.scan(lambda s, a: (env.step(s, a)[1], None), state, actions)[0]
+        step = lambda s, a: (env.step(s, a)[1], None)  # noqa: E731
+        return jax.lax.scan(step, state, jnp.zeros((12, 3), jnp.int32))[0]
 
-    _, state = env.reset(KEY)
-    for action in actions:
-        _, state, *_ = env.step(state, action)
-    assert int(state.ends) == 6
-    assert_trees_equal(run(KEY), state)
-    mapped = jax.vmap(run)(jax.random.split(KEY))
-    assert mapped.ends.tolist() == [6, 6]
+    assert jax.vmap(run)(jax.random.split(KEY)).ends.tolist() == [6, 6]
 
 
 def test_on_the_host_the_batch_runs_there_and_the_rest_is_compiled() -> None:
@@ -150,15 +145,6 @@ def test_compile_leaves_nothing_to_compile(compile_counter: Any) -> None:
         _, state = env.reset(rng)
         env.step(state, actions)
     assert compiled.count == 0
-
-
-@pytest.mark.slow
-def test_with_final_obs_reaches_the_batch_within() -> None:
-    env = Counted(Changed(counting(), by=3.0))
-    more = with_final_obs(env)
-    _, state = more.reset(KEY)
-    assert "final_obs" in more.step(state, [0, 1, 0])[-1]
-    assert "final_obs" not in env.step(state, [0, 1, 0])[-1]
 
 
 def test_donation_is_that_of_the_batch() -> None:

@@ -11,12 +11,12 @@ import pytest
 from fakes import CoinEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as OfGymnasium
-from helpers import assert_trees_equal, slow_but
+from helpers import assert_trees_equal
 
-import envrax
-from envrax import ClipReward, VecEnv, rollout, start
+from envrax import VecEnv, rollout, start
+from envrax.autoreset import Select
 from envrax.interop import from_gymnasium_vec
-from envrax.testing import NimWorld, check_batched_env
+from envrax.testing import CountingEnv, check_batched_env
 from envrax.wrappers.vector import RecordEpisodeStatistics
 
 KEY = jax.random.key(0)
@@ -27,13 +27,16 @@ def cartpoles() -> SyncVectorEnv:
     return SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
-@pytest.mark.parametrize("make", slow_but(CoinEnv, values=[CoinEnv, NimWorld]))
-def test_it_equals_the_one_around_one_environment(make: Any) -> None:
-    outside = RecordEpisodeStatistics(VecEnv(make(), 4))
-    inside = VecEnv(envrax.RecordEpisodeStatistics(make()), 4)
-    found, expected = (rollout(env, None, start(env, KEY), 40)[1] for env in (outside, inside))
-    assert_trees_equal(found.info["episode"], expected.info["episode"])
-    assert found.done.any()
+def test_it_sums_the_rewards_of_each_episode() -> None:
+    env = RecordEpisodeStatistics(VecEnv(CoinEnv(), 4, autoreset=Select()))
+    steps = jax.tree.map(np.asarray, rollout(env, None, start(env, KEY), 30)[1])
+    total, length = np.zeros(4, np.float32), np.zeros(4, np.int32)
+    for t, done in enumerate(steps.done):
+        total, length = total + steps.reward[t], length + 1
+        np.testing.assert_array_equal(steps.info["episode"]["r"][t], np.where(done, total, 0))
+        np.testing.assert_array_equal(steps.info["episode"]["l"][t], np.where(done, length, 0))
+        total, length = np.where(done, 0, total), np.where(done, 0, length)
+    assert steps.done.any()
 
 
 def test_on_the_host_it_equals_that_of_gymnasium() -> None:
@@ -54,9 +57,9 @@ def test_on_the_host_it_equals_that_of_gymnasium() -> None:
 
 
 def test_a_slot_that_is_reset_begins_at_zero() -> None:
-    env = RecordEpisodeStatistics(VecEnv(ClipReward(CoinEnv()), 3, autoreset=False))
+    env = RecordEpisodeStatistics(VecEnv(CountingEnv(), 3, autoreset=False))
     obs, state = env.reset(KEY)
-    obs, state, *_ = env.step(state, jnp.ones((3, 2), jnp.float32))
+    obs, state, *_ = env.step(state, jnp.ones(3, jnp.int32))
     _, state = env.reset_where(np.array([True, False, False]), obs, state)
     assert state.episode_length[0] == 0 and state.episode_return[0] == 0
 

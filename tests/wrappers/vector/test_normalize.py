@@ -1,6 +1,5 @@
 """Running statistics of a batch: NumPy's over the whole history, and Gymnasium's on the same."""
 
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -11,16 +10,17 @@ import pytest
 from batched_fakes import OnTheHost
 from fakes import CoinConfig, CoinEnv, NestedEnv, ScriptEnv, VectorEnv
 from gymnasium.vector import AutoresetMode
-from helpers import assert_trees_close, assert_trees_equal, jax_flag, plain
+from helpers import assert_trees_equal, jax_flag, plain
 
-from envrax import Box, Dict, Discrete, EpisodeDiscount, ExpandDims, VecEnv, Wrapper
-from envrax.testing import CountingEnv, check_batched_env
+from envrax import Box, Dict, Discrete, EpisodeDiscount, ExpandDims, VecEnv
+from envrax.autoreset import Select
 from envrax.testing import NestedEnv as Mixed
+from envrax.testing import check_batched_env
 from envrax.wrappers.vector import NormalizeObservation, NormalizeReward, RunningStatistics
 
 
 def coins(n: int = 4, **options: Any) -> Any:
-    return VecEnv(CoinEnv(CoinConfig(end_rate=0.1)), n, **options)
+    return VecEnv(CoinEnv(CoinConfig(end_rate=0.1)), n, autoreset=Select(), **options)
 
 
 def scanned(env: Any, n_steps: int, state: Any = None, seed: int = 1) -> Any:
@@ -39,15 +39,6 @@ def scanned(env: Any, n_steps: int, state: Any = None, seed: int = 1) -> Any:
     return jax.jit(run)(state)
 
 
-def looped(env: Any, n_steps: int, seed: int = 1) -> Any:
-    first, state = env.reset(jax.random.key(0))
-    steps: list[Any] = []
-    for rng in jax.random.split(jax.random.key(seed), n_steps):
-        obs, state, *rest = env.step(state, env.action_space.sample(rng))
-        steps.append((obs, *rest))
-    return first, state, jax.tree.map(lambda *x: jnp.stack(x), *steps)
-
-
 def with_the_first_count(history: np.ndarray) -> tuple[Any, Any, Any]:
     """Count, mean and variance of the history and of the 1e-4 that the count begins with."""
     x, n = history.astype(np.float64), len(history)
@@ -62,35 +53,6 @@ def discounted(rewards: np.ndarray, cut: np.ndarray, dones: np.ndarray, gamma: f
         seen.append(total)
         total = np.where(done, 0, total)
     return np.array(seen)
-
-
-def test_observations_are_those_of_numpy_over_10_000_steps() -> None:
-    plain, env = coins(), NormalizeObservation(coins())
-    first, _, (seen, _, dones, _) = scanned(plain, 10_000)
-    assert np.asarray(dones).sum() > 1000
-    _, state, _ = scanned(env, 10_000)
-    history = np.concatenate([np.asarray(first)[None], np.asarray(seen)]).reshape(-1, 4)
-    count, mean, var = with_the_first_count(history)
-    statistics = state.statistics
-    assert float(statistics.count) == np.float32(count)
-    np.testing.assert_allclose(statistics.mean, history.astype(np.float64).mean(0), rtol=1e-5)
-    np.testing.assert_allclose(statistics.mean, mean, rtol=1e-6)
-    np.testing.assert_allclose(statistics.var, var, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_rewards_are_those_of_numpy_over_10_000_steps() -> None:
-    env = NormalizeReward(coins(), gamma=0.9)
-    _, _, (_, rewards, dones, _) = jax.tree.map(plain, scanned(coins(), 10_000))
-    _, state, (_, scaled, _, _) = jax.tree.map(plain, scanned(env, 10_000))
-    returns = discounted(rewards.astype(np.float64), dones, dones, 0.9)
-    count, mean, var = with_the_first_count(returns.reshape(-1))
-    np.testing.assert_allclose(state.statistics.mean, mean, rtol=1e-5)
-    np.testing.assert_allclose(state.statistics.var, var, rtol=1e-5)
-    # Each with the variance up to its own step.
-    for t in (0, 1, 50, 9_999):
-        _, _, var = with_the_first_count(returns[: t + 1].reshape(-1))
-        np.testing.assert_allclose(scaled[t], rewards[t] / np.sqrt(var + 1e-8), rtol=2e-6)
 
 
 @pytest.mark.parametrize(("place", "spread"), [(1000.0, 1.0), (0.0, 1e-3), (-3.0, 100.0)])
@@ -136,23 +98,6 @@ def wrapped(env: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env", [lambda: coins(5, final_obs=True), lambda: VecEnv(VectorEnv(), 3)])
-def test_a_loop_is_a_scan(env: Callable[[], Any]) -> None:
-    """To rounding: XLA contracts other multiply-adds in a scan than in a single step."""
-    loop, scan = looped(wrapped(env()), 60), scanned(wrapped(env()), 60)
-    assert_trees_close(rounded(loop), rounded(scan), rtol=1e-5, atol=1e-6)
-
-
-def rounded(tree: Any) -> Any:
-    """Without what the statistics keep of what was rounded off."""
-
-    def one(x: Any) -> Any:
-        return x.replace(low=()) if isinstance(x, RunningStatistics) else x
-
-    return jax.tree.map(one, tree, is_leaf=lambda x: isinstance(x, RunningStatistics))
-
-
-@pytest.mark.slow
 def test_the_kit_finds_nothing() -> None:
     check_batched_env(wrapped(coins()), num_steps=30)
 
@@ -195,23 +140,28 @@ def recorded(batch: Any) -> list[tuple[Any, ...]]:
     return [(first, np.zeros(4), none, none), *zip(obs, rewards, *ends, strict=True)]
 
 
-def test_gymnasium_says_the_same() -> None:
-    """Its arithmetic is in float64."""
-    batch = VecEnv(BothEnds(CoinConfig(end_rate=0.1)), 4)
+def test_numpy_and_gymnasium_say_the_same() -> None:
+    """Their arithmetic is in float64."""
+    batch = VecEnv(BothEnds(CoinConfig(end_rate=0.1)), 4, autoreset=Select())
     steps = recorded(batch)
+    history = np.stack([obs for obs, *_ in steps]).reshape(-1, 4)
+    count, mean, var = with_the_first_count(history)
+    first, state, (ours, *_) = scanned(NormalizeObservation(batch), 300)
+    assert float(state.statistics.count) == np.float32(count)
+    np.testing.assert_allclose(state.statistics.mean, mean, rtol=1e-5)
+    np.testing.assert_allclose(state.statistics.var, var, rtol=1e-5)
     assert any(x[2].any() for x in steps) and any(x[3].any() for x in steps)
     # Gymnasium refuses observations of the mode in which our batches reset.
     theirs = gymnasium.wrappers.vector.NormalizeObservation(
         Replayed(AutoresetMode.NEXT_STEP, steps)
     )
-    first, _, (ours, *_) = scanned(NormalizeObservation(batch), 300)
     np.testing.assert_allclose(first, theirs.reset()[0], rtol=1e-4, atol=1e-6)
     for mine in np.asarray(ours):
         np.testing.assert_allclose(mine, theirs.step([0])[0], rtol=1e-4, atol=1e-6)
 
     if tuple(map(int, gymnasium.__version__.split(".")[:2])) < (1, 4):
         # It took every reset for one in a step of its own: compare without ends.
-        batch = VecEnv(BothEnds(CoinConfig(end_rate=0.0)), 4)
+        batch = VecEnv(BothEnds(CoinConfig(end_rate=0.0)), 4, autoreset=Select())
         steps = recorded(batch)
     paid = gymnasium.wrappers.vector.NormalizeReward(
         Replayed(AutoresetMode.SAME_STEP, steps), gamma=0.9
@@ -220,19 +170,6 @@ def test_gymnasium_says_the_same() -> None:
     _, _, (_, ours, *_) = scanned(NormalizeReward(batch, gamma=0.9), 300)
     for mine in np.asarray(ours):
         np.testing.assert_allclose(mine, paid.step([0])[1], rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_final_obs_is_normalised_alike_and_does_not_count() -> None:
-    env, with_last = NormalizeObservation(coins()), NormalizeObservation(coins(final_obs=True))
-    _, state, (obs, _, dones, infos) = scanned(with_last, 50)
-    assert_trees_equal(state, scanned(env, 50)[1])
-    last = np.asarray(infos["final_obs"])
-    going = ~np.asarray(dones)
-    np.testing.assert_array_equal(last[going], np.asarray(obs)[going])
-    _, _, (_, _, _, plain) = scanned(coins(final_obs=True), 50)
-    at_last = state.statistics.normalize(plain["final_obs"][-1], 1e-8)
-    np.testing.assert_allclose(last[-1], at_last, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -319,8 +256,10 @@ class WithClock(CoinEnv):
 
 def test_a_key_normalises_that_entry_and_clip_bounds_it() -> None:
     """The entry is that of a batch of this entry alone, and the other is as it was."""
-    keyed = NormalizeObservation(VecEnv(WithClock(), 3, final_obs=True), key="place", clip=0.5)
-    alone = NormalizeObservation(VecEnv(CoinEnv(), 3, final_obs=True))
+    keyed = NormalizeObservation(
+        VecEnv(WithClock(), 3, autoreset=Select(), final_obs=True), key="place", clip=0.5
+    )
+    alone = NormalizeObservation(VecEnv(CoinEnv(), 3, autoreset=Select(), final_obs=True))
     space = Dict(clock=Discrete(99), place=Box(-0.5, 0.5, (4,)))
     assert keyed.single_observation_space == space
     first, state, (obs, _, dones, infos) = scanned(keyed, 30)
@@ -346,6 +285,7 @@ def test_a_key_normalises_the_first_observations_of_a_mask_too() -> None:
     obs, state, *_ = env.step(state, np.ones((4, 2), np.float32))
     mask = np.asarray([True, False, False, True])
     after, state = env.reset_where(mask, obs, state)
+    after, obs = jax.tree.map(np.asarray, (after, obs))
     assert after["clock"].tolist() == [0, 1, 1, 0] and state.statistics.count > 9.9
     assert env.observation_space.contains(after)
     np.testing.assert_array_equal(after["place"][1:3], obs["place"][1:3])
@@ -379,30 +319,6 @@ def test_refusals() -> None:
             make()
 
 
-class Cut(Wrapper[Any, Any, Any, Any]):
-    """Ends are truncations; the info says so in one entry or in two."""
-
-    def __init__(self, env: Any, words: tuple[str, ...]) -> None:
-        super().__init__(env)
-        self.words = words
-
-    def info(self, info: dict[str, Any]) -> dict[str, Any]:
-        entries = {"truncated": jnp.bool_(True), "terminated": jnp.bool_(False)}
-        return {word: entries[word] for word in self.words}
-
-
-@pytest.mark.slow
-def test_a_truncation_counts_with_one_entry_of_the_info_or_two() -> None:
-    def run(*words: str) -> Any:
-        env = NormalizeReward(VecEnv(Cut(CountingEnv(), words), 2), gamma=0.9)
-        _, state = env.reset(jax.random.key(0))
-        for _ in range(7):
-            state = env.step(state, [1, 2])[1]
-        return state.statistics.var
-
-    assert run("truncated") == run("terminated") == run("truncated", "terminated")
-
-
 @pytest.mark.parametrize("inner", [EpisodeDiscount, ExpandDims])
 def test_dones_that_are_no_flags_are_refused(inner: Any) -> None:
     env = NormalizeReward(VecEnv(inner(ScriptEnv()), 2))
@@ -418,8 +334,8 @@ def test_rewards_of_any_kind_of_number() -> None:
             return obs, state, jnp.bfloat16(1), done, info
 
     env = NormalizeReward(VecEnv(Small(), 2))
-    _, state = env.reset(jax.random.key(0))
-    assert env.step(state, jnp.zeros(2, jnp.int32))[2].dtype == jnp.float32
+    state = jax.eval_shape(env.reset, jax.random.key(0))[1]
+    assert jax.eval_shape(env.step, state, jnp.zeros(2, jnp.int32))[2].dtype == jnp.float32
 
 
 @pytest.mark.parametrize("wrapper", [NormalizeObservation, NormalizeReward])

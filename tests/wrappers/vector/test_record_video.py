@@ -1,7 +1,6 @@
 """`RecordVideo` around a batch: in compiled programs, in loops, and of simulators on the host."""
 
 import copy
-import gc
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,14 +13,15 @@ import pytest
 from batched_fakes import OnTheHost
 from fakes import Pair, VectorConfig, VectorEnv, VectorState
 from films import Canvas, FakeEncoder, FilmEnv, file_names, frames, steps_seen
-from helpers import assert_trees_equal, slow_but, with_final_obs
+from helpers import assert_trees_equal, slow_but
 
 import envrax
 from envrax import ClipReward, VecEnv
+from envrax.autoreset import Select
 from envrax.interop import to_gymnasium_vec
 from envrax.multi_agent import agents_as_slots
-from envrax.testing import RingWorld, check_batched_env
-from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation, RecordVideo
+from envrax.testing import RingWorld
+from envrax.wrappers.vector import NormalizeObservation, RecordVideo
 
 SHAPE = FilmEnv.shape
 KEY = jax.random.key(0)
@@ -44,7 +44,8 @@ class RandomFilm(FilmEnv):
 
 
 def film(folder: Path, n: int = 3, steps: int = 3, **options: Any) -> Any:
-    return RecordVideo(VecEnv(FilmEnv(VectorConfig(max_steps=steps)), n), folder, **options)
+    batch = VecEnv(FilmEnv(VectorConfig(max_steps=steps)), n, autoreset=Select())
+    return RecordVideo(batch, folder, **options)
 
 
 def roll(env: Any, actions: Any, rng: Any = None) -> Any:
@@ -74,10 +75,8 @@ def seen_in(folder: Path) -> dict[str, list[int]]:
 def test_a_compiled_scan_is_recorded_to_the_last_frame_of_every_episode(tmp_path: Path) -> None:
     """Against one environment, stepped and drawn by itself."""
     single = RandomFilm(VectorConfig(max_steps=6))
-    env = RecordVideo(NormalizeObservation(VecEnv(single, 5)), tmp_path, slots=[1, -1])
-    actions = jax.random.choice(
-        jax.random.key(1), 3, (40, 5), p=jnp.asarray([0.45, 0.45, 0.1], jnp.float32)
-    )
+    env = RecordVideo(VecEnv(single, 5), tmp_path, slots=[1, -1])
+    actions = np.random.default_rng(1).choice(3, (40, 5), p=[0.45, 0.45, 0.1]).astype(np.int32)
     roll(env, actions)
     env.write()
     reset, step = jax.jit(single.reset), jax.jit(single.step)
@@ -101,10 +100,12 @@ def test_a_compiled_scan_is_recorded_to_the_last_frame_of_every_episode(tmp_path
 
 
 def test_a_loop_writes_what_is_complete_as_it_goes(tmp_path: Path) -> None:
+    """Also while another program is traced."""
     with film(tmp_path) as env:
         state = play(env, 7)
         jax.effects_barrier()
         env.step(state, [1, 1, 1])
+        jax.jit(lambda x: (env.write(), x)[1])(np.float32(0))
         assert [len(seen) for seen in seen_in(tmp_path).values()] == [4, 4]
     episode = [0, 1, 2, 3]
     assert list(seen_in(tmp_path).values()) == [episode, episode, [0, 1, 2]]
@@ -169,7 +170,7 @@ def test_other_programs_write_nothing_and_the_next_call_raises(tmp_path: Path) -
             drawn.append(1)
             raise ArithmeticError("nothing to see")
 
-    env = RecordVideo(VecEnv(Broken(VectorConfig(max_steps=1)), 1), tmp_path)
+    env = RecordVideo(VecEnv(Broken(VectorConfig(max_steps=1)), 1, autoreset=Select()), tmp_path)
     play(env, 1)
     jax.effects_barrier()
     VecEnv(FilmEnv(), 2).reset(KEY)
@@ -191,7 +192,9 @@ def test_a_render_that_runs_a_program_writes_one_video_after_the_other(tmp_path:
             depth[0] -= 1
             return super().render(state)
 
-    with RecordVideo(VecEnv(Drawing(VectorConfig(max_steps=1)), 5), tmp_path, slots=5) as env:
+    with RecordVideo(
+        VecEnv(Drawing(VectorConfig(max_steps=1)), 5, autoreset=Select()), tmp_path, slots=5
+    ) as env:
         play(env, 1)
     assert list(seen_in(tmp_path).values()) == [[0, 1]] * 5
 
@@ -249,34 +252,6 @@ def test_what_the_batch_returns_is_as_without_and_frozen_nothing_is_recorded(
 
 
 @pytest.mark.slow
-def test_the_kit_finds_nothing(tmp_path: Path) -> None:
-    with film(tmp_path) as env:
-        check_batched_env(env, num_steps=5)
-
-
-@pytest.mark.slow
-def test_actions_go_through_wrappers_beneath(tmp_path: Path) -> None:
-    class Ending(BatchedWrapper[Any, Any]):
-        def action(self, actions: Any) -> Any:
-            return jnp.full_like(actions, 2)
-
-    env = RecordVideo(Ending(VecEnv(RandomFilm(VectorConfig(max_steps=9)), 2)), tmp_path)
-    with env:
-        roll(env, np.zeros((3, 2)))
-    assert [len(frames(tmp_path / name)) for name in file_names(tmp_path)] == [2, 2, 2]
-
-
-@pytest.mark.slow
-def test_final_obs_goes_on_with_the_same_recording(tmp_path: Path) -> None:
-    env = with_final_obs(film(tmp_path))
-    gc.collect()
-    with env:
-        _, (*_, infos) = roll(env, np.ones((3, 3)))
-    assert "final_obs" in infos
-    assert list(seen_in(tmp_path).values()) == [[0, 1, 2, 3]]
-
-
-@pytest.mark.slow
 def test_a_copy_records_by_itself(tmp_path: Path) -> None:
     with film(tmp_path) as env:
         state = play(env, 1)
@@ -284,19 +259,6 @@ def test_a_copy_records_by_itself(tmp_path: Path) -> None:
             other.close()
         env.step(state, [1, 1, 1])
     assert list(seen_in(tmp_path).values()) == [[0, 1, 2]]
-
-
-def test_it_draws_while_another_program_is_traced(tmp_path: Path) -> None:
-    env = film(tmp_path)
-    play(env, 3)
-
-    def closes(x: jax.Array) -> jax.Array:
-        env.write()
-        return x
-
-    jax.jit(closes)(jnp.float32(0))
-    assert list(seen_in(tmp_path).values()) == [[0, 1, 2, 3]]
-    env.close()
 
 
 def test_what_is_not_closed_is_written_at_the_end(run_python: Any) -> None:
@@ -580,7 +542,9 @@ def test_a_film_that_is_interrupted_is_written_later(tmp_path: Path) -> None:
                 raise self.once.pop()
             return super().render(state)
 
-    env = RecordVideo(VecEnv(Interrupted(VectorConfig(max_steps=3)), 1), tmp_path)
+    env = RecordVideo(
+        VecEnv(Interrupted(VectorConfig(max_steps=3)), 1, autoreset=Select()), tmp_path
+    )
     roll(env, [[0]] * 6)
     with pytest.raises(KeyboardInterrupt):
         env.write()
