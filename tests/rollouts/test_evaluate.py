@@ -296,7 +296,7 @@ def test_an_error_of_a_policy_is_seen() -> None:
         envrax.evaluate(VecEnv(CoinEnv(), 3), divides, KEY, 2)
     with pytest.raises(IndexError) as error:  # a policy of batches
         envrax.evaluate(CoinEnv(), lambda state, obs, rng: (obs[:, 0], state, None), KEY, 2)
-    assert any("called with observations of shape (3,)" in note for note in error.value.__notes__)
+    assert any("called with observations of shape (4,)" in note for note in error.value.__notes__)
 
 
 def test_a_step_of_ones_own_is_refused_where_it_resets_nothing() -> None:
