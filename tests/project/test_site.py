@@ -13,7 +13,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SITE = runpy.run_path(str(ROOT / ".ci/site.py"))
-FLOWCHART = runpy.run_path(str(ROOT / ".ci/flowchart.py"))
 SEARCH = runpy.run_path(str(ROOT / ".ci/search.py"))
 BROWSER = next(filter(None, map(shutil.which, SITE["BROWSERS"])), None)
 PAGE = "<!doctype html><meta name=viewport content='width=device-width'><body>{}</body>"
@@ -104,29 +103,6 @@ def test_the_site_links_to_the_source_where_its_address_is_known(
     (tmp_path / "pyproject.toml").write_text(f"[project.urls]\n{''.join(lines)}")
     hook.__globals__["PYPROJECT"] = tmp_path / "pyproject.toml"
     assert {"extra": {}, **vars(hook(SimpleNamespace(extra={})))} == {"extra": {}, **known}
-
-
-def test_a_chart_has_its_boxes_and_arrows() -> None:
-    chart = 'a["first"] --> b{"second?"} -- yes --> c["third"]\n  b -- no --> a2["other"]\n'
-    drawn = FLOWCHART["on_page_markdown"](f"```mermaid\nflowchart TD\n  {chart}```\n")
-    texts = re.findall(r"<text [^>]*>([^<]*)</text>", drawn)
-    assert sorted(texts) == ["first", "no", "other", "second?", "third", "yes"]
-    assert (drawn.count("<rect "), drawn.count("<path ")) == (4, 3)
-    heights = map(int, re.findall(r'<text x="\d+" y="(\d+)"', drawn))
-    rows = dict(zip(texts, heights, strict=True))
-    assert rows["third"] == rows["other"] > rows["second?"] > rows["first"]
-
-
-@pytest.mark.parametrize("chart", ["flowchart LR\n a --> b", "flowchart TD\n a ==> b"])
-def test_a_chart_that_cannot_be_drawn_is_an_error(chart: str) -> None:
-    with pytest.raises(ValueError, match="expected"):
-        FLOWCHART["drawn"](chart)
-
-
-def test_every_chart_of_the_pages_is_drawn() -> None:
-    for path in ROOT.glob("docs/**/*.md"):
-        text = path.read_text(encoding="utf-8")
-        assert "```mermaid" not in FLOWCHART["on_page_markdown"](text)
 
 
 @pytest.mark.slow

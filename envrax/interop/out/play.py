@@ -261,8 +261,8 @@ def _require_display() -> None:
     pygame.display.init()
     if pygame.display.get_driver() in ("dummy", "offscreen") and not os.environ.get(_DRIVER):
         raise RuntimeError(
-            "play: expected a display, for the window; got none. `--policy random --episodes 3 "
-            "--record FILE` plays without a window, with any policy; "
+            "play: expected a display, for the window; got none. A policy plays without a window "
+            "with `--episodes 3 --record FILE`, such as `--policy random`; "
             "`envrax.wrappers.vector.RecordVideo` films the slots of a batch."
         )
 
