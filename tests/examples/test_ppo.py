@@ -163,8 +163,7 @@ def test_the_default_run_balances_the_pole(run_python: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "before", "after"),
-    [("Pendulum", -1000, -220), ("Catch", 0, 0.95)],
+    ("name", "before", "after"), [("Pendulum", -1000, -220), ("Catch", 0, 0.95)]
 )
 def test_the_others_are_learned(name: str, before: float, after: float) -> None:
     """`python -m benchmarks learned-ppo` has more of them."""
