@@ -239,7 +239,7 @@ class Lake:
         return jnp.zeros(2), jnp.int32(0)
 
     def step(self, key: Any, state: Any, action: Any) -> Any:
-        state += 1
+        state += action
         terminated = state > self.params["size"]
         return jnp.zeros(2), state, jnp.float32(1), terminated, jnp.bool_(False), {}
 
