@@ -96,12 +96,7 @@ def check_env(
     waive: Mapping[str, str] | None = None,
 ) -> None:
     """
-    As `report_env`, for tests: raise an error if there are findings.
-
-    Parameters
-    ----------
-    env, num_steps, seed, gradients, waive
-        As for `report_env`.
+    As `report_env`, with the same parameters, for tests: raise an error if there are findings.
 
     Raises
     ------
@@ -181,12 +176,7 @@ def check_batched_env(
     waive: Mapping[str, str] | None = None,
 ) -> None:
     """
-    As `report_batched_env`, for tests: raise an error if there are findings.
-
-    Parameters
-    ----------
-    batched_env, num_steps, seed, waive
-        As for `report_batched_env`.
+    As `report_batched_env`, with the same parameters, for tests: raise an error for findings.
 
     Raises
     ------

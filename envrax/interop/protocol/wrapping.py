@@ -126,12 +126,7 @@ def follows_a_protocol(env: Any, kind: type) -> bool:
 
 def recognise(env: Any, params: Any = None, **choices: Any) -> Reading:
     """
-    What `wrap` understands of an object, to print.
-
-    Parameters
-    ----------
-    env, params, **choices
-        As for `wrap`, without `max_steps`.
+    What `wrap` understands of an object, to print; with its parameters, without `max_steps`.
 
     Raises
     ------
