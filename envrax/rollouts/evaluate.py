@@ -87,7 +87,8 @@ def evaluate(
         ended.
     as_rollout : bool, default False
         Play the episodes of a batch as `rollout` does, for a policy that must be called for all
-        slots at once: see the notes.
+        slots at once: see the notes. One that reads no observation, and whose actions have a row
+        for each slot, is played so in any case.
 
     Returns
     -------
@@ -142,8 +143,9 @@ def evaluate(
     first = keys if is_one_key else jax.lax.index_in_dim(keys, 0, keepdims=False)
     at = start(env, first, policy_state)
     if not as_rollout and getattr(env, "copied_env", None) is not None:
-        each_slot = on_devices_of(env, for_each_slot(cast(Any, env), played, at, rng))
-        return _run(in_slots, env, n_episodes, max_steps, each_slot, at)
+        each_slot = for_each_slot(cast(Any, env), played, at, rng)
+        if each_slot is not None:
+            return _run(in_slots, env, n_episodes, max_steps, on_devices_of(env, each_slot), at)
     if not is_one_key:
         require_key(rng, "evaluate", "Pass one key: these slots take none for each episode.")
     if not (env.traceable and is_traced((at, played.arrays))):

@@ -342,8 +342,14 @@ class EachSlot:
         return [x for x, changes in pairs if changes]
 
 
-def for_each_slot(env: CompiledBatch[Any, Any], policy: Any, at: Any, rng: jax.Array) -> EachSlot:
-    """The policy as it is now, for a batch of one slot."""
+def for_each_slot(
+    env: CompiledBatch[Any, Any], policy: Any, at: Any, rng: jax.Array
+) -> EachSlot | None:
+    """
+    The policy as it is now, for a batch of one slot.
+
+    None if its actions have a row for each slot whatever it observes: it reads no observation.
+    """
     space = env.single_action_space
     leaves = jax.tree.leaves(at.policy_state)
     if isinstance(policy, UniformPolicy):
@@ -357,8 +363,13 @@ def for_each_slot(env: CompiledBatch[Any, Any], policy: Any, at: Any, rng: jax.A
         given = jax.tree.map(lambda x: with_shardings(x, whole), given)
     try:
         found = policy.traced(*given)
+        action, reads = found.traced.outputs[0], found.traced.reads()
+        first_key = len(leaves) + len(jax.tree.leaves(obs))
+        rows, slots = ({x.shape[:1] for x in jax.tree.leaves(tree)} for tree in (action, obs))
+        if rows == slots != {(1,)} and not any(reads[len(leaves) : first_key]):
+            return None
         checked = partial(conform, space.batch(1), who="policy", name="action")
-        jax.eval_shape(checked, found.traced.outputs[0])
+        jax.eval_shape(checked, action)
     except Exception as error:
         error.add_note(
             "evaluate calls a policy for every slot on its own: an observation has shape (1, ...). "
@@ -367,7 +378,7 @@ def for_each_slot(env: CompiledBatch[Any, Any], policy: Any, at: Any, rng: jax.A
         raise
     sources = jax.tree.leaves(found.traced.copies()[1])
     changes = tuple(source != i for i, source in enumerate(sources))
-    draws = found.traced.reads()[len(leaves) + len(jax.tree.leaves(obs))]
+    draws = reads[first_key]
     return EachSlot(found, rng, at.policy_state, draws, changes, space.batch(1))
 
 

@@ -263,7 +263,7 @@ def test_refusals(
 
 
 def test_a_policy_for_a_fixed_number_of_slots_plays_as_rollout() -> None:
-    """If it is asked to: where its actions have a row for each slot whatever it gets, it is not."""
+    """If it is asked to, or if its actions have a row for each slot whatever it observes."""
     batch = VecEnv(COIN, 3, final_obs=True)
 
     def everyone(memory: jax.Array, obs: jax.Array, rng: jax.Array, first: jax.Array) -> Any:
@@ -279,13 +279,24 @@ def test_a_policy_for_a_fixed_number_of_slots_plays_as_rollout() -> None:
     at = envrax.start(batch, KEY, memory)
     wanted = episodes_in_order(envrax.rollout(batch, everyone, at, 150)[1])[:12]
     assert found.lengths.tolist() == [x[3] for x in wanted]
-    for policy, said in ((everyone, "reshape"), (rows, r"shape \(1, 2\).* got \(3, 2\)")):
-        with pytest.raises((TypeError, ValueError), match=said) as error:
-            envrax.evaluate(batch, policy, KEY, 12, policy_state=memory)
-        assert any("pass `as_rollout=True`" in note for note in error.value.__notes__)
+    found = envrax.evaluate(batch, rows, KEY, 12, policy_state=memory)
+    assert_trees_equal(found, envrax.evaluate(batch, rows, KEY, 12, **how))
+    with pytest.raises(TypeError, match="reshape") as error:
+        envrax.evaluate(batch, everyone, KEY, 12, policy_state=memory)
+    assert any("pass `as_rollout=True`" in note for note in error.value.__notes__)
     keys = jax.random.split(KEY, 4)
     with pytest.raises(ValueError, match="one PRNG key"):
-        envrax.evaluate(batch, rows, keys, **how)
+        envrax.evaluate(batch, rows, keys, policy_state=memory)
+
+
+def test_a_policy_of_one_environment_is_not_taken_for_one_of_all_slots() -> None:
+    """What it takes for a feature is an observation, here with as many features as slots."""
+
+    def of_one(state: Any, obs: jax.Array, rng: jax.Array) -> Any:
+        return (obs[2] > 0).astype(jnp.int32), state, None
+
+    with pytest.raises(ValueError, match=r"shape \(1,\), int32; got \(4,\)"):
+        envrax.evaluate(VecEnv(ClassicCartPole(), 4), of_one, KEY, 2)
 
 
 def test_an_error_of_a_policy_is_seen() -> None:
