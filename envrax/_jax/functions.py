@@ -325,5 +325,12 @@ def trace(
             f"{who}: expected a function that keeps no array of a call; got {name}, which uses one "
             f"that JAX traced in an earlier call. {hint}"
         ) from error
-    program = _TracedProgram(traced.jaxpr, jax.tree.flatten(types)[1], jax.tree.flatten(given)[1])
+    jaxpr = _without_constants(traced)
+    program = _TracedProgram(jaxpr, jax.tree.flatten(types)[1], jax.tree.flatten(given)[1])
     return Traced(arrays, traced.consts, program, who)
+
+
+def _without_constants(program: Any) -> Any:
+    """The jaxpr of a closed one, which keeps none of its arrays; since JAX 0.12 it is one class."""
+    jaxpr = program.jaxpr
+    return jaxpr.with_consts([None] * len(program.consts)) if jaxpr is program else jaxpr
