@@ -383,3 +383,10 @@ def test_a_time_of_a_drawn_limit_needs_a_time_limit() -> None:
         TimeAwareObservation(env)
     timed = TimeAwareObservation(TimeLimit(env, max_steps=9), flatten=False)
     assert timed.observation_space["time"].high == 9
+
+
+def test_a_dict_for_a_sample_and_a_part_of_a_name_are_named() -> None:
+    with pytest.raises(TypeError, match="expected sample to be a function of a key; got"):
+        DomainRandomization(CartPole(), {"force": 5.0})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"got mass\. Did you mean cart_mass and pole_mass"):
+        DomainRandomization(CartPole(), lambda rng: {"mass": jax.random.uniform(rng)})

@@ -91,11 +91,11 @@ def steps_to_end(here: Programs, longer: Programs) -> Any:
     return n if is_traced(n) or is_clear else None
 
 
-def step_of_certain_end(programs: Programs) -> Any:
+def step_of_certain_end(programs: Programs) -> int:
     """
     The first step at which the counters alone make an end.
 
-    `NO_LIMIT` if they do not for long, or if a parameter is traced on which it depends.
+    `NO_LIMIT` if they make none in `_LOOKED_AT` steps, or if it depends on a traced parameter.
     """
     count = _Counters(programs)
 

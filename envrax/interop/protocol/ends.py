@@ -51,12 +51,11 @@ def find_ends(reader: Reader, at_step: Any, state: Any, action: Any) -> None:
     if r.calls:
         r.facts["beside"] = "; ".join(f"{role}: {call}" for role, call in r.calls.items())
     _explain(reader, flags, state)
-    if r.reason == "two flags" and not r.limit.place:
+    is_counted_only = r.reason == "two flags" and not r.limit.place
+    if is_counted_only:
         r.limit = Limit(steps=step_of_certain_end(r.programs(*own)))
-    is_told = r.reason == "two flags" and r.limit.steps == NO_LIMIT
-    r.facts["limit"] = (
-        "not known; the flags tell" if is_told and not r.limit.place else str(r.limit)
-    )
+    is_unknown = is_counted_only and r.limit.steps == NO_LIMIT
+    r.facts["limit"] = "not known; the flags tell" if is_unknown else str(r.limit)
 
 
 def _only_limit(reader: Reader) -> Limit:

@@ -70,7 +70,7 @@ class ProtocolEnv(PeerEnv):
         who = f"envrax.wrap({r.facts['object']})"
         unread = declared(r.env, r.params)
         if r.reason != "terminated":
-            n, seen = (500, "") if n == NO_LIMIT else (n, ", as it is seen to")
+            n, seen = (500, "") if n == NO_LIMIT else (n, ", as its program does")
             raise Refusal(
                 f"{who}: an end of an episode that nothing explains: {r.facts['ends']}. "
                 f"max_steps={n} says that the flag counts {n} steps{seen}: an end there is a "
