@@ -55,6 +55,7 @@ def main() -> None:
         config = Path(folder, "config.toml")
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         config.write_text(CONFIG.format(module=module, python=sys.executable, tests=tests))
+        os.environ |= {"PYTHONPATH": str(clone), "ENVRAX_TEST_PROGRAMS": f"{folder}/programs"}
         cosmic_ray(clone, "init", str(config), str(session))
         choose(session, arguments.sample)
         cosmic_ray(clone, "exec", str(config), str(session))
@@ -62,21 +63,23 @@ def main() -> None:
 
 
 def cosmic_ray(clone: Path, *arguments: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(clone)}
     program = shutil.which("cosmic-ray", path=Path(sys.executable).parent) or "cosmic-ray"
-    subprocess.run([program, *arguments], cwd=clone, env=environment, check=True)
+    subprocess.run([program, *arguments], cwd=clone, check=True)
 
 
 def choose(session: Path, sample: int | None) -> None:
     """Keep one mutant of each place: the others say the same thing in other words."""
     draw = random.Random(0)
-    places: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    places: dict[tuple[str, int, int], list[list[str]]] = defaultdict(list)
     with sqlite3.connect(session) as database:
-        select = "select job_id, operator_name, module_path, start_pos_row, start_pos_col from {}"
-        for job, operator, *place in database.execute(select.format("mutation_specs")):
-            if "BinaryOperator_BitOr" not in operator:  # `int | None`, which nobody evaluates
-                places[tuple(place)].append(job)
-        kept = [draw.choice(sorted(jobs)) for _, jobs in sorted(places.items())]
+        select = (
+            "select operator_name, operator_args, occurrence, job_id, "
+            "module_path, start_pos_row, start_pos_col from mutation_specs"
+        )
+        for *mutant, module, line, column in database.execute(select):
+            if "BinaryOperator_BitOr" not in mutant[0]:  # `int | None`, which nobody evaluates
+                places[module, line, column].append(mutant)
+        kept = [draw.choice(sorted(mutants))[-1] for _, mutants in sorted(places.items())]
         kept = draw.sample(kept, min(sample or len(kept), len(kept)))
         for table in ("mutation_specs", "work_items"):
             marks = ",".join("?" * len(kept))

@@ -186,11 +186,16 @@ def isolated_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def programs(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Have all tests of a run share what they compile: a fifth of the programs are the same."""
+    """
+    Have all tests of a run share what they compile: a fifth of the programs are the same.
+
+    With `ENVRAX_TEST_PROGRAMS`, a folder, the runs of `.ci/mutate.py` share them too.
+    """
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
+    folder = os.environ.get("ENVRAX_TEST_PROGRAMS", str(folder / "programs"))
     for name, value in PROGRAMS.items():
         jax.config.update(name, value)
-    jax.config.update("jax_compilation_cache_dir", str(folder / "programs"))
+    jax.config.update("jax_compilation_cache_dir", folder)
     reset_cache()
