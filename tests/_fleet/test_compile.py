@@ -11,7 +11,7 @@ from batched_fakes import OnTheHost, Scene
 from fakes import CounterEnv, PixelEnv
 from helpers import slow_but
 
-from envrax import JitWrapper, MultiEnv, MultiVecEnv, RecordVideo, VecEnv, rollout, start
+from envrax import JitWrapper, MultiEnv, MultiVecEnv, RecordVideo, VecEnv
 
 
 def jitted(env: Any, **kwargs: Any) -> Any:
@@ -60,12 +60,10 @@ def test_without_stderr_there_is_no_bar(monkeypatch: pytest.MonkeyPatch) -> None
     """As in a daemon, which may also close it."""
     closed = io.StringIO()
     closed.close()
-    env = jitted(CounterEnv())
-    at = start(env, jax.random.key(0))
+    multi = MultiEnv([jitted(CounterEnv())])
     for stream in (closed, None):
         monkeypatch.setattr("sys.stderr", stream)
-        MultiEnv([env]).compile()
-        rollout(env, None, at, 2, progress=True)
+        multi.compile()
 
 
 def test_uncompiled_members_run_as_they_are() -> None:

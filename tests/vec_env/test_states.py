@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_trees_equal, slow_but
+from helpers import assert_trees_equal
 
 SHARED = """
 from pathlib import Path
@@ -60,8 +60,9 @@ go_on(state, "second.npz")
 """
 
 
-@pytest.mark.parametrize("key", slow_but("key", values=["key", "PRNGKey"]))
-@pytest.mark.parametrize("how", slow_but("numpy", values=["numpy", "orbax"]))
+@pytest.mark.parametrize(
+    ("how", "key"), [("numpy", "key"), pytest.param("orbax", "PRNGKey", marks=pytest.mark.slow)]
+)
 def test_a_saved_state_goes_on(how: str, key: str, run_python: Any, tmp_path: Path) -> None:
     given = f"HOW, KEY = {how!r}, {key!r}\n"
     run_python(given + SHARED + FIRST)
