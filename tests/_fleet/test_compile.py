@@ -29,8 +29,6 @@ def use_all(multi: Any, rng: jax.Array) -> None:
 
 
 FLEETS = {
-    "one": lambda: MultiEnv([jitted(CounterEnv())]),
-    "same": lambda: MultiEnv([jitted(CounterEnv())] * 4),
     "unequal": lambda: MultiEnv([jitted(CounterEnv()), jitted(PixelEnv())]),
     "vec": lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), VecEnv(CounterEnv(), 3)]),
     "host": lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), OnTheHost(2)]),

@@ -11,15 +11,7 @@ import pytest
 from helpers import assert_trees_equal, jax_flag, slow_but
 
 import envrax
-from envrax import (
-    Dict,
-    DomainRandomization,
-    RecordEpisodeStatistics,
-    RecordVideo,
-    TimeLimit,
-    VecEnv,
-    evaluate,
-)
+from envrax import Dict, DomainRandomization, RecordEpisodeStatistics, RecordVideo, VecEnv, evaluate
 from envrax.multi_agent.agent_slots import agents_as_slots
 from envrax.multi_agent.one_agent import OneAgent, OneAgentState, with_policy_state
 from envrax.testing import ChaseWorld, NimWorld, check_batched_env, check_env
@@ -118,16 +110,6 @@ def test_an_episode_ends_with_the_agent_or_with_the_world() -> None:
         assert state.env_state.step == steps and state.env_state.done == whole
 
 
-def test_the_limit_of_the_world_truncates_the_view() -> None:
-    view = OneAgent(TimeLimit(ChaseWorld(), 3), "hunter", None)
-    _, state = view.reset(KEYS[0])
-    ends, step = [], jax.jit(view.step)
-    for _ in range(3):
-        _, state, _, done, info = step(state, 2.0)
-        ends.append((bool(done), bool(info["terminated"]), bool(info["truncated"])))
-    assert ends == [(False, False, False)] * 2 + [(True, False, True)]
-
-
 def test_masks_and_firsts_reach_the_others() -> None:
     def others(policy_state: Any, obs: Any, rng: jax.Array, mask: Any, first: Any) -> Any:
         assert set(mask) == {"bob"} and first.shape == ()
@@ -219,19 +201,6 @@ def test_a_number_that_fits_takes_the_dtype_of_the_old_state() -> None:
 def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
     with pytest.raises(error, match=noun):
         call()
-
-
-def test_gradients_pass_through_a_view_without_turns() -> None:
-    class Pulls(ChaseWorld):
-        active = envrax.JaxEnv.active
-
-        def step(self, state: Any, action: Any) -> Any:
-            obs, state, reward, done, info = super().step(state, action)
-            return obs, state, {**reward, "hunter": jnp.square(action["hunter"])}, done, info
-
-    view = OneAgent(Pulls(), "hunter", None)
-    _, state = view.reset(KEYS[0])
-    assert jax.grad(lambda action: view.step(state, action)[2])(jnp.float32(1.5)) == 3.0
 
 
 def test_gradients_through_turns_are_those_forward() -> None:

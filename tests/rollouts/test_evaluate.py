@@ -15,7 +15,7 @@ from rollouts.test_rollout import vec_cartpole
 import envrax
 from envrax import EnvConfig, RecordEpisodeStatistics, VecEnv
 from envrax.classic import CartPole as ClassicCartPole
-from envrax.testing import CountingEnv, MaskedEnv
+from envrax.testing import CountingEnv
 from envrax.wrappers.vector import (
     BatchedWrapper,
     NormalizeObservation,
@@ -207,12 +207,6 @@ def test_within_the_shard_map_of_the_caller(env: Any) -> None:
     spec, rngs = jax.sharding.PartitionSpec("devices"), jax.random.split(KEY, 2)
     spread = jax.shard_map(run, mesh=mesh, in_specs=spec, out_specs=spec)
     assert_trees_equal(jax.jit(spread)(rngs), jax.jit(run)(rngs))
-
-
-def test_masks_are_kept_to() -> None:
-    """`MaskedEnv` ends an episode at an illegal action."""
-    found = envrax.evaluate(MaskedEnv(), None, KEY, 5)
-    assert (found.lengths == MaskedEnv().config.max_steps).all()
 
 
 class OneByOne(CoinEnv):

@@ -2,26 +2,16 @@
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import CounterEnv, PixelEnv, VectorConfig
+from fakes import CounterEnv, VectorConfig
 from helpers import assert_trees_equal
 
-from envrax import (
-    Box,
-    ClipReward,
-    Discrete,
-    RecordEpisodeStatistics,
-    RecordVideo,
-    StickyAction,
-    Tuple,
-    VecEnv,
-)
+from envrax import Box, ClipReward, Discrete, RecordEpisodeStatistics, StickyAction, Tuple, VecEnv
 from envrax.autoreset import Compact
 
 F32 = np.float32
@@ -56,11 +46,6 @@ def counters() -> VecEnv[Any, Any, Any, Any]:
     return VecEnv(CounterEnv(), 3)
 
 
-@cache
-def state() -> Any:
-    return counters().reset(jax.random.key(0))[1]
-
-
 REFUSED: list[tuple[Any, Any, str]] = [
     *((lambda n=n: VecEnv(CounterEnv(), n), TypeError, "num_envs") for n in ("2", True, [2])),
     *((lambda size=size: Compact(size), TypeError, "chunk") for size in (2.5, True)),
@@ -89,28 +74,6 @@ class Methodical(CounterEnv):
 def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
     with pytest.raises(error, match=noun):
         call()
-
-
-def test_a_stack_that_cannot_be_traced(tmp_path: Path) -> None:
-    env = ClipReward(RecordVideo(PixelEnv(), output_dir=tmp_path))
-    with pytest.raises(RuntimeError, match="RecordVideo"):
-        VecEnv(env, 2)
-
-
-@pytest.mark.parametrize(
-    ("actions", "error"),
-    [
-        (np.zeros(3, F32), TypeError),
-        (jnp.zeros(3, jnp.bool_), TypeError),
-        (jnp.zeros((3, 1), jnp.int32), ValueError),
-        ([0, 1], ValueError),
-    ],
-)
-def test_actions_of_another_kind_or_shape(actions: Any, error: Any) -> None:
-    """As `conform` refuses them, whose tests have more; also uncompiled."""
-    for vec_env in (counters(), VecEnv(CounterEnv(), 3, jit_compile=False)):
-        with pytest.raises(error, match="actions"):
-            vec_env.step(state(), actions)
 
 
 def sticky(env: Any) -> Any:

@@ -13,7 +13,7 @@ from helpers import assert_trees_close, assert_trees_equal, plain, slow_but, sma
 from reset_after_envs import CountEpisodes
 
 import envrax
-from envrax import FrameStackObservation, MultiVecEnv, VecEnv, evaluate, rollout, start
+from envrax import FrameStackObservation, VecEnv, evaluate, rollout, start
 from envrax.autoreset import Select
 from envrax.multi_agent import agents_as_slots
 from envrax.testing import NimWorld, report_batched_env
@@ -144,29 +144,6 @@ def test_under_vmap_and_grad() -> None:
     seen = lambda obs: env.reset_where(masks[0], obs, _rows(states, 0))[0].sum()  # noqa: E731
     slope = jax.jit(jax.grad(seen))(obs[0])
     assert_trees_equal(slope, np.where(masks[0][:, None], np.float32(0), np.ones_like(slope)))
-
-
-def test_it_compiles_once(compile_counter: Any) -> None:
-    env = off()
-    obs, state = env.reset(KEY)
-    env.reset_where(np.ones(N, bool), obs, state)
-    with compile_counter() as compiled:
-        for i in range(3):
-            obs, state = env.reset_where(np.arange(N) == i, obs, state)
-    assert compiled.count == 0
-
-
-def test_fleets_take_containers_of_masks() -> None:
-    members: dict[str, Any] = dict.fromkeys("ba", off())
-    masks = {"b": np.arange(N) > 1, "a": np.arange(N) == 3}
-    fleet = MultiVecEnv(members)
-    obs, states = fleet.reset(KEY)
-    for key in (None, jax.random.key(3)):
-        keys = [None, None] if key is None else jax.random.split(key, 2)
-        found = fleet.reset_where(masks, obs, states, key)
-        for (name, member), rng in zip(members.items(), keys, strict=True):
-            expected = member.reset_where(masks[name], obs[name], states[name], rng)
-            assert_trees_equal((found[0][name], found[1][name]), expected)
 
 
 def test_off_an_ended_slot_does_what_its_environment_does() -> None:

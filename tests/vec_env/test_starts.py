@@ -102,17 +102,6 @@ def test_each_slot_begins_in_its_own_level() -> None:
     np.testing.assert_array_equal(first[..., 0], expected)
 
 
-def test_other_starts_compile_nothing(compile_counter: Any) -> None:
-    env = counters()
-    obs, state = env.reset(KEY)
-    starts = [some_starts(i) for i in range(3)]
-    env.reset_where(MASK, obs, state, starts=starts[0])
-    with compile_counter() as compiled:
-        for start in starts[1:]:
-            obs, state = env.reset_where(MASK, obs, state, starts=start)
-    assert compiled.count == 0
-
-
 @pytest.mark.parametrize("redraw", [True, False])
 def test_what_wrappers_draw_or_keep_is_as_in_a_reset(redraw: bool) -> None:
     """Drawn fields are drawn, kept ones kept; the number of an episode goes on."""
@@ -177,15 +166,22 @@ def test_a_view_of_one_agent_plays_on_from_the_start() -> None:
     assert_trees_equal(*kept)
 
 
-def test_fleets_take_containers_of_starts() -> None:
-    members: dict[str, Any] = dict.fromkeys("ab", counters())
+@pytest.mark.parametrize("key", [None, jax.random.key(3)], ids=["after", "keys"])
+def test_fleets_take_containers_of_masks_and_starts(key: Any, compile_counter: Any) -> None:
+    """Other masks and other starts compile nothing."""
+    members: dict[str, Any] = dict.fromkeys("ba", counters())
+    masks, starts = {"b": MASK, "a": ~MASK}, {"b": some_starts(1), "a": None}
     fleet = MultiVecEnv(members)
     obs, states = fleet.reset(KEY)
-    starts = {"a": some_starts(1), "b": None}
-    found = fleet.reset_where(dict.fromkeys(members, MASK), obs, states, starts=starts)
-    for name, member in members.items():
-        expected = member.reset_where(MASK, obs[name], states[name], starts=starts[name])
-        assert_trees_equal((found[0][name], found[1][name]), expected)
+    keys = [None, None] if key is None else jax.random.split(key, 2)
+    expected = [
+        member.reset_where(masks[name], obs[name], states[name], rng, starts=starts[name])
+        for (name, member), rng in zip(members.items(), keys, strict=True)
+    ]
+    with compile_counter() as compiled:
+        found = fleet.reset_where(masks, obs, states, key, starts=starts)
+    assert compiled.count == 0
+    assert_trees_equal([*zip(*map(dict.values, found), strict=True)], expected)
 
 
 def test_refusals() -> None:

@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, slow_but
 
 SHARED = """
-from pathlib import Path
-
 import jax, numpy as np
-from fakes import CoinEnv, NestedEnv, PixelEnv, VectorConfig
+from fakes import NestedEnv, PixelEnv, VectorConfig
 from helpers import plain
 import envrax
 
@@ -31,40 +29,26 @@ def go_on(state, path):
         seen += map(plain, jax.tree.leaves((obs, state, rest)))
     np.savez(path, *seen)
 
-other = CoinEnv() if HOW == "orbax" else NestedEnv()  # Orbax takes no array of size zero
-env = envrax.MultiVecEnv({"b": envrax.VecEnv(five_deep(), 2), "a": envrax.VecEnv(other, 3)})
+env = envrax.MultiVecEnv({"b": envrax.VecEnv(five_deep(), 2), "a": envrax.VecEnv(NestedEnv(), 3)})
 obs, state = env.reset(getattr(jax.random, KEY)(0))
 """
 
 FIRST = """
 for seed in range(2):
     obs, state, *_ = env.step(state, actions(seed))
-if HOW == "numpy":
-    envrax.save("state.npz", state)
-else:
-    import orbax.checkpoint as ocp
-    with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(Path("checkpoint").absolute(), state)
-        checkpointer.wait_until_finished()
+envrax.save("state.npz", state)
 go_on(state, "first.npz")
 """
 
 SECOND = """
-if HOW == "numpy":
-    state = envrax.load("state.npz", state)
-else:
-    import orbax.checkpoint as ocp
-    with ocp.StandardCheckpointer() as checkpointer:
-        state = checkpointer.restore(Path("checkpoint").absolute(), state)
+state = envrax.load("state.npz", state)
 go_on(state, "second.npz")
 """
 
 
-@pytest.mark.parametrize(
-    ("how", "key"), [("numpy", "key"), pytest.param("orbax", "PRNGKey", marks=pytest.mark.slow)]
-)
-def test_a_saved_state_goes_on(how: str, key: str, run_python: Any, tmp_path: Path) -> None:
-    given = f"HOW, KEY = {how!r}, {key!r}\n"
+@pytest.mark.parametrize("key", slow_but("key", values=["key", "PRNGKey"]))
+def test_a_saved_state_goes_on(key: str, run_python: Any, tmp_path: Path) -> None:
+    given = f"KEY = {key!r}\n"
     run_python(given + SHARED + FIRST)
     run_python(given + SHARED + SECOND)
     with np.load(tmp_path / "first.npz") as first, np.load(tmp_path / "second.npz") as second:
