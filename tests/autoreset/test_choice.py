@@ -21,14 +21,10 @@ def coins(kind: str) -> CoinEnv:
     return CoinEnv(CoinConfig(reset_kind=kind))
 
 
-def host_reset(rng: jax.Array) -> Any:
-    obs, state = CoinEnv().reset(rng)
-    return jax.pure_callback(lambda x: x, obs, obs, vmap_method="sequential"), state
-
-
 class HostResetEnv(CoinEnv):
     def reset(self, rng: jax.Array) -> Any:
-        return host_reset(rng)
+        obs, state = super().reset(rng)
+        return jax.pure_callback(lambda x: x, obs, obs, vmap_method="sequential"), state
 
 
 @pytest.mark.parametrize(

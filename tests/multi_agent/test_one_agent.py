@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_trees_equal, jax_flag, slow_but
+from helpers import assert_trees_equal, small_vec
 
 import envrax
-from envrax import Dict, DomainRandomization, RecordEpisodeStatistics, RecordVideo, VecEnv, evaluate
+from envrax import Dict, DomainRandomization, RecordEpisodeStatistics, RecordVideo, evaluate
 from envrax.multi_agent.agent_slots import agents_as_slots
-from envrax.multi_agent.one_agent import OneAgent, OneAgentState, with_policy_state
+from envrax.multi_agent.one_agent import OneAgent, with_policy_state
 from envrax.testing import ChaseWorld, NimWorld, check_batched_env, check_env
 from envrax.testing.multi_agent_fakes import NimConfig
 
@@ -118,7 +118,7 @@ def test_masks_and_firsts_reach_the_others() -> None:
 
     view = OneAgent(NimWorld(NimConfig(stones=20)), "alice", others, jnp.int32(7))
     assert view.action_space == envrax.Discrete(3)
-    env, lost = VecEnv(view, 8), False
+    env, lost = small_vec(view, 8), False
     _, state = env.reset(KEYS[0])
     for _ in range(12):
         _, state, reward, _, _ = env.step(state, np.zeros(8, np.int32))
@@ -130,7 +130,7 @@ def test_masks_and_firsts_reach_the_others() -> None:
 
 def test_auto_reset_keeps_the_opponent_and_a_new_one_compiles_nothing(compile_counter: Any) -> None:
     view = RecordEpisodeStatistics(OneAgent(NimWorld(), "alice", takes, 0))
-    env = VecEnv(view, 4)
+    env = small_vec(view, 4)
     actions = np.zeros(4, np.int32)
     _, state = env.reset(KEYS[0])
     _, state, *_ = env.step(state, actions)
@@ -151,7 +151,7 @@ class Drawn(NimWorld):
 @cache
 def nim() -> tuple[Any, Any]:
     """A batch of `OneAgent`, and its state."""
-    env = VecEnv(OneAgent(NimWorld(), "alice", takes, jnp.int32(0)), 4)
+    env = small_vec(OneAgent(NimWorld(), "alice", takes, jnp.int32(0)), 4)
     return env, env.reset(KEYS[0])[1]
 
 
@@ -247,16 +247,9 @@ def test_the_checker_finds_nothing() -> None:
     check_env(nim)
     check_env(OneAgent(chase, "hunter", None))
     check_env(OneAgent(nim, "alice", None))  # its own key is not that of the world
-    check_batched_env(VecEnv(OneAgent(nim, "alice", None), 2))
+    check_batched_env(small_vec(OneAgent(nim, "alice", None), 2))
     alike = [x for x in chase.agents if x != "hunter"]
-    check_batched_env(agents_as_slots(VecEnv(chase, 2), alike))
-
-
-def test_the_state_is_one_that_users_can_read() -> None:
-    view = OneAgent(NimWorld(), "alice", None)
-    _, state = view.reset(KEYS[0])
-    assert isinstance(state, OneAgentState) and isinstance(NimWorld().action_space, Dict)
-    assert view.agents == () and view.active(state) == {} and view.unwrapped.agents
+    check_batched_env(agents_as_slots(small_vec(chase, 2), alike))
 
 
 def test_where_all_is_over_before_the_first_move_any_action_is_legal() -> None:
@@ -265,7 +258,7 @@ def test_where_all_is_over_before_the_first_move_any_action_is_legal() -> None:
             return dict.fromkeys(self.agents, jnp.arange(3, dtype=jnp.int32) < state.left)
 
     view = OneAgent(Strict(NimConfig(stones=1)), "alice", None)
-    _, state = VecEnv(view, 8).reset(KEYS[0])
+    _, state = small_vec(view, 8).reset(KEYS[0])
     assert state.agent_done.any() and not state.agent_done.all()
     assert jax.vmap(view.action_mask)(state).any(axis=1).all()
 
@@ -287,7 +280,7 @@ def test_turns_are_those_of_the_fields_that_were_drawn() -> None:
 
 
 def test_opponents_outlive_a_donated_state() -> None:
-    env = VecEnv(OneAgent(NimWorld(), "alice", takes, 0), 4, donate=True)
+    env = small_vec(OneAgent(NimWorld(), "alice", takes, 0), 4, donate=True)
     mine = jnp.zeros(4, jnp.int32)
     state = with_policy_state(env, nim()[0].reset(KEYS[0])[1], mine)
     env.step(state, np.zeros(4, np.int32))
@@ -295,7 +288,7 @@ def test_opponents_outlive_a_donated_state() -> None:
 
 
 def test_a_world_that_is_over_before_the_first_move_takes_no_further_step() -> None:
-    env = VecEnv(OneAgent(NimWorld(NimConfig(stones=1)), "alice", takes, 0), 8, final_obs=True)
+    env = small_vec(OneAgent(NimWorld(NimConfig(stones=1)), "alice", takes, 0), 8, final_obs=True)
     _, state = env.reset(KEYS[0])
     early = state.agent_done
     assert early.any() and not early.all()
@@ -313,10 +306,9 @@ def draws(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
     return {"bob": jax.random.randint(key, (), 0, 3, jnp.int32)}, policy_state, None
 
 
-@pytest.mark.parametrize("reuse", slow_but(True, values=[False, True]))
-def test_the_others_may_keep_a_key(reuse: bool) -> None:
-    with jax_flag("jax_debug_key_reuse", reuse):
-        env = VecEnv(OneAgent(NimWorld(), "alice", draws, jax.random.key(1)), 4)
+def test_the_others_may_keep_a_key() -> None:
+    with jax.debug_key_reuse(True):
+        env = small_vec(OneAgent(NimWorld(), "alice", draws, jax.random.key(1)), 4)
         _, state = env.reset(KEYS[0])
         for new in (jax.random.key(5), jax.random.split(jax.random.key(6), 4)):
             data = np.broadcast_to(jax.random.key_data(new), (4, 2))

@@ -121,7 +121,6 @@ def test_under_the_callers_jit_and_with_a_progress_bar(
     [
         RecordEpisodeStatistics(TimeLimit(CountingEnv(), 6)),
         VecEnv(RecordEpisodeStatistics(CountingEnv()), 2, jit_compile=False),
-        pytest.param(NestedEnv(), marks=pytest.mark.slow),
     ],
 )
 def test_what_start_returns_can_be_donated(env: Any) -> None:
@@ -326,18 +325,15 @@ def test_evaluations_have_no_final_mask() -> None:
 # Where episodes begin ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", slow_but("statistics", values=["alone", "statistics"]))
-def test_first_is_true_where_episodes_begin(name: str) -> None:
-    env = ENVS[name]()
-    sample = env.action_space.sample
+def test_first_is_true_where_episodes_begin() -> None:
+    sample = COINS.action_space.sample
 
     def recurrent(age: Any, obs: Any, rng: jax.Array, first: jax.Array) -> Any:
         age = jnp.where(first, 0, age + 1)
         return sample(rng), age, (first, age)
 
-    shape = () if name == "alone" else (3,)
-    at = envrax.start(env, KEY, jnp.full(shape, 77, jnp.int32))
-    steps = jax.device_get(envrax.rollout(env, recurrent, at, STEPS)[1])
+    at = coins()[0]._replace(policy_state=np.full(3, 77, np.int32))
+    steps = jax.device_get(envrax.rollout(COINS, recurrent, at, STEPS)[1])
     first, age = steps.extras
     assert first[0].all() and np.array_equal(first[1:], steps.done[:-1])
     assert age.max() < 77 and np.array_equal(age == 0, first)

@@ -104,10 +104,6 @@ DISAGREEMENTS: dict[str, tuple[Change, str]] = {
         lambda obs, s, *rest: (obs, s.replace(number=s.number[None]), *rest),
         r"`state\.number`",
     ),
-    "missing leaf": (
-        lambda obs, s, *rest: (obs, s.replace(number=None), *rest),
-        r"`state\.number`",
-    ),
     "float done": (lambda o, s, r, d, i: (o, s, r, d.astype(F32), i), "done"),
     "done with an axis": (lambda o, s, r, d, i: (o, s, r, d[None], i), "done"),
     "float state.done": (
