@@ -102,10 +102,6 @@ def test_what_is_refused(env: Any, agents: Any, error: Any, noun: str) -> None:
         agents_as_slots(small_vec(env, 2), agents)
 
 
-def ages_and_ends(step: Any) -> Any:
-    return step.extras, step.done
-
-
 def test_a_memory_is_cleared_where_an_episode_begins() -> None:
     def counts(memory: Any, obs: Any, rng: Any, first: Any) -> Any:
         memory = jnp.where(first, 0, memory) + 1
@@ -113,7 +109,8 @@ def test_a_memory_is_cleared_where_an_episode_begins() -> None:
 
     env = agents_as_slots(small_vec(NimWorld(), 2))
     at = start(env, RNG, jnp.zeros(4, jnp.int32))
-    ages, ended = jax.device_get(rollout(env, counts, at, 20, collect=ages_and_ends)[1])
+    steps = jax.device_get(rollout(env, counts, at, 20)[1])
+    ages, ended = steps.extras, steps.done
     assert (ages[1:][ended[:-1]] == 1).all() and (ages[1:][~ended[:-1]] > 1).all()
 
 

@@ -81,7 +81,7 @@ def twenty() -> Any:
 
 def test_results_do_not_depend_on_the_number_of_slots() -> None:
     """Bit for bit, those of one environment: the episode follows its key."""
-    assert_trees_equal(envrax.evaluate(VecEnv(COIN, 64), None, KEY, 20), twenty())
+    assert_trees_equal(envrax.evaluate(small_vec(COIN, 64), None, KEY, 20), twenty())
 
 
 def test_nor_do_draws_memories_and_cuts() -> None:

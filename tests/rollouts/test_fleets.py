@@ -1,6 +1,6 @@
 """`start`, `rollout` and `evaluate` of a fleet: the results of its members, in its container."""
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -21,6 +21,7 @@ def drawn(memory: Any, obs: Any, rng: jax.Array, mask: Any, *, env: Any) -> Any:
     return env.action_space.sample(rng, mask), memory + 1, mask
 
 
+@cache
 def in_dict() -> MultiVecEnv:
     # Not in the order of the keys, as which JAX returns dicts from a compiled function.
     return MultiVecEnv({"z": small_vec(CoinEnv(), 3), "a": small_vec(MaskedEnv(), 2)})
@@ -57,7 +58,7 @@ def test_one_policy_for_all_under_jit() -> None:
         return jnp.full(len(obs), len(obs), jnp.int32) - 1, state, None
 
     run = jax.jit(lambda at: envrax.rollout(fleet, still, at, 5)[1].action)
-    action = run(envrax.start(fleet, KEY))
+    action = jax.device_get(run(envrax.start(fleet, KEY)))
     assert action["z"].shape == (5, 3) and (action["z"] == 2).all()
     assert action["a"].shape == (5, 2) and (action["a"] == 1).all()
 
@@ -69,7 +70,7 @@ def play_in_dict(policy: Any, obs: Any = None) -> Any:
 
 
 def start_in_list(policy_state: Any) -> Any:
-    return envrax.start(MultiVecEnv([VecEnv(CountingEnv(), 2)] * 2), KEY, policy_state)
+    return envrax.start(MultiVecEnv([small_vec(CountingEnv(), 2)] * 2), KEY, policy_state)
 
 
 @pytest.mark.parametrize(

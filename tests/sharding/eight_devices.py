@@ -36,7 +36,6 @@ from envrax.wrappers import vector
 KEY = jax.random.key(0)
 LEGACY = jax.random.PRNGKey(0)
 KINDS = [AxisType.Auto, AxisType.Explicit]
-each_kind = pytest.mark.parametrize("kind", KINDS)
 COLLECTIVE = re.compile(r" (all-[a-z-]+|collective-[a-z-]+|reduce-scatter)(?:-start)?\(.*")
 
 
@@ -126,7 +125,7 @@ def test_slots_that_cannot_be_divided_are_refused() -> None:
         shard(VecEnv(CoinEnv(), 12), mesh_of(8))
 
 
-@each_kind
+@pytest.mark.parametrize("kind", KINDS)
 def test_one_program_each_and_no_collective(kind: AxisType) -> None:
     batch = shard(coin(final_obs=True), mesh_of(8, kind))
     # Running statistics are those of all slots: sums over devices, and no other exchange.
@@ -152,7 +151,6 @@ def wrapped(env: Any) -> Any:
     return vector.NormalizeReward(vector.NormalizeObservation(env))
 
 
-@pytest.mark.slow
 def test_what_goes_around_a_batch_goes_around_a_sharded_one() -> None:
     alone = coin()
     spread = shard(coin(), mesh_of(4))
@@ -182,7 +180,6 @@ def test_under_vmap() -> None:
     assert_trees_equal(first_step(shard(coin(), mesh_of(4, AxisType.Auto))), first_step(coin()))
 
 
-@pytest.mark.slow
 def test_worlds_of_several_agents() -> None:
     def others(stones: Any, obs: Any, rng: jax.Array) -> Any:
         return {"bob": stones}, stones, None
