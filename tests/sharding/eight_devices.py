@@ -321,7 +321,8 @@ def play_by_mask(env: Any) -> Any:
     if isinstance(env, ShardedEnv):
         assert not collectives(jitted, jnp.asarray(mask), obs, state)
     keys = jax.random.split(jax.random.key(9), env.n_slots)
-    starts = jax.vmap(env.unwrapped.reset)(keys)
+    inner: Any = env.unwrapped
+    starts = jax.vmap(inner.reset)(keys)
     return [*found, env.reset_where(mask, obs, state, starts=starts)]
 
 

@@ -46,6 +46,10 @@ def counters() -> VecEnv[Any, Any, Any, Any]:
     return VecEnv(CounterEnv(), 3)
 
 
+def eager() -> VecEnv[Any, Any, Any, Any]:
+    return VecEnv(CounterEnv(), 3, jit_compile=False)
+
+
 REFUSED: list[tuple[Any, Any, str]] = [
     *((lambda n=n: VecEnv(CounterEnv(), n), TypeError, "num_envs") for n in ("2", True, [2])),
     *((lambda size=size: Compact(size), TypeError, "chunk") for size in (2.5, True)),
@@ -54,6 +58,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
         for given in (0, True, "disabled", 2, Compact)
     ),
     (lambda: counters().step(jnp.zeros(3, jnp.int32)), TypeError, r"step\(\) missing"),  # no state
+    (lambda: eager().step(counters().reset(KEY)[1], [0, 1]), ValueError, "actions"),
     (lambda: VecEnv(Methodical(), 2), AttributeError, "batch"),
     *(
         (lambda rng=rng: counters().reset(rng), TypeError, "PRNG key")
