@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost
-from fakes import CoinConfig, CoinEnv, NestedEnv
+from fakes import CoinConfig, CoinEnv
 from helpers import assert_trees_equal, small_vec
 
 from envrax import MultiVecEnv, VecEnv, make_vec, rollout, shard, start
@@ -147,4 +147,4 @@ def test_rollouts_compile_once(compile_counter: Any) -> None:
 
 @pytest.mark.slow
 def test_it_conforms() -> None:
-    check_batched_env(shard(VecEnv(NestedEnv(), 4, final_obs=True), mesh()), num_steps=8)
+    check_batched_env(shard(coin(final_obs=True), mesh()), num_steps=8)
