@@ -1,12 +1,10 @@
 """The abstract methods of an environment, and its defaults."""
 
-import copy
-import pickle
 from typing import Any
 
 import pytest
-from config.test_config import OfOfSwapped, Open
-from fakes import VectorConfig, VectorEnv
+from config.test_config import Open
+from fakes import VectorEnv
 
 from envrax import EnvConfig, JaxEnv
 
@@ -29,10 +27,3 @@ def test_defaults_of_a_base_env(compile_counter: Any) -> None:
     with compile_counter() as compiled:
         assert env.compile() is None
     assert compiled.count == 0
-
-
-def test_env_survives_pickle_and_deepcopy() -> None:
-    env = OfOfSwapped(VectorConfig(max_steps=3))
-    for twin in (pickle.loads(pickle.dumps(env)), copy.deepcopy(env)):
-        assert type(twin) is OfOfSwapped
-        assert twin.config == env.config and twin.config is not env.config

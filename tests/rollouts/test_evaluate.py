@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from batched_fakes import OnTheHost
 from fakes import CoinConfig, CoinEnv
-from helpers import assert_trees_close, assert_trees_equal, small_vec
+from helpers import assert_trees_close, assert_trees_equal, slow_but, small_vec
 from rollouts.test_rollout import vec_cartpole
 
 import envrax
@@ -54,7 +54,9 @@ class Sevens(BatchedWrapper[Any, Any]):
         return obs * 0 + 7, *rest
 
 
-SEVENS = Sevens(small_vec(CoinEnv(), 3, final_obs=True))
+@cache
+def overridden() -> Any:
+    return Sevens(small_vec(CoinEnv(), 3, final_obs=True))
 
 
 def noisy(policy_state: Any, obs: jax.Array, rng: jax.Array) -> Any:
@@ -138,28 +140,23 @@ def test_it_prints_a_row_for_each_index_of_leading_axes() -> None:
     assert rows[0] == "0, 0 2 +- 0 2 +- 0 4 0" and rows[-1] == "1, 2 3 +- 0 3 +- 0 4 4"
 
 
-WITHOUT_KEYS: dict[str, Any] = {
-    "overridden": lambda: SEVENS,
-    "statistics": lambda: NormalizeReward(NormalizeObservation(VecEnv(CoinEnv(), 3))),
-    "host": vec_cartpole,
-}
+def running() -> Any:
+    return NormalizeReward(NormalizeObservation(small_vec(CoinEnv(), 3)))
 
 
 @pytest.mark.parametrize(
-    ("name", "n_episodes"),
-    [pytest.param("statistics", 3, marks=pytest.mark.slow), ("overridden", 10), ("host", 10)],
+    "make", slow_but(vec_cartpole, overridden, values=[overridden, vec_cartpole, running])
 )
-def test_a_batch_without_keys_counts_the_first_that_start(name: str, n_episodes: int) -> None:
+def test_a_batch_without_keys_counts_the_first_that_start(make: Any) -> None:
     """Those of a rollout, in which short episodes are not preferred."""
-    make = WITHOUT_KEYS[name]
-    found = envrax.evaluate(make(), None, KEY, n_episodes)
+    found = envrax.evaluate(make(), None, KEY, 10)
     env = make()
     steps = jax.device_get(envrax.rollout(env, None, envrax.start(env, KEY), 150)[1])
-    wanted = episodes_in_order(steps)[:n_episodes]
+    wanted = episodes_in_order(steps)[:10]
     np.testing.assert_allclose(found.returns, [x[2] for x in wanted], rtol=1e-6)
     assert found.lengths.tolist() == [x[3] for x in wanted]
     assert found.complete.all()
-    assert name != "overridden" or (steps.obs[1:] == 7).all()
+    assert make is not overridden or (steps.obs[1:] == 7).all()
 
 
 def test_a_cut_of_a_batch_whose_slots_play_on() -> None:
