@@ -10,6 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from envrax import VecEnv
+from envrax.autoreset import Select
+
+
+def small_vec(env: Any, num_envs: int, **options: Any) -> VecEnv[Any, Any, Any, Any]:
+    """A batch whose programs are small, for tests that are not of the strategy of auto-reset."""
+    return VecEnv(env, num_envs, autoreset=Select(), **options)
+
 
 def slow_but(*quick: Any, values: Iterable[Any]) -> list[Any]:
     """Parameters for a test: those not in `quick` are marked as slow."""

@@ -11,7 +11,7 @@ from batched_fakes import OnTheHost, Scene
 from fakes import CounterEnv, PixelEnv
 from helpers import slow_but
 
-from envrax import JitWrapper, MultiEnv, MultiVecEnv, RecordVideo, VecEnv, rollout, start
+from envrax import JitWrapper, MultiEnv, MultiVecEnv, VecEnv
 
 
 def jitted(env: Any, **kwargs: Any) -> Any:
@@ -29,8 +29,6 @@ def use_all(multi: Any, rng: jax.Array) -> None:
 
 
 FLEETS = {
-    "one": lambda: MultiEnv([jitted(CounterEnv())]),
-    "same": lambda: MultiEnv([jitted(CounterEnv())] * 4),
     "unequal": lambda: MultiEnv([jitted(CounterEnv()), jitted(PixelEnv())]),
     "vec": lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), VecEnv(CounterEnv(), 3)]),
     "host": lambda: MultiVecEnv([VecEnv(CounterEnv(), 3), OnTheHost(2)]),
@@ -60,12 +58,10 @@ def test_without_stderr_there_is_no_bar(monkeypatch: pytest.MonkeyPatch) -> None
     """As in a daemon, which may also close it."""
     closed = io.StringIO()
     closed.close()
-    env = jitted(CounterEnv())
-    at = start(env, jax.random.key(0))
+    multi = MultiEnv([jitted(CounterEnv())])
     for stream in (closed, None):
         monkeypatch.setattr("sys.stderr", stream)
-        MultiEnv([env]).compile()
-        rollout(env, None, at, 2, progress=True)
+        multi.compile()
 
 
 def test_uncompiled_members_run_as_they_are() -> None:
@@ -88,20 +84,6 @@ def test_a_fleet_that_nobody_compiled_shows_no_bar(capfd: Any) -> None:
     MultiEnv([CounterEnv()]).compile()
     MultiVecEnv([VecEnv(CounterEnv(), 2, jit_compile=False)]).compile()
     assert capfd.readouterr().err == ""
-
-
-@pytest.mark.slow
-def test_compile_reaches_the_part_of_a_host_side_stack_that_can_be_compiled(
-    tmp_path: Path, compile_counter: Any
-) -> None:
-    inside = jitted(CounterEnv())
-    multi = MultiEnv([RecordVideo(inside, output_dir=tmp_path), jitted(PixelEnv())])
-    multi.compile(progress=False)
-    with compile_counter() as compiled:
-        inside.reset(jax.random.key(0))
-        multi.reset(jax.random.key(0))
-    assert compiled.count == 0
-    multi.close()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
 from fakes import CoinConfig, CoinEnv, CounterEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
-from helpers import assert_trees_close, assert_trees_equal
+from helpers import assert_trees_close, assert_trees_equal, small_vec
 from reset_after_envs import CountEpisodes, CountState
 from wrapper_rows import draw_gravity
 
@@ -34,28 +34,6 @@ def jitted(env: Any) -> Any:
     return JitWrapper(env, pre_warm=False)
 
 
-def counter() -> Any:
-    return jitted(CounterEnv())
-
-
-def nested() -> Any:
-    return jitted(NestedEnv())
-
-
-# Equal, unequal and uncompiled ones, wrapped and not, in no order.
-SINGLES: list[Callable[[], Any]] = [
-    counter,
-    nested,
-    CounterEnv,
-    lambda: jitted(FrameStackObservation(PixelEnv())),
-    counter,
-    lambda: ClipReward(jitted(CounterEnv())),
-    lambda: jitted(CounterEnv(VectorConfig(max_steps=3))),
-    nested,
-    lambda: jitted(CoinEnv()),
-]
-
-
 class CountInTwos(CountEpisodes):
     """Its reset and step are those of `CountEpisodes`."""
 
@@ -67,50 +45,41 @@ class CountInTwos(CountEpisodes):
 COIN = CoinEnv(CoinConfig(end_rate=0.5))
 
 
-def counters() -> Any:
-    return VecEnv(CounterEnv(), 3)
-
-
-def coins() -> Any:
-    return VecEnv(COIN, 4)
-
-
-def quick() -> Any:
-    return VecEnv(CounterEnv(), 3, autoreset=Select())
-
-
-def quick_coins() -> Any:
-    return VecEnv(COIN, 4, autoreset=Select())
-
-
-def nests() -> Any:
-    return VecEnv(NestedEnv(), 2, final_obs=True)
-
-
-def scene() -> Any:
-    return Scene(5)
-
-
-def counted() -> Any:
-    return VecEnv(CountEpisodes(COIN), 4)
-
-
-BATCHES: list[Callable[[], Any]] = [
-    counters,
-    coins,
-    counters,
-    nests,
-    lambda: VecEnv(CounterEnv(), 3, jit_compile=False),
-    scene,
-    coins,
-    quick_coins,
-    lambda: VecEnv(RecordEpisodeStatistics(EpisodeDiscount(CounterEnv())), 2),
-    scene,
-    nests,
-    counted,
-    lambda: VecEnv(CountInTwos(COIN), 4),
-    counted,
-    lambda: VecEnv(DomainRandomization(VectorEnv(), draw_gravity, redraw=False), 2),
+# Equal, unequal and uncompiled ones, wrapped and not.
+MEMBERS: dict[str, Callable[[], Any]] = {
+    "counter": lambda: jitted(CounterEnv()),
+    "nested": lambda: jitted(NestedEnv()),
+    "uncompiled": CounterEnv,
+    "frames": lambda: jitted(FrameStackObservation(PixelEnv())),
+    "signs": lambda: ClipReward(jitted(CounterEnv())),
+    "short": lambda: jitted(CounterEnv(VectorConfig(max_steps=3))),
+    "coin": lambda: jitted(CoinEnv()),
+    "counters": lambda: VecEnv(CounterEnv(), 3),
+    "coins": lambda: VecEnv(COIN, 4),
+    "nests": lambda: VecEnv(NestedEnv(), 2, final_obs=True),
+    "eager": lambda: VecEnv(CounterEnv(), 3, jit_compile=False),
+    "scene": lambda: Scene(5),
+    "statistics": lambda: VecEnv(RecordEpisodeStatistics(EpisodeDiscount(CounterEnv())), 2),
+    "counted": lambda: VecEnv(CountEpisodes(COIN), 4),
+    "counted in twos": lambda: VecEnv(CountInTwos(COIN), 4),
+    "drawn": lambda: VecEnv(DomainRandomization(VectorEnv(), draw_gravity, redraw=False), 2),
+    "small counters": lambda: small_vec(CounterEnv(), 3),
+    "small coins": lambda: small_vec(COIN, 4),
+}
+SINGLES = [
+    "counter",
+    "nested",
+    "uncompiled",
+    "frames",
+    "counter",
+    "signs",
+    "short",
+    "nested",
+    "coin",
+]
+BATCHES = [
+    *("counters", "coins", "counters", "nests", "eager", "scene", "coins", "small coins"),
+    *("statistics", "scene", "nests", "counted", "counted in twos", "counted", "drawn"),
 ]
 
 
@@ -124,25 +93,21 @@ def listed(container: Any) -> list[Any]:
 
 
 SLOW = pytest.mark.slow
-FEW = [quick, quick_coins, quick]
+FEW = ["small counters", "small coins", "small counters"]
 
 
 @pytest.mark.parametrize(
-    ("fleet", "recipes", "form", "keys"),
+    ("fleet", "names", "form", "keys"),
     [
-        pytest.param(MultiEnv, SINGLES, list, jax.random.PRNGKey, marks=SLOW),
         pytest.param(MultiEnv, SINGLES, keyed, jax.random.key, marks=SLOW),
         pytest.param(MultiVecEnv, BATCHES, list, jax.random.PRNGKey, marks=SLOW),
-        pytest.param(MultiVecEnv, BATCHES, keyed, jax.random.key, marks=SLOW),
         pytest.param(MultiVecEnv, FEW, keyed, jax.random.key),
     ],
 )
-def test_a_fleet_equals_its_members(
-    fleet: Any, recipes: list[Callable[[], Any]], form: Any, keys: Any
-) -> None:
-    together = fleet(form([recipe() for recipe in recipes]))
-    made = {recipe: recipe() for recipe in recipes}  # compiled once where equal, to save time
-    alone = [made[recipe] for recipe in recipes]
+def test_a_fleet_equals_its_members(fleet: Any, names: list[str], form: Any, keys: Any) -> None:
+    together = fleet(form([MEMBERS[name]() for name in names]))
+    made = {name: MEMBERS[name]() for name in names}  # compiled once where equal, to save time
+    alone = [made[name] for name in names]
     rngs = jax.random.split(keys(3), len(alone))
     returned = together.reset(keys(3))
     theirs = [member.reset(rng) for member, rng in zip(alone, rngs, strict=True)]
@@ -164,7 +129,8 @@ def actions_of(members: list[Any], t: int) -> list[Any]:
 @pytest.mark.slow
 def test_inside_the_callers_own_jit_vmap_and_scan() -> None:
     """Together with XLA's choices for a larger program: floats to the last bit."""
-    fleet = MultiVecEnv([counters(), scene(), counters(), coins(), scene()])
+    names = "counters", "scene", "counters", "coins", "scene"
+    fleet = MultiVecEnv([MEMBERS[name]() for name in names])
     actions = actions_of(fleet.vec_envs, 0)
 
     @jax.jit
@@ -210,7 +176,7 @@ def test_a_subclass_with_a_step_of_its_own_keeps_it() -> None:
 
 
 def test_members_on_the_host_step_beside_the_compiled_ones() -> None:
-    fleet = MultiVecEnv({"gym": OnTheHost(3), "scene": Scene(4), "jax": VecEnv(CounterEnv(), 2)})
+    fleet = MultiVecEnv({"gym": OnTheHost(3), "scene": Scene(4), "jax": small_vec(CounterEnv(), 2)})
     alone = OnTheHost(3)
     obs, states = fleet.reset(jax.random.key(0))
     first, _ = alone.reset(jax.random.split(jax.random.key(0), 3)[0])

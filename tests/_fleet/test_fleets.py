@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from batched_fakes import OnTheHost, Scene
 from fakes import CoinEnv, CounterEnv, NestedEnv, PixelEnv, VectorEnv
-from helpers import assert_trees_equal, slow_but
+from helpers import assert_trees_equal, slow_but, small_vec
 
 from envrax import BatchedEnv, FrameStackObservation, JitWrapper, MultiEnv, MultiVecEnv, VecEnv
 
@@ -22,7 +22,7 @@ def named(name: str) -> Any:
 
 
 def member(fleet: Any, env: Any) -> Any:
-    return env if fleet is MultiEnv else VecEnv(env, 3)
+    return env if fleet is MultiEnv else small_vec(env, 3)
 
 
 def test_describes_its_members() -> None:
@@ -48,7 +48,7 @@ def test_class_groups_go_by_the_class_and_not_by_the_name() -> None:
 
 
 def test_describes_its_batched_members() -> None:
-    members = {"b": VecEnv(CounterEnv(), 3), "a": Scene(5)}
+    members = {"b": small_vec(CounterEnv(), 3), "a": Scene(5)}
     multi = MultiVecEnv(members)
     assert multi.vec_envs == multi.envs == members and list(multi.envs) == ["b", "a"]
     assert multi.num_envs == multi.n_envs == len(multi) == 2
@@ -95,7 +95,7 @@ def test_one_member_at_a_time(fleet: Any) -> None:
 
 
 def test_slots_of_a_member() -> None:
-    multi = MultiVecEnv({"count": VecEnv(CounterEnv(), 3), "scene": Scene(4)})
+    multi = MultiVecEnv({"count": small_vec(CounterEnv(), 3), "scene": Scene(4)})
     _, states = multi.reset(KEY)
     alone = multi.vec_envs["count"]
     assert_trees_equal(multi.slot_state(states, "count", -1), alone.slot_state(states["count"], 2))
@@ -135,11 +135,11 @@ def stepped(members: Any, states: Any, actions: Any) -> Any:
 
 
 def pair() -> list[Any]:
-    return [VecEnv(CounterEnv(), 2), VecEnv(CounterEnv(), 2)]
+    return [small_vec(CounterEnv(), 2), small_vec(CounterEnv(), 2)]
 
 
 def three_slots() -> Any:
-    return VecEnv(CounterEnv(), 3).reset(KEY)[1]
+    return small_vec(CounterEnv(), 3).reset(KEY)[1]
 
 
 ONE, KEYED = [CounterEnv()], {"a": CounterEnv()}
@@ -147,7 +147,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (lambda: MultiVecEnv({}), ValueError, "at least one"),
     (lambda: MultiEnv(CounterEnv()), TypeError, "list"),
     (lambda: MultiEnv([CounterEnv(), 3]), TypeError, "at 1"),
-    (lambda: MultiEnv({"a": VecEnv(CounterEnv(), 2)}), TypeError, "at 'a'"),
+    (lambda: MultiEnv({"a": small_vec(CounterEnv(), 2)}), TypeError, "at 'a'"),
     (lambda: MultiVecEnv([OnTheHost(2)] * 2), ValueError, "once"),
     (lambda: stepped(ONE, lambda s: s, {0: 0}), TypeError, "actions as a dict"),
     (lambda: stepped(KEYED, lambda s: s, [0]), TypeError, "actions as a list"),
@@ -171,7 +171,7 @@ def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
 def test_wrong_actions_stop_everything() -> None:
     """Before any member is stepped, also those that cannot be stepped back."""
     gym = OnTheHost(2)
-    multi = MultiVecEnv({"gym": gym, "b": VecEnv(CounterEnv(), 3)})
+    multi = MultiVecEnv({"gym": gym, "b": small_vec(CounterEnv(), 3)})
     _, states = multi.reset(KEY)
     with pytest.raises(ValueError, match=r"actions\['b'\]"):
         multi.step(states, {"gym": [0, 1], "b": [0, 1, 2, 0]})
@@ -213,7 +213,7 @@ def test_an_error_names_its_member(compiled: bool) -> None:
 
 
 def test_keys_of_the_same_member_twice_are_used_once() -> None:
-    member = VecEnv(CounterEnv(), 2)
+    member = small_vec(CounterEnv(), 2)
     fleet = MultiVecEnv([member, member])
     with jax.debug_key_reuse(True):
         _, states = fleet.reset(KEY)
@@ -228,7 +228,7 @@ def test_the_widest_action_and_observation() -> None:
 
 def test_reset_where_with_a_list_for_a_dict() -> None:
     """The message names what was given, and no `rng`."""
-    fleet = MultiVecEnv({"a": VecEnv(CounterEnv(), 2)})
+    fleet = MultiVecEnv({"a": small_vec(CounterEnv(), 2)})
     with pytest.raises(TypeError) as found:
         fleet.reset_where([np.ones(2, bool)], *fleet.reset(KEY), KEY)
     assert str(found.value) == (

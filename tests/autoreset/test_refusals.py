@@ -5,26 +5,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from fakes import NestedEnv, VectorEnv, VectorState
+from fakes import NestedEnv
+from vec_env.test_refusals import Flawed
 
 import envrax
 from envrax import Box, Dict, Discrete, JitWrapper, RecordEpisodeStatistics, Tuple, VecEnv
 
 
-class Noted(VectorEnv):
+def noted(info: Any, obs: Any = None) -> Any:
     """Adds entries to its info, and may replace the observation of a reset."""
-
-    def __init__(self, info: Any, obs: Any = None) -> None:
-        super().__init__()
-        self.info, self.obs = info, obs
-
-    def reset(self, rng: jax.Array) -> tuple[Any, VectorState]:
-        obs, state = super().reset(rng)
-        return obs if self.obs is None else self.obs, state
-
-    def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
-        *out, info = super().step(state, action)
-        return *out, {**info, **self.info}
+    reset = None if obs is None else lambda _, state: (obs, state)
+    return Flawed(reset, lambda *out: (*out[:4], {**out[4], **info}))
 
 
 def step(env: Any, **options: Any) -> Any:
@@ -45,21 +36,7 @@ def step(env: Any, **options: Any) -> Any:
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: JitWrapper(env, pre_warm=False)])
 def test_a_value_that_is_no_array(wrap: Any, info: Any, obs: Any, noun: str) -> None:
     with pytest.raises(TypeError, match=noun):
-        step(wrap(Noted(info, obs)))
-
-
-class Returns(VectorEnv):
-    """Changes what a step returns."""
-
-    def __init__(self, **changed: Any) -> None:
-        super().__init__()
-        self.changed = changed
-
-    def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
-        names = "obs", "state", "reward", "done", "info"
-        returned = dict(zip(names, super().step(state, action), strict=True))
-        changed = {name: change(returned[name]) for name, change in self.changed.items()}
-        return tuple({**returned, **changed}.values())
+        step(wrap(noted(info, obs)))
 
 
 def _evaluate(env: Any) -> Any:
@@ -72,27 +49,27 @@ def _rollout(env: Any) -> Any:
 
 @pytest.mark.parametrize("take", [step, _evaluate, _rollout])
 @pytest.mark.parametrize(
-    ("changed", "noun"),
+    ("change", "noun"),
     [
-        ({"info": lambda _: None}, "info to be a dict with str keys; got None"),
-        ({"info": lambda _: [1]}, r"info to be a dict with str keys; got \[1\]"),
-        ({"info": lambda _: {1: 2, "a": 3}}, "info to be a dict with str keys; got {1: 2, 'a': 3}"),
-        ({"done": lambda _: None}, r"done of shape \(\), bool; got None"),
+        (lambda *out: (*out[:4], None), "info to be a dict with str keys; got None"),
+        (lambda *out: (*out[:4], [1]), r"info to be a dict with str keys; got \[1\]"),
+        (lambda *out: (*out[:4], {1: 2, "a": 3}), "a dict with str keys; got {1: 2, 'a': 3}"),
+        (lambda o, s, r, done, i: (o, s, r, None, i), r"done of shape \(\), bool; got None"),
         (
-            {"state": lambda state: state.replace(rng=jax.random.key_data(state.rng))},
+            lambda o, s, *out: (o, s.replace(rng=jax.random.key_data(s.rng)), *out),
             "new_state.rng of key<fry>, as in the state before; got uint32",
         ),
     ],
 )
 def test_what_a_step_returns_is_checked_where_it_is_taken(
-    take: Any, changed: Any, noun: str
+    take: Any, change: Any, noun: str
 ) -> None:
     with pytest.raises(TypeError, match=noun):
-        take(Returns(**changed))
+        take(Flawed(at_step=change))
 
 
 def test_an_info_with_a_final_obs_of_its_own() -> None:
-    env = Noted({"final_obs": jnp.float32(1)})
+    env = noted({"final_obs": jnp.float32(1)})
     with pytest.raises(ValueError, match="final_obs"):
         step(env, final_obs=True)
     assert step(env)[4]["final_obs"].shape == (2,)

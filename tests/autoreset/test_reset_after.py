@@ -11,9 +11,8 @@ from helpers import assert_trees_close, assert_trees_equal, slow_but
 from reset_after_envs import CountEpisodes, CountState
 from wrapper_rows import ROWS
 
-from envrax import JitWrapper, RecordEpisodeStatistics, StatefulWrapper, VecEnv, Wrapper, rollout
+from envrax import JitWrapper, RecordEpisodeStatistics, VecEnv, Wrapper, rollout
 from envrax import start as begin
-from envrax._jax.jaxprs import equations
 from envrax.autoreset import Compact, Select, choose
 from envrax.env import carries_over
 
@@ -41,10 +40,9 @@ def by_hand(env: Any, rngs: jax.Array, n_steps: int) -> Any:
         yield obs, state
 
 
-@pytest.mark.parametrize("strategy", slow_but(STRATEGIES[0], values=STRATEGIES))
-def test_a_slot_keeps_what_reset_after_keeps(strategy: Any) -> None:
+def test_a_slot_keeps_what_reset_after_keeps() -> None:
     n, rng = 8, jax.random.key(0)
-    vec_env = VecEnv(count(), n, autoreset=strategy)
+    vec_env = VecEnv(count(), n, autoreset=STRATEGIES[0])
     obs, state = vec_env.reset(rng)
     for _ in range(12):
         obs, state, *_ = vec_env.step(state, ones(n))
@@ -77,10 +75,8 @@ def test_strategies_agree_under_vmap() -> None:
         vec_env = VecEnv(count(), 4, autoreset=strategy)
 
         def play(rng: jax.Array) -> Any:
-            _, state = vec_env.reset(rng)
-            return jax.lax.scan(lambda s, _: (vec_env.step(s, ones(4))[1], None), state, length=6)[
-                0
-            ]
+            state = vec_env.reset(rng)[1]
+            return jax.lax.fori_loop(0, 6, lambda _, s: vec_env.step(s, ones(4))[1], state)
 
         return jax.jit(jax.vmap(play))(jax.random.split(jax.random.key(3), 2))
 
@@ -94,54 +90,42 @@ def test_a_rollout_of_one_environment() -> None:
     assert int(at.env_state.episodes) > 1
 
 
-def shapes_of(vec_env: Any, *operations: str) -> list[tuple[int, ...]]:
-    """Shapes of what these operations read, in a step."""
-    _, state = vec_env.reset(jax.random.key(0))
-    traced = jax.make_jaxpr(vec_env.step)(state, vec_env.action_space.sample(jax.random.key(0)))
-    found = [eqn for eqn in equations(traced) if eqn.primitive.name in operations]
-    return [eqn.invars[0].aval.shape for eqn in found]
+def test_what_lasts_is_said_of_every_wrapped_environment() -> None:
+    for row, (wrap, env_classes) in ROWS.items():
+        if row != "EpisodicLife":  # which goes on with the game
+            assert not carries_over(wrap(env_classes[0]())), row
+        if CoinEnv in env_classes and row != "StartStates":  # which begins episodes itself
+            assert carries_over(wrap(count())), row
 
 
-class Anew(CountEpisodes):
-    """The same without kept fields: the fields of a wrapper start again."""
-
-    reset_after = StatefulWrapper.reset_after
-
-
-def test_the_fields_of_a_wrapper_begin_anew_by_default() -> None:
-    vec_env = VecEnv(Anew(CoinEnv(CoinConfig(end_rate=1.0))), 4)
-    _, state = vec_env.reset(jax.random.key(0))
-    _, state, *_ = vec_env.step(state, ones(4))
-    assert state.episodes.tolist() == [1, 1, 1, 1] and not state.total.any()
-    assert not carries_over(CoinEnv()) and carries_over(count())
-
-
-@pytest.mark.parametrize(
-    "row", slow_but("Wrapper", "episodes", "FrameStackObservation", values=ROWS)
-)
+@pytest.mark.parametrize("row", ["MaxAndSkipObservation", "gymnasium", "episodes"])
 def test_wrappers_hand_it_on(row: str) -> None:
-    wrap, env_classes = ROWS[row]
-    if CoinEnv not in env_classes or row == "StartStates":  # which begins episodes itself
-        return
-    env = wrap(count())
-    assert carries_over(env)
-    state = env.reset(jax.random.key(0))[1]
-    _, state = env.reset_after(env.reset_after(state)[1])
-    while not isinstance(state, CountState):
-        state = state.env_state
-    assert int(state.episodes) == 3
+    """The last two are stacks of most of them."""
+    env = ROWS[row][0](count())
+
+    @jax.jit
+    def third_episode(rng: jax.Array) -> jax.Array:
+        state = env.reset(rng)[1]
+        _, state = env.reset_after(env.reset_after(state)[1])
+        while not isinstance(state, CountState):
+            state = state.env_state
+        return state.episodes
+
+    assert third_episode(jax.random.key(0)) == 3
 
 
-BY_DEFAULT = [row for row in ROWS if row != "EpisodicLife"]  # which goes on with the game
+# Those that override it, and a stack of those that do not.
+BEGINNING = ["StartStates", "AtariPreprocessing", "DomainRandomization", "RecordVideo", "episodes"]
 
 
-@pytest.mark.parametrize("row", slow_but("ClipReward", "StartStates", values=BY_DEFAULT))
+@pytest.mark.parametrize("row", slow_but("StartStates", values=BEGINNING))
 def test_by_default_it_is_a_reset_with_the_first_half_of_the_key(row: str) -> None:
     wrap, (env_class, *_) = ROWS[row]
     env = wrap(env_class())
-    state = env.reset(jax.random.key(0))[1]
-    assert not carries_over(env)
-    assert_trees_equal(env.reset_after(state), env.reset(jax.random.split(state.rng)[0]))
+    compiled: Any = jax.jit if env.traceable else lambda f: f
+    reset, reset_after = compiled(env.reset), compiled(env.reset_after)
+    state = reset(jax.random.key(0))[1]
+    assert_trees_equal(reset_after(state), reset(jax.random.split(state.rng)[0]))
 
 
 class Doubled(Wrapper[Any, Any, Any, Any]):
@@ -153,12 +137,12 @@ class Doubled(Wrapper[Any, Any, Any, Any]):
 
 
 def test_a_wrapper_with_its_own_reset_alone_is_reset_by_it() -> None:
-    for env in (Doubled(CoinEnv()), JitWrapper(Doubled(CoinEnv()), pre_warm=False)):
-        state = env.reset(jax.random.key(0))[1]
-        assert_trees_equal(env.reset_after(state), env.reset(jax.random.split(state.rng)[0]))
+    env = JitWrapper(Doubled(CoinEnv()), pre_warm=False)
+    state = env.reset(jax.random.key(0))[1]
+    assert_trees_equal(env.reset_after(state), env.reset(jax.random.split(state.rng)[0]))
     env = Doubled(count())
     with pytest.raises(NotImplementedError, match=r"Doubled\.reset_after"):
-        env.reset_after(env.reset(jax.random.key(0))[1])
+        jax.eval_shape(lambda rng: env.reset_after(env.reset(rng)[1]), jax.random.key(0))
 
 
 class Unused(CoinEnv):
@@ -170,9 +154,8 @@ class Unused(CoinEnv):
         return self.reset(jax.random.split(last.rng)[0])
 
 
-@pytest.mark.parametrize("strategy", slow_but(STRATEGIES[0], values=STRATEGIES))
-def test_what_is_computed_for_nothing_does_no_harm(strategy: Any) -> None:
-    vec_env = VecEnv(Unused(CoinConfig(end_rate=1.0)), 4, autoreset=strategy)
+def test_what_is_computed_for_nothing_does_no_harm() -> None:
+    vec_env = VecEnv(Unused(CoinConfig(end_rate=1.0)), 4, autoreset=STRATEGIES[0])
     _, state = vec_env.reset(jax.random.key(0))
     obs, *_ = vec_env.step(state, ones(4))
     env: Any = vec_env.env

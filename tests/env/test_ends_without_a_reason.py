@@ -12,13 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_trees_equal
+from fakes import Pair
+from helpers import assert_trees_equal, small_vec
 
 import envrax
-from envrax import EnvConfig, JaxEnv, TimeLimit, VecEnv
-from envrax.autoreset import Select
+from envrax import EnvConfig, TimeLimit
 from envrax.interop import to_gymnasium, to_gymnasium_vec, to_gymnax
-from envrax.multi_agent import MultiAgentEnv, OneAgent
+from envrax.multi_agent import OneAgent
 from envrax.testing import CountingEnv, ImageEnv
 from envrax.testing.fakes import FakeConfig
 from envrax.wrappers import (
@@ -62,38 +62,14 @@ class SaysNeither(Open):
         return *super().step(state, action)[:4], {"terminated": no, "truncated": no}
 
 
-class World(MultiAgentEnv[Any, Any]):
-    """An environment with a second agent, which does nothing."""
-
-    @property
-    def agents(self) -> tuple[str, ...]:
-        return ("a", "b")
-
-    def __init__(self, env: JaxEnv[Any, Any, Any, Any]) -> None:
-        super().__init__(env.config)
-        self.env = env
-
-    @property
-    def observation_space(self) -> Any:
-        return envrax.Dict(dict.fromkeys(self.agents, self.env.observation_space))
-
-    @property
-    def action_space(self) -> Any:
-        return envrax.Dict(dict.fromkeys(self.agents, self.env.action_space))
-
-    def reset(self, rng: jax.Array) -> Any:
-        obs, state = self.env.reset(rng)
-        return dict.fromkeys(self.agents, obs), state
-
-    def step(self, state: Any, action: Any) -> Any:
-        obs, state, reward, done, info = self.env.step(state, action["a"])
-        return {"a": obs, "b": obs}, state, {"a": reward, "b": reward}, done, info
-
-
 def policy(state: Any, obs: jax.Array, rng: jax.Array) -> Any:
     """Ends the episodes whose first number is even, in their fourth step."""
     ends = (obs[..., 0] % 2 == 0) & (obs[..., 1] == 3)
     return jnp.where(ends, 2, 0).astype(jnp.int32), state, None
+
+
+def waits(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
+    return {"right": jnp.int32(0)}, policy_state, None
 
 
 @cache
@@ -117,14 +93,14 @@ def from_the_middle(env: Any) -> Any:
 STACKS: dict[str, Any] = {
     "env": lambda env: env,
     "StartStates of StartStates": lambda env: from_the_middle(from_the_middle(env)),
-    "VecEnv": lambda env: VecEnv(env, 4),
+    "VecEnv": lambda env: small_vec(env, 4),
     "TimeLimit": lambda env: TimeLimit(env, 9),
     "frame skip": lambda env: RepeatAction(env, 3),
     "drawn limit": lambda env: DomainRandomization(
         env, lambda rng: {"max_steps": jax.random.randint(rng, (), 5, 8, jnp.int32)}
     ),
-    "OneAgent": lambda env: OneAgent(World(env), "a", None),
-    "NormalizeReward": lambda env: vector.NormalizeReward(VecEnv(env, 4, autoreset=Select())),
+    "OneAgent": lambda env: OneAgent(Pair(env), "left", waits),
+    "NormalizeReward": lambda env: vector.NormalizeReward(small_vec(env, 4)),
 }
 
 
@@ -167,14 +143,13 @@ def test_a_number_that_is_not_finite_terminates_at_the_limit_too() -> None:
     assert steps.terminated.all() and not steps.truncated.any()
 
 
-@pytest.mark.parametrize("limit", [2**31 - 1, 2**31])
-def test_a_limit_beyond_an_int32_is_never_reached(limit: int) -> None:
+def test_a_limit_beyond_an_int32_is_never_reached() -> None:
     class ByItself(CountingEnv):
         def step(self, state: Any, action: Any) -> Any:
             obs, state, reward, *_ = Silent(LIMIT).step(state, action)
             return obs, state, reward, state.done, {}
 
-    env = ByItself(EnvConfig(max_steps=limit))
+    env = ByItself(EnvConfig(max_steps=2**31))
     steps = envrax.rollout(env, None, envrax.start(env, RNG), 8)[1]
     assert steps.terminated.any() and not steps.truncated.any()
 
@@ -202,7 +177,7 @@ def test_at_the_bridges() -> None:
     """The first of two slots ends by its second action, then at its limit, the other there."""
     env = Silent(LIMIT)
     single: Any = to_gymnasium(env)
-    batch: Any = to_gymnasium_vec(VecEnv(env, 2))
+    batch: Any = to_gymnasium_vec(small_vec(env, 2))
     gymnax: Any = to_gymnax(env, version=1)
     single.reset(seed=0)
     batch.reset(seed=0)

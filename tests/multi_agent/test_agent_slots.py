@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import NamedLikeStatistics
-from helpers import assert_trees_equal, with_final_obs
+from helpers import assert_trees_equal, small_vec, with_final_obs
 from jax.sharding import AxisType
 
-from envrax import RecordEpisodeStatistics, VecEnv, rollout, shard, start
+from envrax import RecordEpisodeStatistics, rollout, shard, start
 from envrax.multi_agent.agent_slots import agents_as_slots
 from envrax.testing import ChaseWorld, CountingEnv, NimWorld
 from envrax.wrappers.vector import NormalizeReward
@@ -20,7 +20,7 @@ RNG = jax.random.key(0)
 
 def test_rows_are_those_of_the_worlds() -> None:
     """What is by agent is told by its place and not by its keys, which may be those of others."""
-    worlds = VecEnv(RecordEpisodeStatistics(NamedLikeStatistics()), 3, final_obs=True)
+    worlds = small_vec(RecordEpisodeStatistics(NamedLikeStatistics()), 3, final_obs=True)
     env = agents_as_slots(worlds)
     assert (env.n_slots, env.agents, worlds.agents) == (6, (), ("l", "r"))
     (obs, state), (of_worlds, inner) = env.reset(RNG), worlds.reset(RNG)
@@ -33,10 +33,11 @@ def test_rows_are_those_of_the_worlds() -> None:
         assert_trees_equal((obs, state.env_state), (rows(of_worlds.values()), inner))
         assert_trees_equal(env.action_mask(state), rows(worlds.action_mask(inner).values()))
         actions = env.action_space.sample(key)
-        acts = worlds.active(inner)
+        acts = jax.device_get(worlds.active(inner))
         obs, state, rewards, dones, infos = env.step(state, actions)
-        both = {"l": actions[::2], "r": actions[1::2]}
-        of_worlds, inner, by_agent, ends, world_infos = worlds.step(inner, both)
+        both = dict(zip("lr", np.asarray(actions).reshape(3, 2).T, strict=True))
+        of_worlds, inner, *rest = worlds.step(inner, both)
+        by_agent, ends, world_infos = jax.device_get(rest)
         assert_trees_equal(rewards, rows(by_agent.values()))
         assert_trees_equal(
             (dones, infos["truncated"]), (ends.repeat(2), world_infos["truncated"].repeat(2))
@@ -63,7 +64,7 @@ def test_the_others_are_moved_by_their_policy() -> None:
         far = jnp.clip(obs["hunter"][:, 0] - obs["hunter"][:, 2], -2, 2)
         return {"hunter": far.astype(jnp.float32)}, None, None
 
-    worlds = VecEnv(ChaseWorld(), 4)
+    worlds = small_vec(ChaseWorld(), 4)
     env = agents_as_slots(worlds, ("runner_2", "runner_1"), hunts)
     obs, state = env.reset(RNG)
     assert (env.n_slots, obs.shape) == (8, (8, 1))
@@ -80,15 +81,11 @@ def test_the_others_are_moved_by_their_policy() -> None:
 
 
 def test_rollouts_wrappers_and_devices_take_it() -> None:
-    env = agents_as_slots(VecEnv(ChaseWorld(), 4), ("runner_1", "runner_2"))
-    _, plain = rollout(env, None, start(env, RNG), 20)
-    assert plain.reward.shape == (20, 8) and plain.done.any()
+    env = agents_as_slots(small_vec(ChaseWorld(), 4), ("runner_1", "runner_2"))
     spread = shard(env, jax.make_mesh((1,), ("slots",), axis_types=(AxisType.Explicit,)))
-    _, steps = rollout(spread, None, start(spread, RNG), 20)
-    assert_trees_equal(jax.device_get(steps), jax.device_get(plain))
-    around = NormalizeReward(env)
-    shapes = jax.eval_shape(lambda rng: rollout(around, None, start(around, rng), 20)[1], RNG)
-    assert shapes.reward.shape == (20, 8)
+    for each in (env, spread, NormalizeReward(env)):
+        run = lambda rng, env=each: rollout(env, None, start(env, rng), 20)[1]  # noqa: E731
+        assert jax.eval_shape(run, RNG).reward.shape == (20, 8)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +99,7 @@ def test_rollouts_wrappers_and_devices_take_it() -> None:
 )
 def test_what_is_refused(env: Any, agents: Any, error: Any, noun: str) -> None:
     with pytest.raises(error, match=noun):
-        agents_as_slots(VecEnv(env, 2), agents)
+        agents_as_slots(small_vec(env, 2), agents)
 
 
 def test_a_memory_is_cleared_where_an_episode_begins() -> None:
@@ -110,10 +107,11 @@ def test_a_memory_is_cleared_where_an_episode_begins() -> None:
         memory = jnp.where(first, 0, memory) + 1
         return jnp.zeros(4, jnp.int32), memory, memory
 
-    env = agents_as_slots(VecEnv(NimWorld(), 2))
-    _, steps = rollout(env, counts, start(env, RNG, jnp.zeros(4, jnp.int32)), 20)
-    assert (steps.extras[1:][steps.done[:-1]] == 1).all()
-    assert (steps.extras[1:][~steps.done[:-1]] > 1).all()
+    env = agents_as_slots(small_vec(NimWorld(), 2))
+    at = start(env, RNG, jnp.zeros(4, jnp.int32))
+    steps = jax.device_get(rollout(env, counts, at, 20)[1])
+    ages, ended = steps.extras, steps.done
+    assert (ages[1:][ended[:-1]] == 1).all() and (ages[1:][~ended[:-1]] > 1).all()
 
 
 class Unlike(ChaseWorld):
@@ -129,7 +127,7 @@ class Unlike(ChaseWorld):
 
 
 def test_agents_may_differ_in_masks_and_infos() -> None:
-    env = agents_as_slots(VecEnv(Unlike(), 2), ("runner_1", "runner_2"))
+    env = agents_as_slots(small_vec(Unlike(), 2), ("runner_1", "runner_2"))
     _, state = env.reset(RNG)
     masks = [[True] * 3, [True, True, False]] * 2
     assert env.action_mask(state).tolist() == masks

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CoinEnv, NestedEnv, Pair, PixelEnv, VectorEnv
-from helpers import assert_trees_close, assert_trees_equal, random_actions, slow_but
-from wrapper_rows import ROWS
+from helpers import assert_trees_close, assert_trees_equal, plain, random_actions, small_vec
+from wrapper_rows import ROWS, in_turn
 
 import envrax
 from envrax import (
     DomainRandomization,
     FrameStackObservation,
-    MultiEnv,
     MultiVecEnv,
     NormalizeObservation,
     RecordEpisodeStatistics,
@@ -26,7 +26,6 @@ from envrax import (
     StickyAction,
     TimeLimit,
     TransformObservation,
-    VecEnv,
     evaluate,
     evaluate_grid,
     rollout,
@@ -51,14 +50,41 @@ ALONE: dict[str, tuple[Any, Any]] = {
     "key": (ResizeObservation(h=3, w=3, key="image"), NestedEnv),
     "stack of a key": (FrameStackObservation(n_stack=2, key="image"), NestedEnv),
 }
+# Most of them, several in a program.
+STACKS: dict[str, tuple[str, ...]] = {
+    "images": ("GrayscaleObservation", "ResizeObservation", "FrameStackObservation"),
+    "shapes": (
+        "DtypeObservation",
+        "RescaleObservation",
+        "ReshapeObservation",
+        "FlattenObservation",
+    ),
+    "floats": (
+        *("NanGuard", "JitWrapper", "TimeLimit", "TransformAction", "RescaleAction", "ClipAction"),
+        *("RepeatAction", "ClipReward", "TransformReward", "EpisodeDiscount", "ExpandDims"),
+    ),
+}
+STACKED = {name for names in STACKS.values() for name in names}
+ALONE |= {
+    stack: (
+        in_turn(*(ALONE[name][0] for name in names)),
+        CoinEnv if "NanGuard" in names else PixelEnv,
+    )
+    for stack, names in STACKS.items()
+}
 OF_THE_WORLD = {"StartStates", "StickyAction", "RecordEpisodeStatistics"}
 REFUSED = {"AtariPreprocessing", "MaxAndSkipObservation", "TimeAwareObservation"}
 
 
-FEW = ("FilterObservation", "RescaleAction", "stack of a key", *REFUSED)
+QUICK = {"FilterObservation", "stack of a key", "RescaleAction", *REFUSED}
 
 
-@pytest.mark.parametrize("name", slow_but(*FEW, values=ALONE))
+def marked(name: str) -> Any:
+    tier = "exhaustive" if name in STACKED else "slow"
+    return name if name in QUICK else pytest.param(name, marks=getattr(pytest.mark, tier))
+
+
+@pytest.mark.parametrize("name", [*map(marked, ALONE)])
 def test_a_wrapper_does_to_each_agent_what_it_does_to_one(name: str) -> None:
     factory, env_class = ALONE[name]
     world = Pair(env_class())
@@ -68,14 +94,15 @@ def test_a_wrapper_does_to_each_agent_what_it_does_to_one(name: str) -> None:
         return
     env = factory(world)
     assert env.agents == world.agents
-    obs, state = env.reset(KEY)
-    assert obs in env.observation_space
-    actions = random_actions(env.action_space, (4,))
+    actions = jax.device_get(random_actions(env.action_space, (4,)))
     alone: Any = None if name in OF_THE_WORLD else factory(env_class())
     compiled: Any = jax.jit if env.traceable else lambda f: f
     step, step_alone = compiled(env.step), alone and compiled(alone.step)
+    reset_alone = alone and compiled(alone.reset)
     keys = dict(zip(world.agents, jax.random.split(KEY, 3)[1:], strict=True))
-    begun = alone and {agent: alone.reset(key) for agent, key in keys.items()}
+    begun = alone and {agent: reset_alone(key) for agent, key in keys.items()}
+    obs, state = compiled(env.reset)(KEY)
+    assert obs in env.observation_space
     for t in range(4):
         action = jax.tree.map(lambda x, t=t: x[t], actions)
         obs, state, reward, done, _ = step(state, action)
@@ -94,46 +121,46 @@ WORLDS = {"alike": Pair(CoinEnv()), "unlike": ChaseWorld(), "turns": NimWorld()}
 ANY: dict[str, Any] = {
     name: ROWS[name][0]
     for name in (
-        *("ClipReward", "NanGuard", "ExpandDims", "EpisodeDiscount", "RecordEpisodeStatistics"),
-        *("DelayObservation", "FlattenObservation", "RepeatAction", "StickyAction", "TimeLimit"),
-        *("JitWrapper", "TransformReward", "StartStates"),
+        *("NanGuard", "JitWrapper", "TimeLimit", "StickyAction", "RepeatAction", "ClipReward"),
+        *("TransformReward", "DelayObservation", "FlattenObservation", "RecordEpisodeStatistics"),
+        *("EpisodeDiscount", "ExpandDims", "StartStates"),
     )
 } | {"TransformObservation": TransformObservation(func=lambda x: x)}
+ANY["stack"] = in_turn(*(ANY[name] for name in [*ANY][:-2]))
 
 
 def wrapped_worlds() -> Iterator[Any]:
-    """Each of `ANY` meets one world in the slow tier, and every world in the exhaustive one."""
-    for i, name in enumerate(ANY):
-        for j, kind in enumerate(WORLDS):
-            slow = pytest.mark.slow if (i + j) % len(WORLDS) == 0 else pytest.mark.exhaustive
-            quick = name == "RecordEpisodeStatistics" and kind == "turns"
-            yield pytest.param(name, kind, marks=[] if quick else slow)
+    """A stack meets every world in the slow tier, and each wrapper in the exhaustive one."""
+    for name, kind in product(ANY, WORLDS):
+        slow = pytest.mark.slow if name == "stack" else pytest.mark.exhaustive
+        quick = name == "RecordEpisodeStatistics" and kind == "turns"
+        yield pytest.param(name, kind, marks=[] if quick else slow)
 
 
 @pytest.mark.parametrize(("name", "kind"), [*wrapped_worlds()])
 def test_slots_of_a_wrapped_world_do_what_it_does_alone(name: str, kind: str) -> None:
     """The key of slot i is the i-th; episodes go on by `reset_after`."""
     env = ANY[name](WORLDS[kind])
-    batch, n = VecEnv(env, 2), 6
-    actions = random_actions(env.action_space, (n, 2))
-    (_, state), rngs = batch.reset(KEY), jax.random.split(KEY, 2)
-    slots = [env.reset(rng) for rng in rngs]
-    step, reset_after = jax.jit(env.step), jax.jit(env.reset_after)
+    batch, n = small_vec(env, 2), 6
+    actions = jax.device_get(random_actions(env.action_space, (n, 2)))
+    reset, step, reset_after = map(jax.jit, (env.reset, env.step, env.reset_after))
+    _, state = batch.reset(KEY)
+    slots = [reset(rng) for rng in jax.random.split(KEY, 2)]
     for t in range(n):
         action = jax.tree.map(lambda x, t=t: x[t], actions)
         obs, state, *rest = batch.step(state, action)
         for i in range(2):
             alone, last, *others = step(slots[i][1], jax.tree.map(lambda x, i=i: x[i], action))
             slots[i] = reset_after(last) if bool(last.done) else (alone, last)
-            mine = jax.tree.map(lambda x, i=i: x[i], (obs, state, tuple(rest)))
-            assert_trees_equal(mine, (*slots[i], tuple(others)))
+            mine = jax.tree.map(lambda x, i=i: plain(x)[i], (obs, state, tuple(rest)))
+            theirs = jax.tree.map(plain, (*slots[i], tuple(others)))
+            assert_trees_equal(mine, theirs)
 
 
-@pytest.mark.parametrize("kind", slow_but("turns", values=WORLDS))
-def test_returns_by_agent_are_sums_of_rewards_by_agent(kind: str) -> None:
-    world = RecordEpisodeStatistics(TimeLimit(WORLDS[kind], 12))
-    env = VecEnv(world, 3)
-    _, steps = rollout(env, None, start(env, KEY), 40)
+def test_returns_by_agent_are_sums_of_rewards_by_agent() -> None:
+    world = RecordEpisodeStatistics(TimeLimit(NimWorld(), 12))
+    env = small_vec(world, 3)
+    steps = jax.device_get(rollout(env, None, start(env, KEY), 40)[1])
     assert set(steps.reward) == set(world.agents) == set(steps.info["episode"]["r"])
     for agent in world.agents:
         for slot in range(3):
@@ -160,25 +187,30 @@ class Only(envrax.Wrapper[Any, Any, Any, Any]):
         return obs, state, reward[self.agent], done, info
 
 
+def normalized_steps(env: Any, actions: Any) -> list[Any]:
+    """Observations and rewards, both by running statistics."""
+    batch = vector.NormalizeReward(vector.NormalizeObservation(small_vec(env, 4)))
+    _, state = batch.reset(KEY)
+    found: list[Any] = []
+    for t in range(6):
+        action = jax.tree.map(lambda x, t=t: x[t], actions)
+        obs, state, reward, *_ = batch.step(state, action)
+        found.append((obs, reward))
+    return found
+
+
 def test_each_agent_has_running_statistics_of_its_own() -> None:
     world = Pair(VectorEnv())
-    env = vector.NormalizeReward(vector.NormalizeObservation(VecEnv(world, 4)))
-    _, steps = rollout(env, None, start(env, KEY), 12)
-    for agent in world.agents[1:]:
-        alone = vector.NormalizeReward(vector.NormalizeObservation(VecEnv(Only(world, agent), 4)))
-        policy: Any = lambda t, obs, rng: (  # noqa: E731
-            jax.tree.map(lambda x: x[t], steps.action),
-            t + 1,
-            None,
-        )
-        _, expected = rollout(alone, policy, start(alone, KEY, jnp.int32(0)), 12)
-        # Two programs, which XLA may round differently.
-        assert_trees_close(steps.reward[agent], expected.reward, rtol=1e-5, atol=1e-6)
-        assert_trees_close(steps.obs, expected.obs, rtol=1e-5, atol=1e-6)
+    actions = jax.device_get(random_actions(world.action_space, (6, 4)))
+    both = normalized_steps(world, actions)
+    expected = normalized_steps(Only(world, "right"), actions)
+    # Two programs, which XLA may round differently.
+    found = [(obs, reward["right"]) for obs, reward in both]
+    assert_trees_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_fleets_take_worlds() -> None:
-    fleet = MultiVecEnv({kind: VecEnv(WORLDS[kind], 2) for kind in ("unlike", "turns")})
+    fleet = MultiVecEnv({kind: small_vec(WORLDS[kind], 2) for kind in ("unlike", "turns")})
 
     def begun_and_stepped(env: Any, action: Any) -> Any:
         obs, state = env.reset(KEY)
@@ -192,11 +224,7 @@ def test_fleets_take_worlds() -> None:
 
 
 @pytest.mark.slow
-def test_fleets_of_environments_and_grids_take_worlds() -> None:
-    both = MultiEnv([NimWorld(), ChaseWorld()])
-    obs, states = both.reset(KEY)
-    _, _, rewards, *_ = both.step(states, [x.action_space.sample(KEY) for x in both.envs])
-    assert [sorted(x) for x in rewards] == [["alice", "bob"], ["hunter", "runner_1", "runner_2"]]
+def test_grids_and_drawn_fields_take_worlds() -> None:
     grid = evaluate_grid(NimWorld(), None, KEY, {"max_steps": [1, 4]}, 3)
     assert grid.returns["bob"].shape == (2, 3) and "max_steps=4" in str(grid)
     drawn = DomainRandomization(NimWorld(), lambda rng: {"max_steps": jnp.int32(2)})
@@ -204,17 +232,17 @@ def test_fleets_of_environments_and_grids_take_worlds() -> None:
 
 
 def test_a_coin_for_each_agent_and_none_for_those_that_wait() -> None:
-    env = StickyAction(Pair(CoinEnv()), repeat_action_probability=0.5)
-    batch = VecEnv(env, 64)
-    _, steps = rollout(batch, None, start(batch, KEY), 3)
-    moved = {
-        agent: np.asarray(obs)[:, :, :2] - 0.5 * np.asarray(steps.obs[agent])[:, :, :2]
-        for agent, obs in steps.next_obs.items()
-    }
-    stuck = {
-        agent: np.abs(x[1] - np.asarray(steps.action[agent][1])).max(-1) > 1e-5
-        for agent, x in moved.items()
-    }
+    world = Pair(CoinEnv())
+    env = StickyAction(world, repeat_action_probability=0.5)
+    first, then = (dict.fromkeys(world.agents, np.full(2, x, np.float32)) for x in (0.5, -0.5))
+
+    def is_stuck(rng: jax.Array) -> Any:
+        before, state, *_ = env.step(env.reset(rng)[1], first)
+        after, *_ = env.step(state, then)
+        moved = jax.tree.map(lambda a, b: a[:2] - 0.5 * b[:2], after, before)
+        return {agent: jnp.abs(moved[agent] - then[agent]).max() > 1e-5 for agent in moved}
+
+    stuck = jax.device_get(jax.jit(jax.vmap(is_stuck))(jax.random.split(KEY, 64)))
     assert 10 < stuck["left"].sum() < 54 and (stuck["left"] != stuck["right"]).any()
     nim = StickyAction(NimWorld(), repeat_action_probability=0.5)
     _, state = jax.jit(nim.reset)(KEY)
@@ -231,7 +259,7 @@ def test_a_world_that_breaks_its_word_is_refused() -> None:
             obs, state, reward, done, info = super().step(state, action)
             return obs, state, sum(reward.values()), done, info
 
-    env = VecEnv(Sums(), 2)
+    env = small_vec(Sums(), 2)
     with pytest.raises(TypeError, match="rewards"):
         env.step(env.reset(KEY)[1], env.action_space.sample(KEY))
 

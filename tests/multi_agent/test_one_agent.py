@@ -8,20 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_trees_equal, jax_flag, slow_but
+from helpers import assert_trees_equal, small_vec
 
 import envrax
-from envrax import (
-    Dict,
-    DomainRandomization,
-    RecordEpisodeStatistics,
-    RecordVideo,
-    TimeLimit,
-    VecEnv,
-    evaluate,
-)
+from envrax import Dict, DomainRandomization, RecordEpisodeStatistics, RecordVideo, evaluate
 from envrax.multi_agent.agent_slots import agents_as_slots
-from envrax.multi_agent.one_agent import OneAgent, OneAgentState, with_policy_state
+from envrax.multi_agent.one_agent import OneAgent, with_policy_state
 from envrax.testing import ChaseWorld, NimWorld, check_batched_env, check_env
 from envrax.testing.multi_agent_fakes import NimConfig
 
@@ -118,16 +110,6 @@ def test_an_episode_ends_with_the_agent_or_with_the_world() -> None:
         assert state.env_state.step == steps and state.env_state.done == whole
 
 
-def test_the_limit_of_the_world_truncates_the_view() -> None:
-    view = OneAgent(TimeLimit(ChaseWorld(), 3), "hunter", None)
-    _, state = view.reset(KEYS[0])
-    ends, step = [], jax.jit(view.step)
-    for _ in range(3):
-        _, state, _, done, info = step(state, 2.0)
-        ends.append((bool(done), bool(info["terminated"]), bool(info["truncated"])))
-    assert ends == [(False, False, False)] * 2 + [(True, False, True)]
-
-
 def test_masks_and_firsts_reach_the_others() -> None:
     def others(policy_state: Any, obs: Any, rng: jax.Array, mask: Any, first: Any) -> Any:
         assert set(mask) == {"bob"} and first.shape == ()
@@ -136,7 +118,7 @@ def test_masks_and_firsts_reach_the_others() -> None:
 
     view = OneAgent(NimWorld(NimConfig(stones=20)), "alice", others, jnp.int32(7))
     assert view.action_space == envrax.Discrete(3)
-    env, lost = VecEnv(view, 8), False
+    env, lost = small_vec(view, 8), False
     _, state = env.reset(KEYS[0])
     for _ in range(12):
         _, state, reward, _, _ = env.step(state, np.zeros(8, np.int32))
@@ -148,7 +130,7 @@ def test_masks_and_firsts_reach_the_others() -> None:
 
 def test_auto_reset_keeps_the_opponent_and_a_new_one_compiles_nothing(compile_counter: Any) -> None:
     view = RecordEpisodeStatistics(OneAgent(NimWorld(), "alice", takes, 0))
-    env = VecEnv(view, 4)
+    env = small_vec(view, 4)
     actions = np.zeros(4, np.int32)
     _, state = env.reset(KEYS[0])
     _, state, *_ = env.step(state, actions)
@@ -169,7 +151,7 @@ class Drawn(NimWorld):
 @cache
 def nim() -> tuple[Any, Any]:
     """A batch of `OneAgent`, and its state."""
-    env = VecEnv(OneAgent(NimWorld(), "alice", takes, jnp.int32(0)), 4)
+    env = small_vec(OneAgent(NimWorld(), "alice", takes, jnp.int32(0)), 4)
     return env, env.reset(KEYS[0])[1]
 
 
@@ -221,19 +203,6 @@ def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
         call()
 
 
-def test_gradients_pass_through_a_view_without_turns() -> None:
-    class Pulls(ChaseWorld):
-        active = envrax.JaxEnv.active
-
-        def step(self, state: Any, action: Any) -> Any:
-            obs, state, reward, done, info = super().step(state, action)
-            return obs, state, {**reward, "hunter": jnp.square(action["hunter"])}, done, info
-
-    view = OneAgent(Pulls(), "hunter", None)
-    _, state = view.reset(KEYS[0])
-    assert jax.grad(lambda action: view.step(state, action)[2])(jnp.float32(1.5)) == 3.0
-
-
 def test_gradients_through_turns_are_those_forward() -> None:
     """`jax.grad` does not work through a loop of unknown length, as the page says."""
 
@@ -274,20 +243,10 @@ def test_an_agent_alone_is_played_like_the_world() -> None:
 
 @pytest.mark.slow
 def test_the_checker_finds_nothing() -> None:
-    nim, chase = NimWorld(), ChaseWorld()
-    check_env(nim)
-    check_env(OneAgent(chase, "hunter", None))
-    check_env(OneAgent(nim, "alice", None))  # its own key is not that of the world
-    check_batched_env(VecEnv(OneAgent(nim, "alice", None), 2))
+    check_env(OneAgent(NimWorld(), "alice", None))  # its own key is not that of the world
+    chase = ChaseWorld()
     alike = [x for x in chase.agents if x != "hunter"]
-    check_batched_env(agents_as_slots(VecEnv(chase, 2), alike))
-
-
-def test_the_state_is_one_that_users_can_read() -> None:
-    view = OneAgent(NimWorld(), "alice", None)
-    _, state = view.reset(KEYS[0])
-    assert isinstance(state, OneAgentState) and isinstance(NimWorld().action_space, Dict)
-    assert view.agents == () and view.active(state) == {} and view.unwrapped.agents
+    check_batched_env(agents_as_slots(small_vec(chase, 2), alike))
 
 
 def test_where_all_is_over_before_the_first_move_any_action_is_legal() -> None:
@@ -296,7 +255,7 @@ def test_where_all_is_over_before_the_first_move_any_action_is_legal() -> None:
             return dict.fromkeys(self.agents, jnp.arange(3, dtype=jnp.int32) < state.left)
 
     view = OneAgent(Strict(NimConfig(stones=1)), "alice", None)
-    _, state = VecEnv(view, 8).reset(KEYS[0])
+    _, state = small_vec(view, 8).reset(KEYS[0])
     assert state.agent_done.any() and not state.agent_done.all()
     assert jax.vmap(view.action_mask)(state).any(axis=1).all()
 
@@ -318,7 +277,7 @@ def test_turns_are_those_of_the_fields_that_were_drawn() -> None:
 
 
 def test_opponents_outlive_a_donated_state() -> None:
-    env = VecEnv(OneAgent(NimWorld(), "alice", takes, 0), 4, donate=True)
+    env = small_vec(OneAgent(NimWorld(), "alice", takes, 0), 4, donate=True)
     mine = jnp.zeros(4, jnp.int32)
     state = with_policy_state(env, nim()[0].reset(KEYS[0])[1], mine)
     env.step(state, np.zeros(4, np.int32))
@@ -326,7 +285,7 @@ def test_opponents_outlive_a_donated_state() -> None:
 
 
 def test_a_world_that_is_over_before_the_first_move_takes_no_further_step() -> None:
-    env = VecEnv(OneAgent(NimWorld(NimConfig(stones=1)), "alice", takes, 0), 8, final_obs=True)
+    env = small_vec(OneAgent(NimWorld(NimConfig(stones=1)), "alice", takes, 0), 8, final_obs=True)
     _, state = env.reset(KEYS[0])
     early = state.agent_done
     assert early.any() and not early.all()
@@ -344,10 +303,9 @@ def draws(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
     return {"bob": jax.random.randint(key, (), 0, 3, jnp.int32)}, policy_state, None
 
 
-@pytest.mark.parametrize("reuse", slow_but(True, values=[False, True]))
-def test_the_others_may_keep_a_key(reuse: bool) -> None:
-    with jax_flag("jax_debug_key_reuse", reuse):
-        env = VecEnv(OneAgent(NimWorld(), "alice", draws, jax.random.key(1)), 4)
+def test_the_others_may_keep_a_key() -> None:
+    with jax.debug_key_reuse(True):
+        env = small_vec(OneAgent(NimWorld(), "alice", draws, jax.random.key(1)), 4)
         _, state = env.reset(KEYS[0])
         for new in (jax.random.key(5), jax.random.split(jax.random.key(6), 4)):
             data = np.broadcast_to(jax.random.key_data(new), (4, 2))

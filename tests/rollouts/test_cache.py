@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import pytest
+from helpers import small_vec
 
 import envrax
 from envrax.testing import CountingEnv
@@ -13,7 +14,7 @@ from envrax.testing import CountingEnv
 
 def test_the_cache_is_that_of_the_last_compilation(tmp_path: Path) -> None:
     """Looked up where a program is compiled, and None is no cache."""
-    env = envrax.VecEnv(CountingEnv(), 2)
+    env = small_vec(CountingEnv(), 2)
     at = envrax.start(env, jax.random.key(0))
     for n_steps, folder in ((2, "a"), (3, "b")):
         env.compile(tmp_path / folder)

@@ -7,7 +7,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import pytest
-from fakes import CoinEnv, PixelEnv
+from fakes import PixelEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers import assert_trees_equal
 from rollouts.test_rollout import COINS, coins
@@ -27,7 +27,7 @@ def host() -> Any:
     return from_gymnasium_vec(SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP))
 
 
-@pytest.mark.parametrize(("make", "progress"), [(CoinEnv, True), (host, False), (host, True)])
+@pytest.mark.parametrize(("make", "progress"), [(lambda: COINS, True), (host, False), (host, True)])
 def test_it_is_the_same_part_of_each_step(make: Any, progress: bool) -> None:
     env, twin = make(), make()
     end, steps = rollout(twin, None, start(twin, KEY), 30)

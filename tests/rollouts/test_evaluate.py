@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from batched_fakes import OnTheHost
 from fakes import CoinConfig, CoinEnv
-from helpers import assert_trees_close, assert_trees_equal
+from helpers import assert_trees_close, assert_trees_equal, slow_but, small_vec
 from rollouts.test_rollout import vec_cartpole
 
 import envrax
 from envrax import EnvConfig, RecordEpisodeStatistics, VecEnv
 from envrax.classic import CartPole as ClassicCartPole
-from envrax.testing import CountingEnv, MaskedEnv
+from envrax.testing import CountingEnv
 from envrax.wrappers.vector import (
     BatchedWrapper,
     NormalizeObservation,
@@ -54,7 +54,9 @@ class Sevens(BatchedWrapper[Any, Any]):
         return obs * 0 + 7, *rest
 
 
-SEVENS = Sevens(VecEnv(CoinEnv(), 3, final_obs=True))
+@cache
+def overridden() -> Any:
+    return Sevens(small_vec(CoinEnv(), 3, final_obs=True))
 
 
 def noisy(policy_state: Any, obs: jax.Array, rng: jax.Array) -> Any:
@@ -81,7 +83,7 @@ def twenty() -> Any:
 
 def test_results_do_not_depend_on_the_number_of_slots() -> None:
     """Bit for bit, those of one environment: the episode follows its key."""
-    assert_trees_equal(envrax.evaluate(VecEnv(COIN, 64), None, KEY, 20), twenty())
+    assert_trees_equal(envrax.evaluate(small_vec(COIN, 64), None, KEY, 20), twenty())
 
 
 def test_nor_do_draws_memories_and_cuts() -> None:
@@ -90,7 +92,7 @@ def test_nor_do_draws_memories_and_cuts() -> None:
     expected = envrax.evaluate(COIN, counting, KEY, 9, policy_state=alone, max_steps=8)
     assert not np.isnan(expected.returns).any()
     of_one = alone | dict(count=jnp.zeros(1, jnp.int32))
-    run = jax.jit(partial(envrax.evaluate, VecEnv(COIN, 2), counting, max_steps=8))
+    run = jax.jit(partial(envrax.evaluate, small_vec(COIN, 2), counting, max_steps=8))
     some = run(jax.random.split(KEY, 9)[2:8], policy_state=of_one)
     assert_trees_equal(some, jax.tree.map(lambda x: np.asarray(x)[2:8], expected))
     assert 0 < some.complete.sum() < 6
@@ -98,7 +100,7 @@ def test_nor_do_draws_memories_and_cuts() -> None:
 
 def test_wrappers_of_a_batch_that_say_what_begins_anew() -> None:
     statistics = RunningStatistics.of(4.0, np.zeros(4, np.float32), np.full(4, 2.0, np.float32))
-    env = NormalizeObservation(VecEnv(COIN, 2), frozen=True, statistics=statistics)
+    env = NormalizeObservation(small_vec(COIN, 2), frozen=True, statistics=statistics)
     env = NormalizeReward(env, frozen=True, statistics=RunningStatistics.of(1.0, 0.0, 4.0))
     found, plain = (envrax.evaluate(x, noisy, KEY, 9) for x in (env, COIN))
     assert_trees_equal(found.lengths, plain.lengths)
@@ -106,7 +108,7 @@ def test_wrappers_of_a_batch_that_say_what_begins_anew() -> None:
 
 
 def test_the_end_and_the_info_of_the_last_step() -> None:
-    env = VecEnv(RecordEpisodeStatistics(ClassicCartPole(EnvConfig(max_steps=12))), 4)
+    env = small_vec(RecordEpisodeStatistics(ClassicCartPole(EnvConfig(max_steps=12))), 4)
     cut = envrax.evaluate(env, None, KEY, 12, max_steps=11)
     assert_trees_equal(cut.info["episode"]["l"], np.where(cut.complete, cut.lengths, 0))
     assert 0 < cut.complete.sum() < 12
@@ -138,39 +140,28 @@ def test_it_prints_a_row_for_each_index_of_leading_axes() -> None:
     assert rows[0] == "0, 0 2 +- 0 2 +- 0 4 0" and rows[-1] == "1, 2 3 +- 0 3 +- 0 4 4"
 
 
-WITHOUT_KEYS: dict[str, Any] = {
-    "own": lambda: Own(VecEnv(CoinEnv(), 3)),
-    "overridden": lambda: SEVENS,
-    "statistics": lambda: NormalizeReward(NormalizeObservation(VecEnv(CoinEnv(), 3))),
-    "host": vec_cartpole,
-}
+def running() -> Any:
+    return NormalizeReward(NormalizeObservation(small_vec(CoinEnv(), 3)))
 
 
 @pytest.mark.parametrize(
-    ("name", "n_episodes"),
-    [
-        pytest.param("own", 2, marks=pytest.mark.slow),
-        pytest.param("statistics", 3, marks=pytest.mark.slow),
-        ("overridden", 10),
-        ("host", 10),
-    ],
+    "make", slow_but(vec_cartpole, overridden, values=[overridden, vec_cartpole, running])
 )
-def test_a_batch_without_keys_counts_the_first_that_start(name: str, n_episodes: int) -> None:
+def test_a_batch_without_keys_counts_the_first_that_start(make: Any) -> None:
     """Those of a rollout, in which short episodes are not preferred."""
-    make = WITHOUT_KEYS[name]
-    found = envrax.evaluate(make(), None, KEY, n_episodes)
+    found = envrax.evaluate(make(), None, KEY, 10)
     env = make()
-    steps = envrax.rollout(env, None, envrax.start(env, KEY), 150)[1]
-    wanted = episodes_in_order(steps)[:n_episodes]
-    assert_trees_close(found.returns, jnp.asarray([x[2] for x in wanted], jnp.float32), rtol=1e-6)
-    assert_trees_equal(found.lengths, jnp.asarray([x[3] for x in wanted], jnp.int32))
+    steps = jax.device_get(envrax.rollout(env, None, envrax.start(env, KEY), 150)[1])
+    wanted = episodes_in_order(steps)[:10]
+    np.testing.assert_allclose(found.returns, [x[2] for x in wanted], rtol=1e-6)
+    assert found.lengths.tolist() == [x[3] for x in wanted]
     assert found.complete.all()
-    assert name != "overridden" or (steps.obs[1:] == 7).all()
+    assert make is not overridden or (steps.obs[1:] == 7).all()
 
 
 def test_a_cut_of_a_batch_whose_slots_play_on() -> None:
     """After `max_steps` for each round of episodes no more begin: a warning and a NaN, no 0."""
-    env, n_episodes, max_steps = Own(VecEnv(CoinEnv(CoinConfig(end_rate=0.1)), 2)), 40, 5
+    env, n_episodes, max_steps = Own(small_vec(COIN, 2)), 40, 5
     missing = "of 40 episodes did not begin"
     with jax.debug_nans(True), pytest.warns(UserWarning, match=missing):
         found = envrax.evaluate(env, None, KEY, n_episodes, max_steps=max_steps)
@@ -187,9 +178,9 @@ def test_episodes_of_one_environment_run_side_by_side() -> None:
     found = twenty()
     assert found.complete.all()
     for i, rng in enumerate(jax.random.split(KEY, 20)[:6]):
-        steps = envrax.rollout(COIN, None, envrax.start(COIN, rng), 60)[1]
+        steps = jax.device_get(envrax.rollout(COIN, None, envrax.start(COIN, rng), 60)[1])
         end = int(np.argmax(steps.done)) + 1
-        total = np.add.accumulate(np.asarray(steps.reward[:end]))[-1]
+        total = np.add.accumulate(steps.reward[:end])[-1]
         assert (float(found.returns[i]), int(found.lengths[i])) == (float(total), end)
 
 
@@ -204,7 +195,7 @@ def test_max_steps_cuts() -> None:
 
 
 @pytest.mark.parametrize(
-    "env", [CoinEnv(), pytest.param(VecEnv(CoinEnv(), 3), marks=pytest.mark.slow)]
+    "env", [CoinEnv(), pytest.param(small_vec(CoinEnv(), 3), marks=pytest.mark.slow)]
 )
 def test_within_the_shard_map_of_the_caller(env: Any) -> None:
     """On one device, whose values are those without it."""
@@ -213,12 +204,6 @@ def test_within_the_shard_map_of_the_caller(env: Any) -> None:
     spec, rngs = jax.sharding.PartitionSpec("devices"), jax.random.split(KEY, 2)
     spread = jax.shard_map(run, mesh=mesh, in_specs=spec, out_specs=spec)
     assert_trees_equal(jax.jit(spread)(rngs), jax.jit(run)(rngs))
-
-
-def test_masks_are_kept_to() -> None:
-    """`MaskedEnv` ends an episode at an illegal action."""
-    found = envrax.evaluate(MaskedEnv(), None, KEY, 5)
-    assert (found.lengths == MaskedEnv().config.max_steps).all()
 
 
 class OneByOne(CoinEnv):
@@ -237,7 +222,7 @@ def test_one_environment_on_the_host() -> None:
 
 
 KEYS = jax.random.split(KEY, 4)
-ONE, BATCH = CountingEnv(), VecEnv(CoinEnv(), 3)
+ONE, BATCH = CountingEnv(), small_vec(CoinEnv(), 3)
 DISCOUNT = VecEnv(envrax.EpisodeDiscount(ONE), 2)
 
 
@@ -264,7 +249,7 @@ def test_refusals(
 
 def test_a_policy_for_a_fixed_number_of_slots_plays_as_rollout() -> None:
     """If it is asked to, or if its actions have a row for each slot whatever it observes."""
-    batch = VecEnv(COIN, 3, final_obs=True)
+    batch = small_vec(COIN, 3, final_obs=True)
 
     def everyone(memory: jax.Array, obs: jax.Array, rng: jax.Array, first: jax.Array) -> Any:
         memory = jnp.where(first.reshape(3, 1), 0, memory) + 1
@@ -318,22 +303,17 @@ def test_a_step_of_ones_own_is_refused_where_it_resets_nothing() -> None:
             return super().step(state, actions)
 
     env = Own(CountingEnv(), 2, autoreset=False, final_obs=True)
-    at = envrax.start(env, KEY)
     with pytest.raises(TypeError, match="with auto-reset; got one that overrides `step`"):
-        envrax.rollout(env, None, at, 3)
-    plain = VecEnv(CountingEnv(), 2, autoreset=False)
-    steps = envrax.rollout(plain, None, envrax.start(plain, KEY), 12)[1]
-    assert steps.done.sum() == 4
+        jax.eval_shape(lambda: envrax.rollout(env, None, envrax.start(env, KEY), 3))
     sevens = Sevens(VecEnv(CoinEnv(), 2))
     with pytest.raises(TypeError, match="final_obs=True"):
-        envrax.rollout(sevens, noisy, envrax.start(sevens, KEY), 3)
+        jax.eval_shape(lambda: envrax.rollout(sevens, noisy, envrax.start(sevens, KEY), 3))
 
 
 def test_nothing_is_transferred_without_asking_and_no_key_is_used_twice() -> None:
     with jax.transfer_guard("disallow"), jax.debug_key_reuse(True):
-        one, other, more = jax.random.split(KEY, 3)
+        one, more = jax.random.split(KEY)
         envrax.evaluate(ONE, None, one, 3)
-        envrax.evaluate(BATCH, noisy, other, 4)
         envrax.evaluate(BATCH, noisy, jax.random.split(more, 4))
 
 

@@ -1,6 +1,6 @@
 """`start`, `rollout` and `evaluate` of a fleet: the results of its members, in its container."""
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 from batched_fakes import OnTheHost
 from fakes import CoinEnv, VectorEnv
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, small_vec
 
 import envrax
 from envrax import MultiEnv, MultiVecEnv, VecEnv
@@ -21,18 +21,14 @@ def drawn(memory: Any, obs: Any, rng: jax.Array, mask: Any, *, env: Any) -> Any:
     return env.action_space.sample(rng, mask), memory + 1, mask
 
 
+@cache
 def in_dict() -> MultiVecEnv:
     # Not in the order of the keys, as which JAX returns dicts from a compiled function.
-    return MultiVecEnv({"z": VecEnv(CoinEnv(), 3), "a": VecEnv(MaskedEnv(), 2)})
+    return MultiVecEnv({"z": small_vec(CoinEnv(), 3), "a": small_vec(MaskedEnv(), 2)})
 
 
 @pytest.mark.parametrize(
-    "fleet",
-    [
-        in_dict(),
-        pytest.param(MultiVecEnv([VecEnv(CoinEnv(), 3)]), marks=pytest.mark.slow),
-        pytest.param(MultiEnv([CoinEnv(), VectorEnv()]), marks=pytest.mark.slow),
-    ],
+    "fleet", [in_dict(), pytest.param(MultiEnv([CoinEnv(), VectorEnv()]), marks=pytest.mark.slow)]
 )
 def test_members_play_as_alone(fleet: Any) -> None:
     names = [*fleet.envs] if isinstance(fleet.envs, dict) else [*range(len(fleet))]
@@ -56,13 +52,13 @@ def test_members_play_as_alone(fleet: Any) -> None:
 
 
 def test_one_policy_for_all_under_jit() -> None:
-    fleet = MultiVecEnv({"z": VecEnv(CountingEnv(), 3), "a": VecEnv(MaskedEnv(), 2)})
+    fleet = MultiVecEnv({"z": small_vec(CountingEnv(), 3), "a": small_vec(MaskedEnv(), 2)})
 
     def still(state: Any, obs: jax.Array, rng: jax.Array) -> Any:
         return jnp.full(len(obs), len(obs), jnp.int32) - 1, state, None
 
     run = jax.jit(lambda at: envrax.rollout(fleet, still, at, 5)[1].action)
-    action = run(envrax.start(fleet, KEY))
+    action = jax.device_get(run(envrax.start(fleet, KEY)))
     assert action["z"].shape == (5, 3) and (action["z"] == 2).all()
     assert action["a"].shape == (5, 2) and (action["a"] == 1).all()
 
@@ -74,7 +70,7 @@ def play_in_dict(policy: Any, obs: Any = None) -> Any:
 
 
 def start_in_list(policy_state: Any) -> Any:
-    return envrax.start(MultiVecEnv([VecEnv(CountingEnv(), 2)] * 2), KEY, policy_state)
+    return envrax.start(MultiVecEnv([small_vec(CountingEnv(), 2)] * 2), KEY, policy_state)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_trees_equal, plain
+from helpers import assert_trees_equal, plain, small_vec
 
 import envrax
-from envrax import Episode, Transition, VecEnv, episodes
+from envrax import Episode, Transition, episodes
 from envrax.testing import NimWorld
 
 N_STEPS = 50
@@ -22,7 +22,7 @@ N_SLOTS = 4
 
 def random_policy(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
     """Extras of several kinds: a pytree, and a PRNG key for each slot."""
-    actions = VecEnv(fakes.CoinEnv(), N_SLOTS).action_space.sample(rng)
+    actions = fakes.CoinEnv().action_space.batch(N_SLOTS).sample(rng)
     return actions, None, {"mean": obs.mean(-1), "keys": jax.random.split(rng, N_SLOTS)}
 
 
@@ -33,7 +33,7 @@ def played(env: Any, policy: Any = None, n_steps: int = N_STEPS, seed: int = 0) 
 @pytest.fixture(scope="module")
 def steps() -> Transition:
     """Episodes of random lengths, that end for no reason, in several slots."""
-    return played(VecEnv(fakes.CoinEnv(), N_SLOTS), random_policy)
+    return played(small_vec(fakes.CoinEnv(), N_SLOTS), random_policy)
 
 
 def split(steps: Transition, *lengths: int) -> list[Transition]:
@@ -77,7 +77,7 @@ def test_they_are_those_of_a_loop_by_hand(steps: Transition, env: Any) -> None:
     assert_trees_equal(found, wanted)
 
 
-@pytest.mark.parametrize("lengths", [(20,), (1, 30, 3), (1,) * N_STEPS])
+@pytest.mark.parametrize("lengths", [(1, 30, 3), (1,) * N_STEPS])
 def test_the_division_into_pieces_changes_nothing(
     steps: Transition, lengths: tuple[int, ...]
 ) -> None:

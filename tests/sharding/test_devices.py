@@ -11,9 +11,8 @@ TESTS = Path(__file__).with_name("eight_devices.py")
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("tier", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
-def test_eight_devices(tier: str, tmp_path: Path) -> None:
-    options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", tier, str(TESTS)]
+def test_eight_devices(tmp_path: Path) -> None:
+    options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", str(TESTS)]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost
-from fakes import CoinConfig, CoinEnv, NestedEnv
-from helpers import assert_trees_equal, slow_but
-from jax.sharding import AxisType
+from fakes import CoinConfig, CoinEnv
+from helpers import assert_trees_equal, small_vec
 
 from envrax import MultiVecEnv, VecEnv, make_vec, rollout, shard, start
 from envrax.sharding import ShardedEnv
@@ -27,7 +26,7 @@ def mesh() -> Any:
 
 
 def coin(n: int = 4, **options: Any) -> Any:
-    return VecEnv(CoinEnv(CoinConfig(end_rate=0.5)), n, **options)
+    return small_vec(CoinEnv(CoinConfig(end_rate=0.5)), n, **options)
 
 
 @cache
@@ -40,23 +39,16 @@ def sharded() -> Any:
     return shard(coin(), mesh())
 
 
-@pytest.mark.parametrize(
-    "kind", slow_but(AxisType.Explicit, values=[AxisType.Auto, AxisType.Explicit])
-)
-def test_it_computes_what_the_batch_does(kind: AxisType) -> None:
-    plain, batch = alone(), shard(coin(), jax.make_mesh((1,), ("slots",), axis_types=(kind,)))
+def test_it_computes_what_the_batch_does() -> None:
+    plain, batch = alone(), sharded()
     ours, theirs = batch.reset(KEY), plain.reset(KEY)
     actions = np.ones((4, 2), np.float32)
     for _ in range(3):
         assert_trees_equal(ours, theirs)
         ours, theirs = batch.step(ours[1], actions), plain.step(theirs[1], actions)
     assert_trees_equal(batch.slot_state(ours[1], -1), plain.slot_state(theirs[1], 3))
-    assert (batch.n_slots, batch.name, batch.observation_space, batch.action_space) == (
-        plain.n_slots,
-        plain.name,
-        plain.observation_space,
-        plain.action_space,
-    )
+    for name in ("n_slots", "name", "observation_space", "action_space"):
+        assert getattr(batch, name) == getattr(plain, name)
     assert type(batch.unwrapped) is CoinEnv
 
 
@@ -86,15 +78,9 @@ class Doubled(VecEnv[Any, Any, Any, Any]):
         return jax.tree.map(lambda x: x * 2, obs), *rest
 
 
-class Masked(VecEnv[Any, Any, Any, Any]):
-    def action_mask(self, state: Any) -> Any:
-        return jnp.ones((self.num_envs, 2), jnp.bool_)
-
-
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: shard(MultiVecEnv([coin()]), mesh()), TypeError, "each member of a fleet"),  # type: ignore[arg-type]
     (lambda: shard(Doubled(CoinEnv(), 4), mesh()), TypeError, "reset"),
-    (lambda: shard(Masked(CoinEnv(), 4), mesh()), TypeError, "reset"),
     (lambda: shard(OnTheHost(2), mesh()), TypeError, "VecEnv"),
     (lambda: shard(coin(), mesh()).slot_state(coin(8).reset(KEY)[1], 1), ValueError, "4 slots"),
     (
@@ -161,4 +147,4 @@ def test_rollouts_compile_once(compile_counter: Any) -> None:
 
 @pytest.mark.slow
 def test_it_conforms() -> None:
-    check_batched_env(shard(VecEnv(NestedEnv(), 4, final_obs=True), mesh()), num_steps=8)
+    check_batched_env(shard(coin(final_obs=True), mesh()), num_steps=8)

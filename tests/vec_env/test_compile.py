@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import CounterEnv, NestedEnv, PixelEnv, ScriptEnv
-from helpers import jax_flag, slow_but
+from helpers import jax_flag, slow_but, small_vec
 
 from envrax import (
     Box,
@@ -36,7 +36,6 @@ def pixels() -> Any:
 
 
 CASES: dict[str, tuple[Callable[[], Any], list[Any]]] = {
-    "discrete": (CounterEnv, [[0, 1], (2, 2), np.asarray([1, 0]), jnp.ones(2, jnp.int32)]),
     "box": (PushEnv, [[[0, 0.5], [1, 0.1]], np.zeros((2, 2), np.float64), jnp.ones((2, 2))]),
     "nested": (NestedEnv, [{"turn": np.asarray([[0, 1], [1, 2]]), "move": [0, 1]}]),
     "stack of wrappers": (pixels, [[0, 1], jnp.asarray([1, 2], jnp.int32)]),
@@ -80,7 +79,7 @@ class Scaled(CounterEnv):
 
 def test_works_on_traced_values() -> None:
     def reward(scale: Any) -> jax.Array:
-        vec_env = VecEnv(Scaled(scale), 2)
+        vec_env = small_vec(Scaled(scale), 2)
         vec_env.compile(None)
         return vec_env.step(vec_env.reset(jax.random.key(0))[1], [1, 2])[2]
 

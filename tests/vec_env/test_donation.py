@@ -6,13 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import ALL, CounterEnv, PixelEnv
-from helpers import assert_trees_equal, slow_but
+from fakes import CounterEnv, NestedEnv, PixelEnv, VectorEnv
+from helpers import assert_trees_equal, small_vec
 
-from envrax import FrameStackObservation, JaxEnv, MultiVecEnv, VecEnv
-from envrax.autoreset import Select
-
-KEYS = [jax.random.key, jax.random.PRNGKey]
+from envrax import FrameStackObservation, JaxEnv, MultiVecEnv
 
 
 def stacked() -> JaxEnv[Any, Any, Any, Any]:
@@ -27,10 +24,17 @@ def stacked() -> JaxEnv[Any, Any, Any, Any]:
     return FrameStackObservation(Gray())
 
 
-@pytest.mark.parametrize("make", slow_but(stacked, values=[*ALL, stacked]))
-@pytest.mark.parametrize("key", slow_but(jax.random.key, values=KEYS))
+@pytest.mark.parametrize(
+    ("make", "key"),
+    [
+        (stacked, jax.random.key),
+        pytest.param(NestedEnv, jax.random.key, marks=pytest.mark.slow),
+        pytest.param(VectorEnv, jax.random.PRNGKey, marks=pytest.mark.slow),
+    ],
+)
 def test_what_the_caller_holds_stays_readable(make: Any, key: Any) -> None:
-    ours, theirs = VecEnv(make(), 4, donate=True, final_obs=True), VecEnv(make(), 4, final_obs=True)
+    theirs = small_vec(make(), 4, final_obs=True)
+    ours = small_vec(make(), 4, donate=True, final_obs=True)
     first, state = ours.reset(key(0))
     expected, other = theirs.reset(key(0))
     held, wanted = [first], [expected]
@@ -44,7 +48,7 @@ def test_what_the_caller_holds_stays_readable(make: Any, key: Any) -> None:
 
 
 def test_jax_refuses_an_old_state() -> None:
-    vec_env = VecEnv(CounterEnv(), 3, donate=True)
+    vec_env = small_vec(CounterEnv(), 3, donate=True)
     _, state = vec_env.reset(jax.random.key(0))
     _, new, *_ = vec_env.step(state, [0, 1, 2])
     with pytest.raises((RuntimeError, ValueError), match="deleted"):
@@ -55,9 +59,8 @@ def test_jax_refuses_an_old_state() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jit_compile", [True, False])
-def test_inside_other_programs_nothing_is_donated(jit_compile: bool) -> None:
-    vec_env = VecEnv(CounterEnv(), 3, donate=True, jit_compile=jit_compile)
+def test_inside_other_programs_nothing_is_donated() -> None:
+    vec_env = small_vec(CounterEnv(), 3, donate=True)
     _, state = vec_env.reset(jax.random.key(0))
     actions = np.asarray([0, 1, 2], np.int32)
     jax.jit(vec_env.step)(state, actions)
@@ -69,8 +72,8 @@ def test_inside_other_programs_nothing_is_donated(jit_compile: bool) -> None:
 
 def test_a_fleet_donates_what_its_members_would() -> None:
     """Also members that step as one batch, and one of them alone."""
-    donating = [VecEnv(CounterEnv(), 2, autoreset=Select(), donate=True) for _ in range(2)]
-    multi = MultiVecEnv([*donating, VecEnv(CounterEnv(), 2, autoreset=Select())])
+    donating = [small_vec(CounterEnv(), 2, donate=True) for _ in range(2)]
+    multi = MultiVecEnv([*donating, small_vec(CounterEnv(), 2)])
     _, old = multi.reset(jax.random.key(0))
     actions = [np.zeros(2, np.int32)] * 3
     _, new, *_ = multi.step(old, actions)

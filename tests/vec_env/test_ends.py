@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_trees_equal
+from helpers import assert_trees_equal, small_vec
 
 import envrax
 from envrax import EnvConfig, VecEnv, Wrapper
@@ -37,7 +37,7 @@ class EndsAtTwo(Wrapper[Any, Any, Any, Any]):
 LIMIT = EnvConfig(max_steps=5)
 BATCHES = {
     "only returned": (VecEnv(OnlyReturned(LIMIT), 2, autoreset=Select()), 5),
-    "only in the state": (VecEnv(EndsAtTwo(CountingEnv(LIMIT)), 2), 2),
+    "only in the state": (VecEnv(EndsAtTwo(CountingEnv(LIMIT)), 2, autoreset=Select()), 2),
 }
 
 
@@ -61,28 +61,21 @@ def test_the_dones_of_a_batch(ends: Any) -> None:
     assert dones_of(batch.step, batch.reset(KEY), 12).tolist() == expected
 
 
-def test_rollouts_and_evaluations_of_an_environment_and_of_its_batch(ends: Any) -> None:
-    """Each of the two for one of both."""
+def test_rollouts_evaluations_and_statistics_see_it(ends: Any) -> None:
+    """Each of an environment and of its batch for one of both ends."""
     batch, length = ends
-    played, evaluated = batch, batch.env
-    if length == 5:
-        played, evaluated = evaluated, played
-    steps = envrax.rollout(played, None, envrax.start(played, KEY), 10)[1]
-    ended = np.asarray(steps.done).reshape(10, -1)
+    played: Any = vector.RecordEpisodeStatistics(batch)
+    evaluated = batch.env
+    if length == 2:
+        played, evaluated = envrax.RecordEpisodeStatistics(batch.env), batch
+    steps = jax.device_get(envrax.rollout(played, None, envrax.start(played, KEY), 10)[1])
+    ended = steps.done.reshape(10, -1)
     expected = np.arange(1, 11)[:, None] % length == 0
     np.testing.assert_array_equal(ended, np.broadcast_to(expected, ended.shape))
     assert_trees_equal(steps.terminated | steps.truncated, steps.done)
+    assert_trees_equal(steps.info["episode"]["l"], np.where(steps.done, np.int32(length), 0))
     found = envrax.evaluate(evaluated, None, KEY, 3, max_steps=9)
     assert found.lengths.tolist() == [length] * 3 and found.complete.all()
-
-
-def test_statistics_see_the_end(ends: Any) -> None:
-    batch, length = ends
-    env: Any = vector.RecordEpisodeStatistics(batch)
-    if length == 2:
-        env = envrax.RecordEpisodeStatistics(batch.env)
-    steps = envrax.rollout(env, None, envrax.start(env, KEY), 10)[1]
-    assert steps.info["episode"]["l"].max() == length
 
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
@@ -96,7 +89,7 @@ def test_trainers_see_the_end(mode: str) -> None:
 
 
 def test_a_done_of_another_type_stays_as_its_wrapper_made_it() -> None:
-    env = VecEnv(envrax.ExpandDims(envrax.EpisodeDiscount(EndsAtTwo(CountingEnv(LIMIT)))), 2)
+    env = small_vec(envrax.ExpandDims(envrax.EpisodeDiscount(EndsAtTwo(CountingEnv(LIMIT)))), 2)
     dones = dones_of(env.step, env.reset(KEY), 5)
     assert dones.dtype == np.float32 and dones.shape == (5, 2, 1)
     assert dones[:, 0, 0].tolist() == [1, 0, 1, 0, 1]

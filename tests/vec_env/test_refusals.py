@@ -2,26 +2,16 @@
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import CounterEnv, PixelEnv, VectorConfig
+from fakes import CounterEnv, VectorConfig
 from helpers import assert_trees_equal
 
-from envrax import (
-    Box,
-    ClipReward,
-    Discrete,
-    RecordEpisodeStatistics,
-    RecordVideo,
-    StickyAction,
-    Tuple,
-    VecEnv,
-)
+from envrax import Box, ClipReward, Discrete, RecordEpisodeStatistics, StickyAction, Tuple, VecEnv
 from envrax.autoreset import Compact
 
 F32 = np.float32
@@ -56,9 +46,8 @@ def counters() -> VecEnv[Any, Any, Any, Any]:
     return VecEnv(CounterEnv(), 3)
 
 
-@cache
-def state() -> Any:
-    return counters().reset(jax.random.key(0))[1]
+def eager() -> VecEnv[Any, Any, Any, Any]:
+    return VecEnv(CounterEnv(), 3, jit_compile=False)
 
 
 REFUSED: list[tuple[Any, Any, str]] = [
@@ -69,6 +58,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
         for given in (0, True, "disabled", 2, Compact)
     ),
     (lambda: counters().step(jnp.zeros(3, jnp.int32)), TypeError, r"step\(\) missing"),  # no state
+    (lambda: eager().step(counters().reset(KEY)[1], [0, 1]), ValueError, "actions"),
     (lambda: VecEnv(Methodical(), 2), AttributeError, "batch"),
     *(
         (lambda rng=rng: counters().reset(rng), TypeError, "PRNG key")
@@ -89,28 +79,6 @@ class Methodical(CounterEnv):
 def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
     with pytest.raises(error, match=noun):
         call()
-
-
-def test_a_stack_that_cannot_be_traced(tmp_path: Path) -> None:
-    env = ClipReward(RecordVideo(PixelEnv(), output_dir=tmp_path))
-    with pytest.raises(RuntimeError, match="RecordVideo"):
-        VecEnv(env, 2)
-
-
-@pytest.mark.parametrize(
-    ("actions", "error"),
-    [
-        (np.zeros(3, F32), TypeError),
-        (jnp.zeros(3, jnp.bool_), TypeError),
-        (jnp.zeros((3, 1), jnp.int32), ValueError),
-        ([0, 1], ValueError),
-    ],
-)
-def test_actions_of_another_kind_or_shape(actions: Any, error: Any) -> None:
-    """As `conform` refuses them, whose tests have more; also uncompiled."""
-    for vec_env in (counters(), VecEnv(CounterEnv(), 3, jit_compile=False)):
-        with pytest.raises(error, match="actions"):
-            vec_env.step(state(), actions)
 
 
 def sticky(env: Any) -> Any:
@@ -139,10 +107,6 @@ DISAGREEMENTS: dict[str, tuple[Change, str]] = {
     "structure of the observation": (lambda obs, s, *rest: ({"a": obs}, s, *rest), "`obs`"),
     "shape in the state": (
         lambda obs, s, *rest: (obs, s.replace(number=s.number[None]), *rest),
-        r"`state\.number`",
-    ),
-    "missing leaf": (
-        lambda obs, s, *rest: (obs, s.replace(number=None), *rest),
         r"`state\.number`",
     ),
     "float done": (lambda o, s, r, d, i: (o, s, r, d.astype(F32), i), "done"),

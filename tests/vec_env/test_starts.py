@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import NestedEnv, PixelEnv, VectorEnv
-from helpers import assert_trees_equal, plain, slow_but
+from helpers import assert_trees_equal, plain, slow_but, small_vec
 from reset_after_envs import CountEpisodes
 
 from envrax import (
@@ -23,9 +23,7 @@ from envrax import (
     TimeLimit,
     VecEnv,
     Wrapper,
-    shard,
 )
-from envrax.autoreset import Select
 from envrax.multi_agent import OneAgent, agents_as_slots
 from envrax.testing import ChaseWorld, CountingEnv, NimWorld
 from envrax.wrappers import vector
@@ -45,13 +43,12 @@ BATCHES: dict[str, Any] = {
     "stack": lambda: batch(stacked()),
     "atari": lambda: batch(AtariPreprocessing(PixelEnv(), noop_max=0, screen_size=4)),
     "normalized": lambda: vector.NormalizeObservation(batch(VectorEnv())),
-    "sharded": lambda: shard(batch(CountingEnv()), jax.make_mesh((1,), ("slots",))),
-    "worlds": lambda: agents_as_slots(VecEnv(NimWorld(), 2)),
+    "worlds": lambda: agents_as_slots(small_vec(NimWorld(), 2)),
 }
 
 
 def batch(env: Any) -> Any:
-    return VecEnv(env, N, autoreset=Select())
+    return small_vec(env, N)
 
 
 @cache
@@ -72,7 +69,7 @@ def _innermost(env: Any) -> Any:
     return env.unwrapped
 
 
-@pytest.mark.parametrize("name", slow_but("stack", "sharded", "worlds", values=BATCHES))
+@pytest.mark.parametrize("name", slow_but("stack", "worlds", values=BATCHES))
 def test_starts_of_the_own_reset_equal_a_reset(name: str) -> None:
     """With the keys of a reset, in every field of every wrapper; the other slots stay."""
     env = BATCHES[name]()
@@ -92,28 +89,17 @@ def test_each_slot_begins_in_its_own_level() -> None:
     obs, state = env.reset(KEY)
 
     @jax.jit
+    @jax.vmap
     def begin(levels: jax.Array) -> Any:
         first, starts = some_starts(0)
         first = first.at[:, 0].set(levels)
         return env.reset_where(MASK, obs, state, starts=(first, starts.replace(number=levels)))
 
-    levels = jnp.arange(2 * N, dtype=jnp.int32).reshape(2, N)
-    expected = [np.where(MASK, row, state.env_state.number) for row in levels]
-    singly = [begin(row) for row in levels]
-    np.testing.assert_array_equal([at[1].env_state.number for at in singly], expected)
-    together = jax.tree.map(lambda *x: jnp.stack(x), *singly)
-    assert_trees_equal(jax.vmap(begin)(levels), together)
-
-
-def test_other_starts_compile_nothing(compile_counter: Any) -> None:
-    env = counters()
-    obs, state = env.reset(KEY)
-    starts = [some_starts(i) for i in range(3)]
-    env.reset_where(MASK, obs, state, starts=starts[0])
-    with compile_counter() as compiled:
-        for start in starts[1:]:
-            obs, state = env.reset_where(MASK, obs, state, starts=start)
-    assert compiled.count == 0
+    levels = np.arange(2 * N, dtype=np.int32).reshape(2, N)
+    first, begun = begin(levels)
+    expected = np.where(MASK, levels, state.env_state.number)
+    np.testing.assert_array_equal(begun.env_state.number, expected)
+    np.testing.assert_array_equal(first[..., 0], expected)
 
 
 @pytest.mark.parametrize("redraw", [True, False])
@@ -180,15 +166,22 @@ def test_a_view_of_one_agent_plays_on_from_the_start() -> None:
     assert_trees_equal(*kept)
 
 
-def test_fleets_take_containers_of_starts() -> None:
-    members: dict[str, Any] = dict.fromkeys("ab", counters())
+@pytest.mark.parametrize("key", [None, jax.random.key(3)], ids=["after", "keys"])
+def test_fleets_take_containers_of_masks_and_starts(key: Any, compile_counter: Any) -> None:
+    """Other masks and other starts compile nothing."""
+    members: dict[str, Any] = dict.fromkeys("ba", counters())
+    masks, starts = {"b": MASK, "a": ~MASK}, {"b": some_starts(1), "a": None}
     fleet = MultiVecEnv(members)
     obs, states = fleet.reset(KEY)
-    starts = {"a": some_starts(1), "b": None}
-    found = fleet.reset_where(dict.fromkeys(members, MASK), obs, states, starts=starts)
-    for name, member in members.items():
-        expected = member.reset_where(MASK, obs[name], states[name], starts=starts[name])
-        assert_trees_equal((found[0][name], found[1][name]), expected)
+    keys = [None, None] if key is None else jax.random.split(key, 2)
+    expected = [
+        member.reset_where(masks[name], obs[name], states[name], rng, starts=starts[name])
+        for (name, member), rng in zip(members.items(), keys, strict=True)
+    ]
+    with compile_counter() as compiled:
+        found = fleet.reset_where(masks, obs, states, key, starts=starts)
+    assert compiled.count == 0
+    assert_trees_equal([*zip(*map(dict.values, found), strict=True)], expected)
 
 
 def test_refusals() -> None:

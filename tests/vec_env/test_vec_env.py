@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import CounterEnv, NestedEnv, VectorConfig
-from helpers import assert_trees_equal, slow_but
+from fakes import CounterEnv, VectorConfig
+from helpers import assert_trees_equal, plain, slow_but
 
 from envrax import (
     BatchedEnv,
@@ -73,23 +73,9 @@ def test_each_slot_is_the_environment_by_itself(make_rng: Any) -> None:
                 if t == 3:
                     obs, state = env.reset(jax.random.split(state.rng)[0])
                 expected = obs, state, *rest
-            assert_trees_equal(jax.tree.map(lambda x: x[i], output), expected)  # noqa: B023
+            ours = jax.tree.map(lambda x: plain(x)[i], output)  # noqa: B023
+            assert_trees_equal(ours, jax.tree.map(plain, expected))
     assert [bool(o[3].all()) for o in outputs[1:]] == [False, False, True, False]
-
-
-def test_every_output_has_the_leading_axis() -> None:
-    vec_env = VecEnv(NestedEnv(), 4, final_obs=True)
-    obs, state = jax.eval_shape(vec_env.reset, jax.random.key(0))
-    actions = {"move": [0, 1, 2, 0], "turn": np.asarray([[1, 2]] * 4)}
-    stepped = jax.eval_shape(partial(vec_env.step, actions=actions), state)
-    for leaf in jax.tree.leaves((obs, state, stepped)):
-        assert leaf.shape[:1] == (4,)
-    assert stepped[2].dtype == jnp.float32 and stepped[3].dtype == jnp.bool_
-    for given in (obs, stepped[0], stepped[4]["final_obs"]):
-        space = vec_env.observation_space
-        assert jax.tree.map(lambda x: x.shape, given) == space.shape
-        assert jax.tree.map(lambda x: x.dtype, given) == space.dtype
-    assert all(counters().observation_space.contains(out[0]) for out in rollout())
 
 
 def test_compiles_one_program_for_each_kind_of_key(compile_counter: Any) -> None:
@@ -108,25 +94,20 @@ def test_compiles_one_program_for_each_kind_of_key(compile_counter: Any) -> None
         assert compiled.count == 1
 
 
-class TracedEnv(CounterEnv):
-    """Notes every time that Python runs its step."""
+def test_python_runs_in_every_call_if_nothing_is_compiled() -> None:
+    calls: list[None] = []
 
-    calls = 0  # of the class: a compiled environment is a copy
+    class Noting(CounterEnv):
+        def step(self, state: Any, action: Any) -> tuple[Any, ...]:
+            calls.append(None)
+            return super().step(state, action)
 
-    def step(self, state: Any, action: Any) -> tuple[Any, ...]:
-        TracedEnv.calls += 1
-        return super().step(state, action)
-
-
-@pytest.mark.parametrize("jit_compile", [True, False])
-def test_python_runs_in_every_call_only_if_nothing_is_compiled(jit_compile: bool) -> None:
-    TracedEnv.calls = 0
-    vec_env = VecEnv(TracedEnv(VectorConfig(max_steps=3)), 3, jit_compile=jit_compile)
+    vec_env = VecEnv(Noting(VectorConfig(max_steps=3)), 3, jit_compile=False)
     state = vec_env.reset(jax.random.key(0))[1]
     for t in range(1, 5):
         out = vec_env.step(state, ACTIONS)
         state = out[1]
-        assert TracedEnv.calls == (1 if jit_compile else t)
+        assert len(calls) == t
         assert_trees_equal(out, rollout()[t])
 
 
@@ -143,10 +124,10 @@ def test_composes_with_jit_vmap_and_scan() -> None:
 
     seeds = jnp.stack([jax.random.key(5), jax.random.key(0)])
     both = jax.jit(jax.vmap(run))(seeds, np.stack([ACTIONS[::-1], ACTIONS]))
-    first, steps = jax.tree.map(lambda x: x[1], both)
-    assert_trees_equal(first, rollout()[0])
-    for t in range(4):
-        assert_trees_equal(jax.tree.map(lambda x: x[t], steps), rollout()[t + 1])  # noqa: B023
+    begun, *stepped = jax.tree.map(plain, rollout())
+    first, steps = jax.tree.map(lambda x: plain(x)[1], both)
+    assert_trees_equal(first, begun)
+    assert_trees_equal(steps, jax.tree.map(lambda *x: np.stack(x), *stepped))
 
 
 def test_slot_state_follows_list_rules() -> None:
