@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import gymnasium.wrappers as gym
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -55,8 +56,6 @@ def last(x: Any) -> Any:
 
 # name, keywords, space of observations, and how close the values are where not to the bit
 OBSERVATIONS: list[tuple[str, dict[str, Any], Any, float]] = [
-    ("FlattenObservation", {}, IMAGE, 0),
-    ("FlattenObservation", {}, Discrete(5), 0),
     ("FlattenObservation", {}, MultiDiscrete([[2, 3], [4, 1]]), 0),
     ("FlattenObservation", {}, MultiBinary((2, 3)), 0),
     ("FlattenObservation", {}, BOXES, 0),
@@ -65,7 +64,6 @@ OBSERVATIONS: list[tuple[str, dict[str, Any], Any, float]] = [
     ("ReshapeObservation", {"shape": (3, 1)}, VECTOR, 0),
     ("FilterObservation", {"filter_keys": ["image", "both"]}, MIXED, 0),
     ("FilterObservation", {"filter_keys": [1, 0]}, Tuple((VECTOR, Discrete(3), IMAGE)), 0),
-    ("FilterObservation", {"filter_keys": [-1]}, Tuple((VECTOR, Discrete(3))), 0),
     ("RescaleObservation", {"min_obs": -2.0, "max_obs": 7.0}, VECTOR, 1e-6),
     (
         "RescaleObservation",
@@ -76,12 +74,10 @@ OBSERVATIONS: list[tuple[str, dict[str, Any], Any, float]] = [
         HALF_OPEN,
         1e-6,
     ),
-    ("DelayObservation", {"delay": 0}, VECTOR, 0),
     ("DelayObservation", {"delay": 3}, Box(2.0, 9.0, (2,)), 0),
     ("DelayObservation", {"delay": 2}, BOXES, 0),
     ("MaxAndSkipObservation", {}, IMAGE, 1e-6),  # only the rewards, which are summed in float64
     ("MaxAndSkipObservation", {"skip": 3}, VECTOR, 1e-6),
-    ("TimeAwareObservation", {"flatten": False}, VECTOR, 0),
     ("TimeAwareObservation", {"flatten": False, "dict_time_key": "when"}, BOXES, 0),
     ("TimeAwareObservation", {"flatten": False}, Tuple((VECTOR, IMAGE)), 0),
     ("TimeAwareObservation", {"flatten": False, "normalize_time": True}, VECTOR, 1e-7),
@@ -113,8 +109,7 @@ def both(name: str, keywords: dict[str, Any], history: History) -> tuple[Any, An
 
 
 @pytest.mark.parametrize(
-    ("name", "keywords", "space", "rtol"),
-    cases(OBSERVATIONS, slow=(0, 1, 4, 6, 9, 10, 14, 17, 19, 20, 22)),
+    ("name", "keywords", "space", "rtol"), cases(OBSERVATIONS, slow=(2, 4, 7, 10, 13, 14, 15, 17))
 )
 def test_observations(name: str, keywords: dict[str, Any], space: Any, rtol: float) -> None:
     ours, theirs = both(name, keywords, History(space))
@@ -191,7 +186,6 @@ ACTIONS: list[tuple[str, dict[str, Any], Any, Any, float]] = [
         np.float32([[6, -4, 1e6, 0.25], [5, 1, -3, 1]]),
         1e-6,
     ),
-    ("DiscretizeAction", {"bins": 3}, PLANE, np.arange(9), 1e-6),
     ("DiscretizeAction", {"bins": (2, 5)}, PLANE, np.arange(10), 1e-6),
     ("DiscretizeAction", {"bins": 4}, Box(-2.0, 2.0, (1,)), np.arange(4), 1e-6),
     (
@@ -206,7 +200,7 @@ ACTIONS: list[tuple[str, dict[str, Any], Any, Any, float]] = [
 
 
 @pytest.mark.parametrize(
-    ("name", "keywords", "space", "actions", "rtol"), cases(ACTIONS, slow=(3, 5, 7))
+    ("name", "keywords", "space", "actions", "rtol"), cases(ACTIONS, slow=(4, 6))
 )
 def test_actions(
     name: str, keywords: dict[str, Any], space: Any, actions: Any, rtol: float
@@ -228,17 +222,22 @@ def test_actions(
 
 def test_a_scalar_action_is_discretized() -> None:
     env = envrax.DiscretizeAction(Ours(History(VECTOR, Box(-2.0, 2.0, ()))), 4)
-    assert [env.action(i).tolist() for i in range(4)] == [-1.5, -0.5, 0.5, 1.5]
+    assert jax.jit(jax.vmap(env.action))(np.arange(4)).tolist() == [-1.5, -0.5, 0.5, 1.5]
 
 
 # Time limits
 
 
-@pytest.mark.parametrize("max_steps", slow_but(5, values=[1, 5, 7, 12]))
 @pytest.mark.parametrize(
-    "ends",
-    [{}, {5: "terminated"}, {5: "truncated"}, {5: "terminated, truncated"}],
-    ids=lambda ends: str(list(ends.values())),
+    ("max_steps", "ends"),
+    [
+        (5, {}),
+        (5, {5: "terminated"}),
+        (5, {5: "terminated, truncated"}),
+        (12, {5: "truncated"}),
+        pytest.param(1, {5: "terminated"}, marks=pytest.mark.slow),
+        pytest.param(12, {}, marks=pytest.mark.slow),
+    ],
 )
 def test_time_limits(max_steps: int, ends: dict[int, str]) -> None:
     history = History(VECTOR, ends=ends)
@@ -252,8 +251,7 @@ def test_time_limits(max_steps: int, ends: dict[int, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "ends",
-    slow_but({5: "truncated"}, values=[{}, {1: "terminated"}, {5: "truncated"}, {6: "terminated"}]),
+    "ends", slow_but({5: "truncated"}, values=[{}, {5: "truncated"}, {6: "terminated"}])
 )
 def test_repeated_actions(ends: dict[int, str]) -> None:
     history = History(VECTOR, ends=ends)
@@ -265,7 +263,7 @@ def test_repeated_actions(ends: dict[int, str]) -> None:
     assert int(state.step) == theirs.unwrapped.at == (*ends, 12)[0]
 
 
-@pytest.mark.parametrize("end", slow_but(4, 5, values=range(1, 8)))
+@pytest.mark.parametrize("end", slow_but(4, 5, values=[3, 4, 5]))
 def test_the_maximum_is_over_frames_of_this_step(end: int) -> None:
     """Gymnasium's takes older ones if an episode ends within the skip, which ours does not."""
     history = History(IMAGE, ends={end: "terminated"})
@@ -281,9 +279,8 @@ def test_the_maximum_is_over_frames_of_this_step(end: int) -> None:
         assert_same(seen, theirs)
 
 
-@pytest.mark.parametrize("p", slow_but(0.25, values=[0.0, 0.25, 0.9]))
-def test_sticky_actions_are_the_last_or_the_new_one(p: float) -> None:
-    steps = 300
+def test_sticky_actions_are_the_last_or_the_new_one() -> None:
+    p, steps = 0.25, 300
     history = History(Discrete(2), Discrete(1000), steps)
     actions = np.arange(1, steps + 1)
     infos = play_ours(StickyAction(Ours(history), p), actions)[2]
@@ -308,16 +305,19 @@ class Emulator(Theirs):
 
     _frameskip = 1
 
+    def __init__(self, history: History) -> None:
+        super().__init__(history)
+        grey = envrax.GrayscaleObservation(Ours(history)).observation
+        self.grey = np.asarray(jax.jit(jax.vmap(grey))(history.obs))
+
     @property
     def ale(self) -> Any:
-        grey = envrax.GrayscaleObservation(Ours(self.history)).observation
-
         def copy_to(buffer: Any, image: Any) -> None:
             buffer[...] = image
 
         return SimpleNamespace(
             lives=lambda: int(self.history.lives[self.at]),
-            getScreenGrayscale=lambda buffer: copy_to(buffer, grey(self.history.frame(self.at))),
+            getScreenGrayscale=lambda buffer: copy_to(buffer, self.grey[self.at]),
             getScreenRGB=lambda buffer: copy_to(buffer, self.history.frame(self.at)),
         )
 
@@ -331,10 +331,8 @@ class Emulator(Theirs):
         {"frame_skip": 2, "terminal_on_life_loss": True},
         {"noop_max": 1},
         values=[
-            {},
-            {"grayscale_obs": False},
+            {"grayscale_obs": False, "frame_skip": 1},
             {"grayscale_newaxis": True, "scale_obs": True},
-            {"frame_skip": 1},
             {"frame_skip": 2, "terminal_on_life_loss": True},
             {"noop_max": 1},
         ],
