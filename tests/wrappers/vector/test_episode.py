@@ -29,7 +29,8 @@ def cartpoles() -> SyncVectorEnv:
 
 def test_it_sums_the_rewards_of_each_episode() -> None:
     env = RecordEpisodeStatistics(VecEnv(CoinEnv(), 4, autoreset=Select()))
-    steps = jax.tree.map(np.asarray, rollout(env, None, start(env, KEY), 30)[1])
+    play = jax.jit(lambda rng: rollout(env, None, start(env, rng), 30)[1])
+    steps = jax.tree.map(np.asarray, play(KEY))
     total, length = np.zeros(4, np.float32), np.zeros(4, np.int32)
     for t, done in enumerate(steps.done):
         total, length = total + steps.reward[t], length + 1
@@ -58,10 +59,14 @@ def test_on_the_host_it_equals_that_of_gymnasium() -> None:
 
 def test_a_slot_that_is_reset_begins_at_zero() -> None:
     env = RecordEpisodeStatistics(VecEnv(CountingEnv(), 3, autoreset=False))
-    obs, state = env.reset(KEY)
-    obs, state, *_ = env.step(state, jnp.ones(3, jnp.int32))
-    _, state = env.reset_where(np.array([True, False, False]), obs, state)
-    assert state.episode_length[0] == 0 and state.episode_return[0] == 0
+
+    @jax.jit
+    def again(rng: jax.Array) -> Any:
+        obs, state, *_ = env.step(env.reset(rng)[1], jnp.ones(3, jnp.int32))
+        return env.reset_where(jnp.array([True, False, False]), obs, state)[1]
+
+    state = again(KEY)
+    assert state.episode_length.tolist() == [0, 1, 1] and state.episode_return[0] == 0
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """`RecordVideo` around a batch: which episodes, from which step on, for how many steps."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 from batched_fakes import OnTheHost
 from fakes import VectorConfig, VectorState
 from films import FakeEncoder, FilmEnv, file_names, frames, steps_seen
-from helpers import slow_but
 
 from envrax import VecEnv
 from envrax.autoreset import Select
@@ -25,7 +25,15 @@ def no_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class EndsByAction(FilmEnv):
-    """An episode ends with the action 2."""
+    """An episode ends with the action 2. The steps that are drawn are noted."""
+
+    def __init__(self) -> None:
+        super().__init__(VectorConfig(max_steps=99))
+        self.drawn = list[int]()
+
+    def render(self, state: VectorState) -> np.ndarray:
+        self.drawn.append(int(state.step))
+        return super().render(state)
 
     def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
         obs, state, reward, _, _ = super().step(state, action)
@@ -34,8 +42,7 @@ class EndsByAction(FilmEnv):
 
 
 def recorder(folder: Path, n: int = 1, **options: Any) -> Any:
-    batch = VecEnv(EndsByAction(VectorConfig(max_steps=99)), n, autoreset=Select())
-    return RecordVideo(batch, folder, **options)
+    return RecordVideo(VecEnv(EndsByAction(), n, autoreset=Select()), folder, **options)
 
 
 def program(env: Any) -> Any:
@@ -87,8 +94,17 @@ CASES: dict[str, tuple[dict[str, Any], dict[int, list[int]]]] = {
 }
 
 
-@pytest.mark.parametrize("case", slow_but("a fixed length from some steps", values=CASES))
-@pytest.mark.parametrize("run", [compiled, pytest.param(looped, marks=pytest.mark.slow)])
+def cases() -> Iterator[Any]:
+    """Each case in a compiled program, and one also in a loop."""
+    for case in CASES:
+        first = case == "a fixed length from some steps"
+        yield pytest.param(case, compiled, marks=[] if first else pytest.mark.slow)
+        yield pytest.param(
+            case, looped, marks=pytest.mark.slow if first else pytest.mark.exhaustive
+        )
+
+
+@pytest.mark.parametrize(("case", "run"), [*cases()])
 def test_what_is_recorded(case: str, run: Any, tmp_path: Path) -> None:
     options, expected = CASES[case]
     env = recorder(tmp_path, **options)
@@ -96,10 +112,18 @@ def test_what_is_recorded(case: str, run: Any, tmp_path: Path) -> None:
     env.close()
     seen = {name: steps_seen(tmp_path / name) for name in file_names(tmp_path)}
     assert seen == {f"slot_0-episode_{n:04d}.mp4": steps for n, steps in expected.items()}
+    assert env.env.env.drawn == [step for steps in expected.values() for step in steps]
 
 
 def test_episodes_are_counted_in_each_slot(tmp_path: Path) -> None:
-    env = recorder(tmp_path, n=3, slots=[0, 2], episode_trigger=lambda n: n == 2)
+    broken: list[int] = []
+
+    def third(number: int) -> bool:
+        if broken:
+            raise ArithmeticError(f"no {number}")
+        return number == 2
+
+    env = recorder(tmp_path, n=3, slots=[0, 2], episode_trigger=third)
     run = program(env)
     run(actions_of(2, 1, 5))
     env.write()
@@ -111,6 +135,10 @@ def test_episodes_are_counted_in_each_slot(tmp_path: Path) -> None:
     run(actions_of(1, 1, 1))  # its first step begins another episode
     env.close()
     assert len(file_names(tmp_path)) == 2
+    broken.append(1)
+    with pytest.raises(Exception, match="no 27"):  # of the trigger
+        run(actions_of(1, 1, 1))
+        jax.effects_barrier()
 
 
 def test_a_grid_of_fixed_length_begins_at_a_step(tmp_path: Path) -> None:
@@ -121,21 +149,6 @@ def test_a_grid_of_fixed_length_begins_at_a_step(tmp_path: Path) -> None:
     raw = (tmp_path / "grid_0000.mp4").read_bytes()
     shown = np.frombuffer(raw, np.uint8).reshape(4, 16, -1, 3)[:, 0, [0, -1], 0] // FilmEnv.grey
     assert shown.tolist() == [[2, 3], [3, 4], [1, 5], [2, 1]]
-
-
-def test_what_is_not_recorded_is_not_drawn(tmp_path: Path) -> None:
-    drawn: list[int] = []
-
-    class Counted(EndsByAction):
-        def render(self, state: VectorState) -> np.ndarray:
-            drawn.append(int(state.step))
-            return super().render(state)
-
-    batch = VecEnv(Counted(VectorConfig(max_steps=99)), 1)
-    env = RecordVideo(batch, tmp_path, step_trigger=lambda n: n == 4, length=2)
-    compiled(env, actions_of(9))
-    env.close()
-    assert drawn == [4, 5, 6]
 
 
 class Clock(OnTheHost):
@@ -167,16 +180,6 @@ def test_a_simulator_on_the_host_is_drawn_only_while_it_is_recorded(tmp_path: Pa
     env.close()
     (name,) = file_names(tmp_path)
     assert frames(tmp_path / name)[:, 0, 0, 0].tolist() == ages[4:35]
-
-
-def test_an_error_of_a_trigger_reaches_the_caller(tmp_path: Path) -> None:
-    def broken(number: int) -> bool:
-        raise ArithmeticError(f"no {number}")
-
-    env = recorder(tmp_path, episode_trigger=broken)
-    with pytest.raises(Exception, match="no 0"):
-        compiled(env, actions_of(3))
-        jax.effects_barrier()
 
 
 @pytest.mark.parametrize(
