@@ -13,6 +13,7 @@ from helpers import assert_trees_equal
 import envrax
 from envrax import AtariPreprocessing, Box, Discrete, EnvConfig, EnvState, JaxEnv
 from envrax.wrappers import MaxAndSkipObservation, RepeatAction, Wrapper
+from envrax.wrappers.atari import NoopReset
 
 SHAPE = 12, 10, 3
 
@@ -139,9 +140,10 @@ def test_frames_are_those_of_a_loop_on_the_host() -> None:
             seen.append(step(seen[-1][1], jnp.int32(action)))
         return seen
 
-    options: dict[str, Any] = {"noop_max": 3, "screen_size": (5, 6)}
-    traced = AtariPreprocessing(Drawn(EnvConfig(max_steps=9)), **options)
-    on_host = AtariPreprocessing(OnHost(EnvConfig(max_steps=9)), **options)
+    traced, on_host = (
+        MaxAndSkipObservation(NoopReset(kind(EnvConfig(max_steps=9)), 3), 4)
+        for kind in (Drawn, OnHost)
+    )
     for ours, theirs in zip(play(traced), play(on_host), strict=True):
         assert_trees_equal(ours[0], theirs[0])
         assert_trees_equal(ours[2:], theirs[2:])

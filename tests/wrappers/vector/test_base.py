@@ -107,8 +107,13 @@ def test_one_that_changes_nothing_is_the_batch() -> None:
     assert_trees_equal(env.step(state, [0, 1, 2])[0], vec_env.step(inner, [0, 1, 2])[0])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("build", [lambda: Changed(counting()), lambda: Counted(RingWorld())])
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(lambda: Counted(Changed(counting())), marks=pytest.mark.slow),
+        pytest.param(lambda: Counted(RingWorld()), marks=pytest.mark.exhaustive),
+    ],
+)
 def test_the_kit_finds_nothing(build: Any) -> None:
     check_batched_env(build(), num_steps=20)
 

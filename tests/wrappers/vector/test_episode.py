@@ -7,7 +7,6 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from fakes import CoinEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as OfGymnasium
@@ -16,7 +15,7 @@ from helpers import assert_trees_equal
 from envrax import VecEnv, rollout, start
 from envrax.autoreset import Select
 from envrax.interop import from_gymnasium_vec
-from envrax.testing import CountingEnv, check_batched_env
+from envrax.testing import CountingEnv
 from envrax.wrappers.vector import RecordEpisodeStatistics
 
 KEY = jax.random.key(0)
@@ -67,11 +66,6 @@ def test_a_slot_that_is_reset_begins_at_zero() -> None:
 
     state = again(KEY)
     assert state.episode_length.tolist() == [0, 1, 1] and state.episode_return[0] == 0
-
-
-@pytest.mark.slow
-def test_it_keeps_the_contract() -> None:
-    check_batched_env(RecordEpisodeStatistics(VecEnv(CoinEnv(), 3)))
 
 
 def test_a_policy_on_the_host_is_told_where_episodes_begin() -> None:

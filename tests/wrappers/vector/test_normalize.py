@@ -19,7 +19,12 @@ from envrax import Box, Dict, Discrete, EpisodeDiscount, ExpandDims, VecEnv
 from envrax.autoreset import Select
 from envrax.testing import NestedEnv as Mixed
 from envrax.testing import check_batched_env
-from envrax.wrappers.vector import NormalizeObservation, NormalizeReward, RunningStatistics
+from envrax.wrappers.vector import (
+    NormalizeObservation,
+    NormalizeReward,
+    RecordEpisodeStatistics,
+    RunningStatistics,
+)
 
 
 def coins(n: int = 4, **options: Any) -> Any:
@@ -93,7 +98,8 @@ def test_no_digits_are_lost_that_float32_cannot_hold(place: Any, step: Any, dtyp
 
 @pytest.mark.slow
 def test_the_kit_finds_nothing() -> None:
-    check_batched_env(NormalizeReward(NormalizeObservation(coins())), num_steps=30)
+    env = NormalizeObservation(RecordEpisodeStatistics(coins()))
+    check_batched_env(NormalizeReward(env), num_steps=30)
 
 
 class Replayed(gymnasium.vector.VectorEnv[Any, Any, Any]):
