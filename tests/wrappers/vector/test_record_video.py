@@ -363,7 +363,7 @@ def test_a_slot_that_cannot_be_drawn_leaves_the_others_their_films(tmp_path: Pat
 
 class DrawnHost(OnTheHost):
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
-        self.age = np.zeros(self.n_slots, int)
+        self.age, self.drawn = np.zeros(self.n_slots, int), 0
         return super().reset(rng)
 
     def step(self, state: Any, actions: Any) -> tuple[Any, ...]:
@@ -373,6 +373,7 @@ class DrawnHost(OnTheHost):
 
     def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
         assert state == "held by Gymnasium"
+        self.drawn += 1
         return np.full(SHAPE, self.age[slot_idx], np.uint8)
 
 
@@ -403,6 +404,20 @@ def test_a_simulator_on_the_host_has_no_last_frame(tmp_path: Path) -> None:
     lengths = np.diff([0, *ends, 40 + 1])  # the last one was cut short: all its frames are there
     seen = [frames(tmp_path / name)[:, 0, 0, 0].tolist() for name in file_names(tmp_path)]
     assert len(ends) > 1 and seen == [list(range(n)) for n in lengths]
+
+
+def test_a_simulator_on_the_host_is_drawn_only_while_it_is_recorded(tmp_path: Path) -> None:
+    simulator = DrawnHost(1)
+    env = RecordVideo(simulator, tmp_path, step_trigger=lambda n: n == 5, length=30)
+    state = env.reset(KEY)[1]
+    ages = []
+    for _ in range(60):
+        _, state, *_ = env.step(state, [1])
+        ages.append(int(simulator.age[0]))
+    assert simulator.drawn == 31 and 0 in ages[5:35]
+    env.close()
+    (name,) = file_names(tmp_path)
+    assert frames(tmp_path / name)[:, 0, 0, 0].tolist() == ages[4:35]
 
 
 def test_simulators_that_draw_on_one_canvas(tmp_path: Path) -> None:

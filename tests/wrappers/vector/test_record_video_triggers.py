@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from batched_fakes import OnTheHost
 from fakes import VectorConfig, VectorState
-from films import FakeEncoder, FilmEnv, file_names, frames, steps_seen
+from films import FakeEncoder, FilmEnv, file_names, steps_seen
 
 from envrax import VecEnv
 from envrax.autoreset import Select
@@ -149,37 +148,6 @@ def test_a_grid_of_fixed_length_begins_at_a_step(tmp_path: Path) -> None:
     raw = (tmp_path / "grid_0000.mp4").read_bytes()
     shown = np.frombuffer(raw, np.uint8).reshape(4, 16, -1, 3)[:, 0, [0, -1], 0] // FilmEnv.grey
     assert shown.tolist() == [[2, 3], [3, 4], [1, 5], [2, 1]]
-
-
-class Clock(OnTheHost):
-    """A simulator on the host whose frames show how many steps the episode has."""
-
-    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
-        self.age, self.drawn = np.zeros(self.n_slots, int), 0
-        return super().reset(rng)
-
-    def step(self, state: Any, actions: Any) -> tuple[Any, ...]:
-        out = super().step(state, actions)
-        self.age = np.where(out[3], 0, self.age + 1)
-        return out
-
-    def render_slot(self, state: Any, slot_idx: int = 0) -> np.ndarray:
-        self.drawn += 1
-        return np.full(FilmEnv.shape, self.age[slot_idx], np.uint8)
-
-
-def test_a_simulator_on_the_host_is_drawn_only_while_it_is_recorded(tmp_path: Path) -> None:
-    simulator = Clock(1)
-    env = RecordVideo(simulator, tmp_path, step_trigger=lambda n: n == 5, length=30)
-    state = env.reset(KEY)[1]
-    ages = []
-    for _ in range(60):
-        _, state, *_ = env.step(state, [1])
-        ages.append(int(simulator.age[0]))
-    assert simulator.drawn == 31 and 0 in ages[5:35]
-    env.close()
-    (name,) = file_names(tmp_path)
-    assert frames(tmp_path / name)[:, 0, 0, 0].tolist() == ages[4:35]
 
 
 @pytest.mark.parametrize(
