@@ -22,7 +22,6 @@ from envrax import (
     RecordEpisodeStatistics,
     StartStates,
     TimeLimit,
-    VecEnv,
 )
 
 KEY = jax.random.key(0)
@@ -101,22 +100,6 @@ def test_statistics_come_on_the_last_step_alone() -> None:
     assert [int(state.episode_length) for state, *_ in seen] == [1, 2, 3, 4]
     for _, _, _, info in seen:
         assert set(info) == {"terminated", "truncated", "episode"}
-
-
-def test_statistics_of_one_episode_after_another() -> None:
-    vec_env = VecEnv(RecordEpisodeStatistics(CoinEnv(CoinConfig(end_rate=0.3))), 8)
-    _, state = vec_env.reset(KEY)
-    total, length = np.zeros(8), np.zeros(8, int)
-    ended = 0
-    for step in range(20):
-        actions = np.random.default_rng(step).uniform(-1, 1, (8, 2)).astype(np.float32)
-        _, state, rewards, dones, infos = vec_env.step(state, actions)
-        total, length, dones = total + np.asarray(rewards), length + 1, np.asarray(dones)
-        np.testing.assert_array_equal(infos["episode"]["l"], np.where(dones, length, 0))
-        np.testing.assert_allclose(infos["episode"]["r"], np.where(dones, total, 0), atol=1e-5)
-        total, length = np.where(dones, 0, total), np.where(dones, 0, length)
-        ended += dones.sum()
-    assert ended > 20
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_every_wrapper_hands_it_through(
         np.testing.assert_array_equal(mask, expected)
 
 
-@pytest.mark.parametrize("row", slow_but("RepeatAction", "StickyAction", values=sorted(NO_MASKS)))
+@pytest.mark.parametrize("row", sorted(NO_MASKS))
 def test_one_that_cannot_keep_it_says_so(row: str) -> None:
     wrap, (env_class, *_) = ROWS[row]
     env = wrap(masked(env_class)())

@@ -7,11 +7,13 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from fakes import CoinEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as OfGymnasium
 from helpers import assert_trees_equal
 
+from envrax import RecordEpisodeStatistics as OfOneEnv
 from envrax import VecEnv, rollout, start
 from envrax.autoreset import Select
 from envrax.interop import from_gymnasium_vec
@@ -26,14 +28,21 @@ def cartpoles() -> SyncVectorEnv:
     return SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
-def test_it_sums_the_rewards_of_each_episode() -> None:
-    env = RecordEpisodeStatistics(VecEnv(CoinEnv(), 4, autoreset=Select()))
+@pytest.mark.parametrize(
+    "env",
+    [
+        RecordEpisodeStatistics(VecEnv(CoinEnv(), 4, autoreset=Select())),
+        VecEnv(OfOneEnv(CoinEnv()), 4),
+    ],
+    ids=["around", "within"],
+)
+def test_it_sums_the_rewards_of_each_episode(env: Any) -> None:
     play = jax.jit(lambda rng: rollout(env, None, start(env, rng), 30)[1])
     steps = jax.tree.map(np.asarray, play(KEY))
     total, length = np.zeros(4, np.float32), np.zeros(4, np.int32)
     for t, done in enumerate(steps.done):
         total, length = total + steps.reward[t], length + 1
-        np.testing.assert_array_equal(steps.info["episode"]["r"][t], np.where(done, total, 0))
+        np.testing.assert_allclose(steps.info["episode"]["r"][t], np.where(done, total, 0), 1e-6)
         np.testing.assert_array_equal(steps.info["episode"]["l"][t], np.where(done, length, 0))
         total, length = np.where(done, 0, total), np.where(done, 0, length)
     assert steps.done.any()
