@@ -20,7 +20,6 @@ from envrax import (
     RecordVideo,
     ResizeObservation,
     RewardWrapper,
-    VecEnv,
     Wrapper,
 )
 from envrax.wrappers import WrapperFactory
@@ -114,11 +113,6 @@ def test_first_argument_that_is_no_env_is_refused(first: Any) -> None:
     for call in (lambda: ResizeObservation(first), lambda: ResizeObservation(env=first)):
         with pytest.raises(TypeError, match="JaxEnv"):
             call()
-
-
-def test_a_batch_of_envs_is_refused_with_the_way_to_do_it() -> None:
-    with pytest.raises(TypeError, match="VecEnv"):
-        ClipReward(VecEnv(PixelEnv(), 2))  # pyright: ignore
 
 
 def test_subscripted_class_defers_too() -> None:

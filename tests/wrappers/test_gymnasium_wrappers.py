@@ -18,18 +18,8 @@ from helpers import slow_but
 from replay import History, Ours, Theirs, assert_same, play_ours, play_theirs
 
 import envrax
-from envrax import (
-    AtariPreprocessing,
-    Box,
-    Dict,
-    Discrete,
-    MultiBinary,
-    MultiDiscrete,
-    StickyAction,
-    TimeLimit,
-    Tuple,
-)
 from envrax.interop import to_space
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 # It says so when a float64 bound becomes one of the narrower dtype that was asked for.
 pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
@@ -104,7 +94,7 @@ def both(name: str, keywords: dict[str, Any], history: History) -> tuple[Any, An
         if key in keywords:
             their_keywords[key] = to_space(keywords[key])
     if name == "TimeAwareObservation":
-        theirs, ours = gym.TimeLimit(theirs, 9), TimeLimit(ours, 9)
+        theirs, ours = gym.TimeLimit(theirs, 9), envrax.TimeLimit(ours, 9)
     return getattr(envrax, name)(ours, **keywords), getattr(gym, name)(theirs, **their_keywords)
 
 
@@ -241,7 +231,10 @@ def test_a_scalar_action_is_discretized() -> None:
 )
 def test_time_limits(max_steps: int, ends: dict[int, str]) -> None:
     history = History(VECTOR, ends=ends)
-    ours, theirs = TimeLimit(Ours(history), max_steps), gym.TimeLimit(Theirs(history), max_steps)
+    ours, theirs = (
+        envrax.TimeLimit(Ours(history), max_steps),
+        gym.TimeLimit(Theirs(history), max_steps),
+    )
     ours, theirs = play_ours(ours, [0] * 12)[1], play_theirs(theirs, [0] * 12)[1]
     np.testing.assert_array_equal(np.array(ours, float), np.array(theirs, float))
     assert len(ours) == min(max_steps, 5 if ends else 12)
@@ -283,7 +276,7 @@ def test_sticky_actions_are_the_last_or_the_new_one() -> None:
     p, steps = 0.25, 300
     history = History(Discrete(2), Discrete(1000), steps)
     actions = np.arange(1, steps + 1)
-    infos = play_ours(StickyAction(Ours(history), p), actions)[2]
+    infos = play_ours(envrax.StickyAction(Ours(history), p), actions)[2]
     taken = np.array([int(info["taken"]) for info in infos])
     assert taken[0] == 1  # the first one is never stuck
     stuck = taken[1:] != actions[1:]
@@ -345,7 +338,7 @@ def test_atari(keywords: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "cv2", same_size)  # pyright: ignore[reportArgumentType]
     history = History(IMAGE, steps=40)
     keywords = {"noop_max": 0, "screen_size": (6, 4), **keywords}
-    ours = AtariPreprocessing(Ours(history), **keywords)
+    ours = envrax.AtariPreprocessing(Ours(history), **keywords)
     theirs = gym.AtariPreprocessing(Emulator(history), **keywords)
     assert to_space(ours.observation_space) == theirs.observation_space
     our_obs, our_rest, *_ = play_ours(ours, [1, 2] * 4)

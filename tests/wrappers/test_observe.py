@@ -14,15 +14,7 @@ from fakes import LivesEnv, PixelEnv
 from helpers import assert_trees_equal, slow_but
 from wrapper_rows import ROWS
 
-from envrax import (
-    JitWrapper,
-    MaxAndSkipObservation,
-    RepeatAction,
-    StatefulWrapper,
-    StickyAction,
-    TimeLimit,
-    Wrapper,
-)
+import envrax
 from envrax.env import keeps_observe
 from envrax.testing import CountingEnv, ImageEnv
 from envrax.wrappers import WrapperState
@@ -52,7 +44,7 @@ class RememberedState(WrapperState[Any]):
     obs: Any
 
 
-class Remembers(StatefulWrapper[Any, Any, RememberedState, Any, Any]):
+class Remembers(envrax.StatefulWrapper[Any, Any, RememberedState, Any, Any]):
     """Any environment, with an `observe`: the state has the last observation."""
 
     def on_reset(self, obs: Any) -> Any:
@@ -104,7 +96,7 @@ def test_each_wrapper_observes_what_it_returns_or_nothing(row: str) -> None:
 
 
 def test_a_video_and_a_compiled_environment_observe_what_they_return() -> None:
-    env = ROWS["RecordVideo"][0](JitWrapper(Remembers(PixelEnv()), pre_warm=False))
+    env = ROWS["RecordVideo"][0](envrax.JitWrapper(Remembers(PixelEnv()), pre_warm=False))
     obs, state = env.reset(KEY)
     assert_trees_equal(env.observe(state), obs)
 
@@ -121,7 +113,7 @@ class ShowsDone(CountingEnv):
 
 
 def test_what_a_wrapper_writes_to_the_state_is_not_observed() -> None:
-    assert_observed(StickyAction(TimeLimit(ShowsDone(), max_steps=2), 0.5))
+    assert_observed(envrax.StickyAction(envrax.TimeLimit(ShowsDone(), max_steps=2), 0.5))
 
 
 class Noisy(ImageEnv):
@@ -132,13 +124,13 @@ class Noisy(ImageEnv):
         return obs + jnp.uint8(1), *rest
 
 
-class Brighter(Wrapper[Any, Any, Any, Any]):
+class Brighter(envrax.Wrapper[Any, Any, Any, Any]):
     def step(self, state: Any, action: Any) -> Any:
         obs, *rest = super().step(state, action)
         return obs + jnp.uint8(1), *rest
 
 
-class Later(TimeLimit[Any, Any, Any, Any]):
+class Later(envrax.TimeLimit[Any, Any, Any, Any]):
     def on_step(self, obs: Any, state: Any, reward: Any, done: Any, info: Any) -> Any:
         obs, *results = super().on_step(obs, state, reward, done, info)
         return obs + jnp.uint8(1), *results
@@ -147,9 +139,9 @@ class Later(TimeLimit[Any, Any, Any, Any]):
 @pytest.mark.parametrize(
     ("env", "skips"),
     [
-        (Noisy(), MaxAndSkipObservation(skip=2)),
-        (Brighter(ImageEnv()), RepeatAction(num_repeats=2)),
-        (Later(ImageEnv()), MaxAndSkipObservation(skip=2)),
+        (Noisy(), envrax.MaxAndSkipObservation(skip=2)),
+        (Brighter(ImageEnv()), envrax.RepeatAction(num_repeats=2)),
+        (Later(ImageEnv()), envrax.MaxAndSkipObservation(skip=2)),
     ],
     ids=repr,
 )
@@ -161,5 +153,5 @@ def test_an_inherited_observe_is_not_used_where_steps_are_overridden(env: Any, s
     for _ in range(2):
         obs, state, *_ = env.step(state, jnp.int32(2))
         frames.append(np.asarray(obs))
-    of_both = isinstance(skips(env), MaxAndSkipObservation)
+    of_both = isinstance(skips(env), envrax.MaxAndSkipObservation)
     np.testing.assert_array_equal(ours, np.maximum(*frames) if of_both else frames[1])

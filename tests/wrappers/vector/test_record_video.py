@@ -33,12 +33,25 @@ def no_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("envrax.video.encoder.Encoder", FakeEncoder)
 
 
-class RandomFilm(FilmEnv):
-    """Episodes end by the action; the frame encodes the place and the step."""
+class EndsByAction(FilmEnv):
+    """An episode ends with the action 2 too. The steps that are drawn are noted."""
+
+    def __init__(self, max_steps: int = 99) -> None:
+        super().__init__(VectorConfig(max_steps=max_steps))
+        self.drawn = list[int]()
 
     def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
-        obs, state, reward, done, info = super().step(state, action)
-        return obs, state.replace(done=done | (action == 2)), reward, done | (action == 2), info
+        obs, state, reward, done, _ = super().step(state, action)
+        done = done | (action == 2)
+        return obs, state.replace(done=done), reward, done, {}
+
+    def render(self, state: VectorState) -> np.ndarray:
+        self.drawn.append(int(state.step))
+        return super().render(state)
+
+
+class Placed(EndsByAction):
+    """The frame encodes the place and the step."""
 
     def render(self, state: VectorState) -> np.ndarray:
         return np.full(SHAPE, 20 * int(state.step) + int(state.pos[0]), np.uint8)
@@ -75,7 +88,7 @@ def seen_in(folder: Path) -> dict[str, list[int]]:
 
 def test_a_compiled_scan_is_recorded_to_the_last_frame_of_every_episode(tmp_path: Path) -> None:
     """Against one environment, stepped and drawn by itself."""
-    single = RandomFilm(VectorConfig(max_steps=6))
+    single = Placed(6)
     env = RecordVideo(VecEnv(single, 5), tmp_path, slots=[1, -1])
     actions = np.random.default_rng(1).choice(3, (40, 5), p=[0.45, 0.45, 0.1]).astype(np.int32)
     roll(env, actions)
@@ -197,7 +210,7 @@ def test_numbers_go_on_after_existing_files(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_grid_shows_the_same_step_of_all_slots(tmp_path: Path) -> None:
-    batch = VecEnv(RandomFilm(VectorConfig(max_steps=9)), 8)
+    batch = VecEnv(Placed(9), 8)
     env = RecordVideo(batch, tmp_path, grid=(1, 2), slots=[0, 7], labels=["", 9.8])
     actions = np.ones((4, 8), np.int32)
     actions[1, 7] = 2
@@ -319,12 +332,12 @@ def test_each_slot_goes_on_by_itself(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_environment_that_draws_on_one_canvas(tmp_path: Path) -> None:
-    class Placed(Canvas):
+    class Grey(Canvas):
         def render(self, state: VectorState) -> np.ndarray:
             self.canvas[:] = np.uint32(jax.random.bits(state.rng)) % 200
             return self.canvas
 
-    batch = VecEnv(Placed(VectorConfig(max_steps=9)), 2)
+    batch = VecEnv(Grey(VectorConfig(max_steps=9)), 2)
     greys = []
     with RecordVideo(batch, tmp_path, grid=(1, 2)) as env:
         state = env.reset(jax.random.key(0))[1]
@@ -338,23 +351,6 @@ def test_an_environment_that_draws_on_one_canvas(tmp_path: Path) -> None:
 
 
 # Which episodes, from which step on, for how many steps
-
-
-class EndsByAction(FilmEnv):
-    """An episode ends with the action 2. The steps that are drawn are noted."""
-
-    def __init__(self) -> None:
-        super().__init__(VectorConfig(max_steps=99))
-        self.drawn = list[int]()
-
-    def render(self, state: VectorState) -> np.ndarray:
-        self.drawn.append(int(state.step))
-        return super().render(state)
-
-    def step(self, state: VectorState, action: Any) -> tuple[Any, ...]:
-        obs, state, reward, _, _ = super().step(state, action)
-        done = jnp.asarray(action) == 2
-        return obs, state.replace(done=done), reward, done, {}
 
 
 def recorder(folder: Path, n: int = 1, **options: Any) -> Any:
