@@ -13,7 +13,7 @@ from helpers import assert_trees_equal
 import envrax
 from envrax import AtariPreprocessing
 from envrax.testing import ImageEnv
-from envrax.testing.fakes import FakeConfig
+from envrax.testing.fakes import FakeConfig, FakeState
 from envrax.wrappers import MaxAndSkipObservation, RepeatAction, Wrapper
 from envrax.wrappers.atari import NoopReset
 
@@ -37,6 +37,14 @@ class Drawn(ImageEnv):
 
         image = jax.ShapeDtypeStruct(SHAPE, np.uint8)
         return jax.pure_callback(on_host, image, step, vmap_method="sequential")
+
+    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
+        zero = jnp.int32(0)  # drawn from no key: quick to compile
+        state = FakeState(rng=rng, step=zero, done=jnp.bool_(False), number=zero)
+        return self.observe(state), state
+
+    def move(self, state: Any, action: Any) -> dict[str, Any]:
+        return {}
 
     def gain(self, action: Any) -> jax.Array:
         return jnp.float32(1)
