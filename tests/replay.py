@@ -6,6 +6,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+from helpers import plain
 
 from envrax import Discrete, EnvConfig, EnvState, JaxEnv
 from envrax.interop import to_space
@@ -105,19 +106,28 @@ def play_theirs(env: Any, actions: Any) -> tuple[list[Any], list[Any]]:
 
 
 def play_ours(env: Any, actions: Any) -> tuple[list[Any], list[Any], list[Any], Any]:
-    """The same, with the infos and the last state."""
-    reset, step = jax.jit(env.reset), jax.jit(env.step)
-    obs, state = reset(jax.random.key(0))
-    seen, rest, infos = [obs], list[Any](), list[Any]()
-    assert env.observation_space.contains(obs)
-    for action in actions:
-        obs, state, reward, done, info = step(state, jnp.asarray(action))
-        assert env.observation_space.contains(obs) and done == state.done
+    """The same, with the infos and the last state; one compiled program."""
+
+    @jax.jit
+    def run(rng: jax.Array, actions: Any) -> Any:
+        def step(state: Any, action: Any) -> Any:
+            out = env.step(state, action)
+            return out[1], out
+
+        first, state = env.reset(rng)
+        return first, state, jax.lax.scan(step, state, actions)[1]
+
+    first, state, out = jax.tree.map(plain, run(jax.random.key(0), np.asarray(actions)))
+    seen, rest, infos = [first], list[Any](), list[Any]()
+    for t in range(len(actions)):
+        obs, state, reward, done, info = jax.tree.map(lambda x, t=t: x[t], out)
+        assert done == state.done
         seen.append(obs)
         rest.append([float(reward), *(bool(info[k]) for k in ("terminated", "truncated"))])
         infos.append(info)
-        if bool(done):
+        if done:
             break
+    assert all(env.observation_space.contains(obs) for obs in seen)
     return seen, rest, infos, state
 
 

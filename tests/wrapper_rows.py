@@ -9,52 +9,14 @@ import jax
 import jax.numpy as jnp
 from fakes import ALL, CoinEnv, LivesEnv, NestedEnv, PixelEnv, VectorEnv
 
-from envrax import (
-    AtariPreprocessing,
-    Box,
-    ClipAction,
-    ClipReward,
-    DelayObservation,
-    Dict,
-    DiscretizeAction,
-    DomainRandomization,
-    DtypeObservation,
-    EpisodeDiscount,
-    EpisodicLife,
-    ExpandDims,
-    FilterObservation,
-    FlattenAction,
-    FlattenObservation,
-    FrameStackObservation,
-    GrayscaleObservation,
-    JitWrapper,
-    MaxAndSkipObservation,
-    NanGuard,
-    NormalizeObservation,
-    ObservationWrapper,
-    RecordEpisodeStatistics,
-    RecordVideo,
-    RepeatAction,
-    RescaleAction,
-    RescaleObservation,
-    ReshapeObservation,
-    ResizeObservation,
-    StartStates,
-    StickyAction,
-    TimeAwareObservation,
-    TimeLimit,
-    TransformAction,
-    TransformObservation,
-    TransformReward,
-    Wrapper,
-)
+import envrax
 
 Wrap = Callable[[Any], Any]
 
 
-class ImageOnly(ObservationWrapper[Box, Any, Any, Any]):
+class ImageOnly(envrax.ObservationWrapper[envrax.Box, Any, Any, Any]):
     @property
-    def observation_space(self) -> Box:
+    def observation_space(self) -> envrax.Box:
         inner: Any = self.env.observation_space
         return inner["image"]
 
@@ -77,7 +39,7 @@ def pick(*factories: Wrap) -> Wrap:
     """The same, around the image of an observation that has one."""
 
     def wrap(env: Any) -> Any:
-        if isinstance(env.observation_space, Dict):
+        if isinstance(env.observation_space, envrax.Dict):
             env = ImageOnly(env)
         return in_turn(*factories)(env)
 
@@ -96,83 +58,83 @@ def draw(buffer: Any, rng: jax.Array) -> Any:
 
 def from_buffer(env: Any) -> Any:
     rngs = jax.random.split(jax.random.key(5), 4)
-    return StartStates(env, partial(draw, jax.vmap(env.reset)(rngs)))
+    return envrax.StartStates(env, partial(draw, jax.vmap(env.reset)(rngs)))
 
 
 ROWS: dict[str, tuple[Wrap, list[Any]]] = {
-    "Wrapper": (Wrapper, ALL),
-    "JitWrapper": (JitWrapper(pre_warm=False), [CoinEnv, NestedEnv, VectorEnv, PixelEnv]),
-    "GrayscaleObservation": (GrayscaleObservation, [PixelEnv]),
-    "ResizeObservation": (pick(ResizeObservation(h=7, w=5)), [PixelEnv, NestedEnv]),
-    "NormalizeObservation": (pick(NormalizeObservation), [PixelEnv, NestedEnv]),
-    "FrameStackObservation": (pick(FrameStackObservation(n_stack=3)), ALL),
-    "ClipReward": (ClipReward, [CoinEnv, *ALL[:3]]),
-    "NanGuard": (NanGuard, [VectorEnv, CoinEnv, PixelEnv, NestedEnv]),
-    "ExpandDims": (ExpandDims, ALL),
-    "EpisodeDiscount": (EpisodeDiscount, [CoinEnv, *ALL[:3]]),
-    "RecordEpisodeStatistics": (RecordEpisodeStatistics, [CoinEnv, *ALL[:3]]),
-    "RecordVideo": (RecordVideo(episode_trigger=lambda _: False), [PixelEnv]),
-    "AtariPreprocessing": (AtariPreprocessing(noop_max=3, screen_size=6), [PixelEnv]),
-    "ClipAction": (ClipAction, [CoinEnv]),
-    "DelayObservation": (DelayObservation(delay=2), [NestedEnv, PixelEnv]),
-    "DiscretizeAction": (DiscretizeAction(bins=3), [CoinEnv]),
-    "DomainRandomization": (DomainRandomization(sample=draw_gravity), [VectorEnv]),
-    "DtypeObservation": (DtypeObservation(dtype="float32"), [PixelEnv]),
-    "EpisodicLife": (EpisodicLife, [LivesEnv]),
-    "FilterObservation": (FilterObservation(filter_keys=["both"]), [NestedEnv]),
-    "FlattenAction": (FlattenAction, [NestedEnv, CoinEnv]),
-    "FlattenObservation": (FlattenObservation, [NestedEnv, PixelEnv]),
-    "MaxAndSkipObservation": (MaxAndSkipObservation(skip=2), [PixelEnv, CoinEnv]),
-    "RepeatAction": (RepeatAction(num_repeats=3), [NestedEnv, CoinEnv]),
-    "RescaleAction": (RescaleAction(min_action=-3.0, max_action=0.0), [CoinEnv]),
-    "RescaleObservation": (RescaleObservation(min_obs=-1.0, max_obs=1.0), [PixelEnv]),
-    "ReshapeObservation": (ReshapeObservation(shape=(5, 72)), [PixelEnv]),
+    "Wrapper": (envrax.Wrapper, ALL),
+    "JitWrapper": (envrax.JitWrapper(pre_warm=False), [CoinEnv, NestedEnv, VectorEnv, PixelEnv]),
+    "GrayscaleObservation": (envrax.GrayscaleObservation, [PixelEnv]),
+    "ResizeObservation": (pick(envrax.ResizeObservation(h=7, w=5)), [PixelEnv, NestedEnv]),
+    "NormalizeObservation": (pick(envrax.NormalizeObservation), [PixelEnv, NestedEnv]),
+    "FrameStackObservation": (pick(envrax.FrameStackObservation(n_stack=3)), ALL),
+    "ClipReward": (envrax.ClipReward, [CoinEnv, *ALL[:3]]),
+    "NanGuard": (envrax.NanGuard, [VectorEnv, CoinEnv, PixelEnv, NestedEnv]),
+    "ExpandDims": (envrax.ExpandDims, ALL),
+    "EpisodeDiscount": (envrax.EpisodeDiscount, [CoinEnv, *ALL[:3]]),
+    "RecordEpisodeStatistics": (envrax.RecordEpisodeStatistics, [CoinEnv, *ALL[:3]]),
+    "RecordVideo": (envrax.RecordVideo(episode_trigger=lambda _: False), [PixelEnv]),
+    "AtariPreprocessing": (envrax.AtariPreprocessing(noop_max=3, screen_size=6), [PixelEnv]),
+    "ClipAction": (envrax.ClipAction, [CoinEnv]),
+    "DelayObservation": (envrax.DelayObservation(delay=2), [NestedEnv, PixelEnv]),
+    "DiscretizeAction": (envrax.DiscretizeAction(bins=3), [CoinEnv]),
+    "DomainRandomization": (envrax.DomainRandomization(sample=draw_gravity), [VectorEnv]),
+    "DtypeObservation": (envrax.DtypeObservation(dtype="float32"), [PixelEnv]),
+    "EpisodicLife": (envrax.EpisodicLife, [LivesEnv]),
+    "FilterObservation": (envrax.FilterObservation(filter_keys=["both"]), [NestedEnv]),
+    "FlattenAction": (envrax.FlattenAction, [NestedEnv, CoinEnv]),
+    "FlattenObservation": (envrax.FlattenObservation, [NestedEnv, PixelEnv]),
+    "MaxAndSkipObservation": (envrax.MaxAndSkipObservation(skip=2), [PixelEnv, CoinEnv]),
+    "RepeatAction": (envrax.RepeatAction(num_repeats=3), [NestedEnv, CoinEnv]),
+    "RescaleAction": (envrax.RescaleAction(min_action=-3.0, max_action=0.0), [CoinEnv]),
+    "RescaleObservation": (envrax.RescaleObservation(min_obs=-1.0, max_obs=1.0), [PixelEnv]),
+    "ReshapeObservation": (envrax.ReshapeObservation(shape=(5, 72)), [PixelEnv]),
     "StartStates": (from_buffer, [CoinEnv, VectorEnv, PixelEnv]),
-    "StickyAction": (StickyAction(repeat_action_probability=0.5), [NestedEnv, CoinEnv]),
-    "TimeAwareObservation": (TimeAwareObservation, [NestedEnv, VectorEnv]),
-    "TimeLimit": (TimeLimit(max_steps=4), [CoinEnv, *ALL[:3]]),
-    "TransformAction": (TransformAction(func=operator.neg), [CoinEnv]),
-    "TransformObservation": (TransformObservation(func=operator.neg), [VectorEnv]),
-    "TransformReward": (TransformReward(func=operator.neg), [VectorEnv]),
+    "StickyAction": (envrax.StickyAction(repeat_action_probability=0.5), [NestedEnv, CoinEnv]),
+    "TimeAwareObservation": (envrax.TimeAwareObservation, [NestedEnv, VectorEnv]),
+    "TimeLimit": (envrax.TimeLimit(max_steps=4), [CoinEnv, *ALL[:3]]),
+    "TransformAction": (envrax.TransformAction(func=operator.neg), [CoinEnv]),
+    "TransformObservation": (envrax.TransformObservation(func=operator.neg), [VectorEnv]),
+    "TransformReward": (envrax.TransformReward(func=operator.neg), [VectorEnv]),
     "key": (
         in_turn(
-            ResizeObservation(h=3, w=3, key="image"),
-            FrameStackObservation(n_stack=2, key="image"),
-            NormalizeObservation(key="image"),
+            envrax.ResizeObservation(h=3, w=3, key="image"),
+            envrax.FrameStackObservation(n_stack=2, key="image"),
+            envrax.NormalizeObservation(key="image"),
         ),
         [NestedEnv],
     ),
     "gymnasium": (
         pick(
-            TimeLimit(max_steps=3),
-            StickyAction(repeat_action_probability=0.5),
-            RescaleAction(min_action=-2.0, max_action=2.0),
-            ClipAction,
-            RepeatAction(num_repeats=2),
-            DelayObservation(delay=1),
-            TimeAwareObservation,
+            envrax.TimeLimit(max_steps=3),
+            envrax.StickyAction(repeat_action_probability=0.5),
+            envrax.RescaleAction(min_action=-2.0, max_action=2.0),
+            envrax.ClipAction,
+            envrax.RepeatAction(num_repeats=2),
+            envrax.DelayObservation(delay=1),
+            envrax.TimeAwareObservation,
         ),
         [CoinEnv],
     ),
     "images": (
         pick(
-            GrayscaleObservation,
-            ResizeObservation(h=6, w=6),
-            FrameStackObservation(n_stack=2),
-            NormalizeObservation,
-            ClipReward,
+            envrax.GrayscaleObservation,
+            envrax.ResizeObservation(h=6, w=6),
+            envrax.FrameStackObservation(n_stack=2),
+            envrax.NormalizeObservation,
+            envrax.ClipReward,
         ),
         [PixelEnv],
     ),
     "episodes": (
         pick(
-            NanGuard,
-            RecordEpisodeStatistics,
-            FrameStackObservation(n_stack=2),
-            JitWrapper(pre_warm=False),
-            RecordEpisodeStatistics,
-            EpisodeDiscount,
-            ExpandDims,
+            envrax.NanGuard,
+            envrax.RecordEpisodeStatistics,
+            envrax.FrameStackObservation(n_stack=2),
+            envrax.JitWrapper(pre_warm=False),
+            envrax.RecordEpisodeStatistics,
+            envrax.EpisodeDiscount,
+            envrax.ExpandDims,
         ),
         [CoinEnv, VectorEnv, PixelEnv, NestedEnv],
     ),

@@ -76,9 +76,11 @@ def test_a_space_of_ones_own_nests_and_has_a_size() -> None:
     space = Dict(a=Even(10), b=Tuple([Even(4).batch(2)]))
     assert space.batch(3).size == Even(1).batch(3).size + 6 == 9
     assert space == Dict(a=Even(10), b=Tuple([Even(4, (2,))]))
-    x = space.sample(jax.random.key(0))
-    assert space.contains(x) is True
-    assert bool(jax.jit(space.contains)(x))
+    sampled, inside = jax.jit(lambda rng: (x := space.sample(rng), space.contains(x)))(
+        jax.random.key(0)
+    )
+    x = jax.tree.map(np.asarray, sampled)
+    assert bool(space.contains(x)) and bool(inside)
     assert space.contains({**x, "a": np.int32(3)}) is False
 
 

@@ -30,9 +30,9 @@ from envrax.spaces.flattening import flat_box
 from envrax.spaces.sampling import draw_integers
 
 # Each compiled sample takes a while, so those properties are tried on few spaces by default.
-few = settings(max_examples=6, deadline=None, derandomize=True, database=None)
-more = settings(max_examples=60, deadline=None, derandomize=True, database=None)
-many = settings(max_examples=80, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=4, deadline=None, derandomize=True, database=None)
+more = settings(max_examples=30, deadline=None, derandomize=True, database=None)
+many = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
 INTEGERS = [np.dtype(name) for name in ("int8", "uint8", "int16", "int32", "uint32")]
 FLOATS = [np.dtype(dtype) for dtype in (jnp.float16, jnp.bfloat16, jnp.float32)]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, Space, Tuple
 from envrax.spaces.sampling import draw_floats
 
 INF = float("inf")
@@ -80,17 +80,6 @@ def test_integers_are_uniform_on_wide_ranges() -> None:
             assert len(set(scaled.ravel().tolist())) > 0.8 * N, box
 
 
-def test_each_entry_keeps_to_its_own_bounds() -> None:
-    counts = draws(MultiDiscrete((1, 2, 300)))
-    assert counts.max(axis=0).tolist()[:2] == [0, 1]
-    assert 290 < counts[:, 2].max() <= 299
-    low, high = np.array([-INF, 0.0, 5.0]), np.array([INF, 3.0, INF])
-    wide = draws(Box(low, high, (3,), jnp.int32))
-    assert wide[:, 0].min() < -(2**30) < 2**30 < wide[:, 0].max()
-    assert set(wide[:, 1]) == {0, 1, 2, 3}
-    assert wide[:, 2].min() >= 5
-
-
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64])
 def test_floats_are_uniform_between_bounds(dtype: Any) -> None:
     low, high = np.array([-1.0, 0.0, -6e4]), np.array([3.0, 1e-3, 6e4])
@@ -155,9 +144,9 @@ def test_a_bound_that_jax_computes_with_as_zero_is_zero(space: Any, values: set[
     drawn = draws(space, 20)
     assert set(drawn.ravel().tolist()) == values
     assert space.batch(20).contains(drawn) is True
-    for x in (drawn[0], np.broadcast_to(space.low, space.shape).astype(space.dtype)):
-        assert space.contains(x) is True
-        assert bool(jax.jit(space.contains)(x)) is True
+    xs = drawn[0], np.broadcast_to(space.low, space.shape).astype(space.dtype)
+    for x, inside in zip(xs, jax.jit(lambda xs: [*map(space.contains, xs)])(xs), strict=True):
+        assert space.contains(x) is True and bool(inside)
     assert space.contains((drawn[0] + 1).astype(space.dtype)) is False
 
 
@@ -198,9 +187,9 @@ def test_equal_dicts_draw_equal_samples_and_children_differ() -> None:
     forwards = Dict(a=Box(0, 1, (4,)), b=Box(0, 1, (4,)))
     backwards = Dict({"b": Box(0, 1, (4,)), "a": Box(0, 1, (4,))})
     rng = jax.random.key(0)
-    jax.tree.map(np.testing.assert_array_equal, forwards.sample(rng), backwards.sample(rng))
     sample = forwards.sample(rng)
-    assert not np.any(sample["a"] == sample["b"])
+    jax.tree.map(np.testing.assert_array_equal, sample, backwards.sample(rng))
+    assert not np.any(np.asarray(sample["a"]) == np.asarray(sample["b"]))
 
 
 @pytest.mark.parametrize(

@@ -74,10 +74,8 @@ class Homely(ScriptEnv):
 def test_python_and_numpy_values_are_taken() -> None:
     env = JitWrapper(ExpandDims(ClipReward(Wrapper(Homely()))), pre_warm=False)
     env = EpisodeDiscount(RecordEpisodeStatistics(FrameStackObservation(env, n_stack=2)))
-    _, state = env.reset(KEY)
-    for step in (env.step, jax.jit(env.step)):
-        _, after, reward, discount, _ = step(state, 0)
-        assert bool(after.done) and reward.tolist() == [1.0] and discount.tolist() == [0.0]
+    _, after, reward, discount, _ = jax.jit(lambda rng: env.step(env.reset(rng)[1], 0))(KEY)
+    assert bool(after.done) and reward.tolist() == [1.0] and discount.tolist() == [0.0]
     vec_env = VecEnv(env, 2)
     obs, states = vec_env.reset(KEY)
     obs, states, *_ = vec_env.step(states, jnp.zeros(2, jnp.int32))

@@ -5,13 +5,13 @@ import pickle
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import pytest
-from fakes import CoinEnv, NestedEnv, PixelEnv, VectorConfig, VectorEnv
+from fakes import PixelEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_equal
+from wrapper_rows import ROWS
 
-import envrax
 from envrax import (
+    AtariPreprocessing,
     ClipReward,
     FrameStackObservation,
     GrayscaleObservation,
@@ -20,42 +20,19 @@ from envrax import (
     RecordVideo,
     ResizeObservation,
     RewardWrapper,
-    VecEnv,
     Wrapper,
 )
+from envrax.wrappers import WrapperFactory
 
-KEYWORDS: dict[str, dict[str, Any]] = {
-    "JitWrapper": {"cache_dir": None, "pre_warm": False},
-    "ResizeObservation": {"h": 6, "w": 5},
-    "FrameStackObservation": {"n_stack": 2},
-    "RecordVideo": {"output_dir": "videos", "fps": 10},
-    "AtariPreprocessing": {"noop_max": 2, "screen_size": (5, 6), "scale_obs": True},
-    "DelayObservation": {"delay": 2},
-    "DiscretizeAction": {"bins": (3, 2), "multidiscrete": True},
-    "DtypeObservation": {"dtype": "float32"},
-    "FilterObservation": {"filter_keys": ("image",)},
-    "RepeatAction": {"num_repeats": 2},
-    "StickyAction": {"repeat_action_probability": 0.5},
-    "RescaleAction": {"min_action": -2.0, "max_action": 3.0},
-    "TimeAwareObservation": {"normalize_time": True, "dict_time_key": "when"},
-    "TransformObservation": {"func": jnp.flip},
+# A factory as users write it, and an environment that it fits.
+FACTORIES: dict[str, tuple[Any, Any]] = {
+    name: (wrap if isinstance(wrap, WrapperFactory) else wrap(), kinds[0])
+    for name, (wrap, kinds) in ROWS.items()
+    if isinstance(wrap, type | WrapperFactory)
 }
-NAMES = ["GrayscaleObservation", "ClipReward", *KEYWORDS]
-
-
-def fit(wrapper: Any) -> Any:
-    """An env that the wrapper fits."""
-    name = wrapper.__name__
-    return (
-        NestedEnv()
-        if name == "FilterObservation"
-        else CoinEnv()
-        if "Action" in name
-        else PixelEnv()
-    )
-
-
-each_wrapper = pytest.mark.parametrize("name", NAMES)
+FACTORIES["RecordVideo"] = RecordVideo(fps=10), PixelEnv  # its row has a function without a name
+FACTORIES["AtariPreprocessing"] = AtariPreprocessing(noop_max=2, screen_size=(5, 6)), PixelEnv
+each_wrapper = pytest.mark.parametrize("name", FACTORIES)
 
 
 class Scale(RewardWrapper[Any, Any, Any, Any]):
@@ -71,8 +48,8 @@ class Scale(RewardWrapper[Any, Any, Any, Any]):
 
 @each_wrapper
 def test_factory_waits_for_an_env_and_is_a_value(name: str) -> None:
-    wrapper, keywords = getattr(envrax, name), KEYWORDS.get(name, {})
-    factory, env = wrapper(**keywords), fit(wrapper)
+    factory, env_class = FACTORIES[name]
+    wrapper, keywords, env = factory.wrapper, factory.kwargs, env_class()
     once, again = factory(env), factory(env)
     assert type(once) is type(again) is type(wrapper(env=env, **keywords)) is wrapper
     assert once is not again and once.unwrapped is again.unwrapped is env
@@ -82,7 +59,7 @@ def test_factory_waits_for_an_env_and_is_a_value(name: str) -> None:
     assert repr(factory) == f"{name}({written})"
     for twin in (wrapper(**keywords), copy.deepcopy(factory), pickle.loads(pickle.dumps(factory))):
         assert twin == factory and hash(twin) == hash(factory)
-        assert type(twin(fit(wrapper))) is wrapper
+        assert type(twin(env_class())) is wrapper
     assert factory != Scale(reward=1.0) and factory != wrapper
 
 
@@ -104,13 +81,11 @@ def test_the_environment_by_keyword_whatever_its_name() -> None:
 
 
 @each_wrapper
-def test_each_wrapper_survives_pickle_and_deepcopy(name: str, tmp_path: Any) -> None:
-    wrapper, keywords = getattr(envrax, name), KEYWORDS.get(name, {})
-    if wrapper is RecordVideo:
-        keywords = {**keywords, "output_dir": tmp_path}
-    env = wrapper(fit(wrapper), **keywords)
+def test_each_wrapper_survives_pickle_and_deepcopy(name: str) -> None:
+    factory, env_class = FACTORIES[name]
+    env = factory(env_class())
     for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-        assert type(twin) is wrapper and repr(twin) == repr(env)
+        assert type(twin) is type(env) and repr(twin) == repr(env)
         assert twin.env is not env.env
         assert twin.observation_space == env.observation_space
 
@@ -138,11 +113,6 @@ def test_first_argument_that_is_no_env_is_refused(first: Any) -> None:
     for call in (lambda: ResizeObservation(first), lambda: ResizeObservation(env=first)):
         with pytest.raises(TypeError, match="JaxEnv"):
             call()
-
-
-def test_a_batch_of_envs_is_refused_with_the_way_to_do_it() -> None:
-    with pytest.raises(TypeError, match="VecEnv"):
-        ClipReward(VecEnv(PixelEnv(), 2))  # pyright: ignore
 
 
 def test_subscripted_class_defers_too() -> None:
@@ -188,11 +158,3 @@ def test_wrapped_env_survives_a_copy() -> None:
         assert twin.unwrapped is not env.unwrapped and twin.config == env.config
         assert_trees_equal(play(twin), played)
         assert twin.config is not env.config
-
-
-def test_copy_of_a_copied_stack_with_a_video_on_top(tmp_path: Any) -> None:
-    env = RecordVideo(five_deep(), tmp_path)
-    env.reset(jax.random.key(0))
-    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-        assert not twin.recording and env.recording  # one writer per file
-    env.close()

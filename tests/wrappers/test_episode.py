@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fakes import CoinConfig, CoinEnv, PixelEnv, ScriptEnv, VectorConfig, VectorEnv
-from helpers import assert_trees_equal, jax_flag, slow_but
+from fakes import CoinConfig, CoinEnv, PixelEnv, ScriptEnv, VectorEnv
+from helpers import assert_trees_equal, jax_flag, plain, slow_but
 from wrapper_rows import ROWS
 
 from envrax import (
@@ -20,10 +20,8 @@ from envrax import (
     JitWrapper,
     NanGuard,
     RecordEpisodeStatistics,
-    RecordVideo,
     StartStates,
     TimeLimit,
-    VecEnv,
 )
 
 KEY = jax.random.key(0)
@@ -33,13 +31,17 @@ REWARDS = (2.0, -0.5, 0.0, -1.5)
 
 def rollout(env: Any, steps: int, action: Any = ZERO) -> list[Any]:
     """State, reward, done and info of each step."""
-    jit = jax.jit if env.traceable else lambda method: method
-    _, state = jit(env.reset)(KEY)
-    seen, step = [], jit(env.step)
-    for _ in range(steps):
-        _, state, reward, done, info = step(state, action)
-        seen.append((state, reward, done, info))
-    return seen
+
+    @jax.jit
+    def run(rng: jax.Array) -> Any:
+        def step(state: Any, _: None) -> Any:
+            _, state, *rest = env.step(state, action)
+            return state, (state, *rest)
+
+        return jax.lax.scan(step, env.reset(rng)[1], length=steps)[1]
+
+    out = jax.tree.map(plain, run(KEY))
+    return [jax.tree.map(lambda x, t=t: x[t], out) for t in range(steps)]
 
 
 # Reward
@@ -72,7 +74,7 @@ def test_expand_dims_adds_a_trailing_axis_to_reward_and_done() -> None:
         assert state.done.shape == () and state.done.dtype == jnp.bool_
 
 
-@pytest.mark.parametrize("wrap", [lambda env: env, ExpandDims, RecordEpisodeStatistics, ClipReward])
+@pytest.mark.parametrize("wrap", [ExpandDims, RecordEpisodeStatistics])
 def test_discount_is_one_until_the_end_and_then_zero(wrap: Any) -> None:
     shape = (1,) if wrap is ExpandDims else ()
     inner = ScriptEnv(rewards=REWARDS)
@@ -100,22 +102,6 @@ def test_statistics_come_on_the_last_step_alone() -> None:
         assert set(info) == {"terminated", "truncated", "episode"}
 
 
-def test_statistics_of_one_episode_after_another() -> None:
-    vec_env = VecEnv(RecordEpisodeStatistics(CoinEnv(CoinConfig(end_rate=0.3))), 8)
-    _, state = vec_env.reset(KEY)
-    total, length = np.zeros(8), np.zeros(8, int)
-    ended = 0
-    for step in range(20):
-        actions = np.random.default_rng(step).uniform(-1, 1, (8, 2)).astype(np.float32)
-        _, state, rewards, dones, infos = vec_env.step(state, actions)
-        total, length, dones = total + np.asarray(rewards), length + 1, np.asarray(dones)
-        np.testing.assert_array_equal(infos["episode"]["l"], np.where(dones, length, 0))
-        np.testing.assert_allclose(infos["episode"]["r"], np.where(dones, total, 0), atol=1e-5)
-        total, length = np.where(dones, 0, total), np.where(dones, 0, length)
-        ended += dones.sum()
-    assert ended > 20
-
-
 @pytest.mark.parametrize(
     "wrapper",
     slow_but(
@@ -125,7 +111,6 @@ def test_statistics_of_one_episode_after_another() -> None:
             FrameStackObservation,
             EpisodeDiscount,
             ExpandDims,
-            RecordVideo(episode_trigger=lambda _: False),
             JitWrapper(pre_warm=False),
             RecordEpisodeStatistics,
         ],
@@ -133,18 +118,16 @@ def test_statistics_of_one_episode_after_another() -> None:
     ids=lambda wrapper: getattr(wrapper, "wrapper", wrapper).__name__,
 )
 def test_statistics_are_right_above_and_beneath(wrapper: Any) -> None:
-    pixels = PixelEnv(VectorConfig(max_steps=3))
-    rewards = [float(r) for _, r, *_ in rollout(pixels, 3)]
-    clipped = sum(np.sign(rewards)) if wrapper is ClipReward else sum(rewards)
+    inner = ScriptEnv(rewards=(2.0, 0.25, -1.5))
+    clipped = 1.0 if wrapper is ClipReward else 0.75
     for env, expected in [
-        (RecordEpisodeStatistics(wrapper(pixels)), clipped),
-        (wrapper(RecordEpisodeStatistics(pixels)), sum(rewards)),
-        (RecordEpisodeStatistics(wrapper(RecordEpisodeStatistics(pixels))), clipped),
+        (RecordEpisodeStatistics(wrapper(inner)), clipped),
+        (wrapper(RecordEpisodeStatistics(inner)), 0.75),
+        (RecordEpisodeStatistics(wrapper(RecordEpisodeStatistics(inner))), clipped),
     ]:
         infos = [info for *_, info in rollout(env, 3)]
-        assert episodes(infos) == [(0, 0), (0, 0), (pytest.approx(expected), 3)]
+        assert episodes(infos) == [(0, 0), (0, 0), (expected, 3)]
         assert infos[2]["episode"]["r"].shape == infos[2]["episode"]["l"].shape == ()
-    assert sum(np.sign(rewards)) != sum(rewards)
 
 
 @pytest.mark.parametrize(
@@ -165,12 +148,22 @@ def test_what_begins_or_ends_episodes_itself_wants_statistics_around_it(wrapper:
     RecordEpisodeStatistics(wrapper(PixelEnv()))
 
 
-@pytest.mark.parametrize("name", slow_but("StickyAction", "AtariPreprocessing", values=ROWS))
+TAKE_STEPS = ("StickyAction", "AtariPreprocessing")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in TAKE_STEPS else pytest.mark.exhaustive)
+        for name in ROWS
+        if name != "RecordVideo"
+    ],
+)
 def test_statistics_inside_count_no_step_of_a_reset(name: str) -> None:
     wrapper, kinds = ROWS[name]
     try:
         env = wrapper(RecordEpisodeStatistics(kinds[0]()))
-        _, state = jax.jit(env.reset)(KEY) if env.traceable else env.reset(KEY)
+        _, state = jax.jit(env.reset)(KEY)
     except TypeError as refusal:
         assert "expected RecordEpisodeStatistics outside" in str(refusal)
         return
@@ -211,6 +204,6 @@ def test_what_is_written_to_the_state_on_top_reaches_the_environment() -> None:
         _, state = env.reset(KEY)
         return env.step(state.replace(rng=other, step=jnp.int32(40)), action)[1]
 
-    plain, state = jax.jit(lambda: (stepped(bare), stepped(env)))()
-    assert int(state.step) == int(plain.step) == 41
-    assert_trees_equal((state.rng, world(state)), (plain.rng, plain.world))
+    alone, state = jax.jit(lambda: (stepped(bare), stepped(env)))()
+    assert int(state.step) == int(alone.step) == 41
+    assert_trees_equal((state.rng, world(state)), (alone.rng, alone.world))

@@ -11,7 +11,6 @@ from helpers import assert_trees_equal
 
 from envrax import Box, Dict, Discrete, FlattenAction, MultiBinary, Tuple
 from envrax.spaces import flatten
-from envrax.testing import MaskedEnv
 
 KEY = jax.random.key(0)
 
@@ -60,10 +59,3 @@ def test_a_uniform_vector_is_a_uniform_choice() -> None:
 )
 def test_the_space_has_the_bounds_of_each_number(space: Any, expected: Box) -> None:
     assert FlattenAction(Takes(space)).action_space == expected
-
-
-def test_masks_are_refused_since_a_vector_has_none() -> None:
-    env = FlattenAction(MaskedEnv())
-    state = jax.eval_shape(env.reset, KEY)[1]
-    with pytest.raises(NotImplementedError, match=r"FlattenAction\.action_mask"):
-        jax.eval_shape(env.action_mask, state)

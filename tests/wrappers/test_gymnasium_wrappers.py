@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import gymnasium.wrappers as gym
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,18 +18,8 @@ from helpers import slow_but
 from replay import History, Ours, Theirs, assert_same, play_ours, play_theirs
 
 import envrax
-from envrax import (
-    AtariPreprocessing,
-    Box,
-    Dict,
-    Discrete,
-    MultiBinary,
-    MultiDiscrete,
-    StickyAction,
-    TimeLimit,
-    Tuple,
-)
 from envrax.interop import to_space
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 # It says so when a float64 bound becomes one of the narrower dtype that was asked for.
 pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting")
@@ -55,8 +46,6 @@ def last(x: Any) -> Any:
 
 # name, keywords, space of observations, and how close the values are where not to the bit
 OBSERVATIONS: list[tuple[str, dict[str, Any], Any, float]] = [
-    ("FlattenObservation", {}, IMAGE, 0),
-    ("FlattenObservation", {}, Discrete(5), 0),
     ("FlattenObservation", {}, MultiDiscrete([[2, 3], [4, 1]]), 0),
     ("FlattenObservation", {}, MultiBinary((2, 3)), 0),
     ("FlattenObservation", {}, BOXES, 0),
@@ -65,7 +54,6 @@ OBSERVATIONS: list[tuple[str, dict[str, Any], Any, float]] = [
     ("ReshapeObservation", {"shape": (3, 1)}, VECTOR, 0),
     ("FilterObservation", {"filter_keys": ["image", "both"]}, MIXED, 0),
     ("FilterObservation", {"filter_keys": [1, 0]}, Tuple((VECTOR, Discrete(3), IMAGE)), 0),
-    ("FilterObservation", {"filter_keys": [-1]}, Tuple((VECTOR, Discrete(3))), 0),
     ("RescaleObservation", {"min_obs": -2.0, "max_obs": 7.0}, VECTOR, 1e-6),
     (
         "RescaleObservation",
@@ -76,12 +64,10 @@ OBSERVATIONS: list[tuple[str, dict[str, Any], Any, float]] = [
         HALF_OPEN,
         1e-6,
     ),
-    ("DelayObservation", {"delay": 0}, VECTOR, 0),
     ("DelayObservation", {"delay": 3}, Box(2.0, 9.0, (2,)), 0),
     ("DelayObservation", {"delay": 2}, BOXES, 0),
     ("MaxAndSkipObservation", {}, IMAGE, 1e-6),  # only the rewards, which are summed in float64
     ("MaxAndSkipObservation", {"skip": 3}, VECTOR, 1e-6),
-    ("TimeAwareObservation", {"flatten": False}, VECTOR, 0),
     ("TimeAwareObservation", {"flatten": False, "dict_time_key": "when"}, BOXES, 0),
     ("TimeAwareObservation", {"flatten": False}, Tuple((VECTOR, IMAGE)), 0),
     ("TimeAwareObservation", {"flatten": False, "normalize_time": True}, VECTOR, 1e-7),
@@ -108,13 +94,12 @@ def both(name: str, keywords: dict[str, Any], history: History) -> tuple[Any, An
         if key in keywords:
             their_keywords[key] = to_space(keywords[key])
     if name == "TimeAwareObservation":
-        theirs, ours = gym.TimeLimit(theirs, 9), TimeLimit(ours, 9)
+        theirs, ours = gym.TimeLimit(theirs, 9), envrax.TimeLimit(ours, 9)
     return getattr(envrax, name)(ours, **keywords), getattr(gym, name)(theirs, **their_keywords)
 
 
 @pytest.mark.parametrize(
-    ("name", "keywords", "space", "rtol"),
-    cases(OBSERVATIONS, slow=(0, 1, 4, 6, 9, 10, 14, 17, 19, 20, 22)),
+    ("name", "keywords", "space", "rtol"), cases(OBSERVATIONS, slow=(2, 4, 7, 10, 13, 14, 15, 17))
 )
 def test_observations(name: str, keywords: dict[str, Any], space: Any, rtol: float) -> None:
     ours, theirs = both(name, keywords, History(space))
@@ -191,7 +176,6 @@ ACTIONS: list[tuple[str, dict[str, Any], Any, Any, float]] = [
         np.float32([[6, -4, 1e6, 0.25], [5, 1, -3, 1]]),
         1e-6,
     ),
-    ("DiscretizeAction", {"bins": 3}, PLANE, np.arange(9), 1e-6),
     ("DiscretizeAction", {"bins": (2, 5)}, PLANE, np.arange(10), 1e-6),
     ("DiscretizeAction", {"bins": 4}, Box(-2.0, 2.0, (1,)), np.arange(4), 1e-6),
     (
@@ -206,7 +190,7 @@ ACTIONS: list[tuple[str, dict[str, Any], Any, Any, float]] = [
 
 
 @pytest.mark.parametrize(
-    ("name", "keywords", "space", "actions", "rtol"), cases(ACTIONS, slow=(3, 5, 7))
+    ("name", "keywords", "space", "actions", "rtol"), cases(ACTIONS, slow=(4, 6))
 )
 def test_actions(
     name: str, keywords: dict[str, Any], space: Any, actions: Any, rtol: float
@@ -228,21 +212,29 @@ def test_actions(
 
 def test_a_scalar_action_is_discretized() -> None:
     env = envrax.DiscretizeAction(Ours(History(VECTOR, Box(-2.0, 2.0, ()))), 4)
-    assert [env.action(i).tolist() for i in range(4)] == [-1.5, -0.5, 0.5, 1.5]
+    assert jax.jit(jax.vmap(env.action))(np.arange(4)).tolist() == [-1.5, -0.5, 0.5, 1.5]
 
 
 # Time limits
 
 
-@pytest.mark.parametrize("max_steps", slow_but(5, values=[1, 5, 7, 12]))
 @pytest.mark.parametrize(
-    "ends",
-    [{}, {5: "terminated"}, {5: "truncated"}, {5: "terminated, truncated"}],
-    ids=lambda ends: str(list(ends.values())),
+    ("max_steps", "ends"),
+    [
+        (5, {}),
+        (5, {5: "terminated"}),
+        (5, {5: "terminated, truncated"}),
+        (12, {5: "truncated"}),
+        pytest.param(1, {5: "terminated"}, marks=pytest.mark.slow),
+        pytest.param(12, {}, marks=pytest.mark.slow),
+    ],
 )
 def test_time_limits(max_steps: int, ends: dict[int, str]) -> None:
     history = History(VECTOR, ends=ends)
-    ours, theirs = TimeLimit(Ours(history), max_steps), gym.TimeLimit(Theirs(history), max_steps)
+    ours, theirs = (
+        envrax.TimeLimit(Ours(history), max_steps),
+        gym.TimeLimit(Theirs(history), max_steps),
+    )
     ours, theirs = play_ours(ours, [0] * 12)[1], play_theirs(theirs, [0] * 12)[1]
     np.testing.assert_array_equal(np.array(ours, float), np.array(theirs, float))
     assert len(ours) == min(max_steps, 5 if ends else 12)
@@ -252,8 +244,7 @@ def test_time_limits(max_steps: int, ends: dict[int, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "ends",
-    slow_but({5: "truncated"}, values=[{}, {1: "terminated"}, {5: "truncated"}, {6: "terminated"}]),
+    "ends", slow_but({5: "truncated"}, values=[{}, {5: "truncated"}, {6: "terminated"}])
 )
 def test_repeated_actions(ends: dict[int, str]) -> None:
     history = History(VECTOR, ends=ends)
@@ -265,7 +256,7 @@ def test_repeated_actions(ends: dict[int, str]) -> None:
     assert int(state.step) == theirs.unwrapped.at == (*ends, 12)[0]
 
 
-@pytest.mark.parametrize("end", slow_but(4, 5, values=range(1, 8)))
+@pytest.mark.parametrize("end", slow_but(4, 5, values=[3, 4, 5]))
 def test_the_maximum_is_over_frames_of_this_step(end: int) -> None:
     """Gymnasium's takes older ones if an episode ends within the skip, which ours does not."""
     history = History(IMAGE, ends={end: "terminated"})
@@ -281,12 +272,11 @@ def test_the_maximum_is_over_frames_of_this_step(end: int) -> None:
         assert_same(seen, theirs)
 
 
-@pytest.mark.parametrize("p", slow_but(0.25, values=[0.0, 0.25, 0.9]))
-def test_sticky_actions_are_the_last_or_the_new_one(p: float) -> None:
-    steps = 300
+def test_sticky_actions_are_the_last_or_the_new_one() -> None:
+    p, steps = 0.25, 300
     history = History(Discrete(2), Discrete(1000), steps)
     actions = np.arange(1, steps + 1)
-    infos = play_ours(StickyAction(Ours(history), p), actions)[2]
+    infos = play_ours(envrax.StickyAction(Ours(history), p), actions)[2]
     taken = np.array([int(info["taken"]) for info in infos])
     assert taken[0] == 1  # the first one is never stuck
     stuck = taken[1:] != actions[1:]
@@ -308,16 +298,19 @@ class Emulator(Theirs):
 
     _frameskip = 1
 
+    def __init__(self, history: History) -> None:
+        super().__init__(history)
+        grey = envrax.GrayscaleObservation(Ours(history)).observation
+        self.grey = np.asarray(jax.jit(jax.vmap(grey))(history.obs))
+
     @property
     def ale(self) -> Any:
-        grey = envrax.GrayscaleObservation(Ours(self.history)).observation
-
         def copy_to(buffer: Any, image: Any) -> None:
             buffer[...] = image
 
         return SimpleNamespace(
             lives=lambda: int(self.history.lives[self.at]),
-            getScreenGrayscale=lambda buffer: copy_to(buffer, grey(self.history.frame(self.at))),
+            getScreenGrayscale=lambda buffer: copy_to(buffer, self.grey[self.at]),
             getScreenRGB=lambda buffer: copy_to(buffer, self.history.frame(self.at)),
         )
 
@@ -331,10 +324,8 @@ class Emulator(Theirs):
         {"frame_skip": 2, "terminal_on_life_loss": True},
         {"noop_max": 1},
         values=[
-            {},
-            {"grayscale_obs": False},
+            {"grayscale_obs": False, "frame_skip": 1},
             {"grayscale_newaxis": True, "scale_obs": True},
-            {"frame_skip": 1},
             {"frame_skip": 2, "terminal_on_life_loss": True},
             {"noop_max": 1},
         ],
@@ -347,7 +338,7 @@ def test_atari(keywords: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "cv2", same_size)  # pyright: ignore[reportArgumentType]
     history = History(IMAGE, steps=40)
     keywords = {"noop_max": 0, "screen_size": (6, 4), **keywords}
-    ours = AtariPreprocessing(Ours(history), **keywords)
+    ours = envrax.AtariPreprocessing(Ours(history), **keywords)
     theirs = gym.AtariPreprocessing(Emulator(history), **keywords)
     assert to_space(ours.observation_space) == theirs.observation_space
     our_obs, our_rest, *_ = play_ours(ours, [1, 2] * 4)

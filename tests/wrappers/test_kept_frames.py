@@ -11,28 +11,23 @@ import pytest
 from helpers import assert_trees_equal
 
 import envrax
-from envrax import AtariPreprocessing, Box, Discrete, EnvConfig, EnvState, JaxEnv
+from envrax import AtariPreprocessing
+from envrax.testing import ImageEnv
+from envrax.testing.fakes import FakeConfig, FakeState
 from envrax.wrappers import MaxAndSkipObservation, RepeatAction, Wrapper
+from envrax.wrappers.atari import NoopReset
 
 SHAPE = 12, 10, 3
 
 
-class Drawn(JaxEnv[Box, Discrete, EnvState, EnvConfig]):
+class Drawn(ImageEnv):
     """Images that the host draws, and counts."""
 
-    @property
-    def observation_space(self) -> Box:
-        return Box(0, 255, SHAPE, jnp.uint8)
-
-    @property
-    def action_space(self) -> Discrete:
-        return Discrete(3)
-
-    def __init__(self, config: EnvConfig | None = None) -> None:
-        super().__init__(config or EnvConfig(max_steps=50))
+    def __init__(self, max_steps: int = 50) -> None:
+        super().__init__(FakeConfig(max_steps=max_steps))
         self.drawn = list[int]()
 
-    def observe(self, state: EnvState) -> jax.Array:
+    def observe(self, state: Any) -> jax.Array:
         return self.draw(state.step)
 
     def draw(self, step: jax.Array) -> jax.Array:
@@ -43,15 +38,20 @@ class Drawn(JaxEnv[Box, Discrete, EnvState, EnvConfig]):
         image = jax.ShapeDtypeStruct(SHAPE, np.uint8)
         return jax.pure_callback(on_host, image, step, vmap_method="sequential")
 
-    def reset(self, rng: jax.Array) -> tuple[jax.Array, EnvState]:
-        state = EnvState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False))
+    def reset(self, rng: jax.Array) -> tuple[Any, Any]:
+        zero = jnp.int32(0)  # drawn from no key: quick to compile
+        state = FakeState(rng=rng, step=zero, done=jnp.bool_(False), number=zero)
         return self.observe(state), state
 
-    def step(self, state: EnvState, action: jax.Array) -> Any:
-        step = state.step + 1
-        state = state.replace(step=step, done=step >= self.config.max_steps)
-        info = {"terminated": jnp.bool_(False), "truncated": state.done, "lives": jnp.int32(3)}
-        return self.observe(state), state, jnp.float32(1), state.done, info
+    def move(self, state: Any, action: Any) -> dict[str, Any]:
+        return {}
+
+    def gain(self, action: Any) -> jax.Array:
+        return jnp.float32(1)
+
+    def step(self, state: Any, action: Any) -> Any:
+        *rest, info = super().step(state, action)
+        return *rest, {**info, "lives": jnp.int32(3)}
 
     def taken(self) -> list[int]:
         """The steps that were drawn since the last call, in order."""
@@ -68,7 +68,7 @@ def called(env: Drawn, function: Any, *args: Any) -> tuple[Any, list[int]]:
 
 @pytest.mark.parametrize("limit", [50, 7])
 def test_the_last_two_frames_of_a_step(limit: int) -> None:
-    env = Drawn(EnvConfig(max_steps=limit))
+    env = Drawn(limit)
     skipped = MaxAndSkipObservation(env, 4)
     _, state = jax.jit(skipped.reset)(jax.random.key(0))
     (_, state, *_), drawn = called(env, skipped.step, state, 0)
@@ -139,9 +139,7 @@ def test_frames_are_those_of_a_loop_on_the_host() -> None:
             seen.append(step(seen[-1][1], jnp.int32(action)))
         return seen
 
-    options: dict[str, Any] = {"noop_max": 3, "screen_size": (5, 6)}
-    traced = AtariPreprocessing(Drawn(EnvConfig(max_steps=9)), **options)
-    on_host = AtariPreprocessing(OnHost(EnvConfig(max_steps=9)), **options)
+    traced, on_host = (MaxAndSkipObservation(NoopReset(kind(9), 3), 4) for kind in (Drawn, OnHost))
     for ours, theirs in zip(play(traced), play(on_host), strict=True):
         assert_trees_equal(ours[0], theirs[0])
         assert_trees_equal(ours[2:], theirs[2:])

@@ -1,11 +1,12 @@
 """
 Every wrapper on every kind of env, in every way to call it, against a loop over compiled calls.
 
-A new wrapper is one row of `ROWS`. By default those of `QUICK` meet the first of their envs, and
-the rows that are stacks of wrappers are called in other ways too; `-m slow` is the rest of the
-matrix.
+A new wrapper is one row of `ROWS`. By default the rows that are stacks of wrappers are called in
+one way each. With `-m slow` these are called in all ways, and each other row in one, on one of its
+envs; they take turns. The other envs of each row are the exhaustive rest.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -14,26 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from fakes import ALL, LivesEnv, PixelEnv
-from helpers import (
-    assert_trees_close,
-    assert_trees_equal,
-    jax_flag,
-    plain,
-    random_actions,
-    slow_but,
-)
+from helpers import assert_trees_close, jax_flag, plain, random_actions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from wrapper_rows import ROWS
+from wrapper_rows import ROWS, in_turn
 
 from envrax import (
     ClipReward,
     FrameStackObservation,
     GrayscaleObservation,
-    MultiVecEnv,
+    MaxAndSkipObservation,
     NormalizeObservation,
     RecordEpisodeStatistics,
-    RecordVideo,
     ResizeObservation,
     VecEnv,
 )
@@ -41,13 +34,10 @@ from envrax.classic import CartPole
 from envrax.env import carries_over
 from envrax.wrappers.atari import LifeLoss
 
-# The stacks hold all other wrappers.
-STACKS = ("images", "episodes", "gymnasium")
-QUICK = ("RecordVideo", *STACKS)
 SLOTS, STEPS = 2, 7  # over the limit of five steps, so that new episodes begin
 
 
-# How a rollout with auto-reset is written, five times: of each slot the first observation, and of
+# How a rollout with auto-reset is written, four times: of each slot the first observation, and of
 # each step all that it returns.
 
 
@@ -86,13 +76,12 @@ def eager(env: Any, keys: Any, actions: Any) -> Any:
 
 
 def jit(env: Any, keys: Any, actions: Any) -> Any:
-    on_host = isinstance(env, RecordVideo)  # it compiles nothing, nor lets others
-    reset, step = (env.reset, env.step) if on_host else (jax.jit(env.reset), jax.jit(env.step))
+    reset, step = jax.jit(env.reset), jax.jit(env.step)
     return stacked([by_hand(env, reset, step, keys[i], at(actions, i)) for i in range(SLOTS)])
 
 
 def vmap(env: Any, keys: Any, actions: Any) -> Any:
-    first, state = jax.vmap(env.reset)(keys)
+    first, state = jax.jit(jax.vmap(env.reset))(keys)
     step = jax.jit(jax.vmap(lambda state, action: with_select(env, state, action)))
     return first, over_time(step, state, actions)
 
@@ -116,18 +105,6 @@ def vec_env(env: Any, keys: Any, actions: Any) -> Any:
     return first, over_time(batch.step, state, actions)
 
 
-def multi_vec_env(env: Any, keys: Any, actions: Any) -> Any:
-    """Both of two equal members do what one does alone."""
-    batch = VecEnv(env, SLOTS)
-    fleet = MultiVecEnv([batch, VecEnv(env, SLOTS)])
-    first, state = batch.reset(jax.random.key(0))
-    step = lambda states, actions: fleet.step(states, [actions] * 2)  # noqa: E731
-    returned = over_time(step, [state] * 2, actions)
-    one, other = (tuple(part[i] for part in returned) for i in range(2))
-    assert_trees_equal(one, other)
-    return first, one
-
-
 def over_time(step: Any, state: Any, actions: Any) -> Any:
     out = []
     for t in range(STEPS):
@@ -149,64 +126,41 @@ def rolled(row: str, env_class: Any) -> Any:
     return env, keys, actions, jit(env, keys, actions)
 
 
-def cases(*modes: Any) -> list[Any]:
-    """
-    Pairs of row and env, or triples with a mode; most are slow.
-
-    Every mode meets the first env of the rows of `QUICK`; each other env meets one mode, which
-    takes turns.
-    """
-
-    def by_default(row: str, env_class: Any, *mode: Any) -> bool:
-        known = {scan if row == "images" else vec_env} if row in STACKS else set[Any]()
-        return row in QUICK and env_class is ROWS[row][1][0] and {*mode} <= known
-
-    triples = [
-        (row, env_class, *mode)
-        for i, (row, (_, envs)) in enumerate(ROWS.items())
-        for j, env_class in enumerate(envs)
-        for k, mode in enumerate([(mode,) for mode in modes] or [()])
-        if (j == 0 and row in QUICK) or k == (i + j) % max(1, len(modes))
-    ]
-    return [
-        pytest.param(
-            *triple,
-            marks=[] if by_default(*triple) else [pytest.mark.slow],
-            id="-".join([triple[0], *(x.__name__ for x in triple[1:])]),
-        )
-        for triple in triples
-    ]
+MODES = (eager, vmap, scan, vec_env)
+# The stacks hold all other wrappers.
+QUICK = {"images": scan, "episodes": vec_env, "gymnasium": vec_env}
 
 
-@pytest.mark.parametrize(("row", "env_class"), cases())
-def test_loop_keeps_the_contract(row: str, env_class: Any) -> None:
-    env, _, _, (first, (obs, state, reward, done, info)) = rolled(row, env_class)
+def cases() -> Iterator[Any]:
+    """Row, env and mode. The modes take turns, and all meet the first env of a stack."""
+    rows = [(name, envs) for name, (_, envs) in ROWS.items() if name != "RecordVideo"]
+    for i, (row, envs) in enumerate(rows):
+        for j, env_class in enumerate(envs):
+            stack = row in QUICK and j == 0
+            for k, mode in enumerate(MODES):
+                if not stack and k != (i + j) % len(MODES):
+                    continue
+                tier = [pytest.mark.slow if stack or j == i % len(envs) else pytest.mark.exhaustive]
+                yield pytest.param(
+                    *(row, env_class, mode),
+                    marks=[] if stack and mode is QUICK[row] else tier,
+                    id=f"{row}-{env_class.__name__}-{mode.__name__}",
+                )
+
+
+@pytest.mark.parametrize(("row", "env_class", "mode"), [*cases()])
+def test_every_way_to_call_it_agrees(row: str, env_class: Any, mode: Any) -> None:
+    env, keys, actions, expected = rolled(row, env_class)
+    first, (obs, state, reward, done, _) = expected
     space = env.observation_space.batch(SLOTS)
     assert space.contains(first) and all(
         space.contains(jax.tree.map(lambda x, t=t: x[:, t], obs)) for t in range(STEPS)
     )
-    assert state.step.dtype == jnp.int32 and state.done.dtype == jnp.bool_
-    assert state.step.shape == state.done.shape == (SLOTS, STEPS)
-    assert reward.dtype == jnp.float32
-    assert not state.done.any()  # a new episode has begun
-    ended = np.asarray(state.step) == 0
+    assert reward.dtype == np.float32 and not state.done.any()  # a new episode has begun
+    ended = state.step == 0
     assert ended.any()
-    if done.dtype == jnp.bool_:
-        np.testing.assert_array_equal(done.reshape(SLOTS, STEPS), ended)
-    else:
-        np.testing.assert_array_equal(done.reshape(SLOTS, STEPS), 1.0 - ended)
-
-
-@pytest.mark.parametrize(
-    ("row", "env_class", "mode"),
-    [
-        case
-        for case in cases(eager, vmap, scan, vec_env, multi_vec_env)
-        if case.values[0] != "RecordVideo"
-    ],
-)
-def test_every_way_to_call_it_agrees(row: str, env_class: Any, mode: Any) -> None:
-    env, keys, actions, expected = rolled(row, env_class)
+    flags = ended if done.dtype == np.bool_ else 1 - ended
+    np.testing.assert_array_equal(done.reshape(SLOTS, STEPS), flags)
     got = jax.tree.map(plain, mode(env, keys, actions))
     assert_trees_close(got, expected, rtol=1e-4, atol=1e-5)
 
@@ -220,7 +174,7 @@ PIECES = (
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(ALL), st.lists(st.sampled_from(PIECES), max_size=5))
 def test_random_stacks(env_class: Any, rows: list[str]) -> None:
     """Whatever the order of the wrappers, a `VecEnv` does what a loop does."""
@@ -273,9 +227,15 @@ def stack_rollout(stack: Any, flag: str | None) -> Any:
     return jax.tree.map(np.asarray, stacked(seen)), state.step.dtype
 
 
-@pytest.mark.parametrize("flag", FLAGS)
-@pytest.mark.slow
-@pytest.mark.parametrize("stack", [cart_pole, picture])
+def with_flags() -> Iterator[Any]:
+    """Each setting with one of the two stacks, which take turns."""
+    for i, stack in enumerate((cart_pole, picture)):
+        for j, flag in enumerate(FLAGS):
+            tier = pytest.mark.slow if (i + j) % 2 else pytest.mark.exhaustive
+            yield pytest.param(stack, flag, marks=tier)
+
+
+@pytest.mark.parametrize(("stack", "flag"), [*with_flags()])
 def test_settings_change_nothing(stack: Any, flag: str) -> None:
     expected, _ = stack_rollout(stack, None)
     with jax_flag(flag, FLAGS[flag]):
@@ -289,10 +249,18 @@ def test_settings_change_nothing(stack: Any, flag: str) -> None:
 
 # The buffer of `StartStates` is the user's: JAX counts an index into an array of keys as their use.
 KEYED = {name: row for name, row in ROWS.items() if name not in ("RecordVideo", "StartStates")}
-KEYED["lives"] = LifeLoss, [LivesEnv]
+KEYED["lives"] = in_turn(MaxAndSkipObservation(skip=2), LifeLoss), [LivesEnv]
+DRAWS = ("AtariPreprocessing", "DomainRandomization", "EpisodicLife", "gymnasium")
 
 
-@pytest.mark.parametrize("row", slow_but("MaxAndSkipObservation", "lives", values=KEYED))
+def keyed() -> Iterator[Any]:
+    """The rows; those that draw nothing are in the exhaustive tier."""
+    for name in KEYED:
+        tier = pytest.mark.slow if name in DRAWS else pytest.mark.exhaustive
+        yield pytest.param(name, marks=[] if name == "lives" else tier)
+
+
+@pytest.mark.parametrize("row", [*keyed()])
 def test_no_key_is_used_twice(row: str) -> None:
     wrap, (env_class, *_) = KEYED[row]
     with jax.debug_key_reuse(True):

@@ -38,13 +38,25 @@ class ActionBox(CoinEnv):
         return self.space
 
 
+RESCALED = RescaleObservation(min_obs=-1.0, max_obs=1.0)
+
+
 def scaled(wrapper: Any, space: Box, values: Any) -> np.ndarray[Any, Any]:
     """Each value, seen through the wrapper."""
     env = wrapper(ScriptEnv(space, np.zeros(space.shape, space.dtype)))
     return np.asarray(jax.jit(jax.vmap(env.observation))(values))
 
 
-RESCALED = RescaleObservation(min_obs=-1.0, max_obs=1.0)
+def assert_scaled(space: Box, values: Any) -> None:
+    """Eleven values in equal steps, from the lower bound to the upper one."""
+    part = np.arange(11) / 10
+    envs = [
+        wrap(ScriptEnv(space, np.zeros((), space.dtype)))
+        for wrap in (NormalizeObservation, RESCALED)
+    ]
+    seen = jax.jit(jax.vmap(lambda x: [env.observation(x) for env in envs]))(values)
+    np.testing.assert_allclose(seen[0], part, rtol=1e-6)
+    np.testing.assert_allclose(seen[1], 2 * part - 1, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("x64", [False, True])
@@ -55,9 +67,9 @@ def test_bounds_of_float64_beyond_float32(x64: bool) -> None:
         values = jnp.asarray(np.array([-edge, -edge / 2, 0, edge]))
         np.testing.assert_allclose(scaled(RESCALED, space, values), [-1, -0.5, 0, 1], atol=1e-6)
         env = DiscretizeAction(ActionBox(space), bins=4)
-        centres = np.asarray([env.action(i) for i in range(4)])
-        np.testing.assert_allclose(centres / edge, [-0.75, -0.25, 0.25, 0.75], rtol=1e-6)
-        assert env.action(jnp.uint32(4_000_000_000)) == env.action(3)
+        choices = np.uint32([0, 1, 2, 3, 4_000_000_000])
+        centres = np.asarray(jax.jit(jax.vmap(env.action))(choices))
+        np.testing.assert_allclose(centres / edge, [-0.75, -0.25, 0.25, 0.75, 0.75], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -72,11 +84,7 @@ def test_bounds_of_float64_beyond_float32(x64: bool) -> None:
 )
 def test_integers_far_from_zero(low: int, dtype: Any) -> None:
     space = Box(low, low + 10, (), dtype)
-    values = low + np.arange(11).astype(dtype)
-    part = np.arange(11) / 10
-    np.testing.assert_allclose(scaled(NormalizeObservation, space, values), part, rtol=1e-6)
-    seen = scaled(RESCALED, space, values)
-    np.testing.assert_allclose(seen, 2 * part - 1, rtol=1e-5, atol=1e-7)
+    assert_scaled(space, low + np.arange(11).astype(dtype))
 
 
 def test_integers_outside_the_bounds_are_not_clipped() -> None:
@@ -86,23 +94,20 @@ def test_integers_outside_the_bounds_are_not_clipped() -> None:
     np.testing.assert_allclose(scaled(NormalizeObservation, space, values), exact, rtol=1e-6)
 
 
-@pytest.mark.parametrize("low", [10**9, 10**18, -(2**63)])
-@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+@pytest.mark.parametrize(
+    ("low", "dtype"), [(10**9, np.float64), (10**18, np.int64), (-(2**63), np.int64)]
+)
 def test_64_bits_far_from_zero(low: int, dtype: Any) -> None:
     step = 1 if dtype is np.int64 else 1024  # a float64 holds 53 bits
     with jax_flag("jax_enable_x64", True):
         space = Box(low, low + 10 * step, (), dtype)
-        values = dtype(low) + step * np.arange(11).astype(dtype)
-        part = np.arange(11) / 10
-        np.testing.assert_allclose(scaled(NormalizeObservation, space, values), part, rtol=1e-6)
-        seen = scaled(RESCALED, space, values)
-        np.testing.assert_allclose(seen, 2 * part - 1, rtol=1e-5, atol=1e-7)
+        assert_scaled(space, dtype(low) + step * np.arange(11).astype(dtype))
 
 
 def test_actions_of_float64_far_from_zero() -> None:
     with jax_flag("jax_enable_x64", True):
         env = RescaleAction(ActionBox(Box(1e9, 1e9 + 10, (), np.float64)), -1.0, 1.0)
-        taken = env.action(jnp.float32(0.5))
+        taken = np.asarray(jax.jit(env.action)(jnp.float32(0.5)))
         assert taken.dtype == jnp.float64
         np.testing.assert_allclose(taken - 1e9, 7.5, rtol=1e-6)
 
@@ -139,11 +144,8 @@ def test_actions_of_integers_are_the_nearest_and_end_at_the_bounds(
 def test_actions_of_integers_may_have_other_bounds_for_each_element() -> None:
     space = Box([0, -3], [10, 3], (2,), np.int32)
     env = RescaleAction(ActionBox(space), [0.0, -1.0], [1.0, 1.0])
-    assert [env.action(x).tolist() for x in ([0.0, 1.0], [0.26, 0.2], [1.0, -1.0])] == [
-        [0, 3],
-        [3, 1],
-        [10, -3],
-    ]
+    taken = jax.jit(jax.vmap(env.action))(np.float32([[0, 1], [0.26, 0.2], [1, -1]]))
+    assert taken.tolist() == [[0, 3], [3, 1], [10, -3]]
 
 
 class SameReward(ImageEnv):
@@ -155,36 +157,26 @@ class SameReward(ImageEnv):
         return jnp.asarray(self.value)
 
 
-REPEATS = [
-    RepeatAction(num_repeats=4),
-    MaxAndSkipObservation(skip=4),
-    AtariPreprocessing(noop_max=0, frame_skip=4, screen_size=8),
-]
-
-
 @pytest.mark.parametrize(
-    ("repeat", "value"),
+    ("repeat", "value", "times"),
     [
-        *zip(REPEATS, (np.int8(100), np.uint8(100), np.bool_(True)), strict=True),
-        (REPEATS[0], np.float16(6e4)),
+        (RepeatAction(num_repeats=4), np.int8(100), 4),
+        (RepeatAction(num_repeats=4), np.float16(6e4), 4),
+        (RepeatAction(num_repeats=1), np.int8(100), 1),
+        (MaxAndSkipObservation(skip=4), np.uint8(100), 4),
+        (AtariPreprocessing(noop_max=0, frame_skip=4, screen_size=8), np.bool_(True), 4),
     ],
 )
-def test_rewards_of_repeated_actions_are_summed_in_float32(value: Any, repeat: Any) -> None:
+def test_rewards_of_repeated_actions_are_summed_in_float32(
+    repeat: Any, value: Any, times: int
+) -> None:
     env = SameReward()
     env.value = value
     envs = repeat(env), repeat(ExpandDims(env))
     rewards = jax.jit(lambda rng: [env.step(env.reset(rng)[1], 0)[2] for env in envs])(KEY)
     for reward, shape in zip(rewards, ((), (1,)), strict=True):
         assert (reward.dtype, reward.shape) == (jnp.float32, shape)
-        assert np.all(np.asarray(reward) == 4 * float(value))
-
-
-def test_a_single_repeat_has_the_same_dtype() -> None:
-    env = SameReward()
-    env.value = np.int8(100)
-    env = RepeatAction(env, num_repeats=1)
-    state = jax.eval_shape(env.reset, KEY)[1]
-    assert jax.eval_shape(env.step, state, 0)[2].dtype == jnp.float32
+        assert np.all(np.asarray(reward) == times * float(value))
 
 
 @pytest.mark.parametrize(

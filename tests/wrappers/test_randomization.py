@@ -65,20 +65,17 @@ def test_a_drawn_value_equals_the_same_value_in_the_config() -> None:
 
 def test_the_key_rule() -> None:
     rng, key = jax.random.split(KEY)
-    obs, state = DomainRandomization(VectorEnv(), draw_gravity).reset(KEY)
-    assert_trees_equal(state.fields, draw_gravity(key))
-    config = VectorConfig(gravity=draw_gravity(key)["gravity"])
-    assert_trees_equal((obs, state.env_state), VectorEnv(config).reset(rng))
+    obs, state = jax.jit(DomainRandomization(VectorEnv(), draw_gravity).reset)(KEY)
+    fields, expected = jax.jit(
+        lambda: (draw_gravity(key), VectorEnv(VectorConfig(**draw_gravity(key))).reset(rng))
+    )()
+    assert_trees_equal(state.fields, fields)
+    assert_trees_equal((obs, state.env_state), expected)
 
 
 @pytest.mark.parametrize(
     ("autoreset", "redraw"),
-    [
-        pytest.param(Compact(), False, marks=pytest.mark.slow),
-        pytest.param(Compact(), True, marks=pytest.mark.slow),
-        pytest.param(Select(), False, marks=pytest.mark.slow),
-        (Select(), True),
-    ],
+    [pytest.param(Compact(), False, marks=pytest.mark.slow), (Select(), True)],
 )
 def test_slots_are_environments_of_their_own(autoreset: Any, redraw: bool) -> None:
     """Across auto-reset, each slot does what one env of its drawn limit does."""
@@ -89,12 +86,12 @@ def test_slots_are_environments_of_their_own(autoreset: Any, redraw: bool) -> No
     seen: list[Any] = []
     step = jax.jit(partial(batch.step))
     for _ in range(30):
-        limit, at = state.fields["max_steps"], state.step
+        limit, at = np.asarray(state.fields["max_steps"]), np.asarray(state.step)
         _, state, _, done, _ = step(state, jnp.zeros(5, jnp.int32))
         np.testing.assert_array_equal(done, at + 1 == limit)
-        kept = state.fields["max_steps"] == limit
-        assert bool(jnp.all(kept if not redraw else kept | done))
-        seen.append(np.asarray(limit))
+        kept = np.asarray(state.fields["max_steps"]) == limit
+        assert (kept | np.asarray(done) if redraw else kept).all()
+        seen.append(limit)
     assert step._cache_size() == 1  # compiled once
     changes = np.ptp(np.stack(seen), axis=0)
     assert (changes > 0).all() if redraw else (changes == 0).all()
@@ -210,9 +207,8 @@ def test_what_sample_closes_over_may_be_traced() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("redraw", [True, False])
-def test_it_keeps_the_contract(redraw: bool) -> None:
-    assert not report_env(DomainRandomization(VectorEnv(), draw_gravity, redraw)).findings
+def test_it_keeps_the_contract() -> None:
+    assert not report_env(DomainRandomization(VectorEnv(), draw_gravity, redraw=False)).findings
 
 
 def test_it_can_be_copied() -> None:
@@ -241,9 +237,6 @@ def test_render_and_mask_are_those_of_the_episode() -> None:
 def test_the_config_of_the_wrapper_has_no_value_for_what_is_drawn() -> None:
     config = DomainRandomization(CartPole(), draw_pole).config
     assert config.gravity == 9.8 and repr(config.force) == "<force is drawn>"
-    for use in (lambda: bool(config.force), lambda: config.force == 3):
-        with pytest.raises(TypeError, match=r"`config\.force`"):
-            use()
 
 
 class Sized(VectorEnv):

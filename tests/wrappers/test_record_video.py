@@ -3,8 +3,6 @@
 import copy
 import gc
 import sys
-import threading
-import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -135,27 +133,19 @@ def test_each_frame_goes_to_the_encoder_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So a long episode takes no more memory than a short one."""
-    drawn: list[weakref.ref[np.ndarray]] = []
-    encoders: list[FakeEncoder] = []
+    sizes: list[int] = []
 
-    class Watched(FilmEnv):
-        def render(self, state: VectorState) -> np.ndarray:
-            frame = super().render(state)
-            drawn.append(weakref.ref(frame))
-            return frame
+    class Watched(FakeEncoder):
+        def write(self, frame: np.ndarray) -> None:
+            super().write(frame)
+            sizes.append(len(self.written) // frame.size)
 
-    def start(*arguments: Any) -> FakeEncoder:
-        encoders.append(FakeEncoder(*arguments))
-        return encoders[-1]
-
-    monkeypatch.setattr("envrax.video.encoder.Encoder", start)
-    with RecordVideo(Watched(VectorConfig(max_steps=9)), tmp_path) as env:
+    monkeypatch.setattr("envrax.video.encoder.Encoder", Watched)
+    with film(tmp_path, steps=9) as env:
         _, state = env.reset(jax.random.key(0))
         for step in range(1, 6):
             _, state, *_ = env.step(state, jnp.int32(1))
-            assert len(drawn) == step + 1
-            assert len(encoders[0].written) == len(drawn) * np.prod(FilmEnv.shape)
-            assert [frame for frame in drawn if frame() is not None] == []
+            assert sizes == list(range(1, step + 2))
 
 
 def test_reset_keeps_the_episode_that_it_cuts_short(tmp_path: Path) -> None:
@@ -208,31 +198,6 @@ def test_a_number_that_another_recorder_takes_meanwhile_is_left_to_it(
     play(film(tmp_path), 3)
     assert file_names(tmp_path) == [existing, "episode_0001.mp4"]
     assert (tmp_path / existing).read_bytes() == b"theirs"
-
-
-def test_recorders_in_threads_share_a_folder(tmp_path: Path) -> None:
-    failed: list[BaseException] = []
-    together = threading.Barrier(6)
-
-    def record() -> None:
-        env = film(tmp_path)
-        try:
-            for _ in range(3):
-                together.wait()
-                play(env, 1)
-            env.close()
-        except BaseException as error:
-            failed.append(error)
-            raise
-
-    threads = [threading.Thread(target=record) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
-    assert len(list(tmp_path.glob("*.mp4"))) == 18
-    assert {tuple(steps_seen(path)) for path in tmp_path.iterdir()} == {(0, 1)}
 
 
 def test_a_tilde_is_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

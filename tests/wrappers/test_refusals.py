@@ -55,8 +55,11 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (refused("FilterObservation", NestedEnv, filter_keys="image"), ValueError, "among"),
     (refused("FilterObservation", NestedEnv, filter_keys=["imag"]), ValueError, "image"),
     (refused("FilterObservation", NestedEnv, filter_keys=[]), ValueError, "at least 1"),
-    (refused("RescaleObservation", VectorEnv, min_obs=0, max_obs=1), ValueError, "infinite"),
-    (refused("RescaleObservation", VectorEnv, min_obs=0, max_obs=1), ValueError, "Transform"),
+    (
+        refused("RescaleObservation", VectorEnv, min_obs=0, max_obs=1),
+        ValueError,
+        "infinite.*Transform",
+    ),
     (refused("RescaleObservation", PixelEnv, min_obs=2, max_obs=1), ValueError, "bounds"),
     (refused("DelayObservation", VectorEnv, delay=-1), ValueError, "delay"),
     (refused("MaxAndSkipObservation", PixelEnv, skip=1), ValueError, "skip"),
@@ -95,13 +98,6 @@ def test_an_environment_that_tells_no_lives_is_refused_at_the_first_step(wrap: A
         jax.eval_shape(env.step, state, jnp.int32(0))
 
 
-def test_ends_that_would_be_missed_are_refused() -> None:
-    with pytest.raises(TypeError, match="RecordEpisodeStatistics"):
-        envrax.TimeLimit(envrax.RecordEpisodeStatistics(VectorEnv()), max_steps=3)
-    with pytest.raises(TypeError, match="NanGuard"):
-        envrax.NanGuard(envrax.ClipReward(envrax.RecordEpisodeStatistics(VectorEnv())))
-    with pytest.raises(TypeError, match="AtariPreprocessing"):
-        counted = envrax.RecordEpisodeStatistics(PixelEnv())
-        envrax.AtariPreprocessing(counted, terminal_on_life_loss=True)
+def test_a_discount_of_a_discount_is_refused() -> None:
     with pytest.raises(TypeError, match="bool"):
         envrax.EpisodeDiscount(envrax.ClipReward(envrax.EpisodeDiscount(VectorEnv())))
