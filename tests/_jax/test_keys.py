@@ -18,14 +18,14 @@ from envrax.testing import CountingEnv
 THREEFRY = jax.random.key(7)
 
 
+BATCH = VecEnv(CountingEnv(), 4)
 RUNS: list[Any] = [
-    lambda rng: VecEnv(CountingEnv(), 4).reset(rng),
-    lambda rng: jax.jit(VecEnv(CountingEnv(), 4).reset)(rng),
-    lambda rng: MultiEnv([env := CountingEnv(), env]).reset(rng),
+    BATCH.reset,
+    MultiEnv([env := CountingEnv(), env]).reset,
     lambda rng: MultiEnv([CountingEnv()]).reset_at(0, rng),
     lambda rng: envrax.start(CountingEnv(), rng),
     lambda rng: envrax.evaluate(CountingEnv(), None, rng, 3),
-    lambda rng: envrax.evaluate(VecEnv(CountingEnv(), 2), None, rng, 3),
+    lambda rng: envrax.evaluate(BATCH, None, rng, 3),
 ]
 
 
@@ -37,9 +37,9 @@ def test_a_key_counts_as_the_threefry_key_of_its_seed(impl: str, run: Any) -> No
 
 
 def test_legacy_keys_too() -> None:
-    expected = VecEnv(CountingEnv(), 4).reset(THREEFRY)
+    expected = BATCH.reset(THREEFRY)
     with jax.default_prng_impl("rbg"):
-        assert_trees_equal(VecEnv(CountingEnv(), 4).reset(jax.random.PRNGKey(7)), expected)
+        assert_trees_equal(BATCH.reset(jax.random.PRNGKey(7)), expected)
 
 
 @pytest.mark.parametrize(

@@ -69,11 +69,10 @@ def run(tmp_path: Path, n_processes: int, cache: str | None = "default", **envir
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("n_processes", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_later_process_compiles_nothing(n_processes: int, tmp_path: Path) -> None:
+def test_a_later_process_compiles_nothing(tmp_path: Path) -> None:
     """Whatever is compiled in between; two that fill one cache at once are right, too."""
-    (misses, _, result), *others = run(tmp_path, n_processes)
-    assert int(misses) >= 7 and all(other[2] == result for other in others)
+    (misses, _, result), (_, _, other) = run(tmp_path, 2)
+    assert int(misses) >= 7 and other == result
     assert run(tmp_path, 1) == [["0", "0", result]]
 
 
@@ -81,9 +80,7 @@ def test_a_later_process_compiles_nothing(n_processes: int, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_a_cache_of_the_users_own(tmp_path: Path) -> None:
     users = tmp_path / "users"
-    for _ in range(2):
-        [[misses, *_]] = run(tmp_path, 1, JAX_COMPILATION_CACHE_DIR=str(users))
-    assert misses == "0"
+    run(tmp_path, 1, JAX_COMPILATION_CACHE_DIR=str(users))
     assert list(users.glob("*-cache")) and not (tmp_path / "default").exists()
 
 

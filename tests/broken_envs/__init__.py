@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from broken_envs import episodes, keys, masks, purity, returns, spaces, transforms, worlds
-from envrax.testing import ConformanceError, Finding, check_env
+from envrax.testing import ConformanceError, check_env
 from envrax.testing.batched_probe import BatchedProbe
 from envrax.testing.probe import Probe
 from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES
@@ -38,18 +38,17 @@ def faults(rule: str, env: Any, num_steps: int = 8) -> list[Fault]:
     return list(check(probe))
 
 
-def the_one_finding(env_class: Any, rule: str) -> Finding:
-    """What `check_env` raises for an environment that breaks one rule."""
+def the_one_finding(env_class: Any, rule: str) -> None:
+    """`check_env` raises one finding for an environment that breaks one rule."""
     np.random.seed(0)
     with pytest.raises(ConformanceError) as caught:
         check_env(env_class(), num_steps=8, gradients=rule == "gradients_are_finite")
     (finding,) = caught.value.report.findings
     assert finding.rule == rule
     assert str(finding) in str(caught.value)
-    return finding
 
 
-def table_row(finding: Finding) -> str:
+def table_row(finding: Fault) -> str:
     """A row of `messages.md`, without the words of JAX's own errors."""
     got = re.sub(r"^(\w+Error: |one in <).*", lambda m: m[1].removesuffix("<") + "…", finding.got)
     where = finding.where.replace("(", "").split(".")[0].split(" ")[0]

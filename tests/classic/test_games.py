@@ -117,7 +117,7 @@ def distances(walls: np.ndarray, goal: tuple[int, int]) -> dict[tuple[int, int],
     return found
 
 
-@pytest.mark.parametrize("size", slow_but(2, 5, values=[1, 2, 5, 9]))
+@pytest.mark.parametrize("size", slow_but(5, values=[1, 2, 5]))
 def test_mazes_are_perfect_and_all_different(size: int) -> None:
     env = classic.Maze(classic.MazeConfig(size=size))
     keys = jax.random.split(jax.random.key(0), 16)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("standard_promotion")
 def test_it_draws_around_the_defaults_of_the_environment() -> None:
     config = CartPoleConfig()
     assert {name: getattr(config, name) for name in example.DEFAULT} == example.DEFAULT
-    drawn = jax.vmap(example.sample)(jax.random.split(jax.random.key(0), 2000))
+    drawn = jax.jit(jax.vmap(example.sample))(jax.random.split(jax.random.key(0), 2000))
     for name, x in example.DEFAULT.items():
         factors = np.asarray(drawn[name]) / x
         assert factors.min() >= 0.2499 and factors.max() <= 4.0001

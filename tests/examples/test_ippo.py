@@ -58,12 +58,13 @@ CONFIG = envrax.EnvConfig(max_steps=4)
 def test_the_others_are_moved_by_their_networks(registered: Any) -> None:
     trainer = ippo.IPPO(registered(Meeting, CONFIG), 1)
     assert trainer.kinds == [["guide"], ["anna", "ben"]]
-    params = [network.init(jax.random.key(0), jnp.ones(1)) for network in trainer.networks]
+    key, obs = jax.random.key(0), jnp.ones(1)
+    params = [jax.jit(network.init)(key, obs) for network in trainer.networks]
     last = max(name for name, x in params[0]["params"].items() if x["bias"].shape == (3,))
     params[0]["params"][last]["bias"] = jnp.array([0.0, 1e3, 0.0])
     slots = trainer.slots(1, params)
     _, state = slots.reset(jax.random.key(0))
-    actions = jnp.arange(2 * ippo.N_WORLDS) % 3 % 2
+    actions = np.arange(2 * ippo.N_WORLDS, dtype=np.int32) % 3 % 2
     _, _, rewards, *_ = slots.step(state, actions)
     np.testing.assert_array_equal(rewards, actions == 1)
 

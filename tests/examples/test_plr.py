@@ -63,7 +63,8 @@ def test_what_is_solved_half_of_the_time_is_drawn_most() -> None:
     np.testing.assert_allclose(replayed[2] - replayed[0], STALE * REPLAYED / 2, rtol=1e-3)
 
     places = jnp.arange(N_LEVELS, dtype=jnp.int32)
-    drawn = jax.vmap(partial(plr.draw, places, running))(jax.random.split(jax.random.key(0), 4000))
+    draw = jax.jit(jax.vmap(partial(plr.draw, places, running)))
+    drawn = draw(jax.random.split(jax.random.key(0), 4000))
     counts = np.bincount(np.asarray(drawn), minlength=N_LEVELS) / 4000
     np.testing.assert_allclose(counts[[2, 4, 6]], replayed, atol=0.03)
     assert set(

@@ -84,15 +84,15 @@ def test_policies_agree_with_their_samples(policy: Any) -> None:
 
 def test_what_the_network_sees_and_does() -> None:
     nested = ppo.scaled(NestedEnv())
-    obs, _ = nested.reset(jax.random.key(0))
+    obs, _ = jax.eval_shape(nested.reset, jax.random.key(0))
     assert obs.shape == nested.observation_space.shape == (106,)
     pole = ppo.scaled(envrax.make("classic/CartPole-v0", jit_compile=False))
     low = pole.observation_space.low
     np.testing.assert_array_equal(low, [-1, -np.inf, -1, -np.inf])
     pendulum: Any = ppo.scaled(envrax.make("classic/Pendulum-v0", jit_compile=False))
+    taken = jax.jit(lambda x: pendulum.env.action(pendulum.action(x)))
     for given, torque in ((0.5, 1.0), (1.0, 2.0), (9.0, 2.0), (-9.0, -2.0)):
-        taken = pendulum.env.action(pendulum.action(jnp.full(1, given)))
-        np.testing.assert_allclose(taken, [torque], rtol=1e-6)
+        np.testing.assert_allclose(taken(np.float32([given])), [torque], rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def test_a_module_in_the_working_directory_is_found(tmp_path: Path, run_python: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["Ball", "Pendulum", "Catch"])  # discrete, real, images
+@pytest.mark.parametrize("name", ["Pendulum", "Catch"])  # real actions, images
 def test_the_command_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,15 +159,3 @@ def test_the_default_run_balances_the_pole(run_python: Any) -> None:
     folder = str(Path(ppo.__file__).parent)
     printed = run_python(f"import sys; sys.path.insert(0, {folder!r}); import ppo; ppo.main([])")
     assert float(printed.split(" -> ")[1].split()[0]) >= 475
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "before", "after"), [("Pendulum", -1000, -220), ("Catch", 0, 0.95)]
-)
-def test_the_others_are_learned(name: str, before: float, after: float) -> None:
-    """`python -m benchmarks learned-ppo` has more of them."""
-    id = f"classic/{name}-v0"
-    shorter = {"total_steps": 300_000} if name == "Pendulum" else {}
-    _, _, first, last = ppo.run(ppo.PPO(ppo.Options(id, **{**ppo.PRESETS.get(id, {}), **shorter})))
-    assert first.mean() < before and last.mean() >= after

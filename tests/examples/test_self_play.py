@@ -1,6 +1,8 @@
 """`self_play.py`: whom a slot faces, what a change of opponents compiles, and that it learns."""
 
+import copy
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
@@ -23,30 +25,36 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(self_play, name, value)
 
 
-def always(game: Any, action: int) -> Any:
+@cache
+def untrained() -> Any:
+    init = jax.jit(self_play.SelfPlay(NimWorld(), 1).network.init)
+    return jax.device_get(init(jax.random.key(0), jnp.zeros(1), jnp.bool_(True)))
+
+
+def always(action: int) -> Any:
     """Parameters with which the network takes one action."""
-    params = game.network.init(jax.random.key(0), jnp.zeros(1), jnp.bool_(True))
-    bias = params["params"]["Dense_2"]["bias"].at[1 + action].set(1e3)
-    params["params"]["Dense_2"]["bias"] = bias
+    params = copy.deepcopy(untrained())
+    params["params"]["Dense_2"]["bias"][1 + action] = 1e3
     return params
 
 
 def test_the_index_of_a_slot_is_its_opponent() -> None:
     """In Nim, some take one stone, others take three; the agent takes one."""
     game = self_play.SelfPlay(NimWorld(), 1)
-    seat, _ = game.seats(always(game, 0), always(game, 2))
+    seat, _ = game.seats(always(0), always(2))
     env: Any = envrax.VecEnv(seat, 16)
     before, state = env.reset(jax.random.key(0))
+    before = np.asarray(before)
     assert len(np.unique(before)) == 2  # either side begins
     index = np.arange(16) % 2
     after, *_ = env.step(with_policy_state(env, state, index), jnp.zeros(16, jnp.int32))
-    np.testing.assert_array_equal((before - after)[:, 0], np.where(index, 4, 2))
+    np.testing.assert_array_equal((before - np.asarray(after))[:, 0], np.where(index, 4, 2))
 
 
 def test_games_are_counted_from_both_seats() -> None:
     """With two stones, who takes two wins in either seat; by ones, the second player wins."""
     game = self_play.SelfPlay(NimWorld(NimConfig(stones=2)), 1)
-    one, two, rng = always(game, 0), always(game, 1), jax.random.key(0)
+    one, two, rng = always(0), always(1), jax.random.key(0)
     np.testing.assert_array_equal(game.play(two, one, rng, 50), [1, 0, 0])
     np.testing.assert_array_equal(game.play(one, two, rng, 50), [0, 0, 1])
     np.testing.assert_array_equal(game.play(one, one, rng, 50), [0.5, 0, 0.5])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import metadata
 from pathlib import Path
@@ -57,8 +58,10 @@ def room_of(module: str) -> str:
     return module.partition(".")[0] or "__init__"
 
 
-def imported_modules(module: str) -> Iterator[str]:
+@cache
+def imported_modules(module: str) -> set[str]:
     """The modules of the package that a module imports, without `envrax.`."""
+    found = set[str]()
     folder = ["envrax", *FILES[module].relative_to(PACKAGE).parts]
     for node in ast.walk(TREES[module]):
         names: list[str] = []
@@ -72,19 +75,29 @@ def imported_modules(module: str) -> Iterator[str]:
             head, _, tail = name.partition(".")
             if head == "envrax":
                 # `from envrax.env import JaxEnv` names a module and something that it defines.
-                yield tail if tail in FILES else tail.rpartition(".")[0]
+                found.add(tail if tail in FILES else tail.rpartition(".")[0])
+    return found
 
 
 def test_import_does_nothing_else(tmp_path: Path) -> None:
-    """It starts no backend, changes no setting, registers no name, warns of nothing."""
+    """
+    It starts no backend, changes no setting, registers no name, warns of nothing.
+
+    It brings nothing but jax, chex and tqdm, also when it is asked which suites are installed.
+    """
     # Any array, and any question for a device, fails where the platform does not exist.
     code = """
-import os, warnings
-import jax
+import os, sys, tomllib, warnings
+import chex, jax, tqdm
+brought = lambda: {name.partition(".")[0] for name in sys.modules}
+modules = brought()
 before = dict(jax.config.values), dict(os.environ), list(warnings.filters)
 import envrax
 assert (dict(jax.config.values), dict(os.environ), list(warnings.filters)) == before
 assert envrax.registered_names() == []
+print(*envrax.available_suites())
+others = brought() - modules - set(sys.stdlib_module_names) - {"envrax"}
+assert not others, others
 try:
     jax.devices()
 except RuntimeError as error:
@@ -92,24 +105,9 @@ except RuntimeError as error:
 """
     home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "ENVRAX_CACHE_DIR": "cache"}
     quiet = {"JAX_PLATFORMS": "no_such_platform", "PYTHONDONTWRITEBYTECODE": "1"}
-    assert "no_such_platform" in run(code, tmp_path, **home, **quiet)
+    suites, said = run(code, tmp_path, **home, **quiet).split("\n", 1)
+    assert {"brax", "gymnax", "pgx"} <= set(suites.split()) and "no_such_platform" in said
     assert list(tmp_path.iterdir()) == []
-
-
-def test_import_brings_no_library(tmp_path: Path) -> None:
-    """Nothing but jax, chex and tqdm, also when it is asked which suites are installed."""
-    code = """
-import sys
-import tomllib
-import chex, jax, tqdm
-brought = lambda: {name.partition(".")[0] for name in sys.modules}
-before = brought()
-import envrax
-print(*envrax.available_suites())
-others = brought() - before - set(sys.stdlib_module_names) - {"envrax"}
-assert not others, others
-"""
-    assert {"brax", "gymnax", "pgx"} <= set(run(code, tmp_path).split())
 
 
 @pytest.mark.integration
@@ -184,7 +182,7 @@ def test_modules_import_only_from_rooms_above_theirs() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    graph = {module: set(imported_modules(module)) for module in FILES}
+    graph = {module: imported_modules(module) for module in FILES}
     assert sum(map(len, graph.values())) > 300
     TopologicalSorter(graph).prepare()  # an error shows the circle
 
@@ -219,11 +217,5 @@ def test_each_extra_is_tried_alone() -> None:
     root = Path(__file__).parents[2]
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     groups = {"bench", "docs", "examples", "interop", "jax-trainers", "test", "trainers"}
-    tried = subprocess.run(
-        [sys.executable, root / ".ci/extra_alone.py"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert {*tried.stdout.split()} == project["optional-dependencies"].keys() - groups
+    tried = runpy.run_path(str(root / ".ci/extra_alone.py"))["STEPS"]
+    assert {*tried} == project["optional-dependencies"].keys() - groups

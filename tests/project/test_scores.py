@@ -185,9 +185,9 @@ def test_the_gallery_plays_the_trained_policy(
     """A policy that always pushes to the right lets the pole fall within 20 steps."""
     learner = learners.PPO(CARTPOLE)
     params = jax.tree.map(
-        lambda x: jnp.zeros(x.shape, x.dtype), learner.params(jax.eval_shape(learner.init, 0))
+        lambda x: np.zeros(x.shape, x.dtype), learner.params(jax.eval_shape(learner.init, 0))
     )
-    params["params"]["Dense_5"]["bias"] = jnp.float32([-50.0, 50.0])
+    params["params"]["Dense_5"]["bias"] = np.float32([-50.0, 50.0])
     monkeypatch.setattr(scores, "PARAMS", tmp_path)
     envrax.save(scores.params_path(CARTPOLE.id), params)
     played = list[Any]()
@@ -195,7 +195,8 @@ def test_the_gallery_plays_the_trained_policy(
     gallery.trained(CARTPOLE.id)
     [(env, act, steps, stride)] = played
     assert (steps, stride) == (gallery.TRAINED_FRAMES, 1)
-    obs, state = env.reset(jax.random.key(0))
+    obs, state = jax.jit(env.reset)(jax.random.key(0))
+    act = jax.jit(act)
     assert [int(act(state, obs, rng)) for rng in jax.random.split(jax.random.key(1), 5)] == [1] * 5
 
 
@@ -214,15 +215,18 @@ def test_the_tasks_are_ids_that_can_be_built_of_every_library() -> None:
 def test_uniform_play_and_the_policy_are_one_program() -> None:
     learner = learners.PPO(Task("classic/ConnectFour-v0"))
     state = jax.eval_shape(learner.init, 0)
-    params = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), learner.params(state))
-    rngs, mask = jax.random.split(jax.random.key(0), 500), jnp.arange(7) % 2 == 0
-    bias = jnp.zeros(7).at[2].set(50.0)
-    params["params"]["Dense_5"]["bias"] = bias
-    obs = jnp.zeros(learner.env.observation_space.shape)
+    params = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), learner.params(state))
+    rngs, mask = jax.random.split(jax.random.key(0), 500), np.arange(7) % 2 == 0
+    params["params"]["Dense_5"]["bias"] = np.float32(50 * (np.arange(7) == 2))
+    obs = np.zeros(learner.env.observation_space.shape)
+
+    policy = jax.jit(
+        lambda state: jax.vmap(lambda rng: learner.policy(state, obs, rng, mask)[0])(rngs)
+    )
 
     def drawn(is_uniform: bool) -> Any:
         state = params, jnp.bool_(is_uniform)
-        return np.asarray(jax.vmap(lambda rng: learner.policy(state, obs, rng, mask)[0])(rngs))
+        return np.asarray(policy(state))
 
     assert {*drawn(True).tolist()} == {0, 2, 4, 6} and {*drawn(False).tolist()} == {2}
 
@@ -233,10 +237,10 @@ def test_ppo_learns_cartpole_and_the_row_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.sched_setaffinity", lambda *_: None)
-    found = scores.learned(CARTPOLE, 4.0, [0, 1], tmp_path / "params.npz")
+    found = scores.learned(CARTPOLE, 4.0, [0], tmp_path / "params.npz")
     assert found["verdict"] in ("learns", "solved") and found["trained"] > 5 * found["random"]
     assert 15 < found["random"] < 30  # uniform play ends after about 22 steps
-    assert len(found["steps"]) == len(found["curves"]) == len(found["cpu"]) == 2
+    assert len(found["steps"]) == len(found["curves"]) == len(found["cpu"]) == 1
     for steps, cpu, curve in zip(found["steps"], found["cpu"], found["curves"], strict=True):
         assert steps % 2048 == 0 and 4.0 <= cpu < 8.0
         assert [*curve] == sorted(curve) and 0.5 * steps < max(curve) <= steps

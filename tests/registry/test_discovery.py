@@ -184,13 +184,6 @@ def test_only_near_misses_are_offered(name: str, install: Install) -> None:
     assert not re.search("Did you mean|Install pgx", str(error.value))
 
 
-def test_a_suite_that_cannot_be_imported_says_why(install: Install) -> None:
-    install("stale", "from jax import a_function_that_was_removed")
-    for look_up in (envrax.make, lambda id: envrax.load_suite("stale")):
-        with pytest.raises(MissingPackageError, match="a_function_that_was_removed"):
-            look_up("stale/A-v0")
-
-
 NO_MODULES = ("", "not_there:suite [extra]", ":suite", "no module", "1st")
 
 

@@ -288,7 +288,9 @@ def test_an_id_takes_the_keywords_of_make(capsys: pytest.CaptureFixture[str]) ->
             "wrappers of `envrax.wrappers.vector` outside",
         ),
         (["testing.test_bench:lake(size=3)"], "after a class or a function"),
-        (["NoSuchEnv-v0", "--compile"], "Unknown environment"),
+        pytest.param(
+            ["NoSuchEnv-v0", "--compile"], "Unknown environment", marks=pytest.mark.integration
+        ),
     ],
 )
 def test_it_refuses(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import fakes
 import jax
 import jax.numpy as jnp
 import pytest
@@ -26,7 +25,7 @@ from envrax.testing import (
 from envrax.testing.probe import Probe
 from envrax.testing.rules import ENV_RULES
 
-SOUND: list[Any] = [Drift, CountingEnv, ImageEnv, MaskedEnv, NestedEnv, *fakes.ALL]
+SOUND: list[Any] = [Drift, ImageEnv, MaskedEnv, NestedEnv]
 SOUND += [spec.env_class for spec in classic.ClassicSuite().specs]
 
 
@@ -36,11 +35,14 @@ def test_sound_environments_pass(env_class: Any) -> None:
     assert not report_env(env_class(), num_steps=30).findings
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("row", [*ROWS][::2])  # those of the matrix are equal to a loop, too
-def test_every_other_wrapper_passes(
-    row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, marks=pytest.mark.exhaustive if i % 6 else pytest.mark.slow)
+        for i, row in enumerate(ROWS)
+    ],
+)
+def test_every_wrapper_passes(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     wrap, (env_class, *_) = ROWS[row]
     check_env(wrap(env_class()), num_steps=8)

@@ -71,9 +71,7 @@ def reuse(env: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "env",
-    [FrameSkipByCond(Drift()), FrameSkip(FrameSkip(CallsOtherFunctions()))],
-    ids=["cond", "where"],
+    "env", [FrameSkipByCond(Drift()), FrameSkip(CallsOtherFunctions())], ids=["cond", "where"]
 )
 def test_a_frame_skip_uses_no_key_twice(env: Any) -> None:
     assert not reuse(env)

@@ -9,7 +9,6 @@ import pytest
 from broken_envs import faults
 from broken_envs.drift import Drift
 from broken_envs.masks import MaskIsTooShort
-from helpers import slow_but
 
 from envrax import (
     Box,
@@ -37,17 +36,18 @@ def probe_of(env: Any, num_steps: int, *, compiles: bool) -> Probe:
     return probe
 
 
+WRAPPED: list[Any] = [
+    (lambda env: RecordEpisodeStatistics(JitWrapper(env, pre_warm=False)), True),
+    (lambda env: VecEnv(env, 3), True),
+    (lambda env: VecEnv(env, 3), False),
+    (lambda env: VecEnv(env, 3, donate=True), True),
+]
+
+
 @pytest.mark.parametrize(
-    "wrap",
-    [
-        pytest.param(lambda env: env, marks=pytest.mark.slow),
-        lambda env: RecordEpisodeStatistics(JitWrapper(env, pre_warm=False)),
-        lambda env: VecEnv(env, 3),
-        pytest.param(lambda env: VecEnv(env, 3, donate=True), marks=pytest.mark.slow),
-    ],
-    ids=["alone", "wrapped", "batch", "donated"],
+    ("wrap", "compiles"),
+    [*WRAPPED[:2], *(pytest.param(*x, marks=pytest.mark.slow) for x in WRAPPED[2:])],
 )
-@pytest.mark.parametrize("compiles", slow_but(True, values=[False, True]))
 def test_all_actions_are_legal(wrap: Any, compiles: bool) -> None:
     probe = probe_of(wrap(MaskedEnv()), 40, compiles=compiles)
     assert len(probe.transitions) == (40 if compiles else 4)

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,6 @@ import jax.numpy as jnp
 import match_worlds as worlds
 import numpy as np
 import pytest
-from helpers import slow_but
 from match_mutants import IDS, MUTANTS, put, reference
 from match_worlds import INVENTED, NAMED, RIGHT, Port
 
@@ -151,8 +151,21 @@ def small_match_of(right: worlds.World, port: worlds.World, seed: int = 0, **opt
     return small_match(Port(port), worlds.Simulator(right), worlds.inject, seed=seed, **options)
 
 
+@cache
+def itself(name: str) -> Any:
+    """A world against itself."""
+    world = RIGHT[name]()
+    return small_match_of(world, world)
+
+
 def verdicts(match: Any) -> dict[str, str]:
     return {check.name: check.verdict for check in match.checks}
+
+
+def sampled(names: Any, *sample: str) -> list[Any]:
+    """Parameters of long tests, and those that only the whole family needs."""
+    marks = {True: pytest.mark.slow, False: pytest.mark.exhaustive}
+    return [pytest.param(name, marks=marks[name in sample]) for name in names]
 
 
 def differ(match: Any) -> set[str]:
@@ -165,7 +178,7 @@ def test_an_equal_simulator_passes_every_trap() -> None:
 
     Ended states and steps after the end would raise.
     """
-    match = small_match(Slide(), Simulator(), inject)
+    match = same()
     assert match.ok is True, str(match)
     assert match.precision == "float64"
     assert verdicts(match) == {
@@ -183,11 +196,12 @@ def test_an_equal_simulator_passes_every_trap() -> None:
 
 @pytest.mark.slow
 def test_one_key_gives_one_result() -> None:
-    assert str(same()) == str(same())
+    gust = worlds.gust()
+    assert str(itself("gust")) == str(small_match_of(gust, gust))
 
 
 def test_a_fault_is_told_with_its_first_case_and_what_all_share() -> None:
-    match = small_match(Slide(), SoftWall(), inject)
+    match = different()
     assert match.ok is False
     assert "one step" in differ(match) <= {"one step", "episodes"}
     (check,) = [check for check in match.checks if check.name == "one step"]
@@ -204,14 +218,14 @@ def test_a_fault_is_told_with_its_first_case_and_what_all_share() -> None:
 
 @pytest.mark.slow
 def test_a_wrong_limit_is_a_difference_of_the_clock_alone() -> None:
-    match = small_match(Slide(), ShortLimit(), inject)
+    match = small_match(Slide(), ShortLimit(), inject, n_steps=500, n_resets=100)
     assert differ(match) == {"limit"}
     assert "ours at step 60, the reference's at step 53" in str(match)
 
 
 @pytest.mark.slow
 def test_without_states_it_is_only_not_refuted() -> None:
-    match = small_match(Slide(), OldProtocol())
+    match = small_match(Slide(), OldProtocol(), n_steps=500, n_resets=100)
     assert match.ok is None
     assert "not refuted" in str(match)
     assert verdicts(match)["one step"] == verdicts(match)["limit"] == "skipped"
@@ -220,8 +234,7 @@ def test_without_states_it_is_only_not_refuted() -> None:
 
 @pytest.mark.slow
 def test_a_random_port_is_the_same_and_its_power_is_stated() -> None:
-    gust = worlds.gust()
-    match = small_match_of(gust, gust)
+    match = itself("gust")
     assert match.ok is True, str(match)
     assert verdicts(match)["one step"] == "alike"
     assert re.search(r"a chance that changes, where share x change is 0\.0\d+", str(match))
@@ -230,7 +243,7 @@ def test_a_random_port_is_the_same_and_its_power_is_stated() -> None:
 
 @pytest.mark.slow
 def test_where_every_step_is_random_the_report_says_so() -> None:
-    match = small_match_of(worlds.noise(), worlds.noise())
+    match = itself("noise")
     assert match.ok is True, str(match)
     assert verdicts(match)["one step"] == verdicts(match)["windows"] == "alike"
     assert "a difference without chance" not in str(match)
@@ -255,20 +268,13 @@ def test_another_chance_is_a_difference_with_the_means_of_both_sides() -> None:
     assert "in the mean of" in str(match)
 
 
-QUICK_RIGHT = ()
-SAMPLED_RIGHT = {*QUICK_RIGHT, *[*RIGHT][::5]}
+# Tests above have others.
+SAMPLED_RIGHT = ("board of bits", "deck", "delayed", "spring")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *slow_but(*QUICK_RIGHT, values=[x for x in RIGHT if x in SAMPLED_RIGHT]),
-        *(pytest.param(x, marks=pytest.mark.exhaustive) for x in RIGHT if x not in SAMPLED_RIGHT),
-    ],
-)
+@pytest.mark.parametrize("name", sampled(RIGHT, *SAMPLED_RIGHT))
 def test_right_ports_are_the_same(name: str) -> None:
-    world = RIGHT[name]()
-    match = small_match_of(world, world)
+    match = itself(name)
     # Where sums of tenths decide the ends, nothing can be said of some episodes.
     assert match.ok is True or (match.ok is None and name == "ruler"), str(match)
 
@@ -281,29 +287,19 @@ def test_there_is_no_false_alarm_in_ten_seeds(name: str, seed: int) -> None:
     assert small_match_of(world, world, seed).ok is not False
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(x, marks=pytest.mark.slow if i % 4 == 0 else pytest.mark.exhaustive)
-        for i, x in enumerate(NAMED)
-    ],
-)
+@pytest.mark.parametrize("name", sampled(NAMED))
 def test_wrong_chances_and_hidden_numbers_are_found(name: str) -> None:
     right, port = NAMED[name]
     match = match_env(Port(port), worlds.Simulator(right), worlds.inject)
     assert match.ok is False, str(match)
 
 
-@pytest.mark.parametrize(
-    ("kind", "fault", "right", "port"),
-    [
-        pytest.param(*x, marks=pytest.mark.slow if i % 8 == 0 else pytest.mark.exhaustive)
-        for i, x in enumerate(INVENTED)
-    ],
-)
-def test_faults_invented_later_are_found(
-    kind: str, fault: str, right: worlds.World, port: worlds.World
-) -> None:
+FAULTS = {fault: (kind, right, port) for kind, fault, right, port in INVENTED}
+
+
+@pytest.mark.parametrize("fault", sampled(FAULTS, "noise in a reward"))
+def test_faults_invented_later_are_found(fault: str) -> None:
+    kind, right, port = FAULTS[fault]
     match = match_env(Port(port), worlds.Simulator(right), worlds.inject)
     assert match.ok is False, f"{kind}: {fault}: {match}"
 
@@ -311,9 +307,9 @@ def test_faults_invented_later_are_found(
 @pytest.mark.slow
 def test_a_reference_that_can_be_read_is_compared_with_its_hidden_numbers() -> None:
     right = worlds.glide()
-    for port, expected in ((right, True), (worlds.glide(decay=0.92), False)):
+    for port, expected in ((right, True), (worlds.glide(decay=0.5), False)):
         simulator = worlds.Simulator(right)
-        match = small_match(Port(port), simulator, extract=worlds.extract, n_steps=20_000)
+        match = small_match(Port(port), simulator, extract=worlds.extract)
         assert match.ok is expected, str(match)
         assert (verdicts(match)["read states"] == "differs") is not expected
 
@@ -367,8 +363,8 @@ def test_without_inject_illegal_actions_are_not_compared() -> None:
 def test_masks_are_compared_where_the_reference_tells_them() -> None:
     right = worlds.levers()
     port = replace(right, mask=lambda xp, s: s["ready"] | True)
-    assert small_match_of(right, port).ok is False
-    assert "mask" in str(small_match_of(right, port))
+    match = small_match_of(right, port)
+    assert match.ok is False and "mask" in str(match)
 
 
 @pytest.mark.slow
@@ -387,9 +383,8 @@ def test_observations_in_a_mapping_of_another_order_are_compared_by_key() -> Non
 
 @pytest.mark.slow
 def test_infinite_numbers_and_bounds_of_0_are_compared_without_a_warning() -> None:
-    record = worlds.record()
-    assert small_match_of(record, record).ok is True
-    assert small_match_of(record, worlds.record(fade=0.7)).ok is False
+    assert itself("record").ok is True
+    assert small_match_of(worlds.record(), worlds.record(fade=0.7)).ok is False
 
 
 @pytest.mark.slow
@@ -402,16 +397,15 @@ def test_a_part_of_an_action_that_is_not_read_is_a_difference(part: str) -> None
         still = {"turn": 0 * a["turn"], "move": (a["move"][0], 0 * a["move"][1])}
         return right.advance(xp, s, {**a, part: still[part]}, u, n)
 
-    assert small_match_of(right, right).ok is True
+    assert itself("nested").ok is True
     assert "one step" in differ(small_match_of(right, replace(right, advance=advance)))
 
 
 @pytest.mark.slow
 def test_masks_that_chance_decides_are_compared() -> None:
-    right = worlds.levers()
-    match = small_match_of(right, right)
-    assert match.ok is True, str(match)
-    assert small_match_of(right, worlds.levers(wear=0.3), n_steps=20_000).ok is False
+    assert itself("levers").ok is True, str(itself("levers"))
+    match = small_match_of(worlds.levers(), worlds.levers(wear=0.6))
+    assert match.ok is False
 
 
 @pytest.mark.slow
@@ -500,41 +494,16 @@ class Mirrored(Simulator):
         return super().advance(-action)
 
 
-class Ruler(Slide):
-    """It goes to the right by tenths, and reaches the goal by rounded sums."""
-
-    def reset(self, rng: jax.Array) -> Any:
-        _, state = super().reset(rng)
-        state = state.replace(position=jnp.round(10 * state.position) / 10)
-        return self.observe(state), state
-
-    def step(self, state: Any, action: Any) -> Any:
-        new = state.replace(position=state.position + 0.1, step=state.step + 1)
-        terminated = new.position >= 1.1
-        truncated = new.step >= self.config.max_steps
-        new = new.replace(done=terminated | truncated)
-        info = {"terminated": terminated, "truncated": truncated}
-        return self.observe(new), new, jnp.float32(0), new.done, info
-
-
-class RoundedRuler(Simulator):
-    def step(self, action: Any) -> Any:
-        self.clock += 1
-        self.state[0] = (10 * self.state[0] + 1) / 10
-        return self.state, 0.0, self.state[0] >= 1.1, self.clock >= LIMIT, {}
-
-    def reset(self, seed: int | None = None) -> Any:
-        super().reset(seed)
-        self.state[0] = np.round(10 * self.state[0]) / 10
-        return self.state, {}
-
-
 @pytest.mark.slow
 def test_a_flag_at_a_rounding_edge_is_no_difference() -> None:
-    with np.errstate(all="ignore"):
-        sums = np.cumsum(np.full(40, 0.1))
-    assert np.any((sums >= 1.1) != (np.round(sums, 9) >= 1.1)), "the trap is there"
-    match = small_match(Ruler(), RoundedRuler(), inject)
+    ruler = worlds.ruler()
+
+    def rounded(xp: Any, s: Any, a: Any, u: Any, n: Any) -> Any:
+        new, reward, _ = ruler.advance(xp, s, a, u, n)
+        x = xp.round(10 * new["x"]) / 10
+        return {"x": x}, reward, x >= 1.1
+
+    match = small_match_of(replace(ruler, advance=rounded), ruler)
     assert match.ok is not False, str(match)
     assert "where a rounding of the state changes the result" in str(match)
 
@@ -546,17 +515,7 @@ def test_a_long_array_is_printed_as_its_type() -> None:
     assert str(case) == expected
 
 
-QUICK = ()
-SAMPLED = {*QUICK, *[*MUTANTS][::5]}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *slow_but(*QUICK, values=[x for x in MUTANTS if x in SAMPLED]),
-        *(pytest.param(x, marks=pytest.mark.exhaustive) for x in MUTANTS if x not in SAMPLED),
-    ],
-)
+@pytest.mark.parametrize("name", sampled(MUTANTS, "a start 5 % too wide"))
 def test_mutants_are_found(name: str) -> None:
     env, check = MUTANTS[name]
     match = match_env(env, reference(env), put)
@@ -568,10 +527,9 @@ def test_mutants_are_found(name: str) -> None:
 @pytest.mark.parametrize("name", IDS)
 def test_the_classic_suite_is_gymnasiums(name: str) -> None:
     env = getattr(classic, name)()
-    match = match_env(env, reference(env), put)
+    match = small_match(env, reference(env), put, n_steps=1000, n_resets=200)
     assert match.ok is True, str(match)
     assert match.precision == "float64"
-    assert match_env(env, reference(env), n_resets=500).ok is None
 
 
 def compared(ours: np.ndarray, theirs: np.ndarray) -> Evidence:
@@ -703,15 +661,15 @@ def test_what_cannot_be_compared_is_refused() -> None:
 
 
 def same() -> Any:
-    return small_match(Slide(), Simulator(), inject)
+    return small_match(Slide(), Simulator(), inject, n_steps=200, n_resets=50)
 
 
 def different() -> Any:
-    return small_match(Slide(), SoftWall(), inject)
+    return small_match(Slide(), SoftWall(), inject, n_steps=200, n_resets=50)
 
 
 def unknown() -> Any:
-    return small_match(Slide(), Simulator())
+    return small_match(Slide(), Simulator(), n_steps=500, n_resets=100)
 
 
 def wrong() -> Any:

@@ -1,6 +1,6 @@
 """`to_gymnax`: the trajectories of `VecEnv` under the trainer's own `vmap`."""
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from batched_fakes import OnTheHost
-from fakes import CoinEnv, NestedEnv, VectorConfig, VectorEnv
+from fakes import NestedEnv, VectorConfig, VectorEnv
 from helpers import assert_trees_equal, slow_but
 
 import envrax
@@ -56,18 +56,29 @@ def played_here(env: Any, rng: jax.Array, n_steps: int) -> Any:
     return run(rng)
 
 
-@pytest.mark.parametrize("env_class", slow_but(CartPole, values=[CartPole, CoinEnv, NestedEnv]))
-def test_it_is_a_vec_env_in_both_protocols(env_class: Any) -> None:
+def limited(env_class: Any) -> Any:
+    return RecordEpisodeStatistics(TimeLimit(env_class(), 30))
+
+
+@cache
+def steps_of(env_class: Any) -> Any:
     """With keys of the old kind; other tests have new ones."""
-    env = RecordEpisodeStatistics(TimeLimit(env_class(), 30))
-    key = jax.random.PRNGKey(0)
-    obs, (after, state, reward, done, info) = played(to_gymnax(env), key, 200)
+    return played(to_gymnax(limited(env_class)), jax.random.PRNGKey(0), 200)
+
+
+@pytest.mark.parametrize("env_class", slow_but(CartPole, values=[CartPole, NestedEnv]))
+def test_it_is_a_vec_env_in_both_protocols(env_class: Any) -> None:
+    """Also where the default params are given, which change no bit."""
+    env, key = limited(env_class), jax.random.PRNGKey(0)
+    obs, (after, state, reward, done, info) = steps_of(env_class)
     expected, (obs_there, state_there, *there, infos) = played_here(env, key, 200)
     assert_trees_equal((obs, after, state.env_state), (expected, obs_there, state_there))
     assert_trees_equal((reward, done), tuple(there))
     assert_trees_equal(info["final_observation"], infos["final_obs"])
-    _, (*new, terminated, truncated, infos) = played(to_gymnax(env, version=1), key, 200)
+    new = to_gymnax(env, version=1)
+    _, (*new, terminated, truncated, infos) = played(new, key, 200, new.default_params)
     assert_trees_equal((after, state, reward, info), (*new, infos))
+    done, terminated, truncated = map(np.asarray, (done, terminated, truncated))
     assert_trees_equal(done, terminated | truncated)
     assert_trees_equal((terminated, truncated), (info["terminated"], info["truncated"]))
     assert done.any()
@@ -76,13 +87,10 @@ def test_it_is_a_vec_env_in_both_protocols(env_class: Any) -> None:
 
 
 def test_statistics_of_the_last_episode_stay() -> None:
-    env = RecordEpisodeStatistics(CoinEnv())
-    _, (*_, done, info) = played(to_gymnax(env), jax.random.key(2), 60)
-    done, info = jax.device_get((done, info))
+    _, (*_, done, info) = jax.device_get(steps_of(CartPole))
     episode = info["episode"]
     seen = np.zeros(N, np.float32), np.zeros(N, np.int32)
-    for t in range(60):
-        ended = done[t]
+    for t, ended in enumerate(done):
         seen = np.where(ended, episode["r"][t], seen[0]), np.where(ended, episode["l"][t], seen[1])
         np.testing.assert_array_equal(info["returned_episode_returns"][t], seen[0])
         np.testing.assert_array_equal(info["returned_episode_lengths"][t], seen[1])
@@ -99,7 +107,8 @@ def test_statistics_of_games_whose_lives_are_episodes() -> None:
 
     env = EpisodicLife(RecordEpisodeStatistics(Game()))
     _, (*_, done, info) = played(to_gymnax(env), jax.random.key(0), 20)
-    ended = np.asarray(info["returned_episode"])
+    done, info = jax.device_get((done, info))
+    ended = info["returned_episode"]
     assert ended.sum() == 4 * N and done.sum() > ended.sum()
     np.testing.assert_array_equal(info["returned_episode_returns"][ended], 5)
     np.testing.assert_array_equal(info["returned_episode_lengths"][4:], 5)
@@ -143,29 +152,13 @@ def test_params_are_live(compile_counter: Any) -> None:
     assert compiled.count == 0
 
 
-def test_the_default_params_change_no_bit() -> None:
-    bridge = to_gymnax(CartPole())
-    plain = played(bridge, jax.random.key(0), 3)
-    assert_trees_equal(played(bridge, jax.random.key(0), 3, bridge.default_params), plain)
-
-
-def test_fields_that_must_be_static() -> None:
-    """Such as a limit that the wrapper reads as a Python number."""
-    bridge = to_gymnax(TimeLimit(CountingEnv()))
-    assert jax.tree.leaves(bridge.default_params) == []
-    assert bridge.default_params.max_steps_in_episode == 5
-    params = bridge.default_params.replace(max_steps_in_episode=3)
-    _, (*_, done, _) = jax.jit(lambda: played(bridge, jax.random.key(0), 9, params))()
-    assert done[2].all() and done[5].all() and done.sum() == 3 * N
-    assert to_gymnax(TimeLimit(CartPole(), 7)).default_params.max_steps_in_episode == 7
-
-
 def test_only_the_slots_that_ended_are_reset() -> None:
     """No reset of all slots: as in `VecEnv`, a loop over chunks of them."""
     bridge = to_gymnax(CartPole())
-    obs, state = jax.vmap(bridge.reset)(jax.random.split(jax.random.key(0), 64))
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 64))
+    obs, state = jax.eval_shape(jax.vmap(bridge.reset), keys)
     step = jax.vmap(partial(bridge.step, jax.random.key(0)))
-    program = jax.jit(step).lower(state, jnp.zeros(64, jnp.int32)).as_text()
+    program = jax.jit(step).lower(state, jax.ShapeDtypeStruct((64,), jnp.int32)).as_text()
     assert "while" in program and "<64x4xui32>" not in program and "<4x4xui32>" in program
 
 
