@@ -42,6 +42,7 @@ N = 3
 
 INNER: dict[str, Any] = {
     "nested": ENVS["nested"],
+    "rooms": ENVS["rooms"],
     "masked": JitWrapper(RecordEpisodeStatistics(MaskedEnv()), pre_warm=False),
     "ends": ENVS["ends"],
     "lives": EpisodicLife(RecordEpisodeStatistics(LivesEnv())),
@@ -135,15 +136,16 @@ def test_every_array_is_that_of_sync_vector_env(name: str, mode: AutoresetMode) 
     env = to_gymnasium_vec(VecEnv(INNER[name], N), autoreset_mode=mode)
     envs = [env, peer(name, mode)]
     assert env.autoreset_mode == env.metadata["autoreset_mode"] == envs[1].autoreset_mode
-    assert env.observation_space == envs[1].observation_space
+    for space in ("observation_space", "action_space", "single_observation_space"):
+        assert getattr(env, space) == getattr(envs[1], space)
     same_as_arrays(*(which.reset(seed=3) for which in envs))
     resets = 0
-    n_steps = 1000 if name == "nested" else 150
-    for action in actions_of(VecEnv(INNER[name], N).action_space, n_steps):
+    for action in actions_of(VecEnv(INNER[name], N).action_space, 120):
         results: list[Any] = [which.step(action) for which in envs]
         if mode == SAME_STEP:  # where the statistics are beside `final_info` too
             results[0] = (*results[0][:4], without(results[0][4], "episode", "_episode"))
         same_as_arrays(*results)
+        assert env.observation_space.contains(results[0][0])
         ended = by_hand(envs, results)
         if ended is not None:
             resets += 1
