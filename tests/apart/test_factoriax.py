@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """Factoriax by name: equal to Factoriax stepped by hand; its limit, options, objects of users."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
@@ -11,9 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from interop.by_hand import follow, make
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.apart, pytest.mark.filterwarnings("ignore")]
 
 COMPARED = ("MinerBootstrap-v1", "EasyRocket-v1")
 

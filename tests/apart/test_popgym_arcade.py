@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """POPGym Arcade by name: equal to it stepped by hand; its limits, options, objects of users."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 from typing import Any
@@ -11,9 +9,6 @@ import jax
 import numpy as np
 import pytest
 from interop.by_hand import follow, make, observes
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.apart, pytest.mark.filterwarnings("ignore")]
 
 # Ids, with a limit, and how episodes then end.
 COMPARED = {

@@ -1,17 +1,19 @@
 # pyright: basic, reportMissingImports=false
 """A library stepped by hand, beside the same library through its adapter."""
 
-from __future__ import annotations
-
+import importlib
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import jax
 import numpy as np
+import pytest
 
 import envrax
 from envrax.interop import PeerConfig
+from envrax.interop.names import library_ids
+from envrax.testing import report_env
 
 
 def make(name: str, **fields: Any) -> Any:
@@ -84,6 +86,27 @@ def follow(
             ends |= {name for name in ("terminated", "truncated") if info[name]}
             state, inner = begun(jax.random.split(state.rng)[0])
     return ends
+
+
+def check_ids_and_wrong_input(library: str, id: str, misspelt: str) -> None:
+    """Its ids are those of the file; a misspelt id, an unknown keyword, another object."""
+    name = f"{library}/{id}"
+    listed = [name for name in library_ids() if name.startswith(f"{library}/")]
+    assert sorted(envrax.load_suite(library)) == listed, "update envrax/interop/ids.txt"
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        envrax.get_spec(f"{library}/{misspelt}")
+    with pytest.raises(ValueError, match="sise"):
+        make(name, options={"sise": 3})
+    with pytest.raises(TypeError, match="params"):
+        make(name, params={"sise": 3})
+    with pytest.raises(TypeError, match=library):
+        importlib.import_module(f"envrax.interop.{library}").wrap(object())
+
+
+def check_waivers(env: Any) -> None:
+    """It breaks the rules that its adapter waives, and no other."""
+    report = report_env(env, num_steps=40)
+    assert report.ok and set(report.waived) == set(env.unwrapped.waivers), report
 
 
 def observes(env: Any) -> bool:

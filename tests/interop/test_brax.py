@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """brax by name: equal to brax stepped by hand; observations, images, objects of users."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 
@@ -10,9 +8,6 @@ import jax
 import jax.numpy as jnp
 import pytest
 from interop.by_hand import follow, make
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 
 # `fast` never ends by itself.

@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """gymnax by name: equal to gymnax stepped by hand; corrected bounds, downloads, tracing, `wrap`."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any
@@ -16,9 +14,6 @@ from interop.by_hand import follow, make
 import envrax
 from envrax.interop import PeerConfig, to_gymnax
 from envrax.wrappers import NormalizeObservation, RecordVideo
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.mark.parametrize(("id", "limit"), [("CartPole-v1", 18), ("Breakout-MinAtar", 12)])

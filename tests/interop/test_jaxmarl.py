@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false, reportPossiblyUnboundVariable=false
 """JaxMARL by name: equal to JaxMARL stepped by hand; ends, masks, turns, refusals."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any
@@ -12,8 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from interop.by_hand import equal, follow, make
-
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]  # libraries warn
 
 SPREAD, TAG, CRYPTO = "MPE_simple_spread_v3", "MPE_simple_tag_v3", "MPE_simple_crypto_v3"
 RIDDLE, SMAX = "switch_riddle", "HeuristicEnemySMAX"

@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """jumanji by name: equal to jumanji stepped by hand; masks, limits, mended bounds, `wrap`."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 from typing import Any
@@ -14,9 +12,6 @@ import pytest
 from interop.by_hand import by_hand, follow, make
 
 import envrax
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 # Actions of Tetris are pairs, which ours numbers; a tour of TSP has no limit.
 COMPARED = {"Snake-v1": 15, "Tetris-v0": 9, "TSP-v1": 0}

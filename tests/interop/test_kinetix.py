@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """kinetix by name: equal to kinetix stepped by hand; its action and observation types, refusals."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
@@ -14,9 +12,6 @@ from interop.by_hand import by_hand, equal, follow, make
 import envrax
 from envrax.interop import as_dicts
 from envrax.spaces import MultiDiscrete
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 
 def _load(adapter: Any, id: str) -> Any:
@@ -122,14 +117,3 @@ def test_errors(adapter: Any) -> None:
         adapter.wrap(bare)
     with pytest.raises(ValueError, match="env_params"):
         make("kinetix/s/h4_thrust_aim", options={"env_params": None})
-
-
-def test_wrap(adapter: Any) -> None:
-    level, static, params = _load(adapter, "s/h4_thrust_aim")
-    kinds = adapter.ActionType.DISCRETE, adapter.ObservationType.SYMBOLIC_FLAT
-    with jax.numpy_dtype_promotion("standard"):
-        peer = adapter.make_kinetix_env(*kinds, lambda rng: level, params, static)
-    env = adapter.wrap(peer, params, max_steps=30)
-    obs, state = env.reset(jax.random.key(0))
-    assert obs in env.observation_space and env.config.max_steps == 30
-    np.testing.assert_array_equal(obs, make("kinetix/s/h4_thrust_aim").reset(jax.random.key(0))[0])

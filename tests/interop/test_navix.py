@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """navix by name: equal to navix stepped by hand; mended bounds, the state, objects of users."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -11,9 +9,6 @@ import pytest
 from interop.by_hand import bits, follow, make, observes
 
 import envrax
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 COMPARED = {"Navix-Empty-Random-5x5-v0": 20, "Navix-Dynamic-Obstacles-5x5-Random-v0": 5}
 

@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """octax by name: equal to octax stepped by hand; its options, levels, objects of users."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -12,9 +10,6 @@ from interop.by_hand import follow, make
 
 import envrax
 from envrax.spaces import Discrete, MultiBinary
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 # Games, with an edit halfway that brings about an end, as the game itself would.
 COMPARED: dict[str, dict[str, Any]] = {

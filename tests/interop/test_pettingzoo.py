@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """`to_pettingzoo`: PettingZoo's own tests, and the same episode as the world stepped by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -14,8 +12,6 @@ from interop.by_hand import equal
 import envrax
 from envrax.interop import to_pettingzoo
 from envrax.testing import ChaseWorld, CountingEnv, NimWorld
-
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]  # libraries warn
 
 
 def _pgx() -> Any:

@@ -1,13 +1,10 @@
 # pyright: basic, reportMissingImports=false
 """`params` of brax and MuJoCo Playground: by name, drawn, in threads; beside models by hand."""
 
-from __future__ import annotations
-
 import importlib
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -21,17 +18,12 @@ from envrax import DomainRandomization, VecEnv, evaluate, evaluate_grid, with_co
 from envrax._jax.types import named_leaves
 from envrax.interop.mujoco_model import MujocoModel, as_sample
 
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
-
 CARTPOLE, PENDULUM = "playground/CartpoleBalance", "brax/inverted_pendulum"
 ATTRIBUTE = {CARTPOLE: "_mjx_model", PENDULUM: "sys"}
 DRAWN = {
     CARTPOLE: ("dof_damping", "body_mass", "dof_armature"),
     PENDULUM: ("dof.damping", "link.inertia.mass", "dof.armature"),
 }
-# Of the place of the cart, the angle of the pole (the cosine and the sine of it), and their speeds.
-GAINS = {4: jnp.array([0.3, 4.0, 0.5, 0.8]), 5: jnp.array([0.3, 0.0, 4.0, 0.5, 0.8])}
 MODEL = {"mass": jnp.float32(1)}
 ids = pytest.mark.parametrize("id", [CARTPOLE, PENDULUM])
 
@@ -48,63 +40,8 @@ def drawing(env: Any, id: str) -> Any:
     return sample
 
 
-def balanced(obs: Any) -> Any:
-    """Pushes to where the pole leans, if the second observation is its angle."""
-    return jnp.clip(obs @ GAINS[obs.shape[-1]], -1, 1)[..., None]
-
-
-@contextmanager
-def model_of(peer: Any, id: str, model: Any) -> Any:
-    before = getattr(peer, ATTRIBUTE[id])
-    setattr(peer, ATTRIBUTE[id], model)
-    try:
-        yield peer
-    finally:
-        setattr(peer, ATTRIBUTE[id], before)
-
-
 def n_bytes(tree: Any) -> int:
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
-
-
-@ids
-def test_slots_are_environments_of_the_library_with_these_models(id: str) -> None:
-    """16 models, 200 steps, beside the library's object with each model, mapped by hand."""
-    env, peer = make(id, max_steps=1000), make(id).peer
-    drawn = DomainRandomization(env, drawing(env, id))
-    keys = jax.random.split(jax.random.key(0), 16)
-    obs, states = jax.jit(jax.vmap(drawn.reset))(keys)
-    models = [
-        peer_model.tree_replace({k: x[i] for k, x in states.fields["params"].items()})
-        for i, peer_model in enumerate([env.params] * 16)
-    ]
-    assert len({float(named_leaves(x)[DRAWN[id][0]][0]) for x in models}) == 16
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), *models)
-
-    def begin(model: Any, key: Any) -> Any:
-        # One split is of `DomainRandomization`, the other of the adapter.
-        with model_of(peer, id, model):
-            return peer.reset(jax.random.split(jax.random.split(key)[0])[1])
-
-    def advance(model: Any, inner: Any, action: Any) -> Any:
-        with model_of(peer, id, model):
-            return peer.step(inner, action)
-
-    def ours(carry: Any, _: None) -> Any:
-        obs, states, *rest = jax.vmap(drawn.step)(carry[1], balanced(carry[0]))
-        return (obs, states), (obs, rest[0])
-
-    def theirs(inner: Any, _: None) -> Any:
-        inner = jax.vmap(advance)(stacked, inner, balanced(inner.obs))
-        return inner, (inner.obs, inner.reward)
-
-    inner = by_hand(jax.vmap(begin))(stacked, keys)
-    np.testing.assert_allclose(obs, inner.obs, rtol=1e-5, atol=1e-5)
-    _, found = jax.jit(lambda carry: jax.lax.scan(ours, carry, length=200))((obs, states))
-    _, expected = by_hand(lambda inner: jax.lax.scan(theirs, inner, length=200))(inner)
-    assert jnp.isfinite(found[0]).all()
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
 def test_the_model_of_the_library_is_left_as_it_was() -> None:

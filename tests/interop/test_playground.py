@@ -1,17 +1,12 @@
 # pyright: basic, reportMissingImports=false
 """MuJoCo Playground by name: equal to it stepped by hand; drawing, downloads, errors."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
 import jax.numpy as jnp
 import pytest
 from interop.by_hand import follow, make
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.mark.parametrize("id", ["CartpoleBalance", "PendulumSwingup"])

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 CODE = """
 import os
 os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=4"
@@ -23,6 +21,5 @@ for name in ("gymnax/Breakout-MinAtar", "jumanji/Snake-v1", "jaxmarl/MPE_simple_
 """
 
 
-@pytest.mark.interop
 def test_they_do_not_depend_on_the_number_of_devices(run_python: Any) -> None:
     run_python(CODE)

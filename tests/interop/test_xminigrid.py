@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """XLand-MiniGrid by name: equal to it stepped by hand; rulesets, options, objects of users."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
@@ -13,9 +11,6 @@ from interop.by_hand import follow, make
 
 import envrax
 from envrax.interop import PeerConfig
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 # The room of `XLand` is never solved by chance.
 COMPARED = {"MiniGrid-MemoryS8": 20, "XLand-MiniGrid-R4-9x9": 50}

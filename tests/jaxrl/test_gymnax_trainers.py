@@ -16,8 +16,6 @@ from envrax.interop import to_gymnax
 from envrax.interop.gymnax import wrap
 from envrax.testing import CountingEnv
 
-pytestmark = pytest.mark.jaxrl
-
 
 @pytest.mark.parametrize(
     ("algo", "env", "options"),

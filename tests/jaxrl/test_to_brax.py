@@ -18,7 +18,6 @@ from envrax.classic import CartPole, Pendulum
 from envrax.interop import brax_training_wrap, to_brax
 from envrax.interop.brax import wrap
 
-pytestmark = pytest.mark.jaxrl
 N = 4
 
 

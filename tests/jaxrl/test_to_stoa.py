@@ -19,7 +19,6 @@ from envrax.interop import to_stoa
 from envrax.interop.stoa import wrap
 from envrax.testing import CountingEnv, MaskedEnv
 
-pytestmark = pytest.mark.jaxrl
 N = 4
 
 

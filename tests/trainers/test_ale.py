@@ -26,7 +26,7 @@ from envrax.interop.host.envpool import from_envpool
 from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
 from envrax.testing import check_batched_env
 
-pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore:.*precision lowered")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered")
 
 
 def breakout(mode: AutoresetMode = AutoresetMode.NEXT_STEP, n: int = 2, frames: int = 140) -> Any:

@@ -18,8 +18,6 @@ from envrax.interop.out.tensors import from_torch, to_torch
 from envrax.testing import CountingEnv, MaskedEnv, NestedEnv
 from envrax.wrappers import RecordEpisodeStatistics
 
-pytestmark = pytest.mark.trainers
-
 
 def as_numpy(tree: Any) -> Any:
     return jax.tree.map(

@@ -17,8 +17,6 @@ from envrax.testing.fakes import FakeConfig
 from envrax.wrappers import Wrapper
 from envrax.wrappers.vector import BatchedWrapper, NormalizeReward
 
-pytestmark = pytest.mark.trainers
-
 
 @chex.dataclass
 class PlaceState(EnvState):
@@ -85,8 +83,6 @@ def test_gymnasium_takes_the_first_layer_that_has_the_name(mode: str) -> None:
     assert env.get_attr("gamma") == (0.99,) * 3
     assert env.get_attr("only_here") == (3,) * 3
     assert env.call("levels_up", by=2) == (5,) * 3
-    assert env.get_attr("name") == ("ImageEnv",) * 3
-    assert env.get_attr("n_slots") == (3,) * 3
     assert env.get_attr("action_space") == (env.single_action_space,) * 3
     obs, _ = env.reset(seed=0)
     np.testing.assert_array_equal(np.stack(env.call("render")), obs)

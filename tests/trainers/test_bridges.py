@@ -19,8 +19,6 @@ from envrax.interop import to_dm_env, to_gymnasium, to_gymnasium_vec, to_sb3
 from envrax.testing import CountingEnv, MaskedEnv
 from envrax.wrappers import RecordEpisodeStatistics
 
-pytestmark = pytest.mark.trainers
-
 
 class Bridge(NamedTuple):
     """How a trainer drives it: `step` also resets where the bridge does not."""
@@ -118,7 +116,8 @@ def test_it_compiles_reset_and_step_once_and_copies_from_the_device_once_a_call(
             calls += 1
             for i in range(20):
                 actions = (np.arange(4) + i) % 3 if bridge.n > 1 else np.asarray(i % 3)
-                result = bridge.step(env, actions.astype([np.int64, np.int32, np.uint8][i % 3]))
+                actions = actions.astype([np.int64, np.int32, np.uint8][i % 3])
+                result = bridge.step(env, actions if i % 5 else actions.tolist())
                 calls += 1 if bridge.n > 1 else len(result)
     assert (compiled.count, len(transfers)) == (2, calls)
 

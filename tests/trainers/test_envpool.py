@@ -18,7 +18,7 @@ from trainers.host_envs import (
 from envrax.interop.host.envpool import from_envpool
 from envrax.testing import check_batched_env
 
-pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore:.*precision lowered")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered")
 
 
 def pool(name: str = "CartPole-v1", n: int = 3, **options: Any) -> Any:

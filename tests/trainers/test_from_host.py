@@ -18,8 +18,6 @@ from envrax.interop.host.host_batch import seed_of
 from envrax.testing import CountingEnv, report_batched_env, report_env
 from envrax.wrappers import vector
 
-pytestmark = pytest.mark.trainers
-
 KEY = jax.random.key(0)
 N = 4
 

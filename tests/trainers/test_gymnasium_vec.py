@@ -17,7 +17,7 @@ from envrax import rollout, start
 from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
 from envrax.testing import check_batched_env
 
-pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore:.*precision lowered")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered")
 MODES = [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP]
 
 sync = partial(SyncVectorEnv, copy=False)

@@ -21,7 +21,7 @@ from envrax.interop import to_gymnasium_vec
 from envrax.interop.host.envpool import from_envpool
 from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
 
-pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore:.*precision lowered")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered")
 SAME_STEP, NEXT_STEP, DISABLED = (
     AutoresetMode.SAME_STEP,
     AutoresetMode.NEXT_STEP,

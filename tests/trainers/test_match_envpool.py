@@ -10,7 +10,7 @@ import pytest
 from envrax import classic
 from envrax.testing import match_env
 
-pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore:.*precision lowered")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered")
 
 
 class HalfRewardCartPole(classic.CartPole):

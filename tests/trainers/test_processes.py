@@ -3,10 +3,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
-pytestmark = pytest.mark.trainers
-
 # A hang ends the process with a traceback, and with it the test.
 LIMIT = "import faulthandler; faulthandler.dump_traceback_later(240, exit=True)\n"
 QUIET = "import warnings; warnings.simplefilter('ignore')  # JAX and Python warn of forks\n"

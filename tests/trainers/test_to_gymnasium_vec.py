@@ -19,8 +19,6 @@ from envrax.interop import to_gymnasium, to_gymnasium_vec
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv
 from envrax.wrappers import RecordEpisodeStatistics
 
-pytestmark = pytest.mark.trainers
-
 
 class Pairs(CountingEnv):
     """Containers of all kinds in its infos; every episode begins alike."""

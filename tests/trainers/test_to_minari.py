@@ -23,7 +23,6 @@ from envrax.interop import to_minari, to_space
 from envrax.interop.gymnasium_registration import register
 from envrax.testing import CountingEnv, ImageEnv, NimWorld
 
-pytestmark = pytest.mark.trainers
 ID = "tests/data-v0"
 
 

@@ -29,7 +29,6 @@ from envrax.wrappers import (
     vector,
 )
 
-pytestmark = pytest.mark.trainers
 LIMIT = 12
 
 

@@ -29,7 +29,6 @@ from envrax.interop import to_sb3
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv
 from envrax.wrappers.vector import NormalizeReward
 
-pytestmark = pytest.mark.trainers
 BOTH = ["masked", "goal", "room", "ends"]
 FINAL = "final_obs", "final_mask", "terminal_observation", "terminal_action_masks"
 STATISTICS = "terminated", "truncated", "TimeLimit.truncated", *FINAL
@@ -81,14 +80,9 @@ def test_infos_of_sb3_s_own_are_those_of_the_bridge() -> None:
 
 def test_attributes_and_methods() -> None:
     env: Any = to_sb3(VecEnv(ImageEnv(), 3))
-    assert env.get_attr("name") == ["ImageEnv"] * 3
-    assert env.get_attr("config", indices=[0, 2])[1].max_steps == 5
     assert env.get_attr("render_mode") == ["rgb_array"] * 3
-    assert env.has_attr("config") and not env.has_attr("no_such")
     assert not env.has_attr("action_masks")
     assert to_sb3(VecEnv(MaskedEnv(), 2)).has_attr("action_masks")
-    with pytest.raises(NotImplementedError, match="set_attr"):
-        env.set_attr("config", 1)
     assert env.env_is_wrapped(VecMonitor) == [False] * 3
     assert len(env.env_method("__repr__", indices=1)) == 1
     obs = env.reset()
