@@ -3,7 +3,7 @@
 
 import importlib
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import jax
@@ -141,12 +141,39 @@ def bits(x: Any) -> Any:
     return jax.random.key_data(x) if jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key) else x
 
 
+def called(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a library's function as its users do: the tests promote dtypes strictly."""
+    with jax.numpy_dtype_promotion("standard"):
+        return function(*args, **keywords)
+
+
 def by_hand(function: Callable[..., Any]) -> Any:
-    """Compile a library's function as its users do: the tests promote dtypes strictly."""
+    """Compile a library's function as its users do."""
+    return jax.jit(wraps(function)(partial(called, function)))
 
-    @wraps(function)
-    def called(*args: Any) -> Any:
-        with jax.numpy_dtype_promotion("standard"):
-            return function(*args)
 
-    return jax.jit(called)
+def of_brax(peer: Any) -> tuple[Any, Any]:
+    """`begin` and `advance` of an environment in the protocol of brax."""
+
+    def begin(key: Any) -> Any:
+        inner = peer.reset(key)
+        return inner.obs, inner
+
+    def advance(key: Any, inner: Any, action: Any) -> Any:
+        inner = peer.step(inner, action)
+        return inner.obs, inner, inner.reward, {"terminated": inner.done > 0}
+
+    return begin, advance
+
+
+def of_gymnax(peer: Any, params: Any, ends: Any = None) -> tuple[Any, Any]:
+    """The same in the protocol of gymnax; `ends(inner, over)`, if `over` counts the limit."""
+
+    def begin(key: Any) -> Any:
+        return peer.reset_env(key, params)
+
+    def advance(key: Any, inner: Any, action: Any) -> Any:
+        obs, inner, reward, over, *_ = peer.step_env(key, inner, action, params)
+        return obs, inner, reward, ends(inner, over) if ends else {"terminated": over}
+
+    return begin, advance

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import follow, make, observes
+from interop.by_hand import follow, make, observes, of_gymnax
 
 CLASSIC = "craftax/Craftax-Classic-Symbolic-v1"
 
@@ -15,17 +15,10 @@ def test_200_steps_are_those_of_craftax(adapter: Any) -> None:
     env = make(CLASSIC, max_steps=40)
     peer, params = env.unwrapped.peer, env.unwrapped.peer.default_params
 
-    def begin(key: Any) -> Any:
-        return peer.reset_env(key, params)
-
-    def advance(key: Any, inner: Any, action: Any) -> Any:
-        *stepped, over, _ = peer.step_env(key, inner, action, params)
-        return *stepped, {"terminated": over}
-
     def starve(inner: Any) -> Any:
         return inner.replace(player_health=inner.player_health * 0 - 9)
 
-    assert follow(env, begin, advance, edit=starve) == {"truncated", "terminated"}
+    assert follow(env, *of_gymnax(peer, params), edit=starve) == {"truncated", "terminated"}
 
 
 def test_the_limit_may_be_traced_and_what_info_says_at_it(adapter: Any) -> None:

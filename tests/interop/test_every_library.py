@@ -14,8 +14,7 @@ from gymnasium.utils.env_checker import check_env
 from interop.by_hand import check_ids_and_wrong_input, check_waivers, make
 
 import envrax
-from envrax.interop import to_gymnasium, to_gymnasium_vec
-from envrax.multi_agent.agent_slots import agents_as_slots
+from envrax.interop import to_gymnasium
 from envrax.testing.key_usage import reused_key
 from envrax.wrappers import RecordVideo
 
@@ -194,18 +193,3 @@ def test_a_video_shows_the_drawn_images(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["pgx/tic_tac_toe", "jumanji/Snake-v1"])
 def test_the_checker_of_gymnasium_passes(name: str) -> None:
     check_env(to_gymnasium(kept(name)), skip_render_check=True)
-
-
-def test_agents_are_slots_of_a_vector_environment() -> None:
-    worlds = envrax.VecEnv(kept("jaxmarl/MPE_simple_spread_v3"), 2)
-    env = to_gymnasium_vec(agents_as_slots(worlds))
-    env.reset(seed=0)
-    ends = 0
-    for _ in range(30):
-        obs, rewards, terminated, truncated, infos = env.step(env.action_space.sample())
-        assert env.observation_space.contains(obs) and rewards.shape == (env.num_envs,)
-        ended = terminated | truncated
-        ends += int(ended.sum())
-        last = infos.get("final_obs", np.full(env.num_envs, None))
-        assert [x is not None for x in last] == ended.tolist()
-    assert ends

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from interop.by_hand import follow, make
+from interop.by_hand import follow, make, of_gymnax
 
 import envrax
 from envrax.interop import PeerConfig, to_gymnax
@@ -21,15 +21,10 @@ def test_200_steps_are_those_of_gymnax(adapter: Any, id: str, limit: int) -> Non
     env = make(f"gymnax/{id}", max_steps=limit)
     peer, params = env.unwrapped.peer, env.unwrapped.params
 
-    def begin(key: Any) -> Any:
-        return peer.reset_env(key, params)
+    def ends(inner: Any, over: Any) -> Any:
+        return {"terminated": over, "truncated": peer.is_truncated(inner, params)}
 
-    def advance(key: Any, inner: Any, action: Any) -> Any:
-        obs, inner, reward, over, _ = peer.step_env(key, inner, action, params)
-        ends = {"terminated": over, "truncated": peer.is_truncated(inner, params)}
-        return obs, inner, reward, ends
-
-    assert follow(env, begin, advance) == {"truncated", "terminated"}
+    assert follow(env, *of_gymnax(peer, params, ends)) == {"truncated", "terminated"}
 
 
 # Fields with which it shows, and after how many steps the episode ends.

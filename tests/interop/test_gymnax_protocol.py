@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from interop.by_hand import follow
+from interop.by_hand import follow, of_gymnax
 
 import envrax
 from envrax.testing import check_env
@@ -108,16 +108,12 @@ def test_steps_are_those_of_the_object(adapter: Any, kind: Any) -> None:
     params = env.unwrapped.params
     assert env.config.max_steps == 7 and env.name == type(peer).__name__
 
-    def begin(key: Any) -> Any:
-        return peer.reset_env(key, params)
-
-    def advance(key: Any, inner: Any, action: Any) -> Any:
-        obs, inner, reward, *_ = peer.step_env(key, inner, action, params)
+    def ends(inner: Any, _: Any) -> Any:
         terminated, at_limit = abs(inner.place) >= 3.0, inner.time >= 7
         truncated = at_limit if kind in (Walk, Newer) else at_limit & ~terminated
-        return obs, inner, reward, {"terminated": terminated, "truncated": truncated}
+        return {"terminated": terminated, "truncated": truncated}
 
-    assert follow(env, begin, advance) == {"truncated", "terminated"}
+    assert follow(env, *of_gymnax(peer, params, ends)) == {"truncated", "terminated"}
     check_env(env, num_steps=20)
 
 

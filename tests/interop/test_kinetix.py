@@ -7,23 +7,18 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import by_hand, equal, follow, make
+from interop.by_hand import by_hand, called, equal, follow, make
 
 import envrax
 from envrax.interop import as_dicts
 from envrax.spaces import MultiDiscrete
 
 
-def _load(adapter: Any, id: str) -> Any:
-    with jax.numpy_dtype_promotion("standard"):
-        return adapter.load_from_json_file(id)
-
-
 def test_200_steps_are_those_of_kinetix(adapter: Any) -> None:
     options = {"action_type": "multi_discrete"}
     env = make("kinetix/s/h4_thrust_aim", max_steps=10, options=options)
     peer = env.unwrapped.peer
-    level, _, params = _load(adapter, "s/h4_thrust_aim")
+    level, _, params = called(adapter.load_from_json_file, "s/h4_thrust_aim")
     endless = params.replace(max_timesteps=2**31 - 1)
 
     def begin(key: Any) -> Any:
@@ -67,11 +62,10 @@ def test_observations_follow_the_params(adapter: Any) -> None:
     """They are those of an environment that kinetix builds with these params."""
     kind, changes = "symbolic_flat", {"num_shape_roles": 8}
     name, options = "kinetix/s/h4_thrust_aim", {"observation_type": kind}
-    level, static, params = _load(adapter, "s/h4_thrust_aim")
+    level, static, params = called(adapter.load_from_json_file, "s/h4_thrust_aim")
     params = params.replace(**changes)
     kinds = adapter.ActionType.DISCRETE, adapter.ObservationType.from_string(kind)
-    with jax.numpy_dtype_promotion("standard"):
-        peer = adapter.make_kinetix_env(*kinds, lambda rng: level, params, static)
+    peer = called(adapter.make_kinetix_env, *kinds, lambda rng: level, params, static)
     by_name = make(name, options=options)
     by_name.step(by_name.reset(jax.random.key(0))[1], 0)  # kinetix keeps what it has traced
     hand, inner = by_hand(peer.reset_env)(jax.random.key(0), params, level)
@@ -88,10 +82,9 @@ def test_observations_follow_the_params(adapter: Any) -> None:
 def test_the_time_of_blind_observations_reaches_the_limit(adapter: Any) -> None:
     types = importlib.import_module("kinetix.environment.spaces")
     home = importlib.import_module("kinetix.environment")
-    level, static, params = _load(adapter, "s/h4_thrust_aim")
+    level, static, params = called(adapter.load_from_json_file, "s/h4_thrust_aim")
     kinds = types.DiscreteActions(params, static), types.BlindObservations(params, static)
-    with jax.numpy_dtype_promotion("standard"):
-        peer = home.KinetixEnv(*kinds, static, lambda rng: level)
+    peer = called(home.KinetixEnv, *kinds, static, lambda rng: level)
     env = adapter.wrap(peer, max_steps=300)
     _, state = env.reset(jax.random.key(0))
     state = state.replace(inner=state.inner.replace(timestep=state.inner.timestep + 299))
@@ -111,8 +104,7 @@ def test_params_may_be_traced(adapter: Any) -> None:
 
 def test_errors(adapter: Any) -> None:
     kinds = adapter.ActionType.DISCRETE, adapter.ObservationType.SYMBOLIC_FLAT
-    with jax.numpy_dtype_promotion("standard"):
-        bare = adapter.make_kinetix_env(*kinds, None)
+    bare = called(adapter.make_kinetix_env, *kinds, None)
     with pytest.raises(TypeError, match="reset_function"):
         adapter.wrap(bare)
     with pytest.raises(ValueError, match="env_params"):

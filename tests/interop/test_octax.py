@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import follow, make
+from interop.by_hand import called, follow, make
 
 import envrax
 from envrax.spaces import Discrete, MultiBinary
@@ -22,8 +22,7 @@ COMPARED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("id", COMPARED)
 def test_200_steps_are_those_of_octax(adapter: Any, id: str) -> None:
     env = make(f"octax/{id}", max_steps=70)
-    with jax.numpy_dtype_promotion("standard"):
-        peer = adapter.environments.create_environment(id)[0]
+    peer, _ = called(adapter.environments.create_environment, id)
 
     def begin(key: Any) -> Any:
         inner, obs, _ = peer.reset(key)
@@ -66,8 +65,7 @@ def test_options_and_limit(adapter: Any) -> None:
 
 def test_wrap_and_render(adapter: Any) -> None:
     options = {"color_scheme": "amber", "render_scale": 2}
-    with jax.numpy_dtype_promotion("standard"):
-        peer = adapter.environments.create_environment("tetris", **options)[0]
+    peer, _ = called(adapter.environments.create_environment, "tetris", **options)
     env = adapter.wrap(peer, max_steps=5)
     assert env.config.max_steps == 5 and env.name.startswith("Tetris")
     _, state = env.reset(jax.random.key(0))

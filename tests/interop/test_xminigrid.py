@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from interop.by_hand import follow, make
+from interop.by_hand import called, follow, make
 
 import envrax
 from envrax.interop import PeerConfig
@@ -19,8 +19,7 @@ COMPARED = {"MiniGrid-MemoryS8": 20, "XLand-MiniGrid-R4-9x9": 50}
 @pytest.mark.parametrize("id", COMPARED)
 def test_200_steps_are_those_of_xminigrid(adapter: Any, id: str) -> None:
     env = make(f"xminigrid/{id}", max_steps=COMPARED[id])
-    with jax.numpy_dtype_promotion("standard"):
-        peer, params = adapter.xminigrid.make(id, max_steps=COMPARED[id])
+    peer, params = called(adapter.xminigrid.make, id, max_steps=COMPARED[id])
 
     def begin(key: Any) -> Any:
         hand = peer.reset(params, key)

@@ -15,7 +15,6 @@ import pytest
 import torch
 from fakes import LivesEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import vector as gym_vector
 from trainers import bridge_envs
 from trainers.bridge_envs import ENVS, actions_of, same, without
 
@@ -239,17 +238,6 @@ def test_wrappers_around_the_batch_do_not_see_the_action_that_is_ignored() -> No
         assert np.isfinite(np.stack(results[::5])).all()
         runs.append(results)
     jax.tree.map(same, *runs)
-
-
-def test_wrappers_of_gymnasium_go_around_next_step() -> None:
-    """Those of observations refuse the other modes."""
-    envs: Any = [to_gymnasium_vec(VecEnv(ENVS["ends"], N), autoreset_mode="NextStep")]
-    envs.append(peer("ends", NEXT_STEP))
-    for wrapper in (gym_vector.NormalizeReward, gym_vector.NormalizeObservation):
-        envs = [wrapper(env) for env in envs]
-    same_as_arrays(*(env.reset(seed=0) for env in envs))
-    for action in actions_of(VecEnv(ENVS["ends"], N).action_space, 60):
-        same_as_arrays(*(env.step(action) for env in envs))
 
 
 @each_mode

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_vector
 from helpers import assert_trees_equal
 from trainers import bridge_envs
-from trainers.bridge_envs import ENVS, actions_of, same
+from trainers.bridge_envs import actions_of, same
 
 from envrax import Box, EpisodicLife, VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec
@@ -79,19 +79,6 @@ def test_nested_masks_are_those_of_the_batch() -> None:
 
 def as_int8(mask: Any) -> Any:
     return jax.tree.map(lambda x: np.asarray(x, np.int8), mask)
-
-
-def test_wrappers_of_gymnasium_go_around_it() -> None:
-    env = gym_vector.DictInfoToList(to_gymnasium_vec(VecEnv(ENVS["nested"], 3)))
-    env.reset(seed=0)
-    seen = set()
-    for action in actions_of(VecEnv(ENVS["nested"], 3).action_space, 40):
-        _, _, terminated, truncated, infos = env.step(action)
-        for info, ended in zip(infos, terminated | truncated, strict=True):
-            seen.add((bool(ended), *sorted(info)))
-    assert seen == {(False, "moved"), (True, "final_info", "final_obs")}
-    with pytest.raises((AssertionError, ValueError)):  # Gymnasium refuses all same-step ones
-        gym_vector.FlattenObservation(to_gymnasium_vec(VecEnv(ImageEnv(), 2)))
 
 
 def test_statistics_of_gymnasium_count_every_step() -> None:
