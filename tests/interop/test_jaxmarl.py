@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false, reportPossiblyUnboundVariable=false
 """JaxMARL by name: equal to JaxMARL stepped by hand; ends, masks, turns, refusals."""
 
-import subprocess
-import sys
 from typing import Any
 
 import jax
@@ -187,8 +185,6 @@ def test_a_world_of_ones_own_is_truncated_at_its_limit(adapter: Any) -> None:
         assert done and info["truncated"] and not info["terminated"]
 
 
-def test_importing_it_leaves_the_streams_alone() -> None:
+def test_importing_it_leaves_the_streams_alone(run_python: Any) -> None:
     code = "import io, sys; sys.stdout = own = io.StringIO(); import envrax.interop.jaxmarl\n"
-    code += "assert sys.stdout is own"
-    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE)
-    assert not done.stdout, "what JaxMARL prints is for stderr"
+    assert not run_python(code + "assert sys.stdout is own"), "what JaxMARL prints is for stderr"

@@ -35,11 +35,6 @@ def test_200_steps_are_those_of_kinetix(adapter: Any) -> None:
     assert follow(env, begin, advance, edit=diverge) == {"truncated", "terminated"}
 
 
-def test_levels_are_registered_as_the_files_are_named(adapter: Any) -> None:
-    sizes = [name.split("/")[1] for name in envrax.load_suite("kinetix")]
-    assert [sizes.count(size) for size in "sml"] == [10, 24, 40]
-
-
 def test_entities_and_pixels_are_dicts(adapter: Any) -> None:
     for kind in ("symbolic_entity", "pixels"):
         options = {"observation_type": kind, "action_type": adapter.ActionType.MULTI_DISCRETE}

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from interop.by_hand import called, follow, make
 
-import envrax
 from envrax.spaces import Discrete, MultiBinary
 
 # Games, with an edit halfway that brings about an end, as the game itself would.
@@ -40,13 +39,6 @@ def test_200_steps_are_those_of_octax(adapter: Any, id: str) -> None:
 
     ends = follow(env, begin, advance, edit=edit)
     assert ends == {"truncated", *["terminated"] * bool(COMPARED[id])}
-
-
-def test_ids_are_the_games_and_their_levels(adapter: Any) -> None:
-    ids = [name.removeprefix("octax/") for name in envrax.load_suite("octax")]
-    assert len(ids) == len(set(ids)) == 37
-    assert {"brix", "cavern6", "space_flight10", "target_shooter3"} <= set(ids)
-    assert not {"cavern", "cavern4a", "space_flight"} & set(ids)
 
 
 def test_options_and_limit(adapter: Any) -> None:

@@ -97,18 +97,6 @@ def test_infos_by_agent_are_told_by_their_place_and_not_by_their_keys() -> None:
     }
 
 
-def test_the_turns_of_a_game_as_aec() -> None:
-    from pettingzoo.utils import parallel_to_aec
-
-    env = parallel_to_aec(to_pettingzoo(NimWorld()))
-    env.reset(seed=0)
-    for agent in env.agent_iter(40):
-        _, _, terminated, truncated, info = env.last()
-        mask = info.get("action_mask")
-        env.step(None if terminated or truncated else env.action_space(agent).sample(mask))
-    assert env.agents == []
-
-
 def test_errors() -> None:
     with pytest.raises(TypeError, match="world"):
         to_pettingzoo(CountingEnv())

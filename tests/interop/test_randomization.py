@@ -103,16 +103,6 @@ def test_loops_without_jit_compile_the_library_once(compile_counter: Any) -> Non
     assert compiled.count == 0
 
 
-def test_a_grid() -> None:
-    env = make("gymnax/CartPole-v1")
-    grid = {"params.length": [0.3, 1.0], "params.gravity": [5.0, 9.8]}
-    found = evaluate_grid(env, None, jax.random.key(0), grid, 3)
-    for i, length in enumerate(grid["params.length"]):
-        one = make("gymnax/CartPole-v1", params={"length": length, "gravity": 9.8})
-        expected = envrax.evaluate(one, None, jax.random.key(0), 3)
-        np.testing.assert_array_equal(found.lengths[i, 1], expected.lengths)
-
-
 @pytest.mark.parametrize(
     ("id", "fields", "message"),
     [

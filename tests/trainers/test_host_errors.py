@@ -90,43 +90,37 @@ def careless_step() -> Any:
         _, state, *_ = env.step(state, [1, 1])
 
 
+def around(wrapper: Any, mode: AutoresetMode = NEXT_STEP) -> Any:
+    return from_gymnasium_vec(wrapper(sync(mode)))
+
+
+def part_of_ale() -> Any:
+    return from_gymnasium_vec(AtariVectorEnv("breakout", 3, batch_size=2))
+
+
+def careless() -> Any:
+    return from_gymnasium_vec(Careless([MAKE["CartPole"]] * 2))
+
+
+def made() -> Any:
+    return from_gymnasium_vec(gymnasium.make_vec("CartPole-v1", 2))
+
+
+STATISTICS = gym_vector.RecordEpisodeStatistics
+RUNNING_REWARDS, RUNNING = gym_vector.NormalizeReward, gym_vector.NormalizeObservation
 ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a single environment": (lambda: from_gymnasium_vec(MAKE["dict"]()), TypeError, "VectorEnv"),
     "a pool": (lambda: from_gymnasium_vec(pool()), TypeError, "from_envpool"),
-    "no partial reset": (
-        lambda: from_gymnasium_vec(gymnasium.make_vec("CartPole-v1", 2)),
-        ValueError,
-        "NEXT_STEP",
-    ),
-    "a reset of its own": (
-        lambda: from_gymnasium_vec(Careless([MAKE["CartPole"]] * 2)),
-        ValueError,
-        "NEXT_STEP",
-    ),
+    "no partial reset": (made, ValueError, "NEXT_STEP"),
+    "a reset of its own": (careless, ValueError, "NEXT_STEP"),
     "a mask that is ignored": (careless_step, RuntimeError, "reset_mask"),
     "no shared memory": (lambda: from_gymnasium_vec(apart()), ValueError, "shared memory"),
     "no mode": (undeclared_beside_ale, ValueError, "autoreset_mode"),
-    "statistics": (
-        lambda: from_gymnasium_vec(gym_vector.RecordEpisodeStatistics(sync())),
-        ValueError,
-        "RecordEpisodeStatistics",
-    ),
-    "running rewards": (
-        lambda: from_gymnasium_vec(gym_vector.NormalizeReward(sync(DISABLED))),
-        ValueError,
-        "NormalizeReward",
-    ),
-    "running observations": (
-        lambda: from_gymnasium_vec(gym_vector.NormalizeObservation(sync())),
-        ValueError,
-        "NormalizeObservation",
-    ),
+    "statistics": (lambda: around(STATISTICS), ValueError, "RecordEpisodeStatistics"),
+    "rewards": (lambda: around(RUNNING_REWARDS, DISABLED), ValueError, "NormalizeReward"),
+    "running observations": (lambda: around(RUNNING), ValueError, "NormalizeObservation"),
     "slots that differ": (lambda: from_gymnasium_vec(unlike()), ValueError, "observation_space"),
-    "a part of ALE's slots": (
-        lambda: from_gymnasium_vec(AtariVectorEnv("breakout", 3, batch_size=2)),
-        ValueError,
-        "batch_size",
-    ),
+    "a part of ALE's slots": (part_of_ale, ValueError, "batch_size"),
     "one info": (lambda: from_gymnasium_vec(sync(), info_keys="prob"), TypeError, "info_keys"),
     "no pool": (lambda: from_envpool(sync()), TypeError, "pool"),
     "a pool for dm_env": (lambda: from_envpool(pool(env_type="dm")), TypeError, "Gymnasium"),

@@ -119,7 +119,7 @@ def test_a_step_of_another_type_is_an_error(leaf: str) -> None:
 
 def test_the_state_is_that_of_the_environment_and_is_not_consumed() -> None:
     for batch in (VecEnv(CountingEnv(), 3, donate=True), RingWorld()):
-        driver = HostLoop(batch if isinstance(batch, VecEnv) else _world_with_final_obs(), "who")
+        driver = HostLoop(batch if isinstance(batch, VecEnv) else known(RingWorld)(), "who")
         driver.reset(1)
         before = driver.state
         driver.step(np.zeros(batch.n_slots, np.int32))
@@ -127,13 +127,15 @@ def test_the_state_is_that_of_the_environment_and_is_not_consumed() -> None:
         assert np.asarray(jax.random.key_data(before.rng)).size
 
 
-def _world_with_final_obs() -> Any:
-    class Known(RingWorld):
+def known(batch: Any) -> Any:
+    """A class of batches that tell the last observation."""
+
+    class Known(batch):
         def step(self, state: Any, actions: Any) -> Any:
             obs, state, rewards, dones, infos = super().step(state, actions)
             return obs, state, rewards, dones, {**infos, "final_obs": obs}
 
-    return Known()
+    return Known
 
 
 def test_batches_other_than_a_vec_env() -> None:
@@ -141,31 +143,19 @@ def test_batches_other_than_a_vec_env() -> None:
         env = to_gymnasium_vec(RingWorld())
         env.reset(seed=0)
         env.step(np.zeros(6, np.int32))
-    env = to_gymnasium_vec(_world_with_final_obs())
-    _, _ = env.reset(seed=0)
-    for _ in range(20):
-        _, _, terminated, truncated, infos = env.step(env.action_space.sample())
-        assert not truncated.any()
-        assert ("final_obs" in infos) == terminated.any()
-
-
-def test_batches_on_the_host() -> None:
-    class WithFinalObs(OnTheHost):
-        def step(self, state: Any, actions: Any) -> Any:
-            obs, state, rewards, dones, infos = super().step(state, actions)
-            return obs, state, rewards, dones, {**infos, "final_obs": obs}
-
-    host = WithFinalObs(3)
-    env = to_gymnasium_vec(host)
-    env.reset(seed=0)
-    env.action_space.seed(0)
-    ends = 0
-    for _ in range(100):
-        obs, rewards, terminated, truncated, infos = env.step(env.action_space.sample())
-        assert env.observation_space.contains(obs)
-        ends += terminated.sum()
-    assert ends > 3
-    env.close()
+    host = known(OnTheHost)(3)
+    for batch in (known(RingWorld)(), host):
+        env = to_gymnasium_vec(batch)
+        env.reset(seed=0)
+        env.action_space.seed(0)
+        ends = 0
+        for _ in range(100):
+            obs, _, terminated, truncated, infos = env.step(env.action_space.sample())
+            assert env.observation_space.contains(obs)
+            assert ("final_obs" in infos) == (terminated | truncated).any()
+            ends += (terminated | truncated).sum()
+        assert ends > 3
+        env.close()
     assert host.closed
 
 

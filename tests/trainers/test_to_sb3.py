@@ -1,7 +1,6 @@
 # pyright: reportMissingImports=false
 """`to_sb3`: the results of a step, the methods of a `VecEnv`, and training."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,16 +11,9 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import (
-    VecCheckNan,
-    VecExtractDictObs,
-    VecFrameStack,
-    VecMonitor,
-    VecNormalize,
-    VecTransposeImage,
-)
+from stable_baselines3.common.vec_env import VecMonitor
 from trainers import bridge_envs
-from trainers.bridge_envs import ENVS, EndsEnv, GoalEnv, actions_of, played_batch, same, without
+from trainers.bridge_envs import ENVS, EndsEnv, actions_of, played_batch, same, without
 
 import envrax
 from envrax import MultiBinary, VecEnv
@@ -141,30 +133,6 @@ class TellsEpisode(CountingEnv):
         return *rest, {**info, "episode": rest[1].step}
 
 
-def test_wrappers_of_sb3_go_around_it() -> None:
-    env: Any = VecFrameStack(VecTransposeImage(to_sb3(VecEnv(ImageEnv(), 2))), 3)
-    assert env.reset().shape == (2, 9, 12, 10)
-    for _ in range(6):
-        _, _, dones, infos = env.step(np.array([0, 2]))
-        for done, info in zip(dones, infos, strict=True):
-            assert not done or info["terminal_observation"].shape == (9, 12, 10)
-    env = VecNormalize(
-        VecMonitor(VecCheckNan(to_sb3(VecEnv(ENVS["floats"], 2)), raise_exception=True))
-    )
-    env.reset()
-    ends = 0
-    for _ in range(40):
-        obs, _, _, infos = env.step(np.array([0, 2]))
-        assert np.abs(obs).max() <= 10
-        ends += sum("episode" in info for info in infos)
-    assert ends == 16
-    assert VecExtractDictObs(to_sb3(VecEnv(GoalEnv(), 2)), "goal").reset().shape == (2, 64)
-
-
-def made(name: str) -> Any:
-    return envrax.make_vec(f"classic/{name}-v0", 4, pre_warm=False, max_steps=20)
-
-
 QUICK: dict[str, Any] = dict(n_steps=32, batch_size=32, n_epochs=1, device="cpu", seed=0)
 
 
@@ -186,22 +154,13 @@ class Buttons(CountingEnv):
         return super().move(state, action.sum())
 
 
-POLICIES: dict[str, tuple[Callable[[], Any], str]] = {
-    "Pendulum": (lambda: made("Pendulum"), "MlpPolicy"),
-    "dict": (lambda: VecEnv(GoalEnv(), 4), "MultiInputPolicy"),
-    "buttons": (lambda: VecEnv(Buttons(), 4), "MlpPolicy"),
-}
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_ppo_learns_for_200_steps(name: str) -> None:
-    make, policy = POLICIES[name]
-    env = VecMonitor(to_sb3(make()))
-    model = PPO(policy, env, **QUICK).learn(200)
+def test_ppo_learns_for_200_steps_with_binary_actions() -> None:
+    env = VecMonitor(to_sb3(VecEnv(Buttons(), 4)))
+    model = PPO("MlpPolicy", env, **QUICK).learn(200)
     assert model.num_timesteps >= 200
     found: Any = evaluate_policy(model, env, 3, return_episode_rewards=True)
     returns, lengths = found
-    assert len(returns) == 3 and np.isfinite(returns).all() and min(lengths) > 0
+    assert len(returns) == 3 and np.isfinite(returns).all() and lengths == [5] * 3
 
 
 def test_masks_of_last_states_are_those_of_action_masks() -> None:
