@@ -155,9 +155,7 @@ def test_the_reward_that_reads_the_limit_keeps_it(adapter: Any) -> None:
     done, info = False, {}
     for _ in range(7):
         obs, state, _, done, info = env.step(state, np.zeros((2, 2), np.float32))
-    assert done
-    assert info["truncated"]
-    assert not info["terminated"]
+    assert done and info["truncated"] and not info["terminated"]
     assert obs["step"] == 7
 
 
