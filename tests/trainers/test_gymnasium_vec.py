@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_vector
-from helpers import assert_trees_equal, with_final_obs
+from helpers import assert_trees_equal
 from trainers.host_envs import KEY, MAKE, ByHand, check_returned_arrays_stay, draw, seed_of
 
 from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
@@ -126,18 +126,6 @@ def test_episodes_begin_in_the_slots_of_a_mask(make: Any, mode: AutoresetMode) -
         assert_trees_equal((rewards[[0, 2]], dones[[0, 2]]), (expected[[0, 2]], ends[[0, 2]]))
     env.close()
     twin.close()
-
-
-def test_final_obs_may_be_added_later() -> None:
-    env = from_gymnasium_vec(SyncVectorEnv([MAKE["CartPole"]] * 3))
-    later = with_final_obs(env)
-    # There is one simulator: a step of the one makes the states of the other old.
-    _, state = later.reset(KEY)
-    _, newer, *_ = env.step(state, [0, 1, 0])
-    with pytest.raises(RuntimeError, match="state"):
-        later.step(state, [0, 1, 0])
-    later.step(newer, [0, 1, 0])
-    assert follow(later, MAKE["CartPole"], 40)[0] > 0
 
 
 def test_wrappers_of_gymnasium_stay_in_force() -> None:

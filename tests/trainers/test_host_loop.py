@@ -99,11 +99,7 @@ def test_weak_types_compile_once_and_give_the_same(compile_counter: Callable[...
 
 
 REFUSED: dict[str, Callable[..., Any]] = {
-    "state.number": lambda obs, state, *rest: (
-        obs,
-        state.replace(number=state.number[None]),
-        *rest,
-    ),
+    "number": lambda obs, state, *rest: (obs, state.replace(number=state.number[None]), *rest),
     "obs": lambda obs, *rest: (obs.astype(jnp.float32), *rest),
     "terminated": lambda *rest: (*rest[:4], {"terminated": rest[2]}),
 }

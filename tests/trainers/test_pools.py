@@ -126,9 +126,7 @@ def test_missing_infos_of_a_step_are_an_error() -> None:
 
 MEMBERS: dict[str, Any] = {
     "compiled": lambda: envrax.VecEnv(CartPole(), 4, final_obs=True),
-    "envpool": lambda: from_envpool(
-        envpool.make("CartPole-v1", env_type="gymnasium", num_envs=3, seed=1), final_obs=True
-    ),
+    "envpool": lambda: from_envpool(pool(), final_obs=True),
     "ale": lambda: from_gymnasium_vec(breakout(frames=100), final_obs=True, name="breakout"),
 }
 
