@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 
 # Most of the time of a test is compilation, and most of that optimises code that runs once. These
@@ -36,6 +37,8 @@ import envrax
 COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
 HIT_EVENT = "/jax/compilation_cache/cache_hits"
 MISS_EVENT = "/jax/compilation_cache/cache_misses"
+# Folders of tests that need other libraries; each is a marker as well.
+TIERS = ("interop", "apart", "trainers", "jaxrl", "nightly", "published")
 # Of the cache that the tests of a run share.
 PROGRAMS = {
     "jax_persistent_cache_min_compile_time_secs": 0,
@@ -115,7 +118,7 @@ def run_python(tmp_path: Path) -> Callable[..., str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--every", type=int, default=1, help="run every n-th test: a sample")
+    parser.addoption("--every", type=int, default=1, help="run every n-th test of each file")
     parser.addoption("--reached", type=Path, help="a file of paths: run no other test or page")
 
 
@@ -140,22 +143,31 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         if path not in only:
             return True
     tier = collection_path.parent.name
-    tiers = ("interop", "apart", "trainers", "jaxrl", "nightly", "published")
-    if tier not in tiers or not collection_path.name.startswith("test_"):
+    if tier not in TIERS or not collection_path.name.startswith("test_"):
         return None
     asked = re.sub(rf"not\s+{tier}", "", config.getoption("markexpr"))
     return None if tier in asked else True
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` selects
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Mark tests by their fixture and folder, have `-m` select, and take a sample of each file."""
     only = reached(config)
     if only is not None:
         items[:] = [item for item in items if page_of(item) in {None, *only}]
-    items[:] = items[:: config.getoption("--every")]
     for item in items:
+        tier = item.path.parent.name
         if "run_python" in getattr(item, "fixturenames", ()):
             item.add_marker("integration")
+        if tier in TIERS:
+            item.add_marker(tier)
+        if tier in TIERS and tier != "trainers":
+            item.add_marker(pytest.mark.filterwarnings("ignore"))  # the libraries warn
+    yield
+    files = groupby(list(items), key=lambda item: item.path)
+    items[:] = [item for _, tests in files for item in list(tests)[:: config.getoption("--every")]]
 
 
 def page_of(item: pytest.Item) -> str | None:

@@ -1,23 +1,15 @@
 # pyright: basic, reportMissingImports=false
 """Both libraries: ids, wrong input, `check_env`, images, and the gymnax of another package."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import make
+from interop.by_hand import check_ids_and_wrong_input, check_waivers, make
 
-import envrax
 from envrax.error import MissingPackageError
-from envrax.interop.names import library_ids
-from envrax.testing import report_env
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.apart, pytest.mark.filterwarnings("ignore")]
 
 # One of its ids, and one that is misspelt.
 LIBRARIES = {
@@ -33,24 +25,12 @@ CHECKED = [
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_ids_and_wrong_input(library: str) -> None:
-    id, misspelt = LIBRARIES[library]
-    listed = [name for name in library_ids() if name.startswith(f"{library}/")]
-    assert sorted(envrax.load_suite(library)) == listed, "update envrax/interop/ids.txt"
-    with pytest.raises(ValueError, match=f"'{library}/{id}'"):
-        envrax.get_spec(f"{library}/{misspelt}")
-    with pytest.raises(ValueError, match="sise"):
-        make(f"{library}/{id}", options={"sise": 3})
-    with pytest.raises(TypeError, match="params"):
-        make(f"{library}/{id}", params={"sise": 3})
-    with pytest.raises(TypeError, match=library):
-        importlib.import_module(f"envrax.interop.{library}").wrap(object())
+    check_ids_and_wrong_input(library, *LIBRARIES[library])
 
 
 @pytest.mark.parametrize("name", CHECKED)
 def test_only_the_waived_rules_are_broken(name: str) -> None:
-    env = make(name)
-    report = report_env(env, num_steps=40)
-    assert report.ok and set(report.waived) == set(env.unwrapped.waivers), report
+    check_waivers(make(name))
 
 
 @pytest.mark.parametrize("name", ["factoriax/EasyRocket-v1", "popgym_arcade/NoisyCartPoleEasy"])

@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """Factoriax by name: equal to Factoriax stepped by hand; its limit, options, objects of users."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
@@ -10,10 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from interop.by_hand import follow, make
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.apart, pytest.mark.filterwarnings("ignore")]
+from interop.by_hand import called, follow, make, of_gymnax
 
 COMPARED = ("MinerBootstrap-v1", "EasyRocket-v1")
 
@@ -26,25 +21,16 @@ def adapter() -> Any:
 @pytest.mark.parametrize("id", COMPARED)
 def test_200_steps_are_those_of_factoriax(adapter: Any, id: str) -> None:
     env = make(f"factoriax/{id}", max_steps=40)
-    with jax.numpy_dtype_promotion("standard"):
-        peer, params = adapter.env_from_name(id, auto_reset=False)
+    peer, params = called(adapter.env_from_name, id, auto_reset=False)
     params = params.replace(max_timesteps=40)
     endless = params.replace(max_timesteps=2**31 - 1)
 
-    def begin(key: Any) -> Any:
-        return peer.reset_env(key, params)
-
-    def advance(key: Any, inner: Any, action: Any) -> Any:
-        obs, inner, reward, over, _ = peer.step_env(key, inner, action, params)
+    def ends(inner: Any, over: Any) -> Any:
         truncated = inner.timestep >= params.max_timesteps
-        info = {
-            "terminated": peer.is_terminal(inner, endless),
-            "done": over,
-            "truncated": truncated,
-        }
-        return obs, inner, reward, info
+        terminated = peer.is_terminal(inner, endless)
+        return {"terminated": terminated, "done": over, "truncated": truncated}
 
-    assert follow(env, begin, advance) == {"truncated"}
+    assert follow(env, *of_gymnax(peer, params, ends)) == {"truncated"}
 
 
 def test_a_goal_terminates(adapter: Any) -> None:

@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """POPGym Arcade by name: equal to it stepped by hand; its limits, options, objects of users."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 from typing import Any
@@ -10,10 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import follow, make, observes
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.apart, pytest.mark.filterwarnings("ignore")]
+from interop.by_hand import called, follow, make, observes, of_gymnax
 
 # Ids, with a limit, and how episodes then end.
 COMPARED = {
@@ -32,8 +27,7 @@ def adapter() -> Any:
 def test_200_steps_are_those_of_popgym_arcade(adapter: Any, id: str) -> None:
     limit, expected = COMPARED[id]
     env = make(f"popgym_arcade/{id}", max_steps=limit)
-    with jax.numpy_dtype_promotion("standard"):
-        peer, params = adapter.popgym_arcade.make(id)
+    peer, params = called(adapter.popgym_arcade.make, id)
     name = "max_episode_length" if id.startswith("Mine") else "max_steps_in_episode"
     assert getattr(peer, name) != limit  # the limit is in force in the library's object too
     peer = copy.copy(peer)
@@ -41,18 +35,14 @@ def test_200_steps_are_those_of_popgym_arcade(adapter: Any, id: str) -> None:
     if id.startswith("Breakout"):
         params = params.replace(max_steps_in_episode=limit)
 
-    def begin(key: Any) -> Any:
-        return peer.reset_env(key, params)
-
-    def advance(key: Any, inner: Any, action: Any) -> Any:
-        obs, inner, reward, done, info = peer.step_env(key, inner, action, params)
+    def ends(inner: Any, over: Any) -> Any:
         time = inner.timestep if id.startswith("Mine") else inner.time
-        return obs, inner, reward, {"terminated": done & (time < limit)}
+        return {"terminated": over & (time < limit)}
 
     def fall(inner: Any) -> Any:
         return inner.replace(theta=inner.theta + 1) if id.startswith("CartPole") else inner
 
-    assert follow(env, begin, advance, edit=fall) == expected
+    assert follow(env, *of_gymnax(peer, params, ends), edit=fall) == expected
 
 
 @pytest.mark.parametrize("id", ["BreakoutEasy", "CartPoleEasy", "SkittlesEasy"])
@@ -85,8 +75,7 @@ def test_limits(adapter: Any) -> None:
 def test_options_wrap_and_render(adapter: Any) -> None:
     env = make("popgym_arcade/NoisyCartPoleEasy", options={"obs_size": 256})
     assert env.observation_space.shape == (256, 256, 3)
-    with jax.numpy_dtype_promotion("standard"):
-        peer, params = adapter.popgym_arcade.make("NavigatorEasy")
+    peer, params = called(adapter.popgym_arcade.make, "NavigatorEasy")
     env = adapter.wrap(peer, params, max_steps=5)
     obs, state = env.reset(jax.random.key(0))
     np.testing.assert_array_equal(env.render(state), obs)

@@ -1,17 +1,19 @@
 # pyright: basic, reportMissingImports=false
 """A library stepped by hand, beside the same library through its adapter."""
 
-from __future__ import annotations
-
+import importlib
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import jax
 import numpy as np
+import pytest
 
 import envrax
 from envrax.interop import PeerConfig
+from envrax.interop.names import library_ids
+from envrax.testing import report_env
 
 
 def make(name: str, **fields: Any) -> Any:
@@ -86,6 +88,27 @@ def follow(
     return ends
 
 
+def check_ids_and_wrong_input(library: str, id: str, misspelt: str) -> None:
+    """Its ids are those of the file; a misspelt id, an unknown keyword, another object."""
+    name = f"{library}/{id}"
+    listed = [name for name in library_ids() if name.startswith(f"{library}/")]
+    assert sorted(envrax.load_suite(library)) == listed, "update envrax/interop/ids.txt"
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        envrax.get_spec(f"{library}/{misspelt}")
+    with pytest.raises(ValueError, match="sise"):
+        make(name, options={"sise": 3})
+    with pytest.raises(TypeError, match="params"):
+        make(name, params={"sise": 3})
+    with pytest.raises(TypeError, match=library):
+        importlib.import_module(f"envrax.interop.{library}").wrap(object())
+
+
+def check_waivers(env: Any) -> None:
+    """It breaks the rules that its adapter waives, and no other."""
+    report = report_env(env, num_steps=40)
+    assert report.ok and set(report.waived) == set(env.unwrapped.waivers), report
+
+
 def observes(env: Any) -> bool:
     """Whether `observe` is not None; if so, it is what 20 steps return, to the bit."""
 
@@ -118,12 +141,39 @@ def bits(x: Any) -> Any:
     return jax.random.key_data(x) if jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key) else x
 
 
+def called(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a library's function as its users do: the tests promote dtypes strictly."""
+    with jax.numpy_dtype_promotion("standard"):
+        return function(*args, **keywords)
+
+
 def by_hand(function: Callable[..., Any]) -> Any:
-    """Compile a library's function as its users do: the tests promote dtypes strictly."""
+    """Compile a library's function as its users do."""
+    return jax.jit(wraps(function)(partial(called, function)))
 
-    @wraps(function)
-    def called(*args: Any) -> Any:
-        with jax.numpy_dtype_promotion("standard"):
-            return function(*args)
 
-    return jax.jit(called)
+def of_brax(peer: Any) -> tuple[Any, Any]:
+    """`begin` and `advance` of an environment in the protocol of brax."""
+
+    def begin(key: Any) -> Any:
+        inner = peer.reset(key)
+        return inner.obs, inner
+
+    def advance(key: Any, inner: Any, action: Any) -> Any:
+        inner = peer.step(inner, action)
+        return inner.obs, inner, inner.reward, {"terminated": inner.done > 0}
+
+    return begin, advance
+
+
+def of_gymnax(peer: Any, params: Any, ends: Any = None) -> tuple[Any, Any]:
+    """The same in the protocol of gymnax; `ends(inner, over)`, if `over` counts the limit."""
+
+    def begin(key: Any) -> Any:
+        return peer.reset_env(key, params)
+
+    def advance(key: Any, inner: Any, action: Any) -> Any:
+        obs, inner, reward, over, *_ = peer.step_env(key, inner, action, params)
+        return obs, inner, reward, ends(inner, over) if ends else {"terminated": over}
+
+    return begin, advance

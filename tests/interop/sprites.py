@@ -1,8 +1,6 @@
 # pyright: basic
 """Rectangles in the place of JAXtari's sprites for all games, as if the library had them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath

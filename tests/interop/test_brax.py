@@ -1,35 +1,20 @@
 # pyright: basic, reportMissingImports=false
 """brax by name: equal to brax stepped by hand; observations, images, objects of users."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
-from interop.by_hand import follow, make
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+from interop.by_hand import follow, make, of_brax
 
 
 # `fast` never ends by itself.
 @pytest.mark.parametrize(("id", "limit"), [("fast", 60), ("inverted_pendulum", 20)])
 def test_200_steps_are_those_of_brax(adapter: Any, id: str, limit: int) -> None:
     env = make(f"brax/{id}", max_steps=limit)
-    peer = env.unwrapped.peer
-
-    def begin(key: Any) -> Any:
-        inner = peer.reset(key)
-        return inner.obs, inner
-
-    def advance(key: Any, inner: Any, action: Any) -> Any:
-        inner = peer.step(inner, action)
-        return inner.obs, inner, inner.reward, {"terminated": inner.done > 0}
-
-    ends = follow(env, begin, advance)
+    ends = follow(env, *of_brax(env.unwrapped.peer))
     assert ends == ({"truncated"} if id == "fast" else {"truncated", "terminated"})
 
 

@@ -1,17 +1,12 @@
 # pyright: basic, reportMissingImports=false
 """craftax by name: equal to craftax stepped by hand; its achievements, limit, params, options."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import follow, make, observes
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+from interop.by_hand import follow, make, observes, of_gymnax
 
 CLASSIC = "craftax/Craftax-Classic-Symbolic-v1"
 
@@ -20,45 +15,34 @@ def test_200_steps_are_those_of_craftax(adapter: Any) -> None:
     env = make(CLASSIC, max_steps=40)
     peer, params = env.unwrapped.peer, env.unwrapped.peer.default_params
 
-    def begin(key: Any) -> Any:
-        return peer.reset_env(key, params)
-
-    def advance(key: Any, inner: Any, action: Any) -> Any:
-        *stepped, over, _ = peer.step_env(key, inner, action, params)
-        return *stepped, {"terminated": over}
-
     def starve(inner: Any) -> Any:
         return inner.replace(player_health=inner.player_health * 0 - 9)
 
-    assert follow(env, begin, advance, edit=starve) == {"truncated", "terminated"}
+    assert follow(env, *of_gymnax(peer, params), edit=starve) == {"truncated", "terminated"}
 
 
-def test_the_limit_and_what_info_says_at_it(adapter: Any) -> None:
+def test_the_limit_may_be_traced_and_what_info_says_at_it(adapter: Any) -> None:
     env = make(CLASSIC, params={"max_timesteps": 1})
     assert env.config.max_steps == 1
     assert make(CLASSIC, max_steps=9).unwrapped.params.max_timesteps == 9
-    _, state = jax.jit(env.reset)(jax.random.key(0))
-    inner = state.inner.replace(achievements=state.inner.achievements | True)
-    *_, info = jax.jit(env.step)(state.replace(inner=inner), 0)
-    assert info["truncated"] and not info["terminated"]
-    assert info["Achievements/collect_coal"] == 100.0  # craftax tells them when an episode ends
-    assert info["discount"] == 1.0
+
+    def stepped(limit: Any) -> Any:
+        env = make(CLASSIC, params={"max_timesteps": limit})
+        _, state = env.reset(jax.random.key(0))
+        inner = state.inner.replace(achievements=state.inner.achievements | True)
+        return env.step(state.replace(inner=inner), 0)[-1]
+
+    info = jax.jit(jax.vmap(stepped))(np.array([1, 2]))
+    assert info["truncated"].tolist() == [True, False] and not info["terminated"].any()
+    # craftax tells them when an episode ends
+    assert info["Achievements/collect_coal"].tolist() == [100.0, 0.0]
+    assert info["discount"][0] == 1.0
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("id", ["Craftax-Classic-Pixels-v1", "Craftax-Pixels-v1"])
 def test_images_are_a_function_of_the_state(adapter: Any, id: str) -> None:
     assert observes(make(f"craftax/{id}"))
-
-
-def test_params_may_be_traced(adapter: Any) -> None:
-    def ends(limit: Any) -> Any:
-        env = make(CLASSIC, params={"max_timesteps": limit})
-        info = env.step(env.reset(jax.random.key(0))[1], 0)[-1]
-        return info["truncated"], info["terminated"]
-
-    truncated, terminated = jax.jit(jax.vmap(ends))(np.array([1, 2]))
-    assert truncated.tolist() == [True, False] and not terminated.any()
 
 
 def test_options_and_wrap(adapter: Any) -> None:

@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """`envrax.interop.gymnax.wrap` of objects that others wrote with gymnax's protocol."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any, NamedTuple
 
@@ -11,13 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from interop.by_hand import follow
+from interop.by_hand import follow, of_gymnax
 
 import envrax
 from envrax.testing import check_env
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module")
@@ -113,16 +108,12 @@ def test_steps_are_those_of_the_object(adapter: Any, kind: Any) -> None:
     params = env.unwrapped.params
     assert env.config.max_steps == 7 and env.name == type(peer).__name__
 
-    def begin(key: Any) -> Any:
-        return peer.reset_env(key, params)
-
-    def advance(key: Any, inner: Any, action: Any) -> Any:
-        obs, inner, reward, *_ = peer.step_env(key, inner, action, params)
+    def ends(inner: Any, _: Any) -> Any:
         terminated, at_limit = abs(inner.place) >= 3.0, inner.time >= 7
         truncated = at_limit if kind in (Walk, Newer) else at_limit & ~terminated
-        return obs, inner, reward, {"terminated": terminated, "truncated": truncated}
+        return {"terminated": terminated, "truncated": truncated}
 
-    assert follow(env, begin, advance) == {"truncated", "terminated"}
+    assert follow(env, *of_gymnax(peer, params, ends)) == {"truncated", "terminated"}
     check_env(env, num_steps=20)
 
 
@@ -181,18 +172,3 @@ def test_what_may_reset_itself_is_refused(adapter: Any) -> None:
             envrax.wrap(peer, reset="reset", step="step")
     with pytest.raises(TypeError, match="no function for a reset"):
         adapter.wrap(object())
-
-
-def test_craftax_itself(adapter: Any) -> None:
-    """By its own adapter or by this one, the same results; this one says less of its ends."""
-    craftax = importlib.import_module("envrax.interop.craftax")
-    peer = craftax.make_craftax_env_from_name("Craftax-Classic-Symbolic-v1", auto_reset=False)
-    one, other = craftax.wrap(peer), adapter.wrap(peer)
-    assert one.config.max_steps == other.config.max_steps < 2**31 - 1
-    assert one.action_space == other.action_space
-    types = []
-    for env in (one, other):
-        obs, state = jax.eval_shape(env.reset, jax.random.key(0))
-        *stepped, info = jax.eval_shape(env.step, state, jnp.int32(0))
-        types.append((obs, stepped, {k: x for k, x in info.items() if k != "discount"}))
-    assert jax.tree.leaves(types[0]) == jax.tree.leaves(types[1])

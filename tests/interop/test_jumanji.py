@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """jumanji by name: equal to jumanji stepped by hand; masks, limits, mended bounds, `wrap`."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 from typing import Any
@@ -14,9 +12,6 @@ import pytest
 from interop.by_hand import by_hand, follow, make
 
 import envrax
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 # Actions of Tetris are pairs, which ours numbers; a tour of TSP has no limit.
 COMPARED = {"Snake-v1": 15, "Tetris-v0": 9, "TSP-v1": 0}
@@ -160,9 +155,7 @@ def test_the_reward_that_reads_the_limit_keeps_it(adapter: Any) -> None:
     done, info = False, {}
     for _ in range(7):
         obs, state, _, done, info = env.step(state, np.zeros((2, 2), np.float32))
-    assert done
-    assert info["truncated"]
-    assert not info["terminated"]
+    assert done and info["truncated"] and not info["terminated"]
     assert obs["step"] == 7
 
 

@@ -1,34 +1,24 @@
 # pyright: basic, reportMissingImports=false
 """kinetix by name: equal to kinetix stepped by hand; its action and observation types, refusals."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import by_hand, equal, follow, make
+from interop.by_hand import by_hand, called, equal, follow, make
 
 import envrax
 from envrax.interop import as_dicts
 from envrax.spaces import MultiDiscrete
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
-
-
-def _load(adapter: Any, id: str) -> Any:
-    with jax.numpy_dtype_promotion("standard"):
-        return adapter.load_from_json_file(id)
 
 
 def test_200_steps_are_those_of_kinetix(adapter: Any) -> None:
     options = {"action_type": "multi_discrete"}
     env = make("kinetix/s/h4_thrust_aim", max_steps=10, options=options)
     peer = env.unwrapped.peer
-    level, _, params = _load(adapter, "s/h4_thrust_aim")
+    level, _, params = called(adapter.load_from_json_file, "s/h4_thrust_aim")
     endless = params.replace(max_timesteps=2**31 - 1)
 
     def begin(key: Any) -> Any:
@@ -43,11 +33,6 @@ def test_200_steps_are_those_of_kinetix(adapter: Any) -> None:
         return inner.replace(gravity=inner.gravity * np.nan)
 
     assert follow(env, begin, advance, edit=diverge) == {"truncated", "terminated"}
-
-
-def test_levels_are_registered_as_the_files_are_named(adapter: Any) -> None:
-    sizes = [name.split("/")[1] for name in envrax.load_suite("kinetix")]
-    assert [sizes.count(size) for size in "sml"] == [10, 24, 40]
 
 
 def test_entities_and_pixels_are_dicts(adapter: Any) -> None:
@@ -72,11 +57,10 @@ def test_observations_follow_the_params(adapter: Any) -> None:
     """They are those of an environment that kinetix builds with these params."""
     kind, changes = "symbolic_flat", {"num_shape_roles": 8}
     name, options = "kinetix/s/h4_thrust_aim", {"observation_type": kind}
-    level, static, params = _load(adapter, "s/h4_thrust_aim")
+    level, static, params = called(adapter.load_from_json_file, "s/h4_thrust_aim")
     params = params.replace(**changes)
     kinds = adapter.ActionType.DISCRETE, adapter.ObservationType.from_string(kind)
-    with jax.numpy_dtype_promotion("standard"):
-        peer = adapter.make_kinetix_env(*kinds, lambda rng: level, params, static)
+    peer = called(adapter.make_kinetix_env, *kinds, lambda rng: level, params, static)
     by_name = make(name, options=options)
     by_name.step(by_name.reset(jax.random.key(0))[1], 0)  # kinetix keeps what it has traced
     hand, inner = by_hand(peer.reset_env)(jax.random.key(0), params, level)
@@ -93,10 +77,9 @@ def test_observations_follow_the_params(adapter: Any) -> None:
 def test_the_time_of_blind_observations_reaches_the_limit(adapter: Any) -> None:
     types = importlib.import_module("kinetix.environment.spaces")
     home = importlib.import_module("kinetix.environment")
-    level, static, params = _load(adapter, "s/h4_thrust_aim")
+    level, static, params = called(adapter.load_from_json_file, "s/h4_thrust_aim")
     kinds = types.DiscreteActions(params, static), types.BlindObservations(params, static)
-    with jax.numpy_dtype_promotion("standard"):
-        peer = home.KinetixEnv(*kinds, static, lambda rng: level)
+    peer = called(home.KinetixEnv, *kinds, static, lambda rng: level)
     env = adapter.wrap(peer, max_steps=300)
     _, state = env.reset(jax.random.key(0))
     state = state.replace(inner=state.inner.replace(timestep=state.inner.timestep + 299))
@@ -116,20 +99,8 @@ def test_params_may_be_traced(adapter: Any) -> None:
 
 def test_errors(adapter: Any) -> None:
     kinds = adapter.ActionType.DISCRETE, adapter.ObservationType.SYMBOLIC_FLAT
-    with jax.numpy_dtype_promotion("standard"):
-        bare = adapter.make_kinetix_env(*kinds, None)
+    bare = called(adapter.make_kinetix_env, *kinds, None)
     with pytest.raises(TypeError, match="reset_function"):
         adapter.wrap(bare)
     with pytest.raises(ValueError, match="env_params"):
         make("kinetix/s/h4_thrust_aim", options={"env_params": None})
-
-
-def test_wrap(adapter: Any) -> None:
-    level, static, params = _load(adapter, "s/h4_thrust_aim")
-    kinds = adapter.ActionType.DISCRETE, adapter.ObservationType.SYMBOLIC_FLAT
-    with jax.numpy_dtype_promotion("standard"):
-        peer = adapter.make_kinetix_env(*kinds, lambda rng: level, params, static)
-    env = adapter.wrap(peer, params, max_steps=30)
-    obs, state = env.reset(jax.random.key(0))
-    assert obs in env.observation_space and env.config.max_steps == 30
-    np.testing.assert_array_equal(obs, make("kinetix/s/h4_thrust_aim").reset(jax.random.key(0))[0])

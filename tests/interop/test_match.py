@@ -18,8 +18,6 @@ STATES = {
 }
 
 
-@pytest.mark.interop
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", STATES)
 def test_gymnax_is_gymnasium_but_for_one_wall(name: str) -> None:
     def inject(reference: Any, state: Any) -> None:

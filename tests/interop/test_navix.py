@@ -1,19 +1,14 @@
 # pyright: basic, reportMissingImports=false
 """navix by name: equal to navix stepped by hand; mended bounds, the state, objects of users."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from interop.by_hand import bits, follow, make, observes
+from interop.by_hand import bits, called, follow, make, observes
 
 import envrax
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 COMPARED = {"Navix-Empty-Random-5x5-v0": 20, "Navix-Dynamic-Obstacles-5x5-Random-v0": 5}
 
@@ -26,8 +21,7 @@ def _bare(timestep: Any) -> Any:
 def test_200_steps_are_those_of_navix(adapter: Any, id: str) -> None:
     """With the cache that navix carries on, and which ours makes again."""
     env = make(f"navix/{id}", max_steps=COMPARED[id])
-    with jax.numpy_dtype_promotion("standard"):
-        peer = adapter.navix.make(id, max_steps=COMPARED[id], disable_autoreset=True)
+    peer = called(adapter.navix.make, id, max_steps=COMPARED[id], disable_autoreset=True)
 
     def begin(key: Any) -> Any:
         hand = peer.reset(key)
@@ -73,8 +67,7 @@ def turn(policy_state: Any, obs: Any, rng: Any) -> Any:
 
 
 def test_wrap(adapter: Any) -> None:
-    with jax.numpy_dtype_promotion("standard"):
-        peer = adapter.navix.make("Navix-Empty-5x5-v0", gamma=0.5)
+    peer = called(adapter.navix.make, "Navix-Empty-5x5-v0", gamma=0.5)
     env = adapter.wrap(peer, max_steps=7)
     assert env.unwrapped.peer.gamma == 0.5
     assert env.config.max_steps == 7

@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """`to_pettingzoo`: PettingZoo's own tests, and the same episode as the world stepped by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -14,8 +12,6 @@ from interop.by_hand import equal
 import envrax
 from envrax.interop import to_pettingzoo
 from envrax.testing import ChaseWorld, CountingEnv, NimWorld
-
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]  # libraries warn
 
 
 def _pgx() -> Any:
@@ -99,18 +95,6 @@ def test_infos_by_agent_are_told_by_their_place_and_not_by_their_keys() -> None:
     assert {agent: info["episode"] for agent, info in infos.items()} == {
         agent: {"r": reward, "l": 9} for agent, reward in rewards.items()
     }
-
-
-def test_the_turns_of_a_game_as_aec() -> None:
-    from pettingzoo.utils import parallel_to_aec
-
-    env = parallel_to_aec(to_pettingzoo(NimWorld()))
-    env.reset(seed=0)
-    for agent in env.agent_iter(40):
-        _, _, terminated, truncated, info = env.last()
-        mask = info.get("action_mask")
-        env.step(None if terminated or truncated else env.action_space(agent).sample(mask))
-    assert env.agents == []
 
 
 def test_errors() -> None:

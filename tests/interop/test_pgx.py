@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """pgx by name: equal to pgx stepped by hand; the view of one player; refusals."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from typing import Any
@@ -13,9 +11,6 @@ import pytest
 from interop.by_hand import by_hand, equal, follow, make
 
 import envrax
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 
 def unseen(inner: Any) -> Any:

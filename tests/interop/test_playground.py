@@ -1,37 +1,23 @@
 # pyright: basic, reportMissingImports=false
 """MuJoCo Playground by name: equal to it stepped by hand; drawing, downloads, errors."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
 import jax.numpy as jnp
 import pytest
-from interop.by_hand import follow, make
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+from interop.by_hand import follow, make, of_brax
 
 
 @pytest.mark.parametrize("id", ["CartpoleBalance", "PendulumSwingup"])
 def test_200_steps_are_those_of_playground(adapter: Any, id: str) -> None:
     env = make(f"playground/{id}", max_steps=60)
-    peer = env.unwrapped.peer
-
-    def begin(key: Any) -> Any:
-        inner = peer.reset(key)
-        return inner.obs, inner
-
-    def advance(key: Any, inner: Any, action: Any) -> Any:
-        inner = peer.step(inner, action)
-        return inner.obs, inner, inner.reward, {"terminated": inner.done > 0}
 
     def diverge(inner: Any) -> Any:
         """These ids end by themselves only if the physics diverges."""
         return inner.replace(data=inner.data.replace(qvel=inner.data.qvel * jnp.nan))
 
-    assert follow(env, begin, advance, edit=diverge) == {"truncated", "terminated"}
+    assert follow(env, *of_brax(env.unwrapped.peer), edit=diverge) == {"truncated", "terminated"}
 
 
 def test_the_config(adapter: Any) -> None:

@@ -11,8 +11,6 @@ import envrax
 from envrax import StartStates
 from envrax._jax.types import named_leaves
 
-pytestmark = pytest.mark.interop
-
 # Libraries whose state holds a key of its own, and where.
 KEYS = {
     "jumanji/Snake-v1": ["state.inner.key"],

@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false, reportPossiblyUnboundVariable=false
 """Objects of Stoa: equal to Stoa stepped by hand; masks, parameters, drawing, errors."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
@@ -17,8 +15,6 @@ import envrax
 from envrax.interop import as_dicts
 from envrax.testing import report_env
 from envrax.wrappers import RecordVideo
-
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]  # libraries warn
 
 PLACES = 6
 

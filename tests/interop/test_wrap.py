@@ -1,8 +1,6 @@
 # pyright: basic, reportMissingImports=false
 """Every library that has a suite goes through `envrax.wrap`, equal to its `make`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -14,12 +12,7 @@ from interop.test_every_library import LIBRARIES
 import envrax
 from envrax.interop.protocol.wrapping import wrap_by_protocol
 
-# Libraries warn when they are imported.
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.usefixtures("sprites"),
-]
+pytestmark = pytest.mark.usefixtures("sprites")
 
 
 def same(one: Any, other: Any) -> None:

@@ -1,21 +1,16 @@
 # pyright: basic, reportMissingImports=false
 """XLand-MiniGrid by name: equal to it stepped by hand; rulesets, options, objects of users."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
-from interop.by_hand import follow, make
+from interop.by_hand import called, follow, make
 
 import envrax
 from envrax.interop import PeerConfig
-
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 # The room of `XLand` is never solved by chance.
 COMPARED = {"MiniGrid-MemoryS8": 20, "XLand-MiniGrid-R4-9x9": 50}
@@ -24,8 +19,7 @@ COMPARED = {"MiniGrid-MemoryS8": 20, "XLand-MiniGrid-R4-9x9": 50}
 @pytest.mark.parametrize("id", COMPARED)
 def test_200_steps_are_those_of_xminigrid(adapter: Any, id: str) -> None:
     env = make(f"xminigrid/{id}", max_steps=COMPARED[id])
-    with jax.numpy_dtype_promotion("standard"):
-        peer, params = adapter.xminigrid.make(id, max_steps=COMPARED[id])
+    peer, params = called(adapter.xminigrid.make, id, max_steps=COMPARED[id])
 
     def begin(key: Any) -> Any:
         hand = peer.reset(params, key)

@@ -14,12 +14,6 @@ with warnings.catch_warnings(), suppress(ImportError):
         importlib.import_module(name)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "jaxrl" in item.path.parts:
-            item.add_marker(pytest.mark.filterwarnings("ignore"))
-
-
 @pytest.fixture(autouse=True)
 def standard_promotion() -> Iterator[None]:
     """As in the trainers, which mix dtypes."""

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from brax.envs.wrappers.training import EvalWrapper
 from brax.training.agents.ppo.losses import compute_gae
 
 import envrax
@@ -18,7 +17,6 @@ from envrax.classic import CartPole, Pendulum
 from envrax.interop import brax_training_wrap, to_brax
 from envrax.interop.brax import wrap
 
-pytestmark = pytest.mark.jaxrl
 N = 4
 
 
@@ -62,18 +60,6 @@ def test_the_statistics_of_a_training_batch() -> None:
             np.testing.assert_allclose(metrics["sum_reward"], info["episode"]["r"], rtol=1e-5)
             assert state.info["truncation"].all()
     assert len(first) == 2 and not np.array_equal(*first)  # Brax returns to the same states
-
-
-def test_evaluation_by_brax() -> None:
-    batch = EvalWrapper(brax_training_wrap(to_brax(Pendulum()), episode_length=10))
-    state = jax.jit(batch.reset)(jax.random.split(jax.random.key(1), N))
-    total = np.zeros(N, np.float32)
-    for i in range(12):
-        state = jax.jit(batch.step)(state, actions_of(i))
-        total += np.asarray(state.reward) if i < 10 else 0
-    metrics = state.info["eval_metrics"]
-    assert metrics.episode_steps.tolist() == [10] * N
-    np.testing.assert_allclose(metrics.episode_metrics["reward"], total, rtol=1e-5)
 
 
 @pytest.mark.parametrize("limit", [None, 8])  # of the environment, or of the trainer

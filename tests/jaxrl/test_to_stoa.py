@@ -19,12 +19,13 @@ from envrax.interop import to_stoa
 from envrax.interop.stoa import wrap
 from envrax.testing import CountingEnv, MaskedEnv
 
-pytestmark = pytest.mark.jaxrl
 N = 4
 
 
-@pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
-@pytest.mark.parametrize("env_class", [CartPole, CoinEnv, NestedEnv])
+@pytest.mark.parametrize(
+    ("env_class", "key"),
+    [(CoinEnv, jax.random.key), (CartPole, jax.random.PRNGKey), (NestedEnv, jax.random.key)],
+)
 def test_it_is_a_vec_env(env_class: Any, key: Any) -> None:
     env = TimeLimit(env_class(), 9)
     bridge, batch = to_stoa(env), VecEnv(env, N, final_obs=True)
@@ -116,13 +117,7 @@ def test_spaces_are_those_of_the_params() -> None:
     assert bridge.render(state, params).shape == (3, 2, 3)
 
 
-def test_a_reward_is_one_number() -> None:
-    bridge = to_stoa(ExpandDims(CountingEnv()))
-    with pytest.raises(ValueError, match="ExpandDims"):
-        bridge.step(bridge.reset(jax.random.key(0))[0], jnp.int32(0))
-
-
-def test_a_reward_of_integers_is_float32_as_in_a_reset() -> None:
+def test_a_reward_is_one_number_float32_as_in_a_reset() -> None:
     class Ints(CountingEnv):
         def gain(self, action: Any) -> Any:
             return jnp.asarray(action)
@@ -131,6 +126,11 @@ def test_a_reward_of_integers_is_float32_as_in_a_reset() -> None:
     state, first = bridge.reset(jax.random.key(0))
     _, result = bridge.step(state, jnp.int32(2))
     assert (result.reward, result.reward.dtype) == (2, first.reward.dtype)
+    column = to_stoa(ExpandDims(CountingEnv()))
+    with pytest.raises(ValueError, match="ExpandDims"):
+        column.step(column.reset(jax.random.key(0))[0], jnp.int32(0))
+    with pytest.raises(TypeError, match="JaxEnv"):
+        to_stoa(VecEnv(CartPole(), 2))  # type: ignore[arg-type]
 
 
 def test_the_way_back() -> None:
@@ -138,8 +138,3 @@ def test_the_way_back() -> None:
     assert wrap(to_stoa(env)) is env
     changed = wrap(to_stoa(env), {"gravity": 3.0}, max_steps=7)
     assert (changed.config.gravity, changed.config.max_steps) == (3.0, 7)
-
-
-def test_errors() -> None:
-    with pytest.raises(TypeError, match="JaxEnv"):
-        to_stoa(VecEnv(CartPole(), 2))  # type: ignore[arg-type]

@@ -17,8 +17,6 @@ from trainers.replayed import ENV, N_SLOTS, replayed
 from envrax import VecEnv
 from envrax.interop import to_gymnasium_vec
 
-pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]  # the libraries warn
-
 N_STEPS = 80
 
 

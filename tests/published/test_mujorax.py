@@ -12,9 +12,6 @@ import pytest
 
 import envrax
 
-# Libraries warn when they are imported.
-pytestmark = [pytest.mark.published, pytest.mark.filterwarnings("ignore")]
-
 IDS = ["mjx/cartpole_balance-v0", "mjx/pendulum_swingup-v0"]
 
 

@@ -250,6 +250,8 @@ def edit(tree: Any) -> None:
             if x.dtype == object:
                 edit(list(x))
             x[...] = 1 if x.dtype == np.bool_ else 77
+        elif hasattr(x, "fill_"):  # a tensor
+            x.fill_(1)
 
 
 def without(info: dict[str, Any], *names: str) -> dict[str, Any]:

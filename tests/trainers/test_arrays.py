@@ -18,8 +18,6 @@ from envrax.interop.out.tensors import from_torch, to_torch
 from envrax.testing import CountingEnv, MaskedEnv, NestedEnv
 from envrax.wrappers import RecordEpisodeStatistics
 
-pytestmark = pytest.mark.trainers
-
 
 def as_numpy(tree: Any) -> Any:
     return jax.tree.map(
@@ -28,7 +26,7 @@ def as_numpy(tree: Any) -> Any:
 
 
 @pytest.mark.parametrize("array", ["jax", "torch"])
-@pytest.mark.parametrize("name", ["nested", "masked"])
+@pytest.mark.parametrize("name", ["goal", "masked"])
 def test_steps_are_those_of_the_vec_env(array: Any, name: str) -> None:
     inner = RecordEpisodeStatistics(ENVS[name])
     env, batch = to_gymnasium_vec(VecEnv(inner, 4), array=array), VecEnv(inner, 4, final_obs=True)
@@ -41,6 +39,8 @@ def test_steps_are_those_of_the_vec_env(array: Any, name: str) -> None:
         given = jax.tree.map(torch.tensor if array == "torch" else jnp.asarray, action)
         result = env.step(given)
         assert all(isinstance(x, kind) for x in jax.tree.leaves(result))
+        if array == "torch":
+            _require_own_memory(result)
         obs, state, rewards, dones, hers = batch.step(state, action)
         mine = dict(result[4])
         if (mask := batch.action_mask(state)) is not None:
@@ -49,26 +49,6 @@ def test_steps_are_those_of_the_vec_env(array: Any, name: str) -> None:
         assert_trees_equal(as_numpy(result[2] | result[3]), as_numpy(dones))
         rest = {k: v for k, v in hers.items() if k not in ("terminated", "truncated")}
         assert_trees_equal(as_numpy(mine), as_numpy(rest))
-
-
-def test_tensors_may_be_edited() -> None:
-    inner = RecordEpisodeStatistics(GoalEnv())
-    env, other = (to_gymnasium_vec(VecEnv(inner, 4), array="torch") for _ in range(2))
-    plain = to_gymnasium_vec(VecEnv(inner, 4))
-    kept = [env.reset(seed=0), other.reset(seed=0)][0]
-    plain.reset(seed=0)
-    copies = as_numpy(kept)
-    for action in actions_of(plain.batched_env.action_space, 20):
-        given = torch.from_numpy(action.copy())
-        result, edited, wanted = env.step(given), other.step(given.clone()), plain.step(action)
-        given.fill_(5)
-        assert_trees_equal(as_numpy(result[0]), wanted[0])
-        assert_trees_equal(as_numpy(edited[0]), wanted[0])
-        assert_trees_equal(as_numpy(kept), copies)
-        _require_own_memory(edited)
-        for x in jax.tree.leaves(edited):
-            x.fill_(1)
-        kept, copies = result, as_numpy(result)
 
 
 def _require_own_memory(tree: Any) -> None:

@@ -3,63 +3,38 @@
 
 from typing import Any
 
-import chex
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from stable_baselines3 import DQN, HerReplayBuffer
 
-from envrax import Box, ClipReward, Dict, Discrete, EnvState, JaxEnv, JitWrapper, VecEnv
+from envrax import Box, ClipReward, Dict, JitWrapper, VecEnv
 from envrax.interop import to_gymnasium_vec, to_sb3
 from envrax.testing import CountingEnv, ImageEnv
-from envrax.testing.fakes import FakeConfig
 from envrax.wrappers import Wrapper
 from envrax.wrappers.vector import BatchedWrapper, NormalizeReward
 
-pytestmark = pytest.mark.trainers
 
+class Reach(CountingEnv):
+    """Walk from 0; the goal is drawn."""
 
-@chex.dataclass
-class PlaceState(EnvState):
-    place: jax.Array
-    goal: jax.Array
-
-
-class Reach(JaxEnv[Dict, Discrete, PlaceState, FakeConfig]):
-    """Walk on a line to a goal."""
-
-    space = Box(-9.0, 9.0, (1,))
+    space = Box(0, 99, (1,))
 
     @property
-    def observation_space(self) -> Dict:
+    def observation_space(self) -> Any:
         return Dict(observation=self.space, achieved_goal=self.space, desired_goal=self.space)
-
-    @property
-    def action_space(self) -> Discrete:
-        return Discrete(2)
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, _: Any) -> Any:
         return -(np.abs(achieved_goal - desired_goal) > 0.5).astype(np.float32)[..., 0]
 
-    def _see(self, state: PlaceState) -> Any:
-        place = {"observation": state.place, "achieved_goal": state.place}
-        return {**place, "desired_goal": state.goal}
+    def observe(self, state: Any) -> Any:
+        place, goal = (x.astype(jnp.float32)[None] for x in (state.step, state.number % 5))
+        return {"observation": place, "achieved_goal": place, "desired_goal": goal}
 
-    def reset(self, rng: jax.Array) -> tuple[Any, PlaceState]:
-        rng, key = jax.random.split(rng)
-        goal = jax.random.randint(key, (1,), -3, 4, jnp.int32).astype(jnp.float32)
-        state = PlaceState(
-            rng=rng, step=jnp.int32(0), done=jnp.bool_(False), place=jnp.zeros_like(goal), goal=goal
-        )
-        return self._see(state), state
-
-    def step(self, state: PlaceState, action: Any) -> tuple[Any, ...]:
-        step = state.step + 1
-        place = state.place + 2 * action.astype(jnp.float32) - 1
-        state = state.replace(step=step, place=place, done=step >= self.config.max_steps)
-        reward = -(jnp.abs(place - state.goal) > 0.5).astype(jnp.float32)[0]
-        return self._see(state), state, reward, state.done, {}
+    def step(self, state: Any, action: Any) -> tuple[Any, ...]:
+        obs, state, _, done, info = super().step(state, action)
+        reached = jnp.abs(obs["achieved_goal"] - obs["desired_goal"])[0] <= 0.5
+        return obs, state, reached.astype(jnp.float32) - 1, done, info
 
 
 class Level(Wrapper[Any, Any, Any, Any]):
@@ -85,8 +60,6 @@ def test_gymnasium_takes_the_first_layer_that_has_the_name(mode: str) -> None:
     assert env.get_attr("gamma") == (0.99,) * 3
     assert env.get_attr("only_here") == (3,) * 3
     assert env.call("levels_up", by=2) == (5,) * 3
-    assert env.get_attr("name") == ("ImageEnv",) * 3
-    assert env.get_attr("n_slots") == (3,) * 3
     assert env.get_attr("action_space") == (env.single_action_space,) * 3
     obs, _ = env.reset(seed=0)
     np.testing.assert_array_equal(np.stack(env.call("render")), obs)

@@ -15,13 +15,11 @@ import pytest
 import torch
 from fakes import LivesEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import vector as gym_vector
 from trainers import bridge_envs
 from trainers.bridge_envs import ENVS, actions_of, same, without
 
 from envrax import EpisodicLife, JitWrapper, VecEnv, shard
 from envrax.interop import to_gymnasium, to_gymnasium_vec
-from envrax.interop.gymnasium_registration import register
 from envrax.interop.out.host_loop import StepResult
 from envrax.multi_agent import agents_as_slots
 from envrax.spaces import Box
@@ -30,18 +28,14 @@ from envrax.testing import CountingEnv, MaskedEnv, NimWorld
 from envrax.wrappers import RecordEpisodeStatistics, Wrapper
 from envrax.wrappers import vector as batched
 
-pytestmark = pytest.mark.trainers
 MODES = list(AutoresetMode)
 each_mode = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-SAME_STEP, NEXT_STEP, DISABLED = (
-    AutoresetMode.SAME_STEP,
-    AutoresetMode.NEXT_STEP,
-    AutoresetMode.DISABLED,
-)
+NEXT_STEP, SAME_STEP, DISABLED = MODES
 N = 3
 
 INNER: dict[str, Any] = {
     "nested": ENVS["nested"],
+    "rooms": ENVS["rooms"],
     "masked": JitWrapper(RecordEpisodeStatistics(MaskedEnv()), pre_warm=False),
     "ends": ENVS["ends"],
     "lives": EpisodicLife(RecordEpisodeStatistics(LivesEnv())),
@@ -135,15 +129,16 @@ def test_every_array_is_that_of_sync_vector_env(name: str, mode: AutoresetMode) 
     env = to_gymnasium_vec(VecEnv(INNER[name], N), autoreset_mode=mode)
     envs = [env, peer(name, mode)]
     assert env.autoreset_mode == env.metadata["autoreset_mode"] == envs[1].autoreset_mode
-    assert env.observation_space == envs[1].observation_space
+    for space in ("observation_space", "action_space", "single_observation_space"):
+        assert getattr(env, space) == getattr(envs[1], space)
     same_as_arrays(*(which.reset(seed=3) for which in envs))
     resets = 0
-    n_steps = 1000 if name == "nested" else 150
-    for action in actions_of(VecEnv(INNER[name], N).action_space, n_steps):
+    for action in actions_of(VecEnv(INNER[name], N).action_space, 120):
         results: list[Any] = [which.step(action) for which in envs]
         if mode == SAME_STEP:  # where the statistics are beside `final_info` too
             results[0] = (*results[0][:4], without(results[0][4], "episode", "_episode"))
         same_as_arrays(*results)
+        assert env.observation_space.contains(results[0][0])
         ended = by_hand(envs, results)
         if ended is not None:
             resets += 1
@@ -156,8 +151,8 @@ def test_every_array_is_that_of_sync_vector_env(name: str, mode: AutoresetMode) 
 @each_mode
 @pytest.mark.parametrize("array", ["jax", "torch"])
 def test_arrays_of_jax_and_torch_are_those_of_numpy(array: Any, mode: AutoresetMode) -> None:
-    make: Any = {"jax": jax.numpy.asarray, "torch": torch.tensor}[array]
-    kind = {"jax": jax.Array, "torch": torch.Tensor}[array]
+    make: Any
+    make, kind = {"jax": (jnp.asarray, jax.Array), "torch": (torch.tensor, torch.Tensor)}[array]
     batch = VecEnv(INNER["masked"], N)
     plain, env = (to_gymnasium_vec(batch, autoreset_mode=mode, array=x) for x in ("numpy", array))
     plain.reset(seed=3)
@@ -245,17 +240,6 @@ def test_wrappers_around_the_batch_do_not_see_the_action_that_is_ignored() -> No
     jax.tree.map(same, *runs)
 
 
-def test_wrappers_of_gymnasium_go_around_next_step() -> None:
-    """Those of observations refuse the other modes."""
-    envs: Any = [to_gymnasium_vec(VecEnv(ENVS["ends"], N), autoreset_mode="NextStep")]
-    envs.append(peer("ends", NEXT_STEP))
-    for wrapper in (gym_vector.NormalizeReward, gym_vector.NormalizeObservation):
-        envs = [wrapper(env) for env in envs]
-    same_as_arrays(*(env.reset(seed=0) for env in envs))
-    for action in actions_of(VecEnv(ENVS["ends"], N).action_space, 60):
-        same_as_arrays(*(env.step(action) for env in envs))
-
-
 @each_mode
 def test_one_program_steps_and_a_pickle_goes_on(
     mode: AutoresetMode, compile_counter: Callable[..., Any]
@@ -277,14 +261,17 @@ def test_one_program_steps_and_a_pickle_goes_on(
         same_as_arrays(env.step(action), again.step(action))
 
 
-def many(**kwargs: Any) -> Any:
-    env = to_gymnasium_vec(VecEnv(CountingEnv(), 2), **kwargs)
+BATCH = VecEnv(CountingEnv(), 2)
+
+
+def many(mode: Any, batch: Any = BATCH, **kwargs: Any) -> Any:
+    env = to_gymnasium_vec(batch, autoreset_mode=mode, **kwargs)
     env.reset(seed=0)
     return env
 
 
 def test_a_slot_that_ended_must_be_reset_in_the_mode_disabled() -> None:
-    env = many(autoreset_mode="Disabled")
+    env = many("Disabled")
     for _ in range(4):
         env.step([1, 1])
     assert env.step([1, 1])[3].all()
@@ -294,11 +281,6 @@ def test_a_slot_that_ended_must_be_reset_in_the_mode_disabled() -> None:
     obs, _ = env.reset(options={"reset_mask": np.array([False, True])})
     assert obs[:, 1].tolist() == [0, 0]
     env.step([1, 1])
-
-
-def many_on_a_mesh(**kwargs: Any) -> Any:
-    mesh = jax.make_mesh((1,), ("x",))
-    return to_gymnasium_vec(shard(VecEnv(CountingEnv(), 2), mesh), **kwargs)
 
 
 class Undefined(Wrapper[Any, Any, Any, Any]):
@@ -323,41 +305,25 @@ class OwnBatch(VecEnv[Any, Any, Any, Any]):
         return super().step(state, actions)
 
 
+OWN = OwnBatch(CountingEnv(), 2)
+COUNTED = batched.RecordEpisodeStatistics(BATCH)
+AGENTS = agents_as_slots(VecEnv(NimWorld(), 2))
+SPREAD = shard(BATCH, jax.make_mesh((1,), ("x",)))
+
+
+def masked(mode: str, name: str, n: int) -> Any:
+    return many(mode).reset(options={name: np.ones(n, bool)})
+
+
 ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "no such mode": (lambda: many(autoreset_mode="same_step"), ValueError, "SameStep"),
-    "a batch of the user": (
-        lambda: to_gymnasium_vec(OwnBatch(CountingEnv(), 2), autoreset_mode="NextStep"),
-        TypeError,
-        "SAME_STEP",
-    ),
-    "statistics around the batch": (
-        lambda: to_gymnasium_vec(
-            batched.RecordEpisodeStatistics(VecEnv(CountingEnv(), 2)), autoreset_mode="NextStep"
-        ),
-        TypeError,
-        "around the environment",
-    ),
-    "agents as slots": (
-        lambda: to_gymnasium_vec(agents_as_slots(VecEnv(NimWorld(), 2)), autoreset_mode="Disabled"),
-        TypeError,
-        "SAME_STEP",
-    ),
-    "tensors of a mesh": (lambda: many_on_a_mesh(array="torch"), TypeError, "on a mesh"),
-    "a mask in another mode": (
-        lambda: many(autoreset_mode="NextStep").reset(options={"reset_mask": np.ones(2, bool)}),
-        ValueError,
-        "NEXT_STEP",
-    ),
-    "other options": (
-        lambda: many(autoreset_mode="Disabled").reset(options={"mass": 2}),
-        ValueError,
-        "mass",
-    ),
-    "the shape of a mask": (
-        lambda: many(autoreset_mode="Disabled").reset(options={"reset_mask": np.ones(3, bool)}),
-        ValueError,
-        r"shape \(2,\)",
-    ),
+    "no such mode": (lambda: many("same_step"), ValueError, "SameStep"),
+    "a batch of the user": (lambda: many("NextStep", OWN), TypeError, "SAME_STEP"),
+    "statistics": (lambda: many("NextStep", COUNTED), TypeError, "around the environment"),
+    "agents as slots": (lambda: many("Disabled", AGENTS), TypeError, "SAME_STEP"),
+    "tensors of a mesh": (lambda: many("SameStep", SPREAD, array="torch"), TypeError, "on a mesh"),
+    "another mode": (lambda: masked("NextStep", "reset_mask", 2), ValueError, "NEXT_STEP"),
+    "other options": (lambda: masked("Disabled", "mass", 2), ValueError, "mass"),
+    "the shape": (lambda: masked("Disabled", "reset_mask", 3), ValueError, r"shape \(2,\)"),
 }
 
 
@@ -366,14 +332,3 @@ def test_wrong_input_is_an_error(case: str) -> None:
     call, error, words = ERRORS[case]
     with pytest.raises(error, match=words):
         call()
-
-
-def test_an_id_takes_the_mode() -> None:
-    register("classic")
-    env: Any = gymnasium.make_vec(
-        "envrax/classic.CartPole-v0", num_envs=2, autoreset_mode="NextStep", max_steps=3
-    )
-    assert env.autoreset_mode == env.metadata["autoreset_mode"] == NEXT_STEP
-    env.reset(seed=0)
-    ends = [env.step(np.array([0, 1]))[3].all() for _ in range(7)]
-    assert ends == [False, False, True, False, False, False, True]

@@ -11,8 +11,6 @@ from envrax import MultiVecEnv, VecEnv
 from envrax.interop import to_dm_env, to_gymnasium, to_gymnasium_vec, to_sb3
 from envrax.testing import CountingEnv, NestedEnv
 
-pytestmark = pytest.mark.trainers
-
 
 class Naming(CountingEnv):
     """An environment with two infos, `truth` and one of a given name."""

@@ -10,6 +10,7 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
+import torch
 from gymnasium.wrappers import vector as gym_vector
 from stable_baselines3.common.vec_env import VecMonitor
 from trainers.bridge_envs import ENVS, actions_of, edit
@@ -18,8 +19,6 @@ from envrax import VecEnv
 from envrax.interop import to_dm_env, to_gymnasium, to_gymnasium_vec, to_sb3
 from envrax.testing import CountingEnv, MaskedEnv
 from envrax.wrappers import RecordEpisodeStatistics
-
-pytestmark = pytest.mark.trainers
 
 
 class Bridge(NamedTuple):
@@ -63,20 +62,24 @@ BRIDGES = {
         step=lambda env, action: env.step(action),
     ),
 }
+TENSORS = BATCH._replace(
+    make=lambda inner: to_gymnasium_vec(VecEnv(inner, 4), array="torch"),
+    step=lambda env, actions: env.step(jax.tree.map(torch.from_numpy, actions)),
+)
 SEEDED = ["gymnasium", "gymnasium_vec", "sb3"]
 
 
 @pytest.mark.parametrize("inner", ["goal", "image"])
-@pytest.mark.parametrize("name", BRIDGES)
-def test_results_and_actions_belong_to_the_caller(name: str, inner: str) -> None:
-    bridge, env = BRIDGES[name], RecordEpisodeStatistics(ENVS[inner])
+@pytest.mark.parametrize("bridge", [*BRIDGES.values(), TENSORS], ids=[*BRIDGES, "tensors"])
+def test_results_and_actions_belong_to_the_caller(bridge: Bridge, inner: str) -> None:
+    env = RecordEpisodeStatistics(ENVS[inner])
     left, right = bridge.make(env), bridge.make(env)
     kept = [bridge.reset(left, 0)]
     copies = [pickle.dumps(kept[0])]
     edit(bridge.reset(right, 0))
     for action in bridge.actions(env, 20):
-        mine = copy.deepcopy(action)
-        result, edited = bridge.step(left, mine), bridge.step(right, action)
+        mine, hers = copy.deepcopy(action), copy.deepcopy(action)
+        result, edited = bridge.step(left, mine), bridge.step(right, hers)
         assert str(result) == str(edited)
         edit((mine, edited))
         kept.append(result)
@@ -118,7 +121,8 @@ def test_it_compiles_reset_and_step_once_and_copies_from_the_device_once_a_call(
             calls += 1
             for i in range(20):
                 actions = (np.arange(4) + i) % 3 if bridge.n > 1 else np.asarray(i % 3)
-                result = bridge.step(env, actions.astype([np.int64, np.int32, np.uint8][i % 3]))
+                actions = actions.astype([np.int64, np.int32, np.uint8][i % 3])
+                result = bridge.step(env, actions if i % 5 else actions.tolist())
                 calls += 1 if bridge.n > 1 else len(result)
     assert (compiled.count, len(transfers)) == (2, calls)
 

@@ -37,7 +37,7 @@ from envrax import VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec, to_sb3
 from envrax.testing.fakes import FakeConfig
 
-pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore")]  # the libraries warn
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn
 
 N_STEPS = 120
 SAME_STEP, DISABLED = AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
@@ -187,14 +187,9 @@ def test_skrl() -> None:
     require_equal(buffer, replayed(buffer["action"]))
 
 
-@pytest.mark.parametrize("library", ["envrax", "gymnasium"])
-def test_skrl_takes_the_first_observation_of_the_next_episode_for_the_last(library: str) -> None:
-    if library == "envrax":
-        envs = to_gymnasium_vec(VecEnv(ENV, N_SLOTS))
-    else:
-        one = partial(gymnasium.make, "CartPole-v1", max_episode_steps=12)
-        envs = SyncVectorEnv([one] * N_SLOTS, autoreset_mode=SAME_STEP)
-    buffer = skrl_memory(SkrlDQN, envs)
+def test_skrl_takes_the_first_observation_of_the_next_episode_for_the_last() -> None:
+    one = partial(gymnasium.make, "CartPole-v1", max_episode_steps=12)
+    buffer = skrl_memory(SkrlDQN, SyncVectorEnv([one] * N_SLOTS, autoreset_mode=SAME_STEP))
     assert buffer["terminated"].any()
     np.testing.assert_array_equal(buffer["next_obs"][:-1], buffer["obs"][1:])
 

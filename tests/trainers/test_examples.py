@@ -1,8 +1,6 @@
 # pyright: reportMissingImports=false
 """The CleanRL-style example: one program for vector environments of Gymnasium and of envrax."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,8 +14,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 import envrax
 from envrax.interop import to_gymnasium_vec
-
-pytestmark = pytest.mark.trainers
 
 
 @pytest.fixture(autouse=True)

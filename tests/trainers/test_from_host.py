@@ -15,10 +15,8 @@ import envrax
 from envrax import Box, Dict, Discrete
 from envrax.interop import from_host
 from envrax.interop.host.host_batch import seed_of
-from envrax.testing import CountingEnv, report_batched_env, report_env
+from envrax.testing import report_batched_env, report_env
 from envrax.wrappers import vector
-
-pytestmark = pytest.mark.trainers
 
 KEY = jax.random.key(0)
 N = 4
@@ -68,8 +66,9 @@ class Walk:
         return np.full((2, 2, 3), int(self.where[0]), np.uint8)
 
 
-def carts(**options: Any) -> Any:
-    return from_host(Cart, N, Box(-np.inf, np.inf, (4,)), Discrete(2), **options)
+def carts(make: Any = Cart, n: int = N, width: int = 4, actions: Any = None, **options: Any) -> Any:
+    seen = Box(-np.inf, np.inf, (width,))
+    return from_host(make, n, seen, actions or Discrete(2), **options)
 
 
 def walks(**options: Any) -> Any:
@@ -224,10 +223,9 @@ def test_refusals() -> None:
     env = walks()
     obs, state = env.reset(KEY)
     ones = jnp.ones(N, jnp.int32)
-    stacked = jax.tree.map(lambda x: x[None], (state, ones))
     with pytest.raises(TypeError, match="without `vmap`"):
-        jax.vmap(env.step)(*stacked)
-    floats = from_host(Cart, N, Box(-9, 9, (4,)), Box(-1, 1, (1,)))
+        jax.vmap(env.step)(*jax.tree.map(lambda x: x[None], (state, ones)))
+    floats = carts(actions=Box(-1, 1, (1,)))
     at = floats.reset(KEY)[1]
     with pytest.raises(TypeError, match="without `grad`"):
         jax.grad(lambda x: floats.step(at, x)[2].sum())(jnp.ones((N, 1)))
@@ -236,25 +234,22 @@ def test_refusals() -> None:
     with pytest.raises(TypeError, match="that reset or step returned; got int"):
         env.step(3, ones)
     with pytest.raises(ValueError, match="n_envs to be at least 1"):
-        from_host(Cart, 0, Box(-9, 9, (4,)), Discrete(2))
+        carts(n=0)
     with pytest.raises(TypeError, match="builds a simulator"):
-        from_host(Cart(), 2, Box(-9, 9, (4,)), Discrete(2))  # type: ignore
+        carts(Cart())
     with pytest.raises(ValueError, match="threads to be at least 1; got -1"):
-        from_host(Cart, 2, Box(-9, 9, (4,)), Discrete(2), threads=-1)
+        carts(threads=-1)
     another = walks()
     another.reset(KEY)
     with pytest.raises(RuntimeError, match="cannot go back"):
         another.step(state, ones)
-    wrong = from_host(Cart, 2, Box(-9, 9, (5,)), Discrete(2))
-    with pytest.raises(
-        ValueError, match=r"arrays of shape \(5,\) from every simulator; got \(4,\)"
-    ):
-        wrong.reset(KEY)
+    with pytest.raises(ValueError, match=r"of shape \(5,\) from every simulator; got \(4,\)"):
+        carts(width=5).reset(KEY)
     with pytest.raises(ValueError, match="final_obs"):
-        from_host(Cart, 2, Box(-9, 9, (4,)), Discrete(2), infos={"final_obs": Discrete(2)})
-    lacks = from_host(Cart, 2, Box(-9, 9, (4,)), Discrete(2), infos={"far": Discrete(2)})
+        carts(infos={"final_obs": Discrete(2)})
+    lacks = carts(infos={"far": Discrete(2)})
     with pytest.raises(ValueError, match="an info 'far' from every step"):
-        lacks.step(lacks.reset(KEY)[1], jnp.ones(2, jnp.int32))
+        lacks.step(lacks.reset(KEY)[1], ones)
 
 
 @pytest.mark.parametrize("threads", [0, 3])
@@ -319,10 +314,3 @@ def test_what_the_policy_returned_has_a_gradient() -> None:
 
     gradient = jax.grad(loss)(jnp.float32(1))
     np.testing.assert_allclose(gradient, 2 * at.obs["where"].sum())
-
-
-def test_fleets_mix_them() -> None:
-    fleet = envrax.MultiVecEnv([walks(), envrax.VecEnv(CountingEnv(), 2)])
-    obs, states = fleet.reset(KEY)
-    obs, states, *_ = fleet.step(states, [jnp.ones(N, jnp.int32), jnp.zeros(2, jnp.int32)])
-    assert obs[0]["where"].shape == (N, 1)

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_vector
-from helpers import assert_trees_equal, with_final_obs
+from helpers import assert_trees_equal
 from trainers.host_envs import KEY, MAKE, ByHand, check_returned_arrays_stay, draw, seed_of
 
-from envrax import rollout, start
 from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
 from envrax.testing import check_batched_env
 
-pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore:.*precision lowered")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered")
 MODES = [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP]
 
 sync = partial(SyncVectorEnv, copy=False)
@@ -60,7 +59,7 @@ def test_every_mode_gives_what_single_environments_give(name: str, mode: Autores
 
 
 @pytest.mark.parametrize(
-    ("mode", "shared_memory"), [(MODES[0], False), *((mode, True) for mode in MODES)]
+    ("mode", "shared_memory"), list(zip(MODES, (False, True, True), strict=True))
 )
 def test_separate_processes_give_the_same(mode: AutoresetMode, shared_memory: bool) -> None:
     vector_env = parallel([MAKE["dict"]] * 2, autoreset_mode=mode, shared_memory=shared_memory)
@@ -73,21 +72,6 @@ def test_infos_are_those_of_the_step_that_ended_an_episode(mode: AutoresetMode) 
     vector_env = SyncVectorEnv([make] * 2, autoreset_mode=mode)
     env = from_gymnasium_vec(vector_env, info_keys=("action_mask", "prob"), final_obs=True)
     assert follow(env, make, 30)[1] > 2
-
-
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_the_mask_of_the_last_state_is_that_of_the_step(mode: AutoresetMode) -> None:
-    make = partial(gymnasium.make, "Taxi-v4", max_episode_steps=7)
-    vector_env = SyncVectorEnv([make] * 2, autoreset_mode=mode)
-    env = from_gymnasium_vec(vector_env, info_keys=("action_mask",), final_obs=True)
-    steps = rollout(env, None, start(env, KEY), 20)[1]
-    by_hand: Any = make().unwrapped
-    wanted = [[by_hand.action_mask(int(state)) for state in row] for row in steps.next_obs]
-    assert_trees_equal(np.asarray(steps.info["final_mask"]), np.asarray(wanted) == 1)
-    assert steps.done.any()
-    assert not steps.info["final_mask"].all()
-    without = from_gymnasium_vec(SyncVectorEnv([make] * 2, autoreset_mode=mode), final_obs=True)
-    assert "final_mask" not in without.step(without.reset(KEY)[1], np.zeros(2, int))[4]
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
@@ -111,8 +95,9 @@ def test_the_same_key_begins_the_same_episodes() -> None:
     assert seed_of(KEY) != seed_of(jax.random.key(8))
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-@pytest.mark.parametrize("make", [sync, parallel])
+@pytest.mark.parametrize(
+    ("make", "mode"), [*((sync, mode) for mode in MODES), (parallel, AutoresetMode.DISABLED)]
+)
 def test_episodes_begin_in_the_slots_of_a_mask(make: Any, mode: AutoresetMode) -> None:
     """With a key as in a reset; the other slots go on as if nothing had happened."""
     env, twin = (
@@ -141,18 +126,6 @@ def test_episodes_begin_in_the_slots_of_a_mask(make: Any, mode: AutoresetMode) -
         assert_trees_equal((rewards[[0, 2]], dones[[0, 2]]), (expected[[0, 2]], ends[[0, 2]]))
     env.close()
     twin.close()
-
-
-def test_final_obs_may_be_added_later() -> None:
-    env = from_gymnasium_vec(SyncVectorEnv([MAKE["CartPole"]] * 3))
-    later = with_final_obs(env)
-    # There is one simulator: a step of the one makes the states of the other old.
-    _, state = later.reset(KEY)
-    _, newer, *_ = env.step(state, [0, 1, 0])
-    with pytest.raises(RuntimeError, match="state"):
-        later.step(state, [0, 1, 0])
-    later.step(newer, [0, 1, 0])
-    assert follow(later, MAKE["CartPole"], 40)[0] > 0
 
 
 def test_wrappers_of_gymnasium_stay_in_force() -> None:

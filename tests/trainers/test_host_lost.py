@@ -17,7 +17,6 @@ from envrax.interop.host.envpool import from_envpool
 from envrax.interop.host.gymnasium_vec import from_gymnasium_vec
 
 pytestmark = [
-    pytest.mark.trainers,
     pytest.mark.filterwarnings("ignore:.*precision lowered"),
     pytest.mark.filterwarnings("ignore:.*pending call"),
 ]

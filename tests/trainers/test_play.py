@@ -22,8 +22,6 @@ from envrax.classic import Pendulum
 from envrax.interop.out import play
 from envrax.testing import CountingEnv
 
-pytestmark = pytest.mark.trainers
-
 Script = Callable[..., list[str]]
 
 

@@ -1,11 +1,7 @@
 # pyright: reportMissingImports=false
-"""Bridges in several processes: workers of Gymnasium and Stable-Baselines3, and forks by hand."""
+"""Bridges in several processes: workers of Gymnasium, and forks by hand."""
 
 from collections.abc import Callable
-
-import pytest
-
-pytestmark = pytest.mark.trainers
 
 # A hang ends the process with a traceback, and with it the test.
 LIMIT = "import faulthandler; faulthandler.dump_traceback_later(240, exit=True)\n"
@@ -140,28 +136,3 @@ os.wait()
 """
     )
     assert 'context="spawn"' in said
-
-
-def test_workers_of_stable_baselines3(run_python: Callable[..., str]) -> None:
-    """`SubprocVecEnv` makes the id in new processes, which import the module before the colon."""
-    said = run_python(
-        LIMIT
-        + """
-import numpy as np
-from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
-
-name = "envrax.interop.gymnasium_registration:envrax/classic.CartPole-v0"
-results = []
-for kind in (SubprocVecEnv, DummyVecEnv):
-    envs = make_vec_env(name, 1, seed=0, vec_env_cls=kind)
-    results.append([envs.reset()])
-    for action in np.random.default_rng(0).integers(0, 2, (40, 1)):
-        results[-1] += envs.step(action)[:3]
-    envs.close()
-for ours, theirs in zip(*results, strict=True):
-    np.testing.assert_array_equal(ours, theirs)
-print(np.sum(results[0][3::3]) > 0)
-"""
-    )
-    assert said.strip() == "True"

@@ -21,8 +21,6 @@ from envrax.interop.out.gymnasium_vec import GymnasiumVectorEnv
 from envrax.testing import CountingEnv
 from envrax.testing.fakes import FakeConfig
 
-pytestmark = pytest.mark.trainers
-
 
 @pytest.fixture(autouse=True)
 def clean_gymnasium() -> Iterator[None]:
@@ -70,19 +68,8 @@ def test_make_vec_with_and_without_a_mode() -> None:
         assert obs.shape == (3, 4)
         ends = [which.step(np.array([0, 1, 0]))[3].tolist() for _ in range(5)]
         assert ends == [[False] * 3] * 4 + [[True] * 3]
-
-
-def test_both_factories_of_gymnasium_take_its_time_limit() -> None:
-    register("classic")
-    fields = {"max_episode_steps": 3, "pre_warm": False}
-    one: Any = gymnasium.make("envrax/classic.CartPole-v0", **fields)
-    batch: Any = gymnasium.make_vec("envrax/classic.CartPole-v0", num_envs=2, **fields)
-    one.reset(seed=0)
-    batch.reset(seed=0)
-    assert [one.step(i % 2)[2:4] for i in range(3)] == [(False, i == 2) for i in range(3)]
-    ends = [batch.step(np.array([0, 1]))[2:4] for _ in range(6)]
-    assert [truncated.tolist() for _, truncated in ends] == [[i % 3 == 2] * 2 for i in range(6)]
-    assert not any(terminated.any() for terminated, _ in ends)
+    other: Any = gymnasium.make_vec(id, num_envs=3, autoreset_mode="NextStep", **fields)
+    assert other.autoreset_mode == other.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
 
 
 @pytest.mark.usefixtures("clean_registry")

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from envrax import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from envrax.interop import from_space, to_space
 
-pytestmark = pytest.mark.trainers
 quick = settings(deadline=None, max_examples=15)
 
 INTS = [np.int8, np.uint8, np.int16, np.int32, np.uint32]

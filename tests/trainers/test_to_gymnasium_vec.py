@@ -12,91 +12,12 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as gym_vector
 from helpers import assert_trees_equal
 from trainers import bridge_envs
-from trainers.bridge_envs import ENVS, actions_of, played_batch, same, without
+from trainers.bridge_envs import actions_of, same
 
 from envrax import Box, EpisodicLife, VecEnv
 from envrax.interop import to_gymnasium, to_gymnasium_vec
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv
 from envrax.wrappers import RecordEpisodeStatistics
-
-pytestmark = pytest.mark.trainers
-
-
-def slot(tree: Any, i: int) -> Any:
-    return jax.tree.map(lambda x: x[i], tree)
-
-
-def counted(infos: dict[str, Any], i: int) -> dict[str, Any]:
-    """The infos that are valid for a slot, without the masks `_name`."""
-    found: dict[str, Any] = {}
-    for name, value in infos.items():
-        if not name.startswith("_") and infos[f"_{name}"][i]:
-            nested = isinstance(value, dict)
-            found[name] = counted(value, i) if nested else slot(value, i)
-    return found
-
-
-@pytest.mark.parametrize("name", ["nested", "masked", "ends", "rooms"])
-def test_1000_steps_are_those_of_the_vec_env(name: str) -> None:
-    inner, n = ENVS[name], 8
-    env = to_gymnasium_vec(VecEnv(inner, n))
-    actions = actions_of(env.batched_env.action_space, 125)
-    hand = played_batch(inner, n, actions, seed=3)
-    obs, _ = env.reset(seed=3)
-    same(obs, next(hand).obs)
-    ends = 0
-    for action in actions:
-        obs, rewards, terminated, truncated, infos = env.step(action)
-        wanted = next(hand)
-        same(obs, wanted.obs)
-        assert env.observation_space.contains(obs)
-        same(rewards, wanted.reward.astype(np.float64))
-        same((terminated, truncated), (wanted.terminated, wanted.truncated))
-        result = without(wanted.info, "terminated", "truncated", "final_obs", "final_mask")
-        ended = terminated | truncated
-        assert ("final_obs" in infos) == ended.any() == ("final_info" in infos)
-        for i in range(n):
-            mine = without(counted(infos, i), "action_mask")
-            if ended[i]:
-                ends += 1
-                same(mine.pop("final_obs"), slot(wanted.info["final_obs"], i))
-                assert infos["_final_obs"][i]
-                final = slot(result, i)
-                if "final_mask" in wanted.info:
-                    final["action_mask"] = wanted.info["final_mask"][i].astype(np.int8)
-                same(mine.pop("final_info"), final)
-                assert mine == {}
-            else:
-                same(mine, slot(result, i))
-                assert not ended.any() or infos["final_obs"][i] is None
-    assert ends > 50
-
-
-def test_infos_are_those_of_environments_side_by_side() -> None:
-    """`SyncVectorEnv` resets with other keys, so this compares the form, and first episodes."""
-    inner = RecordEpisodeStatistics(ENVS["nested"])
-    env = to_gymnasium_vec(VecEnv(inner, 3))
-    make = [lambda: to_gymnasium(inner)] * 3
-    peer = SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
-    assert env.single_observation_space == peer.single_observation_space
-    assert env.observation_space == peer.observation_space
-    assert env.action_space == peer.action_space
-    assert env.metadata["autoreset_mode"] == peer.metadata["autoreset_mode"]
-    kinds: dict[bool, list[Any]] = {True: [], False: []}
-    each: list[Any] = [(env, True), (peer, False)]
-    for which, ours in each:
-        which.reset(seed=0)
-        which.action_space.seed(0)
-        for _ in range(60):
-            obs, rewards, terminated, truncated, infos = which.step(which.action_space.sample())
-            assert isinstance(rewards, np.ndarray) and rewards.dtype == np.float64
-            assert terminated.dtype == truncated.dtype == np.bool_
-            for i in range(3):
-                ended = bool(terminated[i] or truncated[i])
-                result = without(counted(infos, i), "final_obs", "episode")
-                kinds[ours].append((ended, str(jax.tree.map(_kind, result))))
-    assert set(kinds[True]) == set(kinds[False])
-    assert {ended for ended, _ in kinds[True]} == {True, False}
 
 
 class Pairs(CountingEnv):
@@ -142,51 +63,8 @@ def _kind(x: Any) -> Any:
     return np.asarray(x).dtype, np.shape(x)
 
 
-def test_masks_are_those_of_the_next_action() -> None:
-    env = bridge_envs.MaskedRow()
-    out, batch = to_gymnasium_vec(VecEnv(env, 4)), VecEnv(env, 4)
-    _, infos = out.reset(seed=2)
-    for _ in range(30):
-        mask = infos["action_mask"]
-        assert mask.dtype == np.int8 and infos["_action_mask"].all()
-        wanted = batch.action_mask(out._loop.state)
-        np.testing.assert_array_equal(mask, wanted)
-        actions = mask.argmax(-1)
-        *_, infos = out.step(actions)
-
-
-class Always(MaskedEnv):
-    """Every episode begins alike, so that environments side by side are equal to the bit."""
-
-    def reset(self, rng: Any) -> Any:
-        state = super().reset(rng)[1].replace(number=jnp.int32(0))
-        return self.observe(state), state
-
-
-def test_masks_of_last_states_are_those_of_environments_side_by_side() -> None:
-    inner = Always()
-    theirs = SyncVectorEnv(
-        [lambda: to_gymnasium(inner)] * 3, autoreset_mode=AutoresetMode.SAME_STEP
-    )
-    ours = to_gymnasium_vec(VecEnv(inner, 3))
-    theirs.reset(seed=0)
-    ours.reset(seed=0)
-    ends = 0
-    for action in actions_of(ours.batched_env.action_space, 1000):
-        told = [env.step(action)[-1] for env in (ours, theirs)]
-        for i in range(3):
-            same(*(counted(infos, i) for infos in told))
-        if "final_info" in told[0]:
-            mine, hers = (infos["final_info"] for infos in told)
-            ended = hers["_action_mask"]
-            same(mine["_action_mask"], ended)
-            same(mine["action_mask"][ended], hers["action_mask"][ended])
-            same(mine["action_mask"][ended], np.int8(1) - np.eye(3, dtype=np.int8)[action[ended]])
-            ends += ended.sum()
-    assert ends > 300
-
-
-def test_nested_masks_of_last_states() -> None:
+def test_nested_masks_are_those_of_the_batch() -> None:
+    """Of the next action, and of the last states of episodes."""
     env = bridge_envs.MaskedTree()
     out, batch = to_gymnasium_vec(VecEnv(env, 3)), VecEnv(env, 3, final_obs=True)
     out.reset(seed=0)
@@ -194,22 +72,13 @@ def test_nested_masks_of_last_states() -> None:
     for action in actions_of(batch.action_space, 5):
         infos = out.step(action)[-1]
         _, state, _, dones, wanted = batch.step(state, action)
+        assert_trees_equal(infos["action_mask"], as_int8(batch.action_mask(state)))
     assert dones.all()
-    as_int8 = jax.tree.map(lambda x: np.asarray(x, np.int8), wanted["final_mask"])
-    assert_trees_equal(infos["final_info"]["action_mask"], as_int8)
+    assert_trees_equal(infos["final_info"]["action_mask"], as_int8(wanted["final_mask"]))
 
 
-def test_wrappers_of_gymnasium_go_around_it() -> None:
-    env = gym_vector.DictInfoToList(to_gymnasium_vec(VecEnv(ENVS["nested"], 3)))
-    env.reset(seed=0)
-    seen = set()
-    for action in actions_of(VecEnv(ENVS["nested"], 3).action_space, 40):
-        _, _, terminated, truncated, infos = env.step(action)
-        for info, ended in zip(infos, terminated | truncated, strict=True):
-            seen.add((bool(ended), *sorted(info)))
-    assert seen == {(False, "moved"), (True, "final_info", "final_obs")}
-    with pytest.raises((AssertionError, ValueError)):  # Gymnasium refuses all same-step ones
-        gym_vector.FlattenObservation(to_gymnasium_vec(VecEnv(ImageEnv(), 2)))
+def as_int8(mask: Any) -> Any:
+    return jax.tree.map(lambda x: np.asarray(x, np.int8), mask)
 
 
 def test_statistics_of_gymnasium_count_every_step() -> None:

@@ -23,7 +23,6 @@ from envrax.interop import to_minari, to_space
 from envrax.interop.gymnasium_registration import register
 from envrax.testing import CountingEnv, ImageEnv, NimWorld
 
-pytestmark = pytest.mark.trainers
 ID = "tests/data-v0"
 
 
@@ -133,25 +132,6 @@ def test_lists_are_tuples_and_small_floats_are_float32() -> None:
     np.testing.assert_array_equal(first, np.array([0, *[1.5] * 5], np.float32))
     assert first.dtype == np.float32 and second.shape == (6, 3)
     assert found.infos["half"].dtype == np.float16
-
-
-def test_a_long_rollout_of_a_registered_environment() -> None:
-    env = envrax.make_vec("classic/CartPole-v0", 8, max_steps=20)
-    [steps] = pieces(env, 1, 500)
-    to_minari(ID, steps, env)
-    dataset = minari.load_dataset(ID)
-    assert dataset.observation_space == to_space(env.single_observation_space)
-    assert dataset.total_steps == 4000
-    done, obs, last = (np.asarray(x) for x in (steps.done, steps.obs, steps.next_obs))
-    begins = np.concatenate([np.ones((1, 8), bool), done[:-1]])
-    read = list(dataset)
-    assert {x.observations[0].tobytes() for x in read} == {x.tobytes() for x in obs[begins]}
-    ends = np.concatenate([done[:-1], np.ones((1, 8), bool)])
-    assert {x.observations[-1].tobytes() for x in read} == {x.tobytes() for x in last[ends]}
-    assert len(read) == ends.sum() == begins.sum()
-    assert sum(x.rewards.sum() for x in read) == float(steps.reward.sum())
-    assert all((x.terminations | x.truncations).nonzero()[0].tolist() == [len(x) - 1] for x in read)
-    assert max(map(len, read)) == 20
 
 
 def test_images_lose_nothing_unless_they_are_asked_to() -> None:

@@ -29,7 +29,6 @@ from envrax.wrappers import (
     vector,
 )
 
-pytestmark = pytest.mark.trainers
 LIMIT = 12
 
 
@@ -263,25 +262,3 @@ def test_transitions_in_the_buffer_of_rsl_rl_and_what_it_adds_at_a_time_out(tmp_
         before = after
     assert n_time_outs > 8
     assert list(tmp_path.glob("events*"))  # it logged
-
-
-def mean_return(env: Any, policy: Callable[[Any], Any]) -> float:
-    obs, _ = env.reset(seed=1)
-    returns = torch.zeros(env.num_envs)
-    for _ in range(env.max_episode_length):
-        with torch.inference_mode():
-            obs, rewards, *_ = env.step(policy(obs))
-        returns = returns + rewards
-    return returns.mean().item()
-
-
-def test_ppo_learns_to_swing_a_pendulum_up() -> None:
-    torch.manual_seed(0)
-    torch.set_num_threads(1)  # small networks are slower on several
-    scaled = RescaleAction(min_action=-1.0, max_action=1.0)
-    env = to_rsl_rl(envrax.make_vec("classic/Pendulum-v0", 64, wrappers=[scaled]), seed=0)
-    random = mean_return(env, lambda obs: torch.rand(64, 1) * 2 - 1)
-    runner = OnPolicyRunner(env, config(32))
-    runner.learn(24, init_at_random_ep_len=True)
-    assert len(set(env.episode_length_buf.tolist())) > 20  # out of step
-    assert mean_return(env, runner.get_inference_policy()) > random + 300

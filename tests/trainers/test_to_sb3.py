@@ -1,7 +1,6 @@
 # pyright: reportMissingImports=false
 """`to_sb3`: the results of a step, the methods of a `VecEnv`, and training."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,16 +11,9 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import (
-    VecCheckNan,
-    VecExtractDictObs,
-    VecFrameStack,
-    VecMonitor,
-    VecNormalize,
-    VecTransposeImage,
-)
+from stable_baselines3.common.vec_env import VecMonitor
 from trainers import bridge_envs
-from trainers.bridge_envs import ENVS, EndsEnv, GoalEnv, actions_of, played_batch, same, without
+from trainers.bridge_envs import ENVS, EndsEnv, actions_of, played_batch, same, without
 
 import envrax
 from envrax import MultiBinary, VecEnv
@@ -29,7 +21,6 @@ from envrax.interop import to_sb3
 from envrax.testing import CountingEnv, ImageEnv, MaskedEnv
 from envrax.wrappers.vector import NormalizeReward
 
-pytestmark = pytest.mark.trainers
 BOTH = ["masked", "goal", "room", "ends"]
 FINAL = "final_obs", "final_mask", "terminal_observation", "terminal_action_masks"
 STATISTICS = "terminated", "truncated", "TimeLimit.truncated", *FINAL
@@ -81,14 +72,9 @@ def test_infos_of_sb3_s_own_are_those_of_the_bridge() -> None:
 
 def test_attributes_and_methods() -> None:
     env: Any = to_sb3(VecEnv(ImageEnv(), 3))
-    assert env.get_attr("name") == ["ImageEnv"] * 3
-    assert env.get_attr("config", indices=[0, 2])[1].max_steps == 5
     assert env.get_attr("render_mode") == ["rgb_array"] * 3
-    assert env.has_attr("config") and not env.has_attr("no_such")
     assert not env.has_attr("action_masks")
     assert to_sb3(VecEnv(MaskedEnv(), 2)).has_attr("action_masks")
-    with pytest.raises(NotImplementedError, match="set_attr"):
-        env.set_attr("config", 1)
     assert env.env_is_wrapped(VecMonitor) == [False] * 3
     assert len(env.env_method("__repr__", indices=1)) == 1
     obs = env.reset()
@@ -147,30 +133,6 @@ class TellsEpisode(CountingEnv):
         return *rest, {**info, "episode": rest[1].step}
 
 
-def test_wrappers_of_sb3_go_around_it() -> None:
-    env: Any = VecFrameStack(VecTransposeImage(to_sb3(VecEnv(ImageEnv(), 2))), 3)
-    assert env.reset().shape == (2, 9, 12, 10)
-    for _ in range(6):
-        _, _, dones, infos = env.step(np.array([0, 2]))
-        for done, info in zip(dones, infos, strict=True):
-            assert not done or info["terminal_observation"].shape == (9, 12, 10)
-    env = VecNormalize(
-        VecMonitor(VecCheckNan(to_sb3(VecEnv(ENVS["floats"], 2)), raise_exception=True))
-    )
-    env.reset()
-    ends = 0
-    for _ in range(40):
-        obs, _, _, infos = env.step(np.array([0, 2]))
-        assert np.abs(obs).max() <= 10
-        ends += sum("episode" in info for info in infos)
-    assert ends == 16
-    assert VecExtractDictObs(to_sb3(VecEnv(GoalEnv(), 2)), "goal").reset().shape == (2, 64)
-
-
-def made(name: str) -> Any:
-    return envrax.make_vec(f"classic/{name}-v0", 4, pre_warm=False, max_steps=20)
-
-
 QUICK: dict[str, Any] = dict(n_steps=32, batch_size=32, n_epochs=1, device="cpu", seed=0)
 
 
@@ -192,22 +154,13 @@ class Buttons(CountingEnv):
         return super().move(state, action.sum())
 
 
-POLICIES: dict[str, tuple[Callable[[], Any], str]] = {
-    "Pendulum": (lambda: made("Pendulum"), "MlpPolicy"),
-    "dict": (lambda: VecEnv(GoalEnv(), 4), "MultiInputPolicy"),
-    "buttons": (lambda: VecEnv(Buttons(), 4), "MlpPolicy"),
-}
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_ppo_learns_for_200_steps(name: str) -> None:
-    make, policy = POLICIES[name]
-    env = VecMonitor(to_sb3(make()))
-    model = PPO(policy, env, **QUICK).learn(200)
+def test_ppo_learns_for_200_steps_with_binary_actions() -> None:
+    env = VecMonitor(to_sb3(VecEnv(Buttons(), 4)))
+    model = PPO("MlpPolicy", env, **QUICK).learn(200)
     assert model.num_timesteps >= 200
     found: Any = evaluate_policy(model, env, 3, return_episode_rewards=True)
     returns, lengths = found
-    assert len(returns) == 3 and np.isfinite(returns).all() and min(lengths) > 0
+    assert len(returns) == 3 and np.isfinite(returns).all() and lengths == [5] * 3
 
 
 def test_masks_of_last_states_are_those_of_action_masks() -> None:
@@ -218,11 +171,9 @@ def test_masks_of_last_states_are_those_of_action_masks() -> None:
     env.reset()
     _, state = batch.reset(jax.random.split(jax.random.key(0))[1])
     for action in actions_of(batch.action_space, 5):
-        before = state
-        _, state, *_ = batch.step(before, action)
+        _, state, *_, wanted = batch.step(state, action)
         infos = env.step(action)[-1]
-    last = jax.vmap(inner.step)(before, action)[1]
-    env._mask = np.asarray(jax.vmap(inner.action_mask)(last))
+    env._mask = np.asarray(wanted["final_mask"])
     same(np.stack([info["terminal_action_masks"] for info in infos]), env.action_masks())
     tree = to_sb3(VecEnv(bridge_envs.MaskedTree(), 2))
     tree.reset()

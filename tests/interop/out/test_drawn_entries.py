@@ -14,7 +14,11 @@ KEY = jax.random.key(0)
 
 
 class Pond(PeerEnv):
-    """The reward is `frogs + depth`, two parameters of its library."""
+    """
+    An adapter as the documentation teaches it: the base counts to the library's limit.
+
+    The reward is `frogs + depth`, two parameters of its library.
+    """
 
     library = "pond"
 
@@ -22,10 +26,10 @@ class Pond(PeerEnv):
         return None
 
     def default_params(self) -> Any:
-        return {"frogs": 1.0, "depth": 2.0}
+        return {"frogs": 1.0, "depth": 2.0, "max_hops": 3}
 
     def limit(self) -> int:
-        return 3
+        return self.params["max_hops"]
 
     def spaces(self) -> Any:
         return Discrete(2), Discrete(2)
