@@ -118,7 +118,9 @@ def run_python(tmp_path: Path) -> Callable[..., str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--every", type=int, default=1, help="run every n-th test of each file")
+    parser.addoption(
+        "--every", type=int, default=1, help="run each page, and every n-th test of a file"
+    )
     parser.addoption("--reached", type=Path, help="a file of paths: run no other test or page")
 
 
@@ -153,7 +155,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
-    """Mark tests by their fixture and folder, have `-m` select, and take a sample of each file."""
+    """Mark tests by their fixture and folder, have `-m` select, and take the sample."""
     only = reached(config)
     if only is not None:
         items[:] = [item for item in items if page_of(item) in {None, *only}]
@@ -166,8 +168,13 @@ def pytest_collection_modifyitems(
         if tier in TIERS and tier != "trainers":
             item.add_marker(pytest.mark.filterwarnings("ignore"))  # the libraries warn
     yield
-    files = groupby(list(items), key=lambda item: item.path)
-    items[:] = [item for _, tests in files for item in list(tests)[:: config.getoption("--every")]]
+    every = config.getoption("--every")
+    items[:] = [
+        item
+        for _, tests in groupby([*items], key=lambda item: item.path)
+        for place, item in enumerate(tests)
+        if place % every == 0 or page_of(item)
+    ]
 
 
 def page_of(item: pytest.Item) -> str | None:
