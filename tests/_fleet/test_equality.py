@@ -164,6 +164,7 @@ def test_gradients_reach_through_a_fleet() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_subclass_with_a_step_of_its_own_keeps_it() -> None:
     class Twice(VecEnv[Any, Any, Any, Any]):
         def step(self, state: Any, actions: Any) -> Any:

@@ -30,7 +30,12 @@ RUNS: list[Any] = [
 
 
 @pytest.mark.parametrize(
-    ("impl", "run"), [*(("rbg", run) for run in RUNS), ("unsafe_rbg", RUNS[0])]
+    ("impl", "run"),
+    [
+        *(("rbg", run) for run in RUNS[:4]),
+        *(pytest.param("rbg", run, marks=pytest.mark.slow) for run in RUNS[4:]),
+        ("unsafe_rbg", RUNS[0]),
+    ],
 )
 def test_a_key_counts_as_the_threefry_key_of_its_seed(impl: str, run: Any) -> None:
     assert_trees_equal(run(jax.random.key(7, impl=impl)), run(THREEFRY))

@@ -124,6 +124,7 @@ def loss(gravity: Any, strategy: Any, rng: jax.Array, actions: jax.Array) -> jax
 
 
 @pytest.mark.parametrize("forward", slow_but(False, values=[False, True]))
+@pytest.mark.slow
 def test_gradient_of_a_config_value_equals_that_of_select(forward: bool) -> None:
     rng = jax.random.key(0)
     actions = random_actions(VectorEnv().action_space, (7, 7))

@@ -70,6 +70,7 @@ def test_a_reset_after_with_other_types_is_named(wrap: Any) -> None:
         jax.eval_shape(vec_env.step, state, ones(2))
 
 
+@pytest.mark.slow
 def test_strategies_agree_under_vmap() -> None:
     def run(strategy: Any) -> Any:
         vec_env = VecEnv(count(), 4, autoreset=strategy)

@@ -128,6 +128,7 @@ class Images(ImageEnv):
         return obs, state, reward, done, {"lives": jnp.int32(3)}
 
 
+@pytest.mark.slow
 def test_with_the_preprocessing_of_atari() -> None:
     options: Any = dict(noop_max=3, frame_skip=1, screen_size=4, terminal_on_life_loss=True)
     env = AtariPreprocessing(Images(FakeConfig(max_steps=6)), **options)
@@ -160,6 +161,7 @@ def test_infos_of_a_batch_are_the_environments_own_without_final_obs() -> None:
     assert jax.eval_shape(env.step, state, jnp.zeros(4, jnp.int32))[4] == {}
 
 
+@pytest.mark.slow
 def test_rewards_are_normalised_the_same_way_in_a_rollout_and_by_hand() -> None:
     batch = built("NormalizeReward", SaysNeither)
     obs, state = batch.reset(jax.random.split(RNG)[1])
@@ -173,6 +175,7 @@ def test_rewards_are_normalised_the_same_way_in_a_rollout_and_by_hand() -> None:
     np.testing.assert_allclose(state.statistics.var, end.env_state.statistics.var, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_at_the_bridges() -> None:
     """The first of two slots ends by its second action, then at its limit, the other there."""
     env = Silent(LIMIT)

@@ -55,6 +55,7 @@ class Meeting(MultiAgentEnv[MeetingState, envrax.EnvConfig]):
 CONFIG = envrax.EnvConfig(max_steps=4)
 
 
+@pytest.mark.slow
 def test_the_others_are_moved_by_their_networks(registered: Any) -> None:
     trainer = ippo.IPPO(registered(Meeting, CONFIG), 1)
     assert trainer.kinds == [["guide"], ["anna", "ben"]]

@@ -38,6 +38,7 @@ def always(action: int) -> Any:
     return params
 
 
+@pytest.mark.slow
 def test_the_index_of_a_slot_is_its_opponent() -> None:
     """In Nim, some take one stone, others take three; the agent takes one."""
     game = self_play.SelfPlay(NimWorld(), 1)
@@ -51,6 +52,7 @@ def test_the_index_of_a_slot_is_its_opponent() -> None:
     np.testing.assert_array_equal((before - np.asarray(after))[:, 0], np.where(index, 4, 2))
 
 
+@pytest.mark.slow
 def test_games_are_counted_from_both_seats() -> None:
     """With two stones, who takes two wins in either seat; by ones, the second player wins."""
     game = self_play.SelfPlay(NimWorld(NimConfig(stones=2)), 1)

@@ -126,6 +126,7 @@ class Unlike(ChaseWorld):
         return *results, {**info, "sizes": sizes}
 
 
+@pytest.mark.slow
 def test_agents_may_differ_in_masks_and_infos() -> None:
     env = agents_as_slots(small_vec(Unlike(), 2), ("runner_1", "runner_2"))
     _, state = env.reset(RNG)

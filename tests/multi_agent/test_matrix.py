@@ -199,6 +199,7 @@ def normalized_steps(env: Any, actions: Any) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_each_agent_has_running_statistics_of_its_own() -> None:
     world = Pair(VectorEnv())
     actions = jax.device_get(random_actions(world.action_space, (6, 4)))
@@ -231,6 +232,7 @@ def test_grids_and_drawn_fields_take_worlds() -> None:
     assert evaluate(drawn, None, KEY, 2).lengths.tolist() == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_coin_for_each_agent_and_none_for_those_that_wait() -> None:
     world = Pair(CoinEnv())
     env = StickyAction(world, repeat_action_probability=0.5)

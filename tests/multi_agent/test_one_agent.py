@@ -203,6 +203,7 @@ def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
         call()
 
 
+@pytest.mark.slow
 def test_gradients_through_turns_are_those_forward() -> None:
     """`jax.grad` does not work through a loop of unknown length, as the page says."""
 
@@ -249,6 +250,7 @@ def test_the_checker_finds_nothing() -> None:
     check_batched_env(agents_as_slots(small_vec(chase, 2), alike))
 
 
+@pytest.mark.slow
 def test_where_all_is_over_before_the_first_move_any_action_is_legal() -> None:
     class Strict(NimWorld):  # nothing is legal in a state that has ended
         def action_mask(self, state: Any) -> Any:
@@ -284,6 +286,7 @@ def test_opponents_outlive_a_donated_state() -> None:
     assert mine.tolist() == [0] * 4
 
 
+@pytest.mark.slow
 def test_a_world_that_is_over_before_the_first_move_takes_no_further_step() -> None:
     env = small_vec(OneAgent(NimWorld(NimConfig(stones=1)), "alice", takes, 0), 8, final_obs=True)
     _, state = env.reset(KEYS[0])
@@ -303,6 +306,7 @@ def draws(policy_state: Any, obs: Any, rng: jax.Array) -> Any:
     return {"bob": jax.random.randint(key, (), 0, 3, jnp.int32)}, policy_state, None
 
 
+@pytest.mark.slow
 def test_the_others_may_keep_a_key() -> None:
     with jax.debug_key_reuse(True):
         env = small_vec(OneAgent(NimWorld(), "alice", draws, jax.random.key(1)), 4)

@@ -50,7 +50,11 @@ def module_name(path: Path) -> str:
 
 
 FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-TREES = {module: ast.parse(path.read_text("utf-8")) for module, path in FILES.items()}
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(FILES[module].read_text("utf-8"))
 
 
 def room_of(module: str) -> str:
@@ -63,7 +67,7 @@ def imported_modules(module: str) -> set[str]:
     """The modules of the package that a module imports, without `envrax.`."""
     found = set[str]()
     folder = ["envrax", *FILES[module].relative_to(PACKAGE).parts]
-    for node in ast.walk(TREES[module]):
+    for node in ast.walk(tree(module)):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -190,10 +194,11 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_functions_import_only_optional_packages() -> None:
     """Functions import nothing else, and optional packages are imported nowhere else."""
     wrong: list[str] = []
-    for module, tree in TREES.items():
-        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)]
+    for module in FILES:
+        nodes = [*ast.walk(tree(module))]
+        functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.Lambda)]
         inside = {node for function in functions for node in ast.walk(function)}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Import):
                 names = {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

@@ -86,6 +86,7 @@ def test_results_do_not_depend_on_the_number_of_slots() -> None:
     assert_trees_equal(envrax.evaluate(small_vec(COIN, 64), None, KEY, 20), twenty())
 
 
+@pytest.mark.slow
 def test_nor_do_draws_memories_and_cuts() -> None:
     """Each episode begins with the policy state as given, also with a key for each episode."""
     alone = dict(count=jnp.int32(0), scale=jnp.float32(0.5))
@@ -98,6 +99,7 @@ def test_nor_do_draws_memories_and_cuts() -> None:
     assert 0 < some.complete.sum() < 6
 
 
+@pytest.mark.slow
 def test_wrappers_of_a_batch_that_say_what_begins_anew() -> None:
     statistics = RunningStatistics.of(4.0, np.zeros(4, np.float32), np.full(4, 2.0, np.float32))
     env = NormalizeObservation(small_vec(COIN, 2), frozen=True, statistics=statistics)
@@ -159,6 +161,7 @@ def test_a_batch_without_keys_counts_the_first_that_start(make: Any) -> None:
     assert make is not overridden or (steps.obs[1:] == 7).all()
 
 
+@pytest.mark.slow
 def test_a_cut_of_a_batch_whose_slots_play_on() -> None:
     """After `max_steps` for each round of episodes no more begin: a warning and a NaN, no 0."""
     env, n_episodes, max_steps = Own(small_vec(COIN, 2)), 40, 5
@@ -197,6 +200,7 @@ def test_max_steps_cuts() -> None:
 @pytest.mark.parametrize(
     "env", [CoinEnv(), pytest.param(small_vec(CoinEnv(), 3), marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_within_the_shard_map_of_the_caller(env: Any) -> None:
     """On one device, whose values are those without it."""
     mesh = jax.make_mesh((1,), ("devices",), axis_types=(jax.sharding.AxisType.Auto,))

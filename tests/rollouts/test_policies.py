@@ -163,6 +163,7 @@ def test_an_array_that_numpy_changes_in_place(at: Any) -> None:
     assert envrax.rollout(BATCH, act, at, 3)[1].action.max() == 2
 
 
+@pytest.mark.slow
 def test_on_the_host_too() -> None:
     agent, env = Agent(), vec_cartpole()
     for action in (0, 1):

@@ -129,6 +129,7 @@ def test_what_start_returns_can_be_donated(env: Any) -> None:
     assert_trees_equal(copy(envrax.start(env, KEY)), envrax.start(env, KEY))
 
 
+@pytest.mark.slow
 def test_under_vmap_with_the_checker_of_keys() -> None:
     env = RecordEpisodeStatistics(CoinEnv())
     rngs = jax.random.split(KEY, 2)
@@ -199,6 +200,7 @@ def test_a_copy_of_a_policy_is_no_change_and_a_method_of_it_has_its_newest_array
         assert found.returns.tolist() == [5 * best]
 
 
+@pytest.mark.slow
 def test_environments_are_freed_with_their_programs() -> None:
     one, host = CountingEnv(), vec_cartpole()
     off = VecEnv(CountingEnv(), 2, autoreset=False)
@@ -293,6 +295,7 @@ def test_a_mask_is_given_to_a_keyword_unless_the_caller_bound_one() -> None:
         assert (envrax.rollout(MASKED, bound, at, 2)[1].action == 2).all()
 
 
+@pytest.mark.slow
 def test_who_does_not_keep_the_final_mask_does_not_compute_it() -> None:
     class Sorts(CountingEnv):
         def action_mask(self, state: Any) -> Any:

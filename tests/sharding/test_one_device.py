@@ -115,6 +115,7 @@ def test_a_field_may_begin_as_a_python_number() -> None:
     assert int(state.n) == 1
 
 
+@pytest.mark.slow
 def test_as_many_slots_as_features() -> None:
     both = (vector.NormalizeObservation(batch) for batch in (sharded(), alone()))
     ours, theirs = (x.step(x.reset(KEY)[1], np.ones((4, 2), np.float32)) for x in both)

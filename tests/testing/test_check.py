@@ -65,6 +65,7 @@ def test_an_environment_on_the_host_is_checked_without_traces(tmp_path: Path) ->
     assert report.skipped["vmap_agrees"] == "runs on the host, where no call can be repeated"
 
 
+@pytest.mark.slow
 def test_options_of_jax_for_debugging_change_no_result() -> None:
     """The checker uses keys more than once, counts compilations and moves arrays to the host."""
     with jax.debug_key_reuse(True), jax.disable_jit(True), jax.transfer_guard("disallow"):

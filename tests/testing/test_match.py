@@ -422,6 +422,7 @@ def test_what_the_reference_raises_is_a_difference() -> None:
     assert "the reference raised ArithmeticError: beyond the wall" in str(match)
 
 
+@pytest.mark.slow
 def test_states_that_are_all_done_are_refused() -> None:
     env = CountingEnv()
     _, states = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 4))

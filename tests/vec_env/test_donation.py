@@ -70,6 +70,7 @@ def test_inside_other_programs_nothing_is_donated() -> None:
     assert int(state.step[0]) == 0
 
 
+@pytest.mark.slow
 def test_a_fleet_donates_what_its_members_would() -> None:
     """Also members that step as one batch, and one of them alone."""
     donating = [small_vec(CounterEnv(), 2, donate=True) for _ in range(2)]

@@ -81,6 +81,7 @@ class Always(CountingEnv):
         return np.array([True, False, True])
 
 
+@pytest.mark.slow
 def test_on_a_mesh() -> None:
     mesh = jax.make_mesh((1,), ("slots",), axis_types=(AxisType.Explicit,))
     alone = final_masks(batch_of("plain"))

@@ -75,6 +75,7 @@ def test_worlds_agents_and_rewards_by_their_statistics() -> None:
     assert_trees_equal(play(make(autoreset=False), True), play(make(), False))
 
 
+@pytest.mark.slow
 def test_statistics_of_rewards_begin_anew_in_the_slots_of_the_mask_only() -> None:
     """The discounted return of a slot that was cut is 0, and those of the others go on."""
     env = NormalizeReward(off())
@@ -133,6 +134,7 @@ def test_masks_equal_a_loop_by_hand() -> None:
         assert_trees_equal(jax.tree.map(plain, (obs, state)), wanted)
 
 
+@pytest.mark.slow
 def test_under_vmap_and_grad() -> None:
     env = off()
     obs, states = jax.jit(jax.vmap(env.reset))(jax.random.split(KEY, 2))
@@ -159,6 +161,7 @@ def test_off_an_ended_slot_does_what_its_environment_does() -> None:
         assert_trees_equal(infos["final_obs"], obs)
 
 
+@pytest.mark.slow
 def test_rollouts_and_evaluations_have_auto_reset_again() -> None:
     on = small_vec(coin(), N)
     found, expected = (rollout(env, None, start(env, KEY), STEPS) for env in (off(), on))
@@ -206,6 +209,7 @@ def test_refusals() -> None:
         own.reset_where(mask, obs, state.env_state)
 
 
+@pytest.mark.slow
 def test_wrappers_around_agents_as_slots_know_which_slots_begin() -> None:
     """A mask of one agent begins its world: for the wrapper too."""
     slots = agents_as_slots(VecEnv(NimWorld(), 2, autoreset=False))

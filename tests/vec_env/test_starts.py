@@ -103,6 +103,7 @@ def test_each_slot_begins_in_its_own_level() -> None:
 
 
 @pytest.mark.parametrize("redraw", [True, False])
+@pytest.mark.slow
 def test_what_wrappers_draw_or_keep_is_as_in_a_reset(redraw: bool) -> None:
     """Drawn fields are drawn, kept ones kept; the number of an episode goes on."""
 
@@ -150,6 +151,7 @@ def test_a_wrapper_keeps_what_was_set_after_it_was_built() -> None:
     assert_trees_equal(found, 3 * starts[0])
 
 
+@pytest.mark.slow
 def test_a_view_of_one_agent_plays_on_from_the_start() -> None:
     """Turns of others within the view's reset are played from the given start."""
     world = ChaseWorld()

@@ -609,6 +609,7 @@ class InPlace(peers.Anyhow):
         return super().step(actions, env_state, rng)
 
 
+@pytest.mark.slow
 def test_other_parameters_make_another_limit() -> None:
     class Ticks(peers.GymnaxLike):
         default_params: Any = {"tick": 1, "max_steps": 8}  # noqa: RUF012

@@ -124,6 +124,7 @@ ACCEPT_OTHERS: list[Any] = [
 @pytest.mark.parametrize(
     "wrapper", slow_but(envrax.FlattenObservation, values=ACCEPT_OTHERS), ids=str
 )
+@pytest.mark.slow
 def test_containers_of_an_observation_may_be_others(wrapper: Any) -> None:
     seen: list[Any] = []
     for env_class in (NestedEnv, OtherContainers):

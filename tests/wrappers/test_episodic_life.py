@@ -56,6 +56,7 @@ def test_the_game_is_the_same_and_only_the_ends_are_others() -> None:
     assert lengths[lengths > 0].tolist() == [4, 2, 1] * 2
 
 
+@pytest.mark.slow
 def test_any_other_end_is_followed_by_a_new_game() -> None:
     obs, _, done, info, _ = played(TimeLimit(EpisodicLife(Game()), max_steps=2), 6)
     assert done[:, 0].tolist() == [False, True] * 3

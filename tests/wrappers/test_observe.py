@@ -101,6 +101,7 @@ def test_a_video_and_a_compiled_environment_observe_what_they_return() -> None:
     assert_trees_equal(env.observe(state), obs)
 
 
+@pytest.mark.slow
 def test_no_ops_and_lost_lives_observe_what_they_return() -> None:
     assert_observed(LifeLoss(NoopReset(Remembers(LivesEnv()), noop_max=3)))
 

@@ -164,6 +164,7 @@ def test_what_the_class_derives_from_the_config_is_drawn_too() -> None:
     assert env.pull + env.push == 2.5
 
 
+@pytest.mark.slow
 def test_wrappers_follow() -> None:
     """One that reads the config when it is built refuses what it needs to know."""
     compiled = envrax.JitWrapper(VectorEnv(), pre_warm=False)

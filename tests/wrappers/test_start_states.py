@@ -147,6 +147,7 @@ def test_numbers_and_legacy_keys_are_taken() -> None:
     assert not any(getattr(x, "weak_type", False) for x in jax.tree.leaves(state))
 
 
+@pytest.mark.slow
 def test_further_keys_are_replaced() -> None:
     inner = StickyAction(NestedEnv(), repeat_action_probability=0.5)
     reset = jax.jit(lambda rng: from_buffer(inner).reset(rng)[1].env_state.env_state)

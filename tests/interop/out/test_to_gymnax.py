@@ -97,6 +97,7 @@ def test_statistics_of_the_last_episode_stay() -> None:
     np.testing.assert_array_equal(info["returned_episode"], done)
 
 
+@pytest.mark.slow
 def test_statistics_of_games_whose_lives_are_episodes() -> None:
     """A lost life ends an episode for the trainer, and no game."""
 
@@ -114,6 +115,7 @@ def test_statistics_of_games_whose_lives_are_episodes() -> None:
     np.testing.assert_array_equal(info["returned_episode_lengths"][4:], 5)
 
 
+@pytest.mark.slow
 def test_masks_are_those_of_the_next_step() -> None:
     bridge, batch = to_gymnax(MaskedEnv()), VecEnv(MaskedEnv(), N)
     _, (_, state, *_, done, info) = played(bridge, jax.random.key(0), 20)

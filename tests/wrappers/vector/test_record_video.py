@@ -164,6 +164,7 @@ def test_what_is_complete_is_written_whoever_calls(plays: Any, tmp_path: Path) -
     env.close()
 
 
+@pytest.mark.slow
 def test_a_render_may_run_a_program_fail_and_be_interrupted(tmp_path: Path) -> None:
     """Programs of others write nothing. A film that failed is lost; an interrupted one is kept."""
     other, drawn, depth = VecEnv(CountingEnv(), 2), list[int](), [0]
