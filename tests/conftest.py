@@ -120,9 +120,8 @@ def run_python(tmp_path: Path) -> Callable[..., str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--every", type=int, default=1, help="run each page, and every n-th test of a file"
-    )
+    parser.addoption("--every", type=int, default=1, help="run every n-th test of a file in `--of`")
+    parser.addoption("--of", action="append", default=[], help="a folder of tests, or a file")
     parser.addoption("--reached", type=Path, help="a file of paths: run no other test or page")
 
 
@@ -171,11 +170,12 @@ def pytest_collection_modifyitems(
             item.add_marker(pytest.mark.filterwarnings("ignore"))  # the libraries warn
     yield
     every = config.getoption("--every")
+    folders = [config.rootpath / folder for folder in config.getoption("--of")]
     items[:] = [
         item
-        for _, tests in groupby([*items], key=lambda item: item.path)
+        for path, tests in groupby([*items], key=lambda item: item.path)
         for place, item in enumerate(tests)
-        if place % every == 0 or page_of(item)
+        if place % every == 0 or not any(map(path.is_relative_to, folders))
     ]
 
 
