@@ -11,7 +11,7 @@ from batched_fakes import OnTheHost, Scene
 from fakes import CounterEnv, PixelEnv
 from helpers import slow_but
 
-from envrax import JitWrapper, MultiEnv, MultiVecEnv, VecEnv
+from envrax import JitWrapper, MultiEnv, MultiVecEnv, RecordVideo, VecEnv
 
 
 def jitted(env: Any, **kwargs: Any) -> Any:
@@ -84,6 +84,19 @@ def test_a_fleet_that_nobody_compiled_shows_no_bar(capfd: Any) -> None:
     MultiEnv([CounterEnv()]).compile()
     MultiVecEnv([VecEnv(CounterEnv(), 2, jit_compile=False)]).compile()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_compile_reaches_the_part_of_a_host_side_stack_that_can_be_compiled(
+    tmp_path: Path, compile_counter: Any
+) -> None:
+    inside = jitted(PixelEnv())
+    multi = MultiEnv([RecordVideo(inside, output_dir=tmp_path)])
+    multi.compile(progress=False)
+    with compile_counter() as compiled:
+        inside.reset(jax.random.key(0))
+    assert compiled.count == 0
+    multi.close()
 
 
 @pytest.mark.parametrize(

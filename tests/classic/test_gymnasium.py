@@ -151,7 +151,7 @@ def test_starts_are_distributed_as_gymnasiums(cls: type[Env]) -> None:
         assert abs(a.min() - b.min()) <= 0.02 * np.ptp(b) >= abs(a.max() - b.max())
 
 
-@those([classic.MountainCar], classic.Pendulum)
+@those([classic.MountainCar], classic.Pendulum, classic.CartPole, classic.Acrobot)
 def test_gradients_reach_the_physics(cls: type[Env]) -> None:
     env = cls()
     actions = env.action_space.batch(5).sample(jax.random.key(0))
