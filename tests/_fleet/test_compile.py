@@ -90,11 +90,11 @@ def test_a_fleet_that_nobody_compiled_shows_no_bar(capfd: Any) -> None:
 def test_compile_reaches_the_part_of_a_host_side_stack_that_can_be_compiled(
     tmp_path: Path, compile_counter: Any
 ) -> None:
-    inside = jitted(PixelEnv())
+    inside, key = jitted(PixelEnv()), jax.random.key(0)
     multi = MultiEnv([RecordVideo(inside, output_dir=tmp_path)])
     multi.compile(progress=False)
     with compile_counter() as compiled:
-        inside.reset(jax.random.key(0))
+        inside.reset(key)
     assert compiled.count == 0
     multi.close()
 
