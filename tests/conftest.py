@@ -169,13 +169,12 @@ def pytest_collection_modifyitems(
         if tier in TIERS and tier != "trainers":
             item.add_marker(pytest.mark.filterwarnings("ignore"))  # the libraries warn
     yield
-    every = config.getoption("--every")
-    folders = [config.rootpath / folder for folder in config.getoption("--of")]
+    folders = [config.rootpath / folder for folder in config.option.of]
     items[:] = [
         item
         for path, tests in groupby([*items], key=lambda item: item.path)
         for place, item in enumerate(tests)
-        if place % every == 0 or not any(map(path.is_relative_to, folders))
+        if place % config.option.every == 0 or not any(map(path.is_relative_to, folders))
     ]
 
 
