@@ -169,13 +169,18 @@ def pytest_collection_modifyitems(
         if tier in TIERS and tier != "trainers":
             item.add_marker(pytest.mark.filterwarnings("ignore"))  # the libraries warn
     yield
+    if config.option.every > 1 and not config.option.of:
+        raise pytest.UsageError("--every samples the folders of --of: name one")
     folders = [config.rootpath / folder for folder in config.option.of]
-    items[:] = [
+    chosen = [
         item
         for path, tests in groupby([*items], key=lambda item: item.path)
         for place, item in enumerate(tests)
         if place % config.option.every == 0 or not any(map(path.is_relative_to, folders))
     ]
+    left_out = {*items} - {*chosen}
+    config.hook.pytest_deselected(items=[*left_out])
+    items[:] = chosen
 
 
 def page_of(item: pytest.Item) -> str | None:

@@ -153,11 +153,12 @@ def test_final_obs_is_what_the_step_gave_transformed_by_every_wrapper() -> None:
 
 
 @pytest.mark.slow
-def test_no_key_counts_as_used_twice() -> None:
+@pytest.mark.parametrize("strategy", [Select(), Compact(2)])
+def test_no_key_counts_as_used_twice(strategy: Any) -> None:
     """Nor does one that a wrapper keeps too."""
     env = RecordEpisodeStatistics(TimeLimit(coin(), 2))
     with jax.debug_key_reuse(True):
-        vec_env = VecEnv(env, 4, autoreset=Select())
+        vec_env = VecEnv(env, 4, autoreset=strategy)
         _, state = vec_env.reset(jax.random.key(0))
         for _ in range(3):
             _, state, *_ = vec_env.step(state, jnp.ones((4, 2), jnp.float32))

@@ -22,7 +22,7 @@ PEERS: dict[type[Env], str] = {
 
 
 def those(quick: Any, *slow: Any) -> Any:
-    """Whole episodes of all four are compared in `testing/test_match.py`."""
+    """Whole episodes of all four are compared in `testing/test_match.py` too."""
     return pytest.mark.parametrize(
         "cls", slow_but(*quick, values=[*quick, *slow]), ids=lambda cls: cls.__name__
     )
@@ -79,14 +79,21 @@ def test_physics_equal_gymnasium_in_double_precision(cls: type[Env]) -> None:
                 put(peer, state)
 
 
-SPREAD = {classic.CartPole: [2.6, 3.0, 0.25, 3.0], classic.Pendulum: [4.0, 8.0]}
+SPREAD = {
+    classic.CartPole: [2.6, 3.0, 0.25, 3.0],
+    classic.Pendulum: [4.0, 8.0],
+    classic.MountainCar: [1.4, 0.07],
+    classic.Acrobot: [np.pi, np.pi, 4 * np.pi, 9 * np.pi],
+}
 
 
-@those([classic.CartPole, classic.Pendulum])
+@those([classic.CartPole, classic.Pendulum], classic.MountainCar, classic.Acrobot)
 def test_one_step_from_anywhere_equals_gymnasium(cls: type[Env]) -> None:
     env, n = cls(), 300
     starts = np.random.default_rng(0).uniform(-1.0, 1.0, (n, len(SPREAD[cls]))) * SPREAD[cls]
     starts = starts.astype(np.float32)
+    if cls is classic.MountainCar:
+        starts[:, 0] = np.clip(starts[:, 0], -1.2, 0.6)
     actions = random_actions(env, n)
 
     @jax.jit
@@ -136,7 +143,7 @@ def test_time_limit_is_gymnasiums(cls: type[Env]) -> None:
     assert truncated
 
 
-@those([classic.CartPole, classic.Acrobot])
+@those([classic.CartPole, classic.Acrobot], classic.MountainCar, classic.Pendulum)
 def test_starts_are_distributed_as_gymnasiums(cls: type[Env]) -> None:
     """Two samples of 1500 starts, compared by their largest difference in cumulative share."""
     env, peer, n = cls(), gym_env(cls), 1500

@@ -11,6 +11,7 @@ from helpers import assert_trees_equal, small_vec, with_final_obs
 from jax.sharding import AxisType
 
 from envrax import RecordEpisodeStatistics, rollout, shard, start
+from envrax.interop import to_gymnasium_vec
 from envrax.multi_agent.agent_slots import agents_as_slots
 from envrax.testing import ChaseWorld, CountingEnv, NimWorld
 from envrax.wrappers.vector import NormalizeReward
@@ -139,3 +140,19 @@ def test_agents_may_differ_in_masks_and_infos() -> None:
     assert infos["final_mask"].tolist() == masks
     assert [x.shape for x in infos["sizes"].values()] == [(4, 2), (4, 0), (4, 1)]
     assert infos["agents"]["terminated"].shape == (4,)
+
+
+@pytest.mark.slow
+def test_gymnasium_takes_them() -> None:
+    alike = "runner_1", "runner_2"
+    env: Any = to_gymnasium_vec(agents_as_slots(small_vec(ChaseWorld(), 2), alike))
+    env.reset(seed=0)
+    ends = 0
+    for _ in range(30):
+        obs, rewards, terminated, truncated, infos = env.step(env.action_space.sample())
+        assert env.observation_space.contains(obs) and rewards.shape == (4,)
+        ended = terminated | truncated
+        ends += ended.sum()
+        last = infos.get("final_obs", [None] * 4)
+        assert [x is not None for x in last] == ended.tolist()
+    assert ends

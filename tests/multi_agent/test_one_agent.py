@@ -204,6 +204,20 @@ def test_what_is_refused(call: Any, error: Any, noun: str) -> None:
 
 
 @pytest.mark.slow
+def test_gradients_pass_through_a_view_without_turns() -> None:
+    class Pulls(ChaseWorld):
+        active = envrax.JaxEnv.active
+
+        def step(self, state: Any, action: Any) -> Any:
+            obs, state, reward, done, info = super().step(state, action)
+            return obs, state, {**reward, "hunter": jnp.square(action["hunter"])}, done, info
+
+    view = OneAgent(Pulls(), "hunter", None)
+    state = jax.jit(view.reset)(KEYS[0])[1]
+    assert jax.jit(jax.grad(lambda action: view.step(state, action)[2]))(jnp.float32(1.5)) == 3.0
+
+
+@pytest.mark.slow
 def test_gradients_through_turns_are_those_forward() -> None:
     """`jax.grad` does not work through a loop of unknown length, as the page says."""
 

@@ -15,7 +15,7 @@ from rollouts.test_rollout import vec_cartpole
 import envrax
 from envrax import EnvConfig, RecordEpisodeStatistics, VecEnv
 from envrax.classic import CartPole as ClassicCartPole
-from envrax.testing import CountingEnv
+from envrax.testing import CountingEnv, MaskedEnv
 from envrax.wrappers.vector import (
     BatchedWrapper,
     NormalizeObservation,
@@ -329,3 +329,10 @@ def test_a_step_that_changes_a_dtype_is_named() -> None:
 
     with pytest.raises(TypeError, match=r"reset and step to agree on `state\.number`"):
         envrax.evaluate(Changes(), None, KEY, 2)
+
+
+@pytest.mark.slow
+def test_masks_are_kept_to() -> None:
+    """`MaskedEnv` ends an episode at an illegal action."""
+    found = envrax.evaluate(MaskedEnv(), None, KEY, 5)
+    assert (found.lengths == MaskedEnv().config.max_steps).all()

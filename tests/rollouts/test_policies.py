@@ -50,10 +50,13 @@ FORMS: dict[str, Callable[[Agent], Any]] = {
     "object": lambda agent: agent,
     "pytree": lambda agent: jax.tree_util.Partial(best, agent.bias),
     "new function": lambda agent: lambda state, obs, rng: agent.act(state, obs, rng),
+    "partial": lambda agent: partial(Agent.act, agent),
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", slow_but("method", "object", "pytree", "new function", values=FORMS)
+)
 def test_arrays_are_read_at_each_call_and_compile_nothing(
     at: Any, form: str, compile_counter: Callable[..., Any]
 ) -> None:
@@ -109,6 +112,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...]]] = {
     "object": (Holder, ANY),
     "pytree": (lambda x: jax.tree_util.Partial(shown, x), ANY),
     "choice": (Branching, (1, True, 0, False)),
+    "method": (lambda x: Holder(x).act, ANY),
     "static": (lambda x: partial(shown_compiled, x=x), (1, True, np.int32(2))),
 }
 

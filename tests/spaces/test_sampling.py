@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from envrax.spaces import Box, Dict, Discrete, MultiBinary, Space, Tuple
+from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from envrax.spaces.sampling import draw_floats
 
 INF = float("inf")
@@ -227,3 +227,11 @@ def test_64_bit_spaces_are_64_bit_under_x64() -> None:
         np.testing.assert_allclose(np.bincount(quarters) / N, 0.25, atol=SHARE)
         assert EVERY_KIND.sample(jax.random.key(1))["a"].dtype == jnp.int32
     assert fine.sample(jax.random.key(0)).dtype == jnp.float32
+
+
+def test_each_entry_keeps_to_its_own_bounds() -> None:
+    low, high = np.array([-INF, 0.0, 5.0]), np.array([INF, 3.0, INF])
+    counts, wide = draws_of_each([MultiDiscrete((1, 2, 300)), Box(low, high, (3,), jnp.int32)])
+    assert counts.max(axis=0).tolist()[:2] == [0, 1] and 290 < counts[:, 2].max() <= 299
+    assert wide[:, 0].min() < -(2**30) < 2**30 < wide[:, 0].max()
+    assert set(wide[:, 1]) == {0, 1, 2, 3} and wide[:, 2].min() >= 5

@@ -287,7 +287,7 @@ def test_there_is_no_false_alarm_in_ten_seeds(name: str, seed: int) -> None:
     assert small_match_of(world, world, seed).ok is not False
 
 
-@pytest.mark.parametrize("name", sampled(NAMED))
+@pytest.mark.parametrize("name", sampled(NAMED, "a chance everywhere"))
 def test_wrong_chances_and_hidden_numbers_are_found(name: str) -> None:
     right, port = NAMED[name]
     match = match_env(Port(port), worlds.Simulator(right), worlds.inject)
@@ -314,7 +314,7 @@ def test_a_reference_that_can_be_read_is_compared_with_its_hidden_numbers() -> N
         assert (verdicts(match)["read states"] == "differs") is not expected
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_one_number_of_a_large_first_observation_is_compared() -> None:
     """Many others vary more."""
 
@@ -381,14 +381,13 @@ def test_observations_in_a_mapping_of_another_order_are_compared_by_key() -> Non
     assert match.ok is True, str(match)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_infinite_numbers_and_bounds_of_0_are_compared_without_a_warning() -> None:
     assert itself("record").ok is True
     assert small_match_of(worlds.record(), worlds.record(fade=0.7)).ok is False
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", ["turn", "move"])
+@pytest.mark.parametrize("part", sampled(["turn", "move"], "turn"))
 def test_a_part_of_an_action_that_is_not_read_is_a_difference(part: str) -> None:
     """Actions are a `Dict` with a `Tuple`."""
     right = worlds.nested()
@@ -440,7 +439,7 @@ COUNTING = worlds.World(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_one_reference_that_begins_each_episode_with_one_seed_is_named() -> None:
     class Seeded(worlds.Simulator):
         def reset(self, seed: int | None = None) -> Any:
@@ -465,7 +464,7 @@ def test_spaces_differ_by_dtype_and_not_by_the_width_of_choices() -> None:
     assert against(np.float16) == against(jnp.bfloat16) == against(np.int32) == "differs"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_bfloat16_is_compared_and_called_by_its_name() -> None:
     right = replace(worlds.noise(), dtype=jnp.bfloat16)
     assert small_match_of(right, right).ok is True

@@ -15,7 +15,7 @@ import envrax
 from envrax import Box, Dict, Discrete
 from envrax.interop import from_host
 from envrax.interop.host.host_batch import seed_of
-from envrax.testing import report_batched_env, report_env
+from envrax.testing import CountingEnv, report_batched_env, report_env
 from envrax.wrappers import vector
 
 KEY = jax.random.key(0)
@@ -76,6 +76,13 @@ def walks(**options: Any) -> Any:
     return from_host(
         Walk, N, Dict(where=Box(0, 9, (1,))), Discrete(3), infos=infos, final_obs=True, **options
     )
+
+
+def test_fleets_mix_them() -> None:
+    fleet = envrax.MultiVecEnv([walks(), envrax.VecEnv(CountingEnv(), 2)])
+    obs, states = fleet.reset(KEY)
+    obs, states, *_ = fleet.step(states, [jnp.ones(N, jnp.int32), jnp.zeros(2, jnp.int32)])
+    assert obs[0]["where"].shape == (N, 1)
 
 
 @pytest.mark.parametrize("make", [carts, walks, lambda: vector.NormalizeObservation(carts())])

@@ -250,7 +250,7 @@ def test_settings_change_nothing(stack: Any, flag: str) -> None:
 # The buffer of `StartStates` is the user's: JAX counts an index into an array of keys as their use.
 KEYED = {name: row for name, row in ROWS.items() if name not in ("RecordVideo", "StartStates")}
 KEYED["lives"] = in_turn(MaxAndSkipObservation(skip=2), LifeLoss), [LivesEnv]
-DRAWS = ("AtariPreprocessing", "DomainRandomization", "EpisodicLife", "gymnasium")
+DRAWS = ("AtariPreprocessing", "DomainRandomization", "EpisodicLife", "episodes", "gymnasium")
 
 
 def keyed() -> Iterator[Any]:

@@ -219,3 +219,15 @@ def test_info_is_never_changed_in_place() -> None:
         info = step(env.reset(KEY)[1], ZERO)[4]
         assert set(info) == {*theirs, "truncated", "episode", "non_finite"}
         assert theirs == {"score": np.float32(3), "terminated": np.bool_(False)}
+
+
+@pytest.mark.slow
+def test_gradients_reach_through_a_stack() -> None:
+    state = jax.jit(VectorEnv().reset)(KEY)[1]
+
+    def gain(pos: jax.Array, env: Any) -> jax.Array:
+        return env.step(state.replace(pos=pos), jnp.int32(1))[2].sum()
+
+    stack = ExpandDims(JitWrapper(VectorEnv(), pre_warm=False))
+    ours, bare = (jax.grad(gain)(state.pos + 1, env) for env in (stack, VectorEnv()))
+    assert_trees_equal(ours, bare)
