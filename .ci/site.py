@@ -122,7 +122,7 @@ def seen(site: Path, browser: str) -> list[str]:
     )
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # it still writes
         flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}"]
         flags += ["--window-size=1280,1000", "--disable-dev-shm-usage", "--remote-debugging-port=0"]
         address = f"http://127.0.0.1:{server.server_port}/probe"

@@ -31,7 +31,7 @@ from envrax.spaces.sampling import draw_integers
 
 # Each compiled sample takes a while, so those properties are tried on few spaces by default.
 few = settings(max_examples=4, deadline=None, derandomize=True, database=None)
-more = settings(max_examples=30, deadline=None, derandomize=True, database=None)
+more = settings(max_examples=15, deadline=None, derandomize=True, database=None)
 many = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
 INTEGERS = [np.dtype(name) for name in ("int8", "uint8", "int16", "int32", "uint32")]

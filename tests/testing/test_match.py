@@ -194,6 +194,15 @@ def test_an_equal_simulator_passes_every_trap() -> None:
     assert re.search(r"not compared: \d+ of \d+ visited states, at the limit", str(match))
 
 
+@pytest.mark.slow  # the first, which every sample has
+def test_without_states_it_is_only_not_refuted() -> None:
+    match = small_match(Slide(), OldProtocol(), n_steps=500, n_resets=100)
+    assert match.ok is None
+    assert "not refuted" in str(match)
+    assert verdicts(match)["one step"] == verdicts(match)["limit"] == "skipped"
+    assert verdicts(match)["starts"] == verdicts(match)["episodes"] == "alike"
+
+
 @pytest.mark.slow
 def test_one_key_gives_one_result() -> None:
     gust = worlds.gust()
@@ -221,15 +230,6 @@ def test_a_wrong_limit_is_a_difference_of_the_clock_alone() -> None:
     match = small_match(Slide(), ShortLimit(), inject, n_steps=500, n_resets=100)
     assert differ(match) == {"limit"}
     assert "ours at step 60, the reference's at step 53" in str(match)
-
-
-@pytest.mark.slow
-def test_without_states_it_is_only_not_refuted() -> None:
-    match = small_match(Slide(), OldProtocol(), n_steps=500, n_resets=100)
-    assert match.ok is None
-    assert "not refuted" in str(match)
-    assert verdicts(match)["one step"] == verdicts(match)["limit"] == "skipped"
-    assert verdicts(match)["starts"] == verdicts(match)["episodes"] == "alike"
 
 
 @pytest.mark.slow
