@@ -166,8 +166,8 @@ def pytest_collection_modifyitems(
             item.add_marker("integration")
         if tier in TIERS:
             item.add_marker(tier)
-        if tier in TIERS and tier != "trainers":
-            item.add_marker(pytest.mark.filterwarnings("ignore"))  # the libraries warn
+            if tier != "trainers":
+                item.add_marker(pytest.mark.filterwarnings("ignore"))  # the libraries warn
     yield
     if config.option.every > 1 and not config.option.of:
         raise pytest.UsageError("--every samples the folders of --of: name one")
