@@ -4,14 +4,16 @@ What a change can reach: `.ci/run --since REV` and `make check` ask it which tes
     python .ci/reach.py since main     # the parts of `.ci/run`, and the files that are reached
     python .ci/reach.py check HEAD     # ruff, pyright and the quick tests of what changed
 
-A file reaches those that import it, and those that these reach. Imports are read from the source;
-a name that a package hands on, such as `envrax.VecEnv`, counts for the module that defines it.
-Needs no package, and imports none of the code.
+A file reaches those that import it or name it, and those that these reach. Both are read from the
+source; a name that a package hands on, such as `envrax.VecEnv`, counts for the module that defines
+it. Of what was deleted nothing can be read, so that it reaches everything. Needs no package, and
+imports none of the code.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import subprocess
 import sys
@@ -38,7 +40,7 @@ NEAREST = {
     "agent_values": "multi_agent",
     "compiled_batch": "vec_env",
     "envs": "suite",
-    "termination": "autoreset",
+    "termination": "env",
 }
 
 # A part of `.ci/run` runs if the change reaches a file that begins with one of these. `core` are
@@ -49,11 +51,11 @@ PARTS: dict[str, tuple[str, ...]] = {
     "rest": ("core", WHOLE, "docs/", "README.md"),
     "oldest": ("core",),
     "newest": ("core", "tests/published/"),
-    "interop": ("tests/interop/", "tests/apart/", "docs/libraries/"),
+    "interop": ("tests/interop/", "tests/apart/", "docs/libraries/", "benchmarks/elsewhere"),
     "trainers": ("tests/trainers/", "docs/trainers/"),
     "jaxrl": ("tests/jaxrl/", "docs/trainers/jax"),
     "accelerators": ("benchmarks/accelerators",),
-    "package": ("envrax/", "tests/typing_samples/user.py", "README.md", "hatch_build.py"),
+    "package": ("envrax/", "tests/typing_samples/user.py", "README.md", "hatch_build.py", ".ci/"),
     "docs": ("docs/", "envrax/", "mkdocs.yml", ".ci/", "README.md", "CHANGELOG.md"),
 }
 
@@ -66,6 +68,7 @@ class Sources:
         listed = git(root, "ls-files", "--cached", "--others", "--exclude-standard")
         self.files = [name for name in listed if (root / name).is_file()]
         self.modules = {dotted(name): name for name in self.files if name.endswith(".py")}
+        self.modules["parking"] = "docs/getting-started.md"  # whose environment other pages import
         self.by_name: dict[str, set[str]] = {}
         for name in self.files:
             self.by_name.setdefault(Path(name).name, set()).add(name)
@@ -82,7 +85,7 @@ class Sources:
     def importers(self) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {name: set() for name in self.files}
         for name, imported in self.imports.items():
-            for other in imported:
+            for other in imported & found.keys():
                 found[other].add(name)
         return found
 
@@ -99,6 +102,8 @@ class Sources:
     def _imported(self, name: str) -> Iterator[str]:
         for tree in self._trees(name):
             yield from self._of_tree(name, tree)
+        if name.endswith(".md"):
+            yield f"{WHOLE}test_docs.py"  # which runs it
         path = Path(name)
         if name.startswith("tests/") and path.stem.startswith("test_"):
             # By its name: fixtures import what the file tests, and conftest.py has the fixtures.
@@ -110,45 +115,73 @@ class Sources:
     def _trees(self, name: str) -> Iterator[ast.Module]:
         text = (self.root / name).read_text("utf-8")
         if name.endswith(".py"):
-            yield ast.parse(text)
+            yield ast.parse(text, name)
         else:
             for block in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-                yield ast.parse(block)
+                yield ast.parse(block, name)
 
     def _of_tree(self, name: str, tree: ast.Module) -> Iterator[str]:
         nodes = [*ast.walk(tree)]
         used = {node.id for node in nodes if isinstance(node, ast.Name)}
+        bound: dict[str, str] = {}  # what an imported name stands for
         for node in nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield from self.module(alias.name)
+                    whole = alias.name if alias.asname else alias.name.partition(".")[0]
+                    bound[alias.asname or whole] = whole
             elif isinstance(node, ast.ImportFrom):
                 source = source_of(name, node)
                 for alias in node.names:
+                    bound[alias.asname or alias.name] = f"{source}.{alias.name}"
                     # What a package only hands on is counted where it is used.
                     if alias.name in used or not name.endswith("__init__.py"):
                         yield from self.defined(source, alias.name)
-            elif isinstance(node, ast.Attribute):
-                source = chain(node.value)
+                    if alias.name == "*":
+                        for word in used & self.handed_on(source).keys():
+                            yield from self.defined(source, word)
+        descriptions = {id(doc) for node in nodes if (doc := docstring(node))}
+        for node in nodes:
+            if isinstance(node, ast.Attribute):
+                first, _, rest = chain(node.value).partition(".")
+                source = ".".join(filter(None, [bound.get(first, first), rest]))
                 if source in self.modules:  # `envrax.VecEnv`
                     yield from self.defined(source, node.attr)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield from self._named(name, node.value)
+            elif isinstance(node, ast.Constant) and id(node) not in descriptions:
+                yield from self._named(name, node.value) if isinstance(node.value, str) else ()
 
     def _named(self, name: str, text: str) -> Iterator[str]:
         """The files that a text in the source names: a module, an id, a file that is read."""
+        if not name.startswith(("envrax/", WHOLE)):  # a program for another process, a name
+            for word in re.findall(r"envrax(?:\.\w+)+|\w+", text):
+                if "." in word:
+                    yield from self.dotted_name(word)
+                elif word in self.handed_on("envrax"):
+                    yield from self.defined("envrax", word)
         if "\n" in text or " " in text:
             return
-        if text.startswith("envrax."):
-            yield from self.module(text)
+        if text.startswith("envrax.") and text not in self.suites.values():
+            yield from self.module(text)  # a suite counts where its ids are used
         suite = self.suites.get(text.partition("/")[0])
         if suite == "envrax.classic" and not name.startswith("envrax/"):
             yield from (x for x in self.files if x.startswith("envrax/classic/"))
         elif suite and name.startswith(USING_LIBRARIES):  # elsewhere it is only a name
             yield self.modules[suite]
         last = text.rpartition("/")[2]
-        if not last.endswith((".py", ".md")) and "." in last:
+        if "." in last and (is_test(name) or not last.endswith((".py", ".md"))):
             yield from self.by_name.get(last, ())
+        folder = f"{Path(name).parent.as_posix()}/{text}/"  # of templates
+        yield from (x for x in self.files if x.startswith(folder) and not x.endswith(".py"))
+
+    def dotted_name(self, name: str) -> Iterator[str]:
+        """The files of `envrax.interop.out.sb3.to_sb3`, as it stands in a text."""
+        source, _, last = name.rpartition(".")
+        if name in self.modules and last not in self.handed_on(source):
+            yield self.modules[name]
+        elif last in self.handed_on(source):
+            yield from self.defined(source, last)
+        elif "." in source:
+            yield from self.dotted_name(source)
 
     def module(self, name: str) -> Iterator[str]:
         """The file of a module, if it is one of ours."""
@@ -175,20 +208,27 @@ class Sources:
         for node in ast.walk(ast.parse((self.root / path).read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 module = source_of(path, node)
-                for alias in node.names:
-                    if alias.name == "*":
-                        for name in self.handed_on(module):
-                            names.setdefault(name, []).append(module)
-                    elif f"{module}.{alias.name}" not in self.modules or alias.name == "make":
-                        names.setdefault(alias.name, []).append(module)
+                theirs = {} if module == source else self.handed_on(module)
+                for name in theirs if node.names[0].name == "*" else [x.name for x in node.names]:
+                    if name in theirs or f"{module}.{name}" not in self.modules:  # no submodule
+                        names.setdefault(name, []).append(module)
         return names
 
 
 def git(root: Path, *arguments: str) -> list[str]:
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
+    command = ["git", "-c", "core.quotePath=false", *arguments]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr.strip())
     return done.stdout.splitlines()
+
+
+def docstring(node: ast.AST) -> ast.Constant | None:
+    """The constant that only describes a module, a class or a function."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    first = node.body[0] if isinstance(node, kinds) and node.body else None
+    value = first.value if isinstance(first, ast.Expr) else None
+    return value if isinstance(value, ast.Constant) else None
 
 
 def changed_since(root: Path, revision: str) -> list[str]:
@@ -225,9 +265,14 @@ def source_of(path: str, node: ast.ImportFrom) -> str:
     return ".".join([*folder, *filter(None, [node.module])])
 
 
+def is_test(path: str) -> bool:
+    """Whether a file is a test of a part, or a helper of such tests."""
+    return path.startswith("tests/") and not path.startswith(WHOLE)
+
+
 def is_core(path: str) -> bool:
     """Whether a file is a test that needs no other library, or a helper of such tests."""
-    return path.startswith("tests/") and not path.startswith((*TIERS, WHOLE))
+    return is_test(path) and not path.startswith(TIERS)
 
 
 def needed_parts(reached: set[str]) -> list[str]:
@@ -246,7 +291,7 @@ def needed_parts(reached: set[str]) -> list[str]:
 def since(root: Path, revision: str) -> tuple[list[str], set[str]]:
     """The parts that a change since a revision needs, and the files that it reaches."""
     sources, changed = Sources(root), changed_since(root, revision)
-    if any(path.startswith(ALL) for path in changed):
+    if any(path.startswith(ALL) or not (root / path).exists() for path in changed):
         return [*PARTS], {*sources.files}
     reached = sources.reached(changed)
     if reached:
@@ -285,14 +330,17 @@ def names_in(root: Path, path: str) -> list[str]:
 
 def check(root: Path, revision: str) -> int:
     """Run ruff, pyright and the quick tests nearest to what changed."""
+    changed = changed_since(root, revision)
+    there = [x for x in changed if (root / x).is_file()]
+    python = [x for x in there if x.endswith(".py")]
+    if python and not passes(root, ["ruff", "check", *python]):
+        return 1  # what cannot be parsed has no imports
     sources = Sources(root)
-    changed = [x for x in changed_since(root, revision) if (root / x).is_file()]
-    python = [x for x in changed if x.endswith(".py")]
-    tests = sorted({test for path in python for test in nearest_tests(sources, path)})
-    others = "not interop and not apart and not trainers and not jaxrl and not nightly"
+    nearest = {path: nearest_tests(sources, path) for path in python}
+    tests = sorted({*itertools.chain(*nearest.values())})
     commands: list[list[str]] = []
     if python:
-        commands += [["ruff", "check", *python], ["ruff", "format", "--check", *python]]
+        commands += [["ruff", "format", "--check", *python]]
         package = [x for x in python if x.startswith("envrax/")]
         beside = [x for x in python if x.startswith(("tests/", "examples/", "benchmarks/"))]
         interpreter = ["--pythonpath", sys.executable]
@@ -302,10 +350,15 @@ def check(root: Path, revision: str) -> int:
     if tests:
         commands += [["pytest", "-q", *tests]]
     if names:
+        others = "not interop and not apart and not trainers and not jaxrl and not nightly"
         rows = ["tests/wrappers/test_matrix.py", "-m", f"slow and {others}"]
         commands += [["pytest", "-q", *rows, "-k", " or ".join(names)]]
     failed = [" ".join(command) for command in commands if not passes(root, command)]
     print(*(f"FAILED: {command}" for command in failed), sep="\n")
+    untested = [x for x in changed if not nearest.get(x)]
+    if untested:
+        print(f"No quick test is near to: {', '.join(untested)}")
+        print(f"`.ci/run --since {revision}` runs all that they reach.")
     return len(failed)
 
 

@@ -1,10 +1,12 @@
 """Sum up pytest's JUnit reports: `tally.py DIRECTORY` closes with `N passed, 0 failed`.
 
-Exits non-zero where a test failed or was skipped, and where none ran.
+Exits non-zero where a test failed or was skipped, and where none ran, unless `.ci/run --since` says
+which tests are reached.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -24,7 +26,7 @@ def main() -> None:
                 passed += 1
     skips = f", {skipped} skipped" if skipped else ""
     print(f"{passed} passed, {failed} failed{skips}")
-    if failed or skipped or not passed:
+    if failed or skipped or not (passed or "ENVRAX_REACHED" in os.environ):
         sys.exit(1)
 
 

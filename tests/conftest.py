@@ -122,14 +122,13 @@ def run_python(tmp_path: Path) -> Callable[..., str]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every", type=int, default=1, help="run every n-th test of a file in `--of`")
     parser.addoption("--of", action="append", default=[], help="a folder of tests, or a file")
-    parser.addoption("--reached", type=Path, help="a file of paths: run no other test or page")
 
 
 @cache
-def reached(config: pytest.Config) -> set[str] | None:
-    """The files that a change reaches, as `.ci/reach.py` lists them; all if it was not asked."""
-    listed = config.getoption("--reached")
-    return listed and {*listed.read_text().splitlines()}
+def reached() -> set[str] | None:
+    """The files that a change reaches, for `.ci/run --since`; None if all are to run."""
+    listed = os.environ.get("ENVRAX_REACHED")
+    return {*Path(listed).read_text("utf-8").splitlines()} if listed else None
 
 
 def pytest_configure() -> None:
@@ -140,7 +139,7 @@ def pytest_configure() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip the folder of a tier that `-m` does not name: its files import the libraries."""
-    only = reached(config)
+    only = reached()
     if only is not None and collection_path.name.startswith("test_"):
         path = collection_path.relative_to(config.rootpath).as_posix()
         if path not in only:
@@ -157,7 +156,7 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
     """Mark tests by their fixture and folder, have `-m` select, and take the sample."""
-    only = reached(config)
+    only = reached()
     if only is not None:
         items[:] = [item for item in items if page_of(item) in {None, *only}]
     for item in items:
@@ -190,7 +189,7 @@ def page_of(item: pytest.Item) -> str | None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and reached(session.config) is not None:
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and reached() is not None:
         session.exitstatus = pytest.ExitCode.OK  # the change reaches none of these
 
 

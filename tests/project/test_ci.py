@@ -44,6 +44,7 @@ def sources() -> Any:
     ("changed", "reaches", "not_reached"),
     [
         ("envrax/interop/pgx.py", "interop", "readme oldest newest trainers jaxrl accelerators"),
+        ("benchmarks/elsewhere.py", "interop", "oldest newest trainers jaxrl accelerators"),
         ("envrax/interop/out/sb3.py", "trainers", "readme oldest newest interop jaxrl"),
         ("envrax/env.py", " ".join(REACH["PARTS"]), ""),
         ("tests/wrappers/test_time.py", "readme checks rest oldest newest", "interop package docs"),
@@ -76,7 +77,7 @@ def test_every_module_reaches_a_test(sources: Any) -> None:
         ("envrax/wrappers/time.py", "wrappers/test_time.py"),
         ("envrax/wrappers/vector/record_video.py", "wrappers/vector/test_record_video.py"),
         ("envrax/saving.py", "saving/test_saving.py"),
-        ("envrax/termination.py", "autoreset/test_autoreset.py"),
+        ("envrax/termination.py", "env/test_ends_without_a_reason.py"),
         ("tests/env/test_env.py", "env/test_env.py"),
     ],
 )
@@ -86,7 +87,7 @@ def test_the_nearest_tests_of_a_file(changed: str, nearest: str, sources: Any) -
     assert {x.split("/")[1] for x in tests} == {nearest.split("/")[0]}
 
 
-def test_a_change_is_found_where_a_package_hands_a_name_on(tmp_path: Path) -> None:
+def test_a_change_is_found_however_a_file_is_used(tmp_path: Path) -> None:
     files = {
         "pyproject.toml": '[project.entry-points."envrax.suites"]\npgx = "envrax.interop.pgx"\n',
         "envrax/__init__.py": "from envrax.batch import *\nfrom envrax.other import Other\n",
@@ -94,11 +95,17 @@ def test_a_change_is_found_where_a_package_hands_a_name_on(tmp_path: Path) -> No
         "envrax/batch/one.py": "from ..base import f\nRULES = 'rules.json'\n",
         "envrax/batch/rules.json": "{}",
         "envrax/base.py": "",
-        "envrax/other.py": "",
+        "envrax/other.py": "FILES = 'template'\n",
+        "envrax/template/main.txt": "",
         "envrax/interop/pgx.py": "",
         "tests/helpers.py": "from envrax import One\n",
         "tests/test_one.py": "import helpers\n",
+        "tests/test_module.py": "from envrax import batch\nbatch.One\n",
+        "tests/test_all.py": "from envrax import *\nOne\n",
+        "tests/test_program.py": "run('''import envrax\nenvrax.batch.one.One''')\n",
+        "tests/test_by_name.py": "'Other is no part of it'\n\ngetattr(envrax, 'One')\n",
         "tests/test_other.py": "import envrax\nenvrax.Other\n",
+        "tests/test_page.py": "read('docs/page.md')\n",
         "tests/interop/test_ids.py": "make('pgx/chess')\n",
         "docs/page.md": "```python\nfrom envrax import Other\n```\n",
     }
@@ -108,17 +115,23 @@ def test_a_change_is_found_where_a_package_hands_a_name_on(tmp_path: Path) -> No
     for command in ("init -q", "add .", "-c user.name=a -c user.email=b commit -qm c"):
         subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
 
-    def tests_after(changed: str) -> set[str]:
-        (tmp_path / changed).write_text(f"{files[changed]}\n")
+    def tests_after(changed: str, text: str | None = "\n") -> set[str]:
+        path = tmp_path / changed
+        path.unlink() if text is None else path.write_text(f"{files[changed]}{text}")
         _, reached = REACH["since"](tmp_path, "HEAD")
-        (tmp_path / changed).write_text(files[changed])
-        return {x for x in reached if x.startswith(("tests/test_", "tests/interop", "docs"))}
+        path.write_text(files[changed])
+        return {Path(x).stem for x in reached if "/test_" in x}
 
-    assert tests_after("envrax/base.py") == {"tests/test_one.py"}
-    assert tests_after("envrax/batch/rules.json") == {"tests/test_one.py"}
-    assert tests_after("envrax/other.py") == {"tests/test_other.py", "docs/page.md"}
-    assert tests_after("envrax/interop/pgx.py") == {"tests/interop/test_ids.py"}
-    assert len(tests_after("pyproject.toml")) == 4  # all stands on it
+    of_one = {"test_one", "test_module", "test_all", "test_program", "test_by_name"}
+    assert tests_after("envrax/base.py") == of_one
+    assert tests_after("envrax/batch/rules.json") == of_one
+    assert tests_after("envrax/other.py") == {"test_other", "test_page"}
+    assert tests_after("envrax/template/main.txt") == {"test_other", "test_page"}
+    assert tests_after("docs/page.md") == {"test_page"}
+    assert tests_after("envrax/interop/pgx.py") == {"test_ids"}
+    everything = of_one | {"test_other", "test_page", "test_ids"}
+    assert tests_after("pyproject.toml") == everything  # all stands on it
+    assert tests_after("tests/helpers.py", None) == everything  # what used it cannot be read
     assert REACH["since"](tmp_path, "HEAD") == ([], set())
 
 

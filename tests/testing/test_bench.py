@@ -71,7 +71,8 @@ def test_it_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "envrax.testing:CountingEnv"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.startswith("envrax.testing:CountingEnv on cpu, JAX ")
+    device = jax.devices()[0].device_kind
+    assert out.startswith(f"envrax.testing:CountingEnv on {device}, JAX ")
     assert max(map(len, out.splitlines())) <= 80
     rows = {line[:33].strip(): line[33:].split() for line in out.splitlines()}
     assert rows["ns a slot"] == ["N", "=", "64", "N", "=", "1,024", "N", "=", "8,192"]
