@@ -75,6 +75,7 @@ __all__ = [
     "make_multi",
     "make_multi_vec",
     "make_vec",
+    "recognise",
     "register",
     "register_suite",
     "registered_names",
@@ -85,6 +86,7 @@ __all__ = [
     "start",
     "unregister",
     "with_config",
+    "wrap",
     "wrappers",
 ]
 __all__ += spaces.__all__
@@ -95,3 +97,7 @@ def __getattr__(name: str) -> Any:
     if name not in ("recognise", "wrap"):  # they import the adapters
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module("envrax.interop.protocol.wrapping"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

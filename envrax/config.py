@@ -185,6 +185,14 @@ def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> An
     )
 
 
+def config_is_lost(who: str, cls: type) -> TypeError:
+    """The error for a class whose environments would not have the config that they are given."""
+    return TypeError(
+        f"{who}: expected `{cls.__name__}.__init__` to pass its config on; got an environment "
+        "without it. Let it take `config=None` first, and call `super().__init__(config)`."
+    )
+
+
 def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) -> Any:
     """
     The config that a factory uses: the caller's or the default, with some fields changed.
@@ -217,6 +225,8 @@ def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) 
     )
     got = "an unexpected keyword argument '{}'"  # Python's words, which TorchRL looks for
     require_known(expected, fields, _values(config, config), keywords, got=got)
+    for name, value in fields.items():
+        _require_no_text(factory.__name__, name, value, getattr(config, name))
     changed = dataclasses.replace(config, **fields) if fields else config
     return changed.in_place_of(default)
 
@@ -260,7 +270,19 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
             if type(in_force) is int and field.type in (float, "float"):
                 in_force = float(in_force)  # 10 for a float field means 10.0
             changed[field.name] = conformed(who, field.name, fields[field.name], in_force)
-    return cls(dataclasses.replace(config, **changed))
+    new = cls(dataclasses.replace(config, **changed))
+    if not new._has_given_config:
+        raise config_is_lost(who, cls)
+    return new
+
+
+def _require_no_text(who: str, name: str, value: Any, in_force: Any) -> None:
+    """Raise a FieldError for text in place of a number, as a command line has it."""
+    if isinstance(value, str) and isinstance(in_force, bool | int | float):
+        raise FieldError(
+            f"{who}: expected `{name}` to be a {type(in_force).__name__}, as its value "
+            f'{in_force!r}; got {value!r}. Convert it: "False" is true.'
+        )
 
 
 def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
@@ -274,8 +296,10 @@ def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
     Raises
     ------
     FieldError
-        If it has another structure, shape or kind of numbers, or a dict has no such entry.
+        If it has another structure, shape or kind of numbers, is text in place of a number, or a
+        dict has no such entry.
     """
+    _require_no_text(who, name, value, in_force)
     if all(isinstance(x, dict) for x in (value, in_force)) and in_force:
         require_known(f"{who}: expected `{name}` of", value, in_force, error=FieldError)
         merged = copy.copy(in_force)  # of the same class

@@ -14,6 +14,7 @@ from envrax._checks.type_parameters import pinned_class
 from envrax.config import (
     Config,
     Replaceable,
+    config_is_lost,
     freeze,
     frozen_copy,
     rebuilt,
@@ -113,6 +114,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             require_decorated(cls.__name__, declared)
         resolved = resolve_config(cls.__name__, pinned, EnvConfig, config)
         self._config: ConfigT = freeze(resolved)
+        self._has_given_config = config is not None
 
     @property
     def config(self) -> ConfigT:
@@ -121,6 +123,8 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
         Dicts, lists and other pytrees in it are copies.
         """
+        if "_config" not in vars(self):
+            raise config_is_lost(type(self).__name__, type(self))
         if not getattr(self._config, "_frozen", False):  # in a pickle or a deep copy
             self._config = freeze(self._config)
         config = self._config

@@ -16,6 +16,7 @@ import numpy as np
 
 from envrax._checks.names import available, close_matches, did_you_mean
 from envrax._checks.packages import import_whole, module_being_imported
+from envrax.config import require_decorated
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.wrappers.base import Wrapper
 
@@ -257,6 +258,7 @@ def _check(spec: EnvSpec) -> None:
         )
     if not isinstance(config, EnvConfig):
         raise TypeError(f"register: expected an EnvConfig for {name!r}; got {config!r}.")
+    require_decorated("register", type(config))
 
 
 def import_suite(prefix: str) -> None:

@@ -1,5 +1,6 @@
 """Shapes, dtypes and names of the leaves of a pytree; tracers and weak types."""
 
+import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
@@ -83,9 +84,11 @@ def numbers_as_arrays(expected: str, named: Any, tree: Any) -> Any:
             try:
                 strip_weak_type(leaf)
             except (TypeError, ValueError):
+                advice = "Leave it out, or put a number in its place."
+                if dataclasses.is_dataclass(leaf):
+                    advice = f"Write `@chex.dataclass` above `{type(leaf).__name__}`."
                 raise TypeError(
-                    f"{expected} arrays and numbers; got {leaf!r} at `{name}`. Leave it "
-                    "out, or put a number in its place."
+                    f"{expected} arrays and numbers; got {leaf!r} at `{name}`. {advice}"
                 ) from None
         raise
 

@@ -1,5 +1,6 @@
 """Configs and state classes that an environment refuses."""
 
+import dataclasses
 import sys
 from typing import Any
 
@@ -32,6 +33,22 @@ def test_a_class_without_its_decorator_is_refused(state: Any, config: Any, noun:
 
     with pytest.raises(TypeError, match=rf"{noun}.*chex"):
         Env()
+    with pytest.raises(TypeError, match=r"register: expected PlainConfig.*chex"):
+        envrax.register("Plain-v0", VectorEnv, PlainConfig())
+
+
+def test_a_state_of_another_kind_of_dataclass_is_refused() -> None:
+    @dataclasses.dataclass
+    class Python(EnvState):
+        place: jax.Array
+
+    class Env(VectorEnv):
+        def reset(self, rng: jax.Array) -> Any:
+            obs, state = super().reset(rng)
+            return obs, Python(rng=rng, step=state.step, done=state.done, place=obs)
+
+    with pytest.raises(TypeError, match=r"Write `@chex.dataclass` above `Python`"):
+        envrax.VecEnv(Env(), 2).reset(jax.random.key(0))
 
 
 @pytest.mark.parametrize(
@@ -109,3 +126,53 @@ def test_a_traced_limit_is_held_by_the_same_rule() -> None:
     assert got.dtype == jnp.int32 and got.tolist() == [1, 3, 2**31 - 1, 2**31 - 1]
     with pytest.raises(TypeError, match="VectorConfig: expected max_steps to be an int"):
         jax.jit(held)(jnp.float32(2))
+
+
+class LosesItsConfig(VectorEnv):
+    def __init__(self, config: Any = None) -> None:
+        super().__init__()
+
+
+class TakesAFlag(VectorEnv):
+    """As in Gymnasium: the config would be taken for the flag."""
+
+    def __init__(self, dense: bool = False) -> None:
+        super().__init__()
+        self.dense = dense
+
+
+class WithoutABase(VectorEnv):
+    def __init__(self, config: Any = None) -> None:
+        self.goal = 3.0
+
+
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.parametrize("cls", [LosesItsConfig, TakesAFlag, WithoutABase])
+def test_a_class_that_does_not_pass_its_config_on_is_refused(cls: Any) -> None:
+    """Its environments would have other values than those that the caller gave."""
+    envrax.register("Lost-v0", cls, VectorConfig())
+    who = rf"expected `{cls.__name__}.__init__` to pass its config on"
+    with pytest.raises(TypeError, match=f"make: {who}"):
+        envrax.make("Lost-v0", gravity=3.0)
+    with pytest.raises(TypeError, match=who):
+        envrax.with_config(cls(), gravity=3.0)
+
+
+def test_an_environment_without_a_config_says_why() -> None:
+    with pytest.raises(TypeError, match=r"expected `WithoutABase.__init__` to pass its config"):
+        print(envrax.VecEnv(WithoutABase(), 2))
+
+
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.parametrize("text", ["2", "False", ""])
+def test_text_for_a_number_is_refused(text: str) -> None:
+    """As an argument of a command line comes; `"False"` is true."""
+    envrax.register("Vector-v0", VectorEnv, VectorConfig())
+    for call in (
+        lambda: envrax.make("Vector-v0", gravity=text),
+        lambda: envrax.with_config(VectorEnv(), gravity=text),
+    ):
+        with pytest.raises(
+            TypeError, match=f"`gravity` to be a float, as its value .*; got '{text}'"
+        ):
+            call()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -690,6 +691,38 @@ class KeepsAList(peers.Anyhow):
         return super().reset(rng)
 
 
+class CountsOnItself(peers.Anyhow):
+    """The count begins as an attribute of the class."""
+
+    laps = 0
+
+    def reset(self, rng: Any) -> Any:
+        self.laps += 1
+        return super().reset(rng)
+
+
+class DrawsItsGoal(peers.Anyhow):
+    def reset(self, rng: Any) -> Any:
+        self.goal = jax.random.uniform(rng)
+        return super().reset(rng)
+
+
+class FillsACache(peers.Anyhow):
+    """What is computed once is no state."""
+
+    @cached_property
+    def table(self) -> Any:
+        return np.arange(3)
+
+    def reset(self, rng: Any) -> Any:
+        self.size = self.table.size
+        return super().reset(rng)
+
+
+def test_a_cache_is_no_state() -> None:
+    assert envrax.wrap(FillsACache()).name == "FillsACache"
+
+
 class UnknownCap(peers.JumanjiLike):
     """A limit under a name of its own, with a discount of 0."""
 
@@ -727,6 +760,8 @@ class SecondOfTwoArrays(peers.Anyhow):
     [
         (KeepsAList, "a stateful object: tracing its functions changed seen"),
         (InPlace, "a stateful object: tracing its functions changed count"),
+        (CountsOnItself, "a stateful object: tracing its functions changed laps"),
+        (DrawsItsGoal, "a stateful object: tracing its functions changed goal"),
         (ByAnotherFlag, "`step` may reset itself"),
         (OfOneState, r"`reward\(state, action\)` takes one state"),
         (UnknownCap, "max_steps=5 says that the flag counts 5 steps, as its program does"),

@@ -1,6 +1,7 @@
 # pyright: basic
 """`read`: what an object of any JAX library means, or which argument decides it."""
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -82,7 +83,11 @@ def _read(reader: Reader) -> None:
     r.step, step = _function(reader, "step", ("key", "state", "action", *reader.known_params))
     if "state" not in r.step.roles:
         raise Refusal(f"`{r.step}` takes no state: an environment of JAX is given its state")
-    at_reset = reader.trace(lambda key: r.reset(reader.env, reader.given(key=key)), reader.key)
+
+    def begun(key: Any) -> Any:
+        return r.reset(reader.env, reader.given(key=key))
+
+    at_reset = reader.trace(begun, reader.key)
     r.at_reset = parts_of("reset", r.reset.name, at_reset, reset.results, reader.choices.fields)
     r.facts["reset"] = r.written(r.reset, r.at_reset)
     state = get(at_reset, r.at_reset["state"])
@@ -92,6 +97,9 @@ def _read(reader: Reader) -> None:
     def stepped(key: Any, state: Any, action: Any) -> Any:
         return r.step(reader.env, reader.given(key=key, state=state, action=action))
 
+    def both(*types: Any) -> Any:
+        return begun(types[0]), stepped(*types)
+
     at_step = reader.trace(stepped, reader.key, state, action)
     r.at_step = parts_of(
         "step", r.step.name, at_step, step.results, reader.choices.fields, r.at_reset
@@ -99,7 +107,7 @@ def _read(reader: Reader) -> None:
     _find_functions_of_state(reader, state, action)
     r.facts["step"] = r.written(r.step, r.at_step)
     _require_parts(reader, state, at_reset, at_step)
-    _require_no_change(reader, before)
+    _require_no_change(reader, before, lambda: reader.trace(both, reader.key, state, action))
     find_ends(reader, at_step, state, action)
     find_observations(reader, state)
     find_mask(reader)
@@ -275,10 +283,15 @@ def _is_undeclared(reader: Reader, state: Any) -> bool:
     return reader.choices.observation_space is None and shape in (None, getattr(state, "shape", 0))
 
 
-def _require_no_change(reader: Reader, before: dict[str, Any]) -> None:
-    """Refuse an object that keeps its state itself."""
+def _require_no_change(
+    reader: Reader, before: dict[str, Any], trace_again: Callable[[], Any]
+) -> None:
+    """Refuse an object that keeps its state itself. A cache, once filled, stays as it is."""
+    once = _snapshot(reader.env)
+    if once.keys() - before.keys():
+        trace_again()
     after = _snapshot(reader.env)
-    if changed := [name for name, x in before.items() if after.get(name) != x]:
+    if changed := [name for name, x in {**once, **before}.items() if after.get(name) != x]:
         raise Refusal(
             f"a stateful object: tracing its functions changed {', '.join(changed)}. What "
             "changes belongs in the state"
@@ -297,6 +310,8 @@ def _snapshot(env: Any) -> dict[str, Any]:
             return x.tobytes()
         if isinstance(x, np.random.Generator):
             return str(x.bit_generator.state)
+        if isinstance(x, bool | int | float | str):
+            return repr(x)
         if isinstance(x, dict):
             return [(name, id(value)) for name, value in x.items()]
         return [*map(id, x)] if isinstance(x, list | set) else id(x)
