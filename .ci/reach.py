@@ -162,6 +162,8 @@ class Sources:
             return
         if text.startswith("envrax.") and text not in self.suites.values():
             yield from self.module(text)  # a suite counts where its ids are used
+        if not name.startswith("envrax/"):
+            yield from self.module(text.partition(":")[0])  # `module:object`
         suite = self.suites.get(text.partition("/")[0])
         if suite == "envrax.classic" and not name.startswith("envrax/"):
             yield from (x for x in self.files if x.startswith("envrax/classic/"))
