@@ -72,6 +72,10 @@ class Sources:
         self.by_name: dict[str, set[str]] = {}
         for name in self.files:
             self.by_name.setdefault(Path(name).name, set()).add(name)
+        self.data: dict[str, set[str]] = {}  # by folder, such as the one of the templates
+        for name in self.files:
+            for folder in () if name.endswith(".py") else Path(name).parents:
+                self.data.setdefault(folder.as_posix(), set()).add(name)
         project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
         self.suites: dict[str, str] = project["entry-points"]["envrax.suites"]
 
@@ -100,8 +104,10 @@ class Sources:
         return found
 
     def _imported(self, name: str) -> Iterator[str]:
-        for tree in self._trees(name):
-            yield from self._of_tree(name, tree)
+        text = (self.root / name).read_text("utf-8")
+        if name.endswith(".md"):  # the blocks of a page share their names
+            text = "".join(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+        yield from self._of_tree(name, ast.parse(text, name))
         if name.endswith(".md"):
             yield f"{WHOLE}test_docs.py"  # which runs it
         path = Path(name)
@@ -111,14 +117,6 @@ class Sources:
             yield from (x for x in same if room(x) == room(name))
             folders = {str(folder / "conftest.py") for folder in path.parents}
             yield from folders & self.by_name.get("conftest.py", set())
-
-    def _trees(self, name: str) -> Iterator[ast.Module]:
-        text = (self.root / name).read_text("utf-8")
-        if name.endswith(".py"):
-            yield ast.parse(text, name)
-        else:
-            for block in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-                yield ast.parse(block, name)
 
     def _of_tree(self, name: str, tree: ast.Module) -> Iterator[str]:
         nodes = [*ast.walk(tree)]
@@ -153,11 +151,12 @@ class Sources:
     def _named(self, name: str, text: str) -> Iterator[str]:
         """The files that a text in the source names: a module, an id, a file that is read."""
         if not name.startswith(("envrax/", WHOLE)):  # a program for another process, a name
-            for word in re.findall(r"envrax(?:\.\w+)+|\w+", text):
-                if "." in word:
-                    yield from self.dotted_name(word)
-                elif word in self.handed_on("envrax"):
-                    yield from self.defined("envrax", word)
+            words = {*re.findall(r"envrax(?:\.\w+)+|\w+", text)}
+            for source in {"envrax"} | (words & self.modules.keys()):
+                for word in words & self.handed_on(source).keys():
+                    yield from self.defined(source, word)
+            for word in words:
+                yield from self.dotted_name(word) if "." in word else ()
         if "\n" in text or " " in text:
             return
         if text.startswith("envrax.") and text not in self.suites.values():
@@ -172,8 +171,7 @@ class Sources:
         last = text.rpartition("/")[2]
         if "." in last and (is_test(name) or not last.endswith((".py", ".md"))):
             yield from self.by_name.get(last, ())
-        folder = f"{Path(name).parent.as_posix()}/{text}/"  # of templates
-        yield from (x for x in self.files if x.startswith(folder) and not x.endswith(".py"))
+        yield from self.data.get(f"{name.rpartition('/')[0]}/{text}", ())
 
     def dotted_name(self, name: str) -> Iterator[str]:
         """The files of `envrax.interop.out.sb3.to_sb3`, as it stands in a text."""

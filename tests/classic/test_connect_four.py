@@ -79,6 +79,7 @@ def test_four_in_a_line_is_found_as_by_brute_force(shape: tuple[int, int]) -> No
     np.testing.assert_array_equal(jax.jit(jax.vmap(connected))(stones), expected)
 
 
+@pytest.mark.slow
 def test_random_games_keep_the_rules() -> None:
     before, mask, action, obs, after, reward, done, info, running = games()
     won, lost = has_four(after == 1), has_four(after == -1)

@@ -12,6 +12,7 @@ import envrax
 from envrax.testing import CountingEnv
 
 
+@pytest.mark.slow
 def test_the_cache_is_that_of_the_last_compilation(tmp_path: Path) -> None:
     """Looked up where a program is compiled, and None is no cache."""
     env = small_vec(CountingEnv(), 2)

@@ -251,6 +251,7 @@ def test_refusals(
         envrax.evaluate(env, None, rng, n_episodes, max_steps=max_steps)
 
 
+@pytest.mark.slow
 def test_a_policy_for_a_fixed_number_of_slots_plays_as_rollout() -> None:
     """If it is asked to, or if its actions have a row for each slot whatever it observes."""
     batch = small_vec(COIN, 3, final_obs=True)

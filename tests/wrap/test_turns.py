@@ -48,6 +48,7 @@ class Unbounded(Stones):
         return nested(unbounded, self.observed), envrax.Discrete(2)
 
 
+@pytest.mark.slow
 def test_it_plays_as_the_same_game_by_its_functions() -> None:
     """Who acts sees the stones, and who waits sees zero; all else is as `envrax.wrap` has it."""
     env, same = Unbounded(PeerConfig(id="seven")), envrax.wrap(peers.PgxLike())

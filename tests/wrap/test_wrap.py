@@ -113,6 +113,7 @@ def test_it_is_pickled_and_configured() -> None:
     assert longer.unwrapped.params == peers.Params(9.0, 9)
 
 
+@pytest.mark.slow
 def test_parameters_may_be_traced() -> None:
     def ends(length: Any) -> Any:
         env = envrax.wrap(peers.GymnaxLike(), {"length": length})

@@ -128,6 +128,7 @@ def test_masks_are_those_of_the_next_step() -> None:
     np.testing.assert_array_equal(info["final_mask"][~done], mask[~done])
 
 
+@pytest.mark.slow
 def test_params_are_live(compile_counter: Any) -> None:
     """64 environments that differ in gravity, in one program; and a second training."""
     bridge = to_gymnax(CartPole())

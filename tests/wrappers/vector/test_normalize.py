@@ -229,6 +229,7 @@ class WithClock(CoinEnv):
         return {"clock": state.step, "place": obs}, state, *rest
 
 
+@pytest.mark.slow
 def test_a_key_normalises_that_entry_and_clip_bounds_it() -> None:
     """The entry is that of a batch of this entry alone, and the other is as it was."""
     keyed = NormalizeObservation(
