@@ -77,7 +77,6 @@ class Recording:
         self._steps = 0
         self._complete: list[tuple[str, int, list[Row]]] = []
         self._first_numbers: dict[str, int] = {}  # in the names of files, of episode 0
-        self._is_writing = False
         self._errors: list[Exception] = []
         self._exit_without_writing()
 
@@ -192,28 +191,24 @@ class Recording:
             raise errors[0]
 
     def write_before_call(self) -> None:
-        """`write`, unless JAX traces the call, or it is one of `render`."""
-        if (self._complete or self._errors) and not self._is_writing and not is_inside_jit():
+        """`write`, unless JAX traces the call."""
+        if (self._complete or self._errors) and not is_inside_jit():
             self.write()
 
     def _write_complete(self) -> None:
-        self._is_writing = True
-        try:
-            while True:
+        while True:
+            with self._lock:
+                if not self._complete:
+                    break
+                video = self._complete.pop(0)
+            try:
+                self._write_one(*video)
+            except Exception as error:
+                self._errors.append(error)
+            except BaseException:
                 with self._lock:
-                    if not self._complete:
-                        break
-                    video = self._complete.pop(0)
-                try:
-                    self._write_one(*video)
-                except Exception as error:
-                    self._errors.append(error)
-                except BaseException:
-                    with self._lock:
-                        self._complete.insert(0, video)
-                    raise
-        finally:
-            self._is_writing = False
+                    self._complete.insert(0, video)
+                raise
 
     def end(self) -> None:
         """End all running episodes."""
