@@ -157,17 +157,18 @@ class Sources:
                     yield from self.defined(source, word)
             for word in words:
                 yield from self.dotted_name(word) if "." in word else ()
+        for prefix in {text, *re.findall(r"(\w+)/", text)}:
+            suite = self.suites.get(prefix)
+            if suite == "envrax.classic" and not name.startswith("envrax/"):
+                yield from (x for x in self.files if x.startswith("envrax/classic/"))
+            elif suite and name.startswith(USING_LIBRARIES):  # elsewhere it is only a name
+                yield self.modules[suite]
         if "\n" in text or " " in text:
             return
         if text.startswith("envrax.") and text not in self.suites.values():
             yield from self.module(text)  # a suite counts where its ids are used
         if not name.startswith("envrax/"):
             yield from self.module(text.partition(":")[0])  # `module:object`
-        suite = self.suites.get(text.partition("/")[0])
-        if suite == "envrax.classic" and not name.startswith("envrax/"):
-            yield from (x for x in self.files if x.startswith("envrax/classic/"))
-        elif suite and name.startswith(USING_LIBRARIES):  # elsewhere it is only a name
-            yield self.modules[suite]
         last = text.rpartition("/")[2]
         if "." in last and (is_test(name) or not last.endswith((".py", ".md"))):
             yield from self.by_name.get(last, ())

@@ -185,9 +185,9 @@ def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> An
     )
 
 
-def config_is_lost(who: str, cls: type) -> TypeError:
+def config_is_lost(who: str, cls: type) -> FieldError:
     """The error for a class whose environments would not have the config that they are given."""
-    return TypeError(
+    return FieldError(
         f"{who}: expected `{cls.__name__}.__init__` to pass its config on; got an environment "
         "without it. Let it take `config=None` first, and call `super().__init__(config)`."
     )
@@ -225,8 +225,7 @@ def configured(factory: Any, default: Any, config: Any, fields: dict[str, Any]) 
     )
     got = "an unexpected keyword argument '{}'"  # Python's words, which TorchRL looks for
     require_known(expected, fields, _values(config, config), keywords, got=got)
-    for name, value in fields.items():
-        _require_no_text(factory.__name__, name, value, getattr(config, name))
+    _require_no_text(factory.__name__, config, fields)
     changed = dataclasses.replace(config, **fields) if fields else config
     return changed.in_place_of(default)
 
@@ -263,6 +262,7 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
             f"are; got {type(config).__name__}. Compute them in `__init__` of the environment."
         )
     require_known(f"{who}: expected fields of", fields, _values(config, config), error=FieldError)
+    _require_no_text(who, config, fields)
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(config):
         if field.name in fields:
@@ -276,13 +276,16 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
     return new
 
 
-def _require_no_text(who: str, name: str, value: Any, in_force: Any) -> None:
-    """Raise a FieldError for text in place of a number, as a command line has it."""
-    if isinstance(value, str) and isinstance(in_force, bool | int | float):
-        raise FieldError(
-            f"{who}: expected `{name}` to be a {type(in_force).__name__}, as its value "
-            f'{in_force!r}; got {value!r}. Convert it: "False" is true.'
-        )
+def _require_no_text(who: str, config: Any, fields: dict[str, Any]) -> None:
+    """Raise a FieldError for text where a number is declared: `"False"` is true."""
+    for field in dataclasses.fields(config):
+        declared = getattr(field.type, "__name__", field.type)
+        value = fields.get(field.name)
+        if isinstance(value, str) and declared in ("bool", "int", "float"):
+            raise FieldError(
+                f"{who}: expected `{field.name}` to be of type {declared}; got the text {value!r}. "
+                "Convert it."
+            )
 
 
 def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
@@ -296,10 +299,8 @@ def conformed(who: str, name: str, value: Any, in_force: Any) -> Any:
     Raises
     ------
     FieldError
-        If it has another structure, shape or kind of numbers, is text in place of a number, or a
-        dict has no such entry.
+        If it has another structure, shape or kind of numbers, or a dict has no such entry.
     """
-    _require_no_text(who, name, value, in_force)
     if all(isinstance(x, dict) for x in (value, in_force)) and in_force:
         require_known(f"{who}: expected `{name}` of", value, in_force, error=FieldError)
         merged = copy.copy(in_force)  # of the same class

@@ -101,6 +101,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     # False.
     _is_wrapper: bool = False
     _keeps_state: bool = False
+    _has_given_config: bool = True  # unless `__init__` was called without one
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

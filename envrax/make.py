@@ -231,7 +231,7 @@ def _build(
         )
     env_class: Any = spec.env_class
     env = env_class(configured(factory, spec.default_config, config, fields))
-    if not getattr(env, "_has_given_config", False):
+    if not env._has_given_config:
         raise config_is_lost(who, env_class)
     jit: Any = None
     if jit_compile and env.traceable:

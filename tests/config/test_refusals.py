@@ -4,6 +4,7 @@ import dataclasses
 import sys
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -152,7 +153,7 @@ def test_a_class_that_does_not_pass_its_config_on_is_refused(cls: Any) -> None:
     """Its environments would have other values than those that the caller gave."""
     envrax.register("Lost-v0", cls, VectorConfig())
     who = rf"expected `{cls.__name__}.__init__` to pass its config on"
-    with pytest.raises(TypeError, match=f"make: {who}"):
+    with pytest.raises(TypeError, match=who):
         envrax.make("Lost-v0", gravity=3.0)
     with pytest.raises(TypeError, match=who):
         envrax.with_config(cls(), gravity=3.0)
@@ -173,6 +174,32 @@ def test_text_for_a_number_is_refused(text: str) -> None:
         lambda: envrax.with_config(VectorEnv(), gravity=text),
     ):
         with pytest.raises(
-            TypeError, match=f"`gravity` to be a float, as its value .*; got '{text}'"
+            TypeError, match=f"`gravity` to be of type float; got the text '{text}'"
         ):
             call()
+
+
+@chex.dataclass
+class NamedConfig(EnvConfig):
+    size: int | str = 3
+
+
+class HoldsAnother(VectorEnv):
+    """Its config is that of the environment that it holds."""
+
+    def __init__(self, config: Any = None) -> None:
+        self.held = VectorEnv(config)
+
+    @property
+    def config(self) -> Any:
+        return self.held.config
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_text_and_configs_that_are_legal() -> None:
+    class Named(Open[Box, Discrete, EnvState, NamedConfig]): ...
+
+    assert envrax.with_config(Named(), size="small").config.size == "small"
+    envrax.register("Holds-v0", HoldsAnother, VectorConfig())
+    assert envrax.make("Holds-v0", jit_compile=False, max_steps=7).config.max_steps == 7
+    assert envrax.with_config(HoldsAnother(), max_steps=7).config.max_steps == 7

@@ -702,6 +702,16 @@ class CountsOnItself(peers.Anyhow):
         return super().reset(rng)
 
 
+class CountsFromReset(peers.Anyhow):
+    def reset(self, rng: Any) -> Any:
+        self.time = 0
+        return super().reset(rng)
+
+    def step(self, actions: Any, env_state: Any, rng: Any) -> Any:
+        self.time += 1
+        return super().step(actions, env_state, rng)
+
+
 class DrawsItsGoal(peers.Anyhow):
     def reset(self, rng: Any) -> Any:
         self.goal = jax.random.uniform(rng)
@@ -716,7 +726,7 @@ class FillsACache(peers.Anyhow):
         return np.arange(3)
 
     def reset(self, rng: Any) -> Any:
-        self.size = self.table.size
+        self.size, self.shape = np.float32(self.table.size), (self.table.size * 1000, "a")
         return super().reset(rng)
 
 
@@ -762,6 +772,7 @@ class SecondOfTwoArrays(peers.Anyhow):
         (KeepsAList, "a stateful object: tracing its functions changed seen"),
         (InPlace, "a stateful object: tracing its functions changed count"),
         (CountsOnItself, "a stateful object: tracing its functions changed laps"),
+        (CountsFromReset, "a stateful object: tracing its functions changed time"),
         (DrawsItsGoal, "a stateful object: tracing its functions changed goal"),
         (ByAnotherFlag, "`step` may reset itself"),
         (OfOneState, r"`reward\(state, action\)` takes one state"),

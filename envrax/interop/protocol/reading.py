@@ -97,9 +97,6 @@ def _read(reader: Reader) -> None:
     def stepped(key: Any, state: Any, action: Any) -> Any:
         return r.step(reader.env, reader.given(key=key, state=state, action=action))
 
-    def both(*types: Any) -> Any:
-        return begun(types[0]), stepped(*types)
-
     at_step = reader.trace(stepped, reader.key, state, action)
     r.at_step = parts_of(
         "step", r.step.name, at_step, step.results, reader.choices.fields, r.at_reset
@@ -107,7 +104,11 @@ def _read(reader: Reader) -> None:
     _find_functions_of_state(reader, state, action)
     r.facts["step"] = r.written(r.step, r.at_step)
     _require_parts(reader, state, at_reset, at_step)
-    _require_no_change(reader, before, lambda: reader.trace(both, reader.key, state, action))
+
+    def again(*given: Any) -> Any:
+        return begun(given[0]), stepped(*given), stepped(*given)
+
+    _require_no_change(reader, before, lambda: reader.trace(again, reader.key, state, action))
     find_ends(reader, at_step, state, action)
     find_observations(reader, state)
     find_mask(reader)
@@ -286,7 +287,11 @@ def _is_undeclared(reader: Reader, state: Any) -> bool:
 def _require_no_change(
     reader: Reader, before: dict[str, Any], trace_again: Callable[[], Any]
 ) -> None:
-    """Refuse an object that keeps its state itself. A cache, once filled, stays as it is."""
+    """
+    Refuse an object that keeps its state itself.
+
+    An attribute that a function sets first may be a cache: it must not change again.
+    """
     once = _snapshot(reader.env)
     if once.keys() - before.keys():
         trace_again()
@@ -310,10 +315,10 @@ def _snapshot(env: Any) -> dict[str, Any]:
             return x.tobytes()
         if isinstance(x, np.random.Generator):
             return str(x.bit_generator.state)
-        if isinstance(x, bool | int | float | str):
+        if isinstance(x, bool | int | float | str | np.generic):
             return repr(x)
         if isinstance(x, dict):
-            return [(name, id(value)) for name, value in x.items()]
-        return [*map(id, x)] if isinstance(x, list | set) else id(x)
+            return [(name, held(value)) for name, value in x.items()]
+        return [*map(held, x)] if isinstance(x, list | tuple | set) else id(x)
 
     return {name: held(x) for name, x in own.items()}
