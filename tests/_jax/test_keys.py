@@ -49,7 +49,10 @@ def test_legacy_keys_too() -> None:
 
 @pytest.mark.parametrize(
     ("impl", "reset"),
-    [("rbg", VecEnv(CoinEnv(), 3).reset), ("unsafe_rbg", partial(reset_slots, CoinEnv()))],
+    [
+        ("rbg", VecEnv(CoinEnv(), 3).reset),
+        pytest.param("unsafe_rbg", partial(reset_slots, CoinEnv()), marks=pytest.mark.slow),
+    ],
 )
 def test_under_the_callers_vmap(impl: str, reset: Any) -> None:
     rngs = jax.random.split(jax.random.key(0, impl=impl), (2, 3))
@@ -60,7 +63,10 @@ def test_under_the_callers_vmap(impl: str, reset: Any) -> None:
         np.testing.assert_array_equal(obs[i], one(rngs[i])[0])
 
 
-@pytest.mark.parametrize(("impl", "autoreset"), [("rbg", Compact()), ("unsafe_rbg", Select())])
+@pytest.mark.parametrize(
+    ("impl", "autoreset"),
+    [("rbg", Compact()), pytest.param("unsafe_rbg", Select(), marks=pytest.mark.slow)],
+)
 def test_each_episode_begins_in_a_state_of_its_own(impl: str, autoreset: Any) -> None:
     env = VecEnv(CoinEnv(), 64, autoreset=autoreset)
     begin = envrax.start(env, jax.random.key(0, impl=impl))

@@ -76,7 +76,7 @@ OF_THE_WORLD = {"StartStates", "StickyAction", "RecordEpisodeStatistics"}
 REFUSED = {"AtariPreprocessing", "MaxAndSkipObservation", "TimeAwareObservation"}
 
 
-QUICK = {"FilterObservation", "stack of a key", "RescaleAction", *REFUSED}
+QUICK = {"FilterObservation", "RescaleAction", *REFUSED}
 
 
 def marked(name: str) -> Any:

@@ -146,9 +146,7 @@ def running() -> Any:
     return NormalizeReward(NormalizeObservation(small_vec(CoinEnv(), 3)))
 
 
-@pytest.mark.parametrize(
-    "make", slow_but(vec_cartpole, overridden, values=[overridden, vec_cartpole, running])
-)
+@pytest.mark.parametrize("make", slow_but(overridden, values=[overridden, vec_cartpole, running]))
 def test_a_batch_without_keys_counts_the_first_that_start(make: Any) -> None:
     """Those of a rollout, in which short episodes are not preferred."""
     found = envrax.evaluate(make(), None, KEY, 10)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_trees_equal, plain, small_vec
+from helpers import assert_trees_equal, plain, slow_but, small_vec
 
 import envrax
 from envrax import Episode, Transition, episodes
@@ -65,9 +65,13 @@ def from_rows(rows: list[Transition]) -> dict[str, Any]:
     return wanted
 
 
-@pytest.mark.parametrize("env", [None, fakes.NestedEnv(), NimWorld()], ids=["batch", "nested", "2"])
-def test_they_are_those_of_a_loop_by_hand(steps: Transition, env: Any) -> None:
+ENVS: dict[str, Any] = {"a batch": None, "nested": fakes.NestedEnv(), "a world": NimWorld()}
+
+
+@pytest.mark.parametrize("name", slow_but("a batch", "nested", values=ENVS))
+def test_they_are_those_of_a_loop_by_hand(steps: Transition, name: str) -> None:
     """Of a batch, of nested observations, and of a world of several agents."""
+    env = ENVS[name]
     given = steps if env is None else played(env, n_steps=12)
     arrays: Any = jax.tree.map(plain, given)
     one_slot = jax.tree.map(lambda x: x[:, None], arrays)

@@ -117,7 +117,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("form", slow_but("object", "static", values=NUMBERS))
+@pytest.mark.parametrize("form", slow_but("static", values=NUMBERS))
 def test_a_python_number_compiles_once_for_each_value(
     form: str, compile_counter: Callable[..., Any]
 ) -> None:

@@ -71,7 +71,11 @@ def reuse(env: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "env", [FrameSkipByCond(Drift()), FrameSkip(CallsOtherFunctions())], ids=["cond", "where"]
+    "env",
+    [
+        pytest.param(FrameSkipByCond(Drift()), id="cond"),
+        pytest.param(FrameSkip(CallsOtherFunctions()), id="where", marks=pytest.mark.slow),
+    ],
 )
 def test_a_frame_skip_uses_no_key_twice(env: Any) -> None:
     assert not reuse(env)

@@ -69,7 +69,7 @@ def _innermost(env: Any) -> Any:
     return env.unwrapped
 
 
-@pytest.mark.parametrize("name", slow_but("stack", "worlds", values=BATCHES))
+@pytest.mark.parametrize("name", slow_but("stack", values=BATCHES))
 def test_starts_of_the_own_reset_equal_a_reset(name: str) -> None:
     """With the keys of a reset, in every field of every wrapper; the other slots stay."""
     env = BATCHES[name]()

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import slow_but
 from wrap import peers
 
 import envrax
@@ -40,7 +41,19 @@ UNDERSTOOD: dict[str, tuple[Any, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", UNDERSTOOD)
+PROTOCOLS = (
+    "gymnax",
+    "six values",
+    "Brax",
+    "Jumanji",
+    "dm_env",
+    "JaxMARL",
+    "functional",
+    "free form",
+)
+
+
+@pytest.mark.parametrize("kind", slow_but(*PROTOCOLS, values=UNDERSTOOD))
 def test_an_object_in_each_protocol(kind: str) -> None:
     """It is printed, and its episodes end at the limit of 7 by truncation, before it otherwise."""
     make, keywords, said = UNDERSTOOD[kind]

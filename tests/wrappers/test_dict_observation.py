@@ -32,7 +32,7 @@ def keyed(factory: Any) -> Any:
     return getattr(factory, "wrapper", factory)(**keywords, key="image")
 
 
-@pytest.mark.parametrize("factory", WITH_KEY, ids=str)
+@pytest.mark.parametrize("factory", slow_but(*WITH_KEY[2:], values=WITH_KEY), ids=str)
 def test_one_entry_is_changed_as_if_it_were_alone(factory: Any) -> None:
     history = History(BOTH)
     alone = History(IMAGE)

@@ -31,10 +31,11 @@ def cartpoles() -> SyncVectorEnv:
 @pytest.mark.parametrize(
     "env",
     [
-        RecordEpisodeStatistics(VecEnv(CoinEnv(), 4, autoreset=Select())),
-        VecEnv(OfOneEnv(CoinEnv()), 4),
+        pytest.param(
+            RecordEpisodeStatistics(VecEnv(CoinEnv(), 4, autoreset=Select())), id="around"
+        ),
+        pytest.param(VecEnv(OfOneEnv(CoinEnv()), 4), id="within", marks=pytest.mark.slow),
     ],
-    ids=["around", "within"],
 )
 def test_it_sums_the_rewards_of_each_episode(env: Any) -> None:
     play = jax.jit(lambda rng: rollout(env, None, start(env, rng), 30)[1])
