@@ -6,8 +6,8 @@ What a change can reach: `.ci/run --since REV` and `make check` ask it which tes
 
 A file reaches those that import it or name it, and those that these reach. Both are read from the
 source; a name that a package hands on, such as `envrax.VecEnv`, counts for the module that defines
-it. Of what was deleted nothing can be read, so that it reaches everything. Needs no package, and
-imports none of the code.
+it. A deleted file cannot be read, so it reaches everything. Needs no package, and imports none of
+the code.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ class Sources:
             self.by_name.setdefault(Path(name).name, set()).add(name)
         self.data: dict[str, set[str]] = {}  # by folder, such as the one of the templates
         for name in self.files:
-            for folder in () if name.endswith(".py") else Path(name).parents:
-                self.data.setdefault(folder.as_posix(), set()).add(name)
+            if not name.endswith(".py"):
+                for folder in Path(name).parents:
+                    self.data.setdefault(folder.as_posix(), set()).add(name)
         project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
         self.suites: dict[str, str] = project["entry-points"]["envrax.suites"]
 
@@ -145,8 +146,12 @@ class Sources:
                 source = ".".join(filter(None, [bound.get(first, first), rest]))
                 if source in self.modules:  # `envrax.VecEnv`
                     yield from self.defined(source, node.attr)
-            elif isinstance(node, ast.Constant) and id(node) not in descriptions:
-                yield from self._named(name, node.value) if isinstance(node.value, str) else ()
+            elif (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and id(node) not in descriptions
+            ):
+                yield from self._named(name, node.value)
 
     def _named(self, name: str, text: str) -> Iterator[str]:
         """The files that a text in the source names: a module, an id, a file that is read."""
@@ -156,7 +161,8 @@ class Sources:
                 for word in words & self.handed_on(source).keys():
                     yield from self.defined(source, word)
             for word in words:
-                yield from self.dotted_name(word) if "." in word else ()
+                if "." in word:
+                    yield from self.dotted_name(word)
         for prefix in {text, *re.findall(r"(\w+)/", text)}:
             suite = self.suites.get(prefix)
             if suite == "envrax.classic" and not name.startswith("envrax/"):
@@ -225,7 +231,7 @@ def git(root: Path, *arguments: str) -> list[str]:
 
 
 def docstring(node: ast.AST) -> ast.Constant | None:
-    """The constant that only describes a module, a class or a function."""
+    """The docstring of a module, a class or a function, if it has one."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
     first = node.body[0] if isinstance(node, kinds) and node.body else None
     value = first.value if isinstance(first, ast.Expr) else None

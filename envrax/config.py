@@ -185,7 +185,7 @@ def resolve_config(who: str, pinned: type | None, base: type, config: Any) -> An
     )
 
 
-def config_is_lost(who: str, cls: type) -> FieldError:
+def lost_config(who: str, cls: type) -> FieldError:
     """The error for a class whose environments would not have the config that they are given."""
     return FieldError(
         f"{who}: expected `{cls.__name__}.__init__` to pass its config on; got an environment "
@@ -272,12 +272,12 @@ def rebuilt(env: ObjectT, fields: dict[str, Any]) -> ObjectT:
             changed[field.name] = conformed(who, field.name, fields[field.name], in_force)
     new = cls(dataclasses.replace(config, **changed))
     if not new._has_given_config:
-        raise config_is_lost(who, cls)
+        raise lost_config(who, cls)
     return new
 
 
 def _require_no_text(who: str, config: Any, fields: dict[str, Any]) -> None:
-    """Raise a FieldError for text where a number is declared: `"False"` is true."""
+    """Raise a FieldError for text where a number is declared: Python takes "False" for true."""
     for field in dataclasses.fields(config):
         declared = getattr(field.type, "__name__", field.type)
         value = fields.get(field.name)

@@ -14,9 +14,9 @@ from envrax._checks.type_parameters import pinned_class
 from envrax.config import (
     Config,
     Replaceable,
-    config_is_lost,
     freeze,
     frozen_copy,
+    lost_config,
     rebuilt,
     require_decorated,
     resolve_config,
@@ -125,7 +125,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         Dicts, lists and other pytrees in it are copies.
         """
         if "_config" not in vars(self):
-            raise config_is_lost(type(self).__name__, type(self))
+            raise lost_config(type(self).__name__, type(self))
         if not getattr(self._config, "_frozen", False):  # in a pickle or a deep copy
             self._config = freeze(self._config)
         config = self._config

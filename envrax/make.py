@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from envrax._fleet.container import Container
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax.autoreset import AutoReset
-from envrax.config import config_is_lost, configured
+from envrax.config import configured, lost_config
 from envrax.env import AnyEnv, EnvConfig, JaxEnv
 from envrax.multi_env import MultiEnv
 from envrax.multi_vec_env import MultiVecEnv
@@ -232,7 +232,7 @@ def _build(
     env_class: Any = spec.env_class
     env = env_class(configured(factory, spec.default_config, config, fields))
     if not env._has_given_config:
-        raise config_is_lost(who, env_class)
+        raise lost_config(who, env_class)
     jit: Any = None
     if jit_compile and env.traceable:
         jit = JitWrapper(cache_dir=cache_dir, pre_warm=False)

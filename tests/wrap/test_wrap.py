@@ -739,7 +739,8 @@ class FillsACache(peers.Anyhow):
         return np.arange(3)
 
     def reset(self, rng: Any) -> Any:
-        self.size, self.shape = np.float32(self.table.size), (self.table.size * 1000, "a")
+        self.size = np.float32(self.table.size)
+        self.shape = (self.table.size * 1000, "a")
         return super().reset(rng)
 
 

@@ -292,11 +292,11 @@ def _require_no_change(
 
     An attribute that a function sets first may be a cache: it must not change again.
     """
-    once = _snapshot(reader.env)
-    if once.keys() - before.keys():
+    first = _snapshot(reader.env)
+    if first.keys() - before.keys():
         trace_again()
-    after = _snapshot(reader.env)
-    if changed := [name for name, x in {**once, **before}.items() if after.get(name) != x]:
+    second = _snapshot(reader.env)
+    if changed := [name for name, x in {**first, **before}.items() if second.get(name) != x]:
         raise Refusal(
             f"a stateful object: tracing its functions changed {', '.join(changed)}. What "
             "changes belongs in the state"
