@@ -13,7 +13,7 @@ from envrax._jax.compiled import Compiled, compile_pair
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import reshard, to_sharding, where_slots
 from envrax._jax.types import output_types
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions
+from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, is_straight
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces.conform import conform
 
@@ -224,7 +224,7 @@ def compilation_of(batch: AnyBatch) -> Compilation | None:
     """The options with which a batch is compiled, for what is around it; None if it is not."""
     if isinstance(batch, CompiledBatch):
         return batch.compilation
-    return Compilation() if batch.traceable else None
+    return None if is_straight(batch) else Compilation()
 
 
 def layout_of(env: Any) -> NamedSharding | None:

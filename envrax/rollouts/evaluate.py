@@ -17,7 +17,7 @@ from envrax._jax.types import is_traced
 from envrax.agent_values import add_rewards, by_agent
 from envrax.autoreset.checks import require_same_types
 from envrax.autoreset.slot import step_slot
-from envrax.batched_env import AnyBatch, StepOptions, step_with
+from envrax.batched_env import AnyBatch, StepOptions, goes_straight, step_with
 from envrax.compiled_batch import layout_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts.policy import (
@@ -148,9 +148,11 @@ def evaluate(
             return _run(in_slots, env, n_episodes, max_steps, on_devices_of(env, each_slot), at)
     if not is_one_key:
         require_key(rng, "evaluate", "Pass one key: these slots take none for each episode.")
-    if not (env.traceable and is_traced((at, played.arrays))):
+    straight = goes_straight(env, (at, played.arrays))
+    if straight or not is_traced((at, played.arrays)):
         played = as_is_now(env, played, at)
-    return without_missing(_run(in_slots, env, n_episodes, max_steps, played, at), n_episodes)
+    play = partial(in_slots, straight=True) if straight else partial(_run, in_slots)
+    return without_missing(play(env, n_episodes, max_steps, played, at), n_episodes)
 
 
 def require_counts(who: str, rng: Any, n_episodes: Any, max_steps: Any) -> tuple[int, int]:
@@ -204,7 +206,7 @@ def _episode(
     """One episode, decided by its key."""
 
     def step(at: Rollout) -> tuple[Rollout, Any, dict[str, Any]]:
-        rng, action, policy_state, _ = act(env, policy, at)
+        rng, action, policy_state, _ = act(env, policy, at, not env.traceable)
         action = conform(env.action_space, action, "policy", "action")
         obs, state, reward, _, info = step_slot(env, at.env_state, action)
         before = {"obs": at.obs, "state": at.env_state}
@@ -239,13 +241,19 @@ def _episode(
 
 
 def in_slots(
-    env: AnyBatch, n_episodes: int, max_steps: int, policy: AnyPolicy | EachSlot, at: Rollout
+    env: AnyBatch,
+    n_episodes: int,
+    max_steps: int,
+    policy: AnyPolicy | EachSlot,
+    at: Rollout,
+    straight: bool = False,
 ) -> Evaluation:
     """
     Episodes in the slots of a batch.
 
     With an `EachSlot`, a slot whose episode is over begins the next one by its key. Else the batch
-    resets its slots itself, and the episodes count in the order in which they start.
+    resets its slots itself, and the episodes count in the order in which they start. It is a loop
+    in Python where its calls go `straight` to the host.
     """
     by_key = isinstance(policy, EachSlot)
     layout = layout_of(env)
@@ -258,7 +266,7 @@ def in_slots(
         memory = policy.first_memory(keys[jnp.zeros(env.n_slots, jnp.int32), 0])
         at = at._replace(policy_state=memory if layout is None else reshard(memory, layout))
     else:
-        step = partial(_play_step, env, policy)
+        step = partial(_play_step, env, policy, straight)
 
     def goes_on(carry: tuple[Rollout, Tally]) -> jax.Array:
         return must_go_on(carry[1], max_steps, by_key)
@@ -272,12 +280,11 @@ def in_slots(
         return at, add_step(tally, *results, max_steps, by_key)
 
     info = None
-    traceable = env.traceable
-    if traceable:
+    if not straight:
         step = jax.jit(step)  # traced once, for the types and for the loop
         info = _zeros(jax.eval_shape(step, at)[1][2])
     tally = first_tally(env, n_episodes, info)
-    return while_loop(traceable, goes_on, next_step, (at, tally))[1].found
+    return while_loop(not straight, goes_on, next_step, (at, tally))[1].found
 
 
 def _begin(env: Any, keys: jax.Array, policy: EachSlot, at: Rollout, tally: Tally) -> Rollout:
@@ -303,9 +310,11 @@ def _step(env: Any, unused_key: jax.Array, policy: EachSlot, at: Rollout) -> tup
     return Rollout(obs, state, memory, at.rng), (reward, end, with_reasons(info, end))
 
 
-def _play_step(env: AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollout, Any]:
+def _play_step(
+    env: AnyBatch, policy: AnyPolicy, straight: bool, at: Rollout
+) -> tuple[Rollout, Any]:
     """One step as `rollout` takes it."""
-    at, step = play_step(env, policy, at)
+    at, step = play_step(env, policy, at, straight)
     info = {name: x for name, x in step.info.items() if name != "final_mask"}
     end = End(step.done, step.terminated, step.truncated)
     return at, (step.reward, end, info)

@@ -18,7 +18,14 @@ from envrax._jax.programs import compilation_within, programs
 from envrax._jax.types import is_inside_jit, is_traced, numbers_as_arrays, strip_weak_type
 from envrax.autoreset.rule import step_and_reset
 from envrax.autoreset.slot import reset_slot
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, require_final_obs, step_with
+from envrax.batched_env import (
+    AnyBatch,
+    BatchedEnv,
+    StepOptions,
+    goes_straight,
+    require_final_obs,
+    step_with,
+)
 from envrax.compiled_batch import compilation_of, layout_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts.policy import (
@@ -38,7 +45,6 @@ from envrax.spaces.conform import conform
 from envrax.termination import episode_end, reasons_in
 
 CHUNKS = 20  # of a rollout with a progress bar
-_OPTIONS = StepOptions(final_obs=True)
 
 
 class Rollout(NamedTuple):
@@ -127,7 +133,7 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
     layout = layout_of(env)
     if layout is not None:
         rng, policy_state = replicate((rng, policy_state), layout.mesh, "start")
-    if is_traced(rng) or not env.traceable:
+    if is_traced(rng) or goes_straight(env, rng):
         rng, key = _split(env, rng)
         begun = env.reset(key) if isinstance(env, BatchedEnv) else reset_slot(env, key)
         obs, state = varying_like(key, begun)
@@ -262,14 +268,15 @@ def rollout(
     for function in getattr(env, "_before_calls", ()):
         function()
     played, jitted = as_policy(env, cast(Any, policy))
-    if not env.traceable:
-        played = as_is_now(env, played, start)
-        return _on_the_host(env, played, collect, n_steps, start, progress)
-    if is_traced((start, played.arrays)):
+    straight = goes_straight(env, (start, played.arrays))
+    if not straight and is_traced((start, played.arrays)):
         return _scan(env, played, collect, n_steps, start)
     played = as_is_now(env, played, start)
-    if isinstance(played, TracedPolicy) and played.traced.closes_over_tracers:
+    is_traced_later = isinstance(played, TracedPolicy) and played.traced.closes_over_tracers
+    if env.traceable and is_traced_later:
         return _scan(env, played, collect, n_steps, start)
+    if straight:
+        return _on_the_host(env, played, collect, n_steps, start, progress)
     kept, compiled_collect = _collect_as_is_now(env, played, collect, start)
     owners = [x for x in (jitted, compiled_collect) if x is not None]
     run = _compiled_scan(env, *owners)
@@ -315,9 +322,11 @@ _compiled_scan = programs(_scan, 2)
 _transition_types = programs(lambda env, policy, at: play_step(env, policy, strip_weak_type(at))[1])
 
 
-def play_step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollout, Transition]:
-    """One step of a policy."""
-    rng, action, policy_state, extras = act(env, policy, at)
+def play_step(
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout, straight: bool = False
+) -> tuple[Rollout, Transition]:
+    """One step of a policy, compiled on its own where the call goes `straight` to the host."""
+    rng, action, policy_state, extras = act(env, policy, at, straight)
     if isinstance(env, JaxEnv):
         action = conform(env.action_space, action, "policy", "action")
         stepped = step_and_reset(env, None, at.env_state, action, final_obs=True)
@@ -325,9 +334,10 @@ def play_step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[R
         terminated, truncated = info["terminated"], info["truncated"]
         done = terminated | truncated  # a wrapper may have changed the type of the flag
     else:
-        obs, state, reward, done, info = step_with(env, at.env_state, action, _OPTIONS)
+        options = StepOptions(final_obs=True, straight=straight)
+        obs, state, reward, done, info = step_with(env, at.env_state, action, options)
         require_final_obs(type(env).__name__, info)
-        find_end = episode_end if env.traceable else _compiled_end
+        find_end = _compiled_end if straight else episode_end
         done, terminated, truncated = find_end(env.name, (env.n_slots,), done, reasons_in(info))
     info = {**info, "terminated": terminated, "truncated": truncated}
     next_obs = info.pop("final_obs")
@@ -340,9 +350,11 @@ def play_step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[R
 _compiled_end: Any = jax.jit(episode_end, static_argnums=(0, 1))
 
 
-def act(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Any, Any, Any, Any]:
+def act(
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout, straight: bool
+) -> tuple[Any, Any, Any, Any]:
     """The next key, the action, and the new state and the extras of the policy."""
-    call = call_policy if env.traceable else call_compiled(env)
+    call = call_compiled(env) if straight else call_policy
     return call(policy, *inputs_of(env, policy.asks, at))
 
 
@@ -366,7 +378,7 @@ def _on_the_host(
     steps: list[Any] = []
     with _progress_bar(n_steps, progress) as bar:
         for _ in range(n_steps):
-            at, one = play_step(env, policy, at)
+            at, one = play_step(env, policy, at, straight=True)
             one = one if collect is None else collect(one)
             steps.append(jax.tree.map(copy_if_numpy, one))
             # A simulator may write the next observation over this one.

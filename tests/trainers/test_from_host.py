@@ -1,5 +1,6 @@
 """`from_host`: simulators inside compiled programs."""
 
+import signal
 import threading
 import time
 from typing import Any
@@ -14,7 +15,7 @@ from helpers import assert_trees_equal
 import envrax
 from envrax import Box, Dict, Discrete
 from envrax.interop import from_host
-from envrax.interop.host.host_batch import seed_of
+from envrax.interop.host.batch import seed_of
 from envrax.testing import CountingEnv, report_batched_env, report_env
 from envrax.wrappers import vector
 
@@ -98,7 +99,7 @@ def test_a_faulty_simulator_is_found() -> None:
     env = from_host(Cart, N, Box(-0.1, 0.1, (4,)), Discrete(2))
     findings = report_batched_env(env).findings
     assert [finding.rule for finding in findings] == ["observations_are_in_the_space"]
-    with pytest.raises(NotImplementedError, match=r"with a method `render\(\)`"):
+    with pytest.raises(NotImplementedError, match=r"a method `render\(\)`"):
         env.render_slot(env.reset(KEY)[1])
 
 
@@ -178,19 +179,48 @@ def test_wrappers_and_resets_by_mask() -> None:
 def test_errors_of_a_simulator_arrive() -> None:
     env = walks()
     state = env.reset(KEY)[1]
-    env.simulators[2].fails = True
+    env.simulator.all[2].fails = True
     with pytest.raises(ZeroDivisionError, match="the wheel is off"):
         env.step(state, jnp.ones(N, jnp.int32))
     with pytest.raises(RuntimeError, match="cannot go back"):  # two of them have moved on
         env.step(state, jnp.ones(N, jnp.int32))
     end, _ = envrax.rollout(env, None, envrax.start(env, KEY), 3)
-    env.simulators[1].fails = True
+    env.simulator.all[1].fails = True
+    with pytest.raises(ZeroDivisionError, match="the wheel is off"):
+        envrax.rollout(env, None, end, 3)
+    state = env.reset(KEY)[1]
+    env.simulator.all[1].fails = True
     with pytest.raises(jax.errors.JaxRuntimeError, match="the wheel is off"):
-        jax.block_until_ready(envrax.rollout(env, None, end, 3))
+        jax.block_until_ready(jax.jit(env.step)(state, jnp.ones(N, jnp.int32)))
     _, steps = envrax.rollout(env, None, envrax.start(env, KEY), 5)
     fresh = walks()
     _, expected = envrax.rollout(fresh, None, envrax.start(fresh, KEY), 1)
     assert_trees_equal(steps.obs["where"][:1], expected.obs["where"])
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, vector.RecordEpisodeStatistics])
+def test_an_interrupt_arrives_in_the_step_in_which_it_comes(wrap: Any) -> None:
+    n_steps = 0
+
+    class Interrupted(Walk):
+        def step(self, action: Any) -> Any:
+            nonlocal n_steps
+            n_steps += 1
+            if n_steps == 7:
+                signal.raise_signal(signal.SIGINT)
+            return super().step(action)
+
+    space = Dict(where=Box(0, 9, (1,)))
+    env = wrap(from_host(Interrupted, 1, space, Discrete(3), final_obs=True))
+    at = envrax.start(env, KEY)
+    for play in (
+        lambda: envrax.rollout(env, None, at, 200),
+        lambda: envrax.evaluate(env, None, KEY, 50),
+    ):
+        n_steps = 0
+        with pytest.raises(KeyboardInterrupt):
+            play()
+        assert n_steps == 7
 
 
 def test_illegal_actions_infos_of_resets_and_closed_batches() -> None:
@@ -284,13 +314,13 @@ def test_one_buffer_for_all_and_errors_while_others_run(threads: int) -> None:
         obs, state, _, _, infos = env.step(state, actions)
         np.testing.assert_array_equal(infos["far"], infos["final_obs"]["where"][:, 0])
     begun = env.reset(KEY)
-    env.simulators[0].fails = True
+    env.simulator.all[0].fails = True
     with pytest.raises(StopIteration):
         env.step(begun[1], jnp.ones(3, jnp.int32))
     again = env.reset(KEY)
     time.sleep(0.1)
     assert_trees_equal(again[0], begun[0])
-    np.testing.assert_array_equal([x.where[0] for x in env.simulators], begun[0]["where"][:, 0])
+    np.testing.assert_array_equal([x.where[0] for x in env.simulator.all], begun[0]["where"][:, 0])
     legacy = jax.random.PRNGKey(3)
     found, _ = env.reset_where(np.arange(3) > 0, *again, legacy)
     assert_trees_equal(found["where"][1:], env.reset(legacy)[0]["where"][1:])

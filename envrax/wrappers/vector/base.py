@@ -17,7 +17,15 @@ from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.compiled import Compiled
 from envrax._jax.mesh import reshard, to_sharding, varying_like
 from envrax._jax.types import output_types
-from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, overrides, step_with
+from envrax.batched_env import (
+    AnyBatch,
+    BatchedEnv,
+    StepOptions,
+    goes_straight,
+    is_straight,
+    overrides,
+    step_with,
+)
 from envrax.compiled_batch import CompiledBatch, compilation_of, layout_of
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces import Space
@@ -83,7 +91,7 @@ class BatchedWrapper(
     def _wrap(self, env: AnyBatch) -> None:
         self.env = env
         self._options = env._options
-        if env.traceable:
+        if not is_straight(env):
             self._use(compilation_of(env), layout_of(env))
             return
         self._compiled_action = Compiled(self.action)
@@ -92,10 +100,11 @@ class BatchedWrapper(
         self._use(None)
 
     def _reset_slots(self, rng: jax.Array) -> Any:
-        return self._reset_all(rng) if self.env.traceable else self._reset_on_host(rng)
+        straight = goes_straight(self, rng)
+        return self._reset_on_host(rng) if straight else self._reset_all(rng)
 
     def _step_slots(self, state: Any, actions: Any, options: StepOptions) -> Any:
-        step = self._step_all if self.env.traceable else self._step_on_host
+        step = self._step_on_host if options.straight else self._step_all
         return step(state, actions, options)
 
     def _slot_keys(self, rng: jax.Array) -> Any:
@@ -106,7 +115,7 @@ class BatchedWrapper(
         first, inner, began = self._begin_inside(mask, state.env_state, *how)
         given = self.on_reset_where(began, self.observation(first), state.replace(env_state=inner))
         first, state = require_tuple(type(self).__name__, "on_reset_where", given)
-        return first, self._place_state(state, "") if self.env.traceable else state, began
+        return first, self._place_state(state, ""), began
 
     def _begin_inside(self, mask: Any, state: Any, rngs: Any, starts: Any = None) -> Any:
         if not overrides(self.env, "reset_where", "_begin_slots"):
@@ -134,6 +143,10 @@ class BatchedWrapper(
     def traceable(self) -> bool:
         return self.env.traceable
 
+    @property
+    def _straight(self) -> bool:
+        return is_straight(self.env)
+
     def around(self, env: AnyBatch) -> Self:
         """A copy of this wrapper around another batch with the same spaces."""
         other = copy.copy(self)
@@ -152,7 +165,8 @@ class BatchedWrapper(
 
     def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
         self._require_own(state, "step")
-        return super()._step_with(state, actions, options)
+        straight = options.straight or goes_straight(self, (state, actions))
+        return super()._step_with(state, actions, options._replace(straight=straight))
 
     def reset_where(
         self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
