@@ -207,7 +207,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         info : dict
             Extra values, the same keys on every step. "terminated" and "truncated", if present,
             are bool scalars: why the episode ended. Both may be True. Without them, an end is a
-            truncation where `new_state.step >= config.max_steps`, else a termination.
+            truncation where `at_limit(new_state)`, else a termination.
         """
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
@@ -217,6 +217,15 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         By default `reset` with a key split from `state.rng`; a curriculum, say, overrides it.
         """
         return self.reset(jax.random.split(state.rng)[0])
+
+    def at_limit(self, state: StateT) -> jax.Array:
+        """
+        Whether a state is at the time limit: a bool scalar, by default `step >= config.max_steps`.
+
+        It alone decides what an end without a reason is. An environment or a wrapper with a limit
+        of its own, or with another count of steps, overrides it.
+        """
+        return state.step >= self.config.max_steps
 
     def action_mask(self, state: StateT) -> Any:
         """
