@@ -10,8 +10,7 @@ import numpy as np
 from envrax._checks.counts import INT32_MAX, require_count
 from envrax._fleet.fleet import Fleet
 from envrax._jax.keys import clone_keys, key_for_each, require_key, require_keys
-from envrax._jax.loops import while_loop
-from envrax._jax.mesh import on_every_device, reshard, where_slots
+from envrax._jax.mesh import on_every_device, reshard, where_slots, while_loop
 from envrax._jax.programs import programs
 from envrax._jax.types import is_traced
 from envrax.agent_values import add_rewards, by_agent

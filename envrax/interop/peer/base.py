@@ -15,11 +15,11 @@ from envrax._jax.keys import clone_keys, is_key, require_key
 from envrax._jax.types import is_traced, output_types
 from envrax.agent_values import for_each
 from envrax.env import Info, JaxEnv
-from envrax.interop.common_types import CommonTypes, cast_to, find_common_types, types_of
-from envrax.interop.containers import copy_containers
-from envrax.interop.library_errors import quote_errors
-from envrax.interop.params import Params, concrete_or_default, fit_changes, with_changes
-from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.common_types import CommonTypes, cast_to, find_common_types, types_of
+from envrax.interop.peer.containers import copy_containers
+from envrax.interop.peer.errors import quote_errors
+from envrax.interop.peer.params import Params, concrete_or_default, fit_changes, with_changes
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
