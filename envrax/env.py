@@ -15,7 +15,6 @@ from envrax.config import (
     Config,
     Replaceable,
     freeze,
-    frozen_copy,
     lost_config,
     rebuilt,
     require_decorated,
@@ -120,17 +119,16 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     @property
     def config(self) -> ConfigT:
         """
-        The static configuration, which cannot be edited: `with_config` builds another.
+        The static configuration, which is not edited: `with_config` builds another environment.
 
-        Dicts, lists and other pytrees in it are copies.
+        Setting a field raises an error. Dicts and lists in it are the environment's own, copied
+        when it was built: what is edited in them, compiled programs do not see.
         """
         if "_config" not in vars(self):
             raise lost_config(type(self).__name__, type(self))
         if not getattr(self._config, "_frozen", False):  # in a pickle or a deep copy
             self._config = freeze(self._config)
-        config = self._config
-        has_containers = config._containers  # pyright: ignore[reportPrivateUsage]
-        return frozen_copy(config) if has_containers else config
+        return self._config
 
     @property
     def name(self) -> str:
