@@ -12,7 +12,7 @@ import pytest
 from benchmarks import evidence as results
 from benchmarks.libraries import LIBRARIES, verdicts
 from envrax.__main__ import main
-from envrax.interop.evidence import about, bars, card, curve, evidence, ids
+from envrax.command.evidence import about, bars, card, curve, evidence, ids
 from envrax.interop.names import library_ids
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -103,7 +103,7 @@ def test_show_prints_the_card(capsys: pytest.CaptureFixture[str]) -> None:
 def test_show_prints_the_card_of_a_library_that_is_not_installed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envrax.interop.catalogue.missing_libraries", lambda: ["gymnax"])
+    monkeypatch.setattr("envrax.command.catalogue.missing_libraries", lambda: ["gymnax"])
     assert main(["show", "gymnax/CartPole-v1"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "install `pip install" in shown and "cite Robert Tjarko Lange" in shown

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envrax.interop.evidence import ids
+from envrax.command.evidence import ids
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
