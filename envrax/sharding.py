@@ -20,8 +20,7 @@ from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces import Space
 from envrax.vec_env import VecEnv
-from envrax.wrappers.vector.base import BatchedWrapper
-from envrax.wrappers.vector.forwarding import ForwardingBatch
+from envrax.wrappers.vector.base import BatchedWrapper, ForwardingBatch
 
 
 def shard(batched_env: AnyBatch, mesh: Mesh, axis: str | None = None) -> AnyBatch:

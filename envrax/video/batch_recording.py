@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from envrax._jax.types import is_inside_jit
-from envrax.video.continuity import same_state
 from envrax.video.encoder import free_number, open_video
-from envrax.video.film import Film, Row, Schedule
+from envrax.video.film import Film, Frame, Row, Schedule, SlotRenderer, same_state
 from envrax.video.forks import forget_in_forks
 from envrax.video.frames import tile_frames
-from envrax.video.slot_frames import Frame, SlotRenderer
 
 GAP = 2  # pixels between the slots of a grid; even, like the sides of most videos
 Begun = tuple[Film, bool, Row]

@@ -35,12 +35,16 @@ from envrax.wrappers.reshape import (
     RescaleObservation,
     ReshapeObservation,
 )
-from envrax.wrappers.reward import ClipReward
 from envrax.wrappers.start_states import StartStates
 from envrax.wrappers.stateful import StatefulWrapper
 from envrax.wrappers.stateful import WrapperState as WrapperState
 from envrax.wrappers.time import TimeAwareObservation, TimeLimit
-from envrax.wrappers.transform import TransformAction, TransformObservation, TransformReward
+from envrax.wrappers.transform import (
+    ClipReward,
+    TransformAction,
+    TransformObservation,
+    TransformReward,
+)
 
 # `envrax` exports these names too.
 __all__ = [

@@ -11,9 +11,9 @@ import numpy as np
 
 from envrax._jax.types import is_traced
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT
-from envrax.video.continuity import same_state
 from envrax.video.encoder import VideoWriter, free_number, open_video, require_fps
 from envrax.video.ffmpeg import find_ffmpeg
+from envrax.video.film import same_state
 from envrax.wrappers.base import Wrapper, layers
 from envrax.wrappers.stateful import StatefulWrapper
 

@@ -1,4 +1,4 @@
-"""Wrappers that apply a function to the observation, the reward or the action."""
+"""Wrappers that apply a function to the observation, the reward or the action; `ClipReward`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -86,6 +86,23 @@ class TransformReward(RewardWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def reward(self, reward: jax.Array) -> jax.Array:
         return jnp.asarray(self.func(reward)).astype(jnp.float32)
+
+
+class ClipReward(RewardWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
+    """
+    Replace the reward by its sign: float32 in {-1, 0, +1}.
+
+    Examples
+    --------
+    >>> from envrax.testing import CountingEnv
+    >>> env = ClipReward(CountingEnv())
+    >>> obs, state = env.reset(jax.random.key(0))
+    >>> float(env.step(state, 2)[2])
+    1.0
+    """
+
+    def reward(self, reward: jax.Array) -> jax.Array:
+        return jnp.sign(jnp.asarray(reward).astype(jnp.float32))
 
 
 class TransformAction(ActionWrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):

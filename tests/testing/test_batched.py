@@ -23,7 +23,7 @@ from envrax.testing import (
     report_batched_env,
 )
 from envrax.wrappers.vector import BatchedWrapper, NormalizeObservation
-from envrax.wrappers.vector.forwarding import ForwardingBatch
+from envrax.wrappers.vector.base import ForwardingBatch
 
 SOUND: list[Any] = [
     lambda: OnTheHost(2),

@@ -11,7 +11,7 @@ from envrax.interop.gymnasium_spaces import from_space
 from envrax.interop.host.arrays import map_types, take_rows, with_rows
 from envrax.interop.host.batch import HostBatch
 from envrax.interop.host.simulator import Types, VectorSimulator, dtypes_of, require_info_names
-from envrax.interop.library import require
+from envrax.interop.peer.library import require
 from envrax.spaces.base import canonical
 
 require("gymnasium", "1.2", extra="gymnasium")

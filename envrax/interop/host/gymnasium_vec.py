@@ -26,7 +26,7 @@ from envrax.interop.host.simulator import (
     require_info_names,
     types_of,
 )
-from envrax.interop.library import require
+from envrax.interop.peer.library import require
 from envrax.spaces import Space
 from envrax.spaces.base import canonical, is_mapping, kind
 

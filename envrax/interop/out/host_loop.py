@@ -26,10 +26,10 @@ from envrax.batched_env import (
 )
 from envrax.compiled_batch import compilation_of
 from envrax.env import AnyEnv, JaxEnv
-from envrax.interop.common_types import types_of
 from envrax.interop.out.packing import SMALL_BYTES, keys_as_bits, pack, unpack, unpack_on_device
 from envrax.interop.out.rewards import require_reward_shape
 from envrax.interop.out.tensors import from_torch
+from envrax.interop.peer.common_types import types_of
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
 from envrax.termination import end_of_step, episode_end, step_env

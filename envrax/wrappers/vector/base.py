@@ -27,12 +27,10 @@ from envrax.batched_env import (
     step_with,
 )
 from envrax.compiled_batch import CompiledBatch, compilation_of, layout_of
-from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
+from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
 from envrax.spaces import Space
 from envrax.wrappers.base import refuse_mask
 from envrax.wrappers.deferred import WrapperMeta, call_repr, keywords
-from envrax.wrappers.vector.forwarding import ForwardingBatch
-from envrax.wrappers.vector.hooks import BatchHooks
 from envrax.wrappers.vector.statistics import RunningStatistics
 
 
@@ -43,8 +41,47 @@ class BatchedWrapperState:
     env_state: Any
 
 
+class ForwardingBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
+    """Base class of batches that wrap another batch, `env`, with the same slots."""
+
+    env: BatchedEnv[ObsSpaceT, ActSpaceT]
+
+    @property
+    def n_slots(self) -> int:
+        return self.env.n_slots
+
+    @property
+    def name(self) -> str:
+        return self.env.name
+
+    @property
+    def single_observation_space(self) -> ObsSpaceT:
+        return self.env.single_observation_space
+
+    @property
+    def single_action_space(self) -> ActSpaceT:
+        return self.env.single_action_space
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return self.env.agents
+
+    @property
+    def unwrapped(self) -> AnyEnv | None:
+        """The base environment of every slot; None if the slots are not of a `JaxEnv`."""
+        return getattr(self.env, "unwrapped", None)
+
+    @property
+    def can_render(self) -> bool:
+        """Whether the wrapped batch can render its slots, as far as is known."""
+        overrides_render = type(self.env).render_slot is not BatchedEnv.render_slot
+        return bool(getattr(self.env, "can_render", overrides_render))
+
+    def close(self) -> None:
+        self.env.close()
+
+
 class BatchedWrapper(
-    BatchHooks,
     ForwardingBatch[ObsSpaceT, ActSpaceT],
     CompiledBatch[ObsSpaceT, ActSpaceT],
     metaclass=WrapperMeta,
@@ -98,6 +135,98 @@ class BatchedWrapper(
         self._compiled_after_reset = Compiled(self._after_reset)
         self._compiled_after_step = Compiled(self._after_step)
         self._use(None)
+
+    def action(self, actions: Any) -> Any:
+        """Hook: the actions for the wrapped batch."""
+        return actions
+
+    def observation(self, obs: Any) -> Any:
+        """Hook: the observations returned to the caller, also as `final_obs`."""
+        return obs
+
+    def reward(self, rewards: jax.Array) -> jax.Array:
+        """Hook: the rewards returned to the caller."""
+        return rewards
+
+    def info(self, infos: Info) -> Info:
+        """Hook: the infos returned to the caller, a new dict. Do not change the argument."""
+        return infos
+
+    def on_reset(self, obs: Any) -> tuple[Any, dict[str, Any]]:
+        """
+        The first values of the wrapper's own state fields.
+
+        Parameters
+        ----------
+        obs : pytree of jax.Array
+            First observations, after the hook `observation`.
+
+        Returns
+        -------
+        obs : pytree of jax.Array
+            First observations returned to the caller.
+        fields : dict
+            Values of the wrapper's own state fields.
+        """
+        return obs, {}
+
+    def on_step(
+        self, obs: Any, state: Any, rewards: jax.Array, dones: jax.Array, infos: Info, /
+    ) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
+        """
+        Change the results of a step, and update the wrapper's own state fields.
+
+        Parameters
+        ----------
+        obs, rewards, dones, infos
+            As the wrapped batch returned them, after the hooks. If `infos["final_obs"]` is present,
+            change it in the same way as `obs`; and `infos["final_mask"]` as `action_mask` does, if
+            the class overrides that.
+        state : BatchedWrapperState
+            State after the step. The wrapper's own fields still have their values from before the
+            step. If the batch runs on the host, `env_state` is None here.
+
+        Returns
+        -------
+        tuple
+            `obs, state, rewards, dones, infos` for the caller, with the wrapper's own state fields
+            updated.
+        """
+        return obs, state, rewards, dones, infos
+
+    def on_reset_where(self, mask: jax.Array, obs: Any, state: Any, /) -> tuple[Any, Any]:
+        """
+        Change what `reset_where` returns, and the wrapper's own state fields.
+
+        Parameters
+        ----------
+        mask : jax.Array
+            bool[n_slots], True where an episode begins.
+        obs : pytree of jax.Array
+            After the hook `observation`: first observations in these slots, any in the others.
+        state : BatchedWrapperState
+            State after the partial reset. The wrapper's own fields still have their values from
+            before it.
+
+        Returns
+        -------
+        obs : pytree of jax.Array
+            First observations for the caller, who gets those of the slots of the mask.
+        state : BatchedWrapperState
+            The state with the wrapper's own fields updated.
+
+        Raises
+        ------
+        NotImplementedError
+            If the class overrides `on_reset` or `on_step`, but not this method.
+        """
+        if self._overrides("on_reset") or self._overrides("on_step"):
+            who = type(self).__name__
+            raise NotImplementedError(
+                f"{who}.reset_where: expected a wrapper that says what a reset of some slots "
+                "changes; got one with `on_reset` or `on_step` only. Override `on_reset_where`."
+            )
+        return obs, state
 
     def _reset_slots(self, rng: jax.Array) -> Any:
         straight = goes_straight(self, rng)

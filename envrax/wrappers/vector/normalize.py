@@ -10,11 +10,10 @@ import numpy as np
 from envrax.agent_values import by_agent
 from envrax.batched_env import BatchedEnv, StepOptions
 from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
-from envrax.spaces import Space
+from envrax.spaces import Box, Dict, Space, Tuple
 from envrax.termination import episode_end
 from envrax.wrappers.dict_observation import entry_space, get_entry, replace_entry
 from envrax.wrappers.vector.base import BatchedWrapper, BatchedWrapperState
-from envrax.wrappers.vector.normal_space import normal_space
 from envrax.wrappers.vector.statistics import F32, RunningStatistics, require_statistics
 
 
@@ -152,7 +151,7 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
         self.key = key
         self.clip = clip
         space = env.single_observation_space
-        self._entry = normal_space(entry_space(type(self), space, key), clip, env)
+        self._entry = _normal_space(entry_space(type(self), space, key), clip, env)
         self._space = replace_entry(space, key, self._entry)
         self._configure(epsilon, frozen, statistics)
 
@@ -188,6 +187,29 @@ class NormalizeObservation(_Normalize[Space, ActSpaceT]):
             limit = F32(self.clip)
             values = jax.tree.map(lambda x: jnp.clip(x, -limit, limit), values)
         return replace_entry(obs, self.key, values)
+
+
+def _normal_space(space: Space, clip: float | None, env: Any) -> Space:
+    """
+    The same space, in which every `Box` is float32, from `-clip` to `clip` or without bounds.
+
+    Raises
+    ------
+    TypeError
+        If the space, the observations of `env` or an entry of them, has something else in it.
+    """
+    if isinstance(space, Dict):
+        return Dict({name: _normal_space(entry, clip, env) for name, entry in space.spaces.items()})
+    if isinstance(space, Tuple):
+        return Tuple([_normal_space(entry, clip, env) for entry in space.spaces])
+    if not isinstance(space, Box):
+        raise TypeError(
+            f"NormalizeObservation: expected observations in a Box, or in a Dict or Tuple of them; "
+            f"got {space} of {env}. Normalise one entry with `key=`, or remove that entry with a "
+            "wrapper inside the batch."
+        )
+    limit = jnp.inf if clip is None else clip
+    return Box(-limit, limit, space.shape)
 
 
 class NormalizeReward(_Normalize[ObsSpaceT, ActSpaceT]):

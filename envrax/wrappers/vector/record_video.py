@@ -16,17 +16,15 @@ from envrax._jax.mesh import take_slots
 from envrax._jax.types import is_traced
 from envrax.autoreset.slot import step_slot
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions
+from envrax.compiled_batch import CompiledBatch
 from envrax.env import ActSpaceT, AnyEnv, ObsSpaceT
 from envrax.spaces.conform import conform
 from envrax.video.batch_recording import Recording
-from envrax.video.continuity import same_state
 from envrax.video.encoder import require_fps
 from envrax.video.ffmpeg import find_ffmpeg
-from envrax.video.film import Schedule
-from envrax.video.slot_frames import Frame, SlotRenderer, draw_now
+from envrax.video.film import Frame, Schedule, SlotRenderer, draw_now, same_state
 from envrax.wrappers.record_video import implements_render
-from envrax.wrappers.vector.base import BatchedWrapper
-from envrax.wrappers.vector.recorded_slots import slot_env, slot_indices, unwrap
+from envrax.wrappers.vector.base import BatchedWrapper, ForwardingBatch
 
 
 class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
@@ -131,13 +129,13 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         super().__init__(env)
         self._frozen = bool(frozen)
         self._require_one_process()
-        base = unwrap(env)[1]
+        base = _unwrap(env)[1]
         if base.agents != env.agents:
             raise TypeError(
                 f"RecordVideo: expected slots that are worlds; got slots that are agents, of "
                 f"{env}. Record the worlds: `agents_as_slots(RecordVideo(...))`."
             )
-        env_of_slot = slot_env(base)
+        env_of_slot = _slot_env(base)
         if not (implements_render(env_of_slot) if env_of_slot else self.can_render):
             raise TypeError(
                 f"RecordVideo requires a batch that renders its slots; got {env}. Give its "
@@ -150,7 +148,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         self.slots = slots
         self.grid = grid
         self.labels = labels
-        indices = slot_indices(slots, self.n_slots, grid)
+        indices = _slot_indices(slots, self.n_slots, grid)
         if labels is not None and (not grid or len(labels) != len(indices)):
             raise ValueError(
                 f"RecordVideo: expected labels for a grid of {len(indices)} slots; got {[*labels]}."
@@ -245,7 +243,7 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     @property
     def _sends_states(self) -> bool:
         """Whether compiled programs send states to the host, which renders them later."""
-        return not self.frozen and slot_env(unwrap(self.env)[1]) is not None
+        return not self.frozen and _slot_env(_unwrap(self.env)[1]) is not None
 
     @property
     def _renders_slots(self) -> bool:
@@ -265,17 +263,17 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
     def _step_all(self, state: Any, actions: Any, options: StepOptions) -> Any:
         stepped = super()._step_all(state, actions, options)
         if self._sends_states:
-            layers, base = unwrap(self.env)
+            layers, base = _unwrap(self.env)
             for layer in layers:
                 actions = layer.action(actions)
             actions = conform(base.action_space, actions, "RecordVideo.step")
             actions = take_slots(actions, np.asarray(self._recording.slots))
-            step = jax.vmap(partial(step_slot, cast(AnyEnv, slot_env(base))))
+            step = jax.vmap(partial(step_slot, cast(AnyEnv, _slot_env(base))))
             before = self._recorded_states(layers, state)
             # The states after this step and before auto-reset, which the batch does not return.
             _, after, *_ = step(clone_keys(before), actions)
             states = [before, after, self._recorded_states(layers, stepped[1])]
-            renderer = SlotRenderer(cast(AnyEnv, slot_env(base)).render, before)
+            renderer = SlotRenderer(cast(AnyEnv, _slot_env(base)).render, before)
             sent = jax.lax.stop_gradient([renderer.arrays(x) for x in states])
             io_callback(
                 partial(self._recording.receive, renderer), None, sent, after.done, ordered=True
@@ -288,3 +286,49 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
             state = state.env_state
         states = take_slots(state, np.asarray(self._recording.slots))
         return clone_keys(states)  # the step of the batch uses the same keys, on purpose
+
+
+def _unwrap(env: AnyBatch) -> tuple[list[BatchedWrapper[Any, Any]], AnyBatch]:
+    """The wrappers of a batch, the outermost first, and the batch inside them, unsharded."""
+    layers: list[BatchedWrapper[Any, Any]] = []
+    while isinstance(env, ForwardingBatch):
+        if isinstance(env, BatchedWrapper):
+            layers.append(env)
+        env = env.env
+    return layers, env
+
+
+def _slot_env(batch: AnyBatch) -> AnyEnv | None:
+    """The environment of every slot; None for a batch that renders its slots itself."""
+    return batch.copied_env if isinstance(batch, CompiledBatch) else None
+
+
+def _slot_indices(slots: Any, n_slots: int, grid: tuple[int, int] | None) -> list[int]:
+    """
+    The indices of the slots to record, from the arguments of `RecordVideo`.
+
+    Raises
+    ------
+    ValueError
+        If a slot does not exist, or there are more than the grid holds.
+    """
+    grid_size = None
+    if grid is not None:
+        rows, cols = (require_count("RecordVideo: expected rows and columns", n) for n in grid)
+        grid_size = rows * cols
+    if slots is None:
+        slots = grid_size or 1
+    if not isinstance(slots, Sequence | np.ndarray):
+        slots = range(require_count("RecordVideo: expected slots", slots))
+    try:
+        indices: list[int] = [range(n_slots)[slot] for slot in cast(Any, slots)]
+    except IndexError:
+        raise ValueError(
+            f"RecordVideo: expected slots of a batch of {n_slots}; got {[*slots]}. Record fewer."
+        ) from None
+    if grid_size and len(indices) > grid_size:
+        raise ValueError(
+            f"RecordVideo: expected up to {grid_size} slots for a grid of {grid}; got "
+            f"{len(indices)}."
+        )
+    return indices

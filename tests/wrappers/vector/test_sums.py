@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from envrax.wrappers.vector.sums import add
+from envrax.wrappers.vector.statistics import add
 
 F32 = jnp.float32
 TENTH = np.float32(0.1)
