@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import envrax
-from envrax.interop.containers import as_dicts
+from envrax.interop.peer.containers import as_dicts
 from envrax.testing import report_env
 
 ROWS = Path(__file__).with_suffix(".toml")

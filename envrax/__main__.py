@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from envrax.command.bench import main as bench_main
+from envrax.command.catalogue import find_ids, list_suites, show_env
+from envrax.command.info import show_installation
+from envrax.command.new import write_suite
 from envrax.error import MissingPackageError
-from envrax.interop.catalogue import find_ids, list_suites, show_env
-from envrax.interop.installation import show_installation
 from envrax.testing.__main__ import main as check_main
 from envrax.testing.__main__ import run
-from envrax.testing.bench import main as bench_main
-from envrax.testing.new_suite import write_suite
 
 _COMMANDS: dict[str, tuple[Any, str, str]] = {
     "list": (list_suites, "prefix", "the suites, or the ids of one, such as gymnax"),
@@ -32,7 +32,7 @@ def _play(argv: Sequence[str]) -> int:
     """The command `play`, whose file needs Gymnasium and pygame."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     try:
-        return importlib.import_module("envrax.interop.out.play").main(argv)
+        return importlib.import_module("envrax.command.play").main(argv)
     except MissingPackageError as error:
         print(f"python -m envrax play: error: {error}", file=sys.stderr)
         return 2

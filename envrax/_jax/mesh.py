@@ -201,3 +201,12 @@ def on_every_device(tree: Any) -> Any:
         return reshard(x, NamedSharding(sharding(x).mesh, PartitionSpec())) if is_sharded(x) else x
 
     return jax.tree.map(whole, tree)
+
+
+def while_loop(traceable: bool, goes_on: Callable[[Any], Any], step: Any, carry: Any) -> Any:
+    """`jax.lax.while_loop`, or a Python loop for an environment on the host."""
+    if traceable:
+        return jax.lax.while_loop(goes_on, step, varying_like(carry, carry))
+    while goes_on(carry):
+        carry = step(carry)
+    return carry

@@ -8,12 +8,12 @@ trainer, or to a simulator on the host, import its library on first access.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from envrax.interop.base import PeerEnv
-from envrax.interop.containers import as_dicts
-from envrax.interop.library import require, suite_of
-from envrax.interop.peer_spaces import box, nested, unbounded
-from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
-from envrax.interop.turns import TurnEnv
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.containers import as_dicts
+from envrax.interop.peer.library import require, suite_of
+from envrax.interop.peer.spaces import box, nested, unbounded
+from envrax.interop.peer.turns import TurnEnv
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 
 if TYPE_CHECKING:
     from envrax.interop.gymnasium_spaces import from_space as from_space

@@ -9,11 +9,11 @@ import numpy as np
 
 from envrax._checks.names import require_known
 from envrax.env import AnyEnv
-from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.mujoco import MujocoEnv
-from envrax.interop.mujoco_model import as_sample
 from envrax.interop.out.auto_reset import Bridge
-from envrax.interop.peer_types import PeerConfig, PeerState
+from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.mujoco import MujocoEnv
+from envrax.interop.peer.mujoco_model import as_sample
+from envrax.interop.peer.types import PeerConfig, PeerState
 from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
 

@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax.interop.base import PeerEnv
-from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.peer_spaces import box_and_discrete
-from envrax.interop.peer_types import (
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.spaces import box_and_discrete
+from envrax.interop.peer.types import (
     NO_LIMIT,
     PeerConfig,
     PeerReset,

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.names import require_known
-from envrax.interop.base import PeerEnv
-from envrax.interop.containers import as_dicts, copy_containers
 from envrax.interop.gymnasium_spaces import from_space
-from envrax.interop.library import require, suite_of
-from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.containers import as_dicts, copy_containers
+from envrax.interop.peer.library import require, suite_of
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Space
 from envrax.spaces.base import canonical, kind

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from envrax.interop.library import require
-from envrax.interop.peer_spaces import bounds_of
+from envrax.interop.peer.library import require
+from envrax.interop.peer.spaces import bounds_of
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
 require("gymnasium", "1.2", extra="gymnasium")

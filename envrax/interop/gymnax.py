@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from envrax.env import AnyEnv
-from envrax.interop.base import PeerEnv
-from envrax.interop.containers import as_dicts
-from envrax.interop.library import innermost, require, suite_of
 from envrax.interop.out.auto_reset import Bridge
-from envrax.interop.params import param_names
-from envrax.interop.peer_spaces import from_library_space
-from envrax.interop.peer_types import (
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.containers import as_dicts
+from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.params import param_names
+from envrax.interop.peer.spaces import from_library_space
+from envrax.interop.peer.types import (
     NO_LIMIT,
     PeerConfig,
     PeerReset,

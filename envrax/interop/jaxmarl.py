@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.env import AnyEnv
-from envrax.interop.base import PeerEnv
-from envrax.interop.containers import as_dicts
 from envrax.interop.jaxmarl_frames import drawer
 from envrax.interop.jaxmarl_rules import DEPEND_ON_LIMIT, KEYS_TWICE, is_a, rule_of
-from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.peer_spaces import from_library_space
-from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.containers import as_dicts
+from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.spaces import from_library_space
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, Space

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from envrax.interop.peer_types import NO_LIMIT
+from envrax.interop.peer.types import NO_LIMIT
 
 KEYS_TWICE = {
     "SimpleFacmacMPE": "draws the move of each prey, and the noise of the physics",

@@ -18,12 +18,12 @@ import numpy as np
 
 from envrax._checks.names import require_known
 from envrax._jax.keys import is_key, to_threefry
-from envrax.interop.base import PeerEnv
-from envrax.interop.containers import as_dicts
 from envrax.interop.jaxtari_sprites import RULES_READ_SPRITES, rectangles, replaced
-from envrax.interop.library import require, suite_of
-from envrax.interop.peer_spaces import from_library_space, unbounded
-from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.containers import as_dicts
+from envrax.interop.peer.library import require, suite_of
+from envrax.interop.peer.spaces import from_library_space, unbounded
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Box, Dict, Discrete, Space
 

@@ -4,8 +4,8 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from envrax.interop.library import require
-from envrax.interop.peer_spaces import box, unbounded
+from envrax.interop.peer.library import require
+from envrax.interop.peer.spaces import box, unbounded
 from envrax.spaces import Dict, Discrete, Space
 
 specs: Any = require("jumanji", "1.1").specs

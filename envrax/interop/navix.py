@@ -6,10 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax.interop.base import PeerEnv
-from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.peer_spaces import box
-from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.spaces import box
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 

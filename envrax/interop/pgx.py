@@ -13,10 +13,10 @@ import numpy as np
 
 from envrax.agent_values import by_agent
 from envrax.env import AnyEnv
-from envrax.interop.base import PeerEnv
-from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.peer_spaces import nested, unbounded
-from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.spaces import nested, unbounded
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.interop.protocol.wrapping import follows_a_protocol, wrap_by_protocol
 from envrax.registry import register_suite
 from envrax.spaces import Dict, Discrete, Space

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.mujoco import MujocoEnv
-from envrax.interop.mujoco_model import as_sample
-from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerState
+from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.mujoco import MujocoEnv
+from envrax.interop.peer.mujoco_model import as_sample
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerState
 from envrax.registry import register_suite
 
 require("mujoco_playground", "0.2", "_src.mjx_env", package="playground", extra="playground")

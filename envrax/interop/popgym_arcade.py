@@ -9,10 +9,10 @@ import jax
 import numpy as np
 
 from envrax.error import MissingPackageError
-from envrax.interop.base import PeerEnv
-from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.peer_spaces import box_and_discrete
-from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep, steps_limit
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.spaces import box_and_discrete
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep, steps_limit
 from envrax.registry import register_suite
 from envrax.spaces import Space
 

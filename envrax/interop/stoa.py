@@ -9,12 +9,12 @@ import numpy as np
 
 from envrax._jax.types import is_traced
 from envrax.env import AnyEnv
-from envrax.interop.base import PeerEnv
-from envrax.interop.containers import as_dicts
-from envrax.interop.library import innermost, require
 from envrax.interop.out.auto_reset import Bridge
-from envrax.interop.peer_spaces import from_library_space
-from envrax.interop.peer_types import PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.containers import as_dicts
+from envrax.interop.peer.library import innermost, require
+from envrax.interop.peer.spaces import from_library_space
+from envrax.interop.peer.types import PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.spaces import Space
 
 stoa = require("stoa", "0.1", package="stoa-env")

@@ -6,11 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from envrax.interop.base import PeerEnv
-from envrax.interop.containers import as_dicts
-from envrax.interop.library import innermost, require, suite_of
-from envrax.interop.peer_spaces import box, nested, unbounded
-from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.containers import as_dicts
+from envrax.interop.peer.library import innermost, require, suite_of
+from envrax.interop.peer.spaces import box, nested, unbounded
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.registry import register_suite
 from envrax.spaces import Discrete, Space
 

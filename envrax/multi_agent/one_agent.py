@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from envrax._jax.keys import cond
-from envrax._jax.loops import while_loop
+from envrax._jax.mesh import while_loop
 from envrax._jax.types import strip_weak_type
 from envrax.autoreset.slot import next_episode, reset_slot, step_slot
 from envrax.batched_env import AnyBatch, BatchedEnv

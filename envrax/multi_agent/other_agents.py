@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from envrax._jax.loops import while_loop
+from envrax._jax.mesh import while_loop
 from envrax.batched_env import AnyBatch
 from envrax.env import AnyEnv
 from envrax.rollouts.policy import CalledPolicy, Policy, UniformPolicy, call_policy, is_first

@@ -14,7 +14,7 @@ from fakes import CoinConfig, VectorConfig, VectorEnv, VectorState
 
 import envrax
 from envrax import Box, Discrete, EnvConfig, EnvState
-from envrax.interop.peer_types import PeerConfig
+from envrax.interop.peer.types import PeerConfig
 
 
 class PlainState(EnvState):

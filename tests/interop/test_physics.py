@@ -16,7 +16,7 @@ from interop.by_hand import by_hand, equal, make
 
 from envrax import DomainRandomization, VecEnv, evaluate, evaluate_grid, with_config
 from envrax._jax.types import named_leaves
-from envrax.interop.mujoco_model import MujocoModel, as_sample
+from envrax.interop.peer.mujoco_model import MujocoModel, as_sample
 
 CARTPOLE, PENDULUM = "playground/CartpoleBalance", "brax/inverted_pendulum"
 ATTRIBUTE = {CARTPOLE: "_mjx_model", PENDULUM: "sys"}
@@ -277,7 +277,7 @@ def test_an_object_is_wrapped_with_its_own_model(monkeypatch: pytest.MonkeyPatch
         def __exit__(self, *error: object) -> None:
             self.lock.release()
 
-    monkeypatch.setattr("envrax.interop.mujoco_model._LOCK", Lock())
+    monkeypatch.setattr("envrax.interop.peer.mujoco_model._LOCK", Lock())
     with ThreadPoolExecutor() as pool:
         with MujocoModel(owner, "sys").set_in_library({"mass": jnp.float32(2)}):
             asked.clear()

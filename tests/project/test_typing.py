@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from envrax.testing.new_suite import write_suite
+from envrax.command.new import write_suite
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ from envrax import registry
 from envrax.__main__ import main
 from envrax.error import MissingPackageError
 from envrax.interop import names
-from envrax.interop.library import require
+from envrax.interop.peer.library import require
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
@@ -433,7 +433,7 @@ def test_libraries_that_are_imported_in_two_threads_leave_the_streams(
 ) -> None:
     """The second began while `sys.stdout` was stderr, and put that back last."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("envrax.interop.library.metadata.version", lambda package: "9.0")
+    monkeypatch.setattr("envrax.interop.peer.library.metadata.version", lambda package: "9.0")
     begun, go_on = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
     events = SimpleNamespace(begun=begun, go_on=go_on)
     monkeypatch.setitem(sys.modules, "events_of_this_test", events)

@@ -11,7 +11,7 @@ from envrax.interop.gymnasium_spaces import from_space
 from envrax.interop.host.arrays import copy_as, copy_rewards_and_ends, take_rows, with_rows
 from envrax.interop.host.base import HostEnv, SimulatorStep, dtypes_of
 from envrax.interop.host.infos import InfoKeys
-from envrax.interop.library import require
+from envrax.interop.peer.library import require
 
 require("gymnasium", "1.2", extra="gymnasium")
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from envrax.interop.library import require
+from envrax.interop.peer.library import require
 
 require("gymnasium", "1.2", extra="gymnasium")
 

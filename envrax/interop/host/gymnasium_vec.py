@@ -22,7 +22,7 @@ from envrax.interop.host.gymnasium_modes import (
 )
 from envrax.interop.host.infos import InfoKeys
 from envrax.interop.host.state import HostState
-from envrax.interop.library import require
+from envrax.interop.peer.library import require
 from envrax.spaces.conform import conform
 
 require("gymnasium", "1.2", extra="gymnasium")

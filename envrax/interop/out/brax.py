@@ -10,9 +10,9 @@ import numpy as np
 from envrax._checks.counts import require_count
 from envrax.env import AnyEnv, with_config
 from envrax.interop.brax import wrap
-from envrax.interop.library import require
 from envrax.interop.out import auto_reset
 from envrax.interop.out.auto_reset import Bridge, require_single
+from envrax.interop.peer.library import require
 from envrax.spaces import Box
 from envrax.spaces.base import kind
 from envrax.wrappers import FlattenObservation, RepeatAction, RescaleAction, TimeLimit

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from envrax.env import AnyEnv, JaxEnv
-from envrax.interop.library import require
 from envrax.interop.out.host_loop import HostLoop
-from envrax.interop.peer_spaces import bounds_of
+from envrax.interop.peer.library import require
+from envrax.interop.peer.spaces import bounds_of
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from envrax.spaces.base import kind
 

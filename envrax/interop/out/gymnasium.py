@@ -10,11 +10,11 @@ import numpy as np
 
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
-from envrax.interop.library import require
 from envrax.interop.out.host_loop import HostLoop, StepResult
 from envrax.interop.out.infos import single_info
 from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.out.rendering import can_render, require_render_mode
+from envrax.interop.peer.library import require
 from envrax.spaces import Dict, Discrete, Space, Tuple
 
 require("gymnasium", "1.2", extra="gymnasium")

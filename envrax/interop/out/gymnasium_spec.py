@@ -7,8 +7,8 @@ from typing import Any
 from envrax._checks.counts import INT32_MAX
 from envrax.batched_env import BatchedEnv
 from envrax.env import JaxEnv
-from envrax.interop.library import require
 from envrax.interop.out.attributes import layers
+from envrax.interop.peer.library import require
 from envrax.wrappers.repeat import MaxAndSkipObservation, RepeatAction
 from envrax.wrappers.time import limit_of
 

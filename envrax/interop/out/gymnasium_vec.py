@@ -7,13 +7,13 @@ import numpy as np
 
 from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.interop.gymnasium_spaces import to_space
-from envrax.interop.library import require
 from envrax.interop.out.attributes import find, refuse_set
 from envrax.interop.out.autoreset_modes import disabled, next_step
 from envrax.interop.out.host_loop import HostLoop, StepResult
 from envrax.interop.out.infos import slot_infos, slot_masks, vector_infos
 from envrax.interop.out.rendering import require_render_mode
 from envrax.interop.out.tensors import from_torch, require_tensors, to_torch
+from envrax.interop.peer.library import require
 
 require("gymnasium", "1.2", extra="gymnasium")
 

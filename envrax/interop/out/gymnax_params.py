@@ -10,8 +10,8 @@ from envrax._checks.counts import require_limit
 from envrax._checks.names import suggestion
 from envrax._jax.types import strip_weak_type
 from envrax.env import AnyEnv, with_config
-from envrax.interop.base import PeerEnv
-from envrax.interop.params import numeric_params
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.params import numeric_params
 from envrax.wrappers import TimeLimit
 from envrax.wrappers.base import layers
 from envrax.wrappers.time import limit_of

@@ -20,10 +20,10 @@ from envrax.autoreset.checks import checked, require_same_types
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, require_final_obs, step_with
 from envrax.compiled_batch import compilation_of
 from envrax.env import AnyEnv, JaxEnv
-from envrax.interop.common_types import types_of
 from envrax.interop.out.packing import SMALL_BYTES, keys_as_bits, pack, unpack, unpack_on_device
 from envrax.interop.out.rewards import require_reward_shape
 from envrax.interop.out.tensors import from_torch
+from envrax.interop.peer.common_types import types_of
 from envrax.spaces.base import canonical
 from envrax.spaces.conform import conform
 from envrax.termination import end_of_step, episode_end, step_env

@@ -17,7 +17,7 @@ from envrax.agent_values import require_one_agent
 from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
-from envrax.interop.library import require
+from envrax.interop.peer.library import require
 from envrax.rollouts import Episode, Transition, episodes
 from envrax.spaces import Space
 from envrax.spaces.conform import conform

@@ -10,12 +10,12 @@ import numpy as np
 from envrax.agent_values import map_info
 from envrax.env import AnyEnv, JaxEnv
 from envrax.interop.gymnasium_spaces import to_space
-from envrax.interop.library import require
 from envrax.interop.out.gymnasium import FPS, with_ints
 from envrax.interop.out.host_loop import HostLoop, StepResult, transfers
 from envrax.interop.out.infos import single_info
 from envrax.interop.out.masks import gymnasium_mask
 from envrax.interop.out.rendering import can_render, require_render_mode
+from envrax.interop.peer.library import require
 from envrax.spaces.flattening import zero_element
 
 require("pettingzoo", "1.25", extra="pettingzoo")

@@ -12,12 +12,12 @@ from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import is_key
 from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, Info
-from envrax.interop.library import require
 from envrax.interop.out.host_loop import HostLoop, StepResult
 from envrax.interop.out.infos import is_episode
 from envrax.interop.out.tensors import from_torch, require_tensors, require_torch, to_torch
-from envrax.interop.peer_spaces import bounds_of
-from envrax.interop.peer_types import NO_LIMIT
+from envrax.interop.peer.library import require
+from envrax.interop.peer.spaces import bounds_of
+from envrax.interop.peer.types import NO_LIMIT
 from envrax.spaces import Box, Dict, Space, Tuple
 from envrax.spaces.base import kind
 from envrax.wrappers.time import counted_steps, limit_of, with_counted_steps

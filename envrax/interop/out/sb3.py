@@ -9,12 +9,12 @@ import numpy as np
 
 from envrax._jax.keys import key_types
 from envrax.batched_env import AnyBatch, BatchedEnv
-from envrax.interop.library import require
 from envrax.interop.out.attributes import find, layers, refuse_set
 from envrax.interop.out.host_loop import HostLoop
 from envrax.interop.out.infos import is_episode, single_info, slot_info
 from envrax.interop.out.masks import flat_mask, is_flat
 from envrax.interop.out.rendering import can_render
+from envrax.interop.peer.library import require
 from envrax.spaces import Dict, MultiBinary, Space, Tuple
 from envrax.wrappers.vector import RecordEpisodeStatistics
 

@@ -10,10 +10,10 @@ import numpy as np
 from envrax._jax.keys import is_key
 from envrax._jax.types import named_leaves
 from envrax.env import AnyEnv
-from envrax.interop.library import require
 from envrax.interop.out import auto_reset
 from envrax.interop.out.auto_reset import Bridge, require_single, with_mask
-from envrax.interop.peer_spaces import bounds_of
+from envrax.interop.peer.library import require
+from envrax.interop.peer.spaces import bounds_of
 from envrax.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
 stoa = require("stoa", "0.1", package="stoa-env")

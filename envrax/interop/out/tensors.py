@@ -10,7 +10,7 @@ import numpy as np
 
 from envrax.batched_env import AnyBatch
 from envrax.compiled_batch import layout_of
-from envrax.interop.library import require
+from envrax.interop.peer.library import require
 
 
 @cache  # reading the version of a package takes longer than a step

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._jax.dead_code import without_dead_code
-from envrax._jax.dependence import is_key
 from envrax._jax.jaxprs import constants
-from envrax._jax.known_part import Unknown, known_part
 from envrax._jax.types import computed_at_once, is_traced
-from envrax.interop.peer_types import NO_LIMIT
+from envrax.interop.peer.types import NO_LIMIT
+from envrax.interop.protocol.dependence import is_key
+from envrax.interop.protocol.known_part import Unknown, known_part
 
 FAR = 2**20 + 1  # steps, in place of no limit; it adds 1 to integers of 8 and 16 bits
 _LOOKED_AT = 2**15  # steps that are looked at where no field is known to be the limit

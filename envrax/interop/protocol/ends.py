@@ -9,12 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from envrax._jax.dependence import begins_anew
-from envrax.interop.containers import copy_containers
-from envrax.interop.peer_types import NO_LIMIT
+from envrax.interop.peer.containers import copy_containers
+from envrax.interop.peer.types import NO_LIMIT
 from envrax.interop.protocol import limits
 from envrax.interop.protocol.calls import roles_of
 from envrax.interop.protocol.counting import Programs, is_counted, step_of_certain_end
+from envrax.interop.protocol.dependence import begins_anew
 from envrax.interop.protocol.limits import Limit
 from envrax.interop.protocol.reader import Reader
 from envrax.interop.protocol.refusal import Refusal

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from envrax._jax.types import is_traced
-from envrax.interop.params import with_changes
-from envrax.interop.peer_types import NO_LIMIT
+from envrax.interop.peer.params import with_changes
+from envrax.interop.peer.types import NO_LIMIT
 from envrax.interop.protocol.counting import (
     FAR,
     Programs,

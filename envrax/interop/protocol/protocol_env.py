@@ -11,9 +11,9 @@ import numpy as np
 from envrax._jax.keys import clone_keys
 from envrax._jax.types import is_traced
 from envrax.env import Info
-from envrax.interop.base import PeerEnv
-from envrax.interop.containers import as_dicts
-from envrax.interop.peer_types import (
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.containers import as_dicts
+from envrax.interop.peer.types import (
     NO_LIMIT,
     PeerConfig,
     PeerReset,

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from envrax.interop.params import with_changes
+from envrax.interop.peer.params import with_changes
 from envrax.interop.protocol.calls import Call
 from envrax.interop.protocol.limits import Limit
 from envrax.interop.protocol.refusal import Refusal

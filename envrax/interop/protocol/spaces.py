@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from envrax._jax.types import computed_at_once, output_types
-from envrax.interop.common_types import types_of
-from envrax.interop.containers import as_dicts
-from envrax.interop.peer_spaces import box, from_library_space, nested, unbounded
+from envrax.interop.peer.common_types import types_of
+from envrax.interop.peer.containers import as_dicts
+from envrax.interop.peer.spaces import box, from_library_space, nested, unbounded
 from envrax.interop.protocol.calls import bind
 from envrax.interop.protocol.reader import Reader
 from envrax.interop.protocol.refusal import Refusal

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from envrax.env import AnyEnv, JaxEnv
-from envrax.interop.library import refuse_episode_wrappers
 from envrax.interop.out.auto_reset import Bridge
-from envrax.interop.peer_types import NO_LIMIT, PeerConfig
+from envrax.interop.peer.library import refuse_episode_wrappers
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig
 from envrax.interop.protocol.protocol_env import ProtocolEnv
 from envrax.interop.protocol.reader import Choices, Reading, name_of
 from envrax.interop.protocol.reading import read

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from envrax import Box
-from envrax.interop.peer_spaces import bounds_of, box, unbounded
+from envrax.interop.peer.spaces import bounds_of, box, unbounded
 
 INTS: list[Any] = [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64]
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from envrax._checks.packages import how_to_install
 from envrax.error import MissingPackageError
-from envrax.interop.base import PeerEnv
-from envrax.interop.peer_types import PeerConfig
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.types import PeerConfig
 from envrax.registry import EnvSpec
 from envrax.suite import EnvSuite
 

@@ -16,13 +16,13 @@ from envrax._checks.names import suggestion
 from envrax._jax.dead_code import arguments_read
 from envrax._jax.types import output_types
 from envrax.config import FieldError
-from envrax.interop.base import PeerEnv
-from envrax.interop.common_types import CommonTypes
-from envrax.interop.containers import as_dicts
-from envrax.interop.mujoco_model import MujocoModel
-from envrax.interop.params import Params
-from envrax.interop.peer_spaces import box, nested, unbounded
-from envrax.interop.peer_types import PeerReset, PeerStep
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.common_types import CommonTypes
+from envrax.interop.peer.containers import as_dicts
+from envrax.interop.peer.mujoco_model import MujocoModel
+from envrax.interop.peer.params import Params
+from envrax.interop.peer.spaces import box, nested, unbounded
+from envrax.interop.peer.types import PeerReset, PeerStep
 from envrax.spaces import Space
 
 HEIGHT, WIDTH = 240, 320

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from envrax._jax.known_part import Unknown, known_part
+from envrax.interop.protocol.known_part import Unknown, known_part
 
 TABLE = jnp.arange(3.0)
 

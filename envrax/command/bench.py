@@ -10,9 +10,9 @@ import jax
 from tqdm import tqdm
 
 from envrax._checks.packages import version_of
-from envrax.testing.compiling import CALLS, Compilation, compilations, device_kind
+from envrax.command.compiling import CALLS, Compilation, compilations, device_kind
+from envrax.command.speed import LOOP, REPEATS, RESET, Speed, difference, measure
 from envrax.testing.find import NAMES, find_env
-from envrax.testing.speed import LOOP, REPEATS, RESET, Speed, difference, measure
 
 NUMBERS = 64, 1024, 8192
 ENOUGH = 0.9  # of the most steps per second

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from envrax.interop.base import PeerEnv
-from envrax.interop.params import Params
-from envrax.interop.peer_types import PeerReset, PeerState, PeerStep
+from envrax.interop.peer.base import PeerEnv
+from envrax.interop.peer.params import Params
+from envrax.interop.peer.types import PeerReset, PeerState, PeerStep
 from envrax.spaces import Dict
 
 

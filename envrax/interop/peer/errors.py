@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import jax
 
-from envrax.interop.peer_types import PeerConfig
+from envrax.interop.peer.types import PeerConfig
 from envrax.spaces.base import canonical
 
 

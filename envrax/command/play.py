@@ -16,9 +16,9 @@ import numpy as np
 from envrax._checks.counts import require_count
 from envrax._checks.packages import how_to_install, is_installed
 from envrax.error import MissingPackageError
-from envrax.interop.library import require
 from envrax.interop.out.gymnasium import to_gymnasium
 from envrax.interop.out.rendering import can_render
+from envrax.interop.peer.library import require
 from envrax.rollouts.policy import AnyPolicy, as_policy
 from envrax.rollouts.rollout import Rollout, act
 from envrax.spaces import Box, Discrete, Space
@@ -28,7 +28,7 @@ from envrax.video.frames import save_video
 require("gymnasium", "1.2", extra="play")
 if not is_installed("pygame"):
     raise MissingPackageError(
-        "envrax.interop.out.play: expected pygame, for the window; got none. Install it with "
+        "envrax.command.play: expected pygame, for the window; got none. Install it with "
         f"{how_to_install('play')}."
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from envrax._checks.packages import how_to_install
 from envrax.batched_env import BatchedEnv
+from envrax.command.evidence import about, card
 from envrax.env import JaxEnv
-from envrax.interop.evidence import about, card
 from envrax.interop.names import find, missing_libraries, without_sprites
 from envrax.interop.protocol.reading import Reading
 from envrax.interop.protocol.wrapping import recognise

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from envrax._jax.dependence import begins_anew
+from envrax.interop.protocol.dependence import begins_anew
 
 AGAIN: dict[str, Any] = {
     "where, from a key": lambda s, done, key: jnp.where(done, jax.random.normal(key), s["x"] + 1),

@@ -15,11 +15,11 @@ from envrax._jax.keys import clone_keys, is_key, require_key
 from envrax._jax.types import is_traced, output_types
 from envrax.agent_values import for_each
 from envrax.env import Info, JaxEnv
-from envrax.interop.common_types import CommonTypes, cast_to, find_common_types, types_of
-from envrax.interop.containers import copy_containers
-from envrax.interop.library_errors import quote_errors
-from envrax.interop.params import Params, concrete_or_default, fit_changes, with_changes
-from envrax.interop.peer_types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
+from envrax.interop.peer.common_types import CommonTypes, cast_to, find_common_types, types_of
+from envrax.interop.peer.containers import copy_containers
+from envrax.interop.peer.errors import quote_errors
+from envrax.interop.peer.params import Params, concrete_or_default, fit_changes, with_changes
+from envrax.interop.peer.types import NO_LIMIT, PeerConfig, PeerReset, PeerState, PeerStep
 from envrax.spaces import Space
 from envrax.spaces.conform import conform
 
@@ -179,6 +179,10 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         """Shape and dtype of each leaf of an observation at reset."""
         return types_of(self._reset_types(jax.random.key(0)).obs)
 
+    def at_limit(self, state: PeerState) -> jax.Array:
+        with jax.numpy_dtype_promotion("standard"):  # a traced limit may be a float
+            return state.step >= self._limit
+
     def action_mask(self, state: PeerState) -> Any:
         return state.mask
 
@@ -250,9 +254,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         action = conform(self.action_space, action, f"{self._who}.step", "action")
         out = PeerStep(*self._advance(self._params, state.inner, action, key))
         step = state.step + 1
-        with jax.numpy_dtype_promotion("standard"):  # a traced limit may be a float
-            at_limit = step >= self._limit
-        terminated, truncated = self.ends(out, at_limit)
+        terminated, truncated = self.ends(out, self.at_limit(state.replace(step=step)))
         done = terminated | truncated
         info = {**cast_to(types.info, out.info), "terminated": terminated, "truncated": truncated}
         new_state = state.replace(

@@ -12,12 +12,13 @@ from helpers import assert_trees_equal, slow_but
 import envrax
 from envrax import Box, Discrete, JaxEnv
 from envrax.__main__ import main
-from envrax.testing import CountingEnv, bench
-from envrax.testing.compiling import Compilation, Stages
+from envrax.command import bench
+from envrax.command.compiling import Compilation, Stages
+from envrax.command.speed import RandomPlay, Speed, difference, measure
+from envrax.testing import CountingEnv
 from envrax.testing.fakes import MaskedEnv
 from envrax.testing.find import find_env
 from envrax.testing.multi_agent_fakes import NimWorld
-from envrax.testing.speed import RandomPlay, Speed, difference, measure
 from envrax.vec_env import VecEnv
 from envrax.wrappers import ClipReward
 from envrax.wrappers.base import layers
@@ -34,9 +35,9 @@ def speed(n: int, rate: float, **changes: Any) -> Speed:
 @pytest.mark.slow
 def test_every_way_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two repetitions of ten steps, after twenty that only warm up."""
-    monkeypatch.setattr("envrax.testing.speed.REPEATS", 2)
-    monkeypatch.setattr("envrax.testing.speed.SECONDS", 0.0)
-    monkeypatch.setattr("envrax.testing.speed._how_many", lambda run: 10)
+    monkeypatch.setattr("envrax.command.speed.REPEATS", 2)
+    monkeypatch.setattr("envrax.command.speed.SECONDS", 0.0)
+    monkeypatch.setattr("envrax.command.speed._how_many", lambda run: 10)
     told: list[str] = []
     found = measure(ClipReward(ClipReward(CountingEnv())), 2, told.append)
     assert [*found.layers] == ["step of CountingEnv", "+ ClipReward", "+ ClipReward (2)"]
@@ -258,7 +259,7 @@ def test_all_commands_read_an_object_in_one_way(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An environment, what makes one, or an object of another library, perhaps with keywords."""
-    name = f"testing.test_bench:{name}"
+    name = f"command.test_bench:{name}"
     env = find_env(name)
     assert isinstance(env, JaxEnv)
     assert main(["show", name]) == 0
@@ -288,7 +289,7 @@ def test_an_id_takes_the_keywords_of_make(capsys: pytest.CaptureFixture[str]) ->
             ["envrax.testing:CountingEnv", "--wrappers", "vector.NormalizeObservation"],
             "wrappers of `envrax.wrappers.vector` outside",
         ),
-        (["testing.test_bench:lake(size=3)"], "after a class or a function"),
+        (["command.test_bench:lake(size=3)"], "after a class or a function"),
         pytest.param(
             ["NoSuchEnv-v0", "--compile"], "Unknown environment", marks=pytest.mark.integration
         ),

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from envrax._jax.dead_code import arguments_read
 from envrax._jax.keys import is_key
 from envrax._jax.types import strip_weak_type
-from envrax.interop.peer_types import PeerReset, PeerStep
+from envrax.interop.peer.types import PeerReset, PeerStep
 
 
 class CommonTypes(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, cast
 import jax
 
 from envrax._checks.packages import version_of
-from envrax.interop.catalogue import distribution_of, rows
+from envrax.command.catalogue import distribution_of, rows
 from envrax.interop.names import missing_libraries
 from envrax.registry import installed_suites
 

@@ -1,0 +1,1 @@
+"""The base of adapters: `PeerEnv`, what it returns, and what adapters share."""
