@@ -241,7 +241,7 @@ class HostBatch(BatchedEnv[Space, Space]):
             rngs, seeds = self._following(state.rng, straight)
 
             def run(call: Any, step: Any, actions: Any, seeds: Any) -> Any:
-                actions = jax.tree.map(np.asarray, actions)
+                actions = jax.tree.map(np.array, actions)
                 require_legal(self.single_action_space, actions, who)
                 return self._step_on_host(who, options, call, step, actions, lambda: (None, seeds))[
                     1
@@ -361,8 +361,7 @@ class HostBatch(BatchedEnv[Space, Space]):
         simulator = self.simulator
         info_types = self._info_types
         self._take_turn(call, who)
-        copied = jax.tree.map(np.array, actions)
-        obs, *columns, info, last = self._ask(simulator.step, copied, options.final_obs)
+        obs, *columns, info, last = self._ask(simulator.step, actions, options.final_obs)
         ends: RewardsAndEnds = copy_rewards_and_ends(self.n_slots, *columns, who=who)
         infos = {k: copy_as(v, info[k], f"{who}: info {k!r}") for k, v in info_types.items()}
         infos |= {"terminated": ends.terminated, "truncated": ends.truncated}
