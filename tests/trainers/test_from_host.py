@@ -15,7 +15,8 @@ from helpers import assert_trees_equal
 import envrax
 from envrax import Box, Dict, Discrete
 from envrax.interop import from_host
-from envrax.interop.host.batch import seed_of
+from envrax.interop.host.batch import HostBatch, seed_of
+from envrax.interop.host.simulator import VectorSimulator
 from envrax.testing import CountingEnv, report_batched_env, report_env
 from envrax.wrappers import vector
 
@@ -351,3 +352,45 @@ def test_what_the_policy_returned_has_a_gradient() -> None:
 
     gradient = jax.grad(loss)(jnp.float32(1))
     np.testing.assert_allclose(gradient, 2 * at.obs["where"].sum())
+
+
+class Ticks(VectorSimulator):
+    """A protocol of its own: one array for all, resets itself, forgets the last observation."""
+
+    who = "from_ticks"
+    n = 3
+    name = "Ticks"
+    observation_space = Box(0, 9, (), jnp.int32)
+    action_space = Discrete(2)
+    resets_itself = True
+    has_last = False
+
+    def begin(self, seeds: Any) -> Any:
+        self.now = np.asarray(seeds) % 4
+        return self.now
+
+    def step(self, actions: Any, last: bool) -> Any:
+        self.now += actions
+        ended = self.now > 4
+        self.now[ended] = 0
+        return self.now, ended.astype(float), ended, ~ended & False, {}, None
+
+
+def test_another_protocol_is_one_class() -> None:
+    """And without its last observations, what needs them is refused by name."""
+    env = HostBatch(Ticks())
+    obs, state = env.reset(KEY)
+    rows = jnp.ones((9, 3), jnp.int32)
+    state, ended = jax.jit(
+        lambda state: jax.lax.scan(lambda s, row: env.step(s, row)[1:4:2], state, rows)
+    )(state)
+    np.testing.assert_array_equal(ended, (obs + np.arange(1, 10)[:, None]) % 5 == 0)
+    np.testing.assert_array_equal(state.step, (np.asarray(obs) + 9) % 5)
+    for ask, what in (
+        (lambda: envrax.rollout(env, None, envrax.start(env, KEY), 2), "Ticks, which shows only"),
+        (lambda: HostBatch(Ticks(), autoreset=False).step(state, rows[0]), "without auto-reset"),
+        (lambda: env.reset_where(np.ones(3, bool), obs, state), "begins all at once"),
+    ):
+        with pytest.raises((TypeError, NotImplementedError), match=what):
+            ask()
+    env.step(state, rows[0])

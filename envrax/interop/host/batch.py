@@ -95,25 +95,25 @@ def seed_of(rng: jax.Array) -> tuple[jax.Array, jax.Array]:
     return rng, jax.random.randint(key, (), 0, 2**31 - 1)
 
 
-def _first_episodes(rng: jax.Array, n: int | None) -> tuple[jax.Array, jax.Array]:
+def _of_first(rng: jax.Array, n: int | None) -> tuple[jax.Array, jax.Array]:
     """The keys and the seeds of `n` slots that begin with a key; one of both for `None`."""
     if n is None:
         return rng, jax.random.bits(rng, (), np.uint32) >> np.uint32(2)  # slots add their number
     return jax.vmap(seed_of)(split_key(rng, n))
 
 
-def _next_episodes(rngs: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _of_next(rngs: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The keys and the seeds of the episodes that follow."""
     return jax.vmap(lambda rng: seed_of(to_threefry(jax.random.split(rng)[0])))(rngs)
 
 
-def _keys_where(mask: Any, new: jax.Array, old: jax.Array) -> jax.Array:
-    return where_slots(mask, of_kind(new, old), old)
+def _where(mask: Any, new: jax.Array, old: jax.Array) -> jax.Array:
+    return where_slots(mask, of_kind(to_threefry(new), old), old)
 
 
-_compiled_first: Any = jax.jit(_first_episodes, static_argnums=1)
-_compiled_next: Any = jax.jit(_next_episodes)
-_compiled_keys_where: Any = jax.jit(_keys_where)
+_first_episodes: Any = jax.jit(_of_first, static_argnums=1)
+_next_episodes: Any = jax.jit(_of_next)
+_keys_where: Any = jax.jit(_where)
 
 
 class HostBatch(BatchedEnv[Space, Space]):
@@ -201,14 +201,10 @@ class HostBatch(BatchedEnv[Space, Space]):
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         who = self._method("reset")
         require_key(rng, who, "Pass one key; the batch makes the seeds of it.")
-        straight = goes_straight(self, rng)
-        rngs, seeds = self._first(rng, straight)
-        run = partial(self._begin_on_host, who)
-        n = self.n_slots
-        zeros = np.zeros(n, np.int32)
-        given = _RESET, zeros, zeros > 0, np.ones(n, bool), seeds
-        begun = run(*given) if straight else _call(run, self._begun_types, *given)
-        return begun.returned(rngs)
+        rngs, seeds = self._first(rng)
+        zeros = np.zeros(self.n_slots, np.int32)
+        given = _RESET, zeros, zeros > 0, zeros == 0, seeds
+        return self._begun_by(who, goes_straight(self, rng), *given).returned(rngs)
 
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, Any, Any, Info]:
         """
@@ -234,27 +230,21 @@ class HostBatch(BatchedEnv[Space, Space]):
         actions = conform(self._action_space, to_numpy(actions), who)
         if not is_traced(actions):  # before a cast wraps integers around
             require_legal(self.single_action_space, actions, who)
+        following = partial(self._following, state.rng)
         if straight:
-            following = partial(self._following, state.rng, straight)
-            rng, out = self._step_on_host(who, options, state.call, state.step, actions, following)
+            rngs, out = self._step_on_host(who, options, state.call, state.step, actions, following)
         else:
-            rngs, seeds = self._following(state.rng, straight)
+            rngs, seeds = following()
 
             def run(call: Any, step: Any, actions: Any, seeds: Any) -> Any:
                 actions = jax.tree.map(np.array, actions)
                 require_legal(self.single_action_space, actions, who)
-                return self._step_on_host(who, options, call, step, actions, lambda: (None, seeds))[
-                    1
-                ]
+                given = call, step, actions, lambda: (None, seeds)
+                return self._step_on_host(who, options, *given)[1]
 
             types = self._step_types(options)
             out = _call(run, types, state.call, state.step, actions, seeds)
-            rng = rngs
-        if rng is None:
-            rng = state.rng
-        elif not self.simulator.base_seed:
-            keys_where = _compiled_keys_where if straight else _keys_where
-            rng = keys_where(out.begins, rng, state.rng)
+        rng = state.rng if rngs is None else self._keys_where(out.begins, rngs, state.rng)
         obs, state = out.begun.returned(rng)
         return obs, state, out.reward, out.done, out.infos
 
@@ -272,24 +262,17 @@ class HostBatch(BatchedEnv[Space, Space]):
         obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
         straight = goes_straight(self, (mask, obs, state, rng))
         if rng is None:
-            rngs, seeds = self._following(state.rng, straight)
+            rngs, seeds = self._following(state.rng)
         else:
             require_key(rng, who, "Pass one key, as to `reset`.")
-            rngs, seeds = self._first(rng, straight)
-        run = partial(self._begin_on_host, who)
-        given = state.call, state.step, state.done, mask, seeds
+            rngs, seeds = self._first(rng)
+        begun = self._begun_by(who, straight, state.call, state.step, state.done, mask, seeds)
         if straight:
-            begun = run(*given)
             mask = np.asarray(mask)
             obs = with_rows(to_numpy(obs), mask, take_rows(begun.obs, mask))
         else:
-            begun = _call(run, self._begun_types, *given)
             obs = where_slots(mask, begun.obs, obs)
-        if self.simulator.base_seed:
-            rngs = state.rng
-        else:
-            keys_where = _compiled_keys_where if straight else _keys_where
-            rngs = keys_where(mask, to_threefry(rngs), state.rng)
+        rngs = self._keys_where(mask, rngs, state.rng)
         return begun._replace(obs=obs).returned(rngs)
 
     def action_mask(self, state: Any) -> Any:
@@ -319,26 +302,25 @@ class HostBatch(BatchedEnv[Space, Space]):
 
     # Keys and seeds ------------------------------------------------------------------------------
 
-    def _first(self, rng: jax.Array, straight: bool) -> tuple[Any, Any]:
-        n = None if self.simulator.base_seed else self.n_slots
-        rngs, seeds = (_compiled_first if straight else _first_episodes)(rng, n)
-        return rngs, np.asarray(seeds) if straight else seeds
+    def _first(self, rng: jax.Array) -> tuple[Any, Any]:
+        return _first_episodes(rng, None if self.simulator.base_seed else self.n_slots)
 
-    def _following(self, rngs: jax.Array, straight: bool) -> tuple[Any, Any]:
-        if self.simulator.base_seed:
-            return rngs, None
-        rngs, seeds = (_compiled_next if straight else _next_episodes)(rngs)
-        return rngs, np.asarray(seeds) if straight else seeds
+    def _following(self, rngs: jax.Array) -> tuple[Any, Any]:
+        return (rngs, None) if self.simulator.base_seed else _next_episodes(rngs)
+
+    def _keys_where(self, mask: Any, new: jax.Array, old: jax.Array) -> jax.Array:
+        return old if self.simulator.base_seed else _keys_where(mask, new, old)
 
     # The host ------------------------------------------------------------------------------------
 
-    def _begin_on_host(
-        self, who: str, call: Any, step: Any, done: Any, mask: Any, seeds: Any
-    ) -> _Begun:
-        all_begin = int(call) == _RESET
+    def _begun_by(self, who: str, straight: bool, *given: Any) -> _Begun:
+        run = partial(self._begin_on_host, who)
+        return run(*given) if straight else _call(run, self._begun_types, *given)
+
+    def _begin_on_host(self, who: str, *given: Any) -> _Begun:
+        call, step, done, mask, seeds = jax.tree.map(np.asarray, given)
         self._take_turn(call, who)
-        mask, step, done = map(np.asarray, (mask, step, done))
-        seeds = None if seeds is None else np.asarray(seeds)
+        all_begin = int(call) == _RESET
         if all_begin:
             obs = self._ask(self.simulator.begin, seeds)
         elif mask.any():
@@ -379,6 +361,7 @@ class HostBatch(BatchedEnv[Space, Space]):
         rng = None
         if must_begin:
             rng, seeds = following()
+            seeds = jax.tree.map(np.asarray, seeds)
             first = self._ask(simulator.begin_where, begins, seeds)
             first = copy_as(simulator.obs_types, first, who)
             obs = with_rows(obs, begins, take_rows(first, begins))
