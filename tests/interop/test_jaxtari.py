@@ -18,7 +18,7 @@ import envrax
 from benchmarks.libraries import verdicts
 from envrax.__main__ import main
 from envrax.interop import as_dicts
-from envrax.interop.jaxtari_sprites import RULES_READ_SPRITES, SPRITE, rectangle, rectangles
+from envrax.interop.jaxtari import RULES_READ_SPRITES, SPRITE, rectangle, rectangles
 
 pytestmark = pytest.mark.usefixtures("sprites")
 
