@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import gallery, pages  # noqa: E402
-from envrax.command import evidence  # noqa: E402
+from envrax import libraries  # noqa: E402
+from envrax.libraries import cards as known  # noqa: E402
 
 MARK = re.compile(r"<!-- fill (\w+) -->\n(?:>.*\n)*")
 KEPT = re.compile(r"<!-- fill (\w+) -->")
@@ -44,19 +45,19 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
 def cards(library: str) -> Iterator[str]:
     """What is known of a library, and a card for each of its ids."""
     yield '<dl class="about" data-search-exclude>'
-    yield from (f"<dt>{label}</dt><dd>{in_html(x)}</dd>" for label, x in evidence.about(library))
+    yield from (f"<dt>{label}</dt><dd>{in_html(x)}</dd>" for label, x in known.about(library))
     yield "</dl>"
-    if len(evidence.ids(library)) > 12:
+    if len(known.ids(library)) > 12:
         links = (
             f'<a href="#{anchor(id)}">{html.escape(id.partition("/")[2])}</a>'
-            for id in evidence.ids(library)
+            for id in known.ids(library)
         )
         yield f'<nav class="jump" data-search-exclude>{" ".join(links)}</nav>'
-    for id in evidence.ids(library):
+    for id in known.ids(library):
         yield f'<section class="card"><h3 id="{anchor(id)}"><code>{html.escape(id)}</code>'
         yield f'<a class="headerlink" href="#{anchor(id)}" title="Permanent link">¶</a></h3>'
         yield f'<div class="facts" data-search-exclude>{picture(id)}<dl>'
-        for label, text in evidence.card(id):
+        for label, text in known.card(id):
             shown = f"{svg(id)}" if label == "curve" else in_html(text)
             yield f"<dt>{label}</dt><dd>{shown}</dd>"
         yield "</dl></div></section>"
@@ -75,7 +76,7 @@ def picture(id: str) -> str:
 
 def svg(id: str) -> str:
     """The returns while training, over environment steps, with the scales of both."""
-    points = evidence.curve(id)
+    points = known.curve(id)
     first, last = points[0][0], points[-1][0]
     low, high = (pick(value for _, value in points) for pick in (min, max))
     spread = high - low or 1.0
@@ -86,15 +87,15 @@ def svg(id: str) -> str:
 
     line = " ".join(place(*point) for point in points)
     floor = HEIGHT - BOTTOM
-    about = f"return from {low:,.4g} to {high:,.4g} over {evidence.short(last)} environment steps"
+    about = f"return from {low:,.4g} to {high:,.4g} over {known.short(last)} environment steps"
     return (
         f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{about}">'
         f'<path d="M{LEFT} {EDGE // 2}V{floor}H{WIDTH - EDGE}"/><polyline points="{line}"/>'
         f'<text x="{LEFT - 4}" y="{EDGE + 5}" text-anchor="end">{high:,.4g}</text>'
         f'<text x="{LEFT - 4}" y="{floor - EDGE + 4}" text-anchor="end">{low:,.4g}</text>'
-        f'<text x="{LEFT}" y="{HEIGHT - 4}">{evidence.short(first)}</text>'
+        f'<text x="{LEFT}" y="{HEIGHT - 4}">{known.short(first)}</text>'
         f'<text x="{WIDTH - EDGE}" y="{HEIGHT - 4}" text-anchor="end">'
-        f"{evidence.short(last)} steps</text></svg>"
+        f"{known.short(last)} steps</text></svg>"
     )
 
 
@@ -110,7 +111,7 @@ def environments(_: str) -> Iterator[str]:
     yield '<table class="ids" data-search-exclude><thead><tr><th></th><th>id</th>'
     yield "<th>observations</th><th>actions</th><th>learned</th><th>steps a second</th>"
     yield "<th>checked</th></tr></thead><tbody>"
-    for id in evidence.ids():
+    for id in known.ids():
         yield row_of(id)
     yield "</tbody></table>"
 
@@ -120,14 +121,14 @@ CHOICES = {
     "observations": {x: x for x in ("vector", "grid", "pixels", "several arrays")},
     "actions": {x: x for x in ("discrete", "continuous", "several")},
     "learned": {x: x for x in ("solved", "learns", "does not learn", "not tried")},
-    "speed": {f"{10**n}": f"over {evidence.short(10**n)}" for n in (4, 5, 6, 7)},
+    "speed": {f"{10**n}": f"over {known.short(10**n)}" for n in (4, 5, 6, 7)},
     "port": {x: x for x in ("the same", "the same step", "not refuted", "not the same")},
 }
 
 
 def row_of(id: str) -> str:
     """A row of the page of all ids, with what the filter reads."""
-    row, library = evidence.evidence()[id], id.partition("/")[0]
+    row, library = libraries.known()[id], id.partition("/")[0]
     obs, action = row.get("obs", ""), row.get("action", "")
     fastest = row.get("speed", [0])[-1]
     returns = [f"{value:,g}" for value, _ in row.get("trained", [])]
@@ -148,7 +149,7 @@ def row_of(id: str) -> str:
         "observations": obs,
         "actions": action,
         "learned": f"{' → '.join(returns)}, {row['learned']}" if returns else "",
-        "steps a second": evidence.short(fastest) if fastest else "",
+        "steps a second": known.short(fastest) if fastest else "",
         "checked": verdict,
     }
     link = f'<a href="../{library}/#{anchor(id)}"><code>{html.escape(id)}</code></a>'

@@ -19,7 +19,7 @@ import envrax
 from envrax import spaces
 from envrax.__main__ import main
 from envrax.classic import Pendulum
-from envrax.command import play
+from envrax.interop.out import play
 from envrax.testing import CountingEnv
 
 Script = Callable[..., list[str]]
