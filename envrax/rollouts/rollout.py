@@ -11,6 +11,7 @@ from tqdm import tqdm
 from envrax._checks.counts import require_count
 from envrax._checks.streams import can_show_progress
 from envrax._fleet.fleet import Fleet
+from envrax._jax.copies import copy_numpy
 from envrax._jax.functions import as_jitted, trace
 from envrax._jax.keys import is_key, require_key, to_threefry
 from envrax._jax.mesh import replicate, varying_like
@@ -75,7 +76,7 @@ class Transition(NamedTuple):
         As the environment returned it.
     done, terminated, truncated : jax.Array
         bool: whether an episode ended in this step, and why. Without a reason of the environment
-        an end is a truncation where `step >= config.max_steps`, else a termination.
+        an end is a truncation where `at_limit`, else a termination.
     next_obs : pytree of jax.Array
         The observation after the step, before any reset; where an episode ended, the next `obs` is
         the first one of the next episode. To bootstrap, take the value of `next_obs` wherever
@@ -122,7 +123,8 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
     require_key(rng, "start", "Pass one key.")
     if isinstance(env, Fleet):
         fleet = cast(Any, env)
-        return Rollout(*fleet._map("start", start, rng=rng, policy_state=policy_state))
+        rngs = {"rng": fleet._split(rng)}
+        return Rollout(*fleet._map("start", start, rngs, policy_state=policy_state))
     require_env("start", env)
     layout = layout_of(env)
     if layout is not None:
@@ -134,7 +136,7 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
     else:
         rng, key = _compiled_split(env)(rng)
         obs, state = _first_of(env, key)
-    return Rollout(jax.tree.map(copy_if_numpy, obs), state, as_arrays(policy_state), rng)
+    return Rollout(copy_numpy(obs), state, as_arrays(policy_state), rng)
 
 
 def _split(_: Any, rng: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -251,12 +253,13 @@ def rollout(
     if isinstance(env, Fleet):
         fleet = cast(Any, env)
 
-        def one(member: Any, policy: Any, *at: Any) -> tuple[Any, ...]:
+        def one(member: Any, policy: Any, **at: Any) -> tuple[Any, ...]:
             how: Any = dict(progress=progress, collect=collect)
-            end, steps = rollout(member, policy, Rollout(*at), n_steps, **how)
+            end, steps = rollout(member, policy, Rollout(**at), n_steps, **how)
             return (*end, *steps) if collect is None else (*end, steps)
 
-        out = fleet._map("rollout", one, policy=policy, **start._asdict())
+        own = {"policy": [policy] * len(fleet)} if callable(policy) else {}
+        out = fleet._map("rollout", one, own, policy=policy, **start._asdict())
         return Rollout(*out[:4]), Transition(*out[4:]) if collect is None else out[4]
     require_env("rollout", env)
     for function in getattr(env, "_before_calls", ()):
@@ -368,9 +371,9 @@ def _on_the_host(
         for _ in range(n_steps):
             at, one = play_step(env, policy, at)
             one = one if collect is None else collect(one)
-            steps.append(jax.tree.map(copy_if_numpy, one))
+            steps.append(copy_numpy(one))
             # A simulator may write the next observation over this one.
-            at = at._replace(obs=jax.tree.map(copy_if_numpy, at.obs))
+            at = at._replace(obs=copy_numpy(at.obs))
             bar.update()
     return at, jax.tree.map(_stacked, *steps)
 
@@ -389,12 +392,7 @@ def _stacked(*leaves: Any) -> Any:
 def as_arrays(policy_state: Any) -> Any:
     """The state of a policy as arrays that nobody else writes to."""
     try:
-        return jax.tree.map(lambda x: strip_weak_type(copy_if_numpy(x)), policy_state)
+        return strip_weak_type(policy_state)
     except (TypeError, ValueError):  # the next line names the leaf
         named = {"policy_state": policy_state}
         return numbers_as_arrays("start: expected policy_state to hold", named, policy_state)
-
-
-def copy_if_numpy(x: Any) -> Any:
-    """A copy of a NumPy array, whose memory a simulator or the caller may write to."""
-    return cast(Any, x).copy() if isinstance(x, np.ndarray) else x
