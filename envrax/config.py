@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.counts import require_limit
-from envrax._checks.drawn_field import DrawnField
 from envrax._checks.names import require_known
 from envrax._jax.types import strip_weak_type
 from envrax.spaces.base import canonical, kind
@@ -45,12 +44,12 @@ class Config(Replaceable):
     A copy, also by `replace`, can be edited until another environment has it.
     """
 
-    __slots__ = ("_containers", "_frozen")  # in no `__dict__`, which chex takes for the fields
+    __slots__ = ("_frozen",)  # in no `__dict__`, which chex takes for the fields
     _least_limit: ClassVar[int] = 1  # the smallest legal `max_steps`
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._require_not_frozen(name)
-        if name == "max_steps" and not isinstance(value, DrawnField):
+        if name == "max_steps":
             who = f"{type(self).__name__}: expected {name}"
             value = require_limit(who, value, self._least_limit)
         object.__setattr__(self, name, value)
@@ -88,18 +87,16 @@ def freeze(config: ObjectT) -> ObjectT:
     copy with others: through the caller's config, those could still be edited.
     """
     fields = {name: _rebuild(_read_only, x) for name, x in vars(config).items()}
-    containers = [name for name, x in fields.items() if _copy_containers(x) is not x]
-    _set_fields(config, {**fields, "_containers": containers, "_frozen": True})
-    return frozen_copy(config) if containers else config
+    _set_fields(config, {**fields, "_frozen": True})
+    has_containers = any(_copy_containers(x) is not x for x in fields.values())
+    return frozen_copy(config) if has_containers else config
 
 
 def frozen_copy(config: ObjectT, changes: dict[str, Any] | None = None) -> ObjectT:
-    """A copy of a frozen config, with some fields changed, and with dicts and lists of its own."""
+    """A copy of a config, frozen, with some fields changed, and with dicts and lists of its own."""
     copied = copy.copy(config)
-    containers = cast(Any, config)._containers
-    fields = {name: _copy_containers(getattr(config, name)) for name in containers}
-    fields.update(changes or {})
-    _set_fields(copied, {**fields, "_containers": containers, "_frozen": True})
+    fields = {name: _copy_containers(x) for name, x in vars(config).items()}
+    _set_fields(copied, {**fields, **(changes or {}), "_frozen": True})
     return copied
 
 

@@ -15,7 +15,6 @@ from envrax.config import (
     Config,
     Replaceable,
     freeze,
-    frozen_copy,
     lost_config,
     rebuilt,
     require_decorated,
@@ -120,17 +119,16 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
     @property
     def config(self) -> ConfigT:
         """
-        The static configuration, which cannot be edited: `with_config` builds another.
+        The static configuration, which is not edited: `with_config` builds another environment.
 
-        Dicts, lists and other pytrees in it are copies.
+        Setting a field raises an error. Dicts and lists in it are the environment's own, copied
+        when it was built: what is edited in them, compiled programs do not see.
         """
         if "_config" not in vars(self):
             raise lost_config(type(self).__name__, type(self))
         if not getattr(self._config, "_frozen", False):  # in a pickle or a deep copy
             self._config = freeze(self._config)
-        config = self._config
-        has_containers = config._containers  # pyright: ignore[reportPrivateUsage]
-        return frozen_copy(config) if has_containers else config
+        return self._config
 
     @property
     def name(self) -> str:
@@ -207,7 +205,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         info : dict
             Extra values, the same keys on every step. "terminated" and "truncated", if present,
             are bool scalars: why the episode ended. Both may be True. Without them, an end is a
-            truncation where `new_state.step >= config.max_steps`, else a termination.
+            truncation where `at_limit(new_state)`, else a termination.
         """
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
@@ -217,6 +215,15 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         By default `reset` with a key split from `state.rng`; a curriculum, say, overrides it.
         """
         return self.reset(jax.random.split(state.rng)[0])
+
+    def at_limit(self, state: StateT) -> jax.Array:
+        """
+        Whether a state is at the time limit: a bool scalar, by default `step >= config.max_steps`.
+
+        It alone decides what an end without a reason is. An environment or a wrapper with a limit
+        of its own, or with another count of steps, overrides it.
+        """
+        return state.step >= self.config.max_steps
 
     def action_mask(self, state: StateT) -> Any:
         """

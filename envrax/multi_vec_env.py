@@ -117,13 +117,14 @@ class MultiVecEnv(Fleet):
         if rng is not None:
             require_key(rng, "MultiVecEnv.reset_where", "Pass one key; MultiVecEnv splits it.")
 
-        def one(member: AnyBatch, *given: Any) -> tuple[Any, Any]:
-            *of_slots, starts = given
-            how: Any = {} if starts is None else {"starts": starts}  # a batch of one's own lacks it
-            return member.reset_where(*of_slots, **how)
+        def one(member: AnyBatch, masks: Any, obs: Any, states: Any, **how: Any) -> tuple[Any, Any]:
+            # A batch of one's own may lack some of them.
+            how = {name: x for name, x in how.items() if x is not None}
+            return member.reset_where(masks, obs, states, **how)
 
-        given = dict(masks=masks, obs=obs, states=states, rng=rng, starts=starts)
-        obs, states = self._map("MultiVecEnv.reset_where", one, **given)
+        own = {} if rng is None else {"rng": self._split(rng)}
+        given = dict(masks=masks, obs=obs, states=states, starts=starts)
+        obs, states = self._map("MultiVecEnv.reset_where", one, own, **given)
         return obs, states
 
     def slot_state(self, states: Any, idx: Any, slot_idx: int | jax.Array = 0) -> Any:

@@ -198,30 +198,31 @@ class Fleet(Members):
         function = getattr(self._members[position], method)
         return call_member(self._fused.names[position], method, function, *args)
 
-    def _map(self, who: str, function: Callable[..., Any], **given: Any) -> tuple[Any, ...]:
+    def _map(
+        self, who: str, function: Callable[..., Any], own: dict[str, list[Any]], **given: Any
+    ) -> tuple[Any, ...]:
         """
-        `function(member, *values)` of every member: a container for each of its results.
+        `function(member, **values)` of every member: a container for each of its results.
 
-        Values come from containers. A PRNG key is split; None or one policy is the same for all.
+        `given` are containers, or None; `own` has lists in place of some of them.
         """
-        columns: dict[str, list[Any]] = {name: [] for name in given}
-        containers: dict[str, Any] = {}
+        given = {name: x for name, x in given.items() if name not in own}
         for name, x in given.items():
-            if x is None or (name == "policy" and callable(x)):
-                columns[name] = [x] * len(self)
-            elif name == "rng" and hasattr(x, "dtype"):
-                columns[name] = list(split_key(x, len(self)))
-            elif not isinstance(x, list | dict):
+            if not isinstance(x, list | dict | None):
                 raise TypeError(f"{who}: expected {name} in a list or dict; got {type(x)}.")
-            else:
-                containers[name] = x
-        columns |= zip(containers, self._container.read(who, **containers), strict=True)
+        containers = {name: x for name, x in given.items() if x is not None}
+        read = self._container.read(who, **containers)
+        columns = own | dict(zip(containers, read, strict=True))
         results: list[Any] = []
-        rows = zip(self._members, *columns.values(), strict=True)
-        for name, row in zip(self._fused.names, rows, strict=True):
+        for i, (name, member) in enumerate(zip(self._fused.names, self._members, strict=True)):
             with noting(name):
-                results.append(function(*row))
+                values = {key: column[i] for key, column in columns.items()}
+                results.append(function(member, **(dict.fromkeys(given) | values)))
         return self._container.transpose(results)
+
+    def _split(self, rng: jax.Array) -> list[jax.Array]:
+        """A key for every member."""
+        return list(split_key(rng, len(self)))
 
     def _step_types(self, returned: Any) -> tuple[Any, Any, Any]:
         """The types of the arguments of the compiled step, from those of the results of reset."""

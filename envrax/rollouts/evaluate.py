@@ -124,11 +124,14 @@ def evaluate(
         require_key(rng, "evaluate", "Pass one key; the fleet splits it.")
         how: Any = dict(n_episodes=n_episodes, max_steps=max_steps, as_rollout=as_rollout)
 
-        def one(member: Any, policy: Any, rng: jax.Array, state: Any) -> Evaluation:
-            return evaluate(member, policy, rng, policy_state=state, **how)
+        def one(member: Any, policy: Any, rng: jax.Array, policy_state: Any) -> Evaluation:
+            return evaluate(member, policy, rng, policy_state=policy_state, **how)
 
-        given: Any = dict(policy=policy, rng=rng, policy_state=policy_state)
-        return Evaluation(*fleet._map("evaluate", one, **given))
+        own: Any = {"rng": fleet._split(rng)}
+        if callable(policy):
+            own["policy"] = [policy] * len(fleet)
+        given = dict(policy=policy, policy_state=policy_state)
+        return Evaluation(*fleet._map("evaluate", one, own, **given))
     require_env("evaluate", env)
     for write in getattr(env, "_write_first", ()):
         write()

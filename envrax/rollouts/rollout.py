@@ -75,7 +75,7 @@ class Transition(NamedTuple):
         As the environment returned it.
     done, terminated, truncated : jax.Array
         bool: whether an episode ended in this step, and why. Without a reason of the environment
-        an end is a truncation where `step >= config.max_steps`, else a termination.
+        an end is a truncation where `at_limit`, else a termination.
     next_obs : pytree of jax.Array
         The observation after the step, before any reset; where an episode ended, the next `obs` is
         the first one of the next episode. To bootstrap, take the value of `next_obs` wherever
@@ -122,7 +122,8 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
     require_key(rng, "start", "Pass one key.")
     if isinstance(env, Fleet):
         fleet = cast(Any, env)
-        return Rollout(*fleet._map("start", start, rng=rng, policy_state=policy_state))
+        rngs = {"rng": fleet._split(rng)}
+        return Rollout(*fleet._map("start", start, rngs, policy_state=policy_state))
     require_env("start", env)
     layout = layout_of(env)
     if layout is not None:
@@ -251,12 +252,13 @@ def rollout(
     if isinstance(env, Fleet):
         fleet = cast(Any, env)
 
-        def one(member: Any, policy: Any, *position: Any) -> tuple[Any, ...]:
+        def one(member: Any, policy: Any, **position: Any) -> tuple[Any, ...]:
             how: Any = dict(progress=progress, collect=collect)
-            end, steps = rollout(member, policy, Rollout(*position), n_steps, **how)
+            end, steps = rollout(member, policy, Rollout(**position), n_steps, **how)
             return (*end, *steps) if collect is None else (*end, steps)
 
-        out = fleet._map("rollout", one, policy=policy, **start._asdict())
+        own = {"policy": [policy] * len(fleet)} if callable(policy) else {}
+        out = fleet._map("rollout", one, own, policy=policy, **start._asdict())
         return Rollout(*out[:4]), Transition(*out[4:]) if collect is None else out[4]
     require_env("rollout", env)
     for write in getattr(env, "_write_first", ()):

@@ -172,6 +172,9 @@ class Wrapper(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT], metaclass=WrapperMe
             self.info(info),
         )
 
+    def at_limit(self, state: StateT) -> jax.Array:
+        return self.env.at_limit(self._inner(state))
+
     def action_mask(self, state: StateT) -> Any:
         """
         The mask of legal actions; by default the mask of the wrapped environment.

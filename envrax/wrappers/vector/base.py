@@ -1,4 +1,4 @@
-"""`BatchedWrapper`, the base class of wrappers of a batch, and that of all batches around another."""
+"""`BatchedWrapper`: the base class of wrappers of a batch."""
 
 import copy
 from collections.abc import Callable
