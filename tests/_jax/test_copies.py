@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import written_again
 
 import envrax
 from envrax import Box, EnvConfig, EnvState, JaxEnv, JitWrapper, MultiEnv, MultiVecEnv, VecEnv
@@ -48,32 +49,6 @@ class Echo(JaxEnv[Box, Box, EchoState, EchoConfig]):
         x = jnp.asarray(action) * jnp.sum(jnp.asarray(self.config.scale, jnp.float32))
         state = state.replace(x=x + 0 * state.x, step=state.step + 1)
         return state.x, state, jnp.sum(state.x), state.done, {}
-
-
-@jax.jit
-def _busy(x: jax.Array) -> jax.Array:
-    return jax.lax.fori_loop(0, 300, lambda _, x: jnp.tanh(x @ x), x)
-
-
-def aligned(array: Any) -> np.ndarray:
-    """A copy whose memory begins at a multiple of 64 bytes, as JAX takes it without a copy."""
-    array = np.asarray(array)
-    memory = np.zeros(array.nbytes + 64, np.uint8)
-    begin = -memory.ctypes.data % 64
-    view = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
-    view[...] = array
-    return view
-
-
-def written_again(call: Callable[[Any], Any], arrays: Any, other: Any = 7) -> Any:
-    """The result of a call whose arguments are written again while a program still runs."""
-    call(jax.tree.map(aligned, arrays))  # whatever compiles does so now
-    given = jax.tree.map(aligned, arrays)
-    _busy(jnp.ones((256, 256)))
-    returned = call(given)
-    for x in jax.tree.leaves(given):
-        x[...] = other
-    return jax.tree.map(np.asarray, returned)
 
 
 def test_jax_reads_an_array_after_the_call() -> None:
