@@ -14,7 +14,7 @@ from envrax._jax.keys import require_key
 from envrax._jax.mesh import reshard, to_sharding, where_slots
 from envrax._jax.types import output_types
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions
-from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT
+from envrax.env import ActSpaceT, AnyEnv, Info, ObsSpaceT, hands_on
 from envrax.spaces.conform import conform
 
 
@@ -117,6 +117,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         """
         return None
 
+    @hands_on
     def reset(self, rng: jax.Array) -> tuple[Any, Any]:
         """
         Begin an episode in every slot.
@@ -140,6 +141,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             function()
         return self._reset(self._replicated(rng, "reset"))
 
+    @hands_on
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         """
         Take one step in every slot, with auto-reset.
@@ -165,6 +167,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             actions = to_sharding(actions, self.layout, f"{type(self).__name__}.step")
         return self._step(state, actions, options)
 
+    @hands_on
     def reset_where(
         self, mask: Any, obs: Any, state: Any, rng: jax.Array | None = None, *, starts: Any = None
     ) -> tuple[Any, Any]:
@@ -181,9 +184,11 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             mask, obs, starts = to_sharding((mask, obs, starts), self.layout, who)
         return self._begin(mask, obs, state, rng, starts)
 
+    @hands_on
     def action_mask(self, state: Any) -> Any:
         return self._mask(self._on_mesh(state, "action_mask"))
 
+    @hands_on
     def active(self, state: Any) -> dict[str, jax.Array]:
         return self._active(self._on_mesh(state, "active")) if self.agents else {}
 
