@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.counts import require_limit
-from envrax._checks.drawn_field import DrawnField
 from envrax._checks.names import require_known
 from envrax._jax.types import strip_weak_type
 from envrax.spaces.base import canonical, kind
@@ -50,7 +49,7 @@ class Config(Replaceable):
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._require_not_frozen(name)
-        if name == "max_steps" and not isinstance(value, DrawnField):
+        if name == "max_steps":
             who = f"{type(self).__name__}: expected {name}"
             value = require_limit(who, value, self._least_limit)
         object.__setattr__(self, name, value)

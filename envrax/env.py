@@ -213,7 +213,7 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         info : dict
             Extra values, the same keys on every step. "terminated" and "truncated", if present,
             are bool scalars: why the episode ended. Both may be True. Without them, an end is a
-            truncation where `new_state.step >= config.max_steps`, else a termination.
+            truncation where `at_limit(new_state)`, else a termination.
         """
 
     @hands_on
@@ -225,6 +225,15 @@ class JaxEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         it is overridden, an episode counts as one that depends on the one before.
         """
         return self.reset(jax.random.split(state.rng)[0])
+
+    def at_limit(self, state: StateT) -> jax.Array:
+        """
+        Whether a state is at the time limit: a bool scalar, by default `step >= config.max_steps`.
+
+        It alone decides what an end without a reason is. An environment or a wrapper with a limit
+        of its own, or with another count of steps, overrides it.
+        """
+        return state.step >= self.config.max_steps
 
     def action_mask(self, state: StateT) -> Any:
         """
@@ -326,6 +335,10 @@ class ForwardingEnv(JaxEnv[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         return self.env.step(self._inner(state), action)
+
+    @hands_on
+    def at_limit(self, state: StateT) -> jax.Array:
+        return self.env.at_limit(self._inner(state))
 
     @hands_on
     def action_mask(self, state: StateT) -> Any:

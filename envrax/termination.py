@@ -7,8 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envrax._checks.counts import within_int32
-from envrax._checks.drawn_field import DrawnField
 from envrax._checks.tuples import require_tuple
 from envrax.env import AnyEnv, EnvState, Info
 
@@ -83,9 +81,6 @@ def end_of_step(who: str, env: AnyEnv, last: EnvState, info: Info) -> End:
     """
     How a step of `env` ended its episode.
 
-    A wrapper that changes what `state.step` counts calls this, and gives both reasons in its
-    `info`.
-
     Parameters
     ----------
     who, info
@@ -93,10 +88,7 @@ def end_of_step(who: str, env: AnyEnv, last: EnvState, info: Info) -> End:
     last : EnvState
         State after the step by `step_env`, before any reset.
     """
-    limit = env.config.max_steps
-    # A wrapper that draws the limit gives the reasons itself.
-    at_limit = False if isinstance(limit, DrawnField) else last.step >= within_int32(limit)
-    return episode_end(who, (), last.done, info, at_limit)
+    return episode_end(who, (), last.done, info, env.at_limit(last))
 
 
 def episode_end(
@@ -120,7 +112,7 @@ def episode_end(
         Info of the step, perhaps with "terminated" and "truncated". If only one of them is there,
         the other is its opposite.
     at_limit : jax.Array or bool, default False
-        Whether the step reached the time limit of the config.
+        Whether the step reached the time limit.
 
     Raises
     ------
@@ -161,9 +153,9 @@ def end_if(
     stepped: tuple[Any, jax.Array, Info],
     terminated: jax.Array | bool = False,
     truncated: jax.Array | bool = False,
-) -> tuple[Any, jax.Array, Info]:
+) -> tuple[jax.Array, jax.Array, Info]:
     """
-    The state, `done` and info of a step of `env` in which a wrapper may end the episode too.
+    `state.done`, `done` and info of a step of `env` in which a wrapper may end the episode too.
 
     Parameters
     ----------
@@ -176,10 +168,10 @@ def end_if(
     terminated, truncated : jax.Array or bool
         Whether the wrapper terminates the episode here, or truncates it.
     """
-    state, done, info = stepped
-    end = end_of_step(who, env, state, info)
+    last, done, info = stepped
+    end = end_of_step(who, env, last, info)
     ends = jnp.asarray(terminated) | truncated
     done = jnp.asarray(done)
     done = jnp.where(ends, jnp.full_like(done, done.dtype == jnp.bool_), done)
     end = End(end.done | ends, end.terminated | terminated, end.truncated | truncated)
-    return state.replace(done=end.done), done, with_reasons(info, end)
+    return end.done, done, with_reasons(info, end)

@@ -75,7 +75,7 @@ class Transition(NamedTuple):
         As the environment returned it.
     done, terminated, truncated : jax.Array
         bool: whether an episode ended in this step, and why. Without a reason of the environment
-        an end is a truncation where `step >= config.max_steps`, else a termination.
+        an end is a truncation where `at_limit`, else a termination.
     next_obs : pytree of jax.Array
         The observation after the step, before any reset; where an episode ended, the next `obs` is
         the first one of the next episode. To bootstrap, take the value of `next_obs` wherever

@@ -11,7 +11,7 @@ from envrax._jax.keys import cond
 from envrax._jax.types import strip_weak_type
 from envrax.env import ActSpaceT, AnyEnv, ConfigT, Info, JaxEnv, ObsSpaceT, StateT, carries_over
 from envrax.spaces import Box, Discrete
-from envrax.termination import end_if, end_of_step, step_env, with_reasons
+from envrax.termination import end_if, step_env
 from envrax.wrappers.base import Wrapper, require_that
 from envrax.wrappers.episodic_life import lives_in
 from envrax.wrappers.hooks import refuse_mask
@@ -41,8 +41,8 @@ class AtariPreprocessing(Wrapper[Box, ActSpaceT, StateT, ConfigT]):
 
     No-ops do not count as steps: `state.step` is 0 after a reset. With no-ops or repeated actions,
     `action_mask` raises a `NotImplementedError` if the environment has masks of legal actions. With
-    no-ops or `terminal_on_life_loss`, `info["terminated"]` and `info["truncated"]` say in every
-    step why the episode ended.
+    `terminal_on_life_loss`, `info["terminated"]` and `info["truncated"]` say in every step why the
+    episode ended.
 
     Parameters
     ----------
@@ -163,7 +163,6 @@ class NoopReset(
         done: jax.Array,
         info: Info,
     ) -> tuple[Any, ...]:
-        info = with_reasons(info, end_of_step("AtariPreprocessing.step", self.env, state, info))
         return obs, state.replace(step=state.step - state.noops), reward, done, info
 
     def action_mask(self, state: NoopState[InnerStateT]) -> Any:
@@ -244,6 +243,6 @@ class LifeLoss(
     ) -> tuple[Any, ...]:
         lives = lives_in("AtariPreprocessing(terminal_on_life_loss=True)", self.env, info)
         lost = lives < state.lives
-        stepped = state.replace(lives=lives), done, info
-        state, done, info = end_if("AtariPreprocessing.step", self.env, stepped, terminated=lost)
-        return obs, state, reward, done, info
+        stepped = state.env_state, done, info
+        ended, done, info = end_if("AtariPreprocessing.step", self.env, stepped, terminated=lost)
+        return obs, state.replace(lives=lives, done=ended), reward, done, info

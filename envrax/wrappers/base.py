@@ -204,7 +204,7 @@ def per_agent_envs(env: AnyEnv) -> Any:
 # What `EachAgent` applies to no agent: a wrapper with one of these of its own is refused.
 _OF_THE_WORLD = (
     *("name", "config", "reset", "reset_after", "step", "on_episode_start", "done", "info"),
-    *("observe", "active", "render", "compile"),
+    *("at_limit", "observe", "active", "render", "compile"),
 )
 
 

@@ -92,11 +92,10 @@ class EpisodicLife(
         lives = lives_in("EpisodicLife", self.env, info)
         lost = (lives > 0) & (lives < state.lives)
         goes_on = lost & ~state.done
-        state, done, info = end_if(
-            "EpisodicLife.step", self.env, (state, done, info), terminated=lost
-        )
+        stepped = state.env_state, done, info
+        ended, done, info = end_if("EpisodicLife.step", self.env, stepped, terminated=lost)
         step = state.step - state.begun
-        state = state.replace(lives=lives, goes_on=goes_on, obs=obs, step=step)
+        state = state.replace(lives=lives, goes_on=goes_on, obs=obs, step=step, done=ended)
         return obs, state, reward, done, info
 
     def _with_starts(self, give: Any) -> Any:

@@ -74,11 +74,11 @@ class NanGuard(
         # The key is there already if a NanGuard is inside this one.
         flag = non_finite | info["non_finite"] if "non_finite" in info else non_finite
         info = add_to_info(NanGuard, self.env, info, "non_finite", flag)
-        stepped = state, done, info
-        state, done, info = end_if("NanGuard.step", self.env, stepped, terminated=non_finite)
+        stepped = state.env_state, done, info
+        ended, done, info = end_if("NanGuard.step", self.env, stepped, terminated=non_finite)
         info["truncated"] &= ~non_finite
         reward = jax.tree.map(lambda x: jnp.where(non_finite, jnp.zeros_like(x), x), reward)
-        return _replace_non_finite(obs), state, reward, done, info
+        return _replace_non_finite(obs), state.replace(done=ended), reward, done, info
 
 
 def _has_non_finite(tree: Any) -> jax.Array:

@@ -10,12 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.callables import accepts
-from envrax._checks.drawn_field import DrawnField
 from envrax._jax.keys import key_types
 from envrax._jax.types import strip_weak_type
 from envrax.config import FieldError, frozen_copy
 from envrax.env import ActSpaceT, ConfigT, Info, JaxEnv, ObsSpaceT, carries_over, with_config
-from envrax.termination import end_of_step, with_reasons
 from envrax.wrappers.base import require_that
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 from envrax.wrappers.traced_fields import Fields, require_dynamic
@@ -134,12 +132,10 @@ class DomainRandomization(
     def step(
         self, state: RandomizedState[InnerStateT], action: Any
     ) -> tuple[Any, RandomizedState[InnerStateT], jax.Array, jax.Array, Info]:
-        stepped = self._with_fields(state.fields).step(state, action)
-        obs, state, reward, done, info = stepped
-        if "max_steps" in self._drawn:  # nothing outside knows this episode's limit
-            env = with_config(self.env, **state.fields)
-            info = with_reasons(info, end_of_step("DomainRandomization.step", env, state, info))
-        return obs, state, reward, done, info
+        return self._with_fields(state.fields).step(state, action)
+
+    def at_limit(self, state: RandomizedState[InnerStateT]) -> jax.Array:
+        return self._with_fields(state.fields).at_limit(state)
 
     def action_mask(self, state: RandomizedState[InnerStateT]) -> Any:
         return self._with_fields(state.fields).action_mask(state)
@@ -176,6 +172,35 @@ class DomainRandomization(
         expected = "sample to return a dict of fields of the config"
         require_that(isinstance(fields, dict), type(self), expected, fields)
         return {name: _as_numbers(name, value) for name, value in fields.items()}
+
+
+class DrawnField:
+    """What `config` shows in place of a value that each episode draws."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"<{self._name} is drawn>"
+
+    def refuse(self, *_: Any) -> Any:
+        raise TypeError(
+            f"DomainRandomization: expected `config.{self._name}` to be used only inside of this "
+            "wrapper, since every episode has its own value; got a use outside. Put the wrapper "
+            "that uses it inside DomainRandomization, take the value from `state.fields`, or give "
+            "the wrapper a value of its own, as in `TimeLimit(env, max_steps=...)`."
+        )
+
+
+# Without these, Python would say that a `DrawnField` has no such operator.
+_OPERATORS = (
+    "eq ne lt le gt ge hash bool int float complex index round trunc floor ceil abs neg pos invert "
+    "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift "
+    "radd rsub rmul rtruediv rfloordiv rmod rdivmod rpow rmatmul rand ror rxor rlshift rrshift "
+    "len iter getitem contains call array"
+)
+for _name in _OPERATORS.split():
+    setattr(DrawnField, f"__{_name}__", DrawnField.refuse)
 
 
 def _in_both(fields: Fields, drawn: Fields) -> list[str]:

@@ -14,7 +14,6 @@ from envrax._jax.types import named_leaves, strip_weak_type
 from envrax.autoreset.checks import checked, require_same_types
 from envrax.autoreset.slot import reset_slot
 from envrax.env import ActSpaceT, ConfigT, JaxEnv, ObsSpaceT, carries_over
-from envrax.termination import end_of_step, with_reasons
 from envrax.wrappers.base import layers
 from envrax.wrappers.stateful import InnerStateT, StatefulWrapper, WrapperState
 
@@ -58,8 +57,7 @@ class StartStates(
     A state from the middle of an episode keeps its `step` in `env_state`, so the time limit of the
     wrapped environment continues from there. `step` of the wrapper's state starts at 0. For a full
     time limit, return a state whose `step` is 0. A `TimeLimit` counts in a field of its own, so for
-    its full time put it outside of this wrapper. `done` is set to False. `info["terminated"]` and
-    `info["truncated"]` say in every step why the episode ended.
+    its full time put it outside of this wrapper. `done` is set to False.
 
     Parameters
     ----------
@@ -143,7 +141,6 @@ class StartStates(
 
     def on_step(self, obs: Any, state: StartState[InnerStateT], *rest: Any) -> tuple[Any, ...]:
         reward, done, info = rest
-        info = with_reasons(info, end_of_step("StartStates.step", self.env, state, info))
         if state.start is not None:
             info = with_info_entry("StartStates", self.env, info, "start", state.start)
         return obs, state.replace(step=state.step - state.saved_step), reward, done, info

@@ -40,7 +40,7 @@ class TimeLimit(
 
     The wrapper counts the steps itself. `info["terminated"]` and `info["truncated"]` are bools in
     every step. Both are True if the environment terminates in the last step that the limit allows.
-    If the environment ends an episode without a reason, the rule of `JaxEnv.step` holds.
+    If the environment ends an episode without a reason, its own `at_limit` decides.
 
     Parameters
     ----------
@@ -92,10 +92,13 @@ class TimeLimit(
         info: Info,
     ) -> tuple[Any, ...]:
         elapsed = state.elapsed + 1
-        at_limit = elapsed >= self.max_steps
-        stepped = state.replace(elapsed=elapsed), done, info
-        state, done, info = end_if("TimeLimit.step", self.env, stepped, truncated=at_limit)
-        return obs, state, reward, done, info
+        stepped = state.env_state, done, info
+        truncated = elapsed >= self.max_steps
+        ended, done, info = end_if("TimeLimit.step", self.env, stepped, truncated=truncated)
+        return obs, state.replace(elapsed=elapsed, done=ended), reward, done, info
+
+    def at_limit(self, state: TimeState[InnerStateT]) -> jax.Array:
+        return (state.elapsed >= self.max_steps) | super().at_limit(state)
 
 
 class TimeAwareObservation(Wrapper[Any, ActSpaceT, StateT, ConfigT]):

@@ -1,5 +1,5 @@
 """
-An end without a reason is a truncation at `config.max_steps`, else a termination, whoever asks.
+An end without a reason is a truncation where `at_limit`, else a termination, whoever asks.
 
 Here, action 2 terminates.
 """
@@ -99,6 +99,8 @@ STACKS: dict[str, Any] = {
     "drawn limit": lambda env: DomainRandomization(
         env, lambda rng: {"max_steps": jax.random.randint(rng, (), 5, 8, jnp.int32)}
     ),
+    "TimeLimit of a drawn limit": lambda env: TimeLimit(STACKS["drawn limit"](env), 9),
+    "NanGuard of StartStates": lambda env: NanGuard(from_the_middle(env)),
     "OneAgent": lambda env: OneAgent(Pair(env), "left", waits),
     "NormalizeReward": lambda env: vector.NormalizeReward(small_vec(env, 4)),
 }

@@ -116,6 +116,7 @@ def test_a_tuple_of_functions_and_a_module() -> None:
     env = envrax.wrap(peers.functions(), max_steps=7, action_space=envrax.Discrete(2))
     obs, state = env.reset(jax.random.key(0))
     assert obs["x"].shape == (1,) and env.config.max_steps == 7
+    assert [bool(env.at_limit(state.replace(step=jnp.int32(n)))) for n in (6, 7)] == [False, True]
 
 
 def test_it_is_pickled_and_configured() -> None:

@@ -179,6 +179,10 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         """Shape and dtype of each leaf of an observation at reset."""
         return types_of(self._reset_types(jax.random.key(0)).obs)
 
+    def at_limit(self, state: PeerState) -> jax.Array:
+        with jax.numpy_dtype_promotion("standard"):  # a traced limit may be a float
+            return state.step >= self._limit
+
     def action_mask(self, state: PeerState) -> Any:
         return state.mask
 
@@ -250,9 +254,7 @@ class PeerEnv(JaxEnv[Space, Space, PeerState, PeerConfig]):
         action = conform(self.action_space, action, f"{self._who}.step", "action")
         out = PeerStep(*self._advance(self._params, state.inner, action, key))
         step = state.step + 1
-        with jax.numpy_dtype_promotion("standard"):  # a traced limit may be a float
-            at_limit = step >= self._limit
-        terminated, truncated = self.ends(out, at_limit)
+        terminated, truncated = self.ends(out, self.at_limit(state.replace(step=step)))
         done = terminated | truncated
         info = {**cast_to(types.info, out.info), "terminated": terminated, "truncated": truncated}
         new_state = state.replace(
