@@ -11,6 +11,7 @@ from tqdm import tqdm
 from envrax._checks.counts import require_count
 from envrax._checks.streams import can_show_progress
 from envrax._fleet.fleet import Fleet
+from envrax._jax.copies import copy_numpy
 from envrax._jax.functions import as_jitted, trace
 from envrax._jax.keys import is_key, require_key, to_threefry
 from envrax._jax.mesh import replicate, varying_like
@@ -135,7 +136,7 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
     else:
         rng, key = _compiled_split(env)(rng)
         obs, state = _first_of(env, key)
-    return Rollout(jax.tree.map(copy_if_numpy, obs), state, as_arrays(policy_state), rng)
+    return Rollout(copy_numpy(obs), state, as_arrays(policy_state), rng)
 
 
 def _split(_: Any, rng: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -370,9 +371,9 @@ def _on_the_host(
         for _ in range(n_steps):
             at, one = play_step(env, policy, at)
             one = one if collect is None else collect(one)
-            steps.append(jax.tree.map(copy_if_numpy, one))
+            steps.append(copy_numpy(one))
             # A simulator may write the next observation over this one.
-            at = at._replace(obs=jax.tree.map(copy_if_numpy, at.obs))
+            at = at._replace(obs=copy_numpy(at.obs))
             bar.update()
     return at, jax.tree.map(_stacked, *steps)
 
@@ -391,12 +392,7 @@ def _stacked(*leaves: Any) -> Any:
 def as_arrays(policy_state: Any) -> Any:
     """The state of a policy as arrays that nobody else writes to."""
     try:
-        return jax.tree.map(lambda x: strip_weak_type(copy_if_numpy(x)), policy_state)
+        return strip_weak_type(policy_state)
     except (TypeError, ValueError):  # the next line names the leaf
         named = {"policy_state": policy_state}
         return numbers_as_arrays("start: expected policy_state to hold", named, policy_state)
-
-
-def copy_if_numpy(x: Any) -> Any:
-    """A copy of a NumPy array, whose memory a simulator or the caller may write to."""
-    return cast(Any, x).copy() if isinstance(x, np.ndarray) else x

@@ -15,6 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from envrax._checks.tuples import require_tuple
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.compiled import Compiled
+from envrax._jax.copies import copy_numpy
 from envrax._jax.mesh import reshard, to_sharding, varying_like
 from envrax._jax.types import output_types
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, step_with
@@ -325,13 +326,13 @@ class BatchedWrapper(
 
     def _reset_on_host(self, rng: jax.Array) -> tuple[Any, Any]:
         obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
-        obs, fields = self._compiled_after_reset(_copy_numpy(obs))
+        obs, fields = self._compiled_after_reset(copy_numpy(obs))
         return obs, self.state_class(env_state=inner, **fields)
 
     def _step_on_host(self, state: Any, actions: Any, options: StepOptions) -> Any:
         actions = self._compiled_action(actions) if adds(self.action) else actions
         obs, inner, *rest = step_with(self.env, state.env_state, actions, options)
-        obs, *rest = _copy_numpy((obs, *rest))
+        obs, *rest = copy_numpy((obs, *rest))
         obs, state, *rest = self._compiled_after_step(state.replace(env_state=None), obs, *rest)
         return obs, state.replace(env_state=inner), *rest
 
@@ -366,8 +367,3 @@ class BatchedWrapper(
         if self.compilation is None:
             self.env.compile(cache_dir)
         super().compile(cache_dir)
-
-
-def _copy_numpy(tree: Any) -> Any:
-    """Copy NumPy arrays, which a simulator may overwrite before JAX has read them."""
-    return jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), tree)
