@@ -139,8 +139,8 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         """
         who = type(self).__name__
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
-        for function in self._before_calls:
-            function()
+        for write in self._write_first:
+            write()
         return self._reset(self._replicated(copy_numpy(rng), "reset"))
 
     @hands_on
@@ -158,8 +158,8 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             If actions are of another shape or structure, or if `final_obs=True` and the environment
             has an info that this option adds.
         """
-        for function in self._before_calls:
-            function()
+        for write in self._write_first:
+            write()
         return self._step_with(state, actions, self._options)
 
     def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
@@ -179,8 +179,8 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         if rng is not None:
             require_key(rng, who, "Pass one key, as to `reset`.")
             rng = self._replicated(copy_numpy(rng), "reset_where")
-        for function in self._before_calls:
-            function()
+        for write in self._write_first:
+            write()
         obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
         state = self._on_mesh(copy_numpy(state), "reset_where")
         starts = copy_numpy(starts)

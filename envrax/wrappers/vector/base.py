@@ -236,8 +236,8 @@ class BatchedWrapper(
         return *self.env.reset_where(mask, nothing, state, rngs, **given), mask
 
     @property
-    def _before_calls(self) -> Any:
-        return self.env._before_calls
+    def _write_first(self) -> Any:
+        return self.env._write_first
 
     @property
     def observation_space(self) -> Space:
