@@ -213,7 +213,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> None:
     """
     Have all tests of a run share what they compile: a fifth of the programs are the same.
 
-    With `ENVRAX_TEST_PROGRAMS`, a folder, the runs of `.ci/mutate.py` share them too.
+    With `ENVRAX_TEST_PROGRAMS`, a folder, several runs share them too: see `.ci/cosmic-ray.toml`.
     """
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
