@@ -173,10 +173,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def traced_again(request: pytest.FixtureRequest) -> None:
-    """For `make check`: pytest-testmon sees what Python runs, so each test traces its programs."""
+def empty_caches(request: pytest.FixtureRequest) -> None:
+    """For `make check`: pytest-testmon sees what Python runs, so each test has empty caches."""
     if request.config.getoption("testmon", default=False):
         jax.clear_caches()
+        for name in [name for name in sys.modules if name.startswith("envrax.")]:
+            for value in [*vars(sys.modules[name]).values()]:
+                if hasattr(type(value), "cache_clear"):  # of `functools.cache`
+                    value.cache_clear()
 
 
 @pytest.fixture(scope="session", autouse=True)
