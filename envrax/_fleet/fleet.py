@@ -70,8 +70,8 @@ class Fleet(Members):
         """
         who = type(self).__name__
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
-        for function in self._before_calls:
-            function()
+        for write in self._write_first:
+            write()
         returned, rngs = self._reset(copy_numpy(rng))
         return self._gathered("reset", returned, lambda i: (rngs[i],))
 
@@ -101,8 +101,8 @@ class Fleet(Members):
             a dict, or an action is of the wrong kind (bool, integer, float).
         """
         who = f"{type(self).__name__}.step"
-        for function in self._before_calls:
-            function()
+        for write in self._write_first:
+            write()
         state, action = self._container.read(who, states=states, actions=actions)
         conform_each(self._action_spaces, action, who, self._labels)
         donated: dict[int, Any] = {}

@@ -34,13 +34,13 @@ from envrax.rollouts.policy import (
     Policies,
     Policy,
     TracedPolicy,
-    as_is_now,
-    as_policy,
     call_compiled,
     call_policy,
     inputs_of,
     on_devices_of,
+    read_policy,
     require_env,
+    trace_policy,
 )
 from envrax.spaces.conform import conform
 from envrax.termination import episode_end, reasons_in
@@ -259,28 +259,28 @@ def rollout(
     if isinstance(env, Fleet):
         fleet = cast(Any, env)
 
-        def one(member: Any, policy: Any, **at: Any) -> tuple[Any, ...]:
+        def one(member: Any, policy: Any, **position: Any) -> tuple[Any, ...]:
             how: Any = dict(progress=progress, collect=collect)
-            end, steps = rollout(member, policy, Rollout(**at), n_steps, **how)
+            end, steps = rollout(member, policy, Rollout(**position), n_steps, **how)
             return (*end, *steps) if collect is None else (*end, steps)
 
         own = {"policy": [policy] * len(fleet)} if callable(policy) else {}
         out = fleet._map("rollout", one, own, policy=policy, **start._asdict())
         return Rollout(*out[:4]), Transition(*out[4:]) if collect is None else out[4]
     require_env("rollout", env)
-    for function in getattr(env, "_before_calls", ()):
-        function()
-    played, jitted = as_policy(env, cast(Any, policy))
+    for write in getattr(env, "_write_first", ()):
+        write()
+    played, jitted = read_policy(env, cast(Any, policy))
     straight = goes_straight(env, (start, played.arrays))
     if not straight and is_traced((start, played.arrays)):
         return _scan(env, played, collect, n_steps, start)
-    played = as_is_now(env, played, start)
+    played = trace_policy(env, played, start)
     is_traced_later = isinstance(played, TracedPolicy) and played.traced.closes_over_tracers
     if env.traceable and is_traced_later:
         return _scan(env, played, collect, n_steps, start)
     if straight:
         return _on_the_host(env, played, collect, n_steps, start, progress)
-    kept, compiled_collect = _collect_as_is_now(env, played, collect, start)
+    kept, compiled_collect = _trace_collect(env, played, collect, start)
     owners = [x for x in (jitted, compiled_collect) if x is not None]
     run = _compiled_scan(env, *owners)
     if progress and not is_inside_jit():
@@ -288,8 +288,8 @@ def rollout(
     return run(played, kept, n_steps, start)
 
 
-def _collect_as_is_now(
-    env: AnyEnv | AnyBatch, policy: AnyPolicy, collect: Any, at: Rollout
+def _trace_collect(
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, collect: Any, position: Rollout
 ) -> tuple[Any, Any]:
     """`collect` as it is now, and what of it the user compiled."""
     if collect is None:
@@ -297,7 +297,7 @@ def _collect_as_is_now(
     jitted = as_jitted(collect)
     if jitted is not None:
         return on_devices_of(env, jitted), jitted.function
-    types = _transition_types(env).eval_shape(policy, at)
+    types = _transition_types(env).eval_shape(policy, position)
     shown = getattr(collect, "__qualname__", repr(collect))
     hint = "Return what you need."
 
@@ -314,38 +314,40 @@ def _collect_as_is_now(
 def _scan(
     env: AnyEnv | AnyBatch, policy: AnyPolicy, collect: Any, n_steps: int, start: Rollout
 ) -> tuple[Rollout, Any]:
-    def step(at: Rollout, _: None) -> tuple[Rollout, Any]:
-        at, transition = play_step(env, policy, at)
-        return at, transition if collect is None else collect(transition)
+    def step(position: Rollout, _: None) -> tuple[Rollout, Any]:
+        position, transition = play_step(env, policy, position)
+        return position, transition if collect is None else collect(transition)
 
     return jax.lax.scan(step, strip_weak_type(start), length=n_steps)
 
 
 _compiled_scan = programs(_scan, 2)
-_transition_types = programs(lambda env, policy, at: play_step(env, policy, strip_weak_type(at))[1])
+_transition_types = programs(
+    lambda env, policy, position: play_step(env, policy, strip_weak_type(position))[1]
+)
 
 
 def play_step(
-    env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout, straight: bool = False
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, position: Rollout, straight: bool = False
 ) -> tuple[Rollout, Transition]:
     """One step of a policy, compiled on its own where the call goes `straight` to the host."""
-    rng, action, policy_state, extras = act(env, policy, at, straight)
+    rng, action, policy_state, extras = act(env, policy, position, straight)
     if isinstance(env, JaxEnv):
         action = conform(env.action_space, action, "policy", "action")
-        stepped = step_and_reset(env, None, at.env_state, action, final_obs=True)
+        stepped = step_and_reset(env, None, position.env_state, action, final_obs=True)
         obs, state, reward, _, info = stepped
         terminated, truncated = info["terminated"], info["truncated"]
         done = terminated | truncated  # a wrapper may have changed the type of the flag
     else:
         options = StepOptions(final_obs=True, straight=straight)
-        obs, state, reward, done, info = step_with(env, at.env_state, action, options)
+        obs, state, reward, done, info = step_with(env, position.env_state, action, options)
         require_final_obs(type(env).__name__, info)
         find_end = _compiled_end if straight else episode_end
         done, terminated, truncated = find_end(env.name, (env.n_slots,), done, reasons_in(info))
     info = {**info, "terminated": terminated, "truncated": truncated}
     next_obs = info.pop("final_obs")
     transition = Transition(
-        at.obs, action, reward, done, terminated, truncated, next_obs, info, extras
+        position.obs, action, reward, done, terminated, truncated, next_obs, info, extras
     )
     return Rollout(obs, state, policy_state, rng), transition
 
@@ -354,40 +356,40 @@ _compiled_end: Any = jax.jit(episode_end, static_argnums=(0, 1))
 
 
 def act(
-    env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout, straight: bool
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, position: Rollout, straight: bool
 ) -> tuple[Any, Any, Any, Any]:
     """The next key, the action, and the new state and the extras of the policy."""
     call = call_compiled(env) if straight else call_policy
-    return call(policy, *inputs_of(env, policy.asks, at))
+    return call(policy, *inputs_of(env, policy.extra_names, position))
 
 
 def _in_pieces(
-    run: Any, policy: AnyPolicy, collect: Any, n_steps: int, at: Rollout
+    run: Any, policy: AnyPolicy, collect: Any, n_steps: int, position: Rollout
 ) -> tuple[Rollout, Any]:
     size = -(-n_steps // CHUNKS)
     parts: list[Any] = []
     with _progress_bar(n_steps, True) as bar:
         for begin in range(0, n_steps, size):
             length = min(size, n_steps - begin)
-            at, part = run(policy, collect, length, at)
+            position, part = run(policy, collect, length, position)
             parts.append(jax.block_until_ready(part))
             bar.update(length)
-    return at, jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+    return position, jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 def _on_the_host(
-    env: Any, policy: AnyPolicy, collect: Any, n_steps: int, at: Rollout, progress: bool
+    env: Any, policy: AnyPolicy, collect: Any, n_steps: int, position: Rollout, progress: bool
 ) -> tuple[Rollout, Any]:
     steps: list[Any] = []
     with _progress_bar(n_steps, progress) as bar:
         for _ in range(n_steps):
-            at, one = play_step(env, policy, at, straight=True)
+            position, one = play_step(env, policy, position, straight=True)
             one = one if collect is None else collect(one)
             steps.append(copy_numpy(one))
             # A simulator may write the next observation over this one.
-            at = at._replace(obs=copy_numpy(at.obs))
+            position = position._replace(obs=copy_numpy(position.obs))
             bar.update()
-    return at, jax.tree.map(_stacked, *steps)
+    return position, jax.tree.map(_stacked, *steps)
 
 
 def _progress_bar(n_steps: int, progress: bool) -> Any:

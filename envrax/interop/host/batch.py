@@ -17,7 +17,7 @@ from envrax._jax.keys import of_kind, require_key, split_key, to_threefry
 from envrax._jax.mesh import where_slots
 from envrax._jax.types import is_traced
 from envrax.batched_env import BatchedEnv, StepOptions, goes_straight
-from envrax.env import EnvState, Info
+from envrax.env import EnvState, Info, hands_on
 from envrax.interop.host.arrays import (
     RewardsAndEnds,
     copy_as,
@@ -206,6 +206,7 @@ class HostBatch(BatchedEnv[Space, Space]):
         given = _RESET, zeros, zeros > 0, zeros == 0, seeds
         return self._begun_by(who, goes_straight(self, rng), *given).returned(rngs)
 
+    @hands_on
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, Any, Any, Info]:
         """
         Take one step in every slot, with auto-reset.

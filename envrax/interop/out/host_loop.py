@@ -189,8 +189,8 @@ class HostLoop:
         return number
 
     def _before_call(self) -> None:
-        for function in getattr(self.env, "_before_calls", ()):
-            function()
+        for write in getattr(self.env, "_write_first", ()):
+            write()
 
     def _require_state(self, what: str) -> Any:
         self._before_call()
