@@ -1,120 +1,32 @@
 """
-Fill the pages with what results know, while the site is built (`hooks` in mkdocs.yml).
+Fill the pages with what the code and the results know, while the site is built (`hooks` in
+mkdocs.yml).
 
-`<!-- fill NAME -->` in a page, with the quotation below it, gives way to what the results know: in
-the repository the quotation says where that stands. So data stands once, in `benchmarks`.
+`<!-- fill NAME -->` in a page, with the quotation below it, gives way to it: in the repository the
+quotation says where that stands. So data stands once. `templates` has the cards of a library and
+the page of all ids.
 """
 
-import html
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup, escape
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import gallery, pages  # noqa: E402
 from envrax.command import evidence  # noqa: E402
+from envrax.testing.rules import BATCHED_RULES, ENV_RULES, WORLD_RULES  # noqa: E402
 
 MARK = re.compile(r"<!-- fill (\w+) -->\n(?:>.*\n)*")
-KEPT = re.compile(r"<!-- fill (\w+) -->")
 WIDTH, HEIGHT = 260, 110  # of a curve
 LEFT, BOTTOM, EDGE = 54, 18, 8  # room for its scales
 PICTURES = ROOT / "docs/libraries"
-
-
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Tables become part of the page; cards follow when it is HTML, so that no index lists them."""
-
-    def filled(found: re.Match[str]) -> str:
-        if found[1] in pages.TABLES:
-            return "".join(f"{line}\n" for line in pages.TABLES[found[1]]())
-        return f"<!-- fill {found[1]} -->\n"
-
-    return MARK.sub(filled, markdown)
-
-
-def on_page_content(content: str, page: Any, **_: Any) -> str:
-    stem = Path(page.file.src_path).stem
-    return KEPT.sub(lambda found: "\n".join(PARTS[found[1]](stem)), content)
-
-
-def cards(library: str) -> Iterator[str]:
-    """What is known of a library, and a card for each of its ids."""
-    yield '<dl class="about" data-search-exclude>'
-    yield from (f"<dt>{label}</dt><dd>{in_html(x)}</dd>" for label, x in evidence.about(library))
-    yield "</dl>"
-    if len(evidence.ids(library)) > 12:
-        links = (
-            f'<a href="#{anchor(id)}">{html.escape(id.partition("/")[2])}</a>'
-            for id in evidence.ids(library)
-        )
-        yield f'<nav class="jump" data-search-exclude>{" ".join(links)}</nav>'
-    for id in evidence.ids(library):
-        yield f'<section class="card"><h3 id="{anchor(id)}"><code>{html.escape(id)}</code>'
-        yield f'<a class="headerlink" href="#{anchor(id)}" title="Permanent link">¶</a></h3>'
-        yield f'<div class="facts" data-search-exclude>{picture(id)}<dl>'
-        for label, text in evidence.card(id):
-            shown = f"{svg(id)}" if label == "curve" else in_html(text)
-            yield f"<dt>{label}</dt><dd>{shown}</dd>"
-        yield "</dl></div></section>"
-
-
-def picture(id: str) -> str:
-    """The picture of an id; a film of the trained policy where there is one."""
-    trained = gallery.trained_path(id)
-    path = trained if trained.exists() else gallery.path_of(id)
-    if not path.exists():
-        return ""
-    about = f"{id}, played by the trained policy" if path == trained else id
-    where = f"../{path.relative_to(PICTURES).as_posix()}"
-    return f'<img src="{where}" alt="{html.escape(about)}" title="{html.escape(about)}">'
-
-
-def svg(id: str) -> str:
-    """The returns while training, over environment steps, with the scales of both."""
-    points = evidence.curve(id)
-    first, last = points[0][0], points[-1][0]
-    low, high = (pick(value for _, value in points) for pick in (min, max))
-    spread = high - low or 1.0
-
-    def place(steps: float, value: float) -> str:
-        x = LEFT + (steps - first) / (last - first) * (WIDTH - LEFT - EDGE)
-        return f"{x:.1f},{EDGE + (high - value) / spread * (HEIGHT - BOTTOM - 2 * EDGE):.1f}"
-
-    line = " ".join(place(*point) for point in points)
-    floor = HEIGHT - BOTTOM
-    about = f"return from {low:,.4g} to {high:,.4g} over {evidence.short(last)} environment steps"
-    return (
-        f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{about}">'
-        f'<path d="M{LEFT} {EDGE // 2}V{floor}H{WIDTH - EDGE}"/><polyline points="{line}"/>'
-        f'<text x="{LEFT - 4}" y="{EDGE + 5}" text-anchor="end">{high:,.4g}</text>'
-        f'<text x="{LEFT - 4}" y="{floor - EDGE + 4}" text-anchor="end">{low:,.4g}</text>'
-        f'<text x="{LEFT}" y="{HEIGHT - 4}">{evidence.short(first)}</text>'
-        f'<text x="{WIDTH - EDGE}" y="{HEIGHT - 4}" text-anchor="end">'
-        f"{evidence.short(last)} steps</text></svg>"
-    )
-
-
-def environments(_: str) -> Iterator[str]:
-    """A form that filters, and a row for each id, with a link to its card."""
-    yield '<form class="filters"><input type="search" name="words" aria-label="Words" '
-    yield 'placeholder="Words: minatar clean, Discrete(3), ...">'
-    for name, choices in CHOICES.items():
-        yield f'<label>{name}<select name="{name}"><option value="">any</option>'
-        yield from (f'<option value="{value}">{text}</option>' for value, text in choices.items())
-        yield "</select></label>"
-    yield "<output></output></form>"
-    yield '<table class="ids" data-search-exclude><thead><tr><th></th><th>id</th>'
-    yield "<th>observations</th><th>actions</th><th>learned</th><th>steps a second</th>"
-    yield "<th>checked</th></tr></thead><tbody>"
-    for id in evidence.ids():
-        yield row_of(id)
-    yield "</tbody></table>"
-
-
 CHOICES = {
     "agents": {"one": "one", "several": "several"},
     "observations": {x: x for x in ("vector", "grid", "pixels", "several arrays")},
@@ -125,38 +37,97 @@ CHOICES = {
 }
 
 
-def row_of(id: str) -> str:
-    """A row of the page of all ids, with what the filter reads."""
-    row, library = evidence.evidence()[id], id.partition("/")[0]
-    obs, action = row.get("obs", ""), row.get("action", "")
-    fastest = row.get("speed", [0])[-1]
-    returns = [f"{value:,g}" for value, _ in row.get("trained", [])]
-    verdict = row["verdict"].partition(":")[0]
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Tables become part of the page; cards follow when it is HTML, so that no index lists them."""
+
+    def filled(found: re.Match[str]) -> str:
+        if found[1] in TABLES:
+            return "".join(f"{line}\n" for line in TABLES[found[1]]())
+        return f"<!-- fill {found[1]} -->\n"
+
+    return MARK.sub(filled, markdown)
+
+
+def on_page_content(content: str, page: Any, **_: Any) -> str:
+    stem = Path(page.file.src_path).stem
+    return re.sub(r"<!-- fill (\w+) -->", lambda found: PARTS[found[1]](stem), content)
+
+
+def cards(library: str) -> str:
+    """What is known of a library, and a card for each of its ids."""
+    return TEMPLATES.get_template("cards.html").render(library=library)
+
+
+def environments(_: str) -> str:
+    """A form that filters, and a row for each id, with a link to its card."""
+    return TEMPLATES.get_template("environments.html").render(choices=CHOICES)
+
+
+def rules() -> Iterator[str]:
+    """Tables of the rules of an environment, those of a world, and those of a batch."""
+    names = {rule.name for rule in ENV_RULES}
+    tables = {
+        "rule of `check_env`": ENV_RULES,
+        "rule for several agents": WORLD_RULES,
+        "rule of `check_batched_env`": [r for r in BATCHED_RULES if r.name not in names],
+    }
+    for title, listed in tables.items():
+        yield f"| {title} | what it checks |\n|---|---|"
+        yield from (f"| `{rule.name}` | {rule.sentence} |" for rule in listed)
+        yield ""
+    shared = ", ".join(f"`{rule.name}`" for rule in BATCHED_RULES if rule.name in names)
+    yield f"`check_batched_env` also checks {shared}."
+
+
+def picture(id: str) -> Path | None:
+    """The picture of an id, from its folder; a film of the trained policy where there is one."""
+    paths = (gallery.trained_path(id), gallery.path_of(id))
+    return next((path.relative_to(PICTURES) for path in paths if path.exists()), None)
+
+
+def curve(id: str) -> dict[str, Any]:
+    """The returns while training, over environment steps, as lines of a drawing, and its scales."""
+    points = evidence.curve(id)
+    steps, values = zip(*points, strict=True)
+    low, high = min(values), max(values)
+    x_scale = (WIDTH - LEFT - EDGE) / (steps[-1] - steps[0])
+    y_scale = (HEIGHT - BOTTOM - 2 * EDGE) / (high - low or 1.0)
+    line = (
+        f"{LEFT + (x - steps[0]) * x_scale:.1f},{EDGE + (high - y) * y_scale:.1f}"
+        for x, y in points
+    )
+    drawn = {"line": " ".join(line), "low": f"{low:,.4g}", "high": f"{high:,.4g}"}
+    return {**drawn, "first": evidence.short(steps[0]), "last": evidence.short(steps[-1])}
+
+
+def facts(id: str) -> dict[str, str]:
+    """Of the page of all ids: what the filter reads of an id, by the names of `CHOICES`."""
+    row = evidence.evidence()[id]
+    action = row.get("action", "")
     ports = {port[1].partition(";")[0].partition(" (")[0] for port in row.get("ports", [])}
-    data = {
+    kind = "continuous" if action.startswith("Box float") else "discrete"
+    return {
         "agents": "several" if "agents" in row or "world" in row else "one",
-        "observations": kind_of(obs),
-        "actions": "continuous" if action.startswith("Box float") else "discrete",
+        "observations": kind_of(row.get("obs", "")),
+        "actions": kind if action.startswith(("Box", "Discrete")) else "several",
         "learned": row.get("learned", "not tried"),
-        "speed": f"{fastest:.0f}",
+        "speed": f"{row.get('speed', [0])[-1]:.0f}",
         "port": "|".join(sorted(ports)),
     }
-    if not action.startswith(("Box", "Discrete")):
-        data["actions"] = "several"
-    attributes = " ".join(f'data-{name}="{html.escape(x)}"' for name, x in data.items() if x)
-    cells = {
-        "observations": obs,
-        "actions": action,
-        "learned": f"{' → '.join(returns)}, {row['learned']}" if returns else "",
+
+
+def cells(id: str) -> dict[str, str]:
+    """Of the page of all ids: the cells of an id, by their heads."""
+    row = evidence.evidence()[id]
+    returns = " → ".join(f"{value:,g}" for value, _ in row.get("trained", []))
+    fastest = row.get("speed", [0])[-1]
+    return {
+        "observations": row.get("obs", ""),
+        "actions": row.get("action", ""),
+        "learned": f"{returns}, {row['learned']}" if returns else "",
         "steps a second": evidence.short(fastest) if fastest else "",
-        "checked": verdict,
+        "checked": row["verdict"].partition(":")[0],
     }
-    link = f'<a href="../{library}/#{anchor(id)}"><code>{html.escape(id)}</code></a>'
-    shown = (
-        f'<td><span data-head="{head}">{html.escape(x)}</span></td>' if x else "<td></td>"
-        for head, x in cells.items()
-    )
-    return f"<tr {attributes}><td>{picture(id)}</td><td>{link}</td>{''.join(shown)}</tr>"
 
 
 def kind_of(space: str) -> str:
@@ -174,8 +145,19 @@ def anchor(id: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", id.partition("/")[2].lower()).strip("-")
 
 
-def in_html(text: str) -> str:
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(text, quote=False))
+def in_html(text: str) -> Markup:
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
-PARTS: dict[str, Callable[[str], Iterator[str]]] = {"cards": cards, "environments": environments}
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.filters |= {"anchor": anchor, "in_html": in_html}
+TEMPLATES.globals |= {f.__name__: f for f in (picture, curve, facts, cells)}
+TEMPLATES.globals |= {"evidence": evidence, "width": WIDTH, "height": HEIGHT, "left": LEFT}
+TEMPLATES.globals |= {"bottom": BOTTOM, "edge": EDGE}
+TABLES = {**pages.TABLES, "rules": rules}
+PARTS = {"cards": cards, "environments": environments}

@@ -2,52 +2,41 @@
 `llms.txt` for coding agents, from the site's own index (`hooks` in mkdocs.yml).
 
 It lists the pages with the first sentence of each; `llms-full.txt` has their text. The form is that
-of https://llmstxt.org.
+of https://llmstxt.org. The plugins for it want a public address, and the pages listed once more.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
 
 LINK = re.compile(r"!?\[([^]]*)\](\([^)]*\)|\[[^]]*\])")
 PROSE = re.compile(r"^(?!```)(?:[A-Za-z`*[]|\d+ )")
+PAGES: list[Any] = []  # of the index, in its order
+
+
+def on_nav(nav: Any, **_: Any) -> None:
+    PAGES[:] = nav.pages
 
 
 def on_env(env: Any, config: Any, files: Any) -> Any:
     from mkdocs.structure.files import File
 
-    pages = list(in_order(files))
-    texts = {
-        "llms.txt": index(config.site_name, config.site_description, pages),
-        "llms-full.txt": "\n\n".join(page.markdown for page in pages),
-    }
-    for name, text in texts.items():
+    index = "\n".join([f"# {config.site_name}\n\n> {config.site_description}", *sections()])
+    full = "\n\n".join(page.markdown for page in PAGES)
+    for name, text in (("llms.txt", f"{index}\n"), ("llms-full.txt", full)):
         files.append(File.generated(config, name, content=text))
     return env
 
 
-def in_order(files: Any) -> Iterator[Any]:
-    """The pages of the index, in its order."""
-    pages = [file.page for file in files.documentation_pages()]
-    page = next(page for page in pages if page.next_page and not page.previous_page)
-    while page:
-        yield page
-        page = page.next_page
-
-
-def index(name: str, about: str, pages: list[Any]) -> str:
-    """The text of `llms.txt`: a list of pages for each section of the index."""
-    lines = [f"# {name}", "", f"> {about}"]
-    section = None
-    for page in pages:
-        inside = page.ancestors[-1].title if page.ancestors else "Start"
-        if inside != section:
-            section = inside
-            lines += ["", f"## {section}", ""]
-        sentence = first_sentence(page.markdown)
-        address = page.canonical_url or page.url or "./"
-        lines.append(f"- [{page.title}]({address}){f': {sentence}' if sentence else ''}")
-    return "\n".join(lines) + "\n"
+def sections() -> Iterator[str]:
+    """The lines of `llms.txt`: a list of pages for each section of the index."""
+    named = itertools.groupby(PAGES, lambda page: page.ancestors and page.ancestors[-1].title)
+    for section, pages in named:
+        yield f"\n## {section or 'Start'}\n"
+        for page in pages:
+            address = page.canonical_url or page.url or "./"
+            yield f"- [{page.title}]({address}): {first_sentence(page.markdown)}".rstrip(": ")
 
 
 def first_sentence(markdown: str) -> str:

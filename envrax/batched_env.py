@@ -43,7 +43,7 @@ class BatchedEnv(Resource, ABC, Generic[ObsSpaceT, ActSpaceT]):
 
     _options = StepOptions()  # of `step`
     # Functions that run before each call from Python: they write videos that are complete.
-    _before_calls: Any = ()
+    _write_first: Any = ()
 
     @property
     @abstractmethod

@@ -10,6 +10,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from envrax._checks.masks import require_mask
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
+from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key
 from envrax._jax.mesh import reshard, to_sharding, where_slots
 from envrax._jax.types import output_types
@@ -44,6 +45,7 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         """Set how the batch is compiled, and the sharding of its slots."""
         self.compilation = compilation
         self.layout = layout
+        self._copies = StateCopies()
         self._reset: Any = self._reset_slots
         self._step: Any = self._step_slots
         self._begin: Any = self._reset_slots_where
@@ -136,9 +138,9 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         """
         who = type(self).__name__
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
-        for function in self._before_calls:
-            function()
-        return self._reset(self._replicated(rng, "reset"))
+        for write in self._write_first:
+            write()
+        return self._reset(self._replicated(copy_numpy(rng), "reset"))
 
     def step(self, state: Any, actions: Any) -> tuple[Any, Any, jax.Array, jax.Array, Info]:
         """
@@ -154,12 +156,13 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
             If actions are of another shape or structure, or if `final_obs=True` and the environment
             has an info that this option adds.
         """
-        for function in self._before_calls:
-            function()
+        for write in self._write_first:
+            write()
         return self._step_with(state, actions, self._options)
 
     def _step_with(self, state: Any, actions: Any, options: StepOptions) -> Any:
         actions = conform(self.action_space, actions, f"{type(self).__name__}.step")
+        state = self._copies(state)
         if self.layout is not None:
             state = self._on_mesh(state, "step")
             actions = to_sharding(actions, self.layout, f"{type(self).__name__}.step")
@@ -172,20 +175,21 @@ class CompiledBatch(BatchedEnv[ObsSpaceT, ActSpaceT]):
         mask = require_mask(who, mask, self.n_slots)
         if rng is not None:
             require_key(rng, who, "Pass one key, as to `reset`.")
-            rng = self._replicated(rng, "reset_where")
-        for function in self._before_calls:
-            function()
+            rng = self._replicated(copy_numpy(rng), "reset_where")
+        for write in self._write_first:
+            write()
         obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
-        state = self._on_mesh(state, "reset_where")
+        state = self._on_mesh(copy_numpy(state), "reset_where")
+        starts = copy_numpy(starts)
         if self.layout is not None:
             mask, obs, starts = to_sharding((mask, obs, starts), self.layout, who)
         return self._begin(mask, obs, state, rng, starts)
 
     def action_mask(self, state: Any) -> Any:
-        return self._mask(self._on_mesh(state, "action_mask"))
+        return self._mask(self._on_mesh(copy_numpy(state), "action_mask"))
 
     def active(self, state: Any) -> dict[str, jax.Array]:
-        return self._active(self._on_mesh(state, "active")) if self.agents else {}
+        return self._active(self._on_mesh(copy_numpy(state), "active")) if self.agents else {}
 
     def render(self, state: Any, *, index: int = 0) -> np.ndarray:
         """Draw one slot, as `render_slot`."""

@@ -8,6 +8,7 @@ from jax.core import Tracer
 
 from envrax._checks.counts import require_count, slot_index
 from envrax._jax.cache import Compilation
+from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import split_key
 from envrax._jax.mesh import take_slots
 from envrax.autoreset import AutoReset, choose, rule
@@ -198,7 +199,7 @@ class VecEnv(CompiledBatch[ObsSpaceT, ActSpaceT], Generic[ObsSpaceT, ActSpaceT, 
         who = f"{type(self).__name__}.slot_state"
         if not isinstance(slot_idx, Tracer):
             slot_idx = jax.device_put(np.int32(slot_index(who, slot_idx, self.n_slots)))
-        return _take_slots(state, slot_idx)
+        return _take_slots(copy_numpy(state), slot_idx)
 
     def render_slot(self, state: StateT, slot_idx: int = 0) -> np.ndarray:
         # A copy, because an environment may draw every state on the same array.

@@ -18,7 +18,7 @@ def require_mask(who: str, mask: Any, n_slots: int) -> Any:
         If its shape is not `(n_slots,)`.
     """
     given = mask
-    mask = mask if isinstance(mask, jax.Array) else np.asarray(mask)
+    mask = mask if isinstance(mask, jax.Array) else np.array(mask)  # the caller may write to it
     if mask.dtype != np.bool_:
         got = given if mask.dtype == object else mask.dtype
         raise TypeError(

@@ -12,6 +12,7 @@ from envrax._fleet.fused import Fused, call_member, noting
 from envrax._fleet.members import Members
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
+from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key, split_key, to_threefry
 from envrax._jax.types import output_types
 from envrax.spaces import Space
@@ -37,6 +38,7 @@ class Fleet(Members):
         self._compilations = {
             i: compilation for i, compilation in how.items() if compilation is not None
         }
+        self._copies = {i: StateCopies() for i in self._compilations}
         self._donated = [i for i, compilation in self._compilations.items() if compilation.donate]
         self._kept = [i for i in self._compilations if i not in self._donated]
         self._action_spaces = {i: self._members[i].action_space for i in self._compilations}
@@ -68,9 +70,9 @@ class Fleet(Members):
         """
         who = type(self).__name__
         require_key(rng, f"{who}.reset", f"Pass one key; {who} splits it.")
-        for function in self._before_calls:
-            function()
-        returned, rngs = self._reset(rng)
+        for write in self._write_first:
+            write()
+        returned, rngs = self._reset(copy_numpy(rng))
         return self._gathered("reset", returned, lambda i: (rngs[i],))
 
     def step(self, states: Any, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -99,12 +101,14 @@ class Fleet(Members):
             a dict, or an action is of the wrong kind (bool, integer, float).
         """
         who = f"{type(self).__name__}.step"
-        for function in self._before_calls:
-            function()
+        for write in self._write_first:
+            write()
         state, action = self._container.read(who, states=states, actions=actions)
         conform_each(self._action_spaces, action, who, self._labels)
-        donated = {i: state[i] for i in self._donated}
-        kept = {i: state[i] for i in self._kept}
+        donated: dict[int, Any] = {}
+        kept: dict[int, Any] = {}
+        for i, copies in self._copies.items():
+            (donated if i in self._donated else kept)[i] = copies(state[i])
         step = self._step.jitted if self._compilations else self._step
         stepped = step(donated, kept, {i: action[i] for i in self._compilations})
         return self._gathered("step", stepped, lambda i: (state[i], action[i]))
@@ -196,7 +200,7 @@ class Fleet(Members):
 
     def _call(self, position: int, method: str, *args: Any) -> Any:
         function = getattr(self._members[position], method)
-        return call_member(self._fused.names[position], method, function, *args)
+        return call_member(self._fused.names[position], method, function, *copy_numpy(args))
 
     def _map(
         self, who: str, function: Callable[..., Any], own: dict[str, list[Any]], **given: Any

@@ -45,8 +45,8 @@ class Members(Resource):
                 )
             if not member.traceable:
                 on_host.append(member)
-        functions = [getattr(member, "_before_calls", ()) for member in self._members]
-        self._before_calls = tuple(itertools.chain(*functions))
+        functions = [getattr(member, "_write_first", ()) for member in self._members]
+        self._write_first = tuple(itertools.chain(*functions))
 
     def _each(self, of_one: Callable[[Any], Any]) -> Any:
         """`of_one` of every member, in the fleet's list or dict."""

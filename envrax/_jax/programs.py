@@ -9,6 +9,7 @@ from weakref import finalize, ref
 import jax
 
 from envrax._jax.cache import Compilation, compile_cache
+from envrax._jax.copies import copy_numpy
 
 
 class PerObject:
@@ -78,7 +79,7 @@ class _CachedProgram:
     def __call__(self, *args: Any) -> Any:
         with ExitStack() as self._here.after_trace:
             try:
-                return self._jitted(*args)
+                return self._jitted(*copy_numpy(args))
             finally:
                 self._here.after_trace = None
 

@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import NamedSharding
 
+from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import key_types
 
 
@@ -51,14 +52,14 @@ def computed_at_once() -> AbstractContextManager[None]:
 
 def strip_weak_type(tree: Any) -> Any:
     """
-    The same pytree as strongly typed JAX arrays.
+    The same pytree as strongly typed JAX arrays, which share no memory with NumPy arrays.
 
     A weakly typed output, fed back in, would be another signature, and so a second program.
     """
     leaves, structure = cast(Any, jax.tree.flatten(tree))
     strong: list[jax.Array] = []
     for leaf in leaves:
-        x = jnp.asarray(leaf)
+        x = jnp.asarray(copy_numpy(leaf))
         weak = cast(bool, getattr(x, "weak_type", False))  # typed keys have no such attribute
         strong.append(jax.lax.convert_element_type(x, x.dtype) if weak else x)
     return jax.tree.unflatten(structure, strong)

@@ -19,7 +19,7 @@ from envrax.error import MissingPackageError
 from envrax.interop.out.gymnasium import to_gymnasium
 from envrax.interop.out.rendering import can_render
 from envrax.interop.peer.library import require
-from envrax.rollouts.policy import AnyPolicy, as_policy
+from envrax.rollouts.policy import AnyPolicy, read_policy
 from envrax.rollouts.rollout import Rollout, act
 from envrax.spaces import Box, Discrete, Space
 from envrax.testing.find import NAMES, find_env
@@ -286,7 +286,7 @@ def main(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     try:
         env = find_env(given.id)
-        policy = as_policy(env, find_policy(given.policy))[0] if given.policy else None
+        policy = read_policy(env, find_policy(given.policy))[0] if given.policy else None
         n = given.episodes
         n = None if n is None else require_count("play: expected --episodes", n)
         screen = Screen(env, policy, films=bool(given.record), n_episodes=n)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from envrax._jax.mesh import while_loop
 from envrax.batched_env import AnyBatch
 from envrax.env import AnyEnv
-from envrax.rollouts.policy import CalledPolicy, Policy, UniformPolicy, call_policy, is_first
+from envrax.rollouts.policy import PlainPolicy, Policy, UniformPolicy, call_policy, is_first
 from envrax.spaces import Dict
 from envrax.spaces.conform import conform
 from envrax.spaces.flattening import zero_element
@@ -33,14 +33,16 @@ class OtherAgentsPolicy:
 
     def move(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> tuple[Any, Any, Any]:
         """The actions in `state`, the next key, and the new state of the policy."""
-        policy = UniformPolicy(self._space) if self._policy is None else CalledPolicy(self._policy)
+        policy = UniformPolicy(self._space) if self._policy is None else PlainPolicy(self._policy)
 
         def mask(state: Any) -> Any:
             return self.of(self.env.action_mask(state))
 
         known: dict[str, Any] = {"mask": mask, "first": partial(is_first, self.env)}
-        asked = {name: known[name](state) for name in policy.asks}
-        rng, actions, policy_state, _ = call_policy(policy, policy_state, self.of(obs), rng, asked)
+        extra_inputs = {name: known[name](state) for name in policy.extra_names}
+        rng, actions, policy_state, _ = call_policy(
+            policy, policy_state, self.of(obs), rng, extra_inputs
+        )
         return conform(self._space, actions, "policy", "actions"), rng, policy_state
 
     def move_if_active(self, state: Any, policy_state: Any, obs: Any, rng: Any) -> Any:

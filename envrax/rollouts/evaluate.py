@@ -21,15 +21,15 @@ from envrax.compiled_batch import layout_of
 from envrax.env import AnyEnv, JaxEnv
 from envrax.rollouts.policy import (
     AnyPolicy,
-    EachSlot,
     Policies,
     Policy,
-    as_is_now,
-    called_policy,
-    for_each_slot,
+    PolicyPerSlot,
+    extra_inputs_of,
     on_devices_of,
+    plain_policy,
+    policy_per_slot,
     require_env,
-    what_is_asked,
+    trace_policy,
 )
 from envrax.rollouts.results import (
     Evaluation,
@@ -133,9 +133,9 @@ def evaluate(
         given = dict(policy=policy, policy_state=policy_state)
         return Evaluation(*fleet._map("evaluate", one, own, **given))
     require_env("evaluate", env)
-    for function in getattr(env, "_before_calls", ()):
-        function()
-    played = called_policy(env, cast(Any, policy))
+    for write in getattr(env, "_write_first", ()):
+        write()
+    played = plain_policy(env, cast(Any, policy))
     if isinstance(env, JaxEnv):
         played = read_for_one(env, played, rng, policy_state)
         return _run(side_by_side, env, n_episodes, max_steps, played, rng, policy_state)
@@ -143,16 +143,18 @@ def evaluate(
     is_one_key = require_keys(rng, "evaluate", _ONE_OR_EACH) is None
     keys = clone_keys(rng)
     first = keys if is_one_key else jax.lax.index_in_dim(keys, 0, keepdims=False)
-    at = start(env, first, policy_state)
+    position = start(env, first, policy_state)
     if not as_rollout and getattr(env, "copied_env", None) is not None:
-        each_slot = for_each_slot(cast(Any, env), played, at, rng)
+        each_slot = policy_per_slot(cast(Any, env), played, position, rng)
         if each_slot is not None:
-            return _run(in_slots, env, n_episodes, max_steps, on_devices_of(env, each_slot), at)
+            return _run(
+                in_slots, env, n_episodes, max_steps, on_devices_of(env, each_slot), position
+            )
     if not is_one_key:
         require_key(rng, "evaluate", "Pass one key: these slots take none for each episode.")
-    if not (env.traceable and is_traced((at, played.arrays))):
-        played = as_is_now(env, played, at)
-    return without_missing(_run(in_slots, env, n_episodes, max_steps, played, at), n_episodes)
+    if not (env.traceable and is_traced((position, played.arrays))):
+        played = trace_policy(env, played, position)
+    return without_missing(_run(in_slots, env, n_episodes, max_steps, played, position), n_episodes)
 
 
 def require_counts(who: str, rng: Any, n_episodes: Any, max_steps: Any) -> tuple[int, int]:
@@ -183,7 +185,7 @@ def read_for_one(env: AnyEnv, policy: AnyPolicy, rng: Any, policy_state: Any) ->
     if not env.traceable or is_traced((rng, policy_state, getattr(policy, "arrays", ()))):
         return policy
     one_rng = jax.eval_shape(lambda: key_for_each(rng, 1)[0])
-    return as_is_now(env, policy, _types_at_start(env).eval_shape(one_rng, policy_state))
+    return trace_policy(env, policy, _types_at_start(env).eval_shape(one_rng, policy_state))
 
 
 _types_at_start = programs(start)
@@ -205,60 +207,66 @@ def _episode(
 ) -> Evaluation:
     """One episode, decided by its key."""
 
-    def step(at: Rollout) -> tuple[Rollout, Any, dict[str, Any]]:
-        rng, action, policy_state, _ = act(env, policy, at)
+    def step(position: Rollout) -> tuple[Rollout, Any, dict[str, Any]]:
+        rng, action, policy_state, _ = act(env, policy, position)
         action = conform(env.action_space, action, "policy", "action")
-        obs, state, reward, _, info = step_slot(env, at.env_state, action)
-        before = {"obs": at.obs, "state": at.env_state}
+        obs, state, reward, _, info = step_slot(env, position.env_state, action)
+        before = {"obs": position.obs, "state": position.env_state}
         require_same_types(env, before, {"obs": obs, "state": state})
         info = with_reasons(info, end_of_step(env.name, env, state, info))
         return Rollout(obs, state, policy_state, rng), reward, info
 
     def next_step(carry: tuple[Rollout, Evaluation]) -> tuple[Rollout, Evaluation]:
-        at, found = carry
-        at, reward, info = take_step(at)
+        position, found = carry
+        position, reward, info = take_step(position)
         returns = add_rewards(found.returns, reward)
-        ended = at.env_state.done
-        return at, Evaluation(returns, found.lengths + 1, ended, info["terminated"], info)
+        ended = position.env_state.done
+        return position, Evaluation(returns, found.lengths + 1, ended, info["terminated"], info)
 
     def goes_on(carry: tuple[Rollout, Evaluation]) -> jax.Array:
         return ~carry[1].complete & (carry[1].lengths < max_steps)
 
-    at = start(env, rng, policy_state)
+    position = start(env, rng, policy_state)
     none: Any = {}
     take_step: Any = step
     if env.traceable:
         take_step = jax.jit(step)  # traced once, for the types and for the loop
-        none = _zeros(jax.eval_shape(take_step, at)[2])
+        none = _zeros(jax.eval_shape(take_step, position)[2])
     else:
-        policy = as_is_now(env, policy, at)
+        policy = trace_policy(env, policy, position)
     zero = by_agent(env, jnp.float32(0))
     found = Evaluation(zero, jnp.int32(0), jnp.bool_(False), jnp.bool_(False), none)
-    return while_loop(env.traceable, goes_on, next_step, (at, found))[1]
+    return while_loop(env.traceable, goes_on, next_step, (position, found))[1]
 
 
 # The slots of a batch --------------------------------------------------------------------------
 
 
 def in_slots(
-    env: AnyBatch, n_episodes: int, max_steps: int, policy: AnyPolicy | EachSlot, at: Rollout
+    env: AnyBatch,
+    n_episodes: int,
+    max_steps: int,
+    policy: AnyPolicy | PolicyPerSlot,
+    position: Rollout,
 ) -> Evaluation:
     """
     Episodes in the slots of a batch.
 
-    With an `EachSlot`, a slot whose episode is over begins the next one by its key. Else the batch
-    resets its slots itself, and the episodes count in the order in which they start.
+    With a `PolicyPerSlot`, a slot whose episode is over begins the next one by its key. Else the
+    batch resets its slots itself, and the episodes count in the order in which they start.
     """
-    by_key = isinstance(policy, EachSlot)
+    by_key = isinstance(policy, PolicyPerSlot)
     layout = layout_of(env)
     begin: Any = None
     step: Any
-    if isinstance(policy, EachSlot):
+    if isinstance(policy, PolicyPerSlot):
         keys = jax.vmap(jax.random.split)(key_for_each(policy.rng, n_episodes))
         begin = partial(_begin, env, keys, policy)
         step = partial(_step, env, clone_keys(keys)[0, 0], policy)
         memory = policy.first_memory(keys[jnp.zeros(env.n_slots, jnp.int32), 0])
-        at = at._replace(policy_state=memory if layout is None else reshard(memory, layout))
+        position = position._replace(
+            policy_state=memory if layout is None else reshard(memory, layout)
+        )
     else:
         step = partial(_play_step, env, policy)
 
@@ -266,23 +274,25 @@ def in_slots(
         return must_go_on(carry[1], max_steps, by_key)
 
     def next_step(carry: tuple[Rollout, Tally]) -> tuple[Rollout, Tally]:
-        at, tally = carry
+        position, tally = carry
         if by_key:
-            at = begin(at, tally)
-        at, results = step(at)
+            position = begin(position, tally)
+        position, results = step(position)
         results = results if layout is None else on_every_device(results)
-        return at, add_step(tally, *results, max_steps, by_key)
+        return position, add_step(tally, *results, max_steps, by_key)
 
     info = None
     traceable = env.traceable
     if traceable:
         step = jax.jit(step)  # traced once, for the types and for the loop
-        info = _zeros(jax.eval_shape(step, at)[1][2])
+        info = _zeros(jax.eval_shape(step, position)[1][2])
     tally = first_tally(env, n_episodes, info)
-    return while_loop(traceable, goes_on, next_step, (at, tally))[1].found
+    return while_loop(traceable, goes_on, next_step, (position, tally))[1].found
 
 
-def _begin(env: Any, keys: jax.Array, policy: EachSlot, at: Rollout, tally: Tally) -> Rollout:
+def _begin(
+    env: Any, keys: jax.Array, policy: PolicyPerSlot, position: Rollout, tally: Tally
+) -> Rollout:
     """Begin the episodes of the slots that have a new row."""
     # A slot without an episode plays the last one again, which does not count.
     rows = jnp.minimum(tally.row, keys.shape[0] - 1)
@@ -290,27 +300,29 @@ def _begin(env: Any, keys: jax.Array, policy: EachSlot, at: Rollout, tally: Tall
     given = tally.begins, pairs[:, 1], policy.first_memory(pairs[:, 0])
     layout = layout_of(env)
     begins, of_reset, memory = given if layout is None else reshard(given, layout)
-    first, state, began = env._begin_slots(begins, at.env_state, of_reset)
-    memory = where_slots(began, memory, at.policy_state)
+    first, state, began = env._begin_slots(begins, position.env_state, of_reset)
+    memory = where_slots(began, memory, position.policy_state)
     # JAX's checker counts a key as used by a select.
-    return clone_keys(Rollout(where_slots(began, first, at.obs), state, memory, at.rng))
+    return clone_keys(Rollout(where_slots(began, first, position.obs), state, memory, position.rng))
 
 
-def _step(env: Any, unused_key: jax.Array, policy: EachSlot, at: Rollout) -> tuple[Rollout, Any]:
+def _step(
+    env: Any, unused_key: jax.Array, policy: PolicyPerSlot, position: Rollout
+) -> tuple[Rollout, Any]:
     """One step of every slot, without auto-reset."""
-    asked = what_is_asked(env, policy.policy.asks, at.env_state)
-    action, memory = policy.act(at.policy_state, at.obs, asked, unused_key)
-    obs, state, reward, done, info = step_with(env, at.env_state, action, _OPTIONS)
+    extra_inputs = extra_inputs_of(env, policy.policy.extra_names, position.env_state)
+    action, memory = policy.act(position.policy_state, position.obs, extra_inputs, unused_key)
+    obs, state, reward, done, info = step_with(env, position.env_state, action, _OPTIONS)
     end = episode_end(env.name, (env.n_slots,), done, info)
-    return Rollout(obs, state, memory, at.rng), (reward, end, with_reasons(info, end))
+    return Rollout(obs, state, memory, position.rng), (reward, end, with_reasons(info, end))
 
 
-def _play_step(env: AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollout, Any]:
+def _play_step(env: AnyBatch, policy: AnyPolicy, position: Rollout) -> tuple[Rollout, Any]:
     """One step as `rollout` takes it."""
-    at, step = play_step(env, policy, at)
+    position, step = play_step(env, policy, position)
     info = {name: x for name, x in step.info.items() if name != "final_mask"}
     end = End(step.done, step.terminated, step.truncated)
-    return at, (step.reward, end, info)
+    return position, (step.reward, end, info)
 
 
 def _zeros(types: Any) -> Any:

@@ -15,7 +15,7 @@ from envrax._jax.programs import programs
 from envrax._jax.types import is_traced, strip_weak_type
 from envrax.env import AnyEnv, JaxEnv, with_config
 from envrax.rollouts.evaluate import read_for_one, require_counts, side_by_side
-from envrax.rollouts.policy import Policy, called_policy
+from envrax.rollouts.policy import Policy, plain_policy
 from envrax.rollouts.results import Evaluation, aligned, mean_and_error
 from envrax.wrappers.traced_fields import require_dynamic
 
@@ -168,7 +168,7 @@ def evaluate_grid(
             f"empty; got {grid!r}. Write [5.0] for one value; `evaluate` takes no grid."
         )
     axes = OrderedDict((name, _numbers(name, values)) for name, values in grid.items())
-    played = read_for_one(env, called_policy(env, policy), rng, policy_state)
+    played = read_for_one(env, plain_policy(env, policy), rng, policy_state)
     given = axes, played, rng, policy_state
     inline = is_traced(given)
     run = partial(_evaluated_grid, env) if inline else _compiled_grid(env)

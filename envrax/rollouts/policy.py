@@ -36,7 +36,7 @@ Policies = list[Any] | dict[Any, Any]  # of the members of a fleet
 _OPTIONAL = "mask", "first"  # parameters of a policy
 
 
-class CalledPolicy:
+class PlainPolicy:
     """
     A policy that is called where it is used, and what it returns is checked.
 
@@ -49,7 +49,7 @@ class CalledPolicy:
     ----------
     arrays : list
         The leaves of the policy, as a pytree, that are arrays or floats; None for the others.
-    asks : tuple of str
+    extra_names : tuple of str
         Those of `mask` and `first` that are parameters of the policy.
     """
 
@@ -62,7 +62,7 @@ class CalledPolicy:
         if isinstance(policy, MethodType) and not jax.tree_util.all_leaves([policy.__self__]):
             policy = jax.tree_util.Partial(policy.__func__, policy.__self__)
         self.arrays, self._static = split(policy)
-        self.asks = accepts(policy, _OPTIONAL, 3)
+        self.extra_names = accepts(policy, _OPTIONAL, 3)
 
     def __call__(self, *given: Any) -> tuple[Any, Any, Any]:
         return self.call(self.arrays, *given)
@@ -71,21 +71,21 @@ class CalledPolicy:
         """What the policy computes now, from inputs like these, or of these types."""
         hint = "Keep what a later step needs in `policy_state`."
         traced = trace(self.call, self.arrays, given, "policy", self.name, hint)
-        return TracedPolicy(traced, self.asks)
+        return TracedPolicy(traced, self.extra_names)
 
     def call(
-        self, arrays: list[Any], policy_state: Any, obs: Any, rng: Any, asked: dict[str, Any]
+        self, arrays: list[Any], policy_state: Any, obs: Any, rng: Any, extra_inputs: dict[str, Any]
     ) -> tuple[Any, Any, Any]:
         """The action, and the new state and the extras, of the policy with these arrays."""
         policy = join(arrays, self._static)
         before = [*map(id, jax.tree.leaves(policy))]
         try:
-            returned = policy(policy_state, obs, rng, **asked)
+            returned = policy(policy_state, obs, rng, **extra_inputs)
         except TypeError:
-            _require_parameters(policy, self.asks)
+            _require_parameters(policy, self.extra_names)
             raise
         after = [*map(id, jax.tree.leaves(policy))]
-        if after != before and self._changes(policy_state, obs, rng, asked):
+        if after != before and self._changes(policy_state, obs, rng, extra_inputs):
             raise TypeError(
                 "policy: expected a policy that a call does not change; got a "
                 f"{type(policy).__name__} that changes, and the change would be lost. Keep what "
@@ -107,8 +107,8 @@ class CalledPolicy:
 
         def after(arrays: list[Any]) -> list[Any]:
             policy = join(arrays, self._static)
-            *of_policy, asked = given
-            policy(*of_policy, **asked)
+            *of_policy, extra_inputs = given
+            policy(*of_policy, **extra_inputs)
             return split(policy)[0]
 
         program = jax.make_jaxpr(after)(self.arrays).jaxpr
@@ -127,11 +127,11 @@ class JittedPolicy:
         return self.jitted.arrays
 
     @property
-    def asks(self) -> tuple[str, ...]:
-        return CalledPolicy(self.jitted.bound).asks
+    def extra_names(self) -> tuple[str, ...]:
+        return PlainPolicy(self.jitted.bound).extra_names
 
     def __call__(self, *given: Any) -> tuple[Any, Any, Any]:
-        return CalledPolicy(self.jitted.bound)(*given)
+        return PlainPolicy(self.jitted.bound)(*given)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
         return (self.jitted,), None
@@ -141,13 +141,13 @@ class JittedPolicy:
         return cls(*children)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["traced"], meta_fields=["asks"])
+@partial(jax.tree_util.register_dataclass, data_fields=["traced"], meta_fields=["extra_names"])
 @dataclass
 class TracedPolicy:
     """A policy as it is at this call."""
 
     traced: Traced
-    asks: tuple[str, ...]
+    extra_names: tuple[str, ...]
 
     def __call__(self, *given: Any) -> tuple[Any, Any, Any]:
         return self.traced(*given)
@@ -159,17 +159,17 @@ class UniformPolicy:
     """Uniform draws from a space, among the legal actions."""
 
     space: Space
-    asks: ClassVar = ("mask",)
+    extra_names: ClassVar = ("mask",)
     arrays: ClassVar = ()
 
     def __call__(
-        self, policy_state: Any, obs: Any, rng: Any, asked: dict[str, Any]
+        self, policy_state: Any, obs: Any, rng: Any, extra_inputs: dict[str, Any]
     ) -> tuple[Any, Any, Any]:
-        mask, sample = asked["mask"], self.space.sample
+        mask, sample = extra_inputs["mask"], self.space.sample
         return sample(rng) if mask is None else sample(rng, mask), policy_state, None
 
 
-AnyPolicy = CalledPolicy | JittedPolicy | TracedPolicy | UniformPolicy
+AnyPolicy = PlainPolicy | JittedPolicy | TracedPolicy | UniformPolicy
 
 
 def require_env(who: str, env: Any) -> None:
@@ -181,25 +181,25 @@ def require_env(who: str, env: Any) -> None:
         )
 
 
-def called_policy(env: AnyEnv | AnyBatch, policy: Policy | None) -> CalledPolicy | UniformPolicy:
+def plain_policy(env: AnyEnv | AnyBatch, policy: Policy | None) -> PlainPolicy | UniformPolicy:
     """The policy of the user, to be called or traced."""
-    return UniformPolicy(env.action_space) if policy is None else CalledPolicy(policy)
+    return UniformPolicy(env.action_space) if policy is None else PlainPolicy(policy)
 
 
-def as_policy(
+def read_policy(
     env: AnyEnv | AnyBatch, policy: Policy | None
-) -> tuple[CalledPolicy | JittedPolicy | UniformPolicy, Any]:
+) -> tuple[PlainPolicy | JittedPolicy | UniformPolicy, Any]:
     """The policy of the user, and what of it the user compiled."""
     jitted = None if policy is None or isinstance(policy, FunctionType) else as_jitted(policy)
     if jitted is None:
-        return called_policy(env, policy), None
+        return plain_policy(env, policy), None
     return JittedPolicy(jitted), jitted.function
 
 
-def as_is_now(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Any) -> AnyPolicy:
-    """The policy as it is now, for a compiled program that begins `at` this `Rollout`."""
-    if isinstance(policy, CalledPolicy):
-        given = input_types(env, policy.asks, at)
+def trace_policy(env: AnyEnv | AnyBatch, policy: AnyPolicy, position: Any) -> AnyPolicy:
+    """The policy as it is now, for a compiled program that begins at this `Rollout`."""
+    if isinstance(policy, PlainPolicy):
+        given = input_types(env, policy.extra_names, position)
         try:
             policy = policy.traced(*given)
         except Exception as error:
@@ -209,22 +209,23 @@ def as_is_now(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Any) -> AnyPolicy:
     return on_devices_of(env, policy)
 
 
-def input_types(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Any) -> Any:
+def input_types(env: AnyEnv | AnyBatch, names: tuple[str, ...], position: Any) -> Any:
     """Inputs of a policy: values if all are strongly typed arrays, else types."""
-    given = at.policy_state, at.obs, at.rng
-    as_types = bool(asks)
+    given = position.policy_state, position.obs, position.rng
+    as_types = bool(names)
     for x in jax.tree.leaves(given):
         if not isinstance(x, jax.Array) or getattr(x, "weak_type", False):
             as_types = True
     if not as_types:
         return *given, {}
     inputs = _compiled_inputs(env).eval_shape if env.traceable else partial(inputs_of, env)
-    return inputs(asks, at)
+    return inputs(names, position)
 
 
-def inputs_of(env: AnyEnv | AnyBatch, asks: tuple[str, ...], at: Any) -> tuple[Any, ...]:
+def inputs_of(env: AnyEnv | AnyBatch, names: tuple[str, ...], position: Any) -> tuple[Any, ...]:
     """The arguments of a policy, with the key not yet split."""
-    return at.policy_state, at.obs, at.rng, what_is_asked(env, asks, at.env_state)
+    extra_inputs = extra_inputs_of(env, names, position.env_state)
+    return position.policy_state, position.obs, position.rng, extra_inputs
 
 
 _compiled_inputs = programs(lambda *args: strip_weak_type(inputs_of(*args)), 0)
@@ -237,20 +238,20 @@ def on_devices_of(env: AnyEnv | AnyBatch, function: Any) -> Any:
 
 
 def call_policy(
-    policy: AnyPolicy, policy_state: Any, obs: Any, rng: Any, asked: Any
+    policy: AnyPolicy, policy_state: Any, obs: Any, rng: Any, extra_inputs: Any
 ) -> tuple[Any, Any, Any, Any]:
     """The next key, the action, and the new state and the extras of the policy."""
     rng, key = jax.random.split(rng)
-    return rng, *policy(policy_state, obs, key, asked)
+    return rng, *policy(policy_state, obs, key, extra_inputs)
 
 
 call_compiled = programs(lambda _, *given: call_policy(*given))  # for an environment on the host
 
 
-def what_is_asked(env: AnyEnv | AnyBatch, asks: tuple[str, ...], state: Any) -> dict[str, Any]:
-    """What a policy asks for beside the observation."""
+def extra_inputs_of(env: AnyEnv | AnyBatch, names: tuple[str, ...], state: Any) -> dict[str, Any]:
+    """What a policy takes beside the observation: those of `mask` and `first` that are named."""
     known = {"mask": env.action_mask, "first": partial(is_first, env)}
-    return {name: known[name](state) for name in asks}
+    return {name: known[name](state) for name in names}
 
 
 def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
@@ -281,7 +282,7 @@ def is_first(env: AnyEnv | AnyBatch, state: Any) -> jax.Array:
     meta_fields=["draws", "changes", "action_space"],
 )
 @dataclass
-class EachSlot:
+class PolicyPerSlot:
     """
     A policy that is called for every slot on its own, in episodes that their keys decide.
 
@@ -314,50 +315,54 @@ class EachSlot:
         rows = [jnp.broadcast_to(x, (rngs.shape[0], *x.shape)) for x in rows]
         return rngs if self.draws else None, rows
 
-    def act(self, memory: Any, obs: Any, asked: Any, unused_key: jax.Array) -> tuple[Any, Any]:
+    def act(
+        self, memory: Any, obs: Any, extra_inputs: Any, unused_key: jax.Array
+    ) -> tuple[Any, Any]:
         """The actions of all slots, and what is kept for each."""
         leaves, structure = cast(Any, jax.tree.flatten(self.policy_state))
         has_batch_axis = not isinstance(self.policy, UniformPolicy)
 
-        def one(memory: Any, obs: Any, asked: Any) -> tuple[Any, Any]:
+        def one(memory: Any, obs: Any, extra_inputs: Any) -> tuple[Any, Any]:
             rng, kept = memory
             rows = iter(kept)
             pairs = zip(leaves, self.changes, strict=True)
             state: Any = structure.unflatten([next(rows) if new else x for x, new in pairs])
             if has_batch_axis:
-                obs, asked = jax.tree.map(lambda x: x[None], (obs, asked))
+                obs, extra_inputs = jax.tree.map(lambda x: x[None], (obs, extra_inputs))
             if self.draws:
-                rng, action, state, _ = call_policy(self.policy, state, obs, rng, asked)
+                rng, action, state, _ = call_policy(self.policy, state, obs, rng, extra_inputs)
             else:
-                action, state, _ = self.policy(state, obs, unused_key, asked)
+                action, state, _ = self.policy(state, obs, unused_key, extra_inputs)
             if has_batch_axis:
                 action = conform(self.action_space, action, "policy", "action")
                 action = jax.tree.map(lambda x: x[0], action)
             return action, (rng, self._changing(state))
 
-        return jax.vmap(one)(memory, obs, asked)
+        return jax.vmap(one)(memory, obs, extra_inputs)
 
     def _changing(self, policy_state: Any) -> list[Any]:
         pairs = zip(jax.tree.leaves(policy_state), self.changes, strict=True)
         return [x for x, changes in pairs if changes]
 
 
-def for_each_slot(
-    env: CompiledBatch[Any, Any], policy: Any, at: Any, rng: jax.Array
-) -> EachSlot | None:
+def policy_per_slot(
+    env: CompiledBatch[Any, Any], policy: Any, position: Any, rng: jax.Array
+) -> PolicyPerSlot | None:
     """
     The policy as it is now, for a batch of one slot.
 
     None if its actions have a row for each slot whatever it observes: it reads no observation.
     """
     space = env.single_action_space
-    leaves = jax.tree.leaves(at.policy_state)
+    leaves = jax.tree.leaves(position.policy_state)
     if isinstance(policy, UniformPolicy):
         never = (False,) * len(leaves)
-        return EachSlot(UniformPolicy(space), rng, at.policy_state, True, never, space)
-    inputs = input_types(env, policy.asks, at)
-    state, obs, key, asked = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), inputs)
-    given = state, *jax.tree.map(_one_row, (obs,)), key, jax.tree.map(_one_row, asked)
+        return PolicyPerSlot(UniformPolicy(space), rng, position.policy_state, True, never, space)
+    inputs = input_types(env, policy.extra_names, position)
+    state, obs, key, extra_inputs = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), inputs
+    )
+    given = state, *jax.tree.map(_one_row, (obs,)), key, jax.tree.map(_one_row, extra_inputs)
     if layout := layout_of(env):
         whole = NamedSharding(layout.mesh, PartitionSpec())
         given = jax.tree.map(lambda x: with_shardings(x, whole), given)
@@ -379,18 +384,18 @@ def for_each_slot(
     sources = jax.tree.leaves(found.traced.copies()[1])
     changes = tuple(source != i for i, source in enumerate(sources))
     draws = reads[first_key]
-    return EachSlot(found, rng, at.policy_state, draws, changes, space.batch(1))
+    return PolicyPerSlot(found, rng, position.policy_state, draws, changes, space.batch(1))
 
 
 def _one_row(x: Any) -> Any:
     return jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
 
 
-def _require_parameters(policy: Any, asked: tuple[str, ...]) -> None:
+def _require_parameters(policy: Any, extra_names: tuple[str, ...]) -> None:
     with contextlib.suppress(ValueError):  # some functions tell no signature
         signature = inspect.signature(policy)
         try:
-            signature.bind(None, None, None, **dict.fromkeys(asked))
+            signature.bind(None, None, None, **dict.fromkeys(extra_names))
         except TypeError as error:
             raise TypeError(
                 f"policy: expected `policy(policy_state, obs, rng)`; got {signature}: {error}."

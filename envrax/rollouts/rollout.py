@@ -11,6 +11,7 @@ from tqdm import tqdm
 from envrax._checks.counts import require_count
 from envrax._checks.streams import can_show_progress
 from envrax._fleet.fleet import Fleet
+from envrax._jax.copies import copy_numpy
 from envrax._jax.functions import as_jitted, trace
 from envrax._jax.keys import is_key, require_key, to_threefry
 from envrax._jax.mesh import replicate, varying_like
@@ -26,13 +27,13 @@ from envrax.rollouts.policy import (
     Policies,
     Policy,
     TracedPolicy,
-    as_is_now,
-    as_policy,
     call_compiled,
     call_policy,
     inputs_of,
     on_devices_of,
+    read_policy,
     require_env,
+    trace_policy,
 )
 from envrax.spaces.conform import conform
 from envrax.termination import episode_end, reasons_in
@@ -135,7 +136,7 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
     else:
         rng, key = _compiled_split(env)(rng)
         obs, state = _first_of(env, key)
-    return Rollout(jax.tree.map(copy_if_numpy, obs), state, as_arrays(policy_state), rng)
+    return Rollout(copy_numpy(obs), state, as_arrays(policy_state), rng)
 
 
 def _split(_: Any, rng: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -252,27 +253,27 @@ def rollout(
     if isinstance(env, Fleet):
         fleet = cast(Any, env)
 
-        def one(member: Any, policy: Any, **at: Any) -> tuple[Any, ...]:
+        def one(member: Any, policy: Any, **position: Any) -> tuple[Any, ...]:
             how: Any = dict(progress=progress, collect=collect)
-            end, steps = rollout(member, policy, Rollout(**at), n_steps, **how)
+            end, steps = rollout(member, policy, Rollout(**position), n_steps, **how)
             return (*end, *steps) if collect is None else (*end, steps)
 
         own = {"policy": [policy] * len(fleet)} if callable(policy) else {}
         out = fleet._map("rollout", one, own, policy=policy, **start._asdict())
         return Rollout(*out[:4]), Transition(*out[4:]) if collect is None else out[4]
     require_env("rollout", env)
-    for function in getattr(env, "_before_calls", ()):
-        function()
-    played, jitted = as_policy(env, cast(Any, policy))
+    for write in getattr(env, "_write_first", ()):
+        write()
+    played, jitted = read_policy(env, cast(Any, policy))
     if not env.traceable:
-        played = as_is_now(env, played, start)
+        played = trace_policy(env, played, start)
         return _on_the_host(env, played, collect, n_steps, start, progress)
     if is_traced((start, played.arrays)):
         return _scan(env, played, collect, n_steps, start)
-    played = as_is_now(env, played, start)
+    played = trace_policy(env, played, start)
     if isinstance(played, TracedPolicy) and played.traced.closes_over_tracers:
         return _scan(env, played, collect, n_steps, start)
-    kept, compiled_collect = _collect_as_is_now(env, played, collect, start)
+    kept, compiled_collect = _trace_collect(env, played, collect, start)
     owners = [x for x in (jitted, compiled_collect) if x is not None]
     run = _compiled_scan(env, *owners)
     if progress and not is_inside_jit():
@@ -280,8 +281,8 @@ def rollout(
     return run(played, kept, n_steps, start)
 
 
-def _collect_as_is_now(
-    env: AnyEnv | AnyBatch, policy: AnyPolicy, collect: Any, at: Rollout
+def _trace_collect(
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, collect: Any, position: Rollout
 ) -> tuple[Any, Any]:
     """`collect` as it is now, and what of it the user compiled."""
     if collect is None:
@@ -289,7 +290,7 @@ def _collect_as_is_now(
     jitted = as_jitted(collect)
     if jitted is not None:
         return on_devices_of(env, jitted), jitted.function
-    types = _transition_types(env).eval_shape(policy, at)
+    types = _transition_types(env).eval_shape(policy, position)
     shown = getattr(collect, "__qualname__", repr(collect))
     hint = "Return what you need."
 
@@ -306,35 +307,39 @@ def _collect_as_is_now(
 def _scan(
     env: AnyEnv | AnyBatch, policy: AnyPolicy, collect: Any, n_steps: int, start: Rollout
 ) -> tuple[Rollout, Any]:
-    def step(at: Rollout, _: None) -> tuple[Rollout, Any]:
-        at, transition = play_step(env, policy, at)
-        return at, transition if collect is None else collect(transition)
+    def step(position: Rollout, _: None) -> tuple[Rollout, Any]:
+        position, transition = play_step(env, policy, position)
+        return position, transition if collect is None else collect(transition)
 
     return jax.lax.scan(step, strip_weak_type(start), length=n_steps)
 
 
 _compiled_scan = programs(_scan, 2)
-_transition_types = programs(lambda env, policy, at: play_step(env, policy, strip_weak_type(at))[1])
+_transition_types = programs(
+    lambda env, policy, position: play_step(env, policy, strip_weak_type(position))[1]
+)
 
 
-def play_step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Rollout, Transition]:
+def play_step(
+    env: AnyEnv | AnyBatch, policy: AnyPolicy, position: Rollout
+) -> tuple[Rollout, Transition]:
     """One step of a policy."""
-    rng, action, policy_state, extras = act(env, policy, at)
+    rng, action, policy_state, extras = act(env, policy, position)
     if isinstance(env, JaxEnv):
         action = conform(env.action_space, action, "policy", "action")
-        stepped = step_and_reset(env, None, at.env_state, action, final_obs=True)
+        stepped = step_and_reset(env, None, position.env_state, action, final_obs=True)
         obs, state, reward, _, info = stepped
         terminated, truncated = info["terminated"], info["truncated"]
         done = terminated | truncated  # a wrapper may have changed the type of the flag
     else:
-        obs, state, reward, done, info = step_with(env, at.env_state, action, _OPTIONS)
+        obs, state, reward, done, info = step_with(env, position.env_state, action, _OPTIONS)
         require_final_obs(type(env).__name__, info)
         find_end = episode_end if env.traceable else _compiled_end
         done, terminated, truncated = find_end(env.name, (env.n_slots,), done, reasons_in(info))
     info = {**info, "terminated": terminated, "truncated": truncated}
     next_obs = info.pop("final_obs")
     transition = Transition(
-        at.obs, action, reward, done, terminated, truncated, next_obs, info, extras
+        position.obs, action, reward, done, terminated, truncated, next_obs, info, extras
     )
     return Rollout(obs, state, policy_state, rng), transition
 
@@ -342,39 +347,39 @@ def play_step(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[R
 _compiled_end: Any = jax.jit(episode_end, static_argnums=(0, 1))
 
 
-def act(env: AnyEnv | AnyBatch, policy: AnyPolicy, at: Rollout) -> tuple[Any, Any, Any, Any]:
+def act(env: AnyEnv | AnyBatch, policy: AnyPolicy, position: Rollout) -> tuple[Any, Any, Any, Any]:
     """The next key, the action, and the new state and the extras of the policy."""
     call = call_policy if env.traceable else call_compiled(env)
-    return call(policy, *inputs_of(env, policy.asks, at))
+    return call(policy, *inputs_of(env, policy.extra_names, position))
 
 
 def _in_pieces(
-    run: Any, policy: AnyPolicy, collect: Any, n_steps: int, at: Rollout
+    run: Any, policy: AnyPolicy, collect: Any, n_steps: int, position: Rollout
 ) -> tuple[Rollout, Any]:
     size = -(-n_steps // CHUNKS)
     parts: list[Any] = []
     with _progress_bar(n_steps, True) as bar:
         for begin in range(0, n_steps, size):
             length = min(size, n_steps - begin)
-            at, part = run(policy, collect, length, at)
+            position, part = run(policy, collect, length, position)
             parts.append(jax.block_until_ready(part))
             bar.update(length)
-    return at, jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+    return position, jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 def _on_the_host(
-    env: Any, policy: AnyPolicy, collect: Any, n_steps: int, at: Rollout, progress: bool
+    env: Any, policy: AnyPolicy, collect: Any, n_steps: int, position: Rollout, progress: bool
 ) -> tuple[Rollout, Any]:
     steps: list[Any] = []
     with _progress_bar(n_steps, progress) as bar:
         for _ in range(n_steps):
-            at, one = play_step(env, policy, at)
+            position, one = play_step(env, policy, position)
             one = one if collect is None else collect(one)
-            steps.append(jax.tree.map(copy_if_numpy, one))
+            steps.append(copy_numpy(one))
             # A simulator may write the next observation over this one.
-            at = at._replace(obs=jax.tree.map(copy_if_numpy, at.obs))
+            position = position._replace(obs=copy_numpy(position.obs))
             bar.update()
-    return at, jax.tree.map(_stacked, *steps)
+    return position, jax.tree.map(_stacked, *steps)
 
 
 def _progress_bar(n_steps: int, progress: bool) -> Any:
@@ -391,12 +396,7 @@ def _stacked(*leaves: Any) -> Any:
 def as_arrays(policy_state: Any) -> Any:
     """The state of a policy as arrays that nobody else writes to."""
     try:
-        return jax.tree.map(lambda x: strip_weak_type(copy_if_numpy(x)), policy_state)
+        return strip_weak_type(policy_state)
     except (TypeError, ValueError):  # the next line names the leaf
         named = {"policy_state": policy_state}
         return numbers_as_arrays("start: expected policy_state to hold", named, policy_state)
-
-
-def copy_if_numpy(x: Any) -> Any:
-    """A copy of a NumPy array, whose memory a simulator or the caller may write to."""
-    return cast(Any, x).copy() if isinstance(x, np.ndarray) else x

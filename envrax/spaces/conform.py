@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._jax.copies import copy_numpy
 from envrax.spaces.base import (
     Space,
     canonical,
@@ -46,8 +47,8 @@ def conform(space: Space, x: Any, who: str, name: str = "actions", hint: str = _
     Returns
     -------
     Any
-        The actions in tuples and dicts. An array of the right dtype is returned unchanged. Other
-        JAX arrays are cast on their device. Everything else becomes NumPy arrays, without
+        The actions in tuples and dicts. A JAX array of the right dtype is returned unchanged.
+        Others are cast on their device. Everything else becomes new NumPy arrays, without
         compilation. No leaf is weakly typed.
 
     Raises
@@ -106,7 +107,7 @@ def _conform_leaf(
 ) -> jax.Array | np.ndarray[Any, Any]:
     of_type = isinstance(x, jax.Array) or type(x) is np.ndarray
     if of_type and x.shape == shape and x.dtype == dtype and not getattr(x, "weak_type", False):
-        return x
+        return copy_numpy(x)
     found = list(list_leaves(x, shape))
     for index, leaf in found:
         here = path + "".join(f"[{i}]" for i in index)
@@ -125,7 +126,7 @@ def _conform_leaf(
 def _on_host(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """`x` as a NumPy array. Raise an OverflowError if `dtype` cannot hold an integer of it."""
     with np.errstate(all="ignore"):
-        result = np.asarray(x, dtype)
+        result = np.array(x, dtype)  # the caller may write to `x`
         if kind(dtype) == "integer" and np.any(result != np.asarray(x)):
             raise OverflowError  # a wider NumPy integer, which would wrap around
         return result

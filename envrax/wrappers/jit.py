@@ -8,6 +8,7 @@ from jax.core import Tracer
 
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir, Compilation
 from envrax._jax.compiled import Compiled, compile_pair
+from envrax._jax.copies import StateCopies, copy_numpy
 from envrax._jax.keys import require_key
 from envrax._jax.types import is_traced, output_types
 from envrax.autoreset.checks import as_arrays, checked
@@ -72,6 +73,7 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
             )
         self.cache_dir = cache_dir
         self.compiled_with: Compilation | None = None  # the options of `compile`; None before
+        self._copies = StateCopies()
         self._action_space = env.action_space  # it may be built on every access
         if pre_warm:
             self.compile()
@@ -109,22 +111,24 @@ class JitWrapper(Wrapper[ObsSpaceT, ActSpaceT, StateT, ConfigT]):
         if isinstance(rng, Tracer):
             return self.env.reset(rng)
         require_key(rng, "JitWrapper.reset", "Pass one key, or use VecEnv for many episodes.")
-        return self._reset(rng)
+        return self._reset(copy_numpy(rng))
 
     def reset_after(self, state: StateT) -> tuple[Any, StateT]:
-        return self.env.reset_after(state) if is_traced(state) else self._reset_after(state)
+        if is_traced(state):
+            return self.env.reset_after(state)
+        return self._reset_after(copy_numpy(state))
 
     def step(self, state: StateT, action: Any) -> tuple[Any, StateT, jax.Array, jax.Array, Info]:
         action = conform(self._action_space, action, "JitWrapper.step")
         if is_traced((state, action)):
             return step_env(self.env, state, action)
-        return self._step(state, action)
+        return self._step(self._copies(state), action)
 
     def action_mask(self, state: StateT) -> Any:
-        return self._mask(state)
+        return self._mask(copy_numpy(state))
 
     def observe(self, state: StateT) -> Any:
-        return self._observe(state)
+        return self._observe(copy_numpy(state))
 
     def _with_config(self, fields: dict[str, Any]) -> Any:
         # The result has no JitWrapper, because the values may be traced or change often.

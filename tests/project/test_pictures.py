@@ -27,11 +27,7 @@ def test_every_picture_is_shown_and_every_one_shown_is_there() -> None:
 def test_every_picture_of_an_id_is_on_its_card() -> None:
     cards = runpy.run_path(str(ROOT / ".ci/fill.py"))
     folder = ROOT / "docs/libraries"
-    shown = {
-        (folder / "page" / picture).resolve()
-        for id in ids()
-        for picture in re.findall(r'<img src="([^"]+)"', cards["picture"](id))
-    }
+    shown = {folder / picture for id in ids() if (picture := cards["picture"](id))}
     drawn = [*folder.glob("gallery/*/*")]
     assert shown == {*drawn}
     assert sum(path.stat().st_size for path in drawn) < 6_000_000

@@ -12,6 +12,7 @@ from envrax._checks.masks import require_mask
 from envrax._checks.tuples import require_tuple
 from envrax._jax import forks
 from envrax._jax.compiled import Compiled
+from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import key_types
 from envrax._jax.types import output_types, strip_weak_type
 from envrax.agent_values import require_one_agent, require_rewards
@@ -181,8 +182,8 @@ class HostLoop:
         return number
 
     def _before_call(self) -> None:
-        for function in getattr(self.env, "_before_calls", ()):
-            function()
+        for write in getattr(self.env, "_write_first", ()):
+            write()
 
     def _require_state(self, what: str) -> Any:
         self._before_call()
@@ -315,4 +316,4 @@ def _cast(dtypes: Any, tree: Any) -> Any:
 
 
 def _copy(result: StepResult) -> StepResult:
-    return jax.tree.map(lambda x: jnp.array(keys_as_bits(x), copy=True), result)
+    return jax.tree.map(lambda x: jnp.array(keys_as_bits(x), copy=True), copy_numpy(result))

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import is_key
 from envrax.batched_env import AnyBatch, BatchedEnv
 from envrax.env import AnyEnv, Info
@@ -106,7 +107,7 @@ class RslRlVecEnv(VecEnv):
     @episode_length_buf.setter
     def episode_length_buf(self, value: Any) -> None:
         env = self._env
-        steps = jnp.asarray(from_torch(value), jnp.int32)
+        steps = jnp.asarray(copy_numpy(from_torch(value)), jnp.int32)
         if steps.shape != (self.num_envs,) or self.max_episode_length >= NO_LIMIT:
             raise TypeError(
                 f"{_WHO}: expected a time limit, and episode_length_buf of shape "

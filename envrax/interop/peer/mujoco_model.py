@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax._checks.names import suggestion
+from envrax._jax.copies import copy_numpy
 from envrax._jax.types import is_traced, named_leaves
 from envrax.config import FieldError, conformed
 
@@ -100,7 +101,7 @@ class MujocoModel:
                 f"{self._why_not(str(name))}"
             )
         try:
-            value = jnp.array(value)  # a copy: the caller may write to an array of NumPy
+            value = jnp.asarray(copy_numpy(value))
         except (TypeError, ValueError) as error:
             raise FieldError(
                 f"{who}: expected `params.{name}` to be a number or an array; got {value!r}. "

@@ -15,6 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from envrax._checks.tuples import require_tuple
 from envrax._jax.cache import DEFAULT_CACHE_DIR, CacheDir
 from envrax._jax.compiled import Compiled
+from envrax._jax.copies import copy_numpy
 from envrax._jax.mesh import reshard, to_sharding, varying_like
 from envrax._jax.types import output_types
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, overrides, step_with
@@ -246,8 +247,8 @@ class BatchedWrapper(
         return *self.env.reset_where(mask, nothing, state, rngs, **given), mask
 
     @property
-    def _before_calls(self) -> Any:
-        return self.env._before_calls
+    def _write_first(self) -> Any:
+        return self.env._write_first
 
     @property
     def observation_space(self) -> Space:
@@ -337,13 +338,13 @@ class BatchedWrapper(
 
     def _reset_on_host(self, rng: jax.Array) -> tuple[Any, Any]:
         obs, inner = require_tuple(type(self.env).__name__, "reset", self.env.reset(rng))
-        obs, fields = self._compiled_after_reset(_copy_numpy(obs))
+        obs, fields = self._compiled_after_reset(copy_numpy(obs))
         return obs, self.state_class(env_state=inner, **fields)
 
     def _step_on_host(self, state: Any, actions: Any, options: StepOptions) -> Any:
         actions = self._compiled_action(actions) if self._overrides("action") else actions
         obs, inner, *rest = step_with(self.env, state.env_state, actions, options)
-        obs, *rest = _copy_numpy((obs, *rest))
+        obs, *rest = copy_numpy((obs, *rest))
         obs, state, *rest = self._compiled_after_step(state.replace(env_state=None), obs, *rest)
         return obs, state.replace(env_state=inner), *rest
 
@@ -397,8 +398,3 @@ class BatchedWrapper(
     def __repr__(self) -> str:
         shown = {k: vars(self)[k] for k in keywords(type(self)) if k in vars(self)}
         return call_repr(type(self).__name__, shown, repr(self.env))
-
-
-def _copy_numpy(tree: Any) -> Any:
-    """Copy NumPy arrays, which a simulator may overwrite before JAX has read them."""
-    return jax.tree.map(lambda x: x if isinstance(x, jax.Array) else np.array(x), tree)

@@ -162,8 +162,8 @@ class RecordVideo(BatchedWrapper[ObsSpaceT, ActSpaceT]):
         self._recording = Recording(indices, folder, fps, grid, labels, schedule)
 
     @property
-    def _before_calls(self) -> Any:
-        return *self.env._before_calls, self._recording.write_before_call
+    def _write_first(self) -> Any:
+        return *self.env._write_first, self._recording.write_before_call
 
     @property
     def copied_env(self) -> AnyEnv | None:

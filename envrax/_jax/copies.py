@@ -1,0 +1,62 @@
+"""Copies of NumPy arrays: a program may read an argument after the call has returned."""
+
+import dataclasses
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+T = TypeVar("T")
+
+
+def copy_numpy(tree: T) -> T:
+    """
+    The same pytree with copies of its NumPy arrays, to which nobody else writes.
+
+    On a CPU, JAX takes the memory of a NumPy array as it is, and reads it when the programs before
+    have ended; so does `jnp.array`. With a copy, the caller may write to the array at once.
+    """
+    if not any([isinstance(x, np.ndarray) for x in jax.tree.leaves(tree)]):
+        return tree
+    return jax.tree.map(lambda x: np.array(x) if isinstance(x, np.ndarray) else x, tree)
+
+
+class StateCopies:
+    """
+    `copy_numpy` for the states of one program.
+
+    To list the leaves of a state takes a tenth of a step. So the fields of the first state are
+    remembered, and whether a later one has fields of the same types is seen at once.
+    """
+
+    def __init__(self) -> None:
+        self._types: frozenset[type] | None = None
+        self._fields: Any = None
+
+    def __call__(self, state: T) -> T:
+        if self._types is None:
+            self._remember(state)
+        try:
+            if self._types and self._types.issuperset(map(type, self._fields(state))):
+                return state
+        except AttributeError:
+            pass  # a state with other fields
+        return copy_numpy(state)
+
+    def _remember(self, state: Any) -> None:
+        """The types of all fields, none if one may hold an array of NumPy."""
+        fields = dict(_fields_within(state))
+        known = [isinstance(x, jax.Array) or dataclasses.is_dataclass(x) for x in fields.values()]
+        is_quick = len(fields) > 1 and all(known)
+        self._types = frozenset(map(type, fields.values())) if is_quick else frozenset()
+        self._fields = attrgetter(*fields) if is_quick else None
+
+
+def _fields_within(x: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of a dataclass, and of those within it, by their dotted names."""
+    if dataclasses.is_dataclass(x) and hasattr(x, "__dict__"):
+        for name, value in vars(x).items():
+            yield path + name, value
+            yield from _fields_within(value, f"{path}{name}.")

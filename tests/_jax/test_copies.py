@@ -1,0 +1,220 @@
+"""An array of NumPy may be written to again as soon as a call has returned, whatever still runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import envrax
+from envrax import Box, EnvConfig, EnvState, JaxEnv, JitWrapper, MultiEnv, MultiVecEnv, VecEnv
+from envrax.multi_agent import OneAgent, with_policy_state
+from envrax.testing import NimWorld
+from envrax.wrappers.vector import NormalizeReward
+
+N = 64
+KEY = jax.random.key(0)
+
+
+@chex.dataclass
+class EchoState(EnvState):
+    x: jax.Array
+
+
+@chex.dataclass
+class EchoConfig(EnvConfig):
+    scale: Any = 1.0
+
+
+class Echo(JaxEnv[Box, Box, EchoState, EchoConfig]):
+    """The observation is the last action, times the sum of the scale."""
+
+    @property
+    def observation_space(self) -> Box:
+        return Box(-jnp.inf, jnp.inf, (16,))
+
+    @property
+    def action_space(self) -> Box:
+        return Box(-jnp.inf, jnp.inf, (16,))
+
+    def reset(self, rng: jax.Array) -> tuple[jax.Array, EchoState]:
+        x = jnp.zeros(16, jnp.float32)
+        return x, EchoState(rng=rng, step=jnp.int32(0), done=jnp.bool_(False), x=x)
+
+    def step(self, state: EchoState, action: jax.Array) -> tuple[Any, ...]:
+        x = jnp.asarray(action) * jnp.sum(jnp.asarray(self.config.scale, jnp.float32))
+        state = state.replace(x=x + 0 * state.x, step=state.step + 1)
+        return state.x, state, jnp.sum(state.x), state.done, {}
+
+
+@jax.jit
+def _busy(x: jax.Array) -> jax.Array:
+    return jax.lax.fori_loop(0, 300, lambda _, x: jnp.tanh(x @ x), x)
+
+
+def aligned(array: Any) -> np.ndarray:
+    """A copy whose memory begins at a multiple of 64 bytes, as JAX takes it without a copy."""
+    array = np.asarray(array)
+    memory = np.zeros(array.nbytes + 64, np.uint8)
+    begin = -memory.ctypes.data % 64
+    view = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return view
+
+
+def written_again(call: Callable[[Any], Any], arrays: Any, other: Any = 7) -> Any:
+    """The result of a call whose arguments are written again while a program still runs."""
+    call(jax.tree.map(aligned, arrays))  # whatever compiles does so now
+    given = jax.tree.map(aligned, arrays)
+    _busy(jnp.ones((256, 256)))
+    returned = call(given)
+    for x in jax.tree.leaves(given):
+        x[...] = other
+    return jax.tree.map(np.asarray, returned)
+
+
+def test_jax_reads_an_array_after_the_call() -> None:
+    """If this fails, JAX copies, and the tests below show nothing."""
+    assert written_again(jax.jit(lambda x: x + 0), np.zeros(64, np.float32))[0] == 7
+
+
+def last_obs(env: Any, state: Any) -> Callable[[Any], Any]:
+    return lambda actions: env.step(state, actions)[0]
+
+
+ONES = np.ones((N, 16), np.float32)
+
+
+def doors() -> dict[str, tuple[Callable[[Any], Any], Any, Any]]:
+    """For each door: the call, its arrays, and what it returns for them."""
+    env = Echo()
+    batch = VecEnv(env, N)
+    eager = VecEnv(env, N, jit_compile=False)
+    first, states = batch.reset(KEY)
+    one_first, one_state = env.reset(KEY)
+    jitted = JitWrapper(env, None, pre_warm=False)
+    fleet = MultiVecEnv([batch, VecEnv(env, N)])
+    _, fleet_states = fleet.reset(KEY)
+    pair = MultiEnv([env, jitted])
+    _, pair_states = pair.reset(KEY)
+    around = NormalizeReward(batch)
+    _, around_states = around.reset(KEY)
+    mesh = jax.make_mesh((1,), ("slots",), axis_types=(jax.sharding.AxisType.Auto,))
+    sharded = envrax.shard(batch, mesh)
+    _, sharded_states = sharded.reset(KEY)
+    as_numpy = jax.tree.map(np.asarray, states.replace(rng=None))
+    mask = np.ones(N, np.bool_)
+    stepped = batch.step(states, ONES)
+    starts = jax.vmap(env.reset)(jax.random.split(KEY, N))
+    memory = np.ones(16, np.float32)
+    against = OneAgent(NimWorld(), "alice", idle, np.zeros(16, np.float32))
+    _, against_state = against.reset(KEY)
+
+    def with_state(state: Any) -> Any:
+        return batch.step(state.replace(rng=states.rng), ONES * 0)[1].step
+
+    def begun(mask: Any) -> Any:
+        return batch.reset_where(mask, stepped[0], stepped[1])[0]
+
+    def begun_at(start: Any) -> Any:
+        state = starts[1].replace(x=start)
+        return batch.reset_where(mask, stepped[0], stepped[1], starts=(start, state))[0]
+
+    def played(memory: Any) -> Any:
+        begin = envrax.start(batch, KEY)._replace(policy_state=memory)
+        return envrax.rollout(batch, remembered, begin, 2)[1].action[:, 0]
+
+    def started(memory: Any) -> Any:
+        return envrax.start(batch, KEY, memory).policy_state
+
+    def closed_over(weights: Any) -> Any:
+        policy = lambda state, obs, rng: (obs * 0 + weights, state, None)  # noqa: E731
+        return envrax.rollout(batch, policy, envrax.start(batch, KEY), 2)[1].action[:, 0]
+
+    def held(weights: Any) -> Any:
+        policy = jax.tree_util.Partial(
+            lambda w, state, obs, rng: (obs * 0 + w, state, None), weights
+        )
+        return envrax.rollout(batch, policy, envrax.start(batch, KEY), 2)[1].action[:, 0]
+
+    def jitted_and_held(weights: Any) -> Any:
+        policy = jax.tree_util.Partial(jitted_added, weights)
+        return envrax.rollout(batch, policy, envrax.start(batch, KEY), 2)[1].action[:, 0]
+
+    def converted(weights: Any) -> Any:
+        policy = lambda state, obs, rng: (obs * 0 + jnp.asarray(weights), state, None)  # noqa: E731
+        return envrax.rollout(batch, policy, envrax.start(batch, KEY), 2)[1].action[:, 0]
+
+    def collected(weights: Any) -> Any:
+        begin = envrax.start(batch, KEY)
+        return envrax.rollout(batch, None, begin, 2, collect=lambda t: t.reward[0] * 0 + weights)[1]
+
+    def put(memory: Any) -> Any:
+        return with_policy_state(against, against_state, memory).policy_state
+
+    def evaluated(memory: Any) -> Any:
+        found = envrax.evaluate(batch, remembered, KEY, 2, policy_state=memory, max_steps=1)
+        return found.returns
+
+    def configured(scale: Any) -> Any:
+        changed = Echo(EchoConfig(scale=scale))
+        return last_obs(VecEnv(changed, N), states)(ONES)
+
+    def rebuilt(scale: Any) -> Any:
+        changed = envrax.with_config(Echo(EchoConfig(scale=np.ones(16, np.float32))), scale=scale)
+        return last_obs(VecEnv(changed, N), states)(ONES)
+
+    ones = ONES
+    return {
+        "VecEnv": (last_obs(batch, states), ones, ones),
+        "VecEnv, eager": (last_obs(eager, states), ones, ones),
+        "a list of arrays": (lambda x: last_obs(batch, states)(list(x)), ones, ones),
+        "the state": (with_state, as_numpy, np.ones(N, np.int32)),
+        "JitWrapper": (last_obs(jitted, one_state), memory, memory),
+        "MultiVecEnv": (lambda x: fleet.step(fleet_states, x)[0], [ones, ones], [ones, ones]),
+        "MultiEnv": (lambda x: pair.step(pair_states, x)[0], [memory] * 2, [memory] * 2),
+        "step_at": (lambda x: pair.step_at(0, pair_states[0], x)[0], memory, memory),
+        "a wrapper around a batch": (last_obs(around, around_states), ones, ones),
+        "a mesh": (last_obs(sharded, sharded_states), ones, ones),
+        "a mask": (begun, mask, ones * 0),
+        "obs": (lambda x: batch.reset_where(~mask, x, states)[0], ones, ones),
+        "starts": (begun_at, ones, ones),
+        "policy_state": (played, memory, np.ones((2, 16))),
+        "policy_state of start": (started, memory, memory),
+        "policy_state of opponents": (put, memory, memory),
+        "policy_state of evaluate": (evaluated, memory, np.full(2, 16)),
+        "closed over by a policy": (closed_over, memory, np.ones((2, 16))),
+        "converted by a policy": (converted, memory, np.ones((2, 16))),
+        "held by a policy": (held, memory, np.ones((2, 16))),
+        "held by a jitted policy": (jitted_and_held, memory, np.ones((2, 16))),
+        "closed over by collect": (collected, memory, np.ones((2, 16))),
+        "a config": (configured, memory, ones * 16),
+        "with_config": (rebuilt, memory, ones * 16),
+    }
+
+
+def idle(memory: Any, obs: Any, rng: Any) -> Any:
+    return {"bob": jnp.int32(0)}, memory, None
+
+
+def remembered(memory: Any, obs: Any, rng: Any) -> Any:
+    return obs * 0 + memory, memory, None
+
+
+def added(weights: Any, state: Any, obs: Any, rng: Any) -> Any:
+    return obs * 0 + weights, state, None
+
+
+jitted_added = jax.jit(added)
+
+
+def test_what_is_written_later_is_not_read() -> None:
+    wrong: list[str] = []
+    for name, (call, arrays, expected) in doors().items():
+        found = written_again(call, arrays, False if name == "a mask" else 7)
+        pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+        if not all([np.array_equal(x, y) for x, y in pairs]):
+            wrong.append(name)
+    assert not wrong
