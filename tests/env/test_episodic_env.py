@@ -67,8 +67,8 @@ def test_both_ends(x: float, step: int, reasons: tuple[int, int]) -> None:
     env = Drift(EnvConfig(max_steps=4))
     state = env.reset(KEY)[1].replace(x=jnp.float32(x), step=jnp.int32(step))
     _, state, _, done, info = env.step(state, 0)
-    assert (info["terminated"], info["truncated"]) == reasons
-    assert done == state.done == any(reasons)
+    assert (bool(info["terminated"]), bool(info["truncated"])) == reasons
+    assert bool(done) == bool(state.done) == any(reasons)
 
 
 def test_it_keeps_all_rules_and_is_stepped_in_a_batch() -> None:
