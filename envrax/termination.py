@@ -61,8 +61,7 @@ def step_env(
     if (ended.shape, ended.dtype) != _FLAG:
         raise _no_flag(env, "new_state.done", ended)
     is_flag = (flag.shape, flag.dtype) == _FLAG
-    is_wrapper = env._is_wrapper  # pyright: ignore[reportPrivateUsage]
-    if not is_flag and (not is_wrapper or flag.dtype == object):
+    if not is_flag and (env.unwrapped is env or flag.dtype == object):
         raise _no_flag(env, "done", flag)
     ended = jnp.asarray(ended)
     if is_flag:

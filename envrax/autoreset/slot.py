@@ -89,7 +89,7 @@ def begin_at(
         used.append(start)
         return start
 
-    begun = begin(env._beginning_with(give), source)  # pyright: ignore[reportPrivateUsage]
+    begun = begin(env._with_starts(give), source)  # pyright: ignore[reportPrivateUsage]
     if not used:
         raise TypeError(
             "reset_where: expected, with `starts`, wrappers that reset what they wrap; got "
