@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from envrax import spaces, wrappers
 from envrax._jax.cache import DEFAULT_CACHE_DIR
 from envrax.batched_env import BatchedEnv
-from envrax.env import EnvConfig, EnvState, EpisodicEnv, JaxEnv, with_config
+from envrax.env import EnvConfig, EnvState, JaxEnv, with_config
+from envrax.episodic_env import EpisodicEnv
 from envrax.error import MissingPackageError
 from envrax.make import make, make_multi, make_multi_vec, make_vec
 from envrax.multi_env import MultiEnv

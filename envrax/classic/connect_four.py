@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.classic._draw import AMBER, BLUE, CORAL, PAPER, Canvas
-from envrax.env import EnvConfig, EnvState, EpisodicEnv
+from envrax.env import EnvConfig, EnvState
+from envrax.episodic_env import EpisodicEnv
 from envrax.spaces import Box, Discrete
 
 

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from envrax.batched_env import BatchedEnv
-from envrax.env import EnvConfig, EnvState, EpisodicEnv, Info, JaxEnv
+from envrax.env import EnvConfig, EnvState, Info, JaxEnv
+from envrax.episodic_env import EpisodicEnv
 from envrax.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 

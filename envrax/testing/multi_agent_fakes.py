@@ -6,7 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from envrax.env import EnvConfig, EnvState, EpisodicEnv, Info
+from envrax.env import EnvConfig, EnvState, Info
+from envrax.episodic_env import EpisodicEnv
 from envrax.multi_agent.world import MultiAgentEnv
 from envrax.spaces import Box, Dict, Discrete
 
