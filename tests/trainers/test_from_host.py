@@ -386,11 +386,15 @@ def test_another_protocol_is_one_class() -> None:
     )(state)
     np.testing.assert_array_equal(ended, (obs + np.arange(1, 10)[:, None]) % 5 == 0)
     np.testing.assert_array_equal(state.step, (np.asarray(obs) + 9) % 5)
+    step, final = jax.jit(env.step), HostBatch(Ticks(), final_obs=True)
     for ask, what in (
-        (lambda: envrax.rollout(env, None, envrax.start(env, KEY), 2), "Ticks, which shows only"),
+        (lambda: final.step(state, rows[0]), "Ticks, which shows only"),
         (lambda: HostBatch(Ticks(), autoreset=False).step(state, rows[0]), "without auto-reset"),
         (lambda: env.reset_where(np.ones(3, bool), obs, state), "begins all at once"),
     ):
         with pytest.raises((TypeError, NotImplementedError), match=what):
             ask()
+    _, state, *_ = step(state, rows[0])  # none of these calls lost it
     env.step(state, rows[0])
+    with pytest.raises(TypeError, match="Ticks, which shows only"):
+        envrax.rollout(env, None, envrax.start(env, KEY), 2)

@@ -259,6 +259,7 @@ class HostBatch(BatchedEnv[Space, Space]):
                 "by a seed. Give a key."
             )
         self._require_state(state, who)
+        self.simulator.require_begin_where()
         mask = require_mask(who, mask, self.n_slots)
         obs = conform(self.observation_space, obs, who, "obs", "Pass what reset or step returned.")
         straight = goes_straight(self, (mask, obs, state, rng))

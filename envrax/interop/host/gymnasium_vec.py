@@ -94,8 +94,10 @@ class GymnasiumSimulator(VectorSimulator):
         obs, self._first_infos = self.vector_env.reset(seed=int(seeds))
         return self._kept(obs)
 
-    def begin_where(self, mask: Mask, seeds: Any) -> Any:
+    def require_begin_where(self) -> None:
         require_partial_reset(self.vector_env, self._is_known)
+
+    def begin_where(self, mask: Mask, seeds: Any) -> Any:
         # With a new mask and dict, since Gymnasium empties the dict.
         options = {"reset_mask": mask.copy()}
         seed = None if seeds is None else int(seeds)

@@ -86,6 +86,10 @@ class VectorSimulator(ABC):
 
         Those of the mask count. Without seeds, None, the generators of a `base_seed` go on.
         """
+        raise NotImplementedError
+
+    def require_begin_where(self) -> None:
+        """Raise an error unless `begin_where` works, before anything is called."""
         raise NotImplementedError(
             f"{self.who}: expected simulators that begin episodes in some of their slots; got "
             f"{self.name}, which begins all at once. Call `reset`."

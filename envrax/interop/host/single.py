@@ -48,6 +48,8 @@ class SingleSimulators(VectorSimulator):
     def begin(self, seeds: Any) -> Any:
         return self.begin_where(np.ones(self.n, bool), seeds)
 
+    def require_begin_where(self) -> None: ...
+
     def begin_where(self, mask: Any, seeds: Any) -> Any:
         slots = np.flatnonzero(mask)
         first = self._each(self._begin_one, slots, [int(seeds[i]) for i in slots])
