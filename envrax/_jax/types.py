@@ -11,7 +11,6 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import NamedSharding
 
-from envrax._jax.copies import copy_numpy
 from envrax._jax.keys import key_types
 
 
@@ -59,7 +58,7 @@ def strip_weak_type(tree: Any) -> Any:
     leaves, structure = cast(Any, jax.tree.flatten(tree))
     strong: list[jax.Array] = []
     for leaf in leaves:
-        x = jnp.asarray(copy_numpy(leaf))
+        x = jnp.asarray(np.array(leaf) if isinstance(leaf, np.ndarray) else leaf)
         weak = cast(bool, getattr(x, "weak_type", False))  # typed keys have no such attribute
         strong.append(jax.lax.convert_element_type(x, x.dtype) if weak else x)
     return jax.tree.unflatten(structure, strong)

@@ -13,7 +13,7 @@ from jax import lax
 from envrax._checks.counts import require_count
 from envrax._jax.jaxprs import has_loop
 from envrax._jax.keys import clone_keys, key_types
-from envrax.autoreset.slot import next_episode, reset_slot
+from envrax.autoreset.slot import checked_reset, next_episode
 from envrax.autoreset.vmap_rule import with_vmap_rule
 from envrax.env import AnyEnv
 
@@ -164,7 +164,7 @@ def choose(env: AnyEnv, num_envs: int, backend: str | None = None) -> AutoReset:
         If `num_envs` is below 1.
     """
     num_envs = require_count("choose: expected num_envs", num_envs)
-    _, state = jax.eval_shape(partial(reset_slot, env), key_types()[0])
+    _, state = jax.eval_shape(partial(checked_reset, env), key_types()[0])
     program = jax.make_jaxpr(partial(next_episode, env))(state)
     on_cpu, elsewhere = strategies_for(program, num_envs)
     return on_cpu if (backend or jax.default_backend()) == "cpu" else elsewhere

@@ -14,8 +14,7 @@ from envrax._jax.mesh import on_every_device, reshard, where_slots, while_loop
 from envrax._jax.programs import programs
 from envrax._jax.types import is_traced
 from envrax.agent_values import add_rewards, by_agent
-from envrax.autoreset.checks import require_same_types
-from envrax.autoreset.slot import step_slot
+from envrax.autoreset.slot import checked_step, require_same_types
 from envrax.batched_env import AnyBatch, StepOptions, step_with
 from envrax.compiled_batch import layout_of
 from envrax.env import AnyEnv, JaxEnv
@@ -210,7 +209,7 @@ def _episode(
     def step(position: Rollout) -> tuple[Rollout, Any, dict[str, Any]]:
         rng, action, policy_state, _ = act(env, policy, position)
         action = conform(env.action_space, action, "policy", "action")
-        obs, state, reward, _, info = step_slot(env, position.env_state, action)
+        obs, state, reward, _, info = checked_step(env, position.env_state, action)
         before = {"obs": position.obs, "state": position.env_state}
         require_same_types(env, before, {"obs": obs, "state": state})
         info = with_reasons(info, end_of_step(env.name, env, state, info))

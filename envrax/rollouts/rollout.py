@@ -18,7 +18,7 @@ from envrax._jax.mesh import replicate, varying_like
 from envrax._jax.programs import compilation_within, programs
 from envrax._jax.types import is_inside_jit, is_traced, numbers_as_arrays, strip_weak_type
 from envrax.autoreset.rule import step_and_reset
-from envrax.autoreset.slot import reset_slot
+from envrax.autoreset.slot import checked_reset
 from envrax.batched_env import AnyBatch, BatchedEnv, StepOptions, require_final_obs, step_with
 from envrax.compiled_batch import compilation_of, layout_of
 from envrax.env import AnyEnv, JaxEnv
@@ -131,7 +131,7 @@ def start(env: AnyEnv | AnyBatch | Fleet, rng: jax.Array, policy_state: Any = No
         rng, policy_state = replicate((rng, policy_state), layout.mesh, "start")
     if is_traced(rng) or not env.traceable:
         rng, key = _split(env, rng)
-        begun = env.reset(key) if isinstance(env, BatchedEnv) else reset_slot(env, key)
+        begun = env.reset(key) if isinstance(env, BatchedEnv) else checked_reset(env, key)
         obs, state = varying_like(key, begun)
     else:
         rng, key = _compiled_split(env)(rng)
@@ -160,7 +160,7 @@ def _not_shared(returned: Any) -> Any:
 
 
 _compiled_split = programs(_split)
-_compiled_reset_of_one = programs(reset_slot)
+_compiled_reset_of_one = programs(checked_reset)
 _compiled_reset = programs(lambda env, key: env.reset(key))
 
 
@@ -328,7 +328,7 @@ def play_step(
     if isinstance(env, JaxEnv):
         action = conform(env.action_space, action, "policy", "action")
         stepped = step_and_reset(env, None, position.env_state, action, final_obs=True)
-        obs, state, reward, _, info = stepped
+        obs, state, reward, _, info, *_ = stepped
         terminated, truncated = info["terminated"], info["truncated"]
         done = terminated | truncated  # a wrapper may have changed the type of the flag
     else:
